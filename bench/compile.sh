@@ -1,0 +1,32 @@
+#!/bin/sh
+# What a user waits for: the compiler, once, then the first posterior; and what a file pays that only includes
+# the declarations. Medians of five, seconds.
+#     sh bench/compile.sh [compiler]            (gcc and clang in turn by default)
+set -eu
+cd "$(dirname "$0")/.."
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+median() {      # median COMMAND...: runs it five times
+    for _ in 1 2 3 4 5; do
+        begin=$(date +%s.%N)
+        "$@" >/dev/null
+        end=$(date +%s.%N)
+        echo "$begin $end" | awk '{ printf "%.4f\n", $2 - $1 }'
+    done | sort -n | sed -n 3p
+}
+
+printf 'int main(void) { return 0; }\n' >"$tmp/empty.c"
+printf '#include "gpumc.h"\nint main(void) { return 0; }\n' >"$tmp/declared.c"
+awk -F': ' '/^model name/ { print "machine   " $2; exit }' /proc/cpuinfo
+for cc in ${1:-gcc clang}; do
+    command -v "$cc" >/dev/null || continue
+    echo "compiler  $("$cc" --version | head -n 1)"
+    build="$cc -O2 examples/eight_schools.c -o $tmp/eight_schools -lm -pthread"
+    echo "$(median $build) s   $cc -O2 examples/eight_schools.c -lm -pthread"
+    echo "$(median "$tmp/eight_schools") s   ./eight_schools, to the end of the table"
+    empty=$(median "$cc" -O2 -I. -c "$tmp/empty.c" -o "$tmp/o.o")
+    declared=$(median "$cc" -O2 -I. -c "$tmp/declared.c" -o "$tmp/o.o")
+    echo "$declared $empty" |
+        awk '{ printf "%.4f s   declarations alone (beyond %.4f for an empty file)\n", $1 - $2, $2 }'
+done

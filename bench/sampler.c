@@ -1,0 +1,436 @@
+/* How well, and how fast, the sampler works.
+
+       sampler targets [seeds=5]    synthetic targets: gradients a draw, effective draws per 1000 gradients
+       sampler overhead             nanoseconds of a leapfrog step that are not the density's
+       sampler groups [seeds=10] [models=...] [forms=learned,centred,noncentred]
+                                    a hierarchical model: learned centring against both fixed forms
+
+   An effective draw is judged on the worst parameter and on the smaller of ESS(x) and ESS((x - mean)^2):
+   variances mix more slowly than means where chains are antithetic. All gradients count, those of warm-up
+   too. */
+#define main hierarchical_main        /* the density of the example, as users run it */
+#include "../examples/hierarchical.c"
+#undef main
+#include "bench.h"
+
+enum { MAX_SEEDS = 100 };
+
+/* ---- scores -------------------------------------------------------------------------------------- */
+
+typedef struct score { double bulk, tail, both, r_hat, divergences, tree, warmup, draws, seconds, ok; } score;
+
+/* Smaller of ESS(x) and ESS((x - mean)^2) of one column. */
+static double ess_both(const gpumc_fit *fit, size_t column, double *scratch)
+{
+    const gpumc_series s = gpumc_fit_series(fit, column);
+    const double mean = gpumc_mean(s).value;
+    gpumc_series squares = { scratch, fit->n_chains, fit->n_draws, fit->n_draws, 1 };
+    for (size_t c = 0; c < fit->n_chains; c++)
+        for (size_t i = 0; i < fit->n_draws; i++) {
+            const double away = s.x[c * s.chain_stride + i * s.draw_stride] - mean;
+            scratch[c * fit->n_draws + i] = away * away;
+        }
+    return fmin(gpumc_ess_mean(s).value, gpumc_ess_mean(squares).value);
+}
+
+/* Samples and judges every parameter. */
+static score judge(const gpumc_model *model, const gpumc_sample_options *o)
+{
+    score s = { HUGE_VAL, HUGE_VAL, HUGE_VAL, 0, 0, 0, 0, 0, 0, 0 };
+    gpumc_fit fit;
+    double *scratch;
+    if (gpumc_sample(model, o, &fit) != GPUMC_OK) {
+        printf("%s: %s\n", model->name, fit.message);
+        gpumc_free(&fit);
+        return s;
+    }
+    scratch = (double *)malloc(fit.n_chains * fit.n_draws * sizeof *scratch);
+    for (size_t k = 0; scratch && k < fit.n_params_columns; k++) {
+        const gpumc_series x = gpumc_fit_series(&fit, k);
+        s.bulk = fmin(s.bulk, gpumc_ess_bulk(x).value);
+        s.tail = fmin(s.tail, gpumc_ess_tail(x).value);
+        s.both = fmin(s.both, ess_both(&fit, k, scratch));
+        s.r_hat = fmax(s.r_hat, gpumc_r_hat(x).value);
+    }
+    free(scratch);
+    s.divergences = (double)fit.n_divergent;
+    s.warmup = (double)fit.warmup_gradients;
+    s.draws = (double)fit.sampling_gradients;
+    s.tree = s.draws / (double)(fit.n_chains * fit.n_draws);
+    s.seconds = fit.warmup_seconds + fit.sampling_seconds;
+    s.ok = scratch != NULL;
+    gpumc_free(&fit);
+    return s;
+}
+
+/* Median of one member over the seeds. */
+#define MEDIAN(scores, n, member) (median_at(scores, n, offsetof(score, member)))
+static double median_at(const score *scores, size_t n, size_t offset)
+{
+    double values[MAX_SEEDS];
+    for (size_t k = 0; k < n; k++) memcpy(&values[k], (const char *)&scores[k] + offset, sizeof values[k]);
+    return bench_median(values, n);
+}
+
+/* ---- synthetic targets: log densities up to a constant ------------------------------------------- */
+
+enum { SPIKES = 3, LOGISTIC_ROWS = 500, LOGISTIC_COLUMNS = 25 };
+
+static double iid_density(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 100; i++) { g[i] -= x[i]; lp -= 0.5 * x[i] * x[i]; }
+    return lp;
+}
+
+static double scales_density(const double *x, double *g, void *data)      /* data: standard deviations */
+{
+    const double *sd = (const double *)data;
+    double lp = 0;
+    for (int i = 0; i < 100; i++) {
+        const double z = x[i] / sd[i];
+        g[i] -= z / sd[i];
+        lp -= 0.5 * z * z;
+    }
+    return lp;
+}
+
+static double ar_density(const double *x, double *g, void *data)          /* correlation .95^|i - j| */
+{
+    const double rho = 0.95, precision = 1 / (1 - rho * rho);
+    double lp = -0.5 * x[0] * x[0];
+    (void)data;
+    g[0] -= x[0];
+    for (int i = 1; i < 50; i++) {
+        const double r = x[i] - rho * x[i - 1];
+        g[i] -= r * precision;
+        g[i - 1] += rho * r * precision;
+        lp -= 0.5 * r * r * precision;
+    }
+    return lp;
+}
+
+/* Covariance I + 99 sum of v v' over orthonormal v, which are the data. */
+static double spikes_density(const double *x, double *g, void *data)
+{
+    const double *v = (const double *)data;
+    double lp = 0;
+    for (int i = 0; i < 100; i++) { g[i] -= x[i]; lp -= 0.5 * x[i] * x[i]; }
+    for (int k = 0; k < SPIKES; k++, v += 100) {
+        double along = 0;
+        for (int i = 0; i < 100; i++) along += v[i] * x[i];
+        for (int i = 0; i < 100; i++) g[i] += 0.99 * along * v[i];
+        lp += 0.5 * 0.99 * along * along;
+    }
+    return lp;
+}
+
+static double t4_density(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 50; i++) lp += gpumc_student_t_lpdf(x[i], 4, 0, 1, &g[i], NULL, NULL, NULL);
+    return lp;
+}
+
+static double banana_density(const double *x, double *g, void *data)   /* x ~ N(0, 1), y ~ N(x^2 - 1, .5) */
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 20; i += 2) {
+        double dmu = 0;
+        lp += gpumc_std_normal_lpdf(x[i], &g[i])
+            + gpumc_normal_lpdf(x[i + 1], x[i] * x[i] - 1, 0.5, &g[i + 1], &dmu, NULL);
+        g[i] += 2 * x[i] * dmu;
+    }
+    return lp;
+}
+
+struct logistic { double x[LOGISTIC_ROWS][LOGISTIC_COLUMNS], y[LOGISTIC_ROWS]; };
+
+static double logistic_density(const double *x, double *g, void *data)
+{
+    const struct logistic *d = (const struct logistic *)data;
+    double lp = 0;
+    for (int k = 0; k < LOGISTIC_COLUMNS; k++) lp += gpumc_std_normal_lpdf(x[k], &g[k]);
+    for (int i = 0; i < LOGISTIC_ROWS; i++) {
+        double eta = 0, deta = 0;
+        for (int k = 0; k < LOGISTIC_COLUMNS; k++) eta += d->x[i][k] * x[k];
+        lp += gpumc_bernoulli_logit_lpmf(d->y[i], eta, &deta);
+        for (int k = 0; k < LOGISTIC_COLUMNS; k++) g[k] += deta * d->x[i][k];
+    }
+    return lp;
+}
+
+static double schools_density(const double *x, double *g, void *data)     /* mu, tau, theta */
+{
+    static const double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 };
+    static const double error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
+    double lp = gpumc_normal_lpdf(x[0], 0, 5, &g[0], NULL, NULL)
+        + gpumc_half_cauchy_lpdf(x[1], 5, &g[1], NULL);
+    (void)data;
+    for (int j = 0; j < 8; j++)
+        lp += gpumc_normal_lpdf(x[2 + j], x[0], x[1], &g[2 + j], &g[0], &g[1])
+            + gpumc_normal_lpdf(effect[j], x[2 + j], error[j], NULL, &g[2 + j], NULL);
+    return lp;
+}
+
+static void make_scales(double *sd) { for (int i = 0; i < 100; i++) sd[i] = pow(10, -2 + 4 * i / 99.0); }
+
+static void make_spikes(double *v)                                        /* Gram-Schmidt on fixed normals */
+{
+    gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
+    for (int k = 0; k < SPIKES; k++) {
+        double *u = v + 100 * k, norm = 0;
+        for (int i = 0; i < 100; i++) u[i] = gpumc_rng_normal(&rng);
+        for (int j = 0; j < k; j++) {
+            double along = 0;
+            for (int i = 0; i < 100; i++) along += u[i] * v[100 * j + i];
+            for (int i = 0; i < 100; i++) u[i] -= along * v[100 * j + i];
+        }
+        for (int i = 0; i < 100; i++) norm += u[i] * u[i];
+        for (int i = 0; i < 100; i++) u[i] /= sqrt(norm);
+    }
+}
+
+static void make_logistic(struct logistic *d)
+{
+    gpumc_rng rng = gpumc_rng_at(2, 0, 0, 0);
+    double beta[LOGISTIC_COLUMNS];
+    for (int k = 0; k < LOGISTIC_COLUMNS; k++) beta[k] = gpumc_rng_normal(&rng);
+    for (int i = 0; i < LOGISTIC_ROWS; i++) {
+        double eta = 0;
+        for (int k = 0; k < LOGISTIC_COLUMNS; k++) eta += (d->x[i][k] = gpumc_rng_normal(&rng)) * beta[k];
+        d->y[i] = gpumc_rng_uniform(&rng) < 1 / (1 + exp(-eta)) ? 1 : 0;
+    }
+}
+
+typedef struct synthetic {
+    const char *name;
+    size_t dim;
+    double (*density)(const double *, double *, void *);
+    void *data;
+} synthetic;
+
+static int bench_targets(size_t n_seeds)
+{
+    static double sd[100], v[100 * SPIKES];
+    static struct logistic rows;
+    const synthetic list[] = {
+        { "iid100", 100, iid_density, NULL },      { "scales100", 100, scales_density, sd },
+        { "ar50", 50, ar_density, NULL },          { "spikes100", 100, spikes_density, v },
+        { "t4", 50, t4_density, NULL },            { "banana", 20, banana_density, NULL },
+        { "logistic", LOGISTIC_COLUMNS, logistic_density, &rows }, { "schools", 8, schools_density, NULL },
+    };
+    make_scales(sd);
+    make_spikes(v);
+    make_logistic(&rows);
+    printf("4 chains x (150 + 1000), medians of %.0f seeds\n", (double)n_seeds);
+    printf("%-10s %10s %12s %12s %8s %6s %12s\n", "target", "grad/draw", "warm-up", "min ESS", "R-hat", "div",
+           "ESS/1000 gr");
+    for (size_t t = 0; t < sizeof list / sizeof *list; t++) {
+        const int schools = list[t].density == schools_density;
+        const gpumc_param params[] = {
+            { .name = schools ? "mu" : "x", .size = schools ? 1 : list[t].dim },
+            { .name = "tau", .kind = GPUMC_POSITIVE },
+            { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
+        };
+        const gpumc_model model = { .name = list[t].name, .params = params, .n_params = schools ? 3 : 1,
+                                    .log_density = list[t].density, .data = list[t].data };
+        score s[MAX_SEEDS];
+        double rate[MAX_SEEDS];
+        for (size_t k = 0; k < n_seeds; k++) {
+            const gpumc_sample_options o = { .num_warmup = 150, .num_samples = 1000, .seed = k + 1 };
+            s[k] = judge(&model, &o);
+            if (!s[k].ok) return EXIT_FAILURE;
+            rate[k] = 1000 * s[k].both / (s[k].warmup + s[k].draws);
+        }
+        printf("%-10s %10.1f %12.0f %12.0f %8.3f %6.0f %12.1f\n", list[t].name, MEDIAN(s, n_seeds, tree),
+               MEDIAN(s, n_seeds, warmup), MEDIAN(s, n_seeds, both), MEDIAN(s, n_seeds, r_hat),
+               MEDIAN(s, n_seeds, divergences), bench_median(rate, n_seeds));
+        fflush(stdout);
+    }
+    return EXIT_SUCCESS;
+}
+
+/* ---- hierarchical models ------------------------------------------------------------------------- */
+
+/* Groups of few or many rows each, as in the example but with another truth and uneven numbers of rows. */
+typedef struct groups_case { const char *name; size_t groups, few, many; double tau; } groups_case;
+
+static const groups_case groups_cases[] = {
+    { "100x10", 100, 10, 10, 10 }, { "500x10", 500, 10, 10, 10 }, { "1000x10", 1000, 10, 10, 10 },
+    { "mid", 200, 4, 4, 1 }, { "mixed", 200, 1, 200, 1 },
+};
+
+static int groups_make(struct rows *d, const groups_case *c)
+{
+    const size_t most = c->groups * c->many;
+    size_t *group = (size_t *)malloc(most * sizeof *group), n = 0;
+    double *y = (double *)malloc(most * sizeof *y);
+    gpumc_rng rng = gpumc_rng_at(42, 0, 0, 0);
+    int done = 0;
+    memset(d, 0, sizeof *d);
+    d->mu_mean = 0;
+    d->mu_sd = 100;
+    d->tau_sd = 50;
+    d->sigma_sd = 10;
+    if (group && y) {
+        for (size_t j = 0; j < c->groups; j++) {
+            const double theta = 50 + c->tau * gpumc_rng_normal(&rng);
+            for (size_t i = 0; i < (j % 2 ? c->many : c->few); i++, n++) {
+                group[n] = j;
+                y[n] = theta + 2 * gpumc_rng_normal(&rng);
+            }
+        }
+        done = rows_sort(d, c->groups, n, group, y);
+    }
+    free(group);
+    free(y);
+    return done;
+}
+
+static void groups_free(struct rows *d)
+{
+    free(d->y);
+    free(d->depth);
+    free(d->rest);
+}
+
+static score groups_run(const struct rows *d, gpumc_centring form, const gpumc_sample_options *o)
+{
+    const gpumc_param params[] = {
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = d->n_groups, .location = "mu", .scale = "tau", .centring = form },
+    };
+    const gpumc_model model = { .name = "groups", .params = params, .n_params = 4, .log_density = log_density,
+                                .data = (void *)d };
+    return judge(&model, o);
+}
+
+static int listed(const char *list, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += length)
+        if ((at == list || at[-1] == ',') && (at[length] == '\0' || at[length] == ',')) return 1;
+    return 0;
+}
+
+static int bench_groups(size_t n_seeds, const char *models, const char *forms)
+{
+    static const char *const names[] = { "learned", "centred", "noncentred" };
+    printf("4 chains x (warm-up by model + 1000), medians of %.0f seeds; R-hat, divergences: worst seed\n",
+           (double)n_seeds);
+    printf("%-8s %-11s %9s %9s %8s %5s %7s %9s %9s %9s %9s\n", "model", "form", "bulk", "tail", "R-hat",
+           "div", "tree", "warm-up", "draws", "seconds", "ESS/s");
+    for (size_t m = 0; m < sizeof groups_cases / sizeof *groups_cases; m++) {
+        struct rows d;
+        double learned = 0, best = 0;
+        if (models && !listed(models, groups_cases[m].name)) continue;
+        if (!groups_make(&d, &groups_cases[m])) { groups_free(&d); return run_failed("out of memory"); }
+        for (int form = 0; form < 3; form++) {
+            score s[MAX_SEEDS];
+            double r_hat = 0, divergences = 0, rate[MAX_SEEDS], median;
+            if (forms && !listed(forms, names[form])) continue;
+            for (size_t k = 0; k < n_seeds; k++) {
+                const gpumc_sample_options o = { .seed = k + 1 };
+                s[k] = groups_run(&d, (gpumc_centring)form, &o);
+                if (!s[k].ok) { groups_free(&d); return EXIT_FAILURE; }
+                r_hat = fmax(r_hat, s[k].r_hat);
+                divergences = fmax(divergences, s[k].divergences);
+                rate[k] = fmin(s[k].bulk, s[k].tail) / s[k].seconds;
+            }
+            median = bench_median(rate, n_seeds);
+            if (form == GPUMC_CENTRING_LEARNED) learned = median;
+            else best = fmax(best, median);
+            printf("%-8s %-11s %9.0f %9.0f %8.3f %5.0f %7.1f %9.0f %9.0f %9.3f %9.0f\n", groups_cases[m].name,
+                   names[form], MEDIAN(s, n_seeds, bulk), MEDIAN(s, n_seeds, tail), r_hat, divergences,
+                   MEDIAN(s, n_seeds, tree), MEDIAN(s, n_seeds, warmup), MEDIAN(s, n_seeds, draws),
+                   MEDIAN(s, n_seeds, seconds), median);
+            fflush(stdout);
+        }
+        if (learned > 0 && best > 0)
+            printf("%-8s learned / better fixed form: %.2f\n", groups_cases[m].name, learned / best);
+        groups_free(&d);
+    }
+    return EXIT_SUCCESS;
+}
+
+/* ---- overhead ------------------------------------------------------------------------------------ */
+
+/* Least of several timings of a call of the density alone, in nanoseconds. */
+static double density_time(const struct rows *d, const double *x)
+{
+    const size_t n = d->n_groups + 3, repeats = 1 + 2000000 / (n * 10);
+    double *g = (double *)malloc(n * sizeof *g), least = HUGE_VAL, sink = 0;
+    for (int k = 0; g && k < 20; k++) {
+        const double begin = bench_seconds();
+        for (size_t r = 0; r < repeats; r++) {
+            memset(g, 0, n * sizeof *g);
+            sink += log_density(x, g, (void *)d);
+        }
+        least = fmin(least, (bench_seconds() - begin) / (double)repeats);
+    }
+    free(g);
+    return sink == 0 ? 0 : 1e9 * least;
+}
+
+/* Least of several runs of one chain on one thread; draws are few enough to keep storing them cheap. */
+static int bench_overhead(void)
+{
+    const size_t dims[] = { 10, 100, 1000 };
+    printf("one chain, one thread, groups of 10 rows; nanoseconds, least of 7 runs\n");
+    printf("%10s %12s %10s %10s\n", "parameters", "leapfrog", "density", "overhead");
+    for (int k = 0; k < 3; k++) {
+        const groups_case c = { "overhead", dims[k] - 3, 10, 10, 10 };
+        struct rows d;
+        double least = HUGE_VAL, density;
+        double *x = (double *)malloc(dims[k] * sizeof *x);
+        if (!groups_make(&d, &c) || !x) { groups_free(&d); free(x); return run_failed("out of memory"); }
+        for (int repeat = 0; repeat < 7; repeat++) {
+            const gpumc_sample_options o = { .num_chains = 1, .threads = 1, .seed = 1,
+                                             .num_samples = dims[k] < 1000 ? 20000 : 2000 };
+            const score s = groups_run(&d, GPUMC_CENTRING_LEARNED, &o);
+            if (!s.ok) { groups_free(&d); free(x); return EXIT_FAILURE; }
+            least = fmin(least, 1e9 * s.seconds / (s.warmup + s.draws));
+        }
+        for (size_t i = 0; i < dims[k]; i++) x[i] = i == 1 ? 10 : i == 2 ? 2 : 50;
+        density = density_time(&d, x);
+        printf("%10.0f %12.0f %10.0f %10.0f\n", (double)dims[k], least, density, least - density);
+        groups_free(&d);
+        free(x);
+    }
+    return EXIT_SUCCESS;
+}
+
+/* ---- the program --------------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+    const char *what = argc > 1 ? argv[1] : "help", *models = NULL, *forms = NULL;
+    int seeds = 0;
+    const argument list[] = {
+        { "seeds", WHOLE, &seeds, "runs a line, 1..100" },
+        { "models", TEXT, &models, "LIST of 100x10,500x10,1000x10,mid,mixed" },
+        { "forms", TEXT, &forms, "LIST of learned,centred,noncentred" },
+    };
+    if (strcmp(what, "help") == 0) {
+        printf("usage: %s targets|overhead|groups [key=value ...]\n", argv[0]);
+        for (size_t k = 0; k < 3; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
+        return EXIT_SUCCESS;
+    }
+    for (int i = 2; i < argc; i++) if (!argument_read(argv[i], list, 3)) return EXIT_USAGE;
+    if (seeds < 0 || seeds > MAX_SEEDS) {
+        fprintf(stderr, "seeds must be in 1..%d\n", MAX_SEEDS);
+        return EXIT_USAGE;
+    }
+    bench_header(argc, argv);
+    if (strcmp(what, "targets") == 0) return bench_targets(seeds ? (size_t)seeds : 5);
+    if (strcmp(what, "groups") == 0) return bench_groups(seeds ? (size_t)seeds : 10, models, forms);
+    if (strcmp(what, "overhead") == 0) return bench_overhead();
+    fprintf(stderr, "%s: unknown; help lists what there is\n", what);
+    return EXIT_USAGE;
+}

@@ -1,0 +1,151 @@
+/* Arguments and closing report that the example programs share: key=value under the names Stan users know.
+   An unknown key, or a value that does not fit its key, is an error that names it. */
+#ifndef ARGUMENTS_H
+#define ARGUMENTS_H
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+enum { EXIT_USAGE = 2, GO_ON = -1 };
+
+typedef enum argument_kind { WHOLE, REAL, SEED, TEXT, CHOICE } argument_kind;
+
+typedef struct argument {
+    const char *key;
+    argument_kind kind;
+    void *value;              /* int, double, uint64_t, const char *; CHOICE: int, number of the word */
+    const char *meaning;      /* CHOICE: the words, separated by |, counted from 0 */
+} argument;
+
+typedef struct run {
+    gpumc_sample_options options;
+    const char *summary, *csv;
+} run;
+
+/* The number of word among choices, or -1. */
+static int argument_choice(const char *choices, const char *word)
+{
+    const size_t length = strlen(word);
+    for (int n = 0; length > 0; n++) {
+        const size_t width = strcspn(choices, "|");
+        if (width == length && strncmp(choices, word, length) == 0) return n;
+        if (choices[width] == '\0') break;
+        choices += width + 1;
+    }
+    return -1;
+}
+
+/* Stores text in the argument's variable; returns 0 when it does not fit. */
+static int argument_store(const argument *a, const char *text)
+{
+    char *end = (char *)text;
+    errno = 0;
+    switch (a->kind) {
+    case WHOLE: {
+        const long n = strtol(text, &end, 10);
+        if (n < INT_MIN || n > INT_MAX) return 0;
+        *(int *)a->value = (int)n;
+        break;
+    }
+    case REAL: {
+        const double x = strtod(text, &end);
+        if (!isfinite(x)) return 0;
+        *(double *)a->value = x;
+        break;
+    }
+    case SEED:
+        if (strchr(text, '-')) return 0;
+        *(uint64_t *)a->value = strtoull(text, &end, 10);
+        break;
+    case TEXT:
+        *(const char **)a->value = text;
+        return text[0] != '\0';
+    case CHOICE:
+        *(int *)a->value = argument_choice(a->meaning, text);
+        return *(int *)a->value >= 0;
+    }
+    return end != text && *end == '\0' && errno == 0;
+}
+
+static const char *argument_wanted(const argument *a)
+{
+    switch (a->kind) {
+    case WHOLE: return "a whole number";
+    case REAL: return "a number";
+    case SEED: return "a whole number from 0";
+    case TEXT: return "a name";
+    default: return a->meaning;
+    }
+}
+
+/* Handles one word of the command line; returns 0 and says why when it cannot. */
+static int argument_read(const char *word, const argument *list, size_t n)
+{
+    const size_t length = strcspn(word, "=");
+    for (size_t k = 0; k < n && word[length] == '='; k++) {
+        if (strlen(list[k].key) != length || strncmp(list[k].key, word, length) != 0) continue;
+        if (argument_store(&list[k], word + length + 1)) return 1;
+        fprintf(stderr, "%s: the value must be %s\n", word, argument_wanted(&list[k]));
+        return 0;
+    }
+    fprintf(stderr, "%s: %s; help lists the keys\n", word,
+            word[length] == '=' ? "unknown key" : "not of the form key=value");
+    return 0;
+}
+
+static void arguments_usage(const char *program, const argument *list, size_t n)
+{
+    printf("usage: %s [key=value ...]\n", program);
+    for (size_t k = 0; k < n; k++) printf("  %-14s %s\n", list[k].key, list[k].meaning);
+}
+
+/* Reads the command line into r and the program's own arguments; returns GO_ON or the status to exit with. */
+static int arguments_read(int argc, char **argv, run *r, const argument *own, size_t n_own)
+{
+    gpumc_sample_options *o = &r->options;
+    int metric = 0;           /* an enum may be narrower than int */
+    argument list[32] = {
+        { "num_chains", WHOLE, &o->num_chains, "chains (0: 4)" },
+        { "num_warmup", WHOLE, &o->num_warmup, "warm-up iterations a chain (0: by model; -1: none)" },
+        { "num_samples", WHOLE, &o->num_samples, "kept draws a chain (0: 1000)" },
+        { "target_accept", REAL, &o->target_accept, "target acceptance, below 1 (0: 0.8)" },
+        { "max_treedepth", WHOLE, &o->max_treedepth, "at most 2^max_treedepth gradients a draw (0: 10)" },
+        { "metric", CHOICE, &metric, "auto|diag|low_rank|dense|unit" },
+        { "seed", SEED, &o->seed, "of the random numbers" },
+        { "threads", WHOLE, &o->threads, "threads (0: as many as cores)" },
+        { "summary", TEXT, &r->summary, "FILE: writes the summary of every parameter as CSV" },
+        { "csv", TEXT, &r->csv, "PREFIX: writes the draws as Stan CSV, PREFIX_1.csv and so on" },
+    };
+    size_t n = 10;
+    for (size_t k = 0; k < n_own; k++) list[n++] = own[k];
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "help") == 0) { arguments_usage(argv[0], list, n); return EXIT_SUCCESS; }
+        if (!argument_read(argv[i], list, n)) return EXIT_USAGE;
+    }
+    o->metric = (gpumc_metric_kind)metric;
+    return GO_ON;
+}
+
+static int run_failed(const char *text)
+{
+    fprintf(stderr, "error: %s\n", text);
+    return EXIT_FAILURE;
+}
+
+/* Prints the summary, writes the files that were asked for and ends with one line of totals. */
+static int run_report(const run *r, const gpumc_fit *fit)
+{
+    gpumc_error error;
+    if (gpumc_print_summary(fit, stdout) != GPUMC_OK) return run_failed("the summary could not be printed");
+    if (r->summary && gpumc_write_summary_csv(fit, r->summary, &error) != GPUMC_OK)
+        return run_failed(error.text);
+    if (r->csv && gpumc_write_stan_csv(fit, r->csv, &error) != GPUMC_OK)
+        return run_failed(error.text);
+    printf("gradients=%.0f divergences=%.0f warmup_s=%.4f sampling_s=%.4f\n",
+           (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,
+           fit->warmup_seconds, fit->sampling_seconds);
+    return EXIT_SUCCESS;
+}
+#endif

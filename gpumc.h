@@ -1,0 +1,11402 @@
+/* gpumc.h: Bayesian inference for C programs in one header                                version 0.1.0
+
+   You write a log density and its gradient. gpumc draws from the posterior (NUTS, warm-up pooled over chains,
+   learned centring of hierarchical parameters), says how far the draws can be trusted, and writes files that
+   Stan's tools read. C99 or C++11; no dependencies beyond the C library and threads. MIT-0 or public domain.
+
+   DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
+                                     #include "gpumc.h"
+            and build with:          cc -O2 main.c -lm -pthread
+   Other files include it without the #define. Readers of the interface stop at the line of #### below.
+
+   A COMPLETE PROGRAM
+
+       #define GPUMC_IMPLEMENTATION
+       #include "gpumc.h"
+
+       static const double y[5] = { 1.1, -0.4, 2.3, 0.9, 1.6 };
+
+       static double log_density(const double *x, double *grad, void *data)
+       {
+           const double mu = x[0], sigma = x[1];        // in the order of the parameter list below
+           double lp = gpumc_normal_lpdf(mu, 0, 10, &grad[0], NULL, NULL)
+                     + gpumc_half_normal_lpdf(sigma, 5, &grad[1], NULL);
+           (void)data;
+           for (int i = 0; i < 5; i++)
+               lp += gpumc_normal_lpdf(y[i], mu, sigma, NULL, &grad[0], &grad[1]);
+           return lp;
+       }
+
+       int main(void)
+       {
+           gpumc_param params[] = { { .name = "mu" }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
+           gpumc_model model = { .params = params, .n_params = 2, .log_density = log_density };
+           gpumc_fit fit = { 0 };
+           if (gpumc_sample(&model, NULL, &fit) != GPUMC_OK) {
+               fprintf(stderr, "%s\n", fit.message);
+               return 1;
+           }
+           gpumc_print_summary(&fit, stdout);
+           gpumc_free(&fit);
+       }
+
+   CONTENTS    search for the tag
+     interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-rng  >>api-dist
+                      >>api-transform  >>api-model  >>api-nuts  >>api-adapt  >>api-run  >>api-diagnose
+                      >>api-output
+     implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>nuts
+                      >>adapt  >>diagnose  >>output  >>run
+
+   THE DENSITY
+     - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
+       parameter list, block after block, and returns the log density. Transforms, their Jacobians and their
+       chain rule are the library's: do not add them.
+     - grad arrives zeroed; ADD the partial derivatives. Every density of the library returns its normalised
+       log density and adds its derivatives to the pointers it is given; NULL means: this one is a constant.
+     - NaN or -infinity rejects the point. It is called from several threads at once, with the same data.
+     - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
+     - The gradient is checked against differences at the start of every run, and a wrong one is refused by
+       name; gpumc_check_gradient does the same while you develop.
+
+   PARAMETERS  are blocks (gpumc_param); what is left zero has its default
+       { .name = "beta", .size = 4 }                                         four real numbers
+       { .name = "sigma", .kind = GPUMC_POSITIVE }                           all kinds: see gpumc_kind
+       { .name = "rho", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 }
+       { .name = "p", .kind = GPUMC_SIMPLEX, .size = 3 }
+       { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 }     size_t dims[] = { 3, 3 };
+       { .name = "theta", .size = 8, .location = "mu", .scale = "tau" }      hierarchical, in natural form
+
+   HIERARCHIES  Elements that spread around a location with a scale should say so. The density stays the
+     natural one; the sampler's coordinates move between centred and non-centred, element by element, as
+     warm-up learns how much the data say about each. A location may be one value, an element of another
+     block (location_index), the element before (walk_dim: random walks), and may have group covariates
+     added; scales likewise (scale_index). Location and scale stand earlier in the list, and the scale has a
+     positive kind. .centring forces a form.
+
+   OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by the generate callback once a kept
+     draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:
+     what gpumc_loo_psis works on), anything else (GPUMC_GENERATED). See examples/regression.c.
+
+   RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
+     4 chains, 200 warm-up iterations a chain (300 with scales, 400 for one chain), 1000 draws each, target
+     acceptance 0.8, tree depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a
+     column by name, gpumc_fit_series hands one to the diagnostics. In C++11 write
+     gpumc_sample_options options = {}; and set members.
+
+   READING THE SUMMARY
+     mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
+     many independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most). Then warnings:
+       divergent    the density is too curved somewhere: a hierarchy without location and scale, a prior that
+                    reaches zero; then try a higher target_accept. More draws never mend it.
+       treedepth    trajectories are cut short: correlated or badly scaled parameters; costs time only
+       e-bfmi       energies move slowly: heavy tails, a scale that touches zero (try .softplus)
+       r_hat, ess   chains disagree or move slowly: a longer run first, then think of several modes, or of
+                    sums that the data do not identify
+       restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
+                    several modes this hides one: compare with keep_stuck_chains
+       not mixed    the chains had not met when warm-up ended
+
+   STEP BY STEP  for programs with a loop, memory or processes of their own: gpumc_layout_init compiles a
+     model in your memory, gpumc_nuts_ask and _tell take one gradient at a time, gpumc_adapt_update tunes a
+     set of chains. See examples/embed.c.
+
+   DISTRIBUTIONS  For every univariate FAMILY of the table at >>api-dist:
+       gpumc_FAMILY_lpdf (continuous) or _lpmf (discrete), _lcdf, _lccdf     value, parameters, derivatives
+       gpumc_FAMILY_quantile(p, parameters), _rng(rng, parameters), _mean(parameters), _variance(parameters)
+     Invalid parameters give NaN, values outside the support -infinity. Counts are whole numbers in a double.
+     sigma is a standard deviation; gamma and exponential take a rate.
+
+   ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
+     fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
+   MEMORY   One block for the results, one for the run, through options.allocator; sampling allocates
+     nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
+   THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
+     Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
+   SWITCHES GPUMC_STATIC makes all functions private to the file, GPUMC_NO_THREADS builds without threads.
+     clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
+     a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH.
+   WHAT IT DOES NOT DO  no automatic differentiation, no modelling language, no discrete parameters. */
+#ifndef GPUMC_H
+#define GPUMC_H
+
+/* ================================================================================= >>api-platform
+   Version, switches a user may set before including, and the few words that differ between compilers. */
+#define GPUMC_VERSION_MAJOR 0
+#define GPUMC_VERSION_MINOR 1
+#define GPUMC_VERSION_PATCH 0
+#define GPUMC_VERSION "0.1.0"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* GPUMC_API marks the ordinary functions: external, or private to this file under GPUMC_STATIC.
+   GPUMC_FN marks leaf functions: scalar C without branches or libm, which compilers vectorise and nvcc
+   compiles. GPUMC_LOOP marks functions whose loops over leaves must become vector code at any optimisation
+   level. gcc needs no-trapping-math to turn ?: into selects, and no-fast-math keeps NaN meaningful under a
+   user's flags. */
+#if defined(__GNUC__) || defined(__clang__)
+#define GPUMC__UNUSED __attribute__((unused))
+#define GPUMC__RESTRICT __restrict__
+#define GPUMC__PRINTF(f, a) __attribute__((format(printf, f, a)))
+#else
+#define GPUMC__UNUSED
+#define GPUMC__RESTRICT
+#define GPUMC__PRINTF(f, a)
+#endif
+
+#if defined(GPUMC_STATIC)
+#define GPUMC_API static GPUMC__UNUSED
+#else
+#define GPUMC_API extern
+#endif
+
+#if defined(__CUDACC__)
+#define GPUMC_FN static __host__ __device__ __forceinline__
+#define GPUMC_TEAM __host__ __device__
+#define GPUMC_LOOP
+#elif defined(__clang__)
+#define GPUMC_FN static inline __attribute__((always_inline, unused))
+#define GPUMC_LOOP
+#elif defined(__GNUC__)
+#define GPUMC_FN static inline __attribute__((always_inline, unused, optimize("no-fast-math")))
+#define GPUMC_LOOP __attribute__((optimize("no-fast-math", "O2", "tree-vectorize", \
+    "vect-cost-model=dynamic", "no-trapping-math", "fp-contract=fast", "no-thread-jumps")))
+#else
+#define GPUMC_FN static inline
+#define GPUMC_LOOP
+#endif
+
+/* Marks what a team of GPU threads runs too: the sampler's state machine and what it stands on. */
+#if !defined(GPUMC_TEAM)
+#define GPUMC_TEAM
+#endif
+
+/* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define GPUMC__UNROLL _Pragma("GCC unroll 8")
+#else
+#define GPUMC__UNROLL
+#endif
+
+/* The number type of leaf functions: double, or float in a single-precision device build. */
+#ifndef GPUMC_REAL
+#define GPUMC_REAL double
+#endif
+typedef GPUMC_REAL gpumc_real;
+#define GPUMC_R(x) ((gpumc_real)(x))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ==================================================================================== >>api-error
+   Calls return a status by value; the text that names the argument, its value and the remedy goes to the
+   fit where there is one, otherwise to a gpumc_error, which may be NULL. */
+#define GPUMC_STATUS_LIST(X) \
+    X(GPUMC_OK, 0, "success") \
+    X(GPUMC_STOPPED, 1, "stopped on request; the draws so far are kept") \
+    X(GPUMC_ERROR_ARGUMENT, -1, "an argument is invalid") \
+    X(GPUMC_ERROR_MODEL, -2, "the model is invalid") \
+    X(GPUMC_ERROR_GRADIENT, -3, "the gradient disagrees with the log density") \
+    X(GPUMC_ERROR_START, -4, "no usable start point was found") \
+    X(GPUMC_ERROR_MEMORY, -5, "out of memory") \
+    X(GPUMC_ERROR_FILE, -6, "a file could not be read or written") \
+    X(GPUMC_ERROR_FORMAT, -7, "a file is malformed") \
+    X(GPUMC_ERROR_NUMERIC, -8, "a computation failed")
+
+#define GPUMC__ENUMERATE(name, value, text) name = value,
+typedef enum gpumc_status { GPUMC_STATUS_LIST(GPUMC__ENUMERATE) GPUMC__STATUS_END = 127 } gpumc_status;
+
+typedef struct gpumc_error { gpumc_status status; char text[256]; } gpumc_error;
+
+/* The meaning of a status in words, never NULL. */
+GPUMC_API const char *gpumc_status_text(gpumc_status status);
+
+/* =================================================================================== >>api-memory
+   All allocation goes through one pair of functions; both NULL means malloc and free. */
+typedef struct gpumc_allocator {
+    void *(*allocate)(size_t bytes, void *user);
+    void (*release)(void *block, void *user);
+    void *user;
+} gpumc_allocator;
+
+/* ===================================================================================== >>api-math  (STAND-IN, helper MATH replaces this file) */
+/* leaf.h: prototype leaf functions, plain scalar C, branch free, no libm */
+GPUMC_FN uint64_t gpumc__bits_of(double x) { uint64_t u; memcpy(&u, &x, sizeof u); return u; }
+GPUMC_FN double gpumc__from_bits(uint64_t u) { double x; memcpy(&x, &u, sizeof x); return x; }
+GPUMC_FN double gpumc__if_mask(uint64_t m, double a, double b) { return gpumc__from_bits((gpumc__bits_of(a) & m) | (gpumc__bits_of(b) & ~m)); }
+/* x < y ? a : b */
+GPUMC_FN double gpumc__if_lt(double x, double y, double a, double b) { return x < y ? a : b; }
+GPUMC_FN double gpumc_fabs(double x) { return gpumc__from_bits(gpumc__bits_of(x) & 0x7fffffffffffffffULL); }
+#define GPUMC_INF gpumc__from_bits(0x7ff0000000000000ULL)
+#define GPUMC_NAN gpumc__from_bits(0x7ff8000000000000ULL)
+
+/* degree 9, relative error 2.2e-16, rounded 2.3e-16 */
+GPUMC_FN double gpumc__poly_exp(double x) { const double q = x * x; return (0.50000000000000011 + 0.16666666666666669 * x)
+    + q * ((0.041666666666624094 + 0.0083333333333300598 * x)
+    + q * ((0.0013888888917230724 + 0.00019841269863066696 * x)
+    + q * ((2.4801521269532122e-05 + 2.7557268439678002e-06 * x)
+    + q * ((2.7620101012097998e-07 + 2.5100395159429243e-08 * x))))); }
+/* degree 6, relative error 4.6e-16, rounded 4.7e-16 */
+GPUMC_FN double gpumc__poly_log(double x) { const double q = x * x; return (0.66666666666666696 + 0.39999999999898889 * x)
+    + q * ((0.28571428626253836 + 0.22222211089379493 * x)
+    + q * ((0.18182892432537032 + 0.15331611722050653 * x)
+    + q * (0.14617807153462828))); }
+/* degree 18, relative error 8.3e-16, rounded 8.8e-16 */
+GPUMC_FN double gpumc__poly_logd(double x) { const double q = x * x; return (0.33333333333333331 + -0.24999999999998596 * x)
+    + q * ((0.20000000000003482 + -0.16666666667365992 * x)
+    + q * ((0.14285714285634818 + -0.12499999898432576 * x)
+    + q * ((0.11111111008787179 + -0.10000006590426393 * x)
+    + q * ((0.090909210760389658 + -0.083331106429995638 * x)
+    + q * ((0.076917411398351759 + -0.07146922611081985 * x)
+    + q * ((0.066803482478829238 + -0.062133254913987149 * x)
+    + q * ((0.057066136744590823 + -0.056358573946071709 * x)
+    + q * ((0.063620253030186535 + -0.059591730189431043 * x)
+    + q * (0.027053075892336406))))))))); }
+/* degree 3, relative error 0.00011, rounded 0.00011 */
+GPUMC_FN double gpumc__poly_rcp2f(double x) { const double q = x * x; return (0.49995695710714283 + -0.25038620003608891 * x)
+    + q * ((0.12813332718831894 + -0.057135022977269107 * x)); }
+/* degree 23, relative error 4e-17, rounded 4.3e-17 */
+GPUMC_FN double gpumc__poly_erfcx(double x) { const double q = x * x; return (1.2329951186255526 + -0.1396211168405625 * x)
+    + q * ((0.015379652102610162 + 0.068097054254686207 * x)
+    + q * ((-0.10103906603585294 + 0.09373283499865169 * x)
+    + q * ((-0.066330365820503556 + 0.03716751553184356 * x)
+    + q * ((-0.016197733979925202 + 0.0050319700325460589 * x)
+    + q * ((-0.00075777371417920861 + -0.00019925700411029673 * x)
+    + q * ((0.00015062311783720306 + -2.4398117974416998e-05 * x)
+    + q * ((-1.1225140326013784e-05 + 5.7072396327685985e-06 * x)
+    + q * ((2.9805956960653418e-07 + -8.2180213557202965e-07 * x)
+    + q * ((7.1119152391819917e-08 + 1.068344813048194e-07 * x)
+    + q * ((-1.635739638444465e-08 + -1.2544847358494153e-08 * x)
+    + q * ((1.5712177216915555e-09 + 9.6554483885320053e-10 * x)))))))))))); }
+/* degree 18, relative error 2.4e-18, rounded 6.8e-17 */
+GPUMC_FN double gpumc__poly_lgam(double x) { const double q = x * x; return (0.42278433509846713 + 0.32246703342411326 * x)
+    + q * ((-0.067352301053198102 + 0.02058080842778038 * x)
+    + q * ((-0.0073855510286719986 + 0.0028905103310342671 * x)
+    + q * ((-0.0011927539118428156 + 0.00050966951541154583 * x)
+    + q * ((-0.00022315475400520507 + 9.9457673558194984e-05 * x)
+    + q * ((-4.4926313379155697e-05 + 2.0505590755833454e-05 * x)
+    + q * ((-9.4387150992115318e-06 + 4.3847044045983602e-06 * x)
+    + q * ((-2.0439048107029907e-06 + 9.2005278949681006e-07 * x)
+    + q * ((-4.3252393445604814e-07 + 2.7874080521135899e-07 * x)
+    + q * (-1.3219945666117874e-07))))))))); }
+/* degree 6, relative error 1.1e-16, rounded 1.7e-16 */
+GPUMC_FN double gpumc__poly_stir(double x) { const double q = x * x; return (0.083333333333333329 + -0.0027777777777380146 * x)
+    + q * ((0.0007936507665900277 + -0.00059523114284007873 * x)
+    + q * ((0.00084089139925518812 + -0.001861900103145193 * x)
+    + q * (0.0045368905659850184))); }
+/* degree 6, relative error 4.6e-15, rounded 4.6e-15 */
+GPUMC_FN double gpumc__poly_digs(double x) { const double q = x * x; return (0.08333333333333294 + -0.0083333333319667285 * x)
+    + q * ((0.0039682531741964183 + -0.0041664921337570548 * x)
+    + q * ((0.0075572403471926633 + -0.020057813123681916 * x)
+    + q * (0.052783577966230059))); }
+
+#define GPUMC__LN2_HI 6.93147180369123816490e-01
+#define GPUMC__LN2_LO 1.90821492927058770002e-10
+#define GPUMC__LOG2E 1.44269504088896338700e+00
+
+/* exp(x + lo) for small lo */
+GPUMC_FN double gpumc__exp_core(double x, double lo)
+{
+    const double magic = 6755399441055744.0 + 2046.0;  /* 1.5 * 2^52, low bits n + 2046 */
+    x = gpumc__if_lt(x, -746.0, -746.0, x);
+    x = gpumc__if_lt(710.0, x, 710.0, x);
+    const double t = x * GPUMC__LOG2E + magic;
+    const double n = gpumc__from_bits(gpumc__bits_of(t) & 0x7fffffffffffffffULL) - magic;  /* the mask keeps -ffast-math from folding this */
+    const double r = ((x - n * GPUMC__LN2_HI) - n * GPUMC__LN2_LO) + lo;
+    const double p = 1.0 + (r + (r * r) * gpumc__poly_exp(r));
+    const uint64_t k = gpumc__bits_of(t) & 0xfff, h = k >> 1;
+    return (p * gpumc__from_bits(h << 52)) * gpumc__from_bits((k - h) << 52);
+}
+/* fast form: clamped to [-708, 709.78), one scale */
+GPUMC_FN double gpumc__exp_fast(double x)
+{
+    const double magic = 6755399441055744.0 + 1023.0;
+    x = gpumc__if_lt(x, -708.0, -708.0, x);
+    x = gpumc__if_lt(709.0, x, 709.0, x);
+    const double t = x * GPUMC__LOG2E + magic;
+    const double n = gpumc__from_bits(gpumc__bits_of(t) & 0x7fffffffffffffffULL) - magic;  /* the mask keeps -ffast-math from folding this */
+    const double r = (x - n * GPUMC__LN2_HI) - n * GPUMC__LN2_LO;
+    const double p = 1.0 + (r + (r * r) * gpumc__poly_exp(r));
+    return p * gpumc__from_bits(gpumc__bits_of(t) << 52);
+}
+GPUMC_FN double gpumc_exp(double x) { return gpumc__exp_core(x, 0.0); }
+
+GPUMC_FN double gpumc_expm1(double x)
+{
+    const double magic = 6755399441055744.0 + 1022.0;
+    x = gpumc__if_lt(x, -50.0, -50.0, x);
+    x = gpumc__if_lt(709.9, x, 709.9, x);
+    const double t = x * GPUMC__LOG2E + magic;
+    const double n = gpumc__from_bits(gpumc__bits_of(t) & 0x7fffffffffffffffULL) - magic;  /* the mask keeps -ffast-math from folding this */
+    const double hi = x - n * GPUMC__LN2_HI, lo = n * GPUMC__LN2_LO, r = hi - lo, c = (hi - r) - lo;
+    const double s = gpumc__from_bits(gpumc__bits_of(t) << 52);      /* 2^(n-1), n <= 1024 */
+    const double a = s - 0.5, b = s * r, u = a + b, v = b - (u - a);
+    return 2.0 * (u + (v + s * ((r * r) * gpumc__poly_exp(r) + (c + c * r))));
+}
+
+/* log(2^k (1 + f)) + e for small e */
+GPUMC_FN double gpumc__log_core(double k, double f, double e)
+{
+    const double h = 0.5 * f * f;
+    const double s = f / (2.0 + f);
+    const double z = s * s, R = z * gpumc__poly_log(z);
+    return k * GPUMC__LN2_HI + (f - (h - (s * (h + R) + (k * GPUMC__LN2_LO + e))));
+}
+GPUMC_FN double gpumc__log_core0(double k, double f)
+{
+    const double h = 0.5 * f * f;
+    const double s = f / (2.0 + f);
+    const double z = s * s, R = z * gpumc__poly_log(z);
+    return k * GPUMC__LN2_HI + (f - (h - (s * (h + R) + k * GPUMC__LN2_LO)));
+}
+GPUMC_FN double gpumc__log_split(double x, double *f)               /* x = 2^k (1 + f), returns k */
+{
+    const uint64_t u = gpumc__bits_of(x) + (0x3ff0000000000000ULL - 0x3fe6a09e00000000ULL);
+    *f = gpumc__from_bits((u & 0x000fffffffffffffULL) + 0x3fe6a09e00000000ULL) - 1.0;
+    return gpumc__from_bits((u >> 52) | 0x4330000000000000ULL) - (4503599627370496.0 + 1023.0);
+}
+/* positive normal x only */
+GPUMC_FN double gpumc__log_fast(double x) { double f; const double k = gpumc__log_split(x, &f); return gpumc__log_core0(k, f); }
+GPUMC_FN double gpumc_log(double x)
+{
+    double f;
+    const double small = gpumc__if_lt(x, 2.2250738585072014e-308, 18014398509481984.0, 1.0);
+    const double off = gpumc__if_lt(x, 2.2250738585072014e-308, 54.0, 0.0);
+    const double k = gpumc__log_split(x * small, &f);
+    double r = gpumc__log_core0(k - off, f);
+    const double bad = gpumc__if_lt(x, 0.0, GPUMC_NAN, -GPUMC_INF);
+    r = gpumc__if_lt(0.0, x, r, bad);
+    return gpumc__if_lt(x, GPUMC_INF, r, x);
+}
+GPUMC_FN double gpumc_log1p(double x)
+{
+    double f;
+    const double u = 1.0 + x;
+    const double k = gpumc__log_split(u, &f);
+    /* rounding error of 1 + x, exact by two-sum */
+    const double bb = u - 1.0, e = (1.0 - (u - bb)) + (x - bb);
+    /* k = 0: f = x exactly. else c = e 2^-k */
+    const uint64_t kb = (gpumc__bits_of(u) + (0x3ff0000000000000ULL - 0x3fe6a09e00000000ULL)) & 0x7ff0000000000000ULL;
+    const double ik = gpumc__from_bits(0x7fe0000000000000ULL - kb);
+    const double k2 = k * k;
+    const double ff = gpumc__if_lt(k2, 0.5, x, f), c = gpumc__if_lt(k2, 0.5, 0.0, e * ik);
+    double r = gpumc__log_core(k, ff, c * (0.98 - f * (0.95 - 0.71 * f)));  /* about c / (1 + f) */
+    const double bad = gpumc__if_lt(u, 0.0, GPUMC_NAN, -GPUMC_INF);
+    r = gpumc__if_lt(0.0, u, r, bad);
+    return gpumc__if_lt(x, GPUMC_INF, r, x);
+}
+/* x in [0, 1] as in log1p(exp(-|z|)): k is 0 or 1 */
+GPUMC_FN double gpumc__softlog_(double x)
+{
+    const double k = gpumc__if_lt(x, 0.41421356237309515, 0.0, 1.0);
+    const double f = gpumc__if_lt(x, 0.41421356237309515, x, 0.5 * x - 0.5);
+    return gpumc__log_core0(k, f);
+}
+
+/* erfcx(x) for x >= 0; clamps are written so that NaN falls through */
+GPUMC_FN double gpumc__erfcx_pos(double x)
+{
+    x = gpumc__if_lt(1e100, x, 1e100, x);
+    const double a = x + 4.0, b = 1.0 + 2.0 * x, inv = 1.0 / (a * b), v = x * (b * inv);
+    const double t = 2.0 * v - 1.0, dt = 2.0 * v - (t + 1.0);   /* t = (x - 4) / (x + 4) and its rounding error */
+    double r = a * inv;
+    r = r + r * (1.0 - b * r);
+    return (gpumc__poly_erfcx(t) + (1.74 * dt) * (t * t)) * r;
+}
+/* exp(-x*x) with the rounding error of the square carried */
+GPUMC_FN double gpumc__expmx2(double x, double sign)
+{
+    const double h = gpumc__from_bits(gpumc__bits_of(x) & 0xfffffffff8000000ULL), l = x - h;
+    return gpumc__exp_core(sign * (h * h), sign * ((x + h) * l));
+}
+GPUMC_FN double gpumc_erfcx(double x)
+{
+    const double a = gpumc_fabs(x), y = gpumc__erfcx_pos(a);
+    const double ac = gpumc__if_lt(28.0, a, 28.0, a);
+    const double e = gpumc__expmx2(ac, 1.0);
+    const double r = gpumc__if_lt(x, 0.0, 2.0 * e - y, y);
+    return r;
+}
+GPUMC_FN double gpumc_erfc(double x)
+{
+    double a = gpumc_fabs(x);
+    a = gpumc__if_lt(30.0, a, 30.0, a);
+    const double y = gpumc__erfcx_pos(a) * gpumc__expmx2(a, -1.0);
+    return gpumc__if_lt(x, 0.0, 2.0 - y, y);
+}
+
+GPUMC_FN double gpumc_lgamma(double x)
+{
+    /* lgamma(x) = P(x - K) (x - K) + or - log(m), y = x - K + 2 in [1.5, 2.5), for x < 6.5 */
+    const double K = ((gpumc__if_lt(x, 0.5, 0.0, 1.0) + gpumc__if_lt(x, 1.5, 0.0, 1.0)) + (gpumc__if_lt(x, 2.5, 0.0, 1.0) + gpumc__if_lt(x, 3.5, 0.0, 1.0)))
+                   + (gpumc__if_lt(x, 4.5, 0.0, 1.0) + gpumc__if_lt(x, 5.5, 0.0, 1.0));
+    double m = gpumc__if_lt(x, 1.5, x, 1.0) * gpumc__if_lt(x, 0.5, x + 1.0, 1.0);
+    m = m * (gpumc__if_lt(x, 2.5, 1.0, x - 1.0) * gpumc__if_lt(x, 3.5, 1.0, x - 2.0));
+    m = m * (gpumc__if_lt(x, 4.5, 1.0, x - 3.0) * gpumc__if_lt(x, 5.5, 1.0, x - 4.0));
+    const double arg = gpumc__if_lt(x, 6.5, m, x), sg = gpumc__if_lt(x, 1.5, -1.0, 1.0);
+    const double L = gpumc_log(arg);
+    const double u = gpumc__if_lt(x, 6.5, x - K, 0.0);
+    const double lo = u * gpumc__poly_lgam(u) + sg * L;
+    const double xi = 1.0 / gpumc__if_lt(x, 6.5, 6.5, x);
+    const double hi = (x - 0.5) * (L - 1.0) + (0.41893853320467274178 + xi * gpumc__poly_stir(xi * xi));
+    return gpumc__if_lt(x, 6.5, lo, hi);
+}
+GPUMC_FN double gpumc_digamma(double x)
+{
+    double den = x, num = 1.0;
+    num = num * (x + 1.0) + den; den = den * (x + 1.0);
+    num = num * (x + 2.0) + den; den = den * (x + 2.0);
+    num = num * (x + 3.0) + den; den = den * (x + 3.0);
+    num = num * (x + 4.0) + den; den = den * (x + 4.0);
+    num = num * (x + 5.0) + den; den = den * (x + 5.0);
+    den = gpumc__if_lt(x, 6.0, den, 1.0);
+    const double z = gpumc__if_lt(x, 6.0, x + 6.0, x);
+    const double inv = 1.0 / (z * den), zi = den * inv;
+    const double w = zi * zi;
+    const double back = gpumc__if_lt(x, 6.0, num * (z * inv), 0.0);
+    return gpumc_log(z) - (0.5 * zi + (w * gpumc__poly_digs(w) + back));
+}
+
+/* 1/sqrt(x), positive normal x */
+GPUMC_FN double gpumc__rsqrt_bit(double x)
+{
+    double y = gpumc__from_bits(0x5fe6eb50c7b537a9ULL - (gpumc__bits_of(x) >> 1));
+    double e = 1.0 - x * y * y;                          /* third order step: error e -> 5/16 e^3 */
+    y = y + y * e * (0.5 + 0.375 * e);
+    e = 1.0 - x * y * y;
+    y = y + y * e * (0.5 + 0.375 * e);
+    e = 1.0 - x * y * y;
+    return y + 0.5 * (y * e);
+}
+GPUMC_FN double gpumc_rsqrt(double x)
+{
+    return gpumc__rsqrt_bit(x);
+}
+
+#define GPUMC_PI 3.14159265358979323846
+#define GPUMC_LOG_2PI 1.83787706640934548356
+#define GPUMC_LOG_SQRT_2PI 0.91893853320467274178
+#define GPUMC_LOG_PI 1.14472988584940017414
+#define GPUMC_LOG_2 0.69314718055994530942
+GPUMC_FN gpumc_real gpumc_sqrt(gpumc_real x) { double y = gpumc_rsqrt(x > 1e-300 ? x : 1e-300) * x; y = y + 0.5 * (x - y * y) * (1 / (y > 0 ? y : 1)); return x > 0 ? (x < GPUMC_INF ? y : x) : (x == 0 ? x : GPUMC_NAN); }
+GPUMC_FN gpumc_real gpumc_erf(gpumc_real x) { return 1 - gpumc_erfc(x); }
+GPUMC_FN gpumc_real gpumc_Phi(gpumc_real x) { return 0.5 * gpumc_erfc(-x * 0.70710678118654752440); }
+GPUMC_FN gpumc_real gpumc_log_Phi(gpumc_real x) { return x < -1 ? gpumc_log(0.5 * gpumc_erfcx(-x * 0.70710678118654752440)) - 0.5 * x * x : gpumc_log(gpumc_Phi(x)); }
+GPUMC_FN gpumc_real gpumc_log1p_exp(gpumc_real x) { return (x > 0 ? x : 0) + gpumc_log1p(gpumc_exp(x > 0 ? -x : x)); }
+GPUMC_FN gpumc_real gpumc_inv_logit(gpumc_real x) { const double e = gpumc_exp(x > 0 ? -x : x); return (x > 0 ? 1 : e) / (1 + e); }
+GPUMC_FN gpumc_real gpumc_logit(gpumc_real p) { return gpumc_log(p) - gpumc_log1p(-p); }
+GPUMC_FN gpumc_real gpumc_log_sum_exp(gpumc_real a, gpumc_real b) { const double m = a > b ? a : b, n = a > b ? b : a; return m > -GPUMC_INF ? m + gpumc_log1p(gpumc_exp(n - m)) : m; }
+GPUMC_FN gpumc_real gpumc_tanh(gpumc_real x) { const double e = gpumc_expm1(-2 * gpumc_fabs(x)), t = -e / (2 + e); return x < 0 ? -t : t; }
+
+/* Largest whole number not above x. Beyond 2^51 doubles are taken as whole. */
+GPUMC_FN gpumc_real gpumc_floor(gpumc_real x)
+{
+    const double magic = 6755399441055744.0;         /* 1.5 * 2^52 */
+    const double t = x + magic, n = gpumc__from_bits(gpumc__bits_of(t) & 0x7fffffffffffffffULL) - magic;
+    const double r = x < n ? n - 1 : n;
+    return gpumc_fabs(x) < 2251799813685248.0 ? r : x;
+}
+
+/* Sine and cosine of 2 pi u: u less the nearest quarter, then degree 13 and 14 on [-1/8, 1/8]. */
+GPUMC_FN void gpumc_sincos_2pi(gpumc_real u, gpumc_real *s, gpumc_real *c)
+{
+    const double magic = 6755399441055744.0, q = 4 * u + magic;
+    const double n = gpumc__from_bits(gpumc__bits_of(q) & 0x7fffffffffffffffULL) - magic;
+    const double t = u - 0.25 * n, z = t * t, w = z * z;
+    const double a = t * ((6.283185307179586457 + -41.34170224039963621 * z)
+        + w * ((81.60524927594803521 + -76.70585970427455065 * z)
+        + w * ((42.05868502016089405 + -15.09380420998711351 * z) + w * 3.780868959302295518)));
+    const double b = (1 + -19.73920880217871699 * z) + w * ((64.93939402266795753 + -85.45681720652271249 * z)
+        + w * ((60.24464132886729332 + -26.42625090862213596 * z)
+        + w * (7.903091687751697636 + -1.696849470291882681 * z)));
+    const uint64_t k = gpumc__bits_of(q) & 3;
+    const double odd_s = k & 1 ? b : a, odd_c = k & 1 ? a : b;
+    *s = k & 2 ? -odd_s : odd_s;
+    *c = (k + 1) & 2 ? -odd_c : odd_c;
+}
+
+/* Standard normal quantile: Wichura (1988), algorithm AS 241. */
+GPUMC_FN gpumc_real gpumc_inv_Phi(gpumc_real p)
+{
+    const double d = p - 0.5, r0 = 0.180625 - d * d;
+    const double centre = d * (((((((2509.0809287301226727 * r0 + 33430.575583588128105) * r0
+        + 67265.770927008700853) * r0 + 45921.953931549871457) * r0 + 13731.693765509461125) * r0
+        + 1971.5909503065514427) * r0 + 133.14166789178437745) * r0 + 3.387132872796366608)
+        / (((((((5226.495278852545925 * r0 + 28729.085735721942674) * r0 + 39307.89580009271061) * r0
+        + 21213.794301586595867) * r0 + 5394.1960214247511077) * r0 + 687.1870074920579083) * r0
+        + 42.313330701600911252) * r0 + 1);
+    const double tail = d < 0 ? p : 1 - p, t = gpumc_sqrt(-gpumc_log(tail));
+    const double r1 = t - 1.6, r2 = t - 5;
+    const double near = (((((((7.7454501427834140764e-4 * r1 + 0.0227238449892691845833) * r1
+        + 0.24178072517745061177) * r1 + 1.27045825245236838258) * r1 + 3.64784832476320460504) * r1
+        + 5.7694972214606914055) * r1 + 4.6303378461565452959) * r1 + 1.42343711074968357734)
+        / (((((((1.05075007164441684324e-9 * r1 + 5.475938084995344946e-4) * r1
+        + 0.0151986665636164571966) * r1 + 0.14810397642748007459) * r1 + 0.68976733498510000455) * r1
+        + 1.6763848301838038494) * r1 + 2.05319162663775882187) * r1 + 1);
+    const double far = (((((((2.01033439929228813265e-7 * r2 + 2.71155556874348757815e-5) * r2
+        + 0.0012426609473880784386) * r2 + 0.026532189526576123093) * r2 + 0.29656057182850489123) * r2
+        + 1.7848265399172913358) * r2 + 5.4637849111641143699) * r2 + 6.6579046435011037772)
+        / (((((((2.04426310338993978564e-15 * r2 + 1.4215117583164458887e-7) * r2
+        + 1.8463183175100546818e-5) * r2 + 7.868691311456132591e-4) * r2 + 0.0148753612908506148525) * r2
+        + 0.13692988092273580531) * r2 + 0.59983220655588793769) * r2 + 1);
+    const double outer = t <= 5 ? near : far, signed_outer = d < 0 ? -outer : outer;
+    const double x = gpumc_fabs(d) <= 0.425 ? centre : signed_outer;
+    const double edge = p == 0 ? -GPUMC_INF : p == 1 ? GPUMC_INF : GPUMC_NAN;
+    return p > 0 && p < 1 ? x : edge;
+}
+
+/* log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi)), x >= 8. */
+GPUMC_FN gpumc_real gpumc__stirling(gpumc_real x)
+{
+    const double inv = 1 / x;
+    return inv * gpumc__poly_stir(inv * inv);
+}
+
+/* log of the beta function; for large arguments from the differences of Stirling's series, without cancellation. */
+GPUMC_FN gpumc_real gpumc_lbeta(gpumc_real a, gpumc_real b)
+{
+    const double x = a < b ? a : b, y = a < b ? b : a, s = x + y;
+    const double small = gpumc_lgamma(x) + gpumc_lgamma(y) - gpumc_lgamma(s);
+    const double y8 = y > 8 ? y : 8, x8 = x > 8 ? x : 8;
+    const double tail = gpumc__stirling(y8) - gpumc__stirling(x + y8);
+    const double mixed = gpumc_lgamma(x) + tail - x * gpumc_log(x + y8) + x
+        - (y8 - 0.5) * gpumc_log1p(x / y8);
+    const double large = gpumc__stirling(x8) + gpumc__stirling(y8) - gpumc__stirling(x8 + y8)
+        + GPUMC_LOG_SQRT_2PI - 0.5 * gpumc_log(y8) - (x8 - 0.5) * gpumc_log1p(y8 / x8)
+        - y8 * gpumc_log1p(x8 / y8);
+    return x >= 8 ? large : y >= 8 ? mixed : small;
+}
+
+/* ================================================================================= >>api-special
+   Incomplete gamma and beta functions, both tails, their logarithms and all derivatives.
+   P and Q = 1 - P are each as accurate as the other, however small; logarithms go on where they underflow.
+   Partial derivatives are ADDED to the pointers that are not NULL, as the densities do. Values are good to
+   1e-12 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5; nothing but time limits larger ones:
+   a call takes about 2 microseconds. An invalid argument gives NaN; x beyond its range gives 0 or 1. */
+
+/* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0. */
+GPUMC_API double gpumc_gamma_p(double a, double x, double *da, double *dx);
+GPUMC_API double gpumc_gamma_q(double a, double x, double *da, double *dx);
+GPUMC_API double gpumc_log_gamma_p(double a, double x, double *da, double *dx);
+GPUMC_API double gpumc_log_gamma_q(double a, double x, double *da, double *dx);
+
+/* The x with P(a, x) = p, or with Q(a, x) = q: where p is close to 1, start from q. */
+GPUMC_API double gpumc_gamma_p_inverse(double a, double p);
+GPUMC_API double gpumc_gamma_q_inverse(double a, double q);
+
+/* P(a, b, x) = int_0^x t^(a-1) (1-t)^(b-1) dt / B(a, b), often written I_x(a, b), and Q = 1 - P;
+   a, b > 0, 0 <= x <= 1. Where x is close to 1, Q(a, b, x) = P(b, a, 1 - x) may be wanted instead. */
+GPUMC_API double gpumc_beta_p(double a, double b, double x, double *da, double *db, double *dx);
+GPUMC_API double gpumc_beta_q(double a, double b, double x, double *da, double *db, double *dx);
+GPUMC_API double gpumc_log_beta_p(double a, double b, double x, double *da, double *db, double *dx);
+GPUMC_API double gpumc_log_beta_q(double a, double b, double x, double *da, double *db, double *dx);
+GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p);
+GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q);
+
+/* Leaves for densities with large parameters, in which log Gamma itself would lose all digits: each is the
+   difference of a function and its leading terms, computed without taking the difference. */
+
+/* Where log(1 + x) is better computed from x than from 1 + x. */
+GPUMC_FN int gpumc__is_near_0(gpumc_real x) { return (3 * x > -1) & (2 * x < 1); }
+
+/* log(r) - (r - 1) for r = 1 + x, from x and log r: near 0 by a series in s = x / (2 + x), |s| < 1/5. */
+GPUMC_FN gpumc_real gpumc__log_less(gpumc_real x, gpumc_real log_r)
+{
+    const gpumc_real s = x / (2 + x), z = s * s, q = z * z, one = 1;
+    const gpumc_real tail = (one / 3 + one / 5 * z)
+        + q * ((one / 7 + one / 9 * z)
+        + q * ((one / 11 + one / 13 * z)
+        + q * ((one / 15 + one / 17 * z)
+        + q * ((one / 19 + one / 21 * z) + q * (one / 23)))));
+    const gpumc_real near_0 = 2 * s * z * tail - x * s, far_off = log_r - x;
+    return gpumc__is_near_0(x) ? near_0 : far_off;
+}
+
+/* log(1 + x) - x */
+GPUMC_FN gpumc_real gpumc__log1p_less(gpumc_real x) { return gpumc__log_less(x, gpumc_log1p(x)); }
+
+/* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
+GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
+{
+    const gpumc_real some = x > 0 ? x : 1, p = 1 / (x < 8 ? 8 : x), w = p * p, one = 1;
+    const gpumc_real log_x = gpumc_log(some), small = gpumc_lgamma(x + 1) - (x > 0 ? x * (log_x - 1) : 0 * x);
+    const gpumc_real series = one / 12 - w * (one / 360 - w * (one / 1260 - w * (one / 1680
+        - w * (one / 1188 - w * (691 * one / 360360 - w * (one / 156))))));
+    const gpumc_real large = GPUMC_R(GPUMC_LOG_SQRT_2PI) + GPUMC_R(0.5) * log_x + p * series;
+    return x < 8 ? small : large;
+}
+
+/* log x - digamma(x), x > 0 */
+GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
+{
+    const gpumc_real p = 1 / (x < 8 ? 8 : x), w = p * p, one = 1;
+    const gpumc_real series = one / 12 - w * (one / 120 - w * (one / 252 - w * (one / 240
+        - w * (one / 132 - w * (691 * one / 32760 - w * (one / 12))))));
+    const gpumc_real small = gpumc_log(x) - gpumc_digamma(x), large = GPUMC_R(0.5) * p + w * series;
+    return x < 8 ? small : large;
+}
+
+/* [digamma(x + d) - log(x + d)] - [digamma(x) - log x], x > 0, d >= 0, relatively accurate as d -> 0 and as
+   x -> infinity. Below 8 by recurrence from x + 8; there by differences of the powers of p and q. */
+GPUMC_FN gpumc_real gpumc__digamma_rise(gpumc_real x, gpumc_real d)
+{
+    const gpumc_real up = x < 8 ? 8 : 0, rise = x < 8 ? d : 0, y = x + d, one = 1;
+    const gpumc_real s_0 = rise / (x * y), s_1 = rise / ((x + 1) * (y + 1)), s_2 = rise / ((x + 2) * (y + 2));
+    const gpumc_real s_3 = rise / ((x + 3) * (y + 3)), s_4 = rise / ((x + 4) * (y + 4));
+    const gpumc_real s_5 = rise / ((x + 5) * (y + 5)), s_6 = rise / ((x + 6) * (y + 6));
+    const gpumc_real s_7 = rise / ((x + 7) * (y + 7)), sum = ((s_7 + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
+    const gpumc_real logs = gpumc_log1p(d / (x + up)) - gpumc_log1p(d / x);
+    const gpumc_real p = 1 / (x + up), q = 1 / (y + up), P = p * p, Q = q * q, gap = d * p * q;
+    /* divided differences of w/12 - w^2/120 + w^3/252 - ... at P and Q: f by Horner's rule, g beside it */
+    const gpumc_real f_7 = -(one / 12), g_7 = f_7;
+    const gpumc_real f_6 = f_7 * P + 691 * one / 32760, g_6 = g_7 * Q + f_6;
+    const gpumc_real f_5 = f_6 * P - one / 132, g_5 = g_6 * Q + f_5;
+    const gpumc_real f_4 = f_5 * P + one / 240, g_4 = g_5 * Q + f_4;
+    const gpumc_real f_3 = f_4 * P - one / 252, g_3 = g_4 * Q + f_3;
+    const gpumc_real f_2 = f_3 * P + one / 120, g_2 = g_3 * Q + f_2;
+    const gpumc_real f_1 = f_2 * P - one / 12, g_1 = g_2 * Q + f_1;
+    const gpumc_real far_off = gap * (GPUMC_R(0.5) - (p + q) * g_1);
+    return x < 8 ? (s_0 + sum) + (logs + far_off) : far_off;
+}
+/* ====================================================================================== >>api-rng
+   Philox4x32-10 (Salmon et al. 2011): a block cipher over a counter, so any order of work and any number of
+   threads gives the same numbers. Key: the 64-bit seed. Counter words: block, stream, draw, chain. */
+typedef struct gpumc_rng {
+    uint32_t key[2];
+    /* block (advances), stream (purpose << 24 | tree leaf), draw, global chain number */
+    uint32_t counter[4];
+    uint32_t words[4];        /* the output of the last block */
+    uint32_t left;            /* how many of them are unused; taken from words[0] on */
+} gpumc_rng;
+
+/* A generator at the start of a stream; different stream, draw or chain numbers never overlap. */
+GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain);
+GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng);              /* 32 uniform bits */
+GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng);  /* (0, 1), 53 bits: (k + 1/2) 2^-53 */
+GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng);  /* N(0, 1) by Box-Muller, first of the pair */
+GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng);         /* rate 1 */
+GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape); /* scale 1 (Marsaglia & Tsang 2000) */
+GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b);
+GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n); /* 0 .. n - 1, without bias */
+/* n of N(0, 1), vectorised */
+GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n);
+
+/* ===================================================================================== >>api-dist
+   Distributions. Every univariate family has the same members, arguments in the order of the list below:
+
+       gpumc_<family>_lpdf(y, parameters, *dy, *dparameters)   normalised log density; discrete: _lpmf, no dy
+       gpumc_<family>_lcdf, _lccdf                             log P(Y <= y), log P(Y > y), called likewise
+       gpumc_<family>_quantile(p, parameters)                  smallest y with P(Y <= y) >= p
+       gpumc_<family>_rng(rng, parameters)                     one draw
+       gpumc_<family>_mean(parameters), _variance(parameters)  infinite or NaN where they are so
+
+   A density or cdf ADDS its partial derivatives to the pointers that are not NULL; n of a binomial has none.
+   Invalid parameters, and NaN anywhere, give NaN. Outside the support a density is -infinity and its
+   derivatives mean nothing; a cdf goes on to 0 and 1. Counts are numbers that hold whole values: a density at
+   any other is -infinity, a cdf takes the whole number below. An infinite y is an end of the line, no error.
+
+   Where programs differ: sigma is a standard deviation or scale, never a variance; exponential and gamma take
+   a rate, weibull and inv_gamma (shape, scale); neg_binomial_2 (mean, phi) has variance mu + mu^2 / phi;
+   geometric counts failures before the first success; half forms are normalised. */
+
+/* X(shape, cdf, family, parameters, support), one line a family.
+   shape: REAL_k is continuous with k parameters, COUNT_k discrete, TRIALS_k discrete after a whole n.
+   cdf:   LEAF where lcdf and lccdf are leaf functions, CALL where they are ordinary ones. */
+#define GPUMC_FAMILIES(X) \
+    X(REAL_2, LEAF, normal, "mu real, sigma > 0", "real") \
+    X(REAL_0, LEAF, std_normal, "", "real") \
+    X(REAL_3, CALL, student_t, "nu > 0, mu real, sigma > 0", "real") \
+    X(REAL_2, CALL, cauchy, "mu real, sigma > 0", "real") \
+    X(REAL_2, LEAF, laplace, "mu real, sigma > 0", "real") \
+    X(REAL_2, LEAF, logistic, "mu real, sigma > 0", "real") \
+    X(REAL_2, LEAF, gumbel, "mu real, beta > 0", "real") \
+    X(REAL_2, LEAF, lognormal, "mu real, sigma > 0", "y > 0") \
+    X(REAL_1, LEAF, exponential, "rate > 0", "y >= 0") \
+    X(REAL_2, CALL, gamma, "shape > 0, rate > 0", "y >= 0") \
+    X(REAL_2, CALL, inv_gamma, "shape > 0, scale > 0", "y > 0") \
+    X(REAL_1, CALL, chi_square, "nu > 0", "y >= 0") \
+    X(REAL_2, LEAF, weibull, "shape > 0, scale > 0", "y >= 0") \
+    X(REAL_1, LEAF, half_normal, "sigma > 0", "y >= 0") \
+    X(REAL_1, CALL, half_cauchy, "sigma > 0", "y >= 0") \
+    X(REAL_2, CALL, half_student_t, "nu > 0, sigma > 0", "y >= 0") \
+    X(REAL_2, CALL, beta, "a > 0, b > 0", "0 <= y <= 1") \
+    X(REAL_2, CALL, beta_proportion, "mu in (0, 1), kappa > 0", "0 <= y <= 1") \
+    X(REAL_2, LEAF, uniform, "a real, b > a", "a <= y <= b") \
+    X(COUNT_1, LEAF, bernoulli, "p in [0, 1]", "0, 1") \
+    X(COUNT_1, LEAF, bernoulli_logit, "eta real", "0, 1") \
+    X(TRIALS_1, CALL, binomial, "n whole, p in [0, 1]", "0 .. n") \
+    X(TRIALS_1, CALL, binomial_logit, "n whole, eta real", "0 .. n") \
+    X(COUNT_1, CALL, poisson, "lambda >= 0", "0, 1, 2, ...") \
+    X(COUNT_1, CALL, poisson_log, "eta real", "0, 1, 2, ...") \
+    X(COUNT_2, CALL, neg_binomial_2, "mu > 0, phi > 0", "0, 1, 2, ...") \
+    X(COUNT_2, CALL, neg_binomial_2_log, "eta real, phi > 0", "0, 1, 2, ...") \
+    X(COUNT_1, LEAF, geometric, "p in (0, 1]", "0, 1, 2, ...")
+
+/* Declarations of the ordinary functions, in double even where the leaves of a device build are float. */
+#define GPUMC__ALONE_REAL_0 (void)
+#define GPUMC__ALONE_REAL_1 (double a)
+#define GPUMC__ALONE_REAL_2 (double a, double b)
+#define GPUMC__ALONE_REAL_3 (double a, double b, double c)
+#define GPUMC__ALONE_COUNT_1 (double a)
+#define GPUMC__ALONE_COUNT_2 (double a, double b)
+#define GPUMC__ALONE_TRIALS_1 (double n, double a)
+#define GPUMC__AFTER_REAL_0(first) (first)
+#define GPUMC__AFTER_REAL_1(first) (first, double a)
+#define GPUMC__AFTER_REAL_2(first) (first, double a, double b)
+#define GPUMC__AFTER_REAL_3(first) (first, double a, double b, double c)
+#define GPUMC__AFTER_COUNT_1(first) (first, double a)
+#define GPUMC__AFTER_COUNT_2(first) (first, double a, double b)
+#define GPUMC__AFTER_TRIALS_1(first) (first, double n, double a)
+#define GPUMC__CDF_REAL_1 (double y, double a, double *dy, double *da)
+#define GPUMC__CDF_REAL_2 (double y, double a, double b, double *dy, double *da, double *db)
+#define GPUMC__CDF_REAL_3 \
+    (double y, double a, double b, double c, double *dy, double *da, double *db, double *dc)
+#define GPUMC__CDF_COUNT_1 (double y, double a, double *da)
+#define GPUMC__CDF_COUNT_2 (double y, double a, double b, double *da, double *db)
+#define GPUMC__CDF_TRIALS_1 (double y, double n, double a, double *da)
+#define GPUMC__DECLARE_CDF_LEAF(shape, family)
+#define GPUMC__DECLARE_CDF_CALL(shape, family) \
+    GPUMC_API double gpumc_##family##_lcdf GPUMC__CDF_##shape; \
+    GPUMC_API double gpumc_##family##_lccdf GPUMC__CDF_##shape;
+#define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) \
+    GPUMC__DECLARE_CDF_##cdf(shape, family) \
+    GPUMC_API double gpumc_##family##_quantile GPUMC__AFTER_##shape(double p); \
+    GPUMC_API double gpumc_##family##_rng GPUMC__AFTER_##shape(gpumc_rng *rng); \
+    GPUMC_API double gpumc_##family##_mean GPUMC__ALONE_##shape; \
+    GPUMC_API double gpumc_##family##_variance GPUMC__ALONE_##shape;
+GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
+
+/* What every leaf density is made of. Conditions are written so that NaN fails "valid", passes "outside". */
+GPUMC_FN void gpumc__add(gpumc_real *p, gpumc_real v) { if (p) *p += v; }
+GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
+GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
+/* NaN counts as whole here, so that it goes on to the value. */
+GPUMC_FN int gpumc__is_whole(gpumc_real y) { return !(gpumc_floor(y) < y); }
+
+/* log(1 - exp(-x)) for x >= 0, accurate at both ends; its derivative is 1 / expm1(x). */
+GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
+{
+    const gpumc_real near_0 = gpumc_log(-gpumc_expm1(-x)), far_out = gpumc_log1p(-gpumc_exp(-x));
+    return x < GPUMC_R(GPUMC_LOG_2) ? near_0 : far_out;
+}
+
+/* log(1 - exp(-t)) for t = exp(log_t), and its slope in log t, t / expm1(t), even where t underflows. */
+GPUMC_FN gpumc_real gpumc__log1m_exp_exp(gpumc_real log_t, gpumc_real *slope)
+{
+    const gpumc_real t_any = gpumc_exp(log_t), least = GPUMC_R(1e-30), most = GPUMC_R(800.0);
+    const gpumc_real t_some = t_any < least ? least : t_any, t = most < t_some ? most : t_some;
+    const gpumc_real tail = gpumc_exp(-t), rest = -gpumc_expm1(-t);
+    const gpumc_real near_0 = gpumc_log(rest / t) + log_t, far_out = gpumc_log1p(-tail);
+    *slope = t * tail / rest;
+    return log_t < GPUMC_R(-0.4) ? near_0 : far_out;
+}
+
+/* a log x, where 0 log 0 is 0. */
+GPUMC_FN gpumc_real gpumc__times_log(gpumc_real a, gpumc_real log_x)
+{
+    const gpumc_real product = a * log_x;
+    return a < 0 ? product : a > 0 ? product : a;
+}
+
+/* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
+GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
+
+/* Adds the derivatives of a function of z = (y - mu) / sigma from its slope in z; inv is 1 / sigma.
+   The clamp makes a bound at infinity, where a log cdf has slope 0, add 0. */
+GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv,
+                                  gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real huge = GPUMC_R(1e30), below = huge < z ? huge : z;
+    gpumc__add(dy, slope * inv);
+    gpumc__add(dmu, -slope * inv);
+    gpumc__add(dsigma, -slope * inv * (below < -huge ? -huge : below));
+}
+
+/* ---- normal ------------------------------------------------------------------------ >>normal
+   y real, mu real, sigma > 0.                                     z = (y - mu) / sigma
+   log p = -z^2/2 - log sigma - log sqrt(2 pi),  P(Y <= y) = Phi(z)                          */
+
+/* phi(z) / Phi(z), the slope of log Phi: by erfcx in the lower tail, where phi and Phi underflow. */
+GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
+{
+    const gpumc_real t = gpumc_fabs(z) * GPUMC_R(0.70710678118654752440);       /* sqrt(1/2) */
+    const gpumc_real scaled = gpumc_erfcx(t), bell = gpumc_exp(-t * t);
+    const gpumc_real lower = 1 / scaled, upper = bell / (2 - bell * scaled);
+    return GPUMC_R(0.79788456080286535588) * (z < 0 ? lower : upper);           /* sqrt(2/pi) */
+}
+
+GPUMC_FN gpumc_real gpumc_normal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
+    gpumc__add(dy, -z * inv);
+    gpumc__add(dmu, z * inv);
+    gpumc__add(dsigma, (z * z - 1) * inv);
+    return gpumc__valid(sigma > 0, GPUMC_R(-0.5) * z * z - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI));
+}
+
+GPUMC_FN gpumc_real gpumc_normal_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
+    gpumc__add_standard(gpumc__log_Phi_slope(z), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, gpumc_log_Phi(z));
+}
+
+GPUMC_FN gpumc_real gpumc_normal_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
+    gpumc__add_standard(-gpumc__log_Phi_slope(-z), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, gpumc_log_Phi(-z));
+}
+
+/* ---- std_normal ---------------------------------------------------------------- >>std_normal
+   y real.   log p = -y^2/2 - log sqrt(2 pi),  P(Y <= y) = Phi(y)                            */
+GPUMC_FN gpumc_real gpumc_std_normal_lpdf(gpumc_real y, gpumc_real *dy)
+{
+    gpumc__add(dy, -y);
+    return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
+}
+
+GPUMC_FN gpumc_real gpumc_std_normal_lcdf(gpumc_real y, gpumc_real *dy)
+{
+    gpumc__add(dy, gpumc__log_Phi_slope(y));
+    return gpumc_log_Phi(y);
+}
+
+GPUMC_FN gpumc_real gpumc_std_normal_lccdf(gpumc_real y, gpumc_real *dy)
+{
+    gpumc__add(dy, -gpumc__log_Phi_slope(-y));
+    return gpumc_log_Phi(-y);
+}
+
+/* ---- cauchy ------------------------------------------------------------------------ >>cauchy
+   y real, mu real, sigma > 0.                                     z = (y - mu) / sigma
+   log p = -log(1 + z^2) - log sigma - log pi,  P(Y <= y) = 1/2 + atan(z) / pi               */
+GPUMC_FN gpumc_real gpumc_cauchy_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, weight = 1 / (1 + z * z);
+    gpumc__add(dy, -2 * z * weight * inv);
+    gpumc__add(dmu, 2 * z * weight * inv);
+    gpumc__add(dsigma, (1 - 2 * weight) * inv);
+    return gpumc__valid(sigma > 0, -gpumc_log(1 + z * z) - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_PI));
+}
+
+/* ---- laplace ---------------------------------------------------------------------- >>laplace
+   y real, mu real, sigma > 0 (standard deviation sigma sqrt 2).   z = (y - mu) / sigma
+   log p = -|z| - log(2 sigma),  P(Y <= y) = exp(z)/2 for z < 0, 1 - exp(-z)/2 from 0 on     */
+
+/* log P(Z <= z) and its slope: the lower tail is a straight line, the upper one 1 less the mirrored tail. */
+GPUMC_FN gpumc_real gpumc__laplace_lower(gpumc_real z, gpumc_real *slope)
+{
+    const gpumc_real tail = GPUMC_R(0.5) * gpumc_exp(-gpumc_fabs(z));
+    const gpumc_real upper = gpumc_log1p(-tail);
+    *slope = z < 0 ? GPUMC_R(1.0) : tail / (1 - tail);
+    return z < 0 ? z - GPUMC_R(GPUMC_LOG_2) : upper;
+}
+
+GPUMC_FN gpumc_real gpumc_laplace_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
+    const gpumc_real toward = z < 0 ? inv : z > 0 ? -inv : GPUMC_R(0.0);
+    gpumc__add(dy, toward);
+    gpumc__add(dmu, -toward);
+    gpumc__add(dsigma, (gpumc_fabs(z) - 1) * inv);
+    return gpumc__valid(sigma > 0, -gpumc_fabs(z) - gpumc_log(2 * sigma));
+}
+
+GPUMC_FN gpumc_real gpumc_laplace_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    gpumc_real slope;
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, value = gpumc__laplace_lower(z, &slope);
+    gpumc__add_standard(slope, z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, value);
+}
+
+GPUMC_FN gpumc_real gpumc_laplace_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    gpumc_real slope;
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, value = gpumc__laplace_lower(-z, &slope);
+    gpumc__add_standard(-slope, z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, value);
+}
+
+/* ---- logistic -------------------------------------------------------------------- >>logistic
+   y real, mu real, sigma > 0 (standard deviation sigma pi / sqrt 3).   z = (y - mu) / sigma
+   log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma,  P(Y <= y) = 1 / (1 + exp(-z))           */
+GPUMC_FN gpumc_real gpumc_logistic_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, far_out = gpumc_fabs(z);
+    const gpumc_real fall = gpumc_expm1(-far_out), size = -fall / (2 + fall);   /* tanh(|z| / 2) */
+    const gpumc_real slope = z < 0 ? size : -size;
+    gpumc__add(dy, slope * inv);
+    gpumc__add(dmu, -slope * inv);
+    gpumc__add(dsigma, (size * far_out - 1) * inv);
+    return gpumc__valid(sigma > 0, -far_out - 2 * gpumc_log1p(1 + fall) - gpumc_log(sigma));
+}
+
+GPUMC_FN gpumc_real gpumc_logistic_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
+    gpumc__add_standard(gpumc_inv_logit(-z), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-z));
+}
+
+GPUMC_FN gpumc_real gpumc_logistic_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
+    gpumc__add_standard(-gpumc_inv_logit(z), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, -gpumc_log1p_exp(z));
+}
+
+/* ---- gumbel ------------------------------------------------------------------------ >>gumbel
+   y real, mu real, beta > 0 (largest values: the long tail is the upper one).   z = (y - mu) / beta
+   log p = -z - exp(-z) - log beta,  P(Y <= y) = exp(-exp(-z))                               */
+GPUMC_FN gpumc_real gpumc_gumbel_lpdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
+                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
+{
+    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z);
+    const gpumc_real sum = -z - (1 + slope);
+    gpumc__add(dy, slope * inv);
+    gpumc__add(dmu, -slope * inv);
+    gpumc__add(dbeta, (-slope * z - 1) * inv);
+    return gpumc__valid(beta > 0, (z < -GPUMC_R(1e30) ? -GPUMC_INF : sum) - gpumc_log(beta));
+}
+
+GPUMC_FN gpumc_real gpumc_gumbel_lcdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
+                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
+{
+    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, t = gpumc_exp(-z);
+    gpumc__add_standard(t, z, inv, dy, dmu, dbeta);
+    return gpumc__valid(beta > 0, -t);
+}
+
+GPUMC_FN gpumc_real gpumc_gumbel_lccdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
+                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
+{
+    gpumc_real slope;
+    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, value = gpumc__log1m_exp_exp(-z, &slope);
+    gpumc__add_standard(-slope, z, inv, dy, dmu, dbeta);
+    return gpumc__valid(beta > 0, value);
+}
+
+/* ---- lognormal ------------------------------------------------------------------ >>lognormal
+   y > 0, mu real, sigma > 0 (of log y).                       z = (log y - mu) / sigma
+   log p = -z^2/2 - log(y sigma) - log sqrt(2 pi),  P(Y <= y) = Phi(z)                       */
+GPUMC_FN gpumc_real gpumc_lognormal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real x = gpumc__positive(y), log_y = gpumc_log(x), inv = 1 / sigma, z = (log_y - mu) * inv;
+    const gpumc_real value = GPUMC_R(-0.5) * z * z - log_y - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI);
+    gpumc__add(dy, -(1 + z * inv) / x);
+    gpumc__add(dmu, z * inv);
+    gpumc__add(dsigma, (z * z - 1) * inv);
+    return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, value));
+}
+
+/* From a function of z and its slope to lognormal's derivatives: as add_standard with log y for y. */
+GPUMC_FN void gpumc__add_log_standard(gpumc_real slope, gpumc_real z, gpumc_real inv, gpumc_real y,
+                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inside = y <= 0 ? GPUMC_R(0.0) : slope;
+    gpumc__add(dy, inside * inv / gpumc__positive(y));
+    gpumc__add_standard(inside, z, inv, NULL, dmu, dsigma);
+}
+
+GPUMC_FN gpumc_real gpumc_lognormal_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (gpumc_log(gpumc__positive(y)) - mu) * inv;
+    gpumc__add_log_standard(gpumc__log_Phi_slope(z), z, inv, y, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, gpumc_log_Phi(z)));
+}
+
+GPUMC_FN gpumc_real gpumc_lognormal_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+                                          gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = (gpumc_log(gpumc__positive(y)) - mu) * inv;
+    gpumc__add_log_standard(-gpumc__log_Phi_slope(-z), z, inv, y, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, y <= 0 ? GPUMC_R(0.0) : gpumc_log_Phi(-z));
+}
+
+/* ---- exponential -------------------------------------------------------------- >>exponential
+   y >= 0, rate > 0 (mean 1 / rate).
+   log p = log rate - rate y,  P(Y > y) = exp(-rate y)                                       */
+GPUMC_FN gpumc_real gpumc_exponential_lpdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
+{
+    gpumc__add(dy, -rate);
+    gpumc__add(drate, 1 / rate - y);
+    return gpumc__valid(rate > 0, gpumc__outside(y < 0, gpumc_log(rate) - rate * y));
+}
+
+GPUMC_FN gpumc_real gpumc_exponential_lcdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
+{
+    const gpumc_real x = y < 0 ? GPUMC_R(0.0) : y, t = rate * x, slope = 1 / gpumc_expm1(t);
+    gpumc__add(dy, rate * slope);
+    gpumc__add(drate, gpumc__times_log(slope, x));
+    return gpumc__valid(rate > 0, gpumc__log1m_exp(t));
+}
+
+GPUMC_FN gpumc_real gpumc_exponential_lccdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
+{
+    gpumc__add(dy, y < 0 ? GPUMC_R(0.0) : -rate);
+    gpumc__add(drate, y < 0 ? GPUMC_R(0.0) : -y);
+    return gpumc__valid(rate > 0, y < 0 ? GPUMC_R(0.0) : -rate * y);
+}
+
+/* ---- weibull ---------------------------------------------------------------------- >>weibull
+   y >= 0, shape > 0, scale > 0.                                   t = (y / scale)^shape
+   log p = log shape - log scale + (shape - 1) log(y / scale) - t,  P(Y > y) = exp(-t)
+   At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1.    */
+GPUMC_FN gpumc_real gpumc_weibull_lpdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
+                                       gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+{
+    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
+    const gpumc_real t = gpumc_exp(shape * log_x), log_y = y <= 0 ? -GPUMC_INF : log_x;
+    const gpumc_real value = gpumc_log(shape * inv) + gpumc__times_log(shape - 1, log_y) - t;
+    gpumc__add(dy, (shape - 1 - shape * t) / x);
+    gpumc__add(dshape, 1 / shape + log_x * (1 - t));
+    gpumc__add(dscale, shape * (t - 1) * inv);
+    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y < 0) | (y == GPUMC_INF), value));
+}
+
+GPUMC_FN gpumc_real gpumc_weibull_lcdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
+                                       gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+{
+    gpumc_real slope;
+    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
+    const gpumc_real value = gpumc__log1m_exp_exp(shape * log_x, &slope);
+    const gpumc_real inside = y <= 0 ? GPUMC_R(0.0) : slope;
+    gpumc__add(dy, inside * shape / x);
+    gpumc__add(dshape, gpumc__times_log(inside, log_x));
+    gpumc__add(dscale, -inside * shape * inv);
+    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside(y <= 0, value));
+}
+
+GPUMC_FN gpumc_real gpumc_weibull_lccdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
+                                        gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+{
+    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
+    const gpumc_real t = y <= 0 ? GPUMC_R(0.0) : gpumc_exp(shape * log_x);
+    gpumc__add(dy, -shape * t / x);
+    gpumc__add(dshape, -t * log_x);
+    gpumc__add(dscale, shape * t * inv);
+    return gpumc__valid((shape > 0) & (scale > 0), -t);
+}
+
+/* ---- half_normal -------------------------------------------------------------- >>half_normal
+   y >= 0, sigma > 0 (of the whole normal).                        z = y / sigma
+   log p = -z^2/2 - log sigma - log sqrt(pi / 2),  P(Y <= y) = erf(z / sqrt 2)               */
+GPUMC_FN gpumc_real gpumc_half_normal_lpdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+{
+    const gpumc_real whole = gpumc_normal_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
+}
+
+GPUMC_FN gpumc_real gpumc_half_normal_lcdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = y * inv, t = gpumc__positive(z) * GPUMC_R(0.70710678118654752440);
+    const gpumc_real low = gpumc_erf(t), slope = GPUMC_R(0.79788456080286535588) * gpumc_exp(-t * t) / low;
+    const gpumc_real lower = gpumc_log(low), upper = gpumc_log1p(-gpumc_erfc(t));
+    gpumc__add_standard(y <= 0 ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, t < GPUMC_R(0.5) ? lower : upper));
+}
+
+GPUMC_FN gpumc_real gpumc_half_normal_lccdf(gpumc_real y, gpumc_real sigma,
+                                            gpumc_real *dy, gpumc_real *dsigma)
+{
+    const gpumc_real inv = 1 / sigma, z = y < 0 ? GPUMC_R(0.0) : y * inv;
+    const gpumc_real t = z * GPUMC_R(0.70710678118654752440), scaled = gpumc_erfcx(t);
+    const gpumc_real slope = y < 0 ? GPUMC_R(0.0) : GPUMC_R(-0.79788456080286535588) / scaled;
+    gpumc__add_standard(slope, z, inv, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, gpumc_log(scaled) - t * t);
+}
+
+/* ---- half_cauchy -------------------------------------------------------------- >>half_cauchy
+   y >= 0, sigma > 0.                                              z = y / sigma
+   log p = -log(1 + z^2) - log sigma - log(pi / 2),  P(Y <= y) = (2 / pi) atan(z)            */
+GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+{
+    const gpumc_real whole = gpumc_cauchy_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
+}
+
+/* ---- uniform ---------------------------------------------------------------------- >>uniform
+   a <= y <= b, a real, b > a.   log p = -log(b - a),  P(Y <= y) = (y - a) / (b - a)          */
+GPUMC_FN gpumc_real gpumc_uniform_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
+                                       gpumc_real *dy, gpumc_real *da, gpumc_real *db)
+{
+    const gpumc_real width = b - a;
+    gpumc__add(dy, GPUMC_R(0.0));
+    gpumc__add(da, 1 / width);
+    gpumc__add(db, -1 / width);
+    return gpumc__valid((width > 0) & (width < GPUMC_INF),
+                        gpumc__outside((y < a) | (y > b), 0 * y - gpumc_log(width)));
+}
+
+/* y itself and v where y lies between a and b, the middle and 0 where not. */
+GPUMC_FN gpumc_real gpumc__inner(gpumc_real y, gpumc_real a, gpumc_real b)
+{
+    return ((y > a) & (y < b)) ? y : a + GPUMC_R(0.5) * (b - a);
+}
+GPUMC_FN gpumc_real gpumc__if_inner(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real v)
+{
+    return ((y > a) & (y < b)) ? v : GPUMC_R(0.0);
+}
+
+/* log(part / (part + rest)), from whichever of the two is smaller; -infinity and 0 beyond the ends. */
+GPUMC_FN gpumc_real gpumc__log_share(gpumc_real part, gpumc_real rest)
+{
+    const gpumc_real inv = 1 / (part + rest);
+    const gpumc_real near_0 = gpumc_log(part * inv), near_1 = gpumc_log1p(-rest * inv);
+    const gpumc_real inside = part < rest ? near_0 : near_1;
+    return part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : inside;
+}
+
+GPUMC_FN gpumc_real gpumc_uniform_lcdf(gpumc_real y, gpumc_real a, gpumc_real b,
+                                       gpumc_real *dy, gpumc_real *da, gpumc_real *db)
+{
+    const gpumc_real width = b - a, below = gpumc__inner(y, a, b) - a;
+    const gpumc_real scale = gpumc__if_inner(y, a, b, 1 / width);
+    gpumc__add(dy, scale * (width / below));
+    gpumc__add(da, scale * (1 - width / below));
+    gpumc__add(db, -scale);
+    return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__log_share(y - a, b - y));
+}
+
+GPUMC_FN gpumc_real gpumc_uniform_lccdf(gpumc_real y, gpumc_real a, gpumc_real b,
+                                        gpumc_real *dy, gpumc_real *da, gpumc_real *db)
+{
+    const gpumc_real width = b - a, above = b - gpumc__inner(y, a, b);
+    const gpumc_real scale = gpumc__if_inner(y, a, b, 1 / width);
+    gpumc__add(dy, -scale * (width / above));
+    gpumc__add(da, scale);
+    gpumc__add(db, scale * (width / above - 1));
+    return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__log_share(b - y, y - a));
+}
+
+/* ---- bernoulli ------------------------------------------------------------------ >>bernoulli
+   y 0 or 1, p in [0, 1].   P(Y = 1) = p                                                     */
+
+/* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
+GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
+{
+    const gpumc_real value = y > 0 ? at_1 : y <= 0 ? at_0 : y;
+    return gpumc__outside((y < 0) | (y > 1) | !gpumc__is_whole(y), value);
+}
+
+/* A cdf with one step inside: before 0, in [0, 1), from 1 on. */
+GPUMC_FN gpumc_real gpumc__one_step(gpumc_real y, gpumc_real before, gpumc_real between, gpumc_real after)
+{
+    const gpumc_real late = y >= 1 ? after : y < 1 ? between : y;
+    return y < 0 ? before : late;
+}
+
+GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+{
+    const gpumc_real value = gpumc__binary(y, gpumc_log1p(-p), gpumc_log(p));
+    gpumc__add(dp, y > 0 ? 1 / p : -1 / (1 - p));
+    return gpumc__valid((p >= 0) & (p <= 1), value);
+}
+
+GPUMC_FN gpumc_real gpumc_bernoulli_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+{
+    const gpumc_real value = gpumc__one_step(y, -GPUMC_INF, gpumc_log1p(-p), GPUMC_R(0.0));
+    gpumc__add(dp, gpumc__one_step(y, GPUMC_R(0.0), -1 / (1 - p), GPUMC_R(0.0)));
+    return gpumc__valid((p >= 0) & (p <= 1), value);
+}
+
+GPUMC_FN gpumc_real gpumc_bernoulli_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+{
+    const gpumc_real value = gpumc__one_step(y, GPUMC_R(0.0), gpumc_log(p), -GPUMC_INF);
+    gpumc__add(dp, gpumc__one_step(y, GPUMC_R(0.0), 1 / p, GPUMC_R(0.0)));
+    return gpumc__valid((p >= 0) & (p <= 1), value);
+}
+
+/* ---- bernoulli_logit ------------------------------------------------------ >>bernoulli_logit
+   y 0 or 1, eta real.   P(Y = 1) = 1 / (1 + exp(-eta)),  log p = -log(1 + exp(-(2 y - 1) eta)) */
+GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+{
+    const gpumc_real against = y > 0 ? -eta : eta, miss = gpumc_inv_logit(against);
+    const gpumc_real value = -gpumc_log1p_exp(against);
+    gpumc__add(deta, y > 0 ? miss : -miss);
+    return gpumc__binary(y, value, value);
+}
+
+GPUMC_FN gpumc_real gpumc_bernoulli_logit_lcdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+{
+    gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), -gpumc_inv_logit(eta), GPUMC_R(0.0)));
+    return gpumc__valid(eta == eta, gpumc__one_step(y, -GPUMC_INF, -gpumc_log1p_exp(eta), GPUMC_R(0.0)));
+}
+
+GPUMC_FN gpumc_real gpumc_bernoulli_logit_lccdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+{
+    gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), gpumc_inv_logit(-eta), GPUMC_R(0.0)));
+    return gpumc__valid(eta == eta, gpumc__one_step(y, GPUMC_R(0.0), -gpumc_log1p_exp(-eta), -GPUMC_INF));
+}
+
+/* ---- geometric ------------------------------------------------------------------ >>geometric
+   y = 0, 1, 2, ... failures before the first success, p in (0, 1].
+   log p = log p + y log(1 - p),  P(Y > y) = (1 - p)^(y + 1)                                 */
+GPUMC_FN gpumc_real gpumc_geometric_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+{
+    const gpumc_real value = gpumc_log(p) + gpumc__times_log(y, gpumc_log1p(-p));
+    gpumc__add(dp, 1 / p - gpumc__times_log(y, 1 / (1 - p)));
+    return gpumc__valid((p > 0) & (p <= 1), gpumc__outside((y < 0) | !gpumc__is_whole(y), value));
+}
+
+GPUMC_FN gpumc_real gpumc_geometric_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+{
+    const gpumc_real huge = GPUMC_R(1e30), k = huge < y ? huge : gpumc_floor(y), log_q = gpumc_log1p(-p);
+    const gpumc_real t = y < 0 ? GPUMC_R(0.0) : -(k + 1) * log_q;
+    const gpumc_real slope = (k + 1) * gpumc_exp(gpumc__times_log(k, log_q)) / -gpumc_expm1(-t);
+    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : slope);
+    return gpumc__valid((p > 0) & (p <= 1), gpumc__log1m_exp(t));
+}
+
+GPUMC_FN gpumc_real gpumc_geometric_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+{
+    const gpumc_real trials = gpumc_floor(y) + 1;
+    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : -trials / (1 - p));
+    return gpumc__valid((p > 0) & (p <= 1), y < 0 ? GPUMC_R(0.0) : trials * gpumc_log1p(-p));
+}
+
+/* >>dist-vectors
+   Families of vectors are ordinary functions: arrays in, derivatives ADDED to arrays that are not NULL,
+   nothing allocated; where scratch is needed the caller gives it as work. Matrices are square, row-major; of
+   a factor or a symmetric matrix only the lower triangle is read. NaN and -infinity as above. */
+
+/* y in 0 .. K - 1, counted from 0; eta real.   P(Y = k) = exp(eta_k) / sum_j exp(eta_j)
+   mean and variance are those of the indicators of 0 .. K - 1, K of each. */
+GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta);
+GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K);
+GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean);
+GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance);
+
+/* y in 0 .. K - 1, counted from 0; eta real; K - 1 cutpoints c, increasing.
+   P(Y <= k) = 1 / (1 + exp(eta - c_k)).   mean and variance as for categorical_logit. */
+GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
+                                             double *deta, double *dcutpoints);
+GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K);
+GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean);
+GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
+                                               double *variance);
+
+/* y, mu of length n, L the Cholesky factor of the covariance L L', diagonal > 0; z = L^-1 (y - mu)
+   log p = -z'z/2 - sum_i log L_ii - n log sqrt(2 pi).   work: 2 n numbers. */
+GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
+                                                  size_t n, double *dy, double *dmu, double *dL,
+                                                  double *work);
+GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
+                                               double *y);
+GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *L, size_t n, double *mean);
+GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const double *L, size_t n,
+                                                    double *variance);
+
+/* The same by the covariance S, positive definite (or NaN).   work: n (n + 2) numbers, for the draw n n.
+   dS is symmetric and counts every element once, G = (w w' - S^-1) / 2 with w = S^-1 (y - mu), so that
+   d log p = sum_ij G_ij dS_ij; where S_ij and S_ji are one parameter, its derivative is G_ij + G_ji. */
+GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
+                                         double *dy, double *dmu, double *dS, double *work);
+GPUMC_API void gpumc_multi_normal_rng(gpumc_rng *rng, const double *mu, const double *S, size_t n,
+                                      double *y, double *work);
+GPUMC_API void gpumc_multi_normal_mean(const double *mu, const double *S, size_t n, double *mean);
+GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, size_t n, double *variance);
+
+/* x of length K >= 1 on the simplex (x >= 0, sum 1 within 1e-8), alpha > 0; derivatives as if x were free.
+   log p = sum_k (alpha_k - 1) log x_k - log B(alpha),  B(alpha) = prod_k Gamma(alpha_k) / Gamma(sum alpha) */
+GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
+                                      double *dx, double *dalpha);
+GPUMC_API void gpumc_dirichlet_rng(gpumc_rng *rng, const double *alpha, size_t K, double *x);
+GPUMC_API void gpumc_dirichlet_mean(const double *alpha, size_t K, double *mean);
+GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *variance);
+
+/* L the K x K Cholesky factor of a correlation matrix (squares of a row sum to 1 within 1e-8, diagonal > 0),
+   eta > 0. A density over the elements of L below the diagonal, so it contains the Jacobian from L to L L';
+   over L L' it is proportional to det(L L')^(eta - 1).   Rows i from 0:
+   log p = sum_{i >= 1} [(K - i + 2 eta - 3) log L_ii - (i / 2) log pi + log Gamma(eta + (K - 1) / 2)
+                         - log Gamma(eta + (K - 1 - i) / 2)]
+   dL as if the elements of L were free. mean and variance: those of each element of L, K x K. */
+GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta,
+                                              double *dL, double *deta);
+GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L);
+GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean);
+GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance);
+/* ---- student_t ------------------------------------------------------------------ >>student_t
+   y real, nu > 0 degrees of freedom, mu real, sigma > 0 (a scale: the standard deviation is
+   sigma sqrt(nu / (nu - 2))).                                     z = (y - mu) / sigma
+   log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
+   Source: Johnson, Kotz & Balakrishnan (1995), chapter 28.                                  */
+GPUMC_FN gpumc_real gpumc_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc_real mu, gpumc_real sigma,
+                                         gpumc_real *dy, gpumc_real *dnu, gpumc_real *dmu, gpumc_real *dsigma)
+{
+    const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, one_over = 1 / nu;
+    const gpumc_real square = z * z, r = square * one_over, log_r = gpumc_log1p(r), pull = (nu + 1) / (nu + square);
+    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(one_over);
+    gpumc__add(dy, -pull * z * inv);
+    gpumc__add(dmu, pull * z * inv);
+    gpumc__add(dsigma, (pull * square - 1) * inv);
+    gpumc__add(dnu, half * (rise - gpumc__log_less(r, log_r) + r * (1 - square) / (nu + square)));
+    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_r - gpumc_lbeta(half * nu, half)
+                                                - half * gpumc_log(nu) - gpumc_log(sigma));
+}
+
+/* ---- half_student_t -------------------------------------------------------- >>half_student_t
+   y >= 0, nu > 0, sigma > 0 (scale of the whole).   log p = that of student_t + log 2        */
+GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc_real sigma,
+                                              gpumc_real *dy, gpumc_real *dnu, gpumc_real *dsigma)
+{
+    const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
+    return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
+}
+
+/* ---- gamma -------------------------------------------------------------------------- >>gamma
+   y >= 0, shape a > 0, rate > 0 (mean a / rate).                  t = rate y
+   log p = a log t - t - log Gamma(a) - log y
+   At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1.
+   Source: Johnson, Kotz & Balakrishnan (1994), chapter 17.                                  */
+
+/* How a count or shape a compares with its expectation r a: all densities below are sums of a (log r - (r - 1)),
+   and their derivatives of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
+typedef struct gpumc__part { gpumc_real excess, less, log_ratio; } gpumc__part;  /* r - 1, log r - (r - 1), log r */
+
+GPUMC_FN gpumc__part gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real log_expected)
+{
+    gpumc__part part;
+    const gpumc_real some = a > 0 ? a : 1, x = excess / some, log_r = log_expected - gpumc_log(some);
+    part.excess = x;
+    part.less = gpumc__log_less(x, log_r);
+    part.log_ratio = gpumc__is_near_0(x) ? x + part.less : log_r;
+    return part;
+}
+
+/* log(t^a exp(-t) / Gamma(a + 1)), a >= 0, t >= 0 */
+GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__part *part)
+{
+    *part = gpumc__compare(a, t - a, log_t);
+    return (a > 0 ? a * part->less : -t) - gpumc__stirling_rest(a);
+}
+
+GPUMC_FN gpumc_real gpumc_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real rate,
+                                     gpumc_real *dy, gpumc_real *dshape, gpumc_real *drate)
+{
+    gpumc__part part;
+    const gpumc_real x = gpumc__positive(y), t = rate * x, excess = t - shape;
+    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &part) + gpumc_log(shape / x);
+    const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
+    gpumc__add(dy, (shape - 1) / x - rate);
+    gpumc__add(dshape, part.log_ratio + gpumc__log_less_digamma(shape));
+    gpumc__add(drate, -excess / rate);
+    return gpumc__valid((shape > 0) & (rate > 0),
+                        gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
+}
+
+/* ---- inv_gamma ------------------------------------------------------------------ >>inv_gamma
+   y > 0, shape a > 0, scale > 0 (mean scale / (a - 1)).           t = scale / y
+   log p = a log t - t - log Gamma(a) - log y;  1 / y is gamma(a, rate = scale)              */
+GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
+                                         gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+{
+    gpumc__part part;
+    const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
+    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &part) + gpumc_log(shape / x);
+    gpumc__add(dy, (excess - 1) / x);
+    gpumc__add(dshape, part.log_ratio + gpumc__log_less_digamma(shape));
+    gpumc__add(dscale, -excess / scale);
+    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
+}
+
+/* ---- chi_square ---------------------------------------------------------------- >>chi_square
+   y >= 0, nu > 0 degrees of freedom.   The law gamma(shape = nu / 2, rate = 1 / 2)           */
+GPUMC_FN gpumc_real gpumc_chi_square_lpdf(gpumc_real y, gpumc_real nu, gpumc_real *dy, gpumc_real *dnu)
+{
+    gpumc_real dshape = 0;
+    const gpumc_real half = GPUMC_R(0.5), value = gpumc_gamma_lpdf(y, half * nu, half, dy, &dshape, NULL);
+    gpumc__add(dnu, half * dshape);
+    return value;
+}
+
+/* ---- beta ---------------------------------------------------------------------------- >>beta
+   0 <= y <= 1, a > 0, b > 0.   log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b)
+   At y = 0 the density is 0, b or infinite as a is above, at or below 1; likewise at 1.
+   Source: Johnson, Kotz & Balakrishnan (1995), chapter 25.                                  */
+
+/* log(Gamma(n + 1) / Gamma(a + 1) / Gamma(b + 1) p^a q^b), n = a + b, a >= 0, b >= 0, p + q = 1, from
+   d = b p - a q = n p - a. The parts compare a with n p, b with n q. */
+GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_real d, gpumc_real log_p,
+                                           gpumc_real log_q, gpumc__part *part_a, gpumc__part *part_b)
+{
+    const gpumc_real n = a + b, log_n = gpumc_log(n);
+    *part_a = gpumc__compare(a, d, log_n + log_p);
+    *part_b = gpumc__compare(b, -d, log_n + log_q);
+    return gpumc__stirling_rest(n) - gpumc__stirling_rest(a) - gpumc__stirling_rest(b)
+        + ((a > 0 ? a * part_a->less : -d) + (b > 0 ? b * part_b->less : d));
+}
+
+/* The density from y and d = b y - a (1 - y). */
+GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
+                                        gpumc_real *dy, gpumc__part *part_a, gpumc__part *part_b)
+{
+    const gpumc_real p = gpumc__positive(y), q = gpumc__positive(1 - y), log_p = gpumc_log(p);
+    const gpumc_real log_q = p < GPUMC_R(0.5) ? gpumc_log1p(-p) : gpumc_log(q);
+    const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, part_a, part_b);
+    const gpumc_real value = kernel + gpumc_log(a * (b / (a + b))) - log_p - log_q;
+    const gpumc_real at_0 = a < 1 ? GPUMC_INF : a > 1 ? -GPUMC_INF : gpumc_log(b);
+    const gpumc_real at_1 = b < 1 ? GPUMC_INF : b > 1 ? -GPUMC_INF : gpumc_log(a);
+    gpumc__add(dy, (a - 1) / p - (b - 1) / q);
+    return gpumc__outside((y < 0) | (y > 1), y == 0 ? at_0 : y == 1 ? at_1 : value);
+}
+
+GPUMC_FN gpumc_real gpumc_beta_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
+                                    gpumc_real *dy, gpumc_real *da, gpumc_real *db)
+{
+    gpumc__part part_a, part_b;
+    const gpumc_real d = b * y - a * (1 - y);
+    const gpumc_real value = gpumc__beta_density(y, a, b, d, dy, &part_a, &part_b);
+    gpumc__add(da, part_a.log_ratio + gpumc__digamma_rise(a, b));
+    gpumc__add(db, part_b.log_ratio + gpumc__digamma_rise(b, a));
+    return gpumc__valid((a > 0) & (b > 0), value);
+}
+
+/* ---- beta_proportion ------------------------------------------------------ >>beta_proportion
+   0 <= y <= 1, mu in (0, 1) the mean, kappa > 0 the precision (variance mu (1 - mu) / (kappa + 1)).
+   The law beta(mu kappa, (1 - mu) kappa)                                                    */
+GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(gpumc_real y, gpumc_real mu, gpumc_real kappa,
+                                               gpumc_real *dy, gpumc_real *dmu, gpumc_real *dkappa)
+{
+    gpumc__part part_a, part_b;
+    const gpumc_real rest = 1 - mu, a = mu * kappa, b = rest * kappa;
+    const gpumc_real rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
+    const gpumc_real value = gpumc__beta_density(y, a, b, kappa * (y - mu), dy, &part_a, &part_b);
+    gpumc__add(dmu, kappa * ((part_a.log_ratio + rise_a) - (part_b.log_ratio + rise_b)));
+    gpumc__add(dkappa, mu * (part_a.less + rise_a) + rest * (part_b.less + rise_b));
+    return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
+}
+
+/* ---- binomial -------------------------------------------------------------------- >>binomial
+   y = 0 .. n successes, n whole, p in [0, 1].
+   log p = log(n choose y) + y log p + (n - y) log(1 - p)
+   Source: Johnson, Kemp & Kotz (2005), chapter 3.                                           */
+GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
+{
+    const gpumc_real inside = gpumc__outside((y < 0) | (y > n) | !gpumc__is_whole(y), value);
+    return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
+}
+
+GPUMC_FN gpumc_real gpumc_binomial_lpmf(gpumc_real y, gpumc_real n, gpumc_real p, gpumc_real *dp)
+{
+    gpumc__part successes, failures;
+    const gpumc_real rest = n - y, q = 1 - p, log_p = gpumc_log(p), log_q = gpumc_log1p(-p);
+    const gpumc_real value = gpumc__binomial_kernel(y, rest, rest * p - y * q, log_p, log_q, &successes, &failures);
+    gpumc__add(dp, gpumc__times_log(y, 1 / p) - gpumc__times_log(rest, 1 / q));
+    return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
+}
+
+/* ---- binomial_logit -------------------------------------------------------- >>binomial_logit
+   y = 0 .. n successes, n whole, eta real.   The law binomial(n, 1 / (1 + exp(-eta)))        */
+GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(gpumc_real y, gpumc_real n, gpumc_real eta, gpumc_real *deta)
+{
+    gpumc__part successes, failures;
+    const gpumc_real rest = n - y, p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta), d = rest * p - y * q;
+    const gpumc_real log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    const gpumc_real value = gpumc__binomial_kernel(y, rest, d, log_p, log_q, &successes, &failures);
+    gpumc__add(deta, -d);
+    return gpumc__binomial_support(y, n, value);
+}
+
+/* ---- poisson ---------------------------------------------------------------------- >>poisson
+   y = 0, 1, 2, ..., lambda >= 0 the mean.   log p = y log lambda - lambda - log y!
+   Source: Johnson, Kemp & Kotz (2005), chapter 4.                                           */
+GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
+{
+    return gpumc__outside((y < 0) | (y == GPUMC_INF) | !gpumc__is_whole(y), value);
+}
+
+GPUMC_FN gpumc_real gpumc_poisson_lpmf(gpumc_real y, gpumc_real lambda, gpumc_real *dlambda)
+{
+    gpumc__part part;
+    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &part);
+    gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
+    return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
+}
+
+/* ---- poisson_log -------------------------------------------------------------- >>poisson_log
+   y = 0, 1, 2, ..., eta real.   The law poisson(exp(eta))                                    */
+GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+{
+    gpumc__part part;
+    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &part);
+    gpumc__add(deta, y - lambda);
+    return gpumc__count_support(y, value);
+}
+
+/* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
+   y = 0, 1, 2, ..., mu > 0 the mean, phi > 0 (variance mu + mu^2 / phi).   p = phi / (phi + mu)
+   log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p)
+   For phi -> infinity this is poisson(mu).   Source: Johnson, Kemp & Kotz (2005), chapter 5. */
+
+/* The mass from p and q = 1 - p, whose kernel's d is by_log_mu, the derivative by log mu. */
+GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc_real log_p, gpumc_real log_q,
+                                             gpumc_real by_log_mu, gpumc_real *dphi)
+{
+    gpumc__part part_phi, part_y;
+    const gpumc_real kernel = gpumc__binomial_kernel(phi, y, by_log_mu, log_p, log_q, &part_phi, &part_y);
+    gpumc__add(dphi, part_phi.less + gpumc__digamma_rise(phi, y));
+    return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
+}
+
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(gpumc_real y, gpumc_real mu, gpumc_real phi,
+                                              gpumc_real *dmu, gpumc_real *dphi)
+{
+    const gpumc_real inv = 1 / (phi + mu), p = phi * inv, by_log_mu = p * (y - mu);
+    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, gpumc_log(p), gpumc_log(mu * inv), by_log_mu, dphi);
+    gpumc__add(dmu, by_log_mu / mu);
+    return gpumc__valid((mu > 0) & (phi > 0), value);
+}
+
+/* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log
+   y = 0, 1, 2, ..., eta real, phi > 0.   The law neg_binomial_2(exp(eta), phi)               */
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real phi,
+                                                  gpumc_real *deta, gpumc_real *dphi)
+{
+    const gpumc_real logit_p = gpumc_log(phi) - eta, p = gpumc_inv_logit(logit_p), q = gpumc_inv_logit(-logit_p);
+    const gpumc_real log_p = -gpumc_log1p_exp(-logit_p), log_q = -gpumc_log1p_exp(logit_p);
+    const gpumc_real by_log_mu = y * p - phi * q;
+    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
+    gpumc__add(deta, by_log_mu);
+    return gpumc__valid(phi > 0, value);
+}
+/* ================================================================================ >>api-transform
+   A constraint maps free coordinates q in R^f to natural values x. Kinds marked (vector) constrain the last
+   dimension of a block, the correlation factor its last two; further dimensions repeat them. */
+typedef enum gpumc_kind {
+    GPUMC_UNBOUNDED = 0,      /* x = q */
+    GPUMC_POSITIVE,  /* x = exp q; with softplus = s > 0: x = s log(1 + exp q), for scales that touch zero */
+    GPUMC_LOWER,              /* x = lower + exp q */
+    GPUMC_UPPER,              /* x = upper - exp q */
+    GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
+    GPUMC_UNIT,               /* x = logistic q, a probability */
+    GPUMC_AFFINE,             /* x = offset + multiplier q, constants */
+    GPUMC_ORDERED,            /* (vector) x[0] = q[0], x[k] = x[k-1] + exp q[k] */
+    GPUMC_POSITIVE_ORDERED,   /* (vector) x[0] = exp q[0], x[k] = x[k-1] + exp q[k] */
+    GPUMC_SUM_TO_ZERO,        /* (vector) orthonormal basis, one free coordinate less */
+    GPUMC_SIMPLEX,            /* (vector) softmax of a sum-to-zero vector, one free coordinate less */
+    GPUMC_CHOLESKY_CORR       /* K x K lower factor of a correlation matrix, K (K - 1) / 2 free coordinates */
+} gpumc_kind;
+
+typedef struct gpumc_transform {
+    gpumc_kind kind;
+    size_t size;              /* values in one vector (elementwise kinds: all values); K for a K x K factor */
+    size_t count;             /* how many vectors or factors; 0 means 1 */
+    double lower, upper;      /* bounds */
+    double offset, multiplier;/* GPUMC_AFFINE */
+    double softplus;          /* width, GPUMC_POSITIVE and GPUMC_LOWER; 0 means exponential */
+} gpumc_transform;
+
+GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t);
+GPUMC_API size_t gpumc_transform_natural_size(const gpumc_transform *t);
+/* x from q; returns log |dx/dq|. */
+GPUMC_API double gpumc_constrain(const gpumc_transform *t, const double *q, double *x);
+/* q from x; GPUMC_ERROR_ARGUMENT when x is not strictly inside the constraint. */
+GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double *x, double *q,
+                                         gpumc_error *error);
+/* Chain rule: dq = J' dx + d log |J| / dq, with x = gpumc_constrain(q). dq is overwritten. */
+GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *q, const double *x,
+                                        const double *dx, double *dq);
+
+/* ==================================================================================== >>api-model
+   A model is a list of named parameter blocks and a log density on their natural values. */
+typedef enum gpumc_centring {
+    GPUMC_CENTRING_LEARNED = 0, GPUMC_CENTRED, GPUMC_NONCENTRED, GPUMC_CENTRING_WEIGHT
+} gpumc_centring;
+
+typedef struct gpumc_param {
+    const char *name;         /* [A-Za-z][A-Za-z0-9_]*, unique */
+    gpumc_kind kind;
+    size_t size;              /* number of values; 0: product of dims, or 1 */
+    const size_t *dims;  /* shape for output, row-major; NULL: one dimension, or a scalar where size is 0 */
+    size_t n_dims;
+    double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
+    double offset, multiplier;/* GPUMC_AFFINE */
+    double softplus;          /* GPUMC_POSITIVE, GPUMC_LOWER: width of the softplus map; 0: exponential */
+    const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
+    /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
+       The density still sees natural values; only the sampler's coordinates change. */
+    const char *location, *scale;
+    /* element of that block for each of ours; NULL: its only, or the same */
+    const size_t *location_index, *scale_index;
+    size_t walk_dim;  /* d > 0: along dimension d (from 1) each element's location is the one before */
+    /* size x n_covariates, row-major: adds covariates . coefficients to the location */
+    const double *covariates;
+    size_t n_covariates;
+    const char *coefficients; /* block of n_covariates values */
+    gpumc_centring centring;
+    double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths */
+} gpumc_param;
+
+typedef enum gpumc_group {
+    GPUMC_GENERATED = 0,
+    GPUMC_LOG_LIKELIHOOD,
+    GPUMC_POSTERIOR_PREDICTIVE
+} gpumc_group;
+
+typedef struct gpumc_output {             /* a block of generated quantities, computed once a kept draw */
+    const char *name;
+    size_t size;
+    const size_t *dims;
+    size_t n_dims;
+    gpumc_group group;
+} gpumc_output;
+
+typedef struct gpumc_model {
+    const char *name;
+    const gpumc_param *params;
+    size_t n_params;
+    /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or -infinity
+       rejects the point. Called from several threads at once. */
+    double (*log_density)(const double *x, double *grad, void *data);
+    /* Optional: n points one after the other, natural values; writes n log densities to lp. */
+    void (*log_density_batch)(size_t n, const double *x, double *grad, double *lp, void *data);
+    /* Optional: fills out with the blocks of outputs, one after the other. */
+    void (*generate)(const double *x, gpumc_rng *rng, double *out, void *data);
+    const gpumc_output *outputs;
+    size_t n_outputs;
+    void *data;
+} gpumc_model;
+
+/* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in
+   caller's memory of gpumc_layout_bytes, referring to the model, which must stay. Both return 0 or NULL with
+   a text on error. */
+typedef struct gpumc_layout gpumc_layout;
+GPUMC_API size_t gpumc_layout_bytes(const gpumc_model *model, gpumc_error *error);
+GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory, size_t bytes,
+                                          gpumc_error *error);
+GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout);        /* free coordinates */
+GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout);    /* natural values */
+GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout);  /* doubles of scratch for one evaluation */
+
+/* The only place where a log density is called: maps q to natural values (left in work[0 ..]), adds the log
+   Jacobians and applies the chain rule. Returns -infinity for a rejected point, never NaN. */
+GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work);
+/* Natural values of q alone, and the way back. */
+GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work);
+GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double *x, double *q, double *work,
+                                        gpumc_error *error);
+
+typedef struct gpumc_gradient_report {
+    char name[128];           /* the worst component, as theta[3], or "direction 2" */
+    double analytic, numeric, relative_error;
+    size_t n_checked, n_failed;
+} gpumc_gradient_report;
+
+/* Compares the gradient with finite differences in free coordinates, sign included: every component up to
+   200, beyond that 200 of them and eight directions. A component fails when the one-sided differences and the
+   central one all disagree with it beyond 1e-4 relative plus rounding noise, so that a kink passes. x:
+   natural values, or NULL for the model's start values (blocks without init: free coordinates 0.5). */
+GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
+                                            gpumc_gradient_report *report, gpumc_error *error);
+
+/* ===================================================================================== >>api-nuts
+   The no-U-turn sampler as a state machine: ask where a gradient is wanted, tell it, repeat. It works on free
+   coordinates, owns no memory and no threads, and calls nobody. */
+typedef enum gpumc_metric_kind {
+    GPUMC_METRIC_AUTO = 0, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE, GPUMC_METRIC_UNIT
+} gpumc_metric_kind;
+
+/* Inverse mass matrix M^-1, an estimate of the posterior covariance:
+   diagonal S^2, low rank S (I + U (Lambda - I) U') S, dense L L' (lower). */
+typedef struct gpumc_metric {
+    gpumc_metric_kind kind;
+    size_t dim, rank;
+    double *scale;            /* S */
+    double *mean;             /* centre, for whitening only */
+    double *vectors;          /* U, rank rows of dim */
+    double *lambda;           /* Lambda, rank */
+    double *covariance;       /* M^-1 itself, dim x dim (dense) */
+    double *factor;           /* L, dim x dim, row-major, zeros above the diagonal (dense) */
+} gpumc_metric;
+
+typedef struct gpumc_draw_stats {
+    /* log density with Jacobians; H of the draw; differences to H0 */
+    double lp, energy, energy_error, max_energy_error;
+    double accept_stat, accept_sym;  /* means over the leaves of min(1, e^w) and 2 / (1 + e^|w|) */
+    double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
+    int32_t tree_depth, n_leapfrog, selected;            /* selected: signed leaf index, 0 = did not move */
+    uint8_t divergent, hit_max_treedepth;
+} gpumc_draw_stats;
+
+typedef struct gpumc_nuts gpumc_nuts;
+GPUMC_API size_t gpumc_nuts_bytes(size_t dim, int max_treedepth);
+/* chain: global number, keys the random numbers with seed; q: start point, copied. metric must stay;
+   step_size 0 searches one first. Returns NULL with a text on error. */
+GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, int max_treedepth,
+                                      const gpumc_metric *metric, double step_size, uint64_t seed,
+                                      uint32_t chain, const double *q, gpumc_error *error);
+/* The point at which log density and gradient are wanted. */
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s);
+/* Tells them; returns 1 when this completed a draw, else 0. The first completed draw is the start point
+   itself. */
+GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double *grad);
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s);              /* the current draw */
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s);          /* its gradient */
+GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s);
+/* where the last divergent step began */
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s);
+/* from the next transition; 0: search */
+GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_size);
+/* 1 when the density at the start point was not finite: give another one. */
+GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s);
+GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q);
+
+/* ==================================================================================== >>api-adapt
+   Warm-up for a set of chains that share metric, step size and centring. One is allowed. */
+typedef struct gpumc_adapt_options {
+    size_t num_chains;        /* 0: 1 */
+    size_t num_warmup;        /* 0: 200 a chain; 300 if a block names a scale; 400 with one chain */
+    double target_accept;     /* 0: 0.8 */
+    int max_treedepth;        /* 0: 10 */
+    gpumc_metric_kind metric;
+    int early_stop;           /* stop once the chains agree, after 50 iterations at least */
+    int keep_stuck_chains;    /* do not restart a chain that lags behind */
+    uint64_t seed;
+    uint32_t first_chain_id;
+} gpumc_adapt_options;
+
+typedef struct gpumc_adapt gpumc_adapt;
+/* layout may be NULL (free coordinates only, no centring): then dim counts; otherwise dim is the layout's. */
+GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim,
+                                   const gpumc_adapt_options *options);
+GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout *layout, size_t dim,
+                                        const gpumc_adapt_options *options, gpumc_error *error);
+/* Metric of one chain: its own early on, later the shared one; the pointer stays valid and the same. */
+GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain);
+/* To be called each time every chain has completed a draw, from the start point on; returns 1 while warm-up
+   goes on, 0 when it has ended and the chains may run freely. */
+GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains);
+
+/* ====================================================================================== >>api-run
+   Chains on threads. */
+typedef struct gpumc_progress {
+    size_t chain, n_chains;           /* from 0 */
+    size_t iteration, total;          /* of this chain, warm-up included */
+    int warmup;                       /* 1 during warm-up */
+    double step_size, mean_leapfrog;  /* gradients a draw so far in this phase */
+    size_t divergences;               /* after warm-up */
+    double elapsed, remaining;        /* seconds, of the whole run */
+} gpumc_progress;
+
+typedef struct gpumc_stop_flag { volatile int requested; } gpumc_stop_flag;
+GPUMC_API void gpumc_stop(gpumc_stop_flag *flag);      /* safe in a signal handler and from any thread */
+
+typedef struct gpumc_sample_options {
+    int num_chains;           /* 0: 4 */
+    int num_warmup;           /* 0: see gpumc_adapt_options; -1: none */
+    int num_samples;          /* 0: 1000 kept draws a chain */
+    int thin;                 /* 0: 1; every thin-th draw is kept, num_samples counts kept ones */
+    double target_accept;     /* 0: 0.8 */
+    int max_treedepth;        /* 0: 10 */
+    gpumc_metric_kind metric; /* 0: by dimension */
+    double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
+    uint64_t seed;
+    uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
+    int threads;              /* 0: as many as cores, at most num_chains */
+    double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
+    int early_stop, keep_stuck_chains;
+    int save_warmup, save_unconstrained;
+    int skip_gradient_check;
+    int discard_draws;        /* keep none in memory: the draw callback sees them */
+    int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
+    void *progress_user;
+    FILE *progress_stream;    /* the built-in printer, when progress is NULL */
+    int (*on_draw)(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
+                   void *user);
+    void *draw_user;          /* values: n_columns; called under a lock; non-zero stops */
+    const gpumc_stop_flag *stop;
+    gpumc_allocator allocator;
+} gpumc_sample_options;
+
+typedef enum gpumc_warning_code {
+    GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
+    GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
+    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC
+} gpumc_warning_code;
+typedef struct gpumc_warning {
+    gpumc_warning_code code;
+    int note;
+    double value;
+    char text[240];
+} gpumc_warning;
+
+typedef struct gpumc_block {              /* a named block of columns in a fit */
+    const char *name;
+    const size_t *dims;
+    size_t n_dims, offset, size;          /* n_dims 0: a scalar */
+    int is_output;                        /* 0: parameter; 1: generated quantity */
+    gpumc_group group;
+} gpumc_block;
+
+typedef struct gpumc_fit {
+    gpumc_status status;
+    char message[256];
+    gpumc_sample_options options;         /* resolved */
+    const char *model_name;
+    /* n_draws: complete in every chain; parameters first, then outputs */
+    size_t n_chains, n_draws, n_columns;
+    size_t n_params_columns, n_free;
+    gpumc_block *blocks;
+    size_t n_blocks;
+    double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
+    gpumc_draw_stats *stats;              /* [chain][draw] */
+    double *unconstrained;                /* [chain][draw][free], on request */
+    double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
+    gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
+    size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
+    gpumc_metric metric;                  /* in free coordinates */
+    double step_size;
+    double *centring;                     /* weight of every free coordinate; 1 where it has no meaning */
+    gpumc_warning *warnings;
+    size_t n_warnings;
+    uint64_t warmup_gradients, sampling_gradients;
+    double warmup_seconds, sampling_seconds, gradient_seconds, forecast_seconds;
+    size_t n_divergent, n_restarted;
+    int threads;
+    void *memory;                         /* private: what gpumc_free releases */
+    gpumc_allocator allocator;
+} gpumc_fit;
+
+/* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
+   options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
+   Returns GPUMC_OK; GPUMC_STOPPED with the draws so far when a callback or the stop flag asked for it;
+   otherwise an error, with fit->message naming the argument, its value and the remedy. Same seed, same draws,
+   whatever the thread count. */
+GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
+                                    gpumc_fit *fit);
+GPUMC_API void gpumc_free(gpumc_fit *fit);
+/* Name of a column, theta[3] or L[2,1], counting from 1; returns its length as snprintf does. */
+GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size);
+/* Column of a name as above; SIZE_MAX when there is none. */
+GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name);
+
+/* ================================================================================= >>api-diagnose
+   Convergence diagnostics and estimates, by the definitions of the R package posterior. */
+typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stride + i * draw_stride] */
+    const double *x;
+    size_t n_chains, n_draws;
+    size_t chain_stride, draw_stride;     /* 0 and 0: n_draws and 1 */
+} gpumc_series;
+
+enum {
+    GPUMC_FLAG_NAN = 1,
+    GPUMC_FLAG_INFINITE = 2,
+    GPUMC_FLAG_CONSTANT = 4,
+    GPUMC_FLAG_CONSTANT_CHAIN = 8,
+    GPUMC_FLAG_FEW_DRAWS = 16,
+    GPUMC_FLAG_CAPPED = 32,
+    GPUMC_FLAG_MEMORY = 64,
+    GPUMC_FLAG_ONE_CHAIN = 128
+};
+typedef struct gpumc_stat { double value; int flags; } gpumc_stat;
+
+GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column);
+GPUMC_API gpumc_stat gpumc_mean(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_sd(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_quantile(gpumc_series s, double p);               /* type 7 */
+GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);  /* rank-normalised, split, folded */
+GPUMC_API gpumc_stat gpumc_r_hat_basic(gpumc_series s);                      /* split only */
+/* chains in n_super equal groups, in order */
+GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);
+GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_ess_sd(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_ess_quantile(gpumc_series s, double p);
+GPUMC_API gpumc_stat gpumc_mcse_mean(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_mcse_sd(gpumc_series s);
+GPUMC_API gpumc_stat gpumc_mcse_quantile(gpumc_series s, double p);
+GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride);
+GPUMC_API gpumc_stat gpumc_hdi(gpumc_series s, double mass, double *lower, double *upper);
+
+/* Pareto-smoothed importance sampling: smooths n log ratios in place into normalised log weights; returns
+   k-hat. r_eff 0 means 1. */
+GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess);
+
+typedef struct gpumc_loo {                /* leave-one-out cross-validation */
+    double elpd, se, p_loo, looic;
+    size_t n_observations, n_bad_k;       /* k above min(1 - 1 / log10 S, 0.7) */
+    double k_threshold, worst_k;
+} gpumc_loo;
+/* Over every column of the log_likelihood group. pointwise_elpd and pareto_k (n_observations each) may be
+   NULL. */
+GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
+                                      double *pareto_k, gpumc_error *error);
+
+typedef struct gpumc_summary {
+    double mean, mcse, sd, q5, q50, q95, ess_bulk, ess_tail, r_hat;
+    int flags;
+} gpumc_summary;
+GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column);
+/* Header line, one row a column (at most max_rows per block on print), then the warnings. */
+GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream);
+
+/* =================================================================================== >>api-output
+   Files, with numbers that do not depend on the locale. */
+GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
+/* Stan CSV, one file a chain: PREFIX_1.csv, PREFIX_2.csv, ... */
+GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error);
+
+typedef struct gpumc_variable {           /* one variable of a data file, row-major */
+    char *name;
+    size_t *dims;
+    size_t n_dims, n_values;
+    int is_integer;
+    double *values;
+} gpumc_variable;
+typedef struct gpumc_data {
+    gpumc_variable *variables;
+    size_t n_variables;
+    gpumc_allocator allocator;
+} gpumc_data;
+
+GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data,
+                                        gpumc_error *error);
+GPUMC_API gpumc_status gpumc_read_json(const char *path, gpumc_data *data, gpumc_error *error);
+
+typedef struct gpumc_csv_options {
+    char delimiter;           /* 0: comma */
+    int no_header;            /* columns are then named V1, V2, ... */
+    int skip_comments;        /* lines that start with # */
+    int missing_is_error;     /* empty, NA, NaN, nan: error instead of NaN */
+} gpumc_csv_options;
+GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gpumc_csv_options *options,
+                                       gpumc_data *data, gpumc_error *error);
+GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
+                                      gpumc_error *error);
+/* The variable of a name, or NULL. With expected n_values > 0, or integers wanted, a mismatch is an error
+   text too. */
+GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
+                                               int integer, gpumc_error *error);
+GPUMC_API void gpumc_data_free(gpumc_data *data);
+/* Shortest of 15, 16 or 17 digits that reads back equal, decimal point whatever the locale; nan, inf, -inf.
+   text holds 32 bytes; returns the length. */
+GPUMC_API size_t gpumc_format_number(double value, char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GPUMC_H */
+
+/* ####################################################################################################
+   Readers of the interface can stop here. What follows is the implementation.
+   #################################################################################################### */
+#if defined(GPUMC_IMPLEMENTATION) && !defined(GPUMC__IMPLEMENTED)
+#define GPUMC__IMPLEMENTED
+
+/* ===================================================================================== >>platform
+   What the implementation needs from compiler and system, and nearly every #if of the file. */
+#include <errno.h>
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#if defined(__clang__)                                                                                       \
+    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))                   \
+    && !defined(GPUMC_ALLOW_FAST_MATH)
+#error                                                                                                       \
+    "gpumc: compile the implementation without -ffast-math (put it in a file of its own); rejection needs NaN"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The address of a value, even if the compiler was told that NaN and infinity do not exist: read by bits. */
+static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
+{
+    volatile double kept = x;
+    const double value = kept;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits >> 52 & 0x7ff) != 0x7ff;
+}
+
+static GPUMC__UNUSED int gpumc__is_nan(double x)
+{
+    volatile double kept = x;
+    const double value = kept;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & 0x7fffffffffffffffULL) > 0x7ff0000000000000ULL;
+}
+
+/* ======================================================================================== >>error */
+static const char *gpumc__status_texts(gpumc_status status)
+{
+    switch (status) {
+#define GPUMC__TEXT(name, value, text) case name: return text;
+    GPUMC_STATUS_LIST(GPUMC__TEXT)
+#undef GPUMC__TEXT
+    case GPUMC__STATUS_END: break;
+    }
+    return "unknown status";
+}
+
+GPUMC_API const char *gpumc_status_text(gpumc_status status) { return gpumc__status_texts(status); }
+
+/* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). */
+static GPUMC__PRINTF(3, 4) gpumc_status
+    gpumc__fail(gpumc_error *error, gpumc_status status, const char *format, ...)
+{
+    if (error) {
+        va_list arguments;
+        va_start(arguments, format);
+        error->status = status;
+        vsnprintf(error->text, sizeof error->text, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+static GPUMC__UNUSED gpumc_status gpumc__fail_memory(gpumc_error *error, size_t bytes)
+{
+    return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes);
+}
+
+/* ======================================================================================= >>memory
+   Sizes are added and multiplied with saturation: a sum that overflowed is SIZE_MAX, which no allocation
+   grants. */
+static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
+{
+    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
+}
+static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
+{
+    return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
+
+static GPUMC__UNUSED void *gpumc__allocate(const gpumc_allocator *allocator, size_t bytes)
+{
+    if (bytes == SIZE_MAX) return NULL;
+    if (bytes == 0) bytes = 1;
+    if (allocator && allocator->allocate) return allocator->allocate(bytes, allocator->user);
+    return malloc(bytes);
+}
+
+static GPUMC__UNUSED void gpumc__release(const gpumc_allocator *allocator, void *block)
+{
+    if (!block) return;
+    if (allocator && allocator->release) allocator->release(block, allocator->user);
+    else free(block);
+}
+
+/* Hands out parts of one block, 64-byte aligned from an aligned base; with base NULL it only counts. */
+typedef struct gpumc__arena { char *base; size_t used; } gpumc__arena;
+
+static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t each)
+{
+    const size_t at = arena->used, bytes = gpumc__size_mul(count, each);
+    const size_t rounded = bytes > SIZE_MAX - 63 ? SIZE_MAX : (bytes + 63) / 64 * 64;
+    arena->used = gpumc__size_add(at, rounded);
+    return arena->base && arena->used != SIZE_MAX ? arena->base + at : NULL;
+}
+
+static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t count)
+{
+    return (double *)gpumc__take(arena, count, sizeof(double));
+}
+
+/* ---- clock, threads, terminal: POSIX, Win32, or neither ---------------------------------------- */
+#include <time.h>
+#if defined(_WIN32)
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#ifdef __cplusplus
+}
+#endif
+#include <windows.h>
+#include <io.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+#else
+#ifdef __cplusplus
+}
+#endif
+#include <unistd.h>
+#if !defined(GPUMC_NO_THREADS)
+#include <pthread.h>
+#endif
+#ifdef __cplusplus
+extern "C" {
+#endif
+#endif
+
+/* -std=c99 hides these names of POSIX, not their functions. */
+#if !defined(_WIN32) && !defined(__cplusplus) && !defined(CLOCK_MONOTONIC) && defined(__linux__)
+struct gpumc__timespec { time_t tv_sec; long tv_nsec; };
+extern int clock_gettime(int clock, struct gpumc__timespec *now);
+#define GPUMC__CLOCK 1
+#elif !defined(_WIN32) && defined(CLOCK_MONOTONIC)
+#define gpumc__timespec timespec
+#define GPUMC__CLOCK CLOCK_MONOTONIC
+#endif
+#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
+extern int fileno(FILE *stream);
+#endif
+
+static double gpumc__seconds(void)
+{
+#if defined(_WIN32)
+    LARGE_INTEGER now, frequency;
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&frequency);
+    return (double)now.QuadPart / (double)frequency.QuadPart;
+#elif defined(GPUMC__CLOCK)
+    struct gpumc__timespec now;
+    clock_gettime(GPUMC__CLOCK, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+#else
+    return (double)clock() / CLOCKS_PER_SEC;
+#endif
+}
+
+static int gpumc__is_terminal(FILE *stream)
+{
+#if defined(_WIN32)
+    return _isatty(_fileno(stream));
+#else
+    return isatty(fileno(stream));
+#endif
+}
+
+static int gpumc__cores(void)
+{
+#if defined(GPUMC_NO_THREADS)
+    return 1;
+#elif defined(_WIN32)
+    SYSTEM_INFO info;
+    GetSystemInfo(&info);
+    return (int)info.dwNumberOfProcessors;
+#else
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 && n < 4096 ? (int)n : 1;
+#endif
+}
+
+/* A mutex with two conditions, and threads that run one function. start returns 0 on failure. */
+#if defined(GPUMC_NO_THREADS)
+typedef int gpumc__mutex;
+typedef int gpumc__condition;
+typedef int gpumc__thread;
+#define GPUMC__HAS_THREADS 0
+static void gpumc__mutex_init(gpumc__mutex *m) { *m = 0; }
+static void gpumc__mutex_free(gpumc__mutex *m) { *m = 0; }
+static void gpumc__lock(gpumc__mutex *m) { *m = 1; }
+static void gpumc__unlock(gpumc__mutex *m) { *m = 0; }
+static void gpumc__condition_init(gpumc__condition *c) { *c = 0; }
+static void gpumc__condition_free(gpumc__condition *c) { *c = 0; }
+static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { *c = *m; }
+static void gpumc__wake(gpumc__condition *c) { *c = 1; }
+static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
+{
+    *t = 0;
+    return run == NULL && user;
+}
+static void gpumc__thread_join(gpumc__thread t) { (void)t; }
+#elif defined(_WIN32)
+typedef CRITICAL_SECTION gpumc__mutex;
+typedef CONDITION_VARIABLE gpumc__condition;
+typedef struct gpumc__thread { HANDLE handle; void *(*run)(void *); void *user; } gpumc__thread;
+#define GPUMC__HAS_THREADS 1
+static void gpumc__mutex_init(gpumc__mutex *m) { InitializeCriticalSection(m); }
+static void gpumc__mutex_free(gpumc__mutex *m) { DeleteCriticalSection(m); }
+static void gpumc__lock(gpumc__mutex *m) { EnterCriticalSection(m); }
+static void gpumc__unlock(gpumc__mutex *m) { LeaveCriticalSection(m); }
+static void gpumc__condition_init(gpumc__condition *c) { InitializeConditionVariable(c); }
+static void gpumc__condition_free(gpumc__condition *c) { (void)c; }
+static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { SleepConditionVariableCS(c, m, INFINITE); }
+static void gpumc__wake(gpumc__condition *c) { WakeAllConditionVariable(c); }
+static DWORD WINAPI gpumc__thread_entry(LPVOID thread)
+{
+    const gpumc__thread *t = (const gpumc__thread *)thread;
+    t->run(t->user);
+    return 0;
+}
+static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
+{
+    t->run = run;
+    t->user = user;
+    t->handle = CreateThread(NULL, 0, gpumc__thread_entry, t, 0, NULL);
+    return t->handle != NULL;
+}
+static void gpumc__thread_join(gpumc__thread t)
+{
+    WaitForSingleObject(t.handle, INFINITE);
+    CloseHandle(t.handle);
+}
+#else
+typedef pthread_mutex_t gpumc__mutex;
+typedef pthread_cond_t gpumc__condition;
+typedef pthread_t gpumc__thread;
+#define GPUMC__HAS_THREADS 1
+static void gpumc__mutex_init(gpumc__mutex *m) { pthread_mutex_init(m, NULL); }
+static void gpumc__mutex_free(gpumc__mutex *m) { pthread_mutex_destroy(m); }
+static void gpumc__lock(gpumc__mutex *m) { pthread_mutex_lock(m); }
+static void gpumc__unlock(gpumc__mutex *m) { pthread_mutex_unlock(m); }
+static void gpumc__condition_init(gpumc__condition *c) { pthread_cond_init(c, NULL); }
+static void gpumc__condition_free(gpumc__condition *c) { pthread_cond_destroy(c); }
+static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { pthread_cond_wait(c, m); }
+static void gpumc__wake(gpumc__condition *c) { pthread_cond_broadcast(c); }
+static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
+{
+    return pthread_create(t, NULL, run, user) == 0;
+}
+static void gpumc__thread_join(gpumc__thread t) { pthread_join(t, NULL); }
+#endif
+
+static int gpumc__load_flag(const volatile int *flag)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return __atomic_load_n(flag, __ATOMIC_RELAXED);
+#else
+    return *flag;
+#endif
+}
+
+static void gpumc__store_flag(volatile int *flag, int value)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    __atomic_store_n(flag, value, __ATOMIC_RELAXED);
+#else
+    *flag = value;
+#endif
+}
+
+
+/* ======================================================================================== >>math
+   Incomplete gamma and beta functions by one method each side of shape 1.
+
+   The gamma law of log t, and the beta law of logit t, has a smooth log density that is concave. So a tail
+   that starts at x, beyond the mean, is the density there times int_0^inf exp(h(v)) dv, where h is concave and
+   falls from h(0) = 0, whatever the shapes. It is cut off where h = -40 (by concavity that leaves out less than
+   e^-40 of the whole); two Gauss-Legendre panels give it to 1e-14, and the derivatives by the shapes are means
+   of a positive weight over the same nodes. Where a shape below 1 makes this tail nearly everything, there is a
+   power series instead. The other tail is 1 less this one, which is never the much larger one.
+
+   Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
+
+/* One tail of a law on the log scale, with its derivatives: by the shapes a and b, by log x (gamma) or logit x
+   (beta), and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). The last two are what Student's t and
+   the negative binomial law need: for large a they are of order 1 / a^2, the difference of two of order 1 / a. */
+enum { GPUMC__LOWER, GPUMC__UPPER };
+typedef struct gpumc__tail {
+    int side;
+    double value, by_a, by_b, by_log, by_a_fixed, by_b_fixed;
+} gpumc__tail;
+
+/* A tail of probability 0 or 1, from its logarithm; NaN makes all of it NaN. */
+static gpumc__tail gpumc__certain_tail(int side, double value)
+{
+    gpumc__tail tail;
+    tail.side = side;
+    tail.value = value;
+    tail.by_a = tail.by_b = tail.by_log = tail.by_a_fixed = tail.by_b_fixed = value != value ? value : 0;
+    return tail;
+}
+
+/* The same law seen from the wanted side. */
+static gpumc__tail gpumc__tail_at(int side, gpumc__tail tail)
+{
+    const double factor = tail.value < 0 ? -1 / expm1(-tail.value) : 0;
+    if (tail.side == side || tail.value != tail.value) return tail;
+    tail.side = side;
+    tail.value = gpumc__log1m_exp(-tail.value);
+    tail.by_a *= factor;
+    tail.by_b *= factor;
+    tail.by_log *= factor;
+    tail.by_a_fixed *= factor;
+    tail.by_b_fixed *= factor;
+    return tail;
+}
+
+/* The law of 1 - X for a beta law of X. */
+static gpumc__tail gpumc__mirrored(gpumc__tail tail)
+{
+    const double by_a = tail.by_a, by_a_fixed = tail.by_a_fixed;
+    tail.side = tail.side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER;
+    tail.by_log = -tail.by_log;
+    tail.by_a = tail.by_b;
+    tail.by_b = by_a;
+    tail.by_a_fixed = tail.by_b_fixed;
+    tail.by_b_fixed = by_a_fixed;
+    return tail;
+}
+
+/* log Gamma(z + d) - log Gamma(z), accurate relative to d: Stirling's series at z >= 8, where the difference of
+   its powers is taken by Horner's rule for divided differences. */
+static double gpumc__lgamma_rise(double z, double d)
+{
+    static const double series[] = { 1 / 156.0, -691 / 360360.0, 1 / 1188.0, -1 / 1680.0, 1 / 1260.0, -1 / 360.0,
+                                     1 / 12.0 };
+    double steps = 0, p, q, value = 0, difference = 0;
+    for (; z < 8; z++) steps += gpumc_log1p(d / z);
+    p = 1 / z;
+    q = 1 / (z + d);
+    for (size_t i = 0; i < sizeof series / sizeof *series; i++) {
+        difference = difference * q * q + value;
+        value = value * p * p + series[i];
+    }
+    difference = value + q * (p + q) * difference;         /* of w (1/12 - w^2/360 + ...) between p and q */
+    return (z - 0.5) * gpumc_log1p(d / z) - d + d * gpumc_log(z + d) - d * p * q * difference - steps;
+}
+
+/* exp(t) - 1 - t */
+static double gpumc__expm1_less(double t)
+{
+    const double q = t * t;
+    if (fabs(t) > 0.5) return gpumc_expm1(t) - t;
+    return q * ((1 / 2.0 + 1 / 6.0 * t)
+        + q * ((1 / 24.0 + 1 / 120.0 * t)
+        + q * ((1 / 720.0 + 1 / 5040.0 * t)
+        + q * ((1 / 40320.0 + 1 / 362880.0 * t)
+        + q * ((1 / 3628800.0 + 1 / 39916800.0 * t)
+        + q * ((1 / 479001600.0 + 1 / 6227020800.0 * t) + q / 87178291200.0))))));
+}
+
+/* ---- by quadrature -------------------------------------------------------------------------- */
+typedef struct gpumc__law {
+    double a, b, x, y;       /* beta: the lower tail of x, y = 1 - x, a y >= b x */
+    double sign;             /* gamma: -1 for the lower, 1 for the upper tail; b and y unused */
+    double slope;            /* -h'(0) */
+} gpumc__law;
+
+typedef struct gpumc__point {
+    double exponent, fall;   /* h(v) and -h'(v) */
+    double weight[4];        /* of the derivatives by a and b, free and fixed */
+} gpumc__point;
+
+/* h(v) = -slope v - x (exp(t) - 1 - t) with t = +-v */
+static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
+{
+    gpumc__point point;
+    const double t = law->sign * v;
+    point.exponent = -law->slope * v - law->x * gpumc__expm1_less(t);
+    point.fall = law->slope + law->x * fabs(gpumc_expm1(t));
+    point.weight[0] = t;
+    point.weight[1] = point.weight[2] = point.weight[3] = 0;
+    return point;
+}
+
+/* h(v) = -slope v - (a + b) K(v), K(v) = log(x + y e^v) - y v = log(y + x e^-v) + x v, from the form that
+   starts with the smaller of x and y. Fixed weights have log x's part, of first order, integrated by parts. */
+static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
+{
+    gpumc__point point;
+    const double a = law->a, b = law->b, x = law->x, y = law->y, e = gpumc_expm1(v);
+    const double up = y * e, down = x * gpumc_expm1(-v), up_share = up / (1 + up), down_share = -x * e / (1 + up);
+    const double log_up = gpumc_log1p(up), log_down = gpumc_log1p(down);
+    const double up_less = gpumc__log_less(up, log_up), down_less = gpumc__log_less(down, log_down);
+    const double bend = y < x ? y * gpumc__expm1_less(v) + up_less : x * gpumc__expm1_less(-v) + down_less;
+    point.exponent = -law->slope * v - (a + b) * bend;
+    point.fall = law->slope - (a + b) * y * down_share;
+    point.weight[0] = -log_up;
+    point.weight[1] = -log_down;
+    point.weight[2] = -up_less - up_share * (up + law->slope / a);
+    point.weight[3] = -down_less - down_share * (down - law->slope / b);
+    return point;
+}
+
+static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
+{
+    return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v);
+}
+
+/* Where h has fallen to about -40, by Newton's method: as h is concave, all steps but the first come from beyond. */
+static double gpumc__reach(const gpumc__law *law)
+{
+    const double sharp = law->sign < 0 || law->sign > 0 ? law->x : (law->a + law->b) * law->x * law->y;
+    double v = 1 / (law->slope + sqrt(sharp));
+    for (int step = 0; step < 100; step++) {
+        const gpumc__point point = gpumc__law_point(law, v);
+        if (point.exponent <= -40 && point.exponent > -44) break;
+        v += (point.exponent + 40) / point.fall;
+    }
+    return v;
+}
+
+/* sum[0] becomes the integral of exp(h), mean[k] that of weight k over it. Ten pairs of nodes a panel; the
+   panels [0, 1/4] and [1/4, 1] of the reach suit a straight h, a parabola, and one that is flat first. */
+static double gpumc__integrate(const gpumc__law *law, double mean[4])
+{
+    static const double nodes[10][2] = {                             /* distance from 1/2 in (0, 1), weight */
+        { 0.038263260566748666877, 0.076376693565362925349 },
+        { 0.11389292557082253904, 0.074586493236301873394 },
+        { 0.18685304435770978034, 0.071048054659191025665 },
+        { 0.255433500975413549, 0.065844319224588313449 },
+        { 0.31802684036325751273, 0.059097265980759208656 },
+        { 0.37316595323007539631, 0.050965059908620217518 },
+        { 0.4195584859111094117, 0.041638370788352374362 },
+        { 0.45611721412566295293, 0.031336024167054531785 },
+        { 0.48198596363895689563, 0.020300714900193470666 },
+        { 0.49656429959254746239, 0.0088070035695760591559 }
+    };
+    const double reach = gpumc__reach(law);
+    double sum = 0;
+    mean[0] = mean[1] = mean[2] = mean[3] = 0;
+    for (int i = 0; i < 40; i++) {
+        const double *node = nodes[i / 4], offset = i & 1 ? -node[0] : node[0];
+        const double start = i & 2 ? 0.25 : 0, width = i & 2 ? 0.75 : 0.25;
+        const gpumc__point point = gpumc__law_point(law, reach * (start + width * (0.5 + offset)));
+        const double mass = width * node[1] * gpumc_exp(point.exponent);
+        sum += mass;
+        for (int k = 0; k < 4; k++) mean[k] += mass * point.weight[k];
+    }
+    for (int k = 0; k < 4; k++) mean[k] /= sum;
+    return sum * reach;
+}
+
+/* Lower tail for x < a, where a >= 1, upper tail from there on. */
+static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
+{
+    gpumc__law law = { 0, 0, 0, 0, 0, 0 };
+    gpumc__tail tail = gpumc__certain_tail(x < a ? GPUMC__LOWER : GPUMC__UPPER, 0);
+    gpumc__part part;
+    double mean[4], integral;
+    law.a = a;
+    law.x = x;
+    law.sign = x < a ? -1 : 1;
+    law.slope = fabs(x - a);
+    integral = gpumc__integrate(&law, mean);
+    tail.value = gpumc__gamma_kernel(a, x, log_x, &part) + gpumc_log(a * integral);
+    tail.by_a = part.log_ratio + gpumc__log_less_digamma(a) + mean[0];
+    tail.by_log = -law.sign / integral;
+    return tail;
+}
+
+/* Lower tail for a y >= b x, where a >= 1. */
+static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y, double log_x, double log_y)
+{
+    gpumc__law law = { 0, 0, 0, 0, 0, 0 };
+    gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
+    gpumc__part part_a, part_b;
+    const double rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
+    double mean[4], integral;
+    law.a = a;
+    law.b = b;
+    law.x = x;
+    law.y = y;
+    law.slope = a * y - b * x;
+    integral = gpumc__integrate(&law, mean);
+    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &part_a, &part_b)
+        + gpumc_log(a * integral) + gpumc_log(b / (a + b));
+    tail.by_a = part_a.log_ratio + rise_a + mean[0];
+    tail.by_b = part_b.log_ratio + rise_b + mean[1];
+    tail.by_log = 1 / integral;
+    tail.by_a_fixed = part_a.less + rise_a + mean[2];
+    tail.by_b_fixed = part_b.less + rise_b + mean[3];
+    return tail;
+}
+
+/* ---- by series ------------------------------------------------------------------------------
+   sum_n c_n / (a + n) from n = 1 on, c_n = (1-b)(2-b)..(n-b) u^n / n!: the lower tail of the beta law is
+   u^a / (a B(a, b)) (1 + a sum). For the gamma law b u stands for x, and u is 0. With a < 1, u <= 1/2 and
+   b u <= 1 sixty terms suffice, and no sum loses more than a digit. Derivatives by a, by b, and by b fixed. */
+typedef struct gpumc__series { double sum, by_a, by_b, by_b_fixed; } gpumc__series;
+
+static gpumc__series gpumc__tail_series(double a, double u, double bu, double v_by_b)
+{
+    gpumc__series s = { 0, 0, 0, 0 };
+    double term = 1, by_b = 0, by_b_fixed = 0;
+    for (int i = 1; i <= 60; i++) {
+        const double n = i, factor = (n * u - bu) / n, share = 1 / (a + n);
+        by_b = by_b * factor - term * u / n;
+        by_b_fixed = by_b_fixed * factor - term * u * (u / n + v_by_b);
+        term *= factor;
+        s.sum += term * share;
+        s.by_a -= term * share * share;
+        s.by_b += by_b * share;
+        s.by_b_fixed += by_b_fixed * share;
+    }
+    return s;
+}
+
+/* Lower tail for a < 1 and x < 1. */
+static gpumc__tail gpumc__gamma_by_series(double a, double x, double log_x)
+{
+    gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
+    const gpumc__series s = gpumc__tail_series(a, 0, x, 0);
+    const double whole = 1 + a * s.sum;
+    tail.value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc_log1p(a * s.sum);
+    tail.by_a = log_x - gpumc_digamma(1 + a) + (s.sum + a * s.by_a) / whole;
+    tail.by_log = a * gpumc_exp(-x) / whole;
+    return tail;
+}
+
+/* Lower tail for a < 1, x <= 1/2 and b x <= 1. */
+static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y, double log_x)
+{
+    gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
+    const gpumc__series s = gpumc__tail_series(a, x, b * x, y / b);
+    const double whole = 1 + a * s.sum, rise = gpumc__digamma_rise(b, a);
+    tail.value = a * log_x + gpumc__lgamma_rise(b, a) - gpumc__lgamma_rise(1, a) + gpumc_log1p(a * s.sum);
+    tail.by_a = log_x + gpumc_digamma(b + a) - gpumc_digamma(1 + a) + (s.sum + a * s.by_a) / whole;
+    tail.by_b = rise + gpumc_log1p(a / b) + a * s.by_b / whole;
+    tail.by_log = a * gpumc_exp(b * gpumc_log1p(-x)) / whole;
+    tail.by_a_fixed = tail.by_a + tail.by_log / a;
+    tail.by_b_fixed = rise + gpumc__log1p_less(a / b) + a * (x / b + s.by_b_fixed / whole);
+    return tail;
+}
+
+/* ---- which ---------------------------------------------------------------------------------- */
+
+/* log x comes apart from x, which may have underflowed. */
+static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
+{
+    if (!(a > 0) || log_x != log_x) return gpumc__certain_tail(GPUMC__LOWER, GPUMC_NAN);
+    if (log_x == -GPUMC_INF) return gpumc__certain_tail(GPUMC__LOWER, -GPUMC_INF);
+    if (x == GPUMC_INF) return gpumc__certain_tail(GPUMC__UPPER, -GPUMC_INF);
+    return a < 1 && x < 1 ? gpumc__gamma_by_series(a, x, log_x) : gpumc__gamma_by_quadrature(a, x, log_x);
+}
+
+/* x + y = 1, each with its logarithm. Beyond the series' ranges the tail from the mean outwards belongs to a
+   shape of at least 1. */
+static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, double log_x, double log_y)
+{
+    if (!(a > 0 && b > 0) || log_x != log_x) return gpumc__certain_tail(GPUMC__LOWER, GPUMC_NAN);
+    if (log_x == -GPUMC_INF) return gpumc__certain_tail(GPUMC__LOWER, -GPUMC_INF);
+    if (log_y == -GPUMC_INF) return gpumc__certain_tail(GPUMC__UPPER, -GPUMC_INF);
+    if (a < 1 && x <= 0.5 && b * x <= 1) return gpumc__beta_by_series(a, b, x, y, log_x);
+    if (b < 1 && y <= 0.5 && a * y <= 1) return gpumc__mirrored(gpumc__beta_by_series(b, a, y, x, log_y));
+    if (a * y >= b * x) return gpumc__beta_by_quadrature(a, b, x, y, log_x, log_y);
+    return gpumc__mirrored(gpumc__beta_by_quadrature(b, a, y, x, log_y, log_x));
+}
+
+static gpumc__tail gpumc__gamma_tail_of(double a, double x, int side)
+{
+    return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc_log(x)));
+}
+
+static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
+{
+    const double log_x = x <= 0 ? -GPUMC_INF : gpumc_log(x);
+    const double log_y = x >= 1 ? -GPUMC_INF : x < 0.5 ? gpumc_log1p(-x) : gpumc_log(1 - x);
+    return gpumc__tail_at(side, gpumc__beta_tail(a, b, x, 1 - x, log_x, log_y));
+}
+
+/* ---- what the user calls: derivatives of the logarithm times factor -------------------------- */
+static void gpumc__add_gamma_slopes(const gpumc__tail *tail, double factor, double x, double *da, double *dx)
+{
+    gpumc__add(da, factor * tail->by_a);
+    gpumc__add(dx, x > 0 ? factor * tail->by_log / x : 0);
+}
+
+static void gpumc__add_beta_slopes(const gpumc__tail *tail, double factor, double x,
+                                   double *da, double *db, double *dx)
+{
+    gpumc__add(da, factor * tail->by_a);
+    gpumc__add(db, factor * tail->by_b);
+    gpumc__add(dx, x > 0 && x < 1 ? factor * tail->by_log / x / (1 - x) : 0);
+}
+
+GPUMC_API double gpumc_log_gamma_p(double a, double x, double *da, double *dx)
+{
+    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__LOWER);
+    gpumc__add_gamma_slopes(&tail, 1, x, da, dx);
+    return tail.value;
+}
+
+GPUMC_API double gpumc_log_gamma_q(double a, double x, double *da, double *dx)
+{
+    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__UPPER);
+    gpumc__add_gamma_slopes(&tail, 1, x, da, dx);
+    return tail.value;
+}
+
+GPUMC_API double gpumc_gamma_p(double a, double x, double *da, double *dx)
+{
+    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__LOWER);
+    gpumc__add_gamma_slopes(&tail, gpumc_exp(tail.value), x, da, dx);
+    return gpumc_exp(tail.value);
+}
+
+GPUMC_API double gpumc_gamma_q(double a, double x, double *da, double *dx)
+{
+    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__UPPER);
+    gpumc__add_gamma_slopes(&tail, gpumc_exp(tail.value), x, da, dx);
+    return gpumc_exp(tail.value);
+}
+
+GPUMC_API double gpumc_log_beta_p(double a, double b, double x, double *da, double *db, double *dx)
+{
+    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__LOWER);
+    gpumc__add_beta_slopes(&tail, 1, x, da, db, dx);
+    return tail.value;
+}
+
+GPUMC_API double gpumc_log_beta_q(double a, double b, double x, double *da, double *db, double *dx)
+{
+    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__UPPER);
+    gpumc__add_beta_slopes(&tail, 1, x, da, db, dx);
+    return tail.value;
+}
+
+GPUMC_API double gpumc_beta_p(double a, double b, double x, double *da, double *db, double *dx)
+{
+    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__LOWER);
+    gpumc__add_beta_slopes(&tail, gpumc_exp(tail.value), x, da, db, dx);
+    return gpumc_exp(tail.value);
+}
+
+GPUMC_API double gpumc_beta_q(double a, double b, double x, double *da, double *db, double *dx)
+{
+    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__UPPER);
+    gpumc__add_beta_slopes(&tail, gpumc_exp(tail.value), x, da, db, dx);
+    return gpumc_exp(tail.value);
+}
+
+/* ---- inverses -------------------------------------------------------------------------------
+   Log tails are concave in log x and logit x, so that Newton's method started beyond the root, where the tail is
+   too small, comes back without ever stepping over it. */
+
+/* x with log tail = target <= log(1/2). P(a, x) <= x^a / Gamma(a + 1) starts the lower one; for the upper one
+   Q <= exp(-tau) at a + sqrt(2 a tau) + tau (Laurent & Massart 2000, lemma 1), at tau if a < 1. */
+static double gpumc__gamma_solve(double a, double target, int side)
+{
+    const double tau = -target, most = a < 1 ? tau : a + sqrt(2 * a * tau) + tau;
+    double s = side == GPUMC__LOWER ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc_log(most), x, miss = 1;
+    gpumc__tail tail;
+    for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
+        tail = gpumc__tail_at(side, gpumc__gamma_tail(a, gpumc_exp(s), s));
+        miss = target - tail.value;
+        s += miss / tail.by_log;
+    }
+    x = gpumc_exp(s);
+    if (x < DBL_MIN) return x;
+    tail = gpumc__gamma_tail_of(a, x, side);
+    return x + x * (target - tail.value) / tail.by_log;
+}
+
+typedef struct gpumc__pair { double x, y; } gpumc__pair;         /* x + y = 1 */
+
+static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
+{
+    const double log_x = -gpumc_log1p_exp(-s), log_y = -gpumc_log1p_exp(s);
+    return gpumc__tail_at(GPUMC__LOWER, gpumc__beta_tail(a, b, gpumc_inv_logit(s), gpumc_inv_logit(-s), log_x, log_y));
+}
+
+/* x with log lower tail = target <= log(1/2), started where odds^a / (a B(a, b)), never below P, is the target. */
+static gpumc__pair gpumc__beta_solve(double a, double b, double target)
+{
+    double s = (target + gpumc_lbeta(a, b) + gpumc_log(a)) / a, miss = 1, change;
+    gpumc__pair root;
+    gpumc__tail tail;
+    for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
+        tail = gpumc__beta_tail_at_logit(a, b, s);
+        miss = target - tail.value;
+        s += miss / tail.by_log;
+    }
+    root.x = gpumc_inv_logit(s);
+    root.y = gpumc_inv_logit(-s);
+    if (root.x < DBL_MIN) return root;
+    tail = gpumc__tail_at(GPUMC__LOWER, gpumc__beta_tail(a, b, root.x, root.y, gpumc_log(root.x), gpumc_log(root.y)));
+    change = root.x * root.y * (target - tail.value) / tail.by_log;
+    root.x += change;
+    root.y -= change;
+    return root;
+}
+
+/* The quantile from p and q = 1 - p, of which the smaller one is accurate. */
+static double gpumc__gamma_root(double a, double p, double q)
+{
+    if (!(a > 0 && p >= 0 && q >= 0)) return GPUMC_NAN;
+    if (p == 0 || q == 0) return p == 0 ? 0 : GPUMC_INF;
+    return p < q ? gpumc__gamma_solve(a, gpumc_log(p), GPUMC__LOWER) : gpumc__gamma_solve(a, gpumc_log(q), GPUMC__UPPER);
+}
+
+static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
+{
+    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN }, mirror;
+    if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return root;
+    root.x = p == 0 ? 0 : 1;
+    root.y = p == 0 ? 1 : 0;
+    if (p == 0 || q == 0) return root;
+    if (p < q) return gpumc__beta_solve(a, b, gpumc_log(p));
+    mirror = gpumc__beta_solve(b, a, gpumc_log(q));
+    root.x = mirror.y;
+    root.y = mirror.x;
+    return root;
+}
+
+GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
+GPUMC_API double gpumc_gamma_q_inverse(double a, double q) { return gpumc__gamma_root(a, 1 - q, q); }
+GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p) { return gpumc__beta_root(a, b, p, 1 - p).x; }
+GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q) { return gpumc__beta_root(a, b, 1 - q, q).x; }
+/* ---- dense linear algebra, n x n, row-major ----------------------------------------------------- */
+
+/* A team of threads can share a chain: loops over coordinates are dealt out, sums go through a reduction,
+   scalars are computed alike by every member. On the CPU a team has one member and nothing remains of it. */
+#ifndef GPUMC_TEAM_SIZE
+#define GPUMC_TEAM_SIZE 1
+#define GPUMC_TEAM_RANK 0
+#define GPUMC_TEAM_SUM(x) (x)
+#define GPUMC_TEAM_SYNC() ((void)0)
+#endif
+#define GPUMC_EACH(i, n) for (size_t i = GPUMC_TEAM_RANK; i < (n); i += GPUMC_TEAM_SIZE)
+/* Sums run over lanes, so that they are vector code without reassociation; the loop leaves i at the rest. */
+#define GPUMC__LANES 8
+#define GPUMC__EACH_LANES(i, n) for (; i + GPUMC__LANES <= (n); i += (size_t)GPUMC__LANES * GPUMC_TEAM_SIZE)
+#define GPUMC__LANES_START ((size_t)GPUMC__LANES * GPUMC_TEAM_RANK)
+
+GPUMC_FN double gpumc__lane_sum(const double *a)
+{
+    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b,
+                                    size_t n)
+{
+    double sum[GPUMC__LANES] = { 0 };
+    size_t i = GPUMC__LANES_START;
+    GPUMC_TEAM_SYNC();                       /* lanes read what other members wrote by GPUMC_EACH */
+    GPUMC__EACH_LANES(i, n) {
+        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += a[i + l] * b[i + l];
+    }
+    for (size_t l = 0; i < n; i++, l++) sum[l] += a[i] * b[i];
+    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
+}
+
+
+/* a = L L'; the upper triangle of L is zeroed. Returns 0 when a is not positive definite. */
+static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j <= i; j++) {
+            const double sum = a[i * n + j] - gpumc__dot(a + i * n, a + j * n, j);
+            if (i == j && !(sum > 0 && gpumc__is_finite(sum))) return 0;
+            a[i * n + j] = i == j ? sqrt(sum) : sum / a[j * n + j];
+        }
+        for (size_t j = i + 1; j < n; j++) a[i * n + j] = 0;
+    }
+    return 1;
+}
+
+/* Householder reduction of a symmetric matrix to tridiagonal form d, e; row k of a then holds the reflector
+   k. */
+static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double *e, double *tau, double *w)
+{
+    for (size_t k = 0; k + 2 < n; k++) {
+        double *GPUMC__RESTRICT v = a + k * n + k
+                                    + 1; /* row k right of the diagonal: the vector to reflect */
+        const size_t m = n - k - 1;
+        const double norm = sqrt(gpumc__dot(v, v, m)), alpha = v[0] > 0 ? -norm : norm;
+        double scale;
+        d[k] = a[k * n + k];
+        e[k] = alpha;
+        tau[k] = 0;
+        if (!(norm > 0)) continue;
+        v[0] -= alpha;
+        tau[k] = 2 / gpumc__dot(v, v, m);
+        for (size_t i = 0; i < m; i++) w[i] = tau[k] * gpumc__dot(a + (k + 1 + i) * n + k + 1, v, m);
+        scale = 0.5 * tau[k] * gpumc__dot(w, v, m);
+        for (size_t i = 0; i < m; i++) w[i] -= scale * v[i];
+        for (size_t i = 0; i < m; i++) {                     /* A <- A - v w' - w v' */
+            double *GPUMC__RESTRICT row = a + (k + 1 + i) * n + k + 1;
+            const double vi = v[i], wi = w[i];
+            for (size_t j = 0; j < m; j++) row[j] -= vi * w[j] + wi * v[j];
+        }
+    }
+    for (size_t k = n > 1 ? n - 2 : 0; k < n; k++) d[k] = a[k * n + k];
+    if (n > 1) e[n - 2] = a[(n - 2) * n + n - 1];
+    e[n - 1] = 0;
+}
+
+/* Rows i and i + 1 of z turned by an angle. */
+static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPUMC__RESTRICT y, size_t n,
+                                          double c, double s)
+{
+    for (size_t k = 0; k < n; k++) {
+        const double f = y[k], g = z[k];
+        y[k] = s * g + c * f;
+        z[k] = c * g - s * f;
+    }
+}
+
+/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z become the eigenvectors. */
+static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
+{
+    for (size_t l = 0; l < n; l++) {
+        for (int sweep = 0;; sweep++) {
+            size_t m = l;
+            double g, r, s = 1, c = 1, p = 0;
+            while (m + 1 < n && fabs(e[m]) > DBL_EPSILON * (fabs(d[m]) + fabs(d[m + 1]))) m++;
+            if (m == l) break;
+            if (sweep == 60) return 0;
+            g = (d[l + 1] - d[l]) / (2 * e[l]);
+            r = sqrt(g * g + 1);
+            g = d[m] - d[l] + e[l] / (g + (g >= 0 ? r : -r));
+            for (size_t i = m; i-- > l;) {
+                const double f = s * e[i], b = c * e[i];
+                r = sqrt(f * f + g * g);
+                e[i + 1] = r;
+                if (!(r > 0)) { d[i + 1] -= p; e[m] = 0; break; }
+                s = f / r;
+                c = g / r;
+                g = d[i + 1] - p;
+                r = (d[i] - g) * s + 2 * c * b;
+                p = s * r;
+                d[i + 1] = g + p;
+                g = c * r - b;
+                gpumc__rotate_rows(z + i * n, z + (i + 1) * n, n, c, s);
+                if (i == l) { d[l] -= p; e[l] = g; e[m] = 0; }
+            }
+        }
+    }
+    return 1;
+}
+
+/* Eigenvalues of symmetric a into d, eigenvectors into the rows of z; a and work (3 n) are used up. */
+static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, double *work)
+{
+    double *e = work, *tau = e + n, *w = tau + n;
+    memset(tau, 0, n * sizeof(double));
+    gpumc__tridiagonal(a, n, d, e, tau, w);
+    memset(z, 0, n * n * sizeof(double));
+    for (size_t i = 0; i < n; i++) z[i * n + i] = 1;
+    if (!gpumc__tridiagonal_ql(d, e, z, n)) return 0;
+    for (size_t k = n > 2 ? n - 2 : 0; k-- > 0;) { /* back to the original axes, last reflector first */
+        const double *GPUMC__RESTRICT v = a + k * n + k + 1;
+        for (size_t i = 0; i < n; i++) {
+            double *GPUMC__RESTRICT row = z + i * n + k + 1;
+            const double f = tau[k] * gpumc__dot(row, v, n - k - 1);
+            for (size_t j = 0; j < n - k - 1; j++) row[j] -= f * v[j];
+        }
+    }
+    return 1;
+}
+
+
+/* ========================================================================================= >>rng
+   Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
+   repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (8.6e9 normals) before it
+   repeats. Samplers use the leaf functions, not libm, so that a seed means the same draws on every system.
+   Read first: Salmon, Moraes, Dror & Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3". */
+GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
+                                  uint32_t key_0, uint32_t key_1)
+{
+    const uint64_t even = (uint64_t)0xD2511F53u * *a, odd = (uint64_t)0xCD9E8D57u * *c;
+    *a = (uint32_t)(odd >> 32) ^ *b ^ key_0;
+    *b = (uint32_t)odd;
+    *c = (uint32_t)(even >> 32) ^ *d ^ key_1;
+    *d = (uint32_t)even;
+}
+
+/* The key moves on by the golden ratio and by sqrt(3) - 1 a round, as fractions of 2^32. */
+#define GPUMC__PHILOX_ROUNDS 10
+#define GPUMC__PHILOX_STEP_0 0x9E3779B9u
+#define GPUMC__PHILOX_STEP_1 0xBB67AE85u
+static void gpumc__philox(uint32_t *w, const uint32_t *key)
+{
+    for (uint32_t r = 0; r < GPUMC__PHILOX_ROUNDS; r++)
+        gpumc__philox_round(&w[0], &w[1], &w[2], &w[3],
+                            key[0] + r * GPUMC__PHILOX_STEP_0, key[1] + r * GPUMC__PHILOX_STEP_1);
+}
+
+/* (k + 1/2) 2^-52 from the upper 52 of 64 bits: exact, symmetric about 1/2, and never 0 or 1. */
+GPUMC_FN double gpumc__unit(uint32_t low, uint32_t high)
+{
+    const uint64_t k = ((uint64_t)high << 32 | low) >> 12;
+    return gpumc__from_bits(k | 0x3ff0000000000000ULL) - (1 - 0.5 * DBL_EPSILON);
+}
+
+/* -2 log u lies between 2e-16 and 74, so that x / sqrt(x) is its root without any special case. */
+GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
+{
+    const double square = -2 * gpumc_log(u), radius = square * gpumc_rsqrt(square);
+    double sine, cosine;
+    gpumc_sincos_2pi(v, &sine, &cosine);
+    *z_0 = radius * cosine;
+    *z_1 = radius * sine;
+}
+
+GPUMC_API gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain)
+{
+    gpumc_rng rng;
+    memset(&rng, 0, sizeof rng);
+    rng.key[0] = (uint32_t)seed;
+    rng.key[1] = (uint32_t)(seed >> 32);
+    rng.counter[1] = stream;
+    rng.counter[2] = draw;
+    rng.counter[3] = chain;
+    return rng;
+}
+
+GPUMC_API uint32_t gpumc_rng_word(gpumc_rng *rng)
+{
+    if (rng->left == 0) {
+        memcpy(rng->words, rng->counter, sizeof rng->words);
+        gpumc__philox(rng->words, rng->key);
+        rng->counter[0]++;
+        rng->left = 4;
+    }
+    return rng->words[4 - rng->left--];
+}
+
+GPUMC_API double gpumc_rng_uniform(gpumc_rng *rng)
+{
+    const uint32_t low = gpumc_rng_word(rng), high = gpumc_rng_word(rng);
+    return gpumc__unit(low, high);
+}
+
+GPUMC_API double gpumc_rng_normal(gpumc_rng *rng)
+{
+    const double u = gpumc_rng_uniform(rng), v = gpumc_rng_uniform(rng);
+    double first, second;
+    gpumc__box_muller(u, v, &first, &second);
+    return first;
+}
+
+GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng) { return -gpumc_log(gpumc_rng_uniform(rng)); }
+
+GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
+{
+    const uint64_t excess = n ? (UINT64_MAX % n + 1) % n : 0;      /* 2^64 mod n values too many */
+    uint64_t bits;
+    if (n == 0) return 0;
+    do {
+        bits = gpumc_rng_word(rng);
+        bits |= (uint64_t)gpumc_rng_word(rng) << 32;
+    } while (bits > UINT64_MAX - excess);
+    return bits % n;
+}
+
+/* GPUMC__RNG_LANES blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1].
+   Lanes are the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. */
+#define GPUMC__RNG_LANES 16
+static GPUMC_LOOP void gpumc__normal_lanes(const gpumc_rng *rng, double *GPUMC__RESTRICT z)
+{
+    uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
+    uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
+    for (uint32_t i = 0; i < GPUMC__RNG_LANES; i++) {
+        a[i] = rng->counter[0] + i;
+        b[i] = rng->counter[1];
+        c[i] = rng->counter[2];
+        d[i] = rng->counter[3];
+    }
+    for (int r = 0; r < GPUMC__PHILOX_ROUNDS; r++) {
+        for (int i = 0; i < GPUMC__RNG_LANES; i++)
+            gpumc__philox_round(&a[i], &b[i], &c[i], &d[i], key_0, key_1);
+        key_0 += GPUMC__PHILOX_STEP_0;
+        key_1 += GPUMC__PHILOX_STEP_1;
+    }
+    for (int i = 0; i < GPUMC__RNG_LANES; i++)
+        gpumc__box_muller(gpumc__unit(a[i], b[i]), gpumc__unit(c[i], d[i]), &z[2 * i], &z[2 * i + 1]);
+}
+
+/* Starts at a fresh block, so that z[i] depends on the counter and i alone. */
+GPUMC_API void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
+{
+    const size_t chunk = 2 * GPUMC__RNG_LANES;
+    double last[2 * GPUMC__RNG_LANES];
+    size_t done = 0;
+    rng->left = 0;
+    for (; n - done >= chunk; done += chunk) {
+        gpumc__normal_lanes(rng, z + done);
+        rng->counter[0] += GPUMC__RNG_LANES;
+    }
+    if (done == n) return;
+    gpumc__normal_lanes(rng, last);
+    memcpy(z + done, last, (n - done) * sizeof *z);
+    rng->counter[0] += (uint32_t)((n - done + 1) / 2);
+}
+
+/* ---- gamma and beta --------------------------------------------------------------------------
+   Marsaglia & Tsang (2000) for shape >= 1. A smaller one draws from shape + 1 and multiplies by U^(1/shape):
+   that power, returned as its logarithm, is what underflows when the shape is tiny. */
+static double gpumc__gamma_boosted(gpumc_rng *rng, double shape, double *log_power)
+{
+    const double d = (shape < 1 ? shape + 1 : shape) - 1 / 3.0, c = 1 / (3 * gpumc_sqrt(d));
+    double x, v;
+    do {
+        x = gpumc_rng_normal(rng);
+        v = 1 + c * x;
+        v = v * v * v;
+    } while (v <= 0 || !(-gpumc_rng_exponential(rng) < 0.5 * x * x + d * (1 - v + gpumc_log(v))));
+    *log_power = shape < 1 ? -gpumc_rng_exponential(rng) / shape : 0;
+    return d * v;
+}
+
+static double gpumc__rng_log_gamma(gpumc_rng *rng, double shape)
+{
+    double log_power;
+    const double boosted = gpumc__gamma_boosted(rng, shape, &log_power);
+    return gpumc_log(boosted) + log_power;
+}
+
+/* A draw below the smallest normal number is returned as that number, never as 0. */
+GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
+{
+    double log_power, x;
+    if (!(shape > 0 && shape <= DBL_MAX)) return GPUMC_NAN;
+    x = gpumc__gamma_boosted(rng, shape, &log_power);
+    x *= gpumc_exp(log_power);
+    return x < DBL_MIN ? DBL_MIN : x;
+}
+
+/* A ratio of gammas on the log scale, which for small a and b still tells draws near 0 from draws near 1. */
+GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
+{
+    double x;
+    if (!(a > 0 && a <= DBL_MAX && b > 0 && b <= DBL_MAX)) return GPUMC_NAN;
+    x = gpumc__rng_log_gamma(rng, a);
+    x = gpumc_inv_logit(x - gpumc__rng_log_gamma(rng, b));
+    if (x < DBL_MIN) return DBL_MIN;
+    return x > 1 - 0.5 * DBL_EPSILON ? 1 - 0.5 * DBL_EPSILON : x;
+}
+
+/* ---- counts ----------------------------------------------------------------------------------
+   Transformed rejection with squeeze for means of 10 and more (Hoermann 1993: PTRS for the Poisson, BTRS for
+   the binomial law); below that waiting times, which need one uniform number an event. */
+static double gpumc__poisson_rejection(gpumc_rng *rng, double mean)
+{
+    const double b = 0.931 + 2.53 * gpumc_sqrt(mean), a = -0.059 + 0.02483 * b;
+    const double log_alpha = gpumc_log(1.1239 + 1.1328 / (b - 3.4)), squeeze = 0.9277 - 3.6224 / (b - 2);
+    for (;;) {
+        const double u = gpumc_rng_uniform(rng) - 0.5, v = gpumc_rng_uniform(rng), edge = 0.5 - gpumc_fabs(u);
+        const double k = gpumc_floor((2 * a / edge + b) * u + mean + 0.43);
+        if (edge >= 0.07 && v <= squeeze) return k;
+        if (k < 0 || (edge < 0.013 && v > edge)) continue;
+        if (gpumc_log(v / (a / (edge * edge) + b)) + log_alpha <= gpumc_poisson_lpmf(k, mean, NULL)) return k;
+    }
+}
+
+static GPUMC__UNUSED double gpumc__rng_poisson(gpumc_rng *rng, double mean)
+{
+    double product, count = 0;
+    if (!(mean >= 0 && mean <= DBL_MAX)) return GPUMC_NAN;
+    if (mean >= 10) return gpumc__poisson_rejection(rng, mean);
+    product = gpumc_rng_uniform(rng);
+    for (const double least = gpumc_exp(-mean); product > least; count++) product *= gpumc_rng_uniform(rng);
+    return count;
+}
+
+/* p <= 1/2 and n p >= 10 */
+static double gpumc__binomial_rejection(gpumc_rng *rng, double n, double p)
+{
+    const double spread = gpumc_sqrt(n * p * (1 - p));
+    const double b = 1.15 + 2.53 * spread, a = -0.0873 + 0.0248 * b + 0.01 * p;
+    const double alpha = (2.83 + 5.1 / b) * spread, squeeze = 0.92 - 4.2 / b;
+    const double log_mode = gpumc_binomial_lpmf(gpumc_floor((n + 1) * p), n, p, NULL);
+    for (;;) {
+        const double u = gpumc_rng_uniform(rng) - 0.5, edge = 0.5 - gpumc_fabs(u);
+        double v = gpumc_rng_uniform(rng);
+        const double k = gpumc_floor((2 * a / edge + b) * u + n * p + 0.5);
+        if (edge >= 0.07 && v <= squeeze) return k;
+        if (k < 0 || k > n) continue;
+        v = gpumc_log(v * alpha / (a / (edge * edge) + b));
+        if (v <= gpumc_binomial_lpmf(k, n, p, NULL) - log_mode) return k;
+    }
+}
+
+/* Failures between successes are geometric: Devroye (1986), X.4.3, first waiting time algorithm. */
+static double gpumc__binomial_waiting(gpumc_rng *rng, double n, double p)
+{
+    const double rate = -gpumc_log1p(-p);
+    double count = 0;
+    for (double trial = 0;; count++) {
+        trial += gpumc_floor(gpumc_rng_exponential(rng) / rate) + 1;
+        if (trial > n) return count;
+    }
+}
+
+static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double p)
+{
+    if (!(n >= 0 && n <= DBL_MAX && p >= 0 && p <= 1)) return GPUMC_NAN;
+    if (p > 0.5) return n - gpumc__rng_binomial(rng, n, 1 - p);
+    return n * p >= 10 ? gpumc__binomial_rejection(rng, n, p) : gpumc__binomial_waiting(rng, n, p);
+}
+
+/* ======================================================================================== >>dist
+   Quantiles, draws and moments of the families whose cdf has an elementary inverse, then families of vectors.
+   A draw is the quantile of a uniform number where no better way is at hand. */
+static int gpumc__is_probability(double p) { return p >= 0 && p <= 1; }
+
+/* tan(pi (p - 1/2)), the standard Cauchy quantile: a cotangent of the distance to the nearer end. */
+static double gpumc__cauchy_standard(double p)
+{
+    const double tail = p < 0.5 ? p : 1 - p;
+    double sine, cosine;
+    gpumc_sincos_2pi(0.5 * tail, &sine, &cosine);
+    return p < 0.5 ? -cosine / sine : cosine / sine;
+}
+
+/* ---- normal ------------------------------------------------------------------------ >>normal */
+GPUMC_API double gpumc_normal_quantile(double p, double mu, double sigma)
+{
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_inv_Phi(p));
+}
+GPUMC_API double gpumc_normal_rng(gpumc_rng *rng, double mu, double sigma)
+{
+    return gpumc__valid(sigma > 0, mu + sigma * gpumc_rng_normal(rng));
+}
+GPUMC_API double gpumc_normal_mean(double mu, double sigma) { return gpumc__valid(sigma > 0, mu); }
+GPUMC_API double gpumc_normal_variance(double mu, double sigma)
+{
+    return gpumc__valid(sigma > 0 && mu == mu, sigma * sigma);
+}
+
+/* ---- std_normal ---------------------------------------------------------------- >>std_normal */
+GPUMC_API double gpumc_std_normal_quantile(double p)
+{
+    return gpumc__valid(gpumc__is_probability(p), gpumc_inv_Phi(p));
+}
+GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
+GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
+GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
+
+/* ---- cauchy ------------------------------------------------------------------------ >>cauchy */
+
+/* log P(Z <= z) with the angle that is small in the tail, and its slope. */
+static double gpumc__cauchy_lower(double z, double *slope)
+{
+    const double tail = atan2(1, fabs(z)) / GPUMC_PI, share = z < 0 ? tail : 1 - tail;
+    *slope = 1 / (GPUMC_PI * (1 + z * z) * share);
+    return z < 0 ? log(tail) : log1p(-tail);
+}
+GPUMC_API double gpumc_cauchy_lcdf(double y, double mu, double sigma,
+                                   double *dy, double *dmu, double *dsigma)
+{
+    double slope;
+    const double z = (y - mu) / sigma, value = gpumc__cauchy_lower(z, &slope);
+    gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, value);
+}
+GPUMC_API double gpumc_cauchy_lccdf(double y, double mu, double sigma,
+                                    double *dy, double *dmu, double *dsigma)
+{
+    double slope;
+    const double z = (y - mu) / sigma, value = gpumc__cauchy_lower(-z, &slope);
+    gpumc__add_standard(-slope, z, 1 / sigma, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, value);
+}
+GPUMC_API double gpumc_cauchy_quantile(double p, double mu, double sigma)
+{
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__cauchy_standard(p));
+}
+GPUMC_API double gpumc_cauchy_rng(gpumc_rng *rng, double mu, double sigma)
+{
+    return gpumc_cauchy_quantile(gpumc_rng_uniform(rng), mu, sigma);
+}
+GPUMC_API double gpumc_cauchy_mean(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
+GPUMC_API double gpumc_cauchy_variance(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
+
+/* ---- laplace ---------------------------------------------------------------------- >>laplace */
+GPUMC_API double gpumc_laplace_quantile(double p, double mu, double sigma)
+{
+    const double z = p < 0.5 ? gpumc_log(2 * p) : -gpumc_log(2 * (1 - p));
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * z);
+}
+GPUMC_API double gpumc_laplace_rng(gpumc_rng *rng, double mu, double sigma)
+{
+    return gpumc_laplace_quantile(gpumc_rng_uniform(rng), mu, sigma);
+}
+GPUMC_API double gpumc_laplace_mean(double mu, double sigma) { return gpumc__valid(sigma > 0, mu); }
+GPUMC_API double gpumc_laplace_variance(double mu, double sigma)
+{
+    return gpumc__valid(sigma > 0 && mu == mu, 2 * sigma * sigma);
+}
+
+/* ---- logistic -------------------------------------------------------------------- >>logistic */
+GPUMC_API double gpumc_logistic_quantile(double p, double mu, double sigma)
+{
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_logit(p));
+}
+GPUMC_API double gpumc_logistic_rng(gpumc_rng *rng, double mu, double sigma)
+{
+    return gpumc_logistic_quantile(gpumc_rng_uniform(rng), mu, sigma);
+}
+GPUMC_API double gpumc_logistic_mean(double mu, double sigma) { return gpumc__valid(sigma > 0, mu); }
+GPUMC_API double gpumc_logistic_variance(double mu, double sigma)
+{
+    return gpumc__valid(sigma > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 3 * sigma * sigma);
+}
+
+/* ---- gumbel ------------------------------------------------------------------------ >>gumbel */
+GPUMC_API double gpumc_gumbel_quantile(double p, double mu, double beta)
+{
+    return gpumc__valid(gpumc__is_probability(p) && beta > 0, mu - beta * gpumc_log(-gpumc_log(p)));
+}
+GPUMC_API double gpumc_gumbel_rng(gpumc_rng *rng, double mu, double beta)
+{
+    return gpumc__valid(beta > 0, mu - beta * gpumc_log(gpumc_rng_exponential(rng)));
+}
+GPUMC_API double gpumc_gumbel_mean(double mu, double beta)
+{
+    return gpumc__valid(beta > 0, mu + 0.57721566490153286061 * beta);               /* Euler's constant */
+}
+GPUMC_API double gpumc_gumbel_variance(double mu, double beta)
+{
+    return gpumc__valid(beta > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 6 * beta * beta);
+}
+
+/* ---- lognormal ------------------------------------------------------------------ >>lognormal */
+GPUMC_API double gpumc_lognormal_quantile(double p, double mu, double sigma)
+{
+    return gpumc_exp(gpumc_normal_quantile(p, mu, sigma));
+}
+GPUMC_API double gpumc_lognormal_rng(gpumc_rng *rng, double mu, double sigma)
+{
+    return gpumc_exp(gpumc_normal_rng(rng, mu, sigma));
+}
+GPUMC_API double gpumc_lognormal_mean(double mu, double sigma)
+{
+    return gpumc__valid(sigma > 0, gpumc_exp(mu + 0.5 * sigma * sigma));
+}
+GPUMC_API double gpumc_lognormal_variance(double mu, double sigma)
+{
+    return gpumc__valid(sigma > 0, gpumc_expm1(sigma * sigma) * gpumc_exp(2 * mu + sigma * sigma));
+}
+
+/* ---- exponential -------------------------------------------------------------- >>exponential */
+GPUMC_API double gpumc_exponential_quantile(double p, double rate)
+{
+    return gpumc__valid(gpumc__is_probability(p) && rate > 0, -gpumc_log1p(-p) / rate);
+}
+GPUMC_API double gpumc_exponential_rng(gpumc_rng *rng, double rate)
+{
+    return gpumc__valid(rate > 0, gpumc_rng_exponential(rng) / rate);
+}
+GPUMC_API double gpumc_exponential_mean(double rate) { return gpumc__valid(rate > 0, 1 / rate); }
+GPUMC_API double gpumc_exponential_variance(double rate) { return gpumc__valid(rate > 0, 1 / rate / rate); }
+
+/* ---- weibull ---------------------------------------------------------------------- >>weibull */
+static double gpumc__weibull_from(double exponential, double shape, double scale)
+{
+    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc_exp(gpumc_log(exponential) / shape));
+}
+GPUMC_API double gpumc_weibull_quantile(double p, double shape, double scale)
+{
+    return gpumc__valid(gpumc__is_probability(p), gpumc__weibull_from(-gpumc_log1p(-p), shape, scale));
+}
+GPUMC_API double gpumc_weibull_rng(gpumc_rng *rng, double shape, double scale)
+{
+    return gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale);
+}
+GPUMC_API double gpumc_weibull_mean(double shape, double scale)
+{
+    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc_exp(gpumc_lgamma(1 + 1 / shape)));
+}
+GPUMC_API double gpumc_weibull_variance(double shape, double scale)
+{
+    const double first = gpumc_lgamma(1 + 1 / shape), second = gpumc_lgamma(1 + 2 / shape);
+    return gpumc__valid(shape > 0 && scale > 0,
+                        scale * scale * gpumc_exp(2 * first) * gpumc_expm1(second - 2 * first));
+}
+
+/* ---- half_normal -------------------------------------------------------------- >>half_normal */
+
+/* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
+static double gpumc__half_normal_low(double p)
+{
+    const double density_at_0 = 0.79788456080286535588;                             /* sqrt(2/pi) */
+    double z = p / density_at_0;
+    for (int step = 0; step < 5; step++)
+        z -= (gpumc_erf(z * 0.70710678118654752440) - p) / (density_at_0 * gpumc_exp(-0.5 * z * z));
+    return z;
+}
+GPUMC_API double gpumc_half_normal_quantile(double p, double sigma)
+{
+    const double z = p < 0.5 ? gpumc__half_normal_low(p) : -gpumc_inv_Phi(0.5 * (1 - p));
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * z);
+}
+GPUMC_API double gpumc_half_normal_rng(gpumc_rng *rng, double sigma)
+{
+    return gpumc__valid(sigma > 0, sigma * gpumc_fabs(gpumc_rng_normal(rng)));
+}
+GPUMC_API double gpumc_half_normal_mean(double sigma)
+{
+    return gpumc__valid(sigma > 0, 0.79788456080286535588 * sigma);                  /* sqrt(2/pi) */
+}
+GPUMC_API double gpumc_half_normal_variance(double sigma)
+{
+    return gpumc__valid(sigma > 0, (1 - 2 / GPUMC_PI) * sigma * sigma);
+}
+
+/* ---- half_cauchy -------------------------------------------------------------- >>half_cauchy */
+GPUMC_API double gpumc_half_cauchy_lcdf(double y, double sigma, double *dy, double *dsigma)
+{
+    const double z = y <= 0 ? 0 : y / sigma;
+    const double above = atan2(1, z) * 2 / GPUMC_PI, below = atan2(z, 1) * 2 / GPUMC_PI;
+    const double slope = 2 / (GPUMC_PI * (1 + z * z) * below);
+    gpumc__add_standard(y <= 0 ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, z < 1 ? log(below) : log1p(-above));
+}
+GPUMC_API double gpumc_half_cauchy_lccdf(double y, double sigma, double *dy, double *dsigma)
+{
+    const double z = y <= 0 ? 0 : y / sigma;
+    const double above = atan2(1, z) * 2 / GPUMC_PI, below = atan2(z, 1) * 2 / GPUMC_PI;
+    const double slope = -2 / (GPUMC_PI * (1 + z * z) * above);
+    gpumc__add_standard(y < 0 ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, z < 1 ? log1p(-below) : log(above));
+}
+GPUMC_API double gpumc_half_cauchy_quantile(double p, double sigma)
+{
+    const double z = p > 0.5 ? -gpumc__cauchy_standard(0.5 * (1 - p)) : -1 / gpumc__cauchy_standard(0.5 * p);
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * z);
+}
+GPUMC_API double gpumc_half_cauchy_rng(gpumc_rng *rng, double sigma)
+{
+    return gpumc_half_cauchy_quantile(gpumc_rng_uniform(rng), sigma);
+}
+GPUMC_API double gpumc_half_cauchy_mean(double sigma) { return gpumc__valid(sigma > 0, GPUMC_INF); }
+GPUMC_API double gpumc_half_cauchy_variance(double sigma) { (void)sigma; return GPUMC_NAN; }
+
+/* ---- uniform ---------------------------------------------------------------------- >>uniform */
+GPUMC_API double gpumc_uniform_quantile(double p, double a, double b)
+{
+    return gpumc__valid(gpumc__is_probability(p) && b > a, p < 0.5 ? a + p * (b - a) : b - (1 - p) * (b - a));
+}
+GPUMC_API double gpumc_uniform_rng(gpumc_rng *rng, double a, double b)
+{
+    return gpumc_uniform_quantile(gpumc_rng_uniform(rng), a, b);
+}
+GPUMC_API double gpumc_uniform_mean(double a, double b) { return gpumc__valid(b > a, a + 0.5 * (b - a)); }
+GPUMC_API double gpumc_uniform_variance(double a, double b)
+{
+    return gpumc__valid(b > a, (b - a) * (b - a) / 12);
+}
+
+/* ---- bernoulli ------------------------------------------------------------------ >>bernoulli */
+GPUMC_API double gpumc_bernoulli_quantile(double q, double p)
+{
+    return gpumc__valid(gpumc__is_probability(q) && gpumc__is_probability(p), q > 1 - p);
+}
+GPUMC_API double gpumc_bernoulli_rng(gpumc_rng *rng, double p)
+{
+    return gpumc__valid(gpumc__is_probability(p), gpumc_rng_uniform(rng) < p);
+}
+GPUMC_API double gpumc_bernoulli_mean(double p) { return gpumc__valid(gpumc__is_probability(p), p); }
+GPUMC_API double gpumc_bernoulli_variance(double p)
+{
+    return gpumc__valid(gpumc__is_probability(p), p * (1 - p));
+}
+
+/* ---- bernoulli_logit ------------------------------------------------------ >>bernoulli_logit */
+GPUMC_API double gpumc_bernoulli_logit_quantile(double q, double eta)
+{
+    return gpumc__valid(gpumc__is_probability(q) && eta == eta, q > gpumc_inv_logit(-eta));
+}
+GPUMC_API double gpumc_bernoulli_logit_rng(gpumc_rng *rng, double eta)
+{
+    return gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta));
+}
+GPUMC_API double gpumc_bernoulli_logit_mean(double eta) { return gpumc_inv_logit(eta); }
+GPUMC_API double gpumc_bernoulli_logit_variance(double eta)
+{
+    return gpumc_inv_logit(eta) * gpumc_inv_logit(-eta);
+}
+
+/* ---- geometric ------------------------------------------------------------------ >>geometric */
+GPUMC_API double gpumc_geometric_quantile(double q, double p)
+{
+    const double log_above = gpumc_log1p(-q), k = ceil(log_above / gpumc_log1p(-p)) - 1;
+    double y = k > 0 ? k : 0;
+    if (y > 0 && gpumc_geometric_lccdf(y - 1, p, NULL) <= log_above) y--;       /* the division rounded up */
+    return gpumc__valid(gpumc__is_probability(q) && p > 0 && p <= 1, p < 1 ? y : 0);
+}
+GPUMC_API double gpumc_geometric_rng(gpumc_rng *rng, double p)
+{
+    return gpumc__valid(p > 0 && p <= 1, gpumc_floor(gpumc_rng_exponential(rng) / -gpumc_log1p(-p)));
+}
+GPUMC_API double gpumc_geometric_mean(double p) { return gpumc__valid(p > 0 && p <= 1, (1 - p) / p); }
+GPUMC_API double gpumc_geometric_variance(double p) { return gpumc__valid(p > 0 && p <= 1, (1 - p) / p / p); }
+
+/* ================================================================================ >>dist-vectors
+   Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
+   what is known, backwards by taking each new element out of those still to come. */
+static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
+
+/* Whole and in 0 .. K - 1. NaN is not. */
+static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
+
+static void gpumc__indicator_variance(double *p, size_t K)
+{
+    for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k];
+}
+
+/* ---- categorical_logit -------------------------------------------------- >>categorical_logit */
+static double gpumc__log_sum_exp_of(const double *x, size_t n)
+{
+    double most = -GPUMC_INF, sum = 0;
+    for (size_t i = 0; i < n; i++) most = x[i] <= most ? most : x[i];
+    for (size_t i = 0; i < n; i++) sum += gpumc_exp(x[i] - most);
+    return most + gpumc_log(sum);
+}
+GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta)
+{
+    const double total = gpumc__log_sum_exp_of(eta, K);
+    if (total != total || y != y) return GPUMC_NAN;
+    if (!gpumc__is_category(y, K)) return -GPUMC_INF;
+    for (size_t k = 0; k < K; k++) gpumc__add_at(deta, k, -gpumc_exp(eta[k] - total));
+    gpumc__add_at(deta, (size_t)y, 1);
+    return eta[(size_t)y] - total;
+}
+GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean)
+{
+    const double total = gpumc__log_sum_exp_of(eta, K);
+    for (size_t k = 0; k < K; k++) mean[k] = gpumc_exp(eta[k] - total);
+}
+GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance)
+{
+    gpumc_categorical_logit_mean(eta, K, variance);
+    gpumc__indicator_variance(variance, K);
+}
+GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K)
+{
+    const double total = gpumc__log_sum_exp_of(eta, K);
+    double left = gpumc_rng_uniform(rng);
+    size_t k = 0;
+    if (total != total || K == 0) return GPUMC_NAN;
+    for (; k < K - 1; k++) {
+        left -= gpumc_exp(eta[k] - total);
+        if (left < 0) break;
+    }
+    return (double)k;
+}
+
+/* ---- ordered_logistic ---------------------------------------------------- >>ordered_logistic
+   With a = c_(k-1) - eta and b = c_k - eta:  P(Y = k) = inv_logit(b) inv_logit(-a) (1 - exp(a - b)). */
+static int gpumc__are_increasing(const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(i ? x[i - 1] < x[i] : x[i] == x[i])) return 0;
+    return 1;
+}
+GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
+                                             double *deta, double *dcutpoints)
+{
+    double a, b, step, da, db;
+    size_t k;
+    if (y != y || eta != eta || K == 0 || !gpumc__are_increasing(cutpoints, K - 1)) return GPUMC_NAN;
+    if (!gpumc__is_category(y, K)) return -GPUMC_INF;
+    k = (size_t)y;
+    a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
+    b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
+    step = 1 / gpumc_expm1(b - a);
+    da = -gpumc_inv_logit(a) - step;
+    db = gpumc_inv_logit(-b) + step;
+    gpumc__add(deta, -gpumc_inv_logit(-b) + gpumc_inv_logit(a));
+    if (k > 0) gpumc__add_at(dcutpoints, k - 1, da);
+    if (k < K - 1) gpumc__add_at(dcutpoints, k, db);
+    return gpumc__log1m_exp(b - a) - gpumc_log1p_exp(-b) - gpumc_log1p_exp(a);
+}
+GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean)
+{
+    for (size_t k = 0; k < K; k++)
+        mean[k] = gpumc_exp(gpumc_ordered_logistic_lpmf((double)k, eta, cutpoints, K, NULL, NULL));
+}
+GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
+                                               double *variance)
+{
+    gpumc_ordered_logistic_mean(eta, cutpoints, K, variance);
+    gpumc__indicator_variance(variance, K);
+}
+
+/* The latent logistic variable falls below its cutpoint. */
+GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K)
+{
+    const double latent = gpumc_logistic_rng(rng, eta, 1);
+    size_t k = 0;
+    if (eta != eta || K == 0 || !gpumc__are_increasing(cutpoints, K - 1)) return GPUMC_NAN;
+    while (k < K - 1 && latent > cutpoints[k]) k++;
+    return (double)k;
+}
+
+/* ---- multi_normal_cholesky ------------------------------------------ >>multi_normal_cholesky */
+static int gpumc__has_positive_diagonal(const double *L, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!(L[i * n + i] > 0)) return 0;
+    return 1;
+}
+
+/* z = L^-1 (y - mu) and w = L'^-1 z; returns the log density. */
+static double gpumc__normal_whiten(const double *y, const double *mu, const double *L, size_t n,
+                                   double *z, double *w)
+{
+    double log_det = 0;
+    for (size_t i = 0; i < n; i++) {
+        z[i] = (y[i] - mu[i] - gpumc__dot(&L[i * n], z, i)) / L[i * n + i];
+        log_det += gpumc_log(L[i * n + i]);
+    }
+    memcpy(w, z, n * sizeof *w);
+    for (size_t i = n; i-- > 0;) {
+        w[i] /= L[i * n + i];
+        for (size_t j = 0; j < i; j++) w[j] -= L[i * n + j] * w[i];
+    }
+    return -0.5 * gpumc__dot(z, z, n) - log_det - (double)n * GPUMC_LOG_SQRT_2PI;
+}
+
+GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
+                                                  size_t n, double *dy, double *dmu, double *dL, double *work)
+{
+    double *z = work, *w = work + n, value;
+    if (!gpumc__has_positive_diagonal(L, n)) return GPUMC_NAN;
+    value = gpumc__normal_whiten(y, mu, L, n, z, w);
+    for (size_t i = 0; i < n; i++) {
+        gpumc__add_at(dy, i, -w[i]);
+        gpumc__add_at(dmu, i, w[i]);
+        for (size_t j = 0; dL && j <= i; j++) dL[i * n + j] += w[i] * z[j];
+        gpumc__add_at(dL, i * n + i, -1 / L[i * n + i]);
+    }
+    return value;
+}
+
+/* From the last element up, so that the normals below it are still there. */
+GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
+                                               double *y)
+{
+    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
+    gpumc_rng_normals(rng, y, n);
+    for (size_t i = n; i-- > 0;) y[i] = mu[i] + gpumc__dot(&L[i * n], y, i + 1) + offset;
+}
+GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *L, size_t n, double *mean)
+{
+    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
+    for (size_t i = 0; i < n; i++) mean[i] = mu[i] + offset;
+}
+GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const double *L, size_t n,
+                                                    double *variance)
+{
+    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
+    for (size_t i = 0; i < n; i++)
+        variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
+}
+
+/* ---- multi_normal ------------------------------------------------------------ >>multi_normal */
+
+/* The lower factor of S in L; 0 if S is not positive definite. */
+static int gpumc__factor_of(const double *S, size_t n, double *L)
+{
+    for (size_t i = 0; i < n; i++) memcpy(&L[i * n], &S[i * n], (i + 1) * sizeof *L);
+    return gpumc__cholesky(L, n);
+}
+
+/* L becomes its own inverse: row i needs the rows above it, already inverted. */
+static void gpumc__invert_lower(double *L, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double pivot = 1 / L[i * n + i];
+        for (size_t j = 0; j < i; j++) {
+            double sum = 0;
+            for (size_t k = j; k < i; k++) sum += L[i * n + k] * L[k * n + j];
+            L[i * n + j] = -pivot * sum;
+        }
+        L[i * n + i] = pivot;
+    }
+}
+GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
+                                         double *dy, double *dmu, double *dS, double *work)
+{
+    double *z = work, *w = work + n, *L = work + 2 * n, value;
+    if (!gpumc__factor_of(S, n, L)) return GPUMC_NAN;
+    value = gpumc__normal_whiten(y, mu, L, n, z, w);
+    for (size_t i = 0; i < n; i++) {
+        gpumc__add_at(dy, i, -w[i]);
+        gpumc__add_at(dmu, i, w[i]);
+    }
+    if (!dS) return value;
+    gpumc__invert_lower(L, n);
+    for (size_t k = 0; k < n; k++)          /* S^-1 = sum_k l_k' l_k over the rows of L^-1 */
+        for (size_t i = 0; i <= k; i++)
+            for (size_t j = 0; j <= k; j++) dS[i * n + j] -= 0.5 * L[k * n + i] * L[k * n + j];
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) dS[i * n + j] += 0.5 * w[i] * w[j];
+    return value;
+}
+
+/* The factor lies in work, then multi_normal_cholesky draws; a diagonal of NaN stands for a failed factor. */
+GPUMC_API void gpumc_multi_normal_rng(gpumc_rng *rng, const double *mu, const double *S, size_t n,
+                                      double *y, double *work)
+{
+    if (!gpumc__factor_of(S, n, work))
+        for (size_t i = 0; i < n; i++) work[i * n + i] = GPUMC_NAN;
+    gpumc_multi_normal_cholesky_rng(rng, mu, work, n, y);
+}
+GPUMC_API void gpumc_multi_normal_mean(const double *mu, const double *S, size_t n, double *mean)
+{
+    for (size_t i = 0; i < n; i++) mean[i] = gpumc__valid(S[i * n + i] > 0, mu[i]);
+}
+GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, size_t n, double *variance)
+{
+    for (size_t i = 0; i < n; i++)
+        variance[i] = gpumc__valid(S[i * n + i] > 0 && mu[i] == mu[i], S[i * n + i]);
+}
+
+/* ---- dirichlet ------------------------------------------------------------------ >>dirichlet */
+static const double gpumc__sum_tolerance = 1e-8;
+
+static double gpumc__plain_sum(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+
+/* The sum of alpha, NaN if any of them is not positive and finite. */
+static double gpumc__concentration(const double *alpha, size_t K)
+{
+    const double sum = gpumc__plain_sum(alpha, K);
+    int valid = K > 0 && sum <= DBL_MAX;
+    for (size_t k = 0; k < K; k++) valid &= alpha[k] > 0;
+    return gpumc__valid(valid, sum);
+}
+
+/* 1 inside the simplex, 0 outside, NaN if x holds one. */
+static double gpumc__on_simplex(const double *x, size_t K)
+{
+    const double sum = gpumc__plain_sum(x, K);
+    int inside = gpumc_fabs(sum - 1) <= gpumc__sum_tolerance;
+    for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
+    return sum == sum ? inside : sum;
+}
+
+/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k): no large terms cancel. */
+GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
+                                      double *dx, double *dalpha)
+{
+    const double total = gpumc__concentration(alpha, K), inside = gpumc__on_simplex(x, K);
+    double sum = 0, before = 0;
+    if (total != total || inside != inside) return GPUMC_NAN;
+    if (inside == 0) return -GPUMC_INF;
+    for (size_t k = 0; k < K; k++) {
+        const double log_x = gpumc_log(x[k]);
+        sum += gpumc__times_log(alpha[k] - 1, log_x);
+        if (k > 0) sum -= gpumc_lbeta(before, alpha[k]);
+        before += alpha[k];
+        gpumc__add_at(dx, k, (alpha[k] - 1) / x[k]);
+        gpumc__add_at(dalpha, k, log_x + gpumc_digamma(total) - gpumc_digamma(alpha[k]));
+    }
+    return sum;
+}
+
+/* Gammas on the log scale, normalised: small alpha give draws near a corner, not 0 / 0. */
+GPUMC_API void gpumc_dirichlet_rng(gpumc_rng *rng, const double *alpha, size_t K, double *x)
+{
+    const double total = gpumc__concentration(alpha, K);
+    for (size_t k = 0; k < K; k++) x[k] = total == total ? gpumc__rng_log_gamma(rng, alpha[k]) : total;
+    gpumc_categorical_logit_mean(x, K, x);
+    for (size_t k = 0; k < K; k++) x[k] = x[k] < DBL_MIN ? DBL_MIN : x[k];
+}
+GPUMC_API void gpumc_dirichlet_mean(const double *alpha, size_t K, double *mean)
+{
+    const double total = gpumc__concentration(alpha, K);
+    for (size_t k = 0; k < K; k++) mean[k] = alpha[k] / total;
+}
+GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *variance)
+{
+    const double total = gpumc__concentration(alpha, K);
+    for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
+}
+
+/* ---- lkj_corr_cholesky -------------------------------------------------- >>lkj_corr_cholesky
+   Row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
+   1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
+   (the onion method of Lewandowski, Kurowicka & Joe 2009). */
+static double gpumc__lkj_shape(size_t K, double eta, size_t i) { return eta + 0.5 * (double)(K - 1 - i); }
+
+/* 1 for a factor of a correlation matrix, 0 for another matrix, NaN if one is in it. */
+static double gpumc__is_correlation_factor(const double *L, size_t K)
+{
+    int inside = 1;
+    for (size_t i = 0; i < K; i++) {
+        const double square = gpumc__dot(&L[i * K], &L[i * K], i + 1);
+        if (square != square) return square;
+        inside &= L[i * K + i] > 0 && gpumc_fabs(square - 1) <= gpumc__sum_tolerance;
+    }
+    return inside;
+}
+
+GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta, double *dL, double *deta)
+{
+    const double inside = gpumc__is_correlation_factor(L, K), top = gpumc__lkj_shape(K, eta, 0);
+    double sum = 0;
+    if (!(eta > 0) || inside != inside) return GPUMC_NAN;
+    if (inside == 0) return -GPUMC_INF;
+    for (size_t i = 1; i < K; i++) {
+        const double diagonal = L[i * K + i], log_diagonal = gpumc_log(diagonal);
+        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
+        sum += 2 * (b - 1) * log_diagonal - half * GPUMC_LOG_PI + gpumc_lgamma(half) - gpumc_lbeta(half, b);
+        gpumc__add_at(dL, i * K + i, 2 * (b - 1) / diagonal);
+        gpumc__add(deta, 2 * log_diagonal + gpumc_digamma(top) - gpumc_digamma(b));
+    }
+    return sum;
+}
+GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L)
+{
+    for (size_t i = 0; i < K; i++) {
+        double *row = &L[i * K];
+        const double square = i ? gpumc_rng_beta(rng, 0.5 * (double)i, gpumc__lkj_shape(K, eta, i)) : 0;
+        double scale;
+        gpumc_rng_normals(rng, row, i);
+        scale = i ? gpumc_sqrt(square / gpumc__dot(row, row, i)) : 0;
+        for (size_t j = 0; j < i; j++) row[j] *= scale;
+        row[i] = gpumc__valid(eta > 0, gpumc_sqrt(1 - square));
+        for (size_t j = i + 1; j < K; j++) row[j] = 0;
+    }
+}
+
+/* E L_ii = B(i / 2, b + 1/2) / B(i / 2, b); elements off the diagonal are symmetric about 0. */
+GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean)
+{
+    for (size_t i = 0; i < K; i++) {
+        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
+        for (size_t j = 0; j < K; j++) mean[i * K + j] = gpumc__valid(eta > 0, 0);
+        mean[i * K + i] += i ? gpumc_exp(gpumc_lbeta(half, b + 0.5) - gpumc_lbeta(half, b)) : 1;
+    }
+}
+
+/* E L_ii^2 = b / (b + i / 2), and the rest of the unit row is shared evenly. */
+GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance)
+{
+    gpumc_lkj_corr_cholesky_mean(K, eta, variance);
+    for (size_t i = 0; i < K; i++) {
+        double *row = &variance[i * K];
+        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
+        for (size_t j = 0; j < i; j++) row[j] += 0.5 / (b + half);
+        row[i] = i ? b / (b + half) - row[i] * row[i] : 0;
+    }
+}
+
+/* ---- student_t ------------------------------------------------------------------ >>student_t
+   P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at nu / (nu + z^2); its derivative by nu at fixed z is the
+   one by a at fixed a (1 - x) / x = z^2 / 2. */
+static gpumc__tail gpumc__t_outside(double z, double nu)
+{
+    const double size = fabs(z), root = sqrt(nu), r = size / root, over = root / size;
+    const double x = r < 1 ? 1 / (1 + r * r) : over * over / (1 + over * over), y = r < 1 ? r * r * x : 1 / (1 + over * over);
+    const double log_x = r < 1 ? -gpumc_log1p(r * r) : 2 * (gpumc_log(root) - gpumc_log(size)) - gpumc_log1p(over * over);
+    const double log_y = r < 1 ? 2 * (gpumc_log(size) - gpumc_log(root)) + log_x : -gpumc_log1p(over * over);
+    return gpumc__beta_tail(0.5 * nu, 0.5, x, y, log_x, log_y);
+}
+
+/* log P(Z <= z), its slopes by z and by nu. The density over the tail is taken on the log scale. */
+static double gpumc__t_lower(double z, double nu, double *slope, double *by_nu)
+{
+    gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(z, nu));
+    tail.value -= GPUMC_LOG_2;
+    if (z > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
+    *slope = gpumc_exp(gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL) - tail.value);
+    *slope = tail.value > -GPUMC_INF ? *slope : 0;
+    *by_nu = 0.5 * tail.by_a_fixed;
+    return tail.value;
+}
+GPUMC_API double gpumc_student_t_lcdf(double y, double nu, double mu, double sigma,
+                                      double *dy, double *dnu, double *dmu, double *dsigma)
+{
+    double slope, by_nu;
+    const double z = (y - mu) / sigma, value = gpumc__t_lower(z, nu, &slope, &by_nu);
+    gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
+    gpumc__add(dnu, by_nu);
+    return gpumc__valid(sigma > 0, value);
+}
+GPUMC_API double gpumc_student_t_lccdf(double y, double nu, double mu, double sigma,
+                                       double *dy, double *dnu, double *dmu, double *dsigma)
+{
+    double slope, by_nu;
+    const double z = (y - mu) / sigma, value = gpumc__t_lower(-z, nu, &slope, &by_nu);
+    gpumc__add_standard(-slope, z, 1 / sigma, dy, dmu, dsigma);
+    gpumc__add(dnu, by_nu);
+    return gpumc__valid(sigma > 0, value);
+}
+
+/* r with P(|Z| <= r) = p, from p and q = 1 - p. */
+static double gpumc__t_radius(double p, double q, double nu)
+{
+    const gpumc__pair root = gpumc__beta_root(0.5 * nu, 0.5, q, p);
+    return sqrt(nu) * sqrt(root.y / root.x);
+}
+GPUMC_API double gpumc_student_t_quantile(double p, double nu, double mu, double sigma)
+{
+    const double z = p < 0.5 ? -gpumc__t_radius(1 - 2 * p, 2 * p, nu) : gpumc__t_radius(2 * p - 1, 2 * (1 - p), nu);
+    return gpumc__valid(gpumc__is_probability(p) && nu > 0 && sigma > 0, mu + sigma * z);
+}
+GPUMC_API double gpumc_student_t_rng(gpumc_rng *rng, double nu, double mu, double sigma)
+{
+    const double z = gpumc_rng_normal(rng), share = gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu);
+    return gpumc__valid(nu > 0 && sigma > 0, mu + sigma * z / sqrt(share));
+}
+GPUMC_API double gpumc_student_t_mean(double nu, double mu, double sigma)
+{
+    return gpumc__valid(nu > 1 && sigma > 0, mu);
+}
+GPUMC_API double gpumc_student_t_variance(double nu, double mu, double sigma)
+{
+    const double infinite = nu > 1 ? GPUMC_INF : GPUMC_NAN;
+    return gpumc__valid(sigma > 0 && mu == mu, nu > 2 ? sigma * sigma * (nu / (nu - 2)) : infinite);
+}
+
+/* ---- half_student_t -------------------------------------------------------- >>half_student_t */
+static double gpumc__half_t(int side, double y, double nu, double sigma, double *dy, double *dnu, double *dsigma)
+{
+    const double z = y < 0 ? 0 : y / sigma, sign = side == GPUMC__LOWER ? -1 : 1;
+    /* within is the upper tail of gpumc__t_outside */
+    const gpumc__tail tail = gpumc__tail_at(side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER, gpumc__t_outside(z, nu));
+    const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
+    const double slope = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : -sign * gpumc_exp(log_density - tail.value);
+    gpumc__add_standard(slope, z, 1 / sigma, dy, NULL, dsigma);
+    gpumc__add(dnu, 0.5 * tail.by_a_fixed);
+    return gpumc__valid(sigma > 0, tail.value);
+}
+GPUMC_API double gpumc_half_student_t_lcdf(double y, double nu, double sigma,
+                                           double *dy, double *dnu, double *dsigma)
+{
+    return gpumc__half_t(GPUMC__LOWER, y, nu, sigma, dy, dnu, dsigma);
+}
+GPUMC_API double gpumc_half_student_t_lccdf(double y, double nu, double sigma,
+                                            double *dy, double *dnu, double *dsigma)
+{
+    return gpumc__half_t(GPUMC__UPPER, y, nu, sigma, dy, dnu, dsigma);
+}
+GPUMC_API double gpumc_half_student_t_quantile(double p, double nu, double sigma)
+{
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * gpumc__t_radius(p, 1 - p, nu));
+}
+GPUMC_API double gpumc_half_student_t_rng(gpumc_rng *rng, double nu, double sigma)
+{
+    return fabs(gpumc_student_t_rng(rng, nu, 0, sigma));
+}
+GPUMC_API double gpumc_half_student_t_mean(double nu, double sigma)
+{
+    const double first = 2 * sigma * sqrt(nu) / (nu - 1) * gpumc_exp(-gpumc_lbeta(0.5 * nu, 0.5));
+    return gpumc__valid(nu > 0 && sigma > 0, nu > 1 ? first : GPUMC_INF);
+}
+GPUMC_API double gpumc_half_student_t_variance(double nu, double sigma)
+{
+    const double mean = gpumc_half_student_t_mean(nu, sigma), infinite = nu > 1 ? GPUMC_INF : GPUMC_NAN;
+    return gpumc__valid(nu > 0 && sigma > 0, nu > 2 ? sigma * sigma * (nu / (nu - 2)) - mean * mean : infinite);
+}
+
+/* ---- gamma -------------------------------------------------------------------------- >>gamma */
+static double gpumc__gamma_cdf(int side, double y, double shape, double rate,
+                               double *dy, double *dshape, double *drate)
+{
+    const gpumc__tail tail = gpumc__gamma_tail_of(shape, rate * y, side);
+    gpumc__add(dy, y > 0 ? tail.by_log / y : 0);
+    gpumc__add(dshape, tail.by_a);
+    gpumc__add(drate, tail.by_log / rate);
+    return gpumc__valid(rate > 0, tail.value);
+}
+GPUMC_API double gpumc_gamma_lcdf(double y, double shape, double rate, double *dy, double *dshape, double *drate)
+{
+    return gpumc__gamma_cdf(GPUMC__LOWER, y, shape, rate, dy, dshape, drate);
+}
+GPUMC_API double gpumc_gamma_lccdf(double y, double shape, double rate, double *dy, double *dshape, double *drate)
+{
+    return gpumc__gamma_cdf(GPUMC__UPPER, y, shape, rate, dy, dshape, drate);
+}
+GPUMC_API double gpumc_gamma_quantile(double p, double shape, double rate)
+{
+    return gpumc__valid(rate > 0, gpumc_gamma_p_inverse(shape, p) / rate);
+}
+GPUMC_API double gpumc_gamma_rng(gpumc_rng *rng, double shape, double rate)
+{
+    return gpumc__valid(rate > 0, gpumc_rng_gamma(rng, shape) / rate);
+}
+GPUMC_API double gpumc_gamma_mean(double shape, double rate)
+{
+    return gpumc__valid(shape > 0 && rate > 0, shape / rate);
+}
+GPUMC_API double gpumc_gamma_variance(double shape, double rate)
+{
+    return gpumc__valid(shape > 0 && rate > 0, shape / rate / rate);
+}
+
+/* ---- inv_gamma ------------------------------------------------------------------ >>inv_gamma */
+static double gpumc__inv_gamma_cdf(int side, double y, double shape, double scale,
+                                   double *dy, double *dshape, double *dscale)
+{
+    const double t = y <= 0 ? GPUMC_INF : scale / y;
+    const gpumc__tail tail = gpumc__gamma_tail_of(shape, t, side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER);
+    gpumc__add(dy, y > 0 ? -tail.by_log / y : 0);
+    gpumc__add(dshape, tail.by_a);
+    gpumc__add(dscale, tail.by_log / scale);
+    return gpumc__valid(scale > 0, tail.value);
+}
+GPUMC_API double gpumc_inv_gamma_lcdf(double y, double shape, double scale,
+                                      double *dy, double *dshape, double *dscale)
+{
+    return gpumc__inv_gamma_cdf(GPUMC__LOWER, y, shape, scale, dy, dshape, dscale);
+}
+GPUMC_API double gpumc_inv_gamma_lccdf(double y, double shape, double scale,
+                                       double *dy, double *dshape, double *dscale)
+{
+    return gpumc__inv_gamma_cdf(GPUMC__UPPER, y, shape, scale, dy, dshape, dscale);
+}
+GPUMC_API double gpumc_inv_gamma_quantile(double p, double shape, double scale)
+{
+    return gpumc__valid(scale > 0, scale / gpumc_gamma_q_inverse(shape, p));
+}
+GPUMC_API double gpumc_inv_gamma_rng(gpumc_rng *rng, double shape, double scale)
+{
+    return gpumc__valid(scale > 0, scale / gpumc_rng_gamma(rng, shape));
+}
+GPUMC_API double gpumc_inv_gamma_mean(double shape, double scale)
+{
+    return gpumc__valid(shape > 0 && scale > 0, shape > 1 ? scale / (shape - 1) : GPUMC_INF);
+}
+GPUMC_API double gpumc_inv_gamma_variance(double shape, double scale)
+{
+    const double mean = scale / (shape - 1), infinite = shape > 1 ? GPUMC_INF : GPUMC_NAN;
+    return gpumc__valid(shape > 0 && scale > 0, shape > 2 ? mean * mean / (shape - 2) : infinite);
+}
+
+/* ---- chi_square ---------------------------------------------------------------- >>chi_square */
+static double gpumc__chi_square_cdf(int side, double y, double nu, double *dy, double *dnu)
+{
+    double dshape = 0;
+    const double value = gpumc__gamma_cdf(side, y, 0.5 * nu, 0.5, dy, &dshape, NULL);
+    gpumc__add(dnu, 0.5 * dshape);
+    return value;
+}
+GPUMC_API double gpumc_chi_square_lcdf(double y, double nu, double *dy, double *dnu)
+{
+    return gpumc__chi_square_cdf(GPUMC__LOWER, y, nu, dy, dnu);
+}
+GPUMC_API double gpumc_chi_square_lccdf(double y, double nu, double *dy, double *dnu)
+{
+    return gpumc__chi_square_cdf(GPUMC__UPPER, y, nu, dy, dnu);
+}
+GPUMC_API double gpumc_chi_square_quantile(double p, double nu) { return gpumc_gamma_quantile(p, 0.5 * nu, 0.5); }
+GPUMC_API double gpumc_chi_square_rng(gpumc_rng *rng, double nu) { return gpumc_gamma_rng(rng, 0.5 * nu, 0.5); }
+GPUMC_API double gpumc_chi_square_mean(double nu) { return gpumc__valid(nu > 0, nu); }
+GPUMC_API double gpumc_chi_square_variance(double nu) { return gpumc__valid(nu > 0, 2 * nu); }
+
+/* ---- beta ---------------------------------------------------------------------------- >>beta */
+GPUMC_API double gpumc_beta_lcdf(double y, double a, double b, double *dy, double *da, double *db)
+{
+    return gpumc_log_beta_p(a, b, y, da, db, dy);
+}
+GPUMC_API double gpumc_beta_lccdf(double y, double a, double b, double *dy, double *da, double *db)
+{
+    return gpumc_log_beta_q(a, b, y, da, db, dy);
+}
+GPUMC_API double gpumc_beta_quantile(double p, double a, double b) { return gpumc_beta_p_inverse(a, b, p); }
+GPUMC_API double gpumc_beta_rng(gpumc_rng *rng, double a, double b) { return gpumc_rng_beta(rng, a, b); }
+GPUMC_API double gpumc_beta_mean(double a, double b) { return gpumc__valid(a > 0 && b > 0, a / (a + b)); }
+GPUMC_API double gpumc_beta_variance(double a, double b)
+{
+    const double n = a + b;
+    return gpumc__valid(a > 0 && b > 0, a / n * (b / n) / (n + 1));
+}
+
+/* ---- beta_proportion ------------------------------------------------------ >>beta_proportion */
+static int gpumc__is_proportion(double mu, double kappa) { return mu > 0 && mu < 1 && kappa > 0; }
+
+static double gpumc__beta_proportion_cdf(int side, double y, double mu, double kappa,
+                                         double *dy, double *dmu, double *dkappa)
+{
+    const gpumc__tail tail = gpumc__beta_tail_of(mu * kappa, (1 - mu) * kappa, y, side);
+    gpumc__add(dy, y > 0 && y < 1 ? tail.by_log / y / (1 - y) : 0);
+    gpumc__add(dmu, kappa * (tail.by_a - tail.by_b));
+    gpumc__add(dkappa, mu * tail.by_a + (1 - mu) * tail.by_b);
+    return gpumc__valid(gpumc__is_proportion(mu, kappa), tail.value);
+}
+GPUMC_API double gpumc_beta_proportion_lcdf(double y, double mu, double kappa,
+                                            double *dy, double *dmu, double *dkappa)
+{
+    return gpumc__beta_proportion_cdf(GPUMC__LOWER, y, mu, kappa, dy, dmu, dkappa);
+}
+GPUMC_API double gpumc_beta_proportion_lccdf(double y, double mu, double kappa,
+                                             double *dy, double *dmu, double *dkappa)
+{
+    return gpumc__beta_proportion_cdf(GPUMC__UPPER, y, mu, kappa, dy, dmu, dkappa);
+}
+GPUMC_API double gpumc_beta_proportion_quantile(double p, double mu, double kappa)
+{
+    return gpumc_beta_p_inverse(mu * kappa, (1 - mu) * kappa, p);
+}
+GPUMC_API double gpumc_beta_proportion_rng(gpumc_rng *rng, double mu, double kappa)
+{
+    return gpumc_rng_beta(rng, mu * kappa, (1 - mu) * kappa);
+}
+GPUMC_API double gpumc_beta_proportion_mean(double mu, double kappa)
+{
+    return gpumc__valid(gpumc__is_proportion(mu, kappa), mu);
+}
+GPUMC_API double gpumc_beta_proportion_variance(double mu, double kappa)
+{
+    return gpumc__valid(gpumc__is_proportion(mu, kappa), mu * (1 - mu) / (kappa + 1));
+}
+
+/* ---- counts ----------------------------------------------------------------------------------
+   A law of counts as a tail function: P(Y <= k) is a gamma or beta tail with k + 1 for a shape. Its parameter
+   enters by x, whose clamp away from 0 leaves every logarithm finite; log_x and log_y are exact. */
+typedef struct gpumc__count {
+    gpumc__tail (*tail)(const struct gpumc__count *law, double k);
+    double size;                       /* n of a binomial, phi of a negative binomial law */
+    double x, y, log_x, log_y;         /* the mean of a Poisson law in x, otherwise p and 1 - p of the beta tail */
+    double most, mean, variance;
+} gpumc__count;
+
+static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, int side)
+{
+    const double k = floor(y), lower = k < 0 ? -GPUMC_INF : 0;
+    if (y != y) return gpumc__certain_tail(side, y);
+    if (k < 0 || k >= law->most || k == GPUMC_INF)
+        return gpumc__certain_tail(side, side == GPUMC__LOWER ? lower : -GPUMC_INF - lower);
+    return gpumc__tail_at(side, law->tail(law, k));
+}
+
+/* Whether P(Y <= k) >= p, up to the rounding of the tail, so that p = P(Y <= k) as computed finds k itself. */
+static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
+{
+    const double slack = 64 * DBL_EPSILON;
+    if (p < 0.5) return gpumc__count_tail(law, k, GPUMC__LOWER).value >= gpumc_log(p) - slack;
+    return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc_log1p(-p) + slack;
+}
+
+/* From the normal approximation outwards in doubling steps, then by halving. */
+static double gpumc__count_quantile(const gpumc__count *law, double p)
+{
+    const double guess = floor(law->mean + sqrt(law->variance) * gpumc_inv_Phi(p));
+    double above, below, step = 1;
+    if (!gpumc__is_probability(p) || !(law->mean >= 0 && law->mean <= DBL_MAX)) return GPUMC_NAN;
+    if (p == 0 || p == 1) return p == 0 ? 0 : law->most;
+    above = guess < 0 ? 0 : guess < law->most ? guess : law->most;
+    for (; !gpumc__count_reaches(law, above, p); step *= 2) above += step;
+    below = above - 1;
+    for (step = 1; below >= 0 && gpumc__count_reaches(law, below, p); step *= 2) {
+        above = below;
+        below -= step;
+    }
+    if (below < -1) below = -1;
+    while (above - below > 1) {
+        const double middle = below + floor(0.5 * (above - below));
+        if (middle <= below || middle >= above) break;              /* counts beyond 2^53 */
+        if (gpumc__count_reaches(law, middle, p)) above = middle;
+        else below = middle;
+    }
+    return above;
+}
+
+static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
+{
+    gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
+    tail.side = tail.side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER;
+    return tail;
+}
+static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
+{
+    return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y);
+}
+static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
+{
+    return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y);
+}
+
+/* ---- binomial -------------------------------------------------------------------- >>binomial
+   P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
+static gpumc__count gpumc__binomial_law(double n, double p, double q, double log_p, double log_q)
+{
+    gpumc__count law;
+    law.tail = gpumc__binomial_tail;
+    law.size = n;
+    law.x = q;
+    law.y = p;
+    law.log_x = log_q;
+    law.log_y = log_p;
+    law.most = n;
+    law.mean = n * p;
+    law.variance = n * p * q;
+    return law;
+}
+static gpumc__count gpumc__binomial_by_p(double n, double p)
+{
+    const double log_p = p < 0.5 ? gpumc_log(p) : gpumc_log1p(-(1 - p));
+    return gpumc__binomial_law(n, p, 1 - p, log_p, gpumc_log1p(-p));
+}
+static gpumc__count gpumc__binomial_by_logit(double n, double eta)
+{
+    return gpumc__binomial_law(n, gpumc_inv_logit(eta), gpumc_inv_logit(-eta),
+                               -gpumc_log1p_exp(-eta), -gpumc_log1p_exp(eta));
+}
+static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
+static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
+
+static double gpumc__binomial_cdf(int side, double y, double n, double p, double *dp)
+{
+    const gpumc__count law = gpumc__binomial_by_p(n, p);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add(dp, tail.by_log < 0 || tail.by_log > 0 ? -tail.by_log / p / (1 - p) : 0);
+    return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
+}
+GPUMC_API double gpumc_binomial_lcdf(double y, double n, double p, double *dp)
+{
+    return gpumc__binomial_cdf(GPUMC__LOWER, y, n, p, dp);
+}
+GPUMC_API double gpumc_binomial_lccdf(double y, double n, double p, double *dp)
+{
+    return gpumc__binomial_cdf(GPUMC__UPPER, y, n, p, dp);
+}
+GPUMC_API double gpumc_binomial_quantile(double q, double n, double p)
+{
+    const gpumc__count law = gpumc__binomial_by_p(n, p);
+    return gpumc__valid(gpumc__is_binomial(n, p), gpumc__count_quantile(&law, q));
+}
+GPUMC_API double gpumc_binomial_rng(gpumc_rng *rng, double n, double p)
+{
+    return gpumc__valid(gpumc__is_binomial(n, p), gpumc__rng_binomial(rng, n, p));
+}
+GPUMC_API double gpumc_binomial_mean(double n, double p) { return gpumc__valid(gpumc__is_binomial(n, p), n * p); }
+GPUMC_API double gpumc_binomial_variance(double n, double p)
+{
+    return gpumc__valid(gpumc__is_binomial(n, p), n * p * (1 - p));
+}
+
+/* ---- binomial_logit -------------------------------------------------------- >>binomial_logit */
+static double gpumc__binomial_logit_cdf(int side, double y, double n, double eta, double *deta)
+{
+    const gpumc__count law = gpumc__binomial_by_logit(n, eta);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add(deta, -tail.by_log);
+    return gpumc__valid(gpumc__is_trials(n) && eta == eta, tail.value);
+}
+GPUMC_API double gpumc_binomial_logit_lcdf(double y, double n, double eta, double *deta)
+{
+    return gpumc__binomial_logit_cdf(GPUMC__LOWER, y, n, eta, deta);
+}
+GPUMC_API double gpumc_binomial_logit_lccdf(double y, double n, double eta, double *deta)
+{
+    return gpumc__binomial_logit_cdf(GPUMC__UPPER, y, n, eta, deta);
+}
+GPUMC_API double gpumc_binomial_logit_quantile(double q, double n, double eta)
+{
+    const gpumc__count law = gpumc__binomial_by_logit(n, eta);
+    return gpumc__valid(gpumc__is_trials(n) && eta == eta, gpumc__count_quantile(&law, q));
+}
+GPUMC_API double gpumc_binomial_logit_rng(gpumc_rng *rng, double n, double eta)
+{
+    return gpumc_binomial_rng(rng, n, gpumc_inv_logit(eta));
+}
+GPUMC_API double gpumc_binomial_logit_mean(double n, double eta) { return gpumc_binomial_mean(n, gpumc_inv_logit(eta)); }
+GPUMC_API double gpumc_binomial_logit_variance(double n, double eta)
+{
+    return gpumc__valid(gpumc__is_trials(n), n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta));
+}
+
+/* ---- poisson ---------------------------------------------------------------------- >>poisson
+   P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
+static gpumc__count gpumc__poisson_law(double lambda, double log_lambda)
+{
+    gpumc__count law;
+    law.tail = gpumc__poisson_tail;
+    law.x = law.mean = law.variance = lambda;
+    law.log_x = log_lambda;
+    law.size = law.y = law.log_y = 0;
+    law.most = GPUMC_INF;
+    return law;
+}
+static double gpumc__poisson_cdf(int side, double y, double lambda, double *dlambda)
+{
+    const gpumc__count law = gpumc__poisson_law(lambda, gpumc_log(lambda));
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add(dlambda, tail.by_log < 0 || tail.by_log > 0 ? tail.by_log / lambda : 0);
+    return gpumc__valid(lambda >= 0, tail.value);
+}
+GPUMC_API double gpumc_poisson_lcdf(double y, double lambda, double *dlambda)
+{
+    return gpumc__poisson_cdf(GPUMC__LOWER, y, lambda, dlambda);
+}
+GPUMC_API double gpumc_poisson_lccdf(double y, double lambda, double *dlambda)
+{
+    return gpumc__poisson_cdf(GPUMC__UPPER, y, lambda, dlambda);
+}
+GPUMC_API double gpumc_poisson_quantile(double p, double lambda)
+{
+    const gpumc__count law = gpumc__poisson_law(lambda, gpumc_log(lambda));
+    return gpumc__count_quantile(&law, p);
+}
+GPUMC_API double gpumc_poisson_rng(gpumc_rng *rng, double lambda) { return gpumc__rng_poisson(rng, lambda); }
+GPUMC_API double gpumc_poisson_mean(double lambda) { return gpumc__valid(lambda >= 0, lambda); }
+GPUMC_API double gpumc_poisson_variance(double lambda) { return gpumc__valid(lambda >= 0, lambda); }
+
+/* ---- poisson_log -------------------------------------------------------------- >>poisson_log */
+static double gpumc__poisson_log_cdf(int side, double y, double eta, double *deta)
+{
+    const gpumc__count law = gpumc__poisson_law(gpumc_exp(eta), eta);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add(deta, tail.by_log);
+    return gpumc__valid(eta == eta, tail.value);
+}
+GPUMC_API double gpumc_poisson_log_lcdf(double y, double eta, double *deta)
+{
+    return gpumc__poisson_log_cdf(GPUMC__LOWER, y, eta, deta);
+}
+GPUMC_API double gpumc_poisson_log_lccdf(double y, double eta, double *deta)
+{
+    return gpumc__poisson_log_cdf(GPUMC__UPPER, y, eta, deta);
+}
+GPUMC_API double gpumc_poisson_log_quantile(double p, double eta)
+{
+    const gpumc__count law = gpumc__poisson_law(gpumc_exp(eta), eta);
+    return gpumc__count_quantile(&law, p);
+}
+GPUMC_API double gpumc_poisson_log_rng(gpumc_rng *rng, double eta) { return gpumc__rng_poisson(rng, gpumc_exp(eta)); }
+GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc_exp(eta); }
+GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc_exp(eta); }
+
+/* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
+   P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative by phi is the one by
+   a at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
+static gpumc__count gpumc__neg_binomial_law(double mu, double log_mu, double phi)
+{
+    gpumc__count law;
+    const double logit = gpumc_log(phi) - log_mu;
+    law.tail = gpumc__neg_binomial_tail;
+    law.size = phi;
+    law.x = phi / (phi + mu);
+    law.y = mu / (phi + mu);
+    law.log_x = -gpumc_log1p_exp(-logit);
+    law.log_y = -gpumc_log1p_exp(logit);
+    law.most = GPUMC_INF;
+    law.mean = mu;
+    law.variance = mu + mu * (mu / phi);
+    return law;
+}
+static double gpumc__neg_binomial_cdf(int side, double y, double mu, double log_mu, double phi,
+                                      double *dlog_mu, double *dphi)
+{
+    const gpumc__count law = gpumc__neg_binomial_law(mu, log_mu, phi);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add(dlog_mu, -tail.by_log);
+    gpumc__add(dphi, tail.by_a_fixed);
+    return gpumc__valid(log_mu == log_mu && phi > 0, tail.value);
+}
+static double gpumc__neg_binomial_2_cdf(int side, double y, double mu, double phi, double *dmu, double *dphi)
+{
+    double dlog_mu = 0;
+    const double value = gpumc__neg_binomial_cdf(side, y, mu, gpumc_log(mu), phi, &dlog_mu, dphi);
+    gpumc__add(dmu, dlog_mu / mu);
+    return gpumc__valid(mu > 0, value);
+}
+GPUMC_API double gpumc_neg_binomial_2_lcdf(double y, double mu, double phi, double *dmu, double *dphi)
+{
+    return gpumc__neg_binomial_2_cdf(GPUMC__LOWER, y, mu, phi, dmu, dphi);
+}
+GPUMC_API double gpumc_neg_binomial_2_lccdf(double y, double mu, double phi, double *dmu, double *dphi)
+{
+    return gpumc__neg_binomial_2_cdf(GPUMC__UPPER, y, mu, phi, dmu, dphi);
+}
+GPUMC_API double gpumc_neg_binomial_2_quantile(double p, double mu, double phi)
+{
+    const gpumc__count law = gpumc__neg_binomial_law(mu, gpumc_log(mu), phi);
+    return gpumc__valid(mu > 0 && phi > 0, gpumc__count_quantile(&law, p));
+}
+GPUMC_API double gpumc_neg_binomial_2_rng(gpumc_rng *rng, double mu, double phi)
+{
+    return gpumc__valid(mu > 0 && phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)));
+}
+GPUMC_API double gpumc_neg_binomial_2_mean(double mu, double phi) { return gpumc__valid(mu > 0 && phi > 0, mu); }
+GPUMC_API double gpumc_neg_binomial_2_variance(double mu, double phi)
+{
+    return gpumc__valid(mu > 0 && phi > 0, mu + mu * (mu / phi));
+}
+
+/* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log */
+GPUMC_API double gpumc_neg_binomial_2_log_lcdf(double y, double eta, double phi, double *deta, double *dphi)
+{
+    return gpumc__neg_binomial_cdf(GPUMC__LOWER, y, gpumc_exp(eta), eta, phi, deta, dphi);
+}
+GPUMC_API double gpumc_neg_binomial_2_log_lccdf(double y, double eta, double phi, double *deta, double *dphi)
+{
+    return gpumc__neg_binomial_cdf(GPUMC__UPPER, y, gpumc_exp(eta), eta, phi, deta, dphi);
+}
+GPUMC_API double gpumc_neg_binomial_2_log_quantile(double p, double eta, double phi)
+{
+    return gpumc_neg_binomial_2_quantile(p, gpumc_exp(eta), phi);
+}
+GPUMC_API double gpumc_neg_binomial_2_log_rng(gpumc_rng *rng, double eta, double phi)
+{
+    return gpumc_neg_binomial_2_rng(rng, gpumc_exp(eta), phi);
+}
+GPUMC_API double gpumc_neg_binomial_2_log_mean(double eta, double phi) { return gpumc__valid(phi > 0, gpumc_exp(eta)); }
+GPUMC_API double gpumc_neg_binomial_2_log_variance(double eta, double phi)
+{
+    return gpumc_neg_binomial_2_variance(gpumc_exp(eta), phi);
+}
+/* =================================================================================== >>transform
+   Constraints, a block each: the map x(q) with its log Jacobian (NAME_map), the way back (NAME_inverse), the
+   chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:
+   - Values stay strictly inside: where rounding would reach a bound, the double next to it is taken, and the
+     smallest normal number beside a bound of zero. So logarithms and reciprocals of distances to a bound are
+     finite, and gpumc_unconstrain accepts whatever gpumc_constrain made.
+   - Log Jacobians come from q, where nothing saturates; 1 - logistic q and sech q are never differences.
+   - Chain rules take distances to a bound from x, as the density saw them: then its 1 / (x - lower) times our
+     x - lower is 1, even where rounding has left nothing else of the distance.
+   Read first: gpumc__exponential_map and gpumc__exponential_pull. Free coordinates are numbered as in the
+   Stan reference manual, chapter "Constraint transforms". */
+
+/* ---- sums in a fixed order ---------------------------------------------------------------------- */
+
+static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
+{
+    double sum[GPUMC__LANES] = { 0 };
+    size_t i = 0;
+    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
+        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += v[i + l];
+    }
+    for (size_t l = 0; i < n; i++, l++) sum[l] += v[i];
+    return gpumc__lane_sum(sum);
+}
+
+/* Intermediate arrays live on the stack in pieces of this length. */
+#define GPUMC__PIECE 64
+
+/* Sum of log(1 + e) over at most GPUMC__PIECE numbers e in [0, 1]: the logarithm of a product below 2^65. */
+static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
+{
+    double product[GPUMC__LANES] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+    size_t i = 0;
+    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
+        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) product[l] *= 1 + e[i + l];
+    }
+    for (size_t l = 0; i < n; i++, l++) product[l] *= 1 + e[i];
+    return gpumc_log(((product[0] * product[4]) * (product[2] * product[6]))
+                     * ((product[1] * product[5]) * (product[3] * product[7])));
+}
+
+/* ---- open intervals ----------------------------------------------------------------------------- */
+
+/* What the elementwise constraints share: x = base + width h(q), lower < x < upper. */
+typedef struct gpumc__range { double base, width, lower, upper, least, greatest; } gpumc__range;
+
+/* The first usable value on the inner side of a bound. */
+static double gpumc__beside(double bound, double inner)
+{
+    if (bound < 0 || bound > 0) return nextafter(bound, inner);
+    return inner > 0 ? DBL_MIN : -DBL_MIN;
+}
+
+static gpumc__range gpumc__range_of(const gpumc_transform *t)
+{
+    const int soft = t->softplus > 0;
+    gpumc__range r = { 0, 1, -GPUMC_INF, GPUMC_INF, -DBL_MAX, DBL_MAX };
+    switch (t->kind) {
+    case GPUMC_POSITIVE: r.lower = 0; r.width = soft ? t->softplus : 1; break;
+    case GPUMC_LOWER: r.base = r.lower = t->lower; r.width = soft ? t->softplus : 1; break;
+    case GPUMC_UPPER: r.base = r.upper = t->upper; r.width = -1; break;
+    case GPUMC_INTERVAL: r.lower = t->lower; r.upper = t->upper; r.width = t->upper - t->lower; break;
+    case GPUMC_UNIT: r.lower = 0; r.upper = 1; break;
+    case GPUMC_AFFINE: r.base = t->offset; r.width = t->multiplier; break;
+    default: break;
+    }
+    if (r.lower > -GPUMC_INF) r.least = gpumc__beside(r.lower, r.upper);
+    if (r.upper < GPUMC_INF) r.greatest = gpumc__beside(r.upper, r.lower);
+    return r;
+}
+
+/* NaN stays NaN. */
+GPUMC_FN double gpumc__within(double x, double least, double greatest)
+{
+    x = x < least ? least : x;
+    return greatest < x ? greatest : x;
+}
+
+static const char gpumc__not_finite[] = "is not finite; give a number";
+
+static gpumc_status gpumc__refuse(gpumc_error *error, size_t i, double value, const char *reason)
+{
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] = %.9g %s", (double)i, value, reason);
+}
+
+static gpumc_status gpumc__check_inside(const gpumc__range *r, const double *x, size_t n, gpumc_error *error)
+{
+    size_t i = 0;
+    while (i < n && x[i] > r->lower && x[i] < r->upper) i++;
+    if (i == n) return GPUMC_OK;
+    if (!gpumc__is_finite(x[i])) return gpumc__refuse(error, i, x[i], gpumc__not_finite);
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                       "x[%.0f] = %.17g is not %s %.17g; give a value strictly inside", (double)i, x[i],
+                       x[i] <= r->lower ? "above the lower bound" : "below the upper bound",
+                       x[i] <= r->lower ? r->lower : r->upper);
+}
+
+/* ---- positive, lower, upper ---------------------------------------------------------------------
+   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
+   dq = (x - base) dx + 1                                                                               */
+static GPUMC_LOOP double gpumc__exponential_map(const gpumc__range r, size_t n, const double *q, double *x)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
+    return gpumc__sum(q, n);
+}
+
+static GPUMC_LOOP void gpumc__exponential_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+{
+    for (size_t i = 0; i < n; i++) q[i] = gpumc_log(r.width * (x[i] - r.base));
+}
+
+static GPUMC_LOOP void gpumc__exponential_pull(const gpumc__range r, size_t n, const double *x,
+                                               const double *dx, double *dq)
+{
+    for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
+}
+
+/* ---- positive, lower with a softplus map --------------------------------------------------------
+   x = base + s log(1 + e^q)                log |J| = sum log s + log logistic q
+   q = u + log(1 - e^-u), u = (x - base) / s
+   dq = s logistic(q) dx + logistic(-q)     with e = e^-|q|: logistic(-|q|) = e / (1 + e)               */
+static GPUMC_LOOP double gpumc__softplus_map(const gpumc__range r, size_t n, const double *q, double *x)
+{
+    double log_jacobian = (double)n * gpumc_log(r.width), e[GPUMC__PIECE], low[GPUMC__PIECE];
+    for (size_t done = 0, m; done < n; done += m, q += m, x += m) {
+        m = n - done < GPUMC__PIECE ? n - done : GPUMC__PIECE;
+        for (size_t i = 0; i < m; i++) {
+            e[i] = gpumc_exp(-gpumc_fabs(q[i]));
+            low[i] = q[i] < 0 ? q[i] : 0;
+        }
+        log_jacobian += gpumc__sum(low, m) - gpumc__sum_log1p(e, m);
+        for (size_t i = 0; i < m; i++) {
+            const double h = (q[i] < 0 ? 0 : q[i]) + gpumc_log1p(e[i]);
+            x[i] = gpumc__within(r.base + r.width * h, r.least, r.greatest);
+        }
+    }
+    return log_jacobian;
+}
+
+static GPUMC_LOOP void gpumc__softplus_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double gap = x[i] - r.base, u = gap / r.width;
+        const double tiny = gpumc_log(gap) - gpumc_log(r.width), usual = u + gpumc_log(-gpumc_expm1(-u));
+        q[i] = u < DBL_EPSILON ? tiny : usual;       /* u may be subnormal where gap is not */
+    }
+}
+
+static GPUMC_LOOP void gpumc__softplus_pull(const gpumc__range r, size_t n, const double *q, const double *dx,
+                                            double *dq)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double e = gpumc_exp(-gpumc_fabs(q[i])), near_1 = 1 / (1 + e), near_0 = e * near_1;
+        const double p = q[i] < 0 ? near_0 : near_1, complement = q[i] < 0 ? near_1 : near_0;
+        dq[i] = r.width * p * dx[i] + complement;
+    }
+}
+
+/* ---- interval, unit -----------------------------------------------------------------------------
+   x = lower + w p = upper - w (1 - p), p = logistic q, w = upper - lower; the sum that is nearer to its bound
+   log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
+   q = log(x - lower) - log(upper - x)
+   dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w                                */
+static GPUMC_LOOP double gpumc__logistic_map(const gpumc__range r, size_t n, const double *q, double *x)
+{
+    double log_jacobian = (double)n * gpumc_log(r.width), e[GPUMC__PIECE], minus[GPUMC__PIECE];
+    for (size_t done = 0, m; done < n; done += m, q += m, x += m) {
+        m = n - done < GPUMC__PIECE ? n - done : GPUMC__PIECE;
+        for (size_t i = 0; i < m; i++) {
+            double step;
+            minus[i] = -gpumc_fabs(q[i]);
+            e[i] = gpumc_exp(minus[i]);
+            step = r.width * (e[i] / (1 + e[i]));
+            x[i] = gpumc__within(q[i] < 0 ? r.lower + step : r.upper - step, r.least, r.greatest);
+        }
+        log_jacobian += gpumc__sum(minus, m) - 2 * gpumc__sum_log1p(e, m);
+    }
+    return log_jacobian;
+}
+
+static GPUMC_LOOP void gpumc__logistic_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+{
+    for (size_t i = 0; i < n; i++) q[i] = gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i]);
+}
+
+static GPUMC_LOOP void gpumc__logistic_pull(const gpumc__range r, size_t n, const double *x, const double *dx,
+                                            double *dq)
+{
+    const double inv = 1 / r.width;
+    for (size_t i = 0; i < n; i++) {
+        const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
+        dq[i] = below * above * dx[i] + (above * inv - below);
+    }
+}
+
+/* ---- affine, unbounded --------------------------------------------------------------------------
+   x = offset + multiplier q, by default 0 and 1      log |J| = n log |multiplier|      dq = multiplier dx  */
+static GPUMC_LOOP double gpumc__affine_map(const gpumc__range r, size_t n, const double *q, double *x)
+{
+    for (size_t i = 0; i < n; i++) x[i] = r.base + r.width * q[i];
+    return (double)n * gpumc_log(gpumc_fabs(r.width));
+}
+
+static GPUMC_LOOP void gpumc__affine_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+{
+    for (size_t i = 0; i < n; i++) q[i] = (x[i] - r.base) / r.width;
+}
+
+static GPUMC_LOOP void gpumc__affine_pull(const gpumc__range r, size_t n, const double *dx, double *dq)
+{
+    for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i];
+}
+
+/* ---- ordered, positive ordered ------------------------------------------------------------------
+   x[k] = x[k-1] + e^q[k], from x[0] = q[0], or x[0] = e^q[0] (as if x[-1] were 0) where positive
+   log |J| = sum of the q that are exponents      q[k] = log(x[k] - x[k-1])
+   dq[k] = (x[k] - x[k-1]) sum_{m >= k} dx[m] + 1, without gap and 1 for the first unless positive      */
+static GPUMC_LOOP double gpumc__ordered_map(size_t n, int positive, const double *q, double *x)
+{
+    const size_t first = positive ? 0 : 1;
+    double previous = 0;
+    if (n == 0) return 0;
+    for (size_t k = 0; k < n; k++) x[k] = gpumc__within(gpumc_exp(q[k]), DBL_MIN, DBL_MAX);
+    if (!positive) previous = x[0] = q[0];
+    for (size_t k = first; k < n; k++) {
+        const double next = previous + x[k];
+        x[k] = previous = next <= previous ? nextafter(previous, GPUMC_INF) : next;
+    }
+    return gpumc__sum(q + first, n - first);
+}
+
+static gpumc_status gpumc__ordered_inverse(size_t n, int positive, size_t at, const double *x, double *q,
+                                           gpumc_error *error)
+{
+    for (size_t k = 0; k < n; k++) {
+        const double previous = k ? x[k - 1] : 0;
+        if (!gpumc__is_finite(x[k])) return gpumc__refuse(error, at + k, x[k], gpumc__not_finite);
+        if (k == 0 && !positive) { q[0] = x[0]; continue; }
+        if (!(x[k] > previous))
+            return k ? gpumc__refuse(error, at + k, x[k], "is not above the value before; sort, without ties")
+                     : gpumc__refuse(error, at, x[0], "is not positive; start above 0");
+        q[k] = gpumc_log(x[k] - previous);
+    }
+    return GPUMC_OK;
+}
+
+static void gpumc__ordered_pull(size_t n, int positive, const double *x, const double *dx, double *dq)
+{
+    double sum = 0;
+    for (size_t k = n; k-- > 0;) {
+        sum += dx[k];
+        dq[k] = k == 0 && !positive ? sum : (x[k] - (k ? x[k - 1] : 0)) * sum + 1;
+    }
+}
+
+/* ---- sum to zero --------------------------------------------------------------------------------
+   x = V q with the orthonormal columns v_k = (1, ..., 1, -k, 0, ..., 0) / sqrt(k (k + 1)), k ones, k from 1
+   log |J| = 0      q = V' x      dq = V' dx
+   A suffix sum gives V q, a prefix sum V' x, in O(n).                                                  */
+static double gpumc__helmert(size_t k) { return 1 / sqrt((double)k * ((double)k + 1)); }
+
+static double gpumc__zero_sum_map(size_t n, const double *q, double *x)
+{
+    double later = 0;
+    for (size_t k = n; k-- > 1;) {
+        const double step = gpumc__helmert(k) * q[k - 1];
+        x[k] = later - (double)k * step;
+        later += step;
+    }
+    if (n) x[0] = later;
+    return 0;
+}
+
+static void gpumc__zero_sum_pull(size_t n, const double *dx, double *dq)
+{
+    double before = 0;
+    for (size_t k = 1; k < n; k++) {
+        before += dx[k - 1];
+        dq[k - 1] = gpumc__helmert(k) * (before - (double)k * dx[k]);
+    }
+}
+
+static gpumc_status gpumc__refuse_sum(gpumc_error *error, size_t at, size_t n, double sum, const char *reason)
+{
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] to x[%.0f] sum to %.9g, %s", (double)at,
+                       (double)(at + n - 1), sum, reason);
+}
+
+static gpumc_status gpumc__zero_sum_inverse(size_t n, size_t at, const double *x, double *q,
+                                            gpumc_error *error)
+{
+    double size = 1;
+    for (size_t k = 0; k < n; k++) {
+        if (!gpumc__is_finite(x[k])) return gpumc__refuse(error, at + k, x[k], gpumc__not_finite);
+        size = fmax(size, fabs(x[k]));
+    }
+    if (!(fabs(gpumc__sum(x, n)) <= gpumc__sum_tolerance * size))
+        return gpumc__refuse_sum(error, at, n, gpumc__sum(x, n), "not to 0; subtract their mean");
+    gpumc__zero_sum_pull(n, x, q);
+    return GPUMC_OK;
+}
+
+/* ---- simplex ------------------------------------------------------------------------------------
+   x = softmax z, z = V q as above, lse = log sum exp z
+   log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, by the first n - 1 of x: the eigenvalues of
+   diag x - x x' on the plane of V multiply to n prod x, and V without its last row has determinant n^-1/2
+   q = V' log x      dq = V' g, g = x (dx - x'dx) - n x                                                 */
+static GPUMC_LOOP double gpumc__simplex_map(size_t n, const double *q, double *x)
+{
+    double top, sum, inv;
+    if (n == 0) return 0;
+    gpumc__zero_sum_map(n, q, x);
+    top = x[0];
+    for (size_t k = 1; k < n; k++) top = top < x[k] ? x[k] : top;
+    for (size_t k = 0; k < n; k++) x[k] = gpumc_exp(x[k] - top);
+    sum = gpumc__sum(x, n);
+    inv = 1 / sum;
+    for (size_t k = 0; k < n; k++) x[k] = gpumc__within(x[k] * inv, DBL_MIN, 1);
+    return 0.5 * gpumc_log((double)n) - (double)n * (top + gpumc_log(sum));
+}
+
+static gpumc_status gpumc__simplex_inverse(size_t n, size_t at, const double *x, double *q,
+                                           gpumc_error *error)
+{
+    double before = 0;
+    for (size_t k = 0; k < n; k++)
+        if (!(x[k] > 0 && gpumc__is_finite(x[k])))
+            return gpumc__refuse(error, at + k, x[k], "is not positive; every part of a simplex must be");
+    if (!(fabs(gpumc__sum(x, n) - 1) <= gpumc__sum_tolerance))
+        return gpumc__refuse_sum(error, at, n, gpumc__sum(x, n), "not to 1; divide by the sum");
+    for (size_t k = 1; k < n; k++) {
+        before += gpumc_log(x[k - 1]);
+        q[k - 1] = gpumc__helmert(k) * (before - (double)k * gpumc_log(x[k]));
+    }
+    return GPUMC_OK;
+}
+
+static void gpumc__simplex_pull(size_t n, const double *x, const double *dx, double *dq)
+{
+    const double centre = gpumc__dot(x, dx, n) + (double)n;
+    double before = 0;
+    for (size_t k = 1; k < n; k++) {
+        before += x[k - 1] * (dx[k - 1] - centre);
+        dq[k - 1] = gpumc__helmert(k) * (before - (double)k * (x[k] * (dx[k] - centre)));
+    }
+}
+
+/* ---- Cholesky factor of a correlation matrix ----------------------------------------------------
+   Row i: x[i][j] = w[j] tanh q[i][j] for j < i, w[0] = 1, w[j+1] = w[j] sech q[i][j], x[i][i] = w[i]; a row
+   has norm 1, as w[j]^2 is what its first j values leave over.
+   log |J| = sum_{i > j} (i - j + 1) log sech q[i][j]: two for tanh, one for each later w of the row
+   q[i][j] = asinh(x[i][j] / w[j+1]), w[j] = hypot(w[j+1], x[i][j]) backward from w[i] = x[i][i]
+   dq[i][j] = w[j+1] sech(q) dx[i][j] - tanh(q) (i - j + 1 + sum_{m > j} x[i][m] dx[i][m]), m up to i, because
+   q[i][j] scales all later values of its row by d log sech = -tanh.                                    */
+static GPUMC_LOOP void gpumc__tanh_sech(size_t n, const double *q, double *t, double *s)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double a = gpumc_fabs(q[i]), e = gpumc_exp(-a), m = gpumc_expm1(-2 * a);
+        const double inv = 1 / (2 + m), size = -m * inv;
+        t[i] = q[i] < 0 ? -size : size;
+        s[i] = 2 * e * inv;
+    }
+}
+
+static GPUMC_LOOP void gpumc__log_sech(size_t n, const double *q, double *log_s)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double a = gpumc_fabs(q[i]);
+        log_s[i] = GPUMC_LOG_2 - a - gpumc_log1p(gpumc_exp(-2 * a));
+    }
+}
+
+/* The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
+typedef struct gpumc__piece {
+    double tanh_q[GPUMC__PIECE], sech_q[GPUMC__PIECE], log_sech_q[GPUMC__PIECE];
+} gpumc__piece;
+
+static double gpumc__correlation_map(size_t n, const double *q, double *x)
+{
+    const size_t n_free = n ? n * (n - 1) / 2 : 0;
+    gpumc__piece p;
+    double w = 1, log_jacobian = 0;
+    memset(x, 0, n * n * sizeof(double));
+    if (n) x[0] = 1;
+    for (size_t k = 0, i = 1, j = 0; k < n_free; k++) {
+        const size_t in = k % GPUMC__PIECE, m = n_free - k < GPUMC__PIECE ? n_free - k : GPUMC__PIECE;
+        if (in == 0) {
+            gpumc__tanh_sech(m, q + k, p.tanh_q, p.sech_q);
+            gpumc__log_sech(m, q + k, p.log_sech_q);
+        }
+        x[i * n + j] = w * p.tanh_q[in];
+        w *= p.sech_q[in];
+        log_jacobian += (double)(i - j + 1) * p.log_sech_q[in];
+        if (++j < i) continue;
+        x[i * n + i] = w < DBL_MIN ? DBL_MIN : w;
+        w = 1;
+        j = 0;
+        i++;
+    }
+    return log_jacobian;
+}
+
+static gpumc_status gpumc__check_correlation(size_t n, size_t at, const double *x, gpumc_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        double square = 0;
+        for (size_t j = 0; j < n; j++) {
+            const double v = x[i * n + j];
+            const char *reason = !gpumc__is_finite(v) ? gpumc__not_finite
+                : j > i && (v < 0 || v > 0) ? "is above the diagonal; set it to 0"
+                : j == i && !(v > 0) ? "is on the diagonal and not positive; give a Cholesky factor"
+                : NULL;
+            if (reason) return gpumc__refuse(error, at + i * n + j, v, reason);
+            square += v * v;
+        }
+        if (!(fabs(square - 1) <= 2 * gpumc__sum_tolerance))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "x[%.0f] to x[%.0f], a row, have norm %.9g, not 1; divide by the norm",
+                               (double)(at + i * n), (double)(at + i * n + n - 1), sqrt(square));
+    }
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__correlation_inverse(size_t n, size_t at, const double *x, double *q,
+                                               gpumc_error *error)
+{
+    const gpumc_status status = gpumc__check_correlation(n, at, x, error);
+    if (status != GPUMC_OK) return status;
+    for (size_t i = 1; i < n; q += i, i++) {
+        double w = x[i * n + i];
+        for (size_t j = i; j-- > 0;) {
+            q[j] = asinh(x[i * n + j] / w);
+            w = hypot(w, x[i * n + j]);
+        }
+    }
+    return GPUMC_OK;
+}
+
+/* First the sums over the rest of each row, backward, into dq; then forward with the running w. */
+static void gpumc__correlation_pull(size_t n, const double *q, const double *x, const double *dx, double *dq)
+{
+    const size_t n_free = n ? n * (n - 1) / 2 : 0;
+    gpumc__piece p;
+    double w = 1;
+    for (size_t i = 1, k = 0; i < n; k += i, i++) {
+        double rest = 0;
+        for (size_t j = i; j-- > 0;) {
+            rest += x[i * n + j + 1] * dx[i * n + j + 1];
+            dq[k + j] = rest;
+        }
+    }
+    for (size_t k = 0, i = 1, j = 0; k < n_free; k++) {
+        const size_t in = k % GPUMC__PIECE, m = n_free - k < GPUMC__PIECE ? n_free - k : GPUMC__PIECE;
+        if (in == 0) gpumc__tanh_sech(m, q + k, p.tanh_q, p.sech_q);
+        w *= p.sech_q[in];
+        dq[k] = w * p.sech_q[in] * dx[i * n + j] - p.tanh_q[in] * ((double)(i - j + 1) + dq[k]);
+        if (++j < i) continue;
+        w = 1;
+        j = 0;
+        i++;
+    }
+}
+
+/* ---- a whole block ------------------------------------------------------------------------------ */
+
+static int gpumc__is_elementwise(gpumc_kind kind) { return kind < GPUMC_ORDERED; }
+
+static size_t gpumc__n_vectors(const gpumc_transform *t) { return t->count ? t->count : 1; }
+
+static size_t gpumc__vector_size(const gpumc_transform *t)
+{
+    return t->kind == GPUMC_CHOLESKY_CORR ? gpumc__size_mul(t->size, t->size) : t->size;
+}
+
+static size_t gpumc__vector_free_size(const gpumc_transform *t)
+{
+    const size_t less = t->size ? t->size - 1 : 0, even = t->size % 2 ? less : t->size;
+    switch (t->kind) {
+    case GPUMC_SUM_TO_ZERO: case GPUMC_SIMPLEX: return less;
+    case GPUMC_CHOLESKY_CORR: return gpumc__size_mul(even / 2, t->size % 2 ? t->size : less);
+    default: return t->size;
+    }
+}
+
+GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t)
+{
+    return gpumc__size_mul(gpumc__vector_free_size(t), gpumc__n_vectors(t));
+}
+
+GPUMC_API size_t gpumc_transform_natural_size(const gpumc_transform *t)
+{
+    return gpumc__size_mul(gpumc__vector_size(t), gpumc__n_vectors(t));
+}
+
+static double gpumc__elementwise_map(const gpumc_transform *t, size_t n, const double *q, double *x)
+{
+    const gpumc__range r = gpumc__range_of(t);
+    switch (t->kind) {
+    case GPUMC_POSITIVE: case GPUMC_LOWER:
+        return t->softplus > 0 ? gpumc__softplus_map(r, n, q, x) : gpumc__exponential_map(r, n, q, x);
+    case GPUMC_UPPER: return gpumc__exponential_map(r, n, q, x);
+    case GPUMC_INTERVAL: case GPUMC_UNIT: return gpumc__logistic_map(r, n, q, x);
+    default: return gpumc__affine_map(r, n, q, x);
+    }
+}
+
+static gpumc_status gpumc__elementwise_inverse(const gpumc_transform *t, size_t n, const double *x, double *q,
+                                               gpumc_error *error)
+{
+    const gpumc__range r = gpumc__range_of(t);
+    const gpumc_status status = gpumc__check_inside(&r, x, n, error);
+    if (status != GPUMC_OK) return status;
+    switch (t->kind) {
+    case GPUMC_POSITIVE: case GPUMC_LOWER:
+        if (t->softplus > 0) gpumc__softplus_inverse(r, n, x, q);
+        else gpumc__exponential_inverse(r, n, x, q);
+        break;
+    case GPUMC_UPPER: gpumc__exponential_inverse(r, n, x, q); break;
+    case GPUMC_INTERVAL: case GPUMC_UNIT: gpumc__logistic_inverse(r, n, x, q); break;
+    default: gpumc__affine_inverse(r, n, x, q);
+    }
+    return GPUMC_OK;
+}
+
+static void gpumc__elementwise_pull(const gpumc_transform *t, size_t n, const double *q, const double *x,
+                                    const double *dx, double *dq)
+{
+    const gpumc__range r = gpumc__range_of(t);
+    switch (t->kind) {
+    case GPUMC_POSITIVE: case GPUMC_LOWER:
+        if (t->softplus > 0) gpumc__softplus_pull(r, n, q, dx, dq);
+        else gpumc__exponential_pull(r, n, x, dx, dq);
+        break;
+    case GPUMC_UPPER: gpumc__exponential_pull(r, n, x, dx, dq); break;
+    case GPUMC_INTERVAL: case GPUMC_UNIT: gpumc__logistic_pull(r, n, x, dx, dq); break;
+    default: gpumc__affine_pull(r, n, dx, dq);
+    }
+}
+
+static double gpumc__vector_map(const gpumc_transform *t, const double *q, double *x)
+{
+    switch (t->kind) {
+    case GPUMC_ORDERED: return gpumc__ordered_map(t->size, 0, q, x);
+    case GPUMC_POSITIVE_ORDERED: return gpumc__ordered_map(t->size, 1, q, x);
+    case GPUMC_SUM_TO_ZERO: return gpumc__zero_sum_map(t->size, q, x);
+    case GPUMC_SIMPLEX: return gpumc__simplex_map(t->size, q, x);
+    case GPUMC_CHOLESKY_CORR: return gpumc__correlation_map(t->size, q, x);
+    default: return GPUMC_NAN;
+    }
+}
+
+/* at: index of x[0] within the block, for error texts. */
+static gpumc_status gpumc__vector_inverse(const gpumc_transform *t, size_t at, const double *x, double *q,
+                                          gpumc_error *error)
+{
+    switch (t->kind) {
+    case GPUMC_ORDERED: return gpumc__ordered_inverse(t->size, 0, at, x, q, error);
+    case GPUMC_POSITIVE_ORDERED: return gpumc__ordered_inverse(t->size, 1, at, x, q, error);
+    case GPUMC_SUM_TO_ZERO: return gpumc__zero_sum_inverse(t->size, at, x, q, error);
+    case GPUMC_SIMPLEX: return gpumc__simplex_inverse(t->size, at, x, q, error);
+    case GPUMC_CHOLESKY_CORR: return gpumc__correlation_inverse(t->size, at, x, q, error);
+    default:
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "kind %d is unknown; use a GPUMC_... kind",
+                           (int)t->kind);
+    }
+}
+
+static void gpumc__vector_pull(const gpumc_transform *t, const double *q, const double *x, const double *dx,
+                               double *dq)
+{
+    switch (t->kind) {
+    case GPUMC_ORDERED: gpumc__ordered_pull(t->size, 0, x, dx, dq); break;
+    case GPUMC_POSITIVE_ORDERED: gpumc__ordered_pull(t->size, 1, x, dx, dq); break;
+    case GPUMC_SUM_TO_ZERO: gpumc__zero_sum_pull(t->size, dx, dq); break;
+    case GPUMC_SIMPLEX: gpumc__simplex_pull(t->size, x, dx, dq); break;
+    case GPUMC_CHOLESKY_CORR: gpumc__correlation_pull(t->size, q, x, dx, dq); break;
+    default: break;
+    }
+}
+
+GPUMC_API double gpumc_constrain(const gpumc_transform *t, const double *q, double *x)
+{
+    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
+    double log_jacobian = 0;
+    if (t->kind == GPUMC_UNBOUNDED) { memmove(x, q, n * count * sizeof(double)); return 0; }
+    if (gpumc__is_elementwise(t->kind)) return gpumc__elementwise_map(t, n * count, q, x);
+    for (size_t v = 0; v < count; v++) log_jacobian += gpumc__vector_map(t, q + v * n_free, x + v * n);
+    return log_jacobian;
+}
+
+GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double *x, double *q,
+                                         gpumc_error *error)
+{
+    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
+    gpumc_status status = GPUMC_OK;
+    if (gpumc__is_elementwise(t->kind)) return gpumc__elementwise_inverse(t, n * count, x, q, error);
+    for (size_t v = 0; v < count && status == GPUMC_OK; v++)
+        status = gpumc__vector_inverse(t, v * n, x + v * n, q + v * n_free, error);
+    return status;
+}
+
+GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *q, const double *x,
+                                        const double *dx, double *dq)
+{
+    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
+    if (t->kind == GPUMC_UNBOUNDED) { memmove(dq, dx, n * count * sizeof(double)); return; }
+    if (gpumc__is_elementwise(t->kind)) { gpumc__elementwise_pull(t, n * count, q, x, dx, dq); return; }
+    for (size_t v = 0; v < count; v++)
+        gpumc__vector_pull(t, q + v * n_free, x + v * n, dx + v * n, dq + v * n_free);
+}
+
+/* ---- learned centring -------------------------------------------------------------------------
+   Elements theta spread around a location mu with a scale tau. The sampler's coordinate q is set by a weight
+   c:
+       theta = mu + r (q - c mu),   r = (tau / tau0)^(1 - c),   log |d theta / d q| = (1 - c) log(tau / tau0).
+   c = 1 is the centred, c = 0 the non-centred form; the unit tau0 keeps q in the units of theta. With G the
+   total derivative by theta (through all that depends on it), the chain rule is
+       d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c) ((theta - mu) G + 1).
+   Weights are kept in tenths, so that all powers of a scale come from one exp and ten products.
+   mu may be one value, an element of another block by index, the element before (walk), or have a linear
+   predictor added; elements are visited in order of dependence, forward for values, backward for derivatives.
+
+   c = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
+   which makes it the frame in which warm-up keeps its draws while weights change. */
+#define GPUMC__NONE SIZE_MAX
+#define GPUMC__POWERS 11             /* r for the weights 1, .9, ..., 0 */
+#define GPUMC__TABLE (GPUMC__POWERS + 1)     /* a unit's table: log(tau / tau0), then its powers */
+
+typedef struct gpumc__link {
+    size_t at, size;                 /* natural offset and number of elements */
+    size_t location, scale;          /* natural offsets of those blocks, or GPUMC__NONE */
+    size_t location_step, scale_step;        /* 0: one value for all; 1: element i for element i */
+    const size_t *location_index, *scale_index;      /* instead of a step */
+    size_t walk_stride, walk_length; /* 0: no walk */
+    const double *covariates;
+    size_t n_covariates, coefficients;
+    size_t n_units, table; /* scale values in use (1 without a scale); where their tables lie in work */
+    unsigned char *tenths;           /* 10 c, one an element */
+    double *log_unit;                /* log tau0, one a unit */
+    int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
+} gpumc__link;
+
+static size_t gpumc__link_unit(const gpumc__link *k, size_t i)
+{
+    return k->scale_index ? k->scale_index[i] : k->scale_step ? i : 0;
+}
+
+static size_t gpumc__link_location(const gpumc__link *k, size_t i)
+{
+    if (k->walk_stride && i / k->walk_stride % k->walk_length > 0) return k->at + i - k->walk_stride;
+    if (k->location == GPUMC__NONE) return GPUMC__NONE;
+    return k->location + (k->location_index ? k->location_index[i] : k->location_step ? i : 0);
+}
+
+static double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
+{
+    const size_t at = gpumc__link_location(k, i);
+    double mu = at == GPUMC__NONE ? 0 : x[at];
+    for (size_t j = 0; j < k->n_covariates; j++)
+        mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
+    return mu;
+}
+
+/* Adds d, a derivative by the location of element i, to what the location is made of. */
+static void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
+{
+    const size_t at = gpumc__link_location(k, i);
+    if (at != GPUMC__NONE) target[at] += d;
+    for (size_t j = 0; j < k->n_covariates; j++)
+        target[k->coefficients + j] += k->covariates[i * k->n_covariates + j] * d;
+}
+
+/* The powers of every scale value in use; of a uniform block the one that it needs. */
+static void gpumc__link_powers(const gpumc__link *k, const double *x, double *work)
+{
+    double *t = work + k->table;
+    for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
+        t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
+        t[1] = 1;
+        if (k->uniform) {
+            const int power = 10 - k->tenths[0];
+            if (power > 0) t[1 + power] = gpumc_exp(0.1 * power * t[0]);
+            continue;
+        }
+        t[2] = gpumc_exp(0.1 * t[0]);
+        for (int p = 3; p < GPUMC__TABLE; p++) t[p] = t[p - 1] * t[2];
+    }
+}
+
+/* c and r of element i, from the tables of its unit. */
+static double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
+{
+    *c = k->tenths[i] / 10.0;
+    return work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE + 11 - k->tenths[i]];
+}
+
+/* The same for all elements of a uniform block; returns mu as well. */
+static double gpumc__link_common(const gpumc__link *k, const double *x, const double *work, double *c,
+                                 double *r)
+{
+    *r = gpumc__link_ratio(k, 0, work, c);
+    return k->location == GPUMC__NONE ? 0 : x[k->location];
+}
+
+/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
+static GPUMC_LOOP double gpumc__link_forward(const gpumc__link *k, const double *q, double *x, double *work)
+{
+    double *theta = x + k->at, log_jacobian = 0, c, r;
+    gpumc__link_powers(k, x, work);
+    if (k->uniform) {
+        const double mu = gpumc__link_common(k, x, work, &c, &r), shift = mu * (1 - c * r);
+        for (size_t i = 0; i < k->size; i++) theta[i] = shift + r * q[i];
+        return k->scale == GPUMC__NONE ? 0 : (double)k->size * (1 - c) * work[k->table];
+    }
+    for (size_t i = 0; i < k->size; i++) {
+        const double mu = gpumc__link_mu(k, i, x);
+        r = gpumc__link_ratio(k, i, work, &c);
+        theta[i] = mu + r * (q[i] - c * mu);
+        log_jacobian += (1 - c) * work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE];
+    }
+    return log_jacobian;
+}
+
+/* q from theta, with the tables filled. */
+static void gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, const double *work)
+{
+    for (size_t i = 0; i < k->size; i++) {
+        const double mu = gpumc__link_mu(k, i, x);
+        double c;
+        const double r = gpumc__link_ratio(k, i, work, &c);
+        q[i] = (x[k->at + i] - mu) / r + c * mu;
+    }
+}
+
+/* dq = r G, or G = dq / r with invert. */
+static GPUMC_LOOP void gpumc__link_stretch(const gpumc__link *k, const double *from, double *to,
+                                           const double *work, int invert)
+{
+    double c, r;
+    if (k->uniform) {
+        r = gpumc__link_ratio(k, 0, work, &c);
+        if (invert) r = 1 / r;
+        for (size_t i = 0; i < k->size; i++) to[i] = r * from[i];
+        return;
+    }
+    for (size_t i = 0; i < k->size; i++) {
+        r = gpumc__link_ratio(k, i, work, &c);
+        to[i] = invert ? from[i] / r : r * from[i];
+    }
+}
+
+/* Sums of G and (theta - mu) G over a block. */
+static GPUMC_LOOP void gpumc__link_sums(const double *GPUMC__RESTRICT theta, const double *GPUMC__RESTRICT G,
+                                        double mu, size_t n, double *sum_G, double *sum_dG)
+{
+    double a[8] = { 0 }, b[8] = { 0 };
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        GPUMC__UNROLL for (size_t l = 0; l < 8; l++) {
+            a[l] += G[i + l];
+            b[l] += (theta[i + l] - mu) * G[i + l];
+        }
+    }
+    for (size_t l = 0; i < n; i++, l++) { a[l] += G[i]; b[l] += (theta[i] - mu) * G[i]; }
+    *sum_G = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+    *sum_dG = ((b[0] + b[4]) + (b[2] + b[6])) + ((b[1] + b[5]) + (b[3] + b[7]));
+}
+
+/* Backward sweep: adds to target (natural offsets) what the location and scale of every element receive from
+   its total derivative in G. G and target may be one array: then a walk's contributions reach the elements
+   before in time. */
+static void gpumc__link_push(const gpumc__link *k, const double *x, const double *G, double *target,
+                             const double *work)
+{
+    double c, r;
+    if (k->uniform) {
+        double sum_G, sum_dG;
+        const double mu = gpumc__link_common(k, x, work, &c, &r);
+        if (c >= 1) return;                          /* centred: nothing is received */
+        gpumc__link_sums(x + k->at, G + k->at, mu, k->size, &sum_G, &sum_dG);
+        if (k->location != GPUMC__NONE) target[k->location] += (1 - c * r) * sum_G;
+        if (k->scale != GPUMC__NONE) target[k->scale] += (1 - c) * (sum_dG + (double)k->size) / x[k->scale];
+        return;
+    }
+    for (size_t i = k->size; i-- > 0;) {
+        const double g = G[k->at + i], d = x[k->at + i] - gpumc__link_mu(k, i, x);
+        r = gpumc__link_ratio(k, i, work, &c);
+        gpumc__link_push_mu(k, i, (1 - c * r) * g, target);
+        if (k->scale != GPUMC__NONE) {
+            const size_t u = k->scale + gpumc__link_unit(k, i);
+            target[u] += (1 - c) * (d * g + 1) / x[u];
+        }
+    }
+}
+
+/* ======================================================================================== >>model
+   From a list of parameter blocks to one function of free coordinates. The layout is the model compiled once:
+   where every block lies in the free and the natural vector, its constraint, its links to other blocks. Read
+   first: gpumc_model_eval, the only caller of a log density; then gpumc__layout_place, which fills the
+   layout. */
+typedef struct gpumc__placed {
+    const gpumc_param *param;
+    gpumc_transform transform;
+    size_t free_at, free_size, at, size;
+    int linked; /* has a location, scale, walk or covariates: then link instead of transform */
+    gpumc__link link;
+} gpumc__placed;
+
+struct gpumc_layout {
+    const gpumc_model *model;
+    gpumc__placed *parts;
+    size_t n_parts, n_free, n_natural, n_work, n_linked;
+    unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
+    size_t largest;                  /* free size of the largest block */
+};
+
+/* ---- validation -------------------------------------------------------------------------------- */
+
+static int gpumc__name_is_valid(const char *name)
+{
+    static const char *const reserved[] = { "chain", "draw", "sample", "pred_id" };
+    size_t n = 0;
+    for (; name[n]; n++) {
+        const char c = name[n];
+        const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!letter && (n == 0 || (c != '_' && (c < '0' || c > '9')))) return 0;
+    }
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (strcmp(name, reserved[i]) == 0) return 0;
+    return n > 0 && n <= 200 && !(n > 1 && name[n - 1] == '_' && name[n - 2] == '_');
+}
+
+static int gpumc__same_word(const char *a, const char *b)        /* ASCII, regardless of case */
+{
+    for (; *a || *b; a++, b++) {
+        const char x = *a >= 'A' && *a <= 'Z' ? (char)(*a + 32) : *a,
+                   y = *b >= 'A' && *b <= 'Z' ? (char)(*b + 32) : *b;
+        if (x != y) return 0;
+    }
+    return 1;
+}
+
+/* Number of values of a block; 0 when size and dims contradict each other or overflow. */
+static size_t gpumc__block_size(size_t size, const size_t *dims, size_t n_dims)
+{
+    size_t product = 1;
+    if (!dims || n_dims == 0) return size ? size : 1;
+    for (size_t d = 0; d < n_dims; d++) product = gpumc__size_mul(product, dims[d]);
+    if (product >= SIZE_MAX / 1024 || (size && size != product)) return 0;
+    return product;
+}
+
+static gpumc_status gpumc__check_block(const char *what, size_t index, const char *name, size_t size,
+                                       const size_t *dims, size_t n_dims, gpumc_error *error)
+{
+    const size_t n = name ? gpumc__block_size(size, dims, n_dims) : 1;
+    if (!name)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name", what, (double)index);
+    if (!gpumc__name_is_valid(name))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "%s \"%.60s\": names are letters, digits and _, start with a letter, "
+                           "do not end in __, and are not chain, draw, sample or pred_id",
+                           what, name);
+    if (n_dims > 0 && !dims)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.60s\": n_dims is %.0f but dims is NULL", what,
+                           name, (double)n_dims);
+    if (n == 0 || n >= SIZE_MAX / 1024)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "%s \"%.60s\": size %.0f and dims contradict each other, hold a zero or "
+                           "overflow; leave size 0 to take the product of dims",
+                           what, name, (double)size);
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__check_bounds(const gpumc_param *p, gpumc_error *error)
+{
+    const int has_lower = p->kind == GPUMC_LOWER || p->kind == GPUMC_INTERVAL;
+    const int has_upper = p->kind == GPUMC_UPPER || p->kind == GPUMC_INTERVAL;
+    if ((has_lower && !gpumc__is_finite(p->lower)) || (has_upper && !gpumc__is_finite(p->upper)))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.60s\": bounds %g and %g must be finite",
+                           p->name, p->lower, p->upper);
+    if (p->kind == GPUMC_INTERVAL && !(p->lower < p->upper && gpumc__is_finite(p->upper - p->lower)))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": lower %g must be below upper %g (set both)", p->name,
+                           p->lower, p->upper);
+    if (p->kind == GPUMC_AFFINE
+        && !(p->multiplier > 0 && gpumc__is_finite(p->multiplier) && gpumc__is_finite(p->offset)))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": offset %g must be finite, multiplier %g positive "
+                           "and finite",
+                           p->name, p->offset, p->multiplier);
+    if (!(p->softplus >= 0 && gpumc__is_finite(p->softplus)))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": softplus width %g must be 0 (off) or positive", p->name,
+                           p->softplus);
+    return GPUMC_OK;
+}
+
+static int gpumc__is_vector_kind(gpumc_kind kind) { return kind >= GPUMC_ORDERED; }
+
+static gpumc_status gpumc__check_kind(const gpumc_param *p, gpumc_error *error)
+{
+    const size_t last = p->n_dims ? p->dims[p->n_dims - 1] : gpumc__block_size(p->size, p->dims, p->n_dims);
+    if ((int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": kind %d is unknown; use a GPUMC_... kind", p->name,
+                           (int)p->kind);
+    if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": a GPUMC_CHOLESKY_CORR block needs dims that end in "
+                           "K, K",
+                           p->name);
+    if (last < 2
+        && (p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO || p->kind == GPUMC_CHOLESKY_CORR))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": a simplex, sum-to-zero vector or correlation "
+                           "factor needs at least 2 values a vector, not %.0f",
+                           p->name, (double)last);
+    return gpumc__check_bounds(p, error);
+}
+
+/* Index of the block a name stands for, among the first n; n when there is none. */
+static size_t gpumc__find_param(const gpumc_model *m, size_t n, const char *name)
+{
+    size_t i = 0;
+    while (i < n && strcmp(m->params[i].name, name) != 0) i++;
+    return i;
+}
+
+/* A location, scale or coefficient block must stand earlier, have a fitting size and, as a scale, be
+   positive. */
+static gpumc_status gpumc__check_link(const gpumc_model *m, size_t i, const char *role, const char *name,
+                                      const size_t *index, gpumc_error *error)
+{
+    const gpumc_param *p = &m->params[i], *other;
+    const size_t at = name ? gpumc__find_param(m, i, name) : i;
+    const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
+    size_t other_size;
+    if (!name && !index) return GPUMC_OK;
+    if (!name)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": %s_index is given without %s; name the block", p->name, role,
+                           role);
+    if (at == i)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": %s \"%.60s\" is no parameter that stands earlier in "
+                           "the list; add it or move it up",
+                           p->name, role, name);
+    other = &m->params[at];
+    other_size = gpumc__block_size(other->size, other->dims, other->n_dims);
+    if (role[0] == 's' && other->kind != GPUMC_POSITIVE
+        && !((other->kind == GPUMC_LOWER || other->kind == GPUMC_INTERVAL) && other->lower >= 0)
+        && other->kind != GPUMC_UNIT && other->kind != GPUMC_POSITIVE_ORDERED && other->kind != GPUMC_SIMPLEX)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": scale \"%.60s\" is not positive by declaration (kind "
+                           "%d); declare it GPUMC_POSITIVE",
+                           p->name, name, (int)other->kind);
+    if (!index && other_size != 1 && other_size != size)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": %s \"%.60s\" has %.0f values where 1 or %.0f would "
+                           "fit; give %s_index",
+                           p->name, role, name, (double)other_size, (double)size, role);
+    for (size_t k = 0; index && k < size; k++)
+        if (index[k] >= other_size)
+            return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                               "parameter \"%.60s\": %s_index[%.0f] = %.0f is outside 0..%.0f (size "
+                               "of \"%.60s\"); indices count from 0",
+                               p->name, role, (double)k, (double)index[k], (double)(other_size - 1), name);
+    return GPUMC_OK;
+}
+
+static int gpumc__is_linked(const gpumc_param *p)
+{
+    return p->location || p->scale || p->walk_dim > 0 || p->covariates;
+}
+
+static gpumc_status gpumc__check_hierarchy(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_param *p = &m->params[i];
+    const double tenths = 10 * p->centring_weight;
+    gpumc_status status = gpumc__check_link(m, i, "location", p->location, p->location_index, error);
+    if (status == GPUMC_OK) status = gpumc__check_link(m, i, "scale", p->scale, p->scale_index, error);
+    if (status != GPUMC_OK) return status;
+    if (gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": a block with location, scale, walk or covariates must "
+                           "be GPUMC_UNBOUNDED, not kind %d; model its logarithm instead",
+                           p->name, (int)p->kind);
+    if (p->walk_dim > (p->n_dims ? p->n_dims : 1))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": walk_dim %.0f is more than its %.0f dimensions", p->name,
+                           (double)p->walk_dim, (double)(p->n_dims ? p->n_dims : 1));
+    if (!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": covariates, n_covariates and coefficients belong "
+                           "together; give all or none",
+                           p->name);
+    if (p->coefficients) {
+        const size_t at = gpumc__find_param(m, i, p->coefficients);
+        if (at == i
+            || gpumc__block_size(m->params[at].size, m->params[at].dims, m->params[at].n_dims)
+                   != p->n_covariates)
+            return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                               "parameter \"%.60s\": coefficients \"%.60s\" must be an earlier block of "
+                               "%.0f values",
+                               p->name, p->coefficients, (double)p->n_covariates);
+    }
+    if ((int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT || (p->centring == GPUMC_CENTRING_WEIGHT
+        && !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9)))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "parameter \"%.60s\": centring %d, weight %g; a weight is 0, 0.1, ... 1", p->name,
+                           (int)p->centring, p->centring_weight);
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__check_names(const gpumc_model *m, gpumc_error *error)
+{
+    const size_t n = m->n_params + m->n_outputs;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++) {
+            const char *a = i < m->n_params ? m->params[i].name : m->outputs[i - m->n_params].name;
+            const char *b = j < m->n_params ? m->params[j].name : m->outputs[j - m->n_params].name;
+            if (gpumc__same_word(a, b))
+                return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                                   "the name \"%.60s\" stands twice; letter case does not tell "
+                                   "blocks apart",
+                                   a);
+        }
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
+{
+    gpumc_status status = GPUMC_OK;
+    if (!m) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "model is NULL");
+    if (!m->params || m->n_params == 0)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has no parameters; set params and n_params");
+    if (!m->log_density && !m->log_density_batch)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                           "the model has no density; set log_density or log_density_batch");
+    if (m->n_outputs > 0 && (!m->outputs || !m->generate))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
+                           (double)m->n_outputs);
+    for (size_t i = 0; i < m->n_params && status == GPUMC_OK; i++) {
+        const gpumc_param *p = &m->params[i];
+        status = gpumc__check_block("parameter", i, p->name, p->size, p->dims, p->n_dims, error);
+        if (status == GPUMC_OK) status = gpumc__check_kind(p, error);
+        if (status == GPUMC_OK) status = gpumc__check_hierarchy(m, i, error);
+    }
+    for (size_t i = 0; i < m->n_outputs && status == GPUMC_OK; i++) {
+        const gpumc_output *o = &m->outputs[i];
+        status = gpumc__check_block("output", i, o->name, o->size, o->dims, o->n_dims, error);
+        if (status == GPUMC_OK && ((int)o->group < 0 || o->group > GPUMC_POSTERIOR_PREDICTIVE))
+            status = gpumc__fail(error, GPUMC_ERROR_MODEL, "output \"%.60s\": group %d is unknown", o->name,
+                                 (int)o->group);
+    }
+    return status == GPUMC_OK ? gpumc__check_names(m, error) : status;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------ */
+
+static gpumc_transform gpumc__param_transform(const gpumc_param *p)
+{
+    gpumc_transform t;
+    const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
+    memset(&t, 0, sizeof t);
+    t.kind = p->kind;
+    t.size = gpumc__is_vector_kind(p->kind) && p->n_dims ? p->dims[p->n_dims - 1] : size;
+    t.count = p->kind == GPUMC_CHOLESKY_CORR ? size / (t.size * t.size) : size / t.size;
+    t.lower = p->kind == GPUMC_POSITIVE ? 0 : p->lower;
+    t.upper = p->upper;
+    t.offset = p->offset;
+    t.multiplier = p->multiplier;
+    t.softplus = p->softplus;
+    return t;
+}
+
+static unsigned char gpumc__forced_tenths(const gpumc_param *p)
+{
+    if (p->centring == GPUMC_CENTRED) return 10;
+    if (p->centring == GPUMC_CENTRING_WEIGHT) return (unsigned char)(10 * p->centring_weight + 0.5);
+    return 0;
+}
+
+static int gpumc__link_is_uniform(const gpumc__link *k)
+{
+    if (k->walk_stride || k->n_covariates || k->location_step || k->location_index || k->scale_step
+        || k->scale_index)
+        return 0;
+    for (size_t i = 1; i < k->size; i++)
+        if (k->tenths[i] != k->tenths[0]) return 0;
+    return 1;
+}
+
+/* Natural offset of a named block, and whether our elements use its elements one by one. */
+static size_t gpumc__link_to(const gpumc_layout *l, const char *name, size_t size, size_t *step)
+{
+    const gpumc__placed *part;
+    *step = 0;
+    if (!name) return GPUMC__NONE;
+    part = &l->parts[gpumc__find_param(l->model, l->n_parts, name)];
+    *step = part->size == size && size > 1;
+    return part->at;
+}
+
+static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc__placed *part)
+{
+    const gpumc_param *p = part->param;
+    size_t step;
+    memset(k, 0, sizeof *k);
+    k->at = part->at;
+    k->size = part->size;
+    k->location = gpumc__link_to(l, p->location, part->size, &k->location_step);
+    k->scale = gpumc__link_to(l, p->scale, part->size, &k->scale_step);
+    k->coefficients = gpumc__link_to(l, p->coefficients, part->size, &step);
+    k->location_index = p->location_index;
+    k->scale_index = p->scale_index;
+    k->covariates = p->covariates;
+    k->n_covariates = p->n_covariates;
+    k->n_units = p->scale ? l->parts[gpumc__find_param(l->model, l->n_parts, p->scale)].size : 1;
+    if (p->walk_dim > 0) {
+        k->walk_stride = 1;
+        for (size_t d = p->walk_dim; d < p->n_dims; d++) k->walk_stride *= p->dims[d];
+        k->walk_length = p->n_dims ? p->dims[p->walk_dim - 1] : part->size;
+    }
+}
+
+/* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
+static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
+{
+    gpumc_layout *l = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout));
+    gpumc__placed *parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
+    size_t n_free = 0, n_natural = 0, n_tables = 0;
+    unsigned char *tenths;
+    if (arena->base) { memset(l, 0, sizeof *l); l->model = m; l->parts = parts; }
+    for (size_t i = 0; i < m->n_params; i++) {
+        const gpumc_param *p = &m->params[i];
+        gpumc__placed part;
+        memset(&part, 0, sizeof part);
+        part.param = p;
+        part.transform = gpumc__param_transform(p);
+        part.free_at = n_free;
+        part.free_size = gpumc_transform_free_size(&part.transform);
+        part.at = n_natural;
+        part.size = gpumc_transform_natural_size(&part.transform);
+        part.linked = gpumc__is_linked(p);
+        n_free = gpumc__size_add(n_free, part.free_size);
+        n_natural = gpumc__size_add(n_natural, part.size);
+        if (part.linked) {
+            const size_t other = p->scale ? gpumc__find_param(m, i, p->scale) : i;
+            const size_t n_units = p->scale ? gpumc__block_size(m->params[other].size, m->params[other].dims,
+                                                                m->params[other].n_dims)
+                                            : 1;
+            double *log_unit = gpumc__take_doubles(arena, n_units);
+            if (arena->base) {
+                gpumc__link_init(&part.link, l, &part);
+                part.link.log_unit = log_unit;
+                memset(log_unit, 0, n_units * sizeof(double));
+                part.link.table = n_tables;
+                l->n_linked++;
+            }
+            n_tables += n_units * GPUMC__TABLE;
+        }
+        if (arena->base) {
+            parts[i] = part;
+            l->n_parts = i + 1;
+            if (part.free_size > l->largest) l->largest = part.free_size;
+        }
+    }
+    tenths = (unsigned char *)gpumc__take(arena, n_free, 1);
+    if (!arena->base) return NULL;
+    l->n_free = n_free;
+    l->n_natural = n_natural;
+    l->tenths = tenths;
+    l->n_work = 3 * n_natural + n_tables + 2 * l->largest;
+    memset(tenths, 10, n_free);
+    for (size_t i = 0; i < l->n_parts; i++) {
+        gpumc__link *k = &parts[i].link;
+        if (!parts[i].linked) continue;
+        k->table += 3 * n_natural;
+        k->tenths = tenths + parts[i].free_at;
+        memset(k->tenths, gpumc__forced_tenths(parts[i].param), k->size);
+        k->uniform = gpumc__link_is_uniform(k);
+    }
+    return l;
+}
+
+GPUMC_API size_t gpumc_layout_bytes(const gpumc_model *model, gpumc_error *error)
+{
+    gpumc__arena arena = { NULL, 0 };
+    if (gpumc__check_model(model, error) != GPUMC_OK) return 0;
+    gpumc__layout_place(&arena, model);
+    if (arena.used != SIZE_MAX) return arena.used;
+    gpumc__fail(error, GPUMC_ERROR_MODEL, "the sizes of the parameters overflow");
+    return 0;
+}
+
+GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory, size_t bytes,
+                                          gpumc_error *error)
+{
+    gpumc__arena arena = { (char *)memory, 0 };
+    const size_t needed = gpumc_layout_bytes(model, error);
+    if (needed == 0) return NULL;
+    if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                    "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, "
+                    "not %.0f",
+                    (double)needed, memory ? (double)bytes : 0.0);
+        return NULL;
+    }
+    return gpumc__layout_place(&arena, model);
+}
+
+GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
+GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
+GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->n_work; }
+
+/* ---- evaluation -------------------------------------------------------------------------------- */
+
+/* Natural values from free coordinates; returns the log Jacobian. */
+static double gpumc__to_natural(const gpumc_layout *l, const double *q, double *x, double *work)
+{
+    double log_jacobian = 0;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__placed *p = &l->parts[i];
+        log_jacobian += p->linked ? gpumc__link_forward(&p->link, q + p->free_at, x, work)
+            : gpumc_constrain(&p->transform, q + p->free_at, x + p->at);
+    }
+    return log_jacobian;
+}
+
+/* Gradient by free coordinates from the one by natural values in g, which is used up. */
+static void gpumc__to_free_gradient(const gpumc_layout *l, const double *q, const double *x, double *g,
+                                    double *grad, double *work)
+{
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        if (p->linked) {
+            gpumc__link_push(&p->link, x, g, g, work);
+            gpumc__link_stretch(&p->link, g + p->at, grad + p->free_at, work, 0);
+        } else
+            gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, g + p->at, grad + p->free_at);
+    }
+}
+
+/* Everything but the call of the density, so that one point and a batch share it. */
+static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double log_jacobian, double lp,
+                                 double *grad, double *work)
+{
+    const double total = lp + log_jacobian;
+    if (!gpumc__is_finite(total)) {
+        memset(grad, 0, l->n_free * sizeof(double));
+        return -GPUMC_INF;
+    }
+    gpumc__to_free_gradient(l, q, work, work + l->n_natural, grad, work);
+    return total;
+}
+
+GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work)
+{
+    const gpumc_model *m = layout->model;
+    double *x = work, *g = work + layout->n_natural, lp = -GPUMC_INF;
+    const double log_jacobian = gpumc__to_natural(layout, q, x, work);
+    if (gpumc__is_finite(log_jacobian)) {
+        memset(g, 0, layout->n_natural * sizeof(double));
+        if (m->log_density) lp = m->log_density(x, g, m->data);
+        else m->log_density_batch(1, x, g, &lp, m->data);
+    }
+    return gpumc__eval_finish(layout, q, log_jacobian, lp, grad, work);
+}
+
+GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work)
+{
+    gpumc__to_natural(layout, q, x, work);
+}
+
+GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double *x, double *q, double *work,
+                                        gpumc_error *error)
+{
+    for (size_t i = 0; i < layout->n_parts; i++) {
+        const gpumc__placed *p = &layout->parts[i];
+        gpumc_error inner;
+        if (p->linked) {
+            gpumc__link_powers(&p->link, x, work);
+            gpumc__link_inverse(&p->link, x, q + p->free_at, work);
+        } else if (gpumc_unconstrain(&p->transform, x + p->at, q + p->free_at, &inner) != GPUMC_OK)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "parameter \"%.60s\": %.180s", p->param->name,
+                               inner.text);
+        for (size_t j = 0; j < p->free_size; j++)
+            if (!gpumc__is_finite(q[p->free_at + j]))
+                return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                                   "parameter \"%.60s\": value %.0f is not finite", p->param->name,
+                                   (double)(j + 1));
+    }
+    return GPUMC_OK;
+}
+
+/* ---- the centred frame (see the centring part of >>transform) ---------------------------------- */
+
+/* dq += sign J' delta for a block that is no link: the chain rule is affine in its argument. */
+static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, const double *x,
+                              const double *delta, double sign, double *dq, double *work)
+{
+    double *with = work + l->n_work - 2 * l->largest, *without = with + l->largest;
+    int any = 0;
+    for (size_t i = 0; i < p->size; i++) any |= delta[p->at + i] != 0;
+    if (!any) return;
+    gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, delta + p->at, with);
+    memset(work + l->n_natural + p->at, 0, p->size * sizeof(double));
+    gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, work + l->n_natural + p->at, without);
+    for (size_t i = 0; i < p->free_size; i++) dq[p->free_at + i] += sign * (with[i] - without[i]);
+}
+
+/* Free coordinates and gradient in the current frame become those of the centred frame; returns the change of
+   the log density, which is minus the log Jacobian of the links. */
+static double gpumc__to_centred(const gpumc_layout *l, const double *q, const double *g, double *u, double *h,
+                                double *work)
+{
+    double *x = work, *total = work + l->n_natural, *delta = total + l->n_natural, change = 0;
+    memcpy(u, q, l->n_free * sizeof(double));
+    memcpy(h, g, l->n_free * sizeof(double));
+    if (l->n_linked == 0) return 0;
+    memset(delta, 0, l->n_natural * sizeof(double));
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__placed *p = &l->parts[i];
+        if (!p->linked) { gpumc_constrain(&p->transform, q + p->free_at, x + p->at); continue; }
+        change -= gpumc__link_forward(&p->link, q + p->free_at, x, work);
+        memcpy(u + p->free_at, x + p->at, p->size * sizeof(double));
+    }
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, -1, h, work); continue; }
+        gpumc__link_stretch(&p->link, g + p->free_at, total + p->at, work, 1);
+        gpumc__link_push(&p->link, x, total, delta, work);
+        for (size_t j = 0; j < p->size; j++) h[p->free_at + j] = total[p->at + j] - delta[p->at + j];
+    }
+    return change;
+}
+
+/* The way back; returns the log Jacobian of the links. total, if not NULL, receives the total derivative by
+   every element of a link (free offsets), from which centring is learned. */
+static double gpumc__from_centred(const gpumc_layout *l, const double *u, const double *h, double *q,
+                                  double *g, double *total, double *work)
+{
+    double *x = work, *delta = work + 2 * l->n_natural, change = 0;
+    memcpy(q, u, l->n_free * sizeof(double));
+    memcpy(g, h, l->n_free * sizeof(double));
+    if (l->n_linked == 0) return 0;
+    memset(delta, 0, l->n_natural * sizeof(double));
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__placed *p = &l->parts[i];
+        const gpumc__link *k = &p->link;
+        if (!p->linked) { gpumc_constrain(&p->transform, u + p->free_at, x + p->at); continue; }
+        memcpy(x + p->at, u + p->free_at, p->size * sizeof(double));
+        memcpy(delta + p->at, h + p->free_at, p->size * sizeof(double));
+        gpumc__link_powers(k, x, work);
+        gpumc__link_inverse(k, x, q + p->free_at, work);
+        for (size_t j = 0; j < p->size; j++)
+            change += (1 - k->tenths[j] / 10.0) * work[k->table + gpumc__link_unit(k, j) * GPUMC__TABLE];
+    }
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, 1, g, work); continue; }
+        gpumc__link_push(&p->link, x, delta, delta, work);
+        if (total) memcpy(total + p->free_at, delta + p->at, p->size * sizeof(double));
+        gpumc__link_stretch(&p->link, delta + p->at, g + p->free_at, work, 0);
+    }
+    return change;
+}
+
+/* ---- gradient check ---------------------------------------------------------------------------- */
+
+/* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]. Returns the length as snprintf does.
+   */
+static size_t gpumc__element_name(const char *name, size_t size, const size_t *dims, size_t n_dims, size_t i,
+                                  char *text, size_t room)
+{
+    size_t used = 0, below = size;
+    int n = snprintf(text, room, "%s", name);
+    used = n > 0 ? (size_t)n : 0;
+    if (n_dims == 0 && size == 1) return used;
+    for (size_t d = 0; d < (n_dims ? n_dims : 1); d++) {
+        const size_t length = n_dims ? dims[d] : size;
+        below /= length ? length : 1;
+        n = snprintf(used < room ? text + used : NULL, used < room ? room - used : 0, "%s%.0f",
+                     d == 0 ? "[" : ",", (double)(i / (below ? below : 1) % (length ? length : 1) + 1));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    snprintf(used < room ? text + used : NULL, used < room ? room - used : 0, "]");
+    return used + 1;
+}
+
+static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t room)
+{
+    const gpumc__placed *p = l->parts;
+    while (i >= p->free_at + p->free_size) p++;
+    i -= p->free_at;
+    if (p->free_size == p->size)
+        gpumc__element_name(p->param->name, p->size, p->param->dims, p->param->n_dims, i, text, room);
+    else snprintf(text, room, "%.60s (free coordinate %.0f)", p->param->name, (double)(i + 1));
+}
+
+/* Compares the derivative along a direction with differences at three step sizes: a small one for strongly
+   curved densities, a large one where rounding rules. Returns 1 when some difference at some step agrees. */
+static int gpumc__agrees(const gpumc_layout *l, const double *q, const double *direction, double lp,
+                         double derivative, double size, double *point, double *grad, double *work,
+                         double *seen, double *distance)
+{
+    double h = 6e-6 * size;
+    *distance = GPUMC_INF;
+    for (int level = 0; level < 3; level++, h /= 30) {
+        double f[2], slopes[3];
+        const double noise = 16 * DBL_EPSILON * (fabs(lp) + 1) / h;
+        for (int side = 0; side < 2; side++) {
+            for (size_t i = 0; i < l->n_free; i++) point[i] = q[i] + (side ? -h : h) * direction[i];
+            f[side] = gpumc_model_eval(l, point, grad, work);
+        }
+        slopes[0] = (f[0] - f[1]) / (2 * h);
+        slopes[1] = (f[0] - lp) / h;
+        slopes[2] = (lp - f[1]) / h;
+        if (level == 0) *seen = slopes[0];
+        for (int k = 0; k < 3; k++) {
+            const double error = fabs(slopes[k] - derivative),
+                         scale = fmax(fabs(slopes[k]), fabs(derivative));
+            if (!gpumc__is_finite(slopes[k])) continue;
+            *distance = fmin(*distance, error / fmax(scale, 1e-8));
+            if (error <= 1e-4 * scale + noise) return 1;
+        }
+    }
+    return 0;
+}
+
+/* Draws a unit vector, or with which < n the unit vector of a coordinate. */
+static void gpumc__probe(size_t n, size_t which, double *direction)
+{
+    double norm = 0;
+    gpumc_rng rng = gpumc_rng_at(0, 7u << 24, (uint32_t)which, 0);
+    memset(direction, 0, n * sizeof(double));
+    if (which < n) { direction[which] = 1; return; }
+    gpumc_rng_normals(&rng, direction, n);
+    for (size_t i = 0; i < n; i++) norm += direction[i] * direction[i];
+    for (size_t i = 0; i < n; i++) direction[i] /= sqrt(norm);
+}
+
+static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
+                                             gpumc_gradient_report *report, gpumc_error *error)
+{
+    const size_t n = l->n_free, n_components = n < 200 ? n : 200, n_directions = n > 200 ? 8 : 0;
+    double *g = scratch, *point = g + n, *direction = point + n, *unused = direction + n, *work = unused + n;
+    const double lp = gpumc_model_eval(l, q, g, work);
+    double worst = -1;
+    memset(report, 0, sizeof *report);
+    if (!gpumc__is_finite(lp))
+        return gpumc__fail(error, GPUMC_ERROR_START,
+                           "the log density is not finite at the point of the gradient check; give "
+                           "another point");
+    for (size_t k = 0; k < n_components + n_directions; k++) {
+        const size_t which = k < n_components ? k * n / n_components : n + k;
+        double derivative = 0, seen = GPUMC_NAN, distance;
+        int agrees;
+        gpumc__probe(n, which, direction);
+        for (size_t i = 0; i < n; i++) derivative += direction[i] == 0 ? 0 : g[i] * direction[i];
+        agrees = gpumc__agrees(l, q, direction, lp, derivative, which < n ? fmax(1, fabs(q[which])) : 1,
+                               point, unused, work, &seen, &distance);
+        report->n_checked++;
+        report->n_failed += (size_t)!agrees;
+        distance += agrees ? 0 : 1e6;                /* a failure is worse than any agreement within noise */
+        if (!(distance > worst)) continue;
+        worst = distance;
+        report->analytic = derivative;
+        report->numeric = seen;
+        report->relative_error = agrees ? distance : distance - 1e6;
+        if (which < n) gpumc__free_name(l, which, report->name, sizeof report->name);
+        else
+            snprintf(report->name, sizeof report->name, "direction %.0f",
+                     (double)(which - n - n_components + 1));
+    }
+    if (report->n_failed == 0) return GPUMC_OK;
+    return gpumc__fail(
+        error, GPUMC_ERROR_GRADIENT,
+        "gradient of \"%.100s\" is %.6g where differences give %.6g%s (free "
+        "coordinates; %.0f of %.0f components disagree)",
+        report->name, report->analytic, report->numeric,
+        fabs(report->analytic + report->numeric) < 1e-3 * fabs(report->numeric) ? ": sign error?" : "",
+        (double)report->n_failed, (double)report->n_checked);
+}
+
+static size_t gpumc__check_gradient_scratch(const gpumc_layout *l)
+{
+    return gpumc__size_add(gpumc__size_mul(4, l->n_free), l->n_work);
+}
+
+/* Natural start values of the blocks that have them, through the links of the others; free coordinates
+   elsewhere. */
+static gpumc_status gpumc__start_point(const gpumc_layout *l, double *q, double *work, gpumc_error *error)
+{
+    double *x = work;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__placed *p = &l->parts[i];
+        gpumc_error inner;
+        gpumc_status status = GPUMC_OK;
+        if (!p->param->init) {
+            if (p->linked) gpumc__link_forward(&p->link, q + p->free_at, x, work);
+            else gpumc_constrain(&p->transform, q + p->free_at, x + p->at);
+            continue;
+        }
+        for (size_t j = 0; j < p->size; j++)
+            if (!gpumc__is_finite(p->param->init[j]))
+                return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                                   "parameter \"%.60s\": init[%.0f] = %g is not finite", p->param->name,
+                                   (double)j, p->param->init[j]);
+        memcpy(x + p->at, p->param->init, p->size * sizeof(double));
+        if (p->linked) {
+            gpumc__link_powers(&p->link, x, work);
+            gpumc__link_inverse(&p->link, x, q + p->free_at, work);
+        } else status = gpumc_unconstrain(&p->transform, x + p->at, q + p->free_at, &inner);
+        if (status != GPUMC_OK)
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.60s\": init: %.170s", p->param->name,
+                               inner.text);
+    }
+    return GPUMC_OK;
+}
+
+GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
+                                            gpumc_gradient_report *report, gpumc_error *error)
+{
+    const size_t bytes = gpumc_layout_bytes(model, error);
+    gpumc_gradient_report unwanted;
+    gpumc_status status;
+    gpumc_layout *l;
+    double *q;
+    void *memory;
+    if (bytes == 0) return error ? error->status : GPUMC_ERROR_MODEL;
+    memory = gpumc__allocate(NULL, bytes);
+    if (!memory) return gpumc__fail_memory(error, bytes);
+    l = gpumc_layout_init(model, memory, bytes, error);
+    q = (double *)gpumc__allocate(
+        NULL, gpumc__size_mul(gpumc__size_add(l->n_free, gpumc__check_gradient_scratch(l)), sizeof(double)));
+    if (!q) { gpumc__release(NULL, memory); return gpumc__fail_memory(error, l->n_free); }
+    for (size_t i = 0; i < l->n_free; i++) q[i] = 0.5;
+    status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
+               : gpumc__start_point(l, q, q + l->n_free, error);
+    if (status == GPUMC_OK)
+        status = gpumc__check_gradient_at(l, q, q + l->n_free, report ? report : &unwanted, error);
+    gpumc__release(NULL, q);
+    gpumc__release(NULL, memory);
+    return status;
+}
+
+/* ========================================================================================= >>nuts
+   The no-U-turn sampler as a state machine: it asks for a gradient, is told one, and advances by one leapfrog
+   step. No recursion, no callback, no allocation: O(depth) states in the caller's block, so the same text
+   drives one chain in a loop, a batch of chains that wait for one gradient call, and a team of GPU threads
+   that share a chain. Letters as in Hoffman & Gelman (2014) and Betancourt (2017): q position, p momentum, g
+   gradient of the log density, H energy, H0 the energy a transition starts from, eps step size, w = H0 - H
+   the log weight of a leaf. Read first: Betancourt, appendix A; then gpumc_nuts_tell below, the only place
+   where a tree grows.
+
+   Random numbers of transition t (counter words: block, stream, t, chain; streams below):
+     MOMENTUM        dim normals, gpumc_rng_normals
+     DOUBLING | j    for the j-th doubling: first uniform > 1/2 goes forward; second uniform decides the join
+     LEAF | n        for the n-th leaf of the transition (from 1): the uniform of its subtree's reservoir
+     SEARCH | k      dim normals, the momentum of attempt k of the step size search before transition t */
+#define GPUMC__STREAM_MOMENTUM (1u << 24)
+#define GPUMC__STREAM_DOUBLING (2u << 24)
+#define GPUMC__STREAM_LEAF (3u << 24)
+#define GPUMC__STREAM_SEARCH (4u << 24)
+#define GPUMC__STREAM_START (5u << 24)
+#define GPUMC__STREAM_GENERATE (6u << 24)
+
+#define GPUMC__MAX_DEPTH 20 /* leaves of a transition must stay below 2^24, the width of a stream's leaf */
+#define GPUMC__MAX_RANK 64
+#define GPUMC__DIVERGENCE 1000.0     /* energy error that counts as divergent, Stan's constant */
+
+/* ---- the metric: three operators, each for all kinds ------------------------------------------ */
+
+/* x <- (I + U (Lambda^power - I) U') x */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, double power, double *x)
+{
+    double c[GPUMC__MAX_RANK];
+    for (size_t k = 0; k < m->rank; k++)
+        c[k] = ((power < 1 ? gpumc_exp(power * gpumc_log(m->lambda[k])) : m->lambda[k]) - 1)
+               * gpumc__dot(m->vectors + k * m->dim, x, m->dim);
+    for (size_t k = 0; k < m->rank; k++) {
+        const double *GPUMC__RESTRICT u = m->vectors + k * m->dim;
+        GPUMC_EACH(i, m->dim) x[i] += c[k] * u[i];
+    }
+}
+
+/* v = M^-1 p */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
+                                                         const double *GPUMC__RESTRICT p,
+                                                         double *GPUMC__RESTRICT v)
+{
+    const double *GPUMC__RESTRICT s = m->scale;
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        GPUMC_TEAM_SYNC();
+        GPUMC_EACH(i, m->dim) {
+            double sum = 0;
+            for (size_t j = 0; j < m->dim; j++) sum += m->covariance[j * m->dim + i] * p[j];
+            v[i] = sum;
+        }
+    } else if (m->rank > 0) {
+        GPUMC_EACH(i, m->dim) v[i] = s[i] * p[i];
+        gpumc__metric_stretch(m, 1.0, v);
+        GPUMC_EACH(i, m->dim) v[i] *= s[i];
+    } else {
+        GPUMC_EACH(i, m->dim) v[i] = s[i] * s[i] * p[i];
+    }
+}
+
+/* Standard normal z becomes a momentum of covariance M, in place. */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, double *z)
+{
+    const size_t n = m->dim;
+    if (m->kind == GPUMC_METRIC_DENSE) {             /* L' p = z, from the last row up */
+        GPUMC_TEAM_SYNC();
+        if (GPUMC_TEAM_RANK == 0)
+            for (size_t i = n; i-- > 0;) {
+                z[i] /= m->factor[i * n + i];
+                for (size_t j = 0; j < i; j++) z[j] -= m->factor[i * n + j] * z[i];
+            }
+        GPUMC_TEAM_SYNC();
+        return;
+    }
+    if (m->rank > 0) gpumc__metric_stretch(m, -0.5, z);
+    GPUMC_EACH(i, n) z[i] /= m->scale[i];
+}
+
+/* |x + g_x|^2 in whitened coordinates x: zero where the metric makes the target a standard normal. */
+static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m, const double *q,
+                                                           const double *g, double *x, double *r)
+{
+    const size_t n = m->dim;
+    GPUMC_EACH(i, n) x[i] = q[i] - m->mean[i];
+    if (m->kind == GPUMC_METRIC_DENSE) {             /* x = L^-1 (q - mean), r = L' g */
+        GPUMC_TEAM_SYNC();
+        if (GPUMC_TEAM_RANK == 0)
+            for (size_t i = 0; i < n; i++) {
+                const double *row = m->factor + i * n;
+                for (size_t j = 0; j < i; j++) x[i] -= row[j] * x[j];
+                x[i] /= row[i];
+                r[i] = 0;
+                for (size_t j = 0; j <= i; j++) r[j] += row[j] * g[i];
+            }
+        GPUMC_TEAM_SYNC();
+    } else {
+        GPUMC_EACH(i, n) { x[i] /= m->scale[i]; r[i] = g[i] * m->scale[i]; }
+        if (m->rank > 0) { gpumc__metric_stretch(m, -0.5, x); gpumc__metric_stretch(m, 0.5, r); }
+    }
+    GPUMC_EACH(i, n) x[i] += r[i];
+    return gpumc__dot(x, x, n);
+}
+
+/* ---- the machine's state ---------------------------------------------------------------------- */
+
+enum { GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE };
+enum { GPUMC__NO_SLOT = -1 };
+
+/* A finished subtree on the stack: its first and last state in integration order. Levels decrease strictly
+   upwards. */
+typedef struct gpumc__node { int level, begin, end; } gpumc__node;
+
+struct gpumc_nuts {
+    size_t dim, stride;              /* a slot is q, p, g, each stride doubles */
+    int max_treedepth,
+        depth_limit; /* the limit in force: warm-up lowers it while step sizes are still wild */
+    const gpumc_metric *metric;
+    double step_size;
+    uint64_t seed;
+    uint32_t chain, draw;            /* draw: number of the transition */
+    int phase;
+
+    double *slots, *lp, *scratch, *divergence;
+    int *uses, n_slots; /* states are counted references, so that a leapfrog step copies nothing */
+    int current, next, from;         /* the draw; the state asked for; the state it is integrated from */
+
+    double H0, log_weight;           /* main tree: log of the summed weights of its leaves */
+    int ends[2], selected, depth;    /* ends[0] backward, ends[1] forward */
+    int32_t steps[2], selected_index;
+    double selected_energy;
+
+    int direction; /* subtree: +1 or -1; leaves so far of this subtree and of the transition */
+    uint32_t n_leaves, leaf;
+    double subtree_weight, candidate_energy;
+    int candidate;
+    int32_t candidate_index;
+    gpumc__node *stack;
+    int n_stack;
+
+    uint32_t attempt;                /* step size search */
+    int search_direction, flat;
+    double accept_sum, sym_sum;
+    gpumc_draw_stats stats;
+};
+
+static GPUMC_TEAM double *gpumc__slot_q(const gpumc_nuts *s, int slot)
+{
+    return s->slots + (size_t)slot * 3 * s->stride;
+}
+static GPUMC_TEAM double *gpumc__slot_p(const gpumc_nuts *s, int slot)
+{
+    return gpumc__slot_q(s, slot) + s->stride;
+}
+static GPUMC_TEAM double *gpumc__slot_g(const gpumc_nuts *s, int slot)
+{
+    return gpumc__slot_q(s, slot) + 2 * s->stride;
+}
+
+/* The lowest free slot, so that short trees stay within few cache lines. There is always one: see
+   gpumc__nuts_slots. */
+static GPUMC_TEAM int gpumc__slot_new(gpumc_nuts *s)
+{
+    int slot = 0;
+    while (s->uses[slot] > 0) slot++;
+    s->uses[slot] = 1;
+    return slot;
+}
+
+static GPUMC_TEAM int gpumc__slot_keep(gpumc_nuts *s, int slot) { s->uses[slot]++; return slot; }
+
+static GPUMC_TEAM void gpumc__slot_drop(gpumc_nuts *s, int *slot)
+{
+    if (*slot != GPUMC__NO_SLOT) s->uses[*slot]--;
+    *slot = GPUMC__NO_SLOT;
+}
+
+/* Two a node on the stack, the two ends, the draw, both selections, the state asked for and one being merged.
+   */
+static size_t gpumc__nuts_slots(int max_treedepth) { return 2 * ((size_t)max_treedepth + 1) + 7; }
+
+static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_treedepth)
+{
+    const size_t n_slots = gpumc__nuts_slots(max_treedepth);
+    const size_t stride = gpumc__size_add(dim, (8 - dim % 8) % 8);
+    gpumc_nuts *s = (gpumc_nuts *)gpumc__take(arena, 1, sizeof(gpumc_nuts));
+    double *slots = gpumc__take_doubles(arena, gpumc__size_mul(3 * n_slots, stride));
+    double *lp = gpumc__take_doubles(arena, n_slots);
+    double *scratch = gpumc__take_doubles(arena, gpumc__size_mul(2, stride));
+    double *divergence = gpumc__take_doubles(arena, stride);
+    int *uses = (int *)gpumc__take(arena, n_slots, sizeof(int));
+    gpumc__node *stack = (gpumc__node *)gpumc__take(arena, (size_t)max_treedepth + 2, sizeof(gpumc__node));
+    if (!arena->base) return NULL;
+    memset(s, 0, sizeof *s);
+    memset(uses, 0, n_slots * sizeof(int));
+    memset(divergence, 0, stride * sizeof(double));
+    s->dim = dim;
+    s->stride = stride;
+    s->max_treedepth = s->depth_limit = max_treedepth;
+    s->slots = slots;
+    s->lp = lp;
+    s->scratch = scratch;
+    s->divergence = divergence;
+    s->uses = uses;
+    s->n_slots = (int)n_slots;
+    s->stack = stack;
+    s->next = s->candidate = s->selected = s->ends[0] = s->ends[1] = GPUMC__NO_SLOT;
+    s->current = gpumc__slot_new(s);
+    return s;
+}
+
+GPUMC_API size_t gpumc_nuts_bytes(size_t dim, int max_treedepth)
+{
+    gpumc__arena arena = { NULL, 0 };
+    if (dim < 1 || max_treedepth < 1 || max_treedepth > GPUMC__MAX_DEPTH) return 0;
+    gpumc__nuts_place(&arena, dim, max_treedepth);
+    return arena.used;
+}
+
+GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, int max_treedepth,
+                                      const gpumc_metric *metric, double step_size, uint64_t seed,
+                                      uint32_t chain, const double *q, gpumc_error *error)
+{
+    gpumc__arena arena = { (char *)memory, 0 };
+    const size_t needed = gpumc_nuts_bytes(dim, max_treedepth);
+    gpumc_nuts *s;
+    const char *wrong = !memory ? "memory is NULL" : !metric ? "metric is NULL" : !q ? "q is NULL"
+        : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double" : NULL;
+    if (wrong) { gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_nuts_init: %s", wrong); return NULL; }
+    if (needed == 0) {
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                    "gpumc_nuts_init: dim %.0f must be at least 1, max_treedepth %d in 1..%d", (double)dim,
+                    max_treedepth, GPUMC__MAX_DEPTH);
+        return NULL;
+    }
+    if (bytes < needed || metric->dim != dim || !(step_size >= 0) || !gpumc__is_finite(step_size)) {
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                    "gpumc_nuts_init: memory of %.0f bytes (needed %.0f), metric of dimension "
+                    "%.0f (needed %.0f), step size %g (needed: 0 or more)",
+                    (double)bytes, (double)needed, (double)metric->dim, (double)dim, step_size);
+        return NULL;
+    }
+    s = gpumc__nuts_place(&arena, dim, max_treedepth);
+    s->metric = metric;
+    s->seed = seed;
+    s->chain = chain;
+    gpumc_nuts_set_step_size(s, step_size);
+    gpumc_nuts_restart(s, q);
+    return s;
+}
+
+GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
+{
+    memcpy(gpumc__slot_q(s, s->current), q, s->dim * sizeof(double));
+    s->next = s->current;
+    s->phase = GPUMC__PHASE_START;
+    memset(&s->stats, 0, sizeof s->stats);
+}
+
+/* Puts the draw somewhere else between transitions, with its log density and gradient. */
+static GPUMC_TEAM void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
+{
+    memcpy(gpumc__slot_q(s, s->current), q, s->dim * sizeof(double));
+    memcpy(gpumc__slot_g(s, s->current), g, s->dim * sizeof(double));
+    s->lp[s->current] = lp;
+}
+
+GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_size)
+{
+    s->step_size = step_size;
+    s->attempt = step_size > 0 ? 0 : 1;
+}
+
+/* ---- integrator -------------------------------------------------------------------------------- */
+
+static GPUMC_TEAM double gpumc__uniform_at(const gpumc_nuts *s, uint32_t stream, int which)
+{
+    gpumc_rng rng = gpumc_rng_at(s->seed, stream, s->draw, s->chain);
+    double u = gpumc_rng_uniform(&rng);
+    if (which == 2) u = gpumc_rng_uniform(&rng);
+    return u;
+}
+
+static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, int slot)
+{
+    gpumc__metric_velocity(s->metric, gpumc__slot_p(s, slot), s->scratch);
+    return 0.5 * gpumc__dot(gpumc__slot_p(s, slot), s->scratch, s->dim);
+}
+
+/* A fresh momentum for the draw; returns the energy there. */
+static GPUMC_TEAM double gpumc__nuts_refresh(gpumc_nuts *s, uint32_t stream)
+{
+    double *p = gpumc__slot_p(s, s->current);
+    if (GPUMC_TEAM_RANK == 0) {
+        gpumc_rng rng = gpumc_rng_at(s->seed, stream, s->draw, s->chain);
+        gpumc_rng_normals(&rng, p, s->dim);
+    }
+    GPUMC_TEAM_SYNC();
+    gpumc__metric_momentum(s->metric, p);
+    return gpumc__kinetic(s, s->current) - s->lp[s->current];
+}
+
+static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
+{
+    return m->rank == 0 && m->kind != GPUMC_METRIC_DENSE;
+}
+
+/* First half of a leapfrog step, up to the point where the gradient is needed: kick, then drift. */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__leapfrog_begin(gpumc_nuts *s, int from, int to, double eps)
+{
+    const double *GPUMC__RESTRICT q0 = gpumc__slot_q(s, from), *GPUMC__RESTRICT p0 = gpumc__slot_p(s, from);
+    const double *GPUMC__RESTRICT g0 = gpumc__slot_g(s, from), *GPUMC__RESTRICT S = s->metric->scale;
+    double *GPUMC__RESTRICT q = gpumc__slot_q(s, to), *GPUMC__RESTRICT p = gpumc__slot_p(s, to);
+    double *GPUMC__RESTRICT v = s->scratch;
+    const double half = 0.5 * eps;
+    if (gpumc__is_diagonal(s->metric)) {
+        GPUMC_EACH(i, s->dim) {
+            p[i] = p0[i] + half * g0[i];
+            q[i] = q0[i] + eps * S[i] * S[i] * p[i];
+        }
+        return;
+    }
+    GPUMC_EACH(i, s->dim) p[i] = p0[i] + half * g0[i];
+    gpumc__metric_velocity(s->metric, p, v);
+    GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
+}
+
+/* p += half g; returns |S p|^2, in one pass. */
+static GPUMC_TEAM GPUMC_LOOP double gpumc__kick(double *GPUMC__RESTRICT p, const double *GPUMC__RESTRICT g,
+                                     const double *GPUMC__RESTRICT S, double half, size_t n)
+{
+    double sum[GPUMC__LANES] = { 0 };
+    size_t i = GPUMC__LANES_START;
+    GPUMC_TEAM_SYNC();
+    GPUMC__EACH_LANES(i, n) {
+        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) {
+            const double pi = p[i + l] + half * g[i + l], v = S[i + l] * pi;
+            p[i + l] = pi;
+            sum[l] += v * v;
+        }
+    }
+    for (size_t l = 0; i < n; i++, l++) {
+        const double pi = p[i] + half * g[i], v = S[i] * pi;
+        p[i] = pi;
+        sum[l] += v * v;
+    }
+    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
+}
+
+/* Second half: kick with the new gradient; returns the energy, +infinity where it is not finite. */
+static GPUMC_TEAM GPUMC_LOOP double gpumc__leapfrog_end(gpumc_nuts *s, int slot, double eps)
+{
+    double *GPUMC__RESTRICT p = gpumc__slot_p(s, slot), H;
+    const double *GPUMC__RESTRICT g = gpumc__slot_g(s, slot);
+    const double half = 0.5 * eps;
+    if (gpumc__is_diagonal(s->metric))
+        H = 0.5 * gpumc__kick(p, g, s->metric->scale, half, s->dim) - s->lp[slot];
+    else {
+        GPUMC_EACH(i, s->dim) p[i] += half * g[i];
+        H = gpumc__kinetic(s, slot) - s->lp[slot];
+    }
+    return gpumc__is_finite(H) ? H : GPUMC_INF;
+}
+
+static GPUMC_TEAM void gpumc__nuts_step(gpumc_nuts *s, int direction)
+{
+    s->next = gpumc__slot_new(s);
+    gpumc__leapfrog_begin(s, s->from, s->next, direction * s->step_size);
+}
+
+/* ---- turning ----------------------------------------------------------------------------------- */
+
+/* No-U-turn condition over two adjacent spans A (older) and B in integration order: the position difference
+   must point along the momenta at both ends of the joined span, and of the two spans that reach from one part
+   into the other (samplers that leave the latter out miss turns: Stan pull request 2800). Position
+   differences need no metric. */
+static GPUMC_TEAM GPUMC_LOOP int gpumc__goes_on(const gpumc_nuts *s, int from, int to)
+{
+    const double *GPUMC__RESTRICT q0 = gpumc__slot_q(s, from), *GPUMC__RESTRICT p0 = gpumc__slot_p(s, from);
+    const double *GPUMC__RESTRICT q1 = gpumc__slot_q(s, to), *GPUMC__RESTRICT p1 = gpumc__slot_p(s, to);
+    double begin[GPUMC__LANES] = { 0 }, end[GPUMC__LANES] = { 0 };
+    size_t i = GPUMC__LANES_START;
+    GPUMC__EACH_LANES(i, s->dim) {
+        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) {
+            const double d = q1[i + l] - q0[i + l];
+            begin[l] += d * p0[i + l];
+            end[l] += d * p1[i + l];
+        }
+    }
+    for (size_t l = 0; i < s->dim; i++, l++) {
+        begin[l] += (q1[i] - q0[i]) * p0[i];
+        end[l] += (q1[i] - q0[i]) * p1[i];
+    }
+    return s->direction * GPUMC_TEAM_SUM(gpumc__lane_sum(begin)) > 0
+        && s->direction * GPUMC_TEAM_SUM(gpumc__lane_sum(end)) > 0;
+}
+
+/* Single leaves (level 0) have no cross spans but the joined one. */
+static GPUMC_TEAM int gpumc__turns(const gpumc_nuts *s, int a0, int a1, int b0, int b1, int level)
+{
+    if (!gpumc__goes_on(s, a0, b1)) return 1;
+    return level > 0 && (!gpumc__goes_on(s, a0, b0) || !gpumc__goes_on(s, a1, b1));
+}
+
+/* ---- transitions ------------------------------------------------------------------------------- */
+
+static GPUMC_TEAM double gpumc__log_add(double a, double b)
+{
+    const double high = a > b ? a : b, low = a > b ? b : a;
+    return low > -GPUMC_INF ? high + gpumc_log1p(gpumc_exp(low - high)) : high;
+}
+
+static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
+{
+    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 1);
+    s->direction = u > 0.5 ? 1 : -1;
+    s->from = s->ends[u > 0.5];
+    s->n_leaves = 0;
+    s->subtree_weight = -GPUMC_INF;
+    gpumc__nuts_step(s, s->direction);
+}
+
+static GPUMC_TEAM void gpumc__nuts_begin(gpumc_nuts *s)
+{
+    memset(&s->stats, 0, sizeof s->stats);
+    s->accept_sum = s->sym_sum = 0;
+    s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
+    s->log_weight = 0;
+    s->ends[0] = gpumc__slot_keep(s, s->current);
+    s->ends[1] = gpumc__slot_keep(s, s->current);
+    s->selected = gpumc__slot_keep(s, s->current);
+    s->selected_energy = s->H0;
+    s->selected_index = s->steps[0] = s->steps[1] = 0;
+    s->depth = 0;
+    s->leaf = 0;
+    s->phase = GPUMC__PHASE_TREE;
+    gpumc__nuts_double(s);
+}
+
+/* Ends the transition with the main tree's selection; what is left of an unfinished subtree is dropped. */
+static GPUMC_TEAM int gpumc__nuts_finish(gpumc_nuts *s)
+{
+    gpumc_draw_stats *t = &s->stats;
+    while (s->n_stack > 0) {
+        gpumc__node *node = &s->stack[--s->n_stack];
+        gpumc__slot_drop(s, &node->begin);
+        gpumc__slot_drop(s, &node->end);
+    }
+    gpumc__slot_drop(s, &s->candidate);
+    gpumc__slot_drop(s, &s->ends[0]);
+    gpumc__slot_drop(s, &s->ends[1]);
+    gpumc__slot_drop(s, &s->current);
+    s->current = s->selected;
+    s->selected = GPUMC__NO_SLOT;
+    t->lp = s->lp[s->current];
+    t->energy = s->selected_energy;
+    t->energy_error = s->selected_energy - s->H0;
+    t->step_size = s->step_size;
+    t->tree_depth = s->depth;
+    t->n_leapfrog = (int32_t)s->leaf;
+    t->selected = s->selected_index;
+    t->accept_stat = s->accept_sum / s->leaf;
+    t->accept_sym = s->sym_sum / s->leaf;
+    t->fisher_residual = gpumc__metric_residual(s->metric, gpumc__slot_q(s, s->current),
+                                                gpumc__slot_g(s, s->current), s->scratch,
+                                                s->scratch + s->stride);
+    s->draw++;
+    s->phase = GPUMC__PHASE_READY;
+    return 1;
+}
+
+/* Joins the complete subtree, the stack's only node, to the main tree. Its candidate stays eligible even when
+   the joined tree turns: only turns inside the subtree would have made it ineligible. */
+static GPUMC_TEAM int gpumc__nuts_join(gpumc_nuts *s)
+{
+    const int near = s->direction > 0, far = 1 - near;
+    gpumc__node *b = &s->stack[0];
+    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 2);
+    const int turns = gpumc__turns(s, s->ends[far], s->ends[near], b->begin, b->end, s->depth);
+    if (gpumc_log(u) < s->subtree_weight - s->log_weight) {
+        gpumc__slot_drop(s, &s->selected);
+        s->selected = gpumc__slot_keep(s, s->candidate);
+        s->selected_energy = s->candidate_energy;
+        s->selected_index = s->candidate_index;
+    }
+    gpumc__slot_drop(s, &s->candidate);
+    s->log_weight = gpumc__log_add(s->log_weight, s->subtree_weight);
+    gpumc__slot_drop(s, &s->ends[near]);
+    s->ends[near] = gpumc__slot_keep(s, b->end);
+    gpumc__slot_drop(s, &b->begin);
+    gpumc__slot_drop(s, &b->end);
+    s->n_stack = 0;
+    s->depth++;
+    if (turns) return gpumc__nuts_finish(s);
+    if (s->depth == s->depth_limit) { s->stats.hit_max_treedepth = 1; return gpumc__nuts_finish(s); }
+    gpumc__nuts_double(s);
+    return 0;
+}
+
+/* Merges equal levels at the top of the stack; returns 1 when a merged subtree turns. */
+static GPUMC_TEAM int gpumc__nuts_merge(gpumc_nuts *s)
+{
+    while (s->n_stack > 1 && s->stack[s->n_stack - 1].level == s->stack[s->n_stack - 2].level) {
+        gpumc__node *a = &s->stack[s->n_stack - 2], *b = a + 1;
+        if (gpumc__turns(s, a->begin, a->end, b->begin, b->end, a->level)) return 1;
+        gpumc__slot_drop(s, &a->end);
+        gpumc__slot_drop(s, &b->begin);
+        a->end = b->end;
+        a->level++;
+        s->n_stack--;
+    }
+    return 0;
+}
+
+/* A new leaf of the current subtree, in slot next, with its gradient there. */
+static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
+{
+    const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size);
+    const double w = s->H0 - H;
+    const int divergent = !(-w <= GPUMC__DIVERGENCE);
+    gpumc__node *node = &s->stack[s->n_stack];
+    s->leaf++;
+    s->steps[s->direction > 0]++;
+    s->accept_sum += divergent ? 0 : w > 0 ? 1 : gpumc_exp(w);
+    s->sym_sum += divergent ? 0 : 2 / (1 + gpumc_exp(fabs(w)));
+    if (fabs(w) > fabs(s->stats.max_energy_error)) s->stats.max_energy_error = -w;
+    if (divergent) {
+        s->stats.divergent = 1;
+        memcpy(s->divergence, gpumc__slot_q(s, s->from), s->dim * sizeof(double));
+        gpumc__slot_drop(s, &s->next);
+        return gpumc__nuts_finish(s);
+    }
+    s->subtree_weight = gpumc__log_add(s->subtree_weight, w);
+    if (s->n_leaves == 0
+        || gpumc_log(gpumc__uniform_at(s, GPUMC__STREAM_LEAF | s->leaf, 1)) < w - s->subtree_weight) {
+        gpumc__slot_drop(s, &s->candidate);
+        s->candidate = gpumc__slot_keep(s, s->next);
+        s->candidate_energy = H;
+        s->candidate_index = s->direction * s->steps[s->direction > 0];
+    }
+    node->level = 0;
+    node->begin = gpumc__slot_keep(s, s->next);
+    node->end = s->next;
+    s->n_stack++;
+    s->n_leaves++;
+    s->from = s->next;
+    if (gpumc__nuts_merge(s)) return gpumc__nuts_finish(s);
+    if (s->n_leaves == (uint32_t)1 << s->depth) return gpumc__nuts_join(s);
+    gpumc__nuts_step(s, s->direction);
+    return 0;
+}
+
+/* ---- search for a first step size (Stan's rule) ------------------------------------------------ */
+
+/* From step_size (0.1 at first), doubled or halved with a fresh momentum each time until the acceptance of
+   one step crosses 0.8. A step size beyond 1e7 means a density without curvature: the search ends and says so
+   by flat. */
+static GPUMC_TEAM void gpumc__nuts_search(gpumc_nuts *s)
+{
+    if (!(s->step_size > 0)) s->step_size = 0.1;
+    s->phase = GPUMC__PHASE_SEARCH;
+    s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_SEARCH | s->attempt);
+    s->from = s->current;
+    gpumc__nuts_step(s, 1);
+}
+
+static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
+{
+    const double w = s->H0 - gpumc__leapfrog_end(s, s->next, s->step_size);
+    const int direction = w > -0.2231435513142097558 /* log 0.8 */ ? 1 : -1;
+    gpumc__slot_drop(s, &s->next);
+    s->phase = GPUMC__PHASE_READY;
+    if (s->attempt == 1) s->search_direction = direction;
+    s->flat = s->step_size > 1e7 || s->step_size < 1e-300;
+    if (direction != s->search_direction || s->flat) { s->attempt = 0; return; }
+    s->step_size *= direction > 0 ? 2 : 0.5;
+    s->attempt++;
+}
+
+/* ---- public ------------------------------------------------------------------------------------ */
+
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s)
+{
+    if (s->phase == GPUMC__PHASE_READY) {
+        if (s->attempt > 0) gpumc__nuts_search(s);
+        else gpumc__nuts_begin(s);
+    }
+    return gpumc__slot_q(s, s->next);
+}
+
+/* Where a driver may write the gradient of the point asked for, to spare a copy. */
+static GPUMC_TEAM double *gpumc__nuts_gradient_wanted(gpumc_nuts *s) { return gpumc__slot_g(s, s->next); }
+
+GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double *grad)
+{
+    double *g = gpumc__slot_g(s, s->next);
+    if (g != grad) GPUMC_EACH(i, s->dim) g[i] = grad[i];
+    s->lp[s->next] = lp;
+    switch (s->phase) {
+    case GPUMC__PHASE_TREE: return gpumc__nuts_leaf(s);
+    case GPUMC__PHASE_SEARCH: gpumc__nuts_searched(s); return 0;
+    default:
+        s->phase = gpumc__is_finite(lp) && gpumc__is_finite(gpumc__dot(g, g, s->dim)) ? GPUMC__PHASE_READY
+            : GPUMC__PHASE_BAD;
+        return s->phase == GPUMC__PHASE_READY;
+    }
+}
+
+GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s) { return s->phase == GPUMC__PHASE_BAD; }
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s)
+{
+    return gpumc__slot_q(s, s->current);
+}
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s)
+{
+    return gpumc__slot_g(s, s->current);
+}
+GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s) { return &s->stats; }
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
+
+/* ======================================================================================== >>adapt
+   Warm-up of a set of chains that learn together: one metric, one step size, one set of centring weights,
+   from the draws and gradients of all of them. Everything happens in gpumc_adapt_update, between iterations,
+   in chain order, so results do not depend on threads.
+       iterations      what is shared                   estimates
+       0 .. 30         centring; own metric and step    every 10, from the last 10 to 20 iterations
+       .. early_end    everything                       every 10, likewise
+       .. final        everything                       every 10; windows of W/5 growing by 1.5
+       .. W            everything                       step size only
+   Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
+   Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
+   */
+
+/* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
+
+typedef struct gpumc__dual { double mu, x, x_mean, h; int t; } gpumc__dual;
+
+static void gpumc__dual_start(gpumc__dual *a, double step_size)
+{
+    a->mu = log(10 * step_size);
+    a->x = a->x_mean = log(step_size);
+    a->h = 0;
+    a->t = 0;
+}
+
+static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
+{
+    const double t = ++a->t, eta = 1 / (t + 10), weight = pow(t, -0.75);
+    a->h = (1 - eta) * a->h + eta * (target - (accept < 1 ? accept : 1));
+    a->x = a->mu - a->h * sqrt(t) / 0.05;
+    a->x_mean = (1 - weight) * a->x_mean + weight * a->x;
+}
+
+/* The low-rank metric: ridge of the second moments, in whitened units, and the variance ratio that counts. */
+#ifndef GPUMC__RIDGE
+#define GPUMC__RIDGE 0.02
+#define GPUMC__CUTOFF 2.0
+#endif
+
+/* ---- state ------------------------------------------------------------------------------------- */
+
+typedef struct gpumc__restart {
+    size_t iteration, chain, source;
+    double level, healthy_level;
+} gpumc__restart;
+#define GPUMC__MAX_RESTARTS 16
+
+struct gpumc_adapt {
+    gpumc_adapt_options options;             /* resolved */
+    gpumc_layout *layout;                    /* or NULL */
+    size_t dim, n_chains, iteration;         /* iteration: completed ones, the start point not counted */
+    int started;
+    size_t own_end, early_end, final_start;  /* see the head of the section */
+    size_t next_switch, window;
+
+    gpumc_metric shared, *metrics;           /* metrics: one a chain, its own or a copy of shared */
+    gpumc__dual dual, *duals;
+
+    double *q, *g, *lp;                      /* kept draws, oldest first */
+    uint32_t *owner;                         /* their chains */
+    size_t n_kept, capacity, foreground, background;         /* where the two overlapping windows begin */
+    double *levels, tolerance;               /* recent log density of every chain; how far below is too far */
+    unsigned char *healthy;
+    size_t best;                             /* the chain of the highest level */
+    double *moments;                         /* 4 dim: scratch for means and variances */
+    double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
+    double *basis, *matrices;
+    size_t n_selected;
+    double *model_work, *trial;              /* trial: scale and mean of a metric that is only looked at */
+    double *units;                           /* mean, then squared deviations, of log tau, one a unit */
+    gpumc__restart restarts[GPUMC__MAX_RESTARTS];
+    size_t n_restarts;
+    double mixing;                           /* R-hat of the log density over the final phase */
+    double *sums; /* 3 a chain: count, mean, squared deviations of the log density there */
+};
+
+static void gpumc__metric_place(gpumc__arena *arena, gpumc_metric *m, gpumc_metric_kind kind, size_t dim,
+                                size_t rank)
+{
+    double *scale = gpumc__take_doubles(arena, dim), *mean = gpumc__take_doubles(arena, dim);
+    double *vectors = rank ? gpumc__take_doubles(arena, gpumc__size_mul(rank, dim)) : NULL;
+    double *lambda = rank ? gpumc__take_doubles(arena, rank) : NULL;
+    const size_t square = kind == GPUMC_METRIC_DENSE ? gpumc__size_mul(dim, dim) : 0;
+    double *covariance = square ? gpumc__take_doubles(arena, square) : NULL;
+    double *factor = square ? gpumc__take_doubles(arena, square) : NULL;
+    if (!arena->base) return;
+    memset(m, 0, sizeof *m);
+    m->kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind; /* dense from its first estimate on */
+    m->dim = dim;
+    m->scale = scale;
+    m->mean = mean;
+    m->vectors = vectors;
+    m->lambda = lambda;
+    m->covariance = covariance;
+    m->factor = factor;
+    for (size_t i = 0; i < dim; i++) { scale[i] = 1; mean[i] = 0; }
+}
+
+static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *layout, size_t dim)
+{
+    if (o->num_chains == 0) o->num_chains = 1;
+    if (o->num_warmup == 0) o->num_warmup = o->num_chains == 1 ? 400 : 200;
+    if (layout && layout->n_linked > 0 && o->num_warmup == 200)
+        for (size_t i = 0; i < layout->n_parts; i++) if (layout->parts[i].param->scale) o->num_warmup = 300;
+    if (!(o->target_accept > 0)) o->target_accept = 0.8;
+    if (o->max_treedepth == 0) o->max_treedepth = 10;
+    if (o->metric == GPUMC_METRIC_AUTO) o->metric = dim <= 256 ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
+}
+
+/* The switch that follows one at iteration t, or final_start when none fits before it. */
+static size_t gpumc__next_switch(const gpumc_adapt *a, size_t t, size_t *window)
+{
+    if (t < a->early_end) return t + 10 < a->early_end ? t + 10 : a->early_end;
+    *window = t == a->early_end ? a->options.num_warmup / 5 : *window + *window / 2;
+    if (*window < 10) *window = 10;
+    return t + *window + *window / 2 < a->final_start ? t + *window : a->final_start;
+}
+
+static void gpumc__adapt_schedule(gpumc_adapt *a, size_t t)
+{
+    const size_t W = a->options.num_warmup;
+    a->final_start = W - W / 5;
+    a->early_end = W * 3 / 10 < 60 ? W * 3 / 100 * 10 : 60;
+    a->own_end = W * 15 / 100 < 30 ? W * 15 / 1000 * 10 : 30;
+    if (a->own_end < 10) a->own_end = W < 40 ? W / 4 : 10;
+    if (a->early_end < a->own_end) a->early_end = a->own_end;
+    a->window = 0;
+    a->next_switch = gpumc__next_switch(a, t, &a->window);
+}
+
+/* Most iterations that the foreground window ever spans. */
+static size_t gpumc__longest_window(const gpumc_adapt *plan)
+{
+    size_t foreground = 0, background = 0, longest = 0, t = 0, window = 0;
+    while (t < plan->final_start) {
+        const size_t next = gpumc__next_switch(plan, t, &window);
+        if (next - foreground > longest) longest = next - foreground;
+        foreground = background;
+        background = t = next > t ? next : t + 1;
+    }
+    return longest + 10;
+}
+
+static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout, size_t dim,
+                                       const gpumc_adapt_options *options)
+{
+    const size_t C = options->num_chains;
+    const int estimates = options->metric == GPUMC_METRIC_LOW_RANK || options->metric == GPUMC_METRIC_DENSE;
+    const size_t rank = options->metric == GPUMC_METRIC_LOW_RANK
+                            ? (dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK)
+                            : 0;
+    const size_t n_selected = estimates ? (options->metric == GPUMC_METRIC_DENSE && dim > 64 ? 2 * dim : 128)
+                                        : 0;
+    const size_t r = dim <= 2 * n_selected ? dim : 2 * n_selected, rr = gpumc__size_mul(r, r);
+    gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
+    size_t n_units = 0;
+    memset(&plan, 0, sizeof plan);
+    plan.options = *options;
+    plan.layout = layout;
+    plan.dim = dim;
+    plan.n_chains = C;
+    gpumc__adapt_schedule(&plan, 0);
+    plan.capacity = gpumc__size_mul(gpumc__longest_window(&plan), C);
+    plan.n_selected = n_selected;
+    for (size_t i = 0; layout && i < layout->n_parts; i++)
+        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
+    plan.metrics = (gpumc_metric *)gpumc__take(arena, C, sizeof(gpumc_metric));
+    for (size_t c = 0; c < C; c++)
+        gpumc__metric_place(arena, plan.metrics ? plan.metrics + c : NULL,
+                            options->metric == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : options->metric, dim,
+                            0);
+    gpumc__metric_place(arena, &plan.shared, options->metric, dim, rank);
+    plan.duals = (gpumc__dual *)gpumc__take(arena, C, sizeof(gpumc__dual));
+    plan.q = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
+    plan.g = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
+    plan.lp = gpumc__take_doubles(arena, plan.capacity);
+    plan.owner = (uint32_t *)gpumc__take(arena, plan.capacity, sizeof(uint32_t));
+    plan.levels = gpumc__take_doubles(arena, C);
+    plan.healthy = (unsigned char *)gpumc__take(arena, C, 1);
+    plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
+    plan.x = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
+    plan.y = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
+    plan.basis = gpumc__take_doubles(arena, r < dim ? gpumc__size_mul(r, dim) : 0);
+    plan.matrices = gpumc__take_doubles(arena,
+                                        estimates ? gpumc__size_add(gpumc__size_mul(4, rr), 5 * r) : 0);
+    plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
+    plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(2, dim));
+    plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
+    plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
+    if (!arena->base) return NULL;
+    memset(plan.healthy, 1, C);
+    memset(plan.sums, 0, 3 * C * sizeof(double));
+    *a = plan;
+    return a;
+}
+
+static gpumc_status gpumc__adapt_check(const gpumc_adapt_options *o, size_t dim, gpumc_error *error)
+{
+    if (dim < 1)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "dim is 0; a model needs at least one free coordinate");
+    if (!(o->target_accept < 1))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "target_accept %g must be between 0 and 1",
+                           o->target_accept);
+    if (o->max_treedepth < 1 || o->max_treedepth > GPUMC__MAX_DEPTH)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "max_treedepth %d must be in 1..%d", o->max_treedepth,
+                           GPUMC__MAX_DEPTH);
+    if ((int)o->metric < 0 || o->metric > GPUMC_METRIC_UNIT)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric %d is unknown", (int)o->metric);
+    if (o->num_chains > 1u << 20 || o->num_warmup > 1u << 24)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is "
+                           "too large",
+                           (double)o->num_chains, (double)o->num_warmup);
+    return GPUMC_OK;
+}
+
+GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim, const gpumc_adapt_options *options)
+{
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_adapt_options o;
+    if (layout) dim = layout->n_free;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    gpumc__adapt_resolve(&o, layout, dim);
+    if (gpumc__adapt_check(&o, dim, NULL) != GPUMC_OK) return 0;
+    gpumc__adapt_place(&arena, (gpumc_layout *)layout, dim, &o);
+    return arena.used;
+}
+
+GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout *layout, size_t dim,
+                                        const gpumc_adapt_options *options, gpumc_error *error)
+{
+    gpumc__arena arena = { (char *)memory, 0 };
+    const size_t needed = gpumc_adapt_bytes(layout, dim, options);
+    gpumc_adapt_options o;
+    if (layout) dim = layout->n_free;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    gpumc__adapt_resolve(&o, layout, dim);
+    if (gpumc__adapt_check(&o, dim, error) != GPUMC_OK) return NULL;
+    if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                    "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, "
+                    "not %.0f",
+                    (double)needed, memory ? (double)bytes : 0.0);
+        return NULL;
+    }
+    return gpumc__adapt_place(&arena, layout, dim, &o);
+}
+
+GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain)
+{
+    return &a->metrics[chain];
+}
+
+/* ---- kept draws -------------------------------------------------------------------------------- */
+
+/* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
+   it. */
+static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const size_t n = a->dim;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
+        const int near = t->selected >= -4 && t->selected <= 4;
+        if (t->selected == 0 || (t->divergent && near) || a->n_kept == a->capacity) continue;
+        memcpy(a->q + a->n_kept * n, gpumc_nuts_draw(chains[c]), n * sizeof(double));
+        memcpy(a->g + a->n_kept * n, gpumc_nuts_gradient(chains[c]), n * sizeof(double));
+        a->lp[a->n_kept] = t->lp;
+        a->owner[a->n_kept++] = (uint32_t)c;
+    }
+}
+
+/* Forgets what lies before the foreground window. */
+static void gpumc__adapt_forget(gpumc_adapt *a)
+{
+    const size_t from = a->foreground, kept = a->n_kept - from, n = a->dim;
+    memmove(a->q, a->q + from * n, kept * n * sizeof(double));
+    memmove(a->g, a->g + from * n, kept * n * sizeof(double));
+    memmove(a->lp, a->lp + from, kept * sizeof(double));
+    memmove(a->owner, a->owner + from, kept * sizeof(uint32_t));
+    a->n_kept = kept;
+    a->background -= from;
+    a->foreground = 0;
+}
+
+static int gpumc__compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double gpumc__median_of(double *x, size_t n)
+{
+    qsort(x, n, sizeof *x, gpumc__compare_doubles);
+    return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
+}
+
+/* A chain that lags far below the best one would poison the pool, and so would draws from before a chain
+   arrived: chains are judged by their last 20 kept draws, draws by their distance to the level of the best
+   chain, in units of its median deviation. All in the sampler's coordinates, where the density of a
+   hierarchical model does not spike. */
+static void gpumc__adapt_judge(gpumc_adapt *a)
+{
+    const double root = sqrt((double)a->dim);
+    double recent[20], mad = root;
+    size_t best = 0;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        size_t n = 0;
+        for (size_t k = a->n_kept; k-- > a->foreground && n < 20;)
+            if (a->owner[k] == c) recent[n++] = a->lp[k];
+        a->levels[c] = n ? gpumc__median_of(recent, n) : -GPUMC_INF;
+        if (c > 0 && !(a->levels[c] > a->levels[best])) continue;
+        best = c;
+        for (size_t k = 0; k < n; k++) recent[k] = fabs(recent[k] - a->levels[c]);
+        mad = n ? fmin(fmax(gpumc__median_of(recent, n), 0.2 * root), root) : root;
+    }
+    a->tolerance = 10 * mad;
+    a->best = best;
+    for (size_t c = 0; c < a->n_chains; c++) a->healthy[c] = a->levels[c] >= a->levels[best] - a->tolerance;
+}
+
+/* Whether kept draw k counts for an estimate of one chain, or of all (GPUMC__NONE). */
+static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
+{
+    if (chain != GPUMC__NONE) return a->owner[k] == chain && a->lp[k] >= a->levels[chain] - a->tolerance;
+    return a->healthy[a->owner[k]] && a->lp[k] >= a->levels[a->best] - a->tolerance;
+}
+
+/* ---- metric ------------------------------------------------------------------------------------ */
+
+static GPUMC_LOOP void gpumc__welford(double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares,
+                                      const double *GPUMC__RESTRICT x, size_t n, double weight)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double d = x[i] - mean[i];
+        mean[i] += weight * d;
+        squares[i] += d * (x[i] - mean[i]);
+    }
+}
+
+/* Fisher diagonal of the draws of one chain, or of all healthy ones (GPUMC__NONE): scale^4 = Var x / Var g,
+   which is exact for a Gaussian with independent coordinates from its third draw on. */
+static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
+{
+    const size_t n = a->dim;
+    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, count = 0;
+    memset(a->moments, 0, 4 * n * sizeof(double));
+    for (size_t k = a->foreground; k < a->n_kept; k++) {
+        if (!gpumc__adapt_uses(a, k, chain)) continue;
+        count++;
+        gpumc__welford(mean_q, var_q, a->q + k * n, n, 1 / count);
+        gpumc__welford(mean_g, var_g, a->g + k * n, n, 1 / count);
+    }
+    if (count < 3) return;
+    for (size_t i = 0; i < n; i++) {
+        const double scale = sqrt(sqrt(var_q[i] / var_g[i]));
+        if (scale > 0 && gpumc__is_finite(scale)) m->scale[i] = scale;
+        m->mean[i] = mean_q[i] + m->scale[i] * m->scale[i] * mean_g[i];
+    }
+}
+
+/* Evenly spaced healthy draws, centred and whitened by the diagonal, into x and y. Returns their number. */
+static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
+{
+    const size_t n = a->dim;
+    size_t available = 0, seen = 0, taken = 0;
+    for (size_t k = a->foreground; k < a->n_kept; k++)
+        available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
+    for (size_t k = a->foreground; k < a->n_kept && taken < a->n_selected; k++) {
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        if (available > a->n_selected && seen++ * a->n_selected / available < taken) continue;
+        for (size_t i = 0; i < n; i++) {
+            a->x[taken * n + i] = a->q[k * n + i] / m->scale[i];
+            a->y[taken * n + i] = a->g[k * n + i] * m->scale[i];
+        }
+        taken++;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double mx = 0, my = 0;
+        for (size_t k = 0; k < taken; k++) { mx += a->x[k * n + i]; my += a->y[k * n + i]; }
+        for (size_t k = 0; k < taken; k++) {
+            a->x[k * n + i] -= mx / (double)taken;
+            a->y[k * n + i] -= my / (double)taken;
+        }
+    }
+    return taken;
+}
+
+/* Mean of |x + y|^2: a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a
+   factor 2, so below 1/2 there is none to be found and the eigenproblems can be spared. */
+static double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
+{
+    double sum = 0;
+    for (size_t k = 0; k < n_draws * a->dim; k++) sum += (a->x[k] + a->y[k]) * (a->x[k] + a->y[k]);
+    return sum / (double)n_draws;
+}
+
+/* Orthonormal rows that span x and y, by modified Gram-Schmidt; returns their number. */
+static GPUMC_LOOP size_t gpumc__adapt_basis(gpumc_adapt *a, size_t n_draws)
+{
+    const size_t n = a->dim;
+    size_t r = 0;
+    for (size_t k = 0; k < 2 * n_draws; k++) {
+        double *row = a->basis + r * n, before, norm;
+        memcpy(row, k < n_draws ? a->x + k * n : a->y + (k - n_draws) * n, n * sizeof(double));
+        before = sqrt(gpumc__dot(row, row, n));
+        for (int pass = 0; pass < 2; pass++)
+            for (size_t j = 0; j < r; j++) {
+                const double *GPUMC__RESTRICT b = a->basis + j * n, f = gpumc__dot(row, b, n);
+                for (size_t i = 0; i < n; i++) row[i] -= f * b[i];
+            }
+        norm = sqrt(gpumc__dot(row, row, n));
+        if (!(norm > 1e-10 * before)) continue;
+        for (size_t i = 0; i < n; i++) row[i] /= norm;
+        r++;
+    }
+    return r;
+}
+
+/* Replaces each row of x (n_draws x dim) by its coordinates in the basis, packed to rows of r. */
+static GPUMC_LOOP void gpumc__adapt_project(const gpumc_adapt *a, double *x, size_t n_draws, size_t r,
+                                            double *coordinates)
+{
+    for (size_t k = 0; k < n_draws; k++) {
+        for (size_t j = 0; j < r; j++)
+            coordinates[j] = gpumc__dot(x + k * a->dim, a->basis + j * a->dim, a->dim);
+        memcpy(x + k * r, coordinates, r * sizeof(double));
+    }
+}
+
+/* c = x'x / n + ridge I. The ridge keeps directions that were seen in x but not in g from looking infinitely
+   long. */
+static GPUMC_LOOP void gpumc__gram(const double *x, size_t n_draws, size_t r, double *c)
+{
+    memset(c, 0, r * r * sizeof(double));
+    for (size_t k = 0; k < n_draws; k++)
+        for (size_t i = 0; i < r; i++) {
+            const double *GPUMC__RESTRICT row = x + k * r;
+            double *GPUMC__RESTRICT to = c + i * r;
+            const double f = row[i] / (double)n_draws;
+            for (size_t j = 0; j < r; j++) to[j] += f * row[j];
+        }
+    for (size_t i = 0; i < r; i++) c[i * r + i] += GPUMC__RIDGE;
+}
+
+/* out = a b, all n x n; with transpose, a' b. */
+static GPUMC_LOOP void gpumc__multiply(const double *a, int transpose, const double *b, double *out, size_t n)
+{
+    memset(out, 0, n * n * sizeof(double));
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n; k++) {
+            const double f = transpose ? a[k * n + i] : a[i * n + k];
+            const double *GPUMC__RESTRICT row = b + k * n;
+            double *GPUMC__RESTRICT to = out + i * n;
+            if (f == 0) continue;
+            for (size_t j = 0; j < n; j++) to[j] += f * row[j];
+        }
+}
+
+/* b <- L'^-1 b for lower triangular l, b n x n. */
+static GPUMC_LOOP void gpumc__back_substitute(const double *l, double *b, size_t n)
+{
+    for (size_t i = n; i-- > 0;) {
+        double *GPUMC__RESTRICT row = b + i * n;
+        for (size_t j = 0; j < n; j++) row[j] /= l[i * n + i];
+        for (size_t k = 0; k < i; k++) {
+            double *GPUMC__RESTRICT to = b + k * n;
+            const double f = l[i * n + k];
+            for (size_t j = 0; j < n; j++) to[j] -= f * row[j];
+        }
+    }
+}
+
+/* Fisher estimate Sigma with Sigma C_g Sigma = C_x: with C_g = L L' and L' C_x L = V K V', it is B B' for
+   B = L'^-1 V K^(1/4). Leaves Sigma in matrices[0]; returns 0 when the numbers do not allow it. */
+static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t r)
+{
+    const size_t rr = r * r;
+    double *cx = a->matrices, *l = cx + rr, *t = l + rr, *v = t + rr, *d = v + rr;
+    gpumc__gram(a->x, n_draws, r, cx);
+    gpumc__gram(a->y, n_draws, r, l);
+    if (!gpumc__cholesky(l, r)) return 0;
+    gpumc__multiply(cx, 0, l, t, r);
+    gpumc__multiply(l, 1, t, cx, r);
+    if (!gpumc__eigen(cx, r, d, v, d + r)) return 0;
+    for (size_t i = 0; i < r; i++) {                 /* columns of t: eigenvectors times K^(1/4) */
+        const double f = sqrt(sqrt(d[i]));
+        if (!(f > 0 && gpumc__is_finite(f))) return 0;
+        for (size_t j = 0; j < r; j++) t[j * r + i] = f * v[i * r + j];
+    }
+    gpumc__back_substitute(l, t, r);
+    for (size_t i = 0; i < r; i++)
+        for (size_t j = 0; j <= i; j++)
+            cx[i * r + j] = cx[j * r + i] = gpumc__dot(t + i * r, t + j * r, r);
+    return 1;
+}
+
+/* Keeps the directions whose variance is off by more than a factor 2, the strongest first. */
+static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
+{
+    gpumc_metric *m = &a->shared;
+    const size_t n = a->dim, rr = r * r;
+    double *sigma = a->matrices, *z = sigma + rr, *d = sigma + 4 * rr;
+    m->rank = 0;
+    if (!gpumc__eigen(sigma, r, d, z, d + r)) return;
+    while (m->rank < GPUMC__MAX_RANK && m->rank < n) {
+        double *to = m->vectors + m->rank * n;
+        size_t k = 0;
+        for (size_t i = 1; i < r; i++) if (fabs(log(d[i])) > fabs(log(d[k]))) k = i;
+        if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF) || !gpumc__is_finite(d[k]) || !(d[k] > 0)) return;
+        memset(to, 0, n * sizeof(double));
+        if (!projected) memcpy(to, z + k * r, n * sizeof(double));
+        for (size_t j = 0; projected && j < r; j++)
+            for (size_t i = 0; i < n; i++) to[i] += z[k * r + j] * a->basis[j * n + i];
+        m->lambda[m->rank++] = d[k];
+        d[k] = 1;
+    }
+}
+
+static void gpumc__adapt_dense(gpumc_adapt *a)
+{
+    gpumc_metric *m = &a->shared;
+    const size_t n = a->dim;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            m->factor[i * n + j] = m->covariance[i * n + j] = m->scale[i] * a->matrices[i * n + j]
+                                                              * m->scale[j];
+    m->kind = gpumc__cholesky(m->factor, n) ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
+}
+
+/* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time. */
+static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
+{
+    gpumc_metric *m = &a->shared;
+    const int projected = a->options.metric == GPUMC_METRIC_LOW_RANK && a->dim > 2 * a->n_selected;
+    size_t n_draws, r = a->dim;
+    if (m->kind == GPUMC_METRIC_UNIT) return;
+    if (!full || a->n_selected == 0) {
+        if (m->rank == 0 && m->kind != GPUMC_METRIC_DENSE) gpumc__adapt_diagonal(a, m, GPUMC__NONE);
+        return;
+    }
+    m->rank = 0;
+    gpumc__adapt_diagonal(a, m, GPUMC__NONE);
+    n_draws = gpumc__adapt_select(a, m);
+    if (n_draws < 10 || (a->options.metric == GPUMC_METRIC_LOW_RANK && gpumc__adapt_misfit(a, n_draws) < 0.5))
+        return;
+    if (projected) {
+        r = gpumc__adapt_basis(a, n_draws);
+        gpumc__adapt_project(a, a->x, n_draws, r, a->moments);
+        gpumc__adapt_project(a, a->y, n_draws, r, a->moments);
+    }
+    if (!gpumc__fisher_dense(a, n_draws, r)) return;
+    if (a->options.metric == GPUMC_METRIC_DENSE) gpumc__adapt_dense(a);
+    else gpumc__adapt_low_rank(a, r, projected);
+}
+
+static void gpumc__adapt_share(gpumc_adapt *a)
+{
+    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
+}
+
+/* ---- centring ---------------------------------------------------------------------------------- */
+
+/* Mean and spread of log tau of every unit, and the information v = Var(tau d l / d theta) of every element,
+   over the healthy draws of the foreground window. v goes to moments + dim. Returns the number of draws. */
+static double gpumc__centring_moments(gpumc_adapt *a)
+{
+    const gpumc_layout *l = a->layout;
+    double *x = a->model_work, *mean = a->moments, *square = mean + a->dim, count = 0;
+    memset(a->moments, 0, 2 * a->dim * sizeof(double));
+    for (size_t k = a->foreground; k < a->n_kept; k++) {
+        const double *q = a->q + k * a->dim, *g = a->g + k * a->dim;
+        double *unit = a->units;
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        count++;
+        gpumc__to_natural(l, q, x, a->model_work);
+        for (size_t i = 0; i < l->n_parts; i++) {
+            const gpumc__link *link = &l->parts[i].link;
+            const size_t at = l->parts[i].free_at;
+            if (!l->parts[i].linked) continue;
+            for (size_t u = 0; u < link->n_units; u++, unit += 2) {
+                const double value = a->model_work[link->table + u * GPUMC__TABLE] + link->log_unit[u];
+                const double d = value - (count > 1 ? unit[0] : 0);
+                if (count < 2) unit[0] = unit[1] = 0;
+                unit[0] += d / count;
+                unit[1] += d * (value - unit[0]);
+            }
+            for (size_t j = 0; j < link->size; j++) {
+                double c;
+                const double r = gpumc__link_ratio(link, j, a->model_work, &c);
+                const double tau = link->scale == GPUMC__NONE ? 1
+                                                              : x[link->scale + gpumc__link_unit(link, j)];
+                const double value = tau * g[at + j] / r, d = value - mean[at + j];
+                mean[at + j] += d / count;
+                square[at + j] += d * (value - mean[at + j]);
+            }
+        }
+    }
+    for (size_t i = 0; i < a->dim; i++) square[i] /= count > 1 ? count - 1 : 1;
+    return count;
+}
+
+/* Shares of information that the data hold, s = 1 - 1 / v, shrunk towards the block's mean by how much of
+   their spread is noise (the relative variance of a variance is 2 / n, counted twice for dependent draws). */
+static void gpumc__centring_shares(double *v, size_t size, double n)
+{
+    double mean = 0, variance = 0, noise = 0, w;
+    for (size_t i = 0; i < size; i++) {
+        v[i] = v[i] > 0.5 ? 1 - 1 / v[i] : -1;
+        mean += v[i] / (double)size;
+        noise += (1 - v[i]) * (1 - v[i]) * 4 / n / (double)size;
+    }
+    for (size_t i = 0; i < size; i++) variance += (v[i] - mean) * (v[i] - mean) / (double)size;
+    w = variance > 0 ? fmax(0, 1 - noise / variance) : 0;
+    for (size_t i = 0; i < size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 0.999);
+}
+
+/* Weight in tenths from a share and the spread of log tau: leans to non-centred where the scale is uncertain.
+   */
+static unsigned char gpumc__centring_tenths(double share, double sd_log_tau)
+{
+    const double odds = exp(-2 * sd_log_tau) * share / (1 - share);
+    return (unsigned char)(10 * odds / (1 + odds) + 0.5);
+}
+
+/* Carries the kept draws and the chains' states from the coordinates before to those after a change of
+   weights. */
+static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int back)
+{
+    const size_t n = a->dim;
+    double *u = a->moments, *h = u + n;
+    for (size_t k = 0; k < a->n_kept + a->n_chains; k++) {
+        gpumc_nuts *s = k < a->n_kept ? NULL : chains[k - a->n_kept];
+        const double *q = s ? gpumc_nuts_draw(s) : a->q + k * n,
+                     *g = s ? gpumc_nuts_gradient(s) : a->g + k * n;
+        const double change = back ? gpumc__from_centred(a->layout, q, g, u, h, NULL, a->model_work)
+            : gpumc__to_centred(a->layout, q, g, u, h, a->model_work);
+        if (s) gpumc__nuts_move(s, u, s->lp[s->current] + change, h);
+        else {
+            memcpy(a->q + k * n, u, n * sizeof(double));
+            memcpy(a->g + k * n, h, n * sizeof(double));
+            a->lp[k] += change;
+        }
+    }
+}
+
+/* Learns weights and units of the links; returns 1 when a weight changed. */
+static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    gpumc_layout *l = a->layout;
+    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
+    double *unit = a->units, *v = a->moments + a->dim, *weights = v + a->dim;
+    int changed = 0, moved = 0;
+    if (n < 5) return 0;
+    for (size_t i = 0; i < l->n_parts; i++) { /* the new weights replace v, the new units the squares */
+        const gpumc__link *k = &l->parts[i].link;
+        double *share = v + l->parts[i].free_at;
+        const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+        if (!l->parts[i].linked) continue;
+        gpumc__centring_shares(share, k->size, n);
+        for (size_t j = 0; j < k->size; j++) {
+            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
+            share[j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
+            changed |= share[j] != k->tenths[j];
+        }
+        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++)
+            moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
+        unit += 2 * k->n_units;
+    }
+    if (!changed && !moved) return 0;
+    memcpy(weights, v, a->dim * sizeof(double));
+    gpumc__adapt_reframe(a, chains, 0);
+    unit = a->units;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        gpumc__link *k = &l->parts[i].link;
+        if (!l->parts[i].linked) continue;
+        for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
+        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++) k->log_unit[u] = unit[2 * u];
+        unit += 2 * k->n_units;
+        k->uniform = gpumc__link_is_uniform(k);
+    }
+    gpumc__adapt_reframe(a, chains, 1);
+    return changed;
+}
+
+/* ---- the update -------------------------------------------------------------------------------- */
+
+/* Before the first iteration: units of the scales from the start points, metrics from the gradients there. */
+static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    gpumc_layout *l = a->layout;
+    const double share = 1 / (double)a->n_chains;
+    if (l && l->n_linked > 0) {
+        double *unit = a->units;
+        gpumc__adapt_reframe(a, chains, 0);
+        for (size_t c = 0; c < a->n_chains; c++) {
+            gpumc__to_natural(l, gpumc_nuts_draw(chains[c]), a->model_work, a->model_work);
+            unit = a->units;
+            for (size_t i = 0; i < l->n_parts; i++) {
+                const gpumc__link *k = &l->parts[i].link;
+                for (size_t u = 0; l->parts[i].linked && u < k->n_units; u++, unit++)
+                    *unit = (c ? *unit : 0)
+                            + share * (a->model_work[k->table + u * GPUMC__TABLE] + k->log_unit[u]);
+            }
+        }
+        unit = a->units;
+        for (size_t i = 0; i < l->n_parts; i++)
+            for (size_t u = 0; l->parts[i].linked && u < l->parts[i].link.n_units; u++)
+                l->parts[i].link.log_unit[u] = *unit++;
+        gpumc__adapt_reframe(a, chains, 1);
+    }
+    for (size_t i = 0; i < a->dim && a->shared.kind != GPUMC_METRIC_UNIT; i++) {
+        double mean_log = 0;
+        for (size_t c = 0; c < a->n_chains; c++) {
+            const double curvature = fabs(gpumc_nuts_gradient(chains[c])[i]);
+            a->metrics[c].scale[i] = 1 / sqrt(fmin(fmax(curvature, 1e-6), 1e20));
+            mean_log += share * log(a->metrics[c].scale[i]);
+        }
+        a->shared.scale[i] = exp(mean_log);
+    }
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], 0);
+}
+
+/* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
+static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const size_t best = a->best;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        gpumc_rng rng = gpumc_rng_at(a->options.seed, 8u << 24, (uint32_t)a->iteration,
+                                     a->options.first_chain_id + (uint32_t)c);
+        uint64_t left = 0;
+        gpumc__restart
+            *r = &a->restarts[a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS - 1];
+        if (a->healthy[c]) continue;
+        for (size_t k = a->foreground; k < a->n_kept; k++) left += (uint64_t)gpumc__adapt_uses(a, k, best);
+        if (left == 0) return;
+        left = gpumc_rng_below(&rng, left);
+        for (size_t k = a->foreground; k < a->n_kept; k++) {
+            if (!gpumc__adapt_uses(a, k, best) || left-- > 0) continue;
+            gpumc__nuts_move(chains[c], a->q + k * a->dim, a->lp[k], a->g + k * a->dim);
+            break;
+        }
+        r->iteration = a->iteration;
+        r->chain = c;
+        r->source = best;
+        r->level = a->levels[c];
+        r->healthy_level = a->levels[best];
+        a->n_restarts++;
+        a->healthy[c] = 1;
+    }
+}
+
+/* One update with the mean over the chains: a sequence of single ones would oscillate. */
+static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const int final = a->iteration > a->final_start, bounded = a->shared.kind != GPUMC_METRIC_UNIT;
+    double mean = 0, n = 0;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
+        const double accept = final ? t->accept_sym : t->accept_stat;
+        gpumc__dual *own = &a->duals[c];
+        if (a->iteration == 1) gpumc__dual_start(own, chains[c]->step_size);
+        mean += a->healthy[c] ? accept : 0;
+        n += a->healthy[c];
+        if (a->iteration >= a->own_end) continue;
+        gpumc__dual_update(own, accept, a->options.target_accept);
+        if (bounded)
+            own->x = fmin(own->x, 1.1447298858494002 /* log pi: stability in whitened coordinates */);
+        gpumc_nuts_set_step_size(chains[c], exp(own->x));
+    }
+    if (a->iteration <= a->own_end) return;
+    gpumc__dual_update(&a->dual, mean / n, a->options.target_accept);
+    if (bounded) a->dual.x = fmin(a->dual.x, 1.1447298858494002);
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+}
+
+static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    double mean_log = 0;
+    if (a->iteration < a->own_end) {
+        for (size_t c = 0; c < a->n_chains; c++) gpumc__dual_start(&a->duals[c], chains[c]->step_size);
+        return;
+    }
+    for (size_t c = 0; c < a->n_chains; c++) mean_log += log(chains[c]->step_size) / (double)a->n_chains;
+    gpumc__dual_start(&a->dual, exp(mean_log));
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(mean_log));
+}
+
+/* Chains agree when each one's own diagonal is within the pooled one's by a relative distance of 1 in all. */
+static int gpumc__adapt_agrees(gpumc_adapt *a)
+{
+    gpumc_metric trial = a->shared;
+    trial.scale = a->trial;
+    trial.mean = a->trial + a->dim;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        double distance = 0;
+        memcpy(trial.scale, a->shared.scale, a->dim * sizeof(double));
+        gpumc__adapt_diagonal(a, &trial, c);
+        for (size_t i = 0; i < a->dim; i++) {
+            const double ratio = trial.scale[i] / a->shared.scale[i];
+            distance += (ratio * ratio - 1) * (ratio * ratio - 1);
+        }
+        if (!(distance <= 1) || !a->healthy[c]) return 0;
+    }
+    return a->n_chains > 1;
+}
+
+/* Estimates at a tenth iteration or a switch of windows. */
+static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const int switches = a->iteration == a->next_switch, pooled = a->iteration >= a->own_end;
+    int restart = a->iteration == a->own_end;
+    gpumc__adapt_judge(a);
+    if (switches) restart |= gpumc__adapt_centring(a, chains);
+    if (pooled) {
+        gpumc__adapt_pooled_metric(a, switches);
+        gpumc__adapt_share(a);
+    } else {
+        for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++)
+            gpumc__adapt_diagonal(a, &a->metrics[c], c);
+    }
+    if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 3)
+        gpumc__adapt_rescue(a, chains);
+    if (restart || a->iteration == a->final_start) gpumc__adapt_restart_step(a, chains);
+    if (a->options.early_stop && a->iteration >= 50 && a->iteration < a->final_start
+        && gpumc__adapt_agrees(a)) {
+        a->options.num_warmup -= a->final_start - a->iteration;
+        a->final_start = a->next_switch = a->iteration;
+        gpumc__adapt_restart_step(a, chains);
+    }
+    if (switches) {
+        a->foreground = a->background;
+        a->background = a->n_kept;
+        gpumc__adapt_forget(a);
+        a->next_switch = gpumc__next_switch(a, a->iteration, &a->window);
+    }
+}
+
+/* R-hat of the log density over the final phase, where metric and centring stand still. */
+static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    double mean = 0, between = 0, within = 0;
+    const double C = (double)a->n_chains;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        double *sum = a->sums + 3 * c;
+        const double d = gpumc_nuts_stats(chains[c])->lp - sum[1];
+        sum[0]++;
+        sum[1] += d / sum[0];
+        sum[2] += d * (gpumc_nuts_stats(chains[c])->lp - sum[1]);
+        mean += sum[1] / C;
+        within += sum[2] / fmax(sum[0] - 1, 1) / C;
+    }
+    for (size_t c = 0; c < a->n_chains; c++)
+        between += (a->sums[3 * c + 1] - mean) * (a->sums[3 * c + 1] - mean) / fmax(C - 1, 1);
+    a->mixing = sqrt(1 + between / within);
+}
+
+GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    if (!a->started) {
+        a->started = 1;
+        if (a->options.num_warmup > 0) gpumc__adapt_begin(a, chains);
+        return a->options.num_warmup > 0;
+    }
+    a->iteration++;
+    if (a->iteration <= a->final_start) gpumc__adapt_keep(a, chains);
+    else gpumc__adapt_mixing(a, chains);
+    gpumc__adapt_step_size(a, chains);
+    if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch))
+        gpumc__adapt_learn(a, chains);
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const int limit = a->iteration < a->early_end ? 8 : 20;
+        chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
+    }
+    if (a->iteration < a->options.num_warmup) return 1;
+    for (size_t c = 0; c < a->n_chains; c++)
+        gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? exp(a->dual.x_mean) : chains[c]->step_size);
+    return 0;
+}
+
+/* ===================================================================================== >>diagnose
+   How far the draws of one quantity can be trusted: R-hat, effective sample sizes, Monte Carlo errors, and
+   what they say about a whole fit. Definitions are those of the R package posterior (Vehtari, Gelman,
+   Simpson, Carpenter & Buerkner 2021, Bayesian Analysis 16); smoothed importance weights those of loo
+   (Vehtari, Simpson, Gelman, Yao & Gabry 2024). Everything about a quantity is worked out on a sheet:
+   gathered once, sorted once. Read first: gpumc__centre and gpumc__ess, through which every R-hat and every
+   effective sample size goes. */
+
+/* A value and where it stands on its sheet. */
+typedef struct gpumc__ranked { double value; size_t index; } gpumc__ranked;
+
+/* Chains are split in halves; the middle draw of an odd chain belongs to neither, only to the quantiles. */
+typedef struct gpumc__sheet {
+    size_t n_chains, n_draws, total;
+    size_t half, n_halves, kept;    /* kept = n_halves * half */
+    double *x;                      /* the halves one after the other, then the middle draws of odd chains */
+    gpumc__ranked *sorted, *spare;  /* all of x ascending, once is_sorted; what is being ranked */
+    size_t *counts;                 /* of the sort */
+    double *scores;                 /* normal score of each rank among kept values */
+    double *y;                      /* the series under study, laid out like x */
+    double *half_means;
+    double within, between;         /* mean variance of the halves, variance of their means */
+    double *lags;                   /* autocovariances of y, mean over the halves; n_lags of them are known */
+    size_t n_lags;
+    double *wave, *power, *turn;    /* of the Fourier transform: complex, real, roots of unity */
+    size_t length;                  /* a power of two, at least twice half */
+    double mean, sd;                /* of all draws, once has_moments */
+    double rough, rest;             /* mean = rough + rest before rounding */
+    int is_sorted, has_moments, flags;
+    void *memory;
+    const gpumc_allocator *allocator;
+} gpumc__sheet;
+
+enum { GPUMC__BYTES = 8, GPUMC__BYTE_VALUES = 256 };
+
+/* ---- sums ---------------------------------------------------------------------------------------- */
+
+static GPUMC_LOOP double gpumc__sum_of(const double *x, size_t n)
+{
+    double a = 0, b = 0, c = 0, d = 0;
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        a += x[i];
+        b += x[i + 1];
+        c += x[i + 2];
+        d += x[i + 3];
+    }
+    for (; i < n; i++) a += x[i];
+    return (a + c) + (b + d);
+}
+
+static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = x[i] - by;
+}
+
+static GPUMC_LOOP void gpumc__exp_shifted(const double *x, size_t n, double by, double *y)
+{
+    for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by);
+}
+
+/* Sum of squares about the mean of few numbers. */
+static double gpumc__scatter(const double *x, size_t n)
+{
+    double mean = 0, sum = 0, rest = 0;
+    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        sum += (x[i] - mean) * (x[i] - mean);
+        rest += x[i] - mean;
+    }
+    return sum - rest * rest / (double)n;
+}
+
+static double gpumc__largest(const double *x, size_t n)
+{
+    double largest = -GPUMC_INF;
+    for (size_t i = 0; i < n; i++) largest = largest < x[i] ? x[i] : largest;
+    return largest;
+}
+
+static int gpumc__all_equal(const double *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++) if (x[i] < x[0] || x[i] > x[0]) return 0;
+    return 1;
+}
+
+/* ---- sorting ------------------------------------------------------------------------------------- */
+
+/* An integer that orders as the number does. */
+static uint64_t gpumc__sort_key(double x)
+{
+    const uint64_t bits = gpumc__bits_of(x);
+    return bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
+}
+
+static size_t gpumc__sort_byte(double x, int byte) { return (size_t)(gpumc__sort_key(x) >> 8 * byte & 255); }
+
+/* Radix sort by bytes, lowest first; a byte that all numbers share is passed over. The two arrays may change
+   places. */
+static void gpumc__sort(gpumc__ranked **values, gpumc__ranked **spare, size_t n, size_t *counts)
+{
+    memset(counts, 0, GPUMC__BYTES * GPUMC__BYTE_VALUES * sizeof *counts);
+    for (size_t i = 0; i < n; i++)
+        for (int byte = 0; byte < GPUMC__BYTES; byte++)
+            counts[byte * GPUMC__BYTE_VALUES + (int)gpumc__sort_byte((*values)[i].value, byte)]++;
+    for (int byte = 0; byte < GPUMC__BYTES && n; byte++) {
+        gpumc__ranked *from = *values, *to = *spare;
+        size_t *start = counts + byte * GPUMC__BYTE_VALUES, sum = 0;
+        if (start[gpumc__sort_byte(from[0].value, byte)] == n) continue;
+        for (int b = 0; b < GPUMC__BYTE_VALUES; b++) {
+            const size_t count = start[b];
+            start[b] = sum;
+            sum += count;
+        }
+        for (size_t i = 0; i < n; i++) to[start[gpumc__sort_byte(from[i].value, byte)]++] = from[i];
+        *values = to;
+        *spare = from;
+    }
+}
+
+/* ---- the sheet ----------------------------------------------------------------------------------- */
+
+static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
+{
+    const double scale = 1 / ((double)n + 0.25);
+    for (size_t i = 0; i < (n + 1) / 2; i++) scores[i] = gpumc_inv_Phi(((double)i + 0.625) * scale);
+    for (size_t i = (n + 1) / 2; i < n; i++) scores[i] = -scores[n - 1 - i];
+}
+
+static void gpumc__place_sheet(gpumc__arena *arena, gpumc__sheet *s)
+{
+    s->x = gpumc__take_doubles(arena, s->total);
+    s->y = gpumc__take_doubles(arena, s->total);
+    s->sorted = (gpumc__ranked *)gpumc__take(arena, s->total, sizeof(gpumc__ranked));
+    s->spare = (gpumc__ranked *)gpumc__take(arena, s->total, sizeof(gpumc__ranked));
+    s->counts = (size_t *)gpumc__take(arena, GPUMC__BYTES * GPUMC__BYTE_VALUES, sizeof(size_t));
+    s->scores = gpumc__take_doubles(arena, s->kept);
+    s->half_means = gpumc__take_doubles(arena, s->n_halves);
+    s->lags = gpumc__take_doubles(arena, gpumc__size_add(s->half, GPUMC__LANES));
+    s->wave = gpumc__take_doubles(arena, gpumc__size_mul(2, s->length));
+    s->power = gpumc__take_doubles(arena, s->length);
+    s->turn = gpumc__take_doubles(arena, s->length);
+}
+
+/* Room for series of one shape, to be filled again and again. Returns 0 when memory was refused. */
+static int gpumc__open_sheet(gpumc__sheet *s, const gpumc_allocator *allocator, size_t n_chains,
+                             size_t n_draws)
+{
+    gpumc__arena arena = { NULL, 0 };
+    memset(s, 0, sizeof *s);
+    s->allocator = allocator;
+    s->n_chains = n_chains;
+    s->n_draws = n_draws;
+    s->total = gpumc__size_mul(n_chains, n_draws);
+    s->half = n_draws / 2;
+    s->n_halves = gpumc__size_mul(2, n_chains);
+    s->kept = s->total - n_draws % 2 * n_chains;
+    for (s->length = 2; s->length < n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
+    gpumc__place_sheet(&arena, s);
+    s->memory = gpumc__allocate(allocator, gpumc__size_add(arena.used, 63));
+    if (!s->memory) return 0;
+    arena.base = (char *)s->memory + (64 - (uintptr_t)s->memory % 64) % 64;
+    arena.used = 0;
+    gpumc__place_sheet(&arena, s);
+    gpumc__fill_scores(s->scores, s->kept);
+    return 1;
+}
+
+static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s->memory); }
+
+/* Where draw i of chain c stands on the sheet. */
+static size_t gpumc__place_of(const gpumc__sheet *s, size_t c, size_t i)
+{
+    if (i < s->half) return 2 * c * s->half + i;
+    if (i < s->n_draws - s->half) return s->kept + c;
+    return (2 * c + 1) * s->half + i - (s->n_draws - s->half);
+}
+
+static int gpumc__flags_of_value(double x)
+{
+    if (gpumc__is_finite(x)) return 0;
+    return gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE;
+}
+
+/* Copies a series of the sheet's shape and notes what is unusual about it. */
+static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
+{
+    const int by_default = !series.chain_stride && !series.draw_stride;
+    const size_t chain_stride = by_default ? series.n_draws : series.chain_stride;
+    const size_t draw_stride = by_default ? 1 : series.draw_stride;
+    size_t constant_chains = 0;
+    double low = GPUMC_INF, high = -GPUMC_INF;
+    s->flags = s->n_chains == 1 ? GPUMC_FLAG_ONE_CHAIN : 0;
+    s->is_sorted = s->has_moments = 0;
+    for (size_t c = 0; c < s->n_chains; c++) {
+        const double *from = series.x + c * chain_stride;
+        double least = from[0], most = from[0];
+        for (size_t i = 0; i < s->n_draws; i++) {
+            const double x = from[i * draw_stride];
+            s->x[gpumc__place_of(s, c, i)] = x;
+            s->flags |= gpumc__flags_of_value(x);
+            least = x < least ? x : least;
+            most = most < x ? x : most;
+        }
+        constant_chains += !(least < most);
+        low = least < low ? least : low;
+        high = high < most ? most : high;
+    }
+    if (s->flags & GPUMC_FLAG_NAN) return;
+    if (!(low < high)) s->flags |= GPUMC_FLAG_CONSTANT;
+    else if (constant_chains) s->flags |= GPUMC_FLAG_CONSTANT_CHAIN;
+}
+
+static int gpumc__lacks_numbers(const gpumc__sheet *s)
+{
+    return (s->flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_INFINITE)) != 0;
+}
+
+/* Mean and standard deviation of all draws; y becomes x minus the mean. The second pass makes up for what the
+   first one rounded off, so that a large offset costs nothing. */
+static void gpumc__take_moments(gpumc__sheet *s)
+{
+    const double n = (double)s->total;
+    const int known = s->has_moments;
+    if (!known) s->rough = s->flags & GPUMC_FLAG_CONSTANT ? s->x[0] : gpumc__sum_of(s->x, s->total) / n;
+    gpumc__shift(s->x, s->total, s->rough, s->y);
+    if (!known) s->rest = gpumc__sum_of(s->y, s->total) / n;
+    gpumc__shift(s->y, s->total, s->rest, s->y);
+    if (known) return;
+    s->has_moments = 1;
+    s->mean = s->rough + s->rest;
+    s->sd = sqrt(gpumc__dot(s->y, s->y, s->total) / (n - 1));
+    if (!gpumc__is_finite(s->mean)) s->flags |= GPUMC_FLAG_INFINITE;       /* the sum overflowed */
+}
+
+static void gpumc__sort_sheet(gpumc__sheet *s)
+{
+    if (s->is_sorted) return;
+    s->is_sorted = 1;
+    for (size_t i = 0; i < s->total; i++) {
+        s->sorted[i].value = s->x[i];
+        s->sorted[i].index = i;
+    }
+    gpumc__sort(&s->sorted, &s->spare, s->total, s->counts);
+}
+
+/* Type 7 of Hyndman & Fan (1996). */
+static double gpumc__quantile(gpumc__sheet *s, double p)
+{
+    double position, low, high;
+    size_t at;
+    if (!(p >= 0 && p <= 1)) return GPUMC_NAN;
+    gpumc__sort_sheet(s);
+    position = p * (double)(s->total - 1);
+    at = (size_t)position;
+    low = s->sorted[at].value;
+    high = s->sorted[at + 1 < s->total ? at + 1 : at].value;
+    return low < high ? low + (position - (double)at) * (high - low) : low;
+}
+
+/* ---- autocovariance ------------------------------------------------------------------------------ */
+
+/* The next eight lags, summed one by one. */
+static void gpumc__lags_directly(gpumc__sheet *s)
+{
+    for (size_t t = s->n_lags; t < s->n_lags + GPUMC__LANES && t < s->half; t++) {
+        double sum = 0;
+        for (size_t h = 0; h < s->n_halves; h++) {
+            const double *y = s->y + h * s->half;
+            sum += gpumc__dot(y, y + t, s->half - t);
+        }
+        s->lags[t] = sum / (double)s->kept;
+    }
+    s->n_lags += GPUMC__LANES;
+}
+
+/* Exchanges the entries whose places mirror each other in binary. */
+static void gpumc__reverse_bits(double *z, size_t n)
+{
+    for (size_t i = 0, j = 0; i < n; i++) {
+        size_t bit = n / 2;
+        if (i < j) {
+            const double re = z[2 * i], im = z[2 * i + 1];
+            z[2 * i] = z[2 * j];
+            z[2 * i + 1] = z[2 * j + 1];
+            z[2 * j] = re;
+            z[2 * j + 1] = im;
+        }
+        for (; bit && j & bit; bit /= 2) j ^= bit;
+        j |= bit;
+    }
+}
+
+/* z_k = sum_j z_j exp(-2 pi i jk / n) in place; turn[k] = exp(-2 pi i k / n) for k < n / 2. */
+static void gpumc__fourier(double *z, const double *turn, size_t n)
+{
+    gpumc__reverse_bits(z, n);
+    for (size_t width = 1; width < n; width *= 2)
+        for (size_t from = 0; from < n; from += 2 * width)
+            for (size_t k = 0; k < width; k++) {
+                double *a = z + 2 * (from + k), *b = a + 2 * width;
+                const double *w = turn + 2 * (k * (n / 2 / width));
+                const double re = w[0] * b[0] - w[1] * b[1], im = w[0] * b[1] + w[1] * b[0];
+                b[0] = a[0] - re;
+                b[1] = a[1] - im;
+                a[0] += re;
+                a[1] += im;
+            }
+}
+
+static void gpumc__fill_turns(double *turn, size_t n)
+{
+    for (size_t k = 0; k < n / 2; k++) {
+        double sine;
+        gpumc_sincos_2pi((double)k / (double)n, &sine, &turn[2 * k]);
+        turn[2 * k + 1] = -sine;
+    }
+}
+
+/* All further lags from the power spectrum. Two halves a and b go into one transform as a + ib: the inverse
+   transform of its power has the sum of both autocovariances as its real part. */
+static void gpumc__lags_by_spectrum(gpumc__sheet *s)
+{
+    const size_t n = s->length;
+    double *z = s->wave;
+    gpumc__fill_turns(s->turn, n);
+    memset(s->power, 0, n * sizeof(double));
+    for (size_t h = 0; h < s->n_halves; h += 2) {
+        const double *a = s->y + h * s->half, *b = a + s->half;
+        memset(z, 0, 2 * n * sizeof(double));
+        for (size_t i = 0; i < s->half; i++) {
+            z[2 * i] = a[i];
+            z[2 * i + 1] = b[i];
+        }
+        gpumc__fourier(z, s->turn, n);
+        for (size_t k = 0; k < n; k++) s->power[k] += z[2 * k] * z[2 * k] + z[2 * k + 1] * z[2 * k + 1];
+    }
+    for (size_t k = 0; k < n; k++) {
+        z[2 * k] = s->power[k];
+        z[2 * k + 1] = 0;
+    }
+    gpumc__fourier(z, s->turn, n);
+    for (size_t t = s->n_lags; t < s->half; t++) s->lags[t] = z[2 * t] / ((double)n * (double)s->kept);
+    s->n_lags = s->half;
+}
+
+/* Autocovariance of y at lag t < half. Few lags are wanted of chains that mix: the transform comes late. */
+static double gpumc__lag(gpumc__sheet *s, size_t t)
+{
+    while (s->n_lags <= t) {
+        if (s->n_lags < 64) gpumc__lags_directly(s);
+        else gpumc__lags_by_spectrum(s);
+    }
+    return s->lags[t];
+}
+
+/* ---- R-hat and effective sample size ------------------------------------------------------------- */
+
+/* Centres each half of y, exactly for constant ones, and compares the halves. */
+static void gpumc__centre(gpumc__sheet *s)
+{
+    const double n = (double)s->half;
+    double sum = 0;
+    s->within = s->between = GPUMC_NAN;
+    if (s->half < 2) {
+        s->flags |= GPUMC_FLAG_FEW_DRAWS;
+        return;
+    }
+    for (size_t h = 0; h < s->n_halves; h++) {
+        double *y = s->y + h * s->half, mean = y[0], rest;
+        if (!gpumc__all_equal(y, s->half)) mean = gpumc__sum_of(y, s->half) / n;
+        gpumc__shift(y, s->half, mean, y);
+        rest = gpumc__sum_of(y, s->half) / n;
+        gpumc__shift(y, s->half, rest, y);
+        s->half_means[h] = mean + rest;
+        sum += gpumc__dot(y, y, s->half);
+    }
+    s->within = sum / ((n - 1) * (double)s->n_halves);
+    s->between = gpumc__scatter(s->half_means, s->n_halves) / (double)(s->n_halves - 1);
+    s->n_lags = 0;
+}
+
+/* Of a centred y: sqrt(B / (n W) + (n - 1) / n). */
+static double gpumc__r_hat(const gpumc__sheet *s)
+{
+    const double n = (double)s->half;
+    if (!(s->within > 0)) return s->between > 0 ? GPUMC_INF : GPUMC_NAN;
+    return sqrt(s->between / s->within + (n - 1) / n);
+}
+
+/* Geyer's (1992) initial monotone sequence: autocorrelations in pairs as long as a pair is positive, no pair
+   larger than the one before. Replaces s->lags by the sequence and returns its last index. */
+static size_t gpumc__geyer_sequence(gpumc__sheet *s)
+{
+    const double n = (double)s->half, first = gpumc__lag(s, 0);
+    const double within = first * n / (n - 1), all = first + s->between;
+    double even = 1, odd = 1 - (within - gpumc__lag(s, 1)) / all;
+    double *r = s->lags;
+    size_t t = 0;
+    r[0] = even;
+    r[1] = odd;
+    while (t + 5 < s->half && even + odd > 0) {
+        t += 2;
+        even = 1 - (within - gpumc__lag(s, t)) / all;
+        odd = 1 - (within - gpumc__lag(s, t + 1)) / all;
+        r[t] = even + odd >= 0 || even > 0 ? even : 0;
+        r[t + 1] = odd;
+    }
+    for (size_t k = 2; k + 2 <= t; k += 2)
+        if (r[k] + r[k + 1] > r[k - 2] + r[k - 1]) r[k] = r[k + 1] = (r[k - 2] + r[k - 1]) / 2;
+    return t;
+}
+
+/* Of a centred y: kept / tau, with tau at least 1 / log10 kept. */
+static double gpumc__ess(gpumc__sheet *s)
+{
+    const double bound = 1 / log10((double)s->kept);
+    size_t last;
+    double tau;
+    if (s->half < 6) {
+        s->flags |= GPUMC_FLAG_FEW_DRAWS;
+        return GPUMC_NAN;
+    }
+    if (!(s->within + s->between > 0)) return GPUMC_NAN;
+    last = gpumc__geyer_sequence(s);
+    tau = last ? 2 * gpumc__sum_of(s->lags, last) + s->lags[last] - 1 : 0;
+    if (tau < bound) s->flags |= GPUMC_FLAG_CAPPED;
+    return (double)s->kept / (tau < bound ? bound : tau);
+}
+
+/* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order; ties
+   share the score of their mean rank. */
+static void gpumc__score(gpumc__sheet *s)
+{
+    const gpumc__ranked *v = s->spare;
+    for (size_t a = 0, b; a < s->kept; a = b) {
+        double score;
+        for (b = a + 1; b < s->kept && v[b].value <= v[a].value; b++) continue;
+        if ((b - a) % 2) score = s->scores[a + (b - a) / 2];
+        else score = gpumc_inv_Phi((0.5 * (double)(a + b + 1) - 0.375) / ((double)s->kept + 0.25));
+        for (size_t k = a; k < b; k++) s->y[v[k].index] = score;
+    }
+    gpumc__centre(s);
+}
+
+static void gpumc__score_bulk(gpumc__sheet *s)
+{
+    size_t n = 0;
+    gpumc__sort_sheet(s);
+    for (size_t k = 0; k < s->total; k++)
+        if (s->sorted[k].index < s->kept) s->spare[n++] = s->sorted[k];
+    gpumc__score(s);
+}
+
+/* Scores of the distances to the median, which merging outwards from it puts in order. */
+static void gpumc__score_folded(gpumc__sheet *s, double median)
+{
+    const gpumc__ranked *v = s->sorted;
+    size_t n = 0, right = 0, left;
+    while (right < s->total && v[right].value <= median) right++;
+    left = right;
+    while (left > 0 || right < s->total) {
+        const int take_left =
+            right == s->total || (left > 0 && median - v[left - 1].value <= v[right].value - median);
+        const gpumc__ranked next = take_left ? v[--left] : v[right++];
+        if (next.index >= s->kept) continue;
+        s->spare[n].value = take_left ? median - next.value : next.value - median;
+        s->spare[n++].index = next.index;
+    }
+    gpumc__score(s);
+}
+
+/* Dispersion about the median; NaN for two-valued draws, whose distances may all be equal. */
+static double gpumc__r_hat_folded(gpumc__sheet *s)
+{
+    const double median = gpumc__quantile(s, 0.5);
+    if (!gpumc__is_finite(median)) return GPUMC_NAN;
+    gpumc__score_folded(s, median);
+    return gpumc__r_hat(s);
+}
+
+/* ---- statistics of a sheet; p is a probability where one is needed -------------------------------- */
+
+typedef double (*gpumc__statistic)(gpumc__sheet *s, double p);
+
+static double gpumc__stat_mean(gpumc__sheet *s, double p)
+{
+    (void)p;
+    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
+    gpumc__take_moments(s);
+    return s->mean;
+}
+
+static double gpumc__stat_sd(gpumc__sheet *s, double p)
+{
+    (void)p;
+    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
+    gpumc__take_moments(s);
+    return s->sd;
+}
+
+static double gpumc__stat_quantile(gpumc__sheet *s, double p)
+{
+    return gpumc__lacks_numbers(s) ? GPUMC_NAN : gpumc__quantile(s, p);
+}
+
+static double gpumc__stat_r_hat(gpumc__sheet *s, double p)
+{
+    double bulk;
+    (void)p;
+    gpumc__score_bulk(s);
+    bulk = gpumc__r_hat(s);
+    return fmax(bulk, gpumc__r_hat_folded(s));
+}
+
+static double gpumc__stat_r_hat_basic(gpumc__sheet *s, double p)
+{
+    (void)p;
+    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
+    gpumc__take_moments(s);
+    gpumc__centre(s);
+    return gpumc__r_hat(s);
+}
+
+/* Mean and sum of squares about it, one number at a time (Welford 1962). */
+typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
+
+static void gpumc__count_in(gpumc__tally *t, double x)
+{
+    const double step = x - t->mean;
+    t->n += 1;
+    t->mean += step / t->n;
+    t->scatter += step * (x - t->mean);
+}
+
+/* Variance, 0 for a single number. */
+static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
+
+/* Margossian et al. (2024): superchains are compared by their means; the variance within one is the mean
+   variance of its chains plus the variance of their means. p is the number of superchains. */
+static double gpumc__stat_r_hat_nested(gpumc__sheet *s, double p)
+{
+    const size_t n_super = (size_t)p, each = n_super ? s->n_chains / n_super : 0;
+    gpumc__tally super_means = { 0, 0, 0 };
+    double within = 0;
+    if (gpumc__lacks_numbers(s) || n_super < 2 || each * n_super != s->n_chains) return GPUMC_NAN;
+    gpumc__take_moments(s);
+    for (size_t k = 0; k < n_super; k++) {
+        gpumc__tally chain_means = { 0, 0, 0 };
+        double variance = 0;
+        for (size_t c = k * each; c < (k + 1) * each; c++) {
+            gpumc__tally chain = { 0, 0, 0 };
+            for (size_t i = 0; i < s->n_draws; i++) gpumc__count_in(&chain, s->y[gpumc__place_of(s, c, i)]);
+            gpumc__count_in(&chain_means, chain.mean);
+            variance += gpumc__tally_variance(&chain) / (double)each;
+        }
+        gpumc__count_in(&super_means, chain_means.mean);
+        within += (variance + gpumc__tally_variance(&chain_means)) / p;
+    }
+    return sqrt(1 + gpumc__tally_variance(&super_means) / within);
+}
+
+static double gpumc__stat_ess_bulk(gpumc__sheet *s, double p)
+{
+    (void)p;
+    gpumc__score_bulk(s);
+    return gpumc__ess(s);
+}
+
+static double gpumc__stat_ess_mean(gpumc__sheet *s, double p)
+{
+    (void)p;
+    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
+    gpumc__take_moments(s);
+    gpumc__centre(s);
+    return gpumc__ess(s);
+}
+
+/* Of ((x - mean) / sd)^2. */
+static double gpumc__stat_ess_sd(gpumc__sheet *s, double p)
+{
+    (void)p;
+    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
+    gpumc__take_moments(s);
+    for (size_t i = 0; i < s->kept; i++) {
+        const double z = s->y[i] / s->sd;
+        s->y[i] = z * z;
+    }
+    gpumc__centre(s);
+    return gpumc__ess(s);
+}
+
+/* Of the indicator x <= quantile. The largest draw as a quantile would make it constant. */
+static double gpumc__stat_ess_quantile(gpumc__sheet *s, double p)
+{
+    double limit;
+    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
+    limit = gpumc__quantile(s, p == 1 ? 1 - 0.5 / (double)s->total : p);
+    if (!gpumc__is_finite(limit)) return GPUMC_NAN;
+    for (size_t i = 0; i < s->kept; i++) s->y[i] = s->x[i] <= limit;
+    gpumc__centre(s);
+    return gpumc__ess(s);
+}
+
+/* A quantile of discrete draws can be one that no draw exceeds; then the other tail speaks alone. */
+static double gpumc__stat_ess_tail(gpumc__sheet *s, double p)
+{
+    const double lower = gpumc__stat_ess_quantile(s, 0.05);
+    (void)p;
+    return fmin(lower, gpumc__stat_ess_quantile(s, 0.95));
+}
+
+static double gpumc__stat_mcse_mean(gpumc__sheet *s, double p)
+{
+    const double ess = gpumc__stat_ess_mean(s, p);
+    return s->sd / sqrt(ess);
+}
+
+/* Delta method: sd(c^2) / sqrt(ESS) / (2 sd), with c = x - mean. */
+static double gpumc__stat_mcse_sd(gpumc__sheet *s, double p)
+{
+    const double ess = gpumc__stat_ess_sd(s, p), n = (double)s->total;
+    double variance, fourth = 0;
+    if (!(ess > 0)) return GPUMC_NAN;
+    gpumc__take_moments(s);
+    variance = gpumc__dot(s->y, s->y, s->total) / n;
+    for (size_t i = 0; i < s->total; i++) {
+        const double square = s->y[i] * (s->y[i] / variance);
+        fourth += square * square;
+    }
+    return sqrt(variance * (fourth / n - 1) / ess / 4);
+}
+
+/* Half the distance of the draws one standard deviation of the rank's beta distribution to either side. */
+static double gpumc__stat_mcse_quantile(gpumc__sheet *s, double p)
+{
+    const double n = (double)s->total, ess = gpumc__stat_ess_quantile(s, p);
+    const double a = ess * p + 1, b = ess * (1 - p) + 1;
+    double lower, upper;
+    if (!(ess > 0)) return GPUMC_NAN;
+    lower = fmax(floor(gpumc_beta_quantile(0.1586553, a, b) * n), 1);
+    upper = fmin(ceil(gpumc_beta_quantile(0.8413447, a, b) * n), n);
+    if (!(lower <= n && upper >= 1)) return GPUMC_NAN;
+    return (s->sorted[(size_t)upper - 1].value - s->sorted[(size_t)lower - 1].value) / 2;
+}
+
+static gpumc_stat gpumc__stat(double value, int flags)
+{
+    gpumc_stat stat;
+    stat.value = value;
+    stat.flags = flags;
+    return stat;
+}
+
+/* Opens and fills a sheet; on failure the flags say why and there is nothing to close. */
+static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_allocator *allocator)
+{
+    s->flags = GPUMC_FLAG_FEW_DRAWS;
+    if (!series.x || !series.n_chains || !series.n_draws) return 0;
+    if (!gpumc__open_sheet(s, allocator, series.n_chains, series.n_draws)) {
+        s->flags = GPUMC_FLAG_MEMORY;
+        return 0;
+    }
+    gpumc__fill_sheet(s, series);
+    return 1;
+}
+
+static gpumc_stat gpumc__measure(gpumc_series series, gpumc__statistic statistic, double p)
+{
+    gpumc__sheet s;
+    double value;
+    if (!gpumc__open_series(&s, series, NULL)) return gpumc__stat(GPUMC_NAN, s.flags);
+    value = s.flags & GPUMC_FLAG_NAN ? GPUMC_NAN : statistic(&s, p);
+    gpumc__close_sheet(&s);
+    return gpumc__stat(value, s.flags);
+}
+
+GPUMC_API gpumc_stat gpumc_mean(gpumc_series s) { return gpumc__measure(s, gpumc__stat_mean, 0); }
+GPUMC_API gpumc_stat gpumc_sd(gpumc_series s) { return gpumc__measure(s, gpumc__stat_sd, 0); }
+GPUMC_API gpumc_stat gpumc_quantile(gpumc_series s, double p)
+{
+    return gpumc__measure(s, gpumc__stat_quantile, p);
+}
+GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s) { return gpumc__measure(s, gpumc__stat_r_hat, 0); }
+GPUMC_API gpumc_stat gpumc_r_hat_basic(gpumc_series s)
+{
+    return gpumc__measure(s, gpumc__stat_r_hat_basic, 0);
+}
+GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super)
+{
+    return gpumc__measure(s, gpumc__stat_r_hat_nested, (double)n_super);
+}
+GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_bulk, 0); }
+GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_tail, 0); }
+GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_mean, 0); }
+GPUMC_API gpumc_stat gpumc_ess_sd(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_sd, 0); }
+GPUMC_API gpumc_stat gpumc_ess_quantile(gpumc_series s, double p)
+{
+    return gpumc__measure(s, gpumc__stat_ess_quantile, p);
+}
+GPUMC_API gpumc_stat gpumc_mcse_mean(gpumc_series s) { return gpumc__measure(s, gpumc__stat_mcse_mean, 0); }
+GPUMC_API gpumc_stat gpumc_mcse_sd(gpumc_series s) { return gpumc__measure(s, gpumc__stat_mcse_sd, 0); }
+GPUMC_API gpumc_stat gpumc_mcse_quantile(gpumc_series s, double p)
+{
+    return gpumc__measure(s, gpumc__stat_mcse_quantile, p);
+}
+
+/* Mean squared step of the energy over its variance (Betancourt 2016). */
+GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride)
+{
+    double mean = 0, scatter = 0, rest = 0, steps = 0;
+    int flags = n < 4 ? GPUMC_FLAG_FEW_DRAWS : 0;
+    for (size_t i = 0; i < n; i++) {
+        flags |= gpumc__flags_of_value(energy[i * stride]);
+        mean += energy[i * stride] / (double)n;
+    }
+    if (flags) return gpumc__stat(GPUMC_NAN, flags);
+    for (size_t i = 0; i < n; i++) {
+        const double e = energy[i * stride], c = e - mean, step = i ? e - energy[(i - 1) * stride] : 0;
+        scatter += c * c;
+        rest += c;
+        steps += step * step;
+    }
+    scatter -= rest * rest / (double)n;
+    if (!(steps > 0)) return gpumc__stat(GPUMC_NAN, GPUMC_FLAG_CONSTANT);
+    return gpumc__stat(steps / scatter, 0);
+}
+
+/* The narrowest interval between draws floor(mass S) apart; meaningful for one mode only. */
+static double gpumc__narrowest(gpumc__sheet *s, double mass, double *lower, double *upper)
+{
+    const size_t n = s->total, apart = mass > 0 && mass < 1 ? (size_t)(mass * (double)n) : 0;
+    double width = GPUMC_NAN;
+    if (!apart || gpumc__lacks_numbers(s)) return GPUMC_NAN;
+    gpumc__sort_sheet(s);
+    for (size_t i = 0; i + apart < n; i++) {
+        const double low = s->sorted[i].value, high = s->sorted[i + apart].value;
+        if (high - low >= width) continue;
+        width = high - low;
+        *lower = low;
+        *upper = high;
+    }
+    return width;
+}
+
+GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, double *upper)
+{
+    gpumc__sheet s;
+    gpumc_stat width = { GPUMC_NAN, 0 };
+    double low = GPUMC_NAN, high = GPUMC_NAN;
+    if (gpumc__open_series(&s, series, NULL)) {
+        width.value = gpumc__narrowest(&s, mass, &low, &high);
+        gpumc__close_sheet(&s);
+    }
+    width.flags = s.flags;
+    if (lower) *lower = low;
+    if (upper) *upper = high;
+    return width;
+}
+
+/* ---- importance weights -------------------------------------------------------------------------- */
+
+/* Work memory to smooth weights. */
+typedef struct gpumc__smoother {
+    gpumc__ranked *sorted, *spare;
+    size_t *counts;
+    double *work;                      /* exp of the log ratios, then the tail */
+    double *theta, *weight;            /* grid of the fit */
+    int flags;
+} gpumc__smoother;
+
+static size_t gpumc__grid_size(size_t n) { return 30 + (size_t)sqrt((double)n); }
+
+static void gpumc__place_smoother(gpumc__arena *arena, gpumc__smoother *w, size_t n)
+{
+    w->sorted = (gpumc__ranked *)gpumc__take(arena, n, sizeof(gpumc__ranked));
+    w->spare = (gpumc__ranked *)gpumc__take(arena, n, sizeof(gpumc__ranked));
+    w->counts = (size_t *)gpumc__take(arena, GPUMC__BYTES * GPUMC__BYTE_VALUES, sizeof(size_t));
+    w->work = gpumc__take_doubles(arena, n);
+    w->theta = gpumc__take_doubles(arena, gpumc__grid_size(n));
+    w->weight = gpumc__take_doubles(arena, gpumc__grid_size(n));
+}
+
+static GPUMC_LOOP double gpumc__mean_log1p(const double *y, size_t n, double theta, double *work)
+{
+    for (size_t i = 0; i < n; i++) work[i] = gpumc_log1p(-theta * y[i]);
+    return gpumc__sum_of(work, n) / (double)n;
+}
+
+/* Generalised Pareto distribution fitted to ascending y by Zhang & Stephens (2009); returns k shrunk towards
+   1/2 with the weight of ten observations, infinity where the fit fails. work: n. */
+static double gpumc__fit_pareto(const double *y, size_t n, gpumc__smoother *w, double *work, double *sigma)
+{
+    const size_t m = gpumc__grid_size(n);
+    const double count = (double)n, quartile = y[(size_t)(count / 4 + 0.5) - 1];
+    double largest, theta = 0, total = 0, k;
+    *sigma = 0;
+    if (!(quartile > y[0])) return GPUMC_INF;
+    for (size_t j = 0; j < m; j++) {
+        w->theta[j] = 1 / y[n - 1] + (1 - sqrt((double)m / ((double)j + 0.5))) / (3 * quartile);
+        k = gpumc__mean_log1p(y, n, w->theta[j], work);
+        w->weight[j] = count * (log(-w->theta[j] / k) - k - 1);
+    }
+    largest = gpumc__largest(w->weight, m);
+    for (size_t j = 0; j < m; j++) {
+        const double weight = exp(w->weight[j] - largest);
+        total += weight;
+        theta += weight * w->theta[j];
+    }
+    theta /= total;
+    k = gpumc__mean_log1p(y, n, theta, work);
+    *sigma = -k / theta;
+    k = (count * k + 5) / (count + 10);
+    return gpumc__is_nan(k) || gpumc__is_nan(*sigma) ? GPUMC_INF : k;
+}
+
+/* Quantile of the excess, sigma ((1 - p)^-k - 1) / k. */
+static double gpumc__pareto_excess(double p, double k, double sigma)
+{
+    const double t = -log1p(-p);
+    return k != 0 ? sigma * expm1(k * t) / k : sigma * t;
+}
+
+/* Replaces the n_tail largest log ratios, whose maximum is 0, by expected order statistics of the fit. */
+static double gpumc__smooth_tail(double *log_ratios, size_t n, size_t n_tail, gpumc__smoother *w)
+{
+    const gpumc__ranked *tail;
+    double cutoff, k, sigma, *y = w->work;
+    for (size_t i = 0; i < n; i++) {
+        w->sorted[i].value = log_ratios[i];
+        w->sorted[i].index = i;
+    }
+    gpumc__sort(&w->sorted, &w->spare, n, w->counts);
+    tail = w->sorted + (n - n_tail);
+    cutoff = exp(tail[-1].value);
+    if (tail[n_tail - 1].value - tail[0].value < DBL_EPSILON / 100) {
+        w->flags |= GPUMC_FLAG_CONSTANT;
+        return GPUMC_INF;
+    }
+    for (size_t i = 0; i < n_tail; i++) y[i] = exp(tail[i].value) - cutoff;
+    k = gpumc__fit_pareto(y, n_tail, w, y + n_tail, &sigma);
+    if (!gpumc__is_finite(k)) return k;
+    for (size_t i = 0; i < n_tail; i++) {
+        const double p = ((double)i + 0.5) / (double)n_tail;
+        log_ratios[tail[i].index] = fmin(0, log(cutoff + gpumc__pareto_excess(p, k, sigma)));
+    }
+    return k;
+}
+
+/* The method itself, for finite maximum; ess receives r_eff / sum of squared weights. */
+static double gpumc__smooth_weights(double *log_ratios, size_t n, double r_eff, gpumc__smoother *w,
+                                    double *ess)
+{
+    const double share = fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff));
+    const size_t n_tail = (size_t)ceil(share);
+    double k = GPUMC_INF, total;
+    w->flags = 0;
+    gpumc__shift(log_ratios, n, gpumc__largest(log_ratios, n), log_ratios);
+    if (n_tail < 5) w->flags |= GPUMC_FLAG_FEW_DRAWS;
+    else k = gpumc__smooth_tail(log_ratios, n, n_tail, w);
+    gpumc__exp_shifted(log_ratios, n, 0, w->work);
+    total = gpumc__sum_of(w->work, n);
+    *ess = r_eff * total * total / gpumc__dot(w->work, w->work, n);
+    gpumc__shift(log_ratios, n, log(total), log_ratios);
+    return k;
+}
+
+GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess)
+{
+    gpumc__smoother w;
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_stat k = { GPUMC_NAN, 0 };
+    double effective = GPUMC_NAN;
+    if (ess) *ess = effective;
+    if (!log_ratios || !n) return gpumc__stat(GPUMC_NAN, GPUMC_FLAG_FEW_DRAWS);
+    for (size_t i = 0; i < n; i++) k.flags |= gpumc__flags_of_value(log_ratios[i]) & GPUMC_FLAG_NAN;
+    if (!k.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) k.flags = GPUMC_FLAG_INFINITE;
+    if (k.flags) return k;
+    gpumc__place_smoother(&arena, &w, n);
+    arena.base = (char *)gpumc__allocate(NULL, arena.used);
+    if (!arena.base) return gpumc__stat(GPUMC_NAN, GPUMC_FLAG_MEMORY);
+    arena.used = 0;
+    gpumc__place_smoother(&arena, &w, n);
+    k.value = gpumc__smooth_weights(log_ratios, n, r_eff > 0 ? r_eff : 1, &w, &effective);
+    k.flags = w.flags;
+    gpumc__release(NULL, arena.base);
+    if (ess) *ess = effective;
+    return k;
+}
+
+/* ---- leave-one-out cross-validation -------------------------------------------------------------- */
+
+GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column)
+{
+    gpumc_series s = { NULL, 0, 0, 0, 0 };
+    if (!fit || !fit->draws || column >= fit->n_columns) return s;
+    s.x = fit->draws + column;
+    s.n_chains = fit->n_chains;
+    s.n_draws = fit->n_draws;
+    s.chain_stride = gpumc__size_mul(fit->draw_capacity, fit->n_columns);
+    s.draw_stride = fit->n_columns;
+    return s;
+}
+
+typedef struct gpumc__observation { double elpd, log_mean, k; } gpumc__observation;
+
+/* Relative efficiency of exp(x), the sheet's log likelihoods; 1 where it cannot be told. */
+static double gpumc__relative_efficiency(gpumc__sheet *s, double largest)
+{
+    double ess;
+    gpumc__exp_shifted(s->x, s->kept, largest, s->y);
+    gpumc__centre(s);
+    ess = gpumc__ess(s);
+    return ess > 0 ? ess / (double)s->kept : 1;
+}
+
+/* log p(y_i | y_-i) by weights 1 / p(y_i | draw), smoothed. */
+static gpumc__observation gpumc__leave_out(gpumc__sheet *s, gpumc__smoother *w, double *log_weights)
+{
+    gpumc__observation o;
+    const double r_eff = gpumc__relative_efficiency(s, gpumc__largest(s->x, s->total));
+    double ess;
+    for (size_t i = 0; i < s->total; i++) log_weights[i] = -s->x[i];
+    o.k = gpumc__smooth_weights(log_weights, s->total, r_eff, w, &ess);
+    for (size_t i = 0; i < s->total; i++) log_weights[i] += s->x[i];
+    o.elpd = gpumc__log_sum_exp_of(log_weights, s->total);
+    o.log_mean = gpumc__log_sum_exp_of(s->x, s->total) - log((double)s->total);
+    return o;
+}
+
+static int gpumc__is_log_likelihood(const gpumc_block *block)
+{
+    return block->is_output && block->group == GPUMC_LOG_LIKELIHOOD;
+}
+
+static size_t gpumc__count_observations(const gpumc_fit *fit)
+{
+    size_t n = 0;
+    for (size_t b = 0; b < fit->n_blocks; b++)
+        if (gpumc__is_log_likelihood(&fit->blocks[b])) n += fit->blocks[b].size;
+    return n;
+}
+
+static gpumc_status gpumc__check_loo(const gpumc_fit *fit, const gpumc_loo *loo, gpumc_error *error)
+{
+    if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
+    if (!fit->draws || !fit->n_draws || !fit->n_chains)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
+    if (!gpumc__count_observations(fit))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
+                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
+    return GPUMC_OK;
+}
+
+/* Buffers for one observation after another, and what has been summed over them. */
+typedef struct gpumc__loo_run {
+    const gpumc_fit *fit;
+    gpumc__sheet sheet;
+    gpumc__smoother smoother;
+    double *log_weights;
+    gpumc__tally elpd;
+    gpumc_loo sums;
+} gpumc__loo_run;
+
+/* Returns GPUMC_ERROR_NUMERIC where a log likelihood is not finite. */
+static gpumc_status gpumc__loo_column(gpumc__loo_run *r, size_t column, gpumc__observation *o,
+                                      gpumc_error *error)
+{
+    char name[128];
+    gpumc__fill_sheet(&r->sheet, gpumc_fit_series(r->fit, column));
+    if (gpumc__lacks_numbers(&r->sheet)) {
+        gpumc_column_name(r->fit, column, name, sizeof name);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving out needs "
+                           "finite log likelihoods", name);
+    }
+    *o = gpumc__leave_out(&r->sheet, &r->smoother, r->log_weights);
+    if (r->elpd.n < 1 || o->k > r->sums.worst_k) r->sums.worst_k = o->k;
+    gpumc__count_in(&r->elpd, o->elpd);
+    r->sums.elpd += o->elpd;
+    r->sums.p_loo += o->log_mean - o->elpd;
+    r->sums.n_bad_k += o->k > r->sums.k_threshold;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__loo_columns(gpumc__loo_run *r, double *elpd, double *pareto_k, gpumc_error *error)
+{
+    size_t i = 0;
+    for (size_t b = 0; b < r->fit->n_blocks; b++) {
+        const gpumc_block *block = &r->fit->blocks[b];
+        for (size_t k = 0; gpumc__is_log_likelihood(block) && k < block->size; k++, i++) {
+            gpumc__observation o = { 0, 0, 0 };
+            const gpumc_status status = gpumc__loo_column(r, block->offset + k, &o, error);
+            if (status != GPUMC_OK) return status;
+            if (elpd) elpd[i] = o.elpd;
+            if (pareto_k) pareto_k[i] = o.k;
+        }
+    }
+    r->sums.n_observations = i;
+    r->sums.se = sqrt((double)i * gpumc__tally_variance(&r->elpd));
+    r->sums.looic = -2 * r->sums.elpd;
+    return GPUMC_OK;
+}
+
+static void gpumc__place_loo(gpumc__arena *arena, gpumc__loo_run *r)
+{
+    gpumc__place_smoother(arena, &r->smoother, r->sheet.total);
+    r->log_weights = gpumc__take_doubles(arena, r->sheet.total);
+}
+
+GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
+                                      double *pareto_k, gpumc_error *error)
+{
+    gpumc__loo_run r;
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_status status = gpumc__check_loo(fit, loo, error);
+    memset(&r, 0, sizeof r);
+    if (loo) *loo = r.sums;
+    if (status != GPUMC_OK) return status;
+    r.fit = fit;
+    if (!gpumc__open_sheet(&r.sheet, &fit->allocator, fit->n_chains, fit->n_draws))
+        return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)r.sheet.total);
+    r.sums.k_threshold = fmin(1 - 1 / log10((double)r.sheet.total), 0.7);
+    gpumc__place_loo(&arena, &r);
+    arena.base = (char *)gpumc__allocate(&fit->allocator, arena.used);
+    if (arena.base) {
+        arena.used = 0;
+        gpumc__place_loo(&arena, &r);
+        status = gpumc__loo_columns(&r, pointwise_elpd, pareto_k, error);
+        if (status == GPUMC_OK) *loo = r.sums;
+    } else {
+        status = gpumc__fail_memory(error, arena.used);
+    }
+    gpumc__release(&fit->allocator, arena.base);
+    gpumc__close_sheet(&r.sheet);
+    return status;
+}
+
+/* ---- summary of a column ------------------------------------------------------------------------- */
+
+static gpumc_summary gpumc__no_summary(int flags)
+{
+    const double nan = GPUMC_NAN;
+    gpumc_summary r = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+    r.mean = r.mcse = r.sd = r.q5 = r.q50 = r.q95 = r.ess_bulk = r.ess_tail = r.r_hat = nan;
+    r.flags = flags;
+    return r;
+}
+
+/* Everything from one sort; the scores serve both R-hat and bulk ESS. */
+static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
+{
+    gpumc_summary r = gpumc__no_summary(0);
+    if (!(s->flags & GPUMC_FLAG_NAN)) {
+        r.mcse = gpumc__stat_mcse_mean(s, 0);
+        r.mean = gpumc__stat_mean(s, 0);
+        r.sd = gpumc__stat_sd(s, 0);
+        r.q5 = gpumc__stat_quantile(s, 0.05);
+        r.q50 = gpumc__stat_quantile(s, 0.5);
+        r.q95 = gpumc__stat_quantile(s, 0.95);
+        r.ess_bulk = gpumc__stat_ess_bulk(s, 0);
+        r.r_hat = gpumc__r_hat(s);
+        r.r_hat = fmax(r.r_hat, gpumc__r_hat_folded(s));
+        r.ess_tail = gpumc__stat_ess_tail(s, 0);
+    }
+    r.flags = s->flags;
+    return r;
+}
+
+GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
+{
+    gpumc__sheet s;
+    gpumc_summary r;
+    if (!gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL))
+        return gpumc__no_summary(s.flags);
+    r = gpumc__summarise_sheet(&s);
+    gpumc__close_sheet(&s);
+    return r;
+}
+
+/* Log likelihoods and replicated data are inputs of other checks, not estimates. */
+static int gpumc__is_estimate(const gpumc_block *block)
+{
+    return !block->is_output || block->group == GPUMC_GENERATED;
+}
+
+/* ---- numbers in print, whatever the locale ------------------------------------------------------- */
+
+enum { GPUMC__CELL = 40 };
+
+/* Exponent of the leading digit once x is rounded to that many digits. */
+static int gpumc__leading_exponent(double x, int digits)
+{
+    int e = (int)floor(log10(fabs(x)));
+    if (floor(fabs(x) * pow(10, digits - 1 - e) + 0.5) >= pow(10, digits)) e++;
+    return e;
+}
+
+/* x with a fixed number of decimals, made of whole numbers because they have no decimal point. */
+static void gpumc__fixed(double x, int decimals, char *text)
+{
+    const double scale = pow(10, decimals), scaled = floor(fabs(x) * scale + 0.5);
+    const double whole = floor(scaled / scale);
+    const char *sign = x < 0 && scaled > 0 ? "-" : "";
+    if (gpumc__is_nan(x)) snprintf(text, GPUMC__CELL, "nan");
+    else if (!gpumc__is_finite(x)) snprintf(text, GPUMC__CELL, x < 0 ? "-inf" : "inf");
+    else if (decimals == 0) snprintf(text, GPUMC__CELL, "%s%.0f", sign, scaled);
+    else snprintf(text, GPUMC__CELL, "%s%.0f.%0*.0f", sign, whole, decimals, scaled - whole * scale);
+}
+
+/* x with decimals where that fits a narrow column, else d.dde+dd with as many of its digits as fit. */
+static void gpumc__decimal(double x, int decimals, char *text)
+{
+    const int wide = gpumc__is_finite(x) && (decimals > 6 || fabs(x) >= 1e7);
+    int digits, exponent;
+    if (fabs(x) < 1e-300) x = 0;
+    if (!wide) {
+        gpumc__fixed(x, decimals < 0 ? 0 : decimals, text);
+        return;
+    }
+    exponent = x != 0 ? gpumc__leading_exponent(x, 4) : 0;
+    digits = exponent + decimals < 0 ? 0 : exponent + decimals > 3 ? 3 : exponent + decimals;
+    gpumc__fixed(x / pow(10, exponent), digits, text);
+    snprintf(text + strlen(text), GPUMC__CELL - strlen(text), "e%+03d", exponent);
+}
+
+/* x with so many significant digits. */
+static void gpumc__significant(double x, int digits, char *text)
+{
+    const int known = gpumc__is_finite(x) && x != 0;
+    gpumc__decimal(x, known ? digits - 1 - gpumc__leading_exponent(x, digits) : digits - 1, text);
+}
+
+/* ---- warnings ------------------------------------------------------------------------------------ */
+
+/* Room for 16 warnings, doubled whenever a power of two is full. */
+static gpumc_status gpumc__grow_warnings(gpumc_fit *fit)
+{
+    const size_t n = fit->n_warnings, room = n ? gpumc__size_mul(2, n) : 16;
+    gpumc_warning *grown;
+    if (n && (n < 16 || (n & (n - 1)))) return GPUMC_OK;
+    grown = (gpumc_warning *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, sizeof *grown));
+    if (!grown) return GPUMC_ERROR_MEMORY;
+    if (n) memcpy(grown, fit->warnings, n * sizeof *grown);
+    gpumc__release(&fit->allocator, fit->warnings);
+    fit->warnings = grown;
+    return GPUMC_OK;
+}
+
+/* Appends a warning to the fit, or a note. */
+static GPUMC__PRINTF(5, 6) gpumc_status
+    gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
+{
+    gpumc_warning *w;
+    va_list arguments;
+    if (gpumc__grow_warnings(fit) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+    w = &fit->warnings[fit->n_warnings++];
+    w->code = code;
+    w->note = note;
+    w->value = value;
+    va_start(arguments, format);
+    vsnprintf(w->text, sizeof w->text, format, arguments);
+    va_end(arguments);
+    return GPUMC_OK;
+}
+
+/* How many columns fail a check, and the three that fail it most. */
+typedef struct gpumc__worst { size_t count, n, column[3]; double value[3]; } gpumc__worst;
+
+static void gpumc__add_worst(gpumc__worst *w, size_t column, double value)
+{
+    size_t at = w->n;
+    w->count++;
+    while (at > 0 && value > w->value[at - 1]) at--;
+    if (at == 3) return;
+    w->n += w->n < 3;
+    for (size_t k = w->n - 1; k > at; k--) {
+        w->column[k] = w->column[k - 1];
+        w->value[k] = w->value[k - 1];
+    }
+    w->column[at] = column;
+    w->value[at] = value;
+}
+
+enum { GPUMC__NAMES = 160 };
+
+/* "tau 1.034, theta[3] 1.021": names, and |values| unless decimals is negative. */
+static void gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w, int decimals, char *text)
+{
+    text[0] = 0;
+    for (size_t k = 0; k < w->n; k++) {
+        char name[33], value[GPUMC__CELL] = "";
+        const size_t length = strlen(text);
+        gpumc_column_name(fit, w->column[k], name, sizeof name);
+        if (decimals >= 0) gpumc__fixed(fabs(w->value[k]), decimals, value);
+        snprintf(text + length, GPUMC__NAMES - length, "%s%s%s%s", k ? ", " : "", name,
+                 decimals < 0 ? "" : " ", value);
+    }
+}
+
+/* What the sampler's statistics say, over all chains. Chains count from 1. */
+typedef struct gpumc__tallies {
+    size_t divergent, deep, draws, stuck_chains, stuck_chain, low_chains, lowest_chain;
+    double accept, residual, stuck_share, lowest_ebfmi;
+} gpumc__tallies;
+
+static void gpumc__tally_chain(const gpumc_fit *fit, size_t c, gpumc__tallies *t)
+{
+    const gpumc_draw_stats *stats = fit->stats + c * fit->draw_capacity;
+    const size_t stride = sizeof *stats / sizeof(double), n = fit->n_draws;
+    const double ebfmi = gpumc_ebfmi(&stats->energy, n, stride).value;
+    size_t stuck = 0;
+    for (size_t i = 0; i < n; i++) {
+        t->divergent += stats[i].divergent != 0;
+        t->deep += stats[i].hit_max_treedepth != 0;
+        t->accept += stats[i].accept_stat;
+        t->residual += stats[i].fisher_residual;
+        stuck += stats[i].selected == 0;
+    }
+    t->draws += n;
+    if (2 * stuck > n) {
+        t->stuck_chains++;
+        if ((double)stuck > t->stuck_share * (double)n) {
+            t->stuck_share = (double)stuck / (double)n;
+            t->stuck_chain = c + 1;
+        }
+    }
+    if (ebfmi < 0.3) {
+        if (!t->low_chains++ || ebfmi < t->lowest_ebfmi) {
+            t->lowest_ebfmi = ebfmi;
+            t->lowest_chain = c + 1;
+        }
+    }
+}
+
+/* One pass over the columns of a fit. */
+typedef struct gpumc__review {
+    gpumc_fit *fit;
+    gpumc__tallies tallies;
+    gpumc__worst r_hat, ess, constant, not_finite;
+    gpumc__worst apart;           /* parameters in which diverging draws differ from the rest */
+    size_t n_columns, constant_params;
+    gpumc__sheet sheet;
+    unsigned char *diverged;      /* by place on the sheet; NULL without divergences */
+} gpumc__review;
+
+/* Marks the places of diverging draws. */
+static gpumc_status gpumc__mark_divergences(gpumc__review *v)
+{
+    const gpumc__sheet *s = &v->sheet;
+    if (!v->tallies.divergent) return GPUMC_OK;
+    v->diverged = (unsigned char *)gpumc__allocate(&v->fit->allocator, s->total);
+    if (!v->diverged) return GPUMC_ERROR_MEMORY;
+    for (size_t c = 0; c < s->n_chains; c++)
+        for (size_t i = 0; i < s->n_draws; i++)
+            v->diverged[gpumc__place_of(s, c, i)] = v->fit->stats[c * v->fit->draw_capacity + i].divergent;
+    return GPUMC_OK;
+}
+
+/* |mean relative rank of the diverging draws|, ranks running from -1 to 1. Where divergences have nothing to
+   do with a parameter its standard deviation is 1 / sqrt(3 n); what is within three of them is no finding. */
+static void gpumc__review_divergences(gpumc__review *v, size_t column)
+{
+    const gpumc__sheet *s = &v->sheet;
+    const double n = (double)v->tallies.divergent;
+    double sum = 0, distance;
+    if (!v->diverged || v->sheet.flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_CONSTANT)) return;
+    for (size_t k = 0; k < s->total; k++)
+        if (v->diverged[s->sorted[k].index]) sum += (double)k + 0.5;
+    distance = fabs(2 * sum / (n * (double)s->total) - 1);
+    if (distance > 3 / sqrt(3 * n)) gpumc__add_worst(&v->apart, column, distance);
+}
+
+/* Square factors have zeros above the diagonal and ones on it by construction. */
+static int gpumc__is_structural(const gpumc_block *block, size_t element, double value)
+{
+    size_t n, row, column;
+    if (block->n_dims < 2 || block->dims[block->n_dims - 1] != block->dims[block->n_dims - 2]) return 0;
+    n = block->dims[block->n_dims - 1];
+    row = element / n % n;
+    column = element % n;
+    return (row < column && value == 0) || (row == column && value == 1);
+}
+
+static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, size_t column)
+{
+    gpumc__sheet *s = &v->sheet;
+    gpumc_summary r;
+    double ess;
+    gpumc__fill_sheet(s, gpumc_fit_series(v->fit, column));
+    if (s->flags & GPUMC_FLAG_CONSTANT) {
+        if (gpumc__is_structural(block, column - block->offset, s->x[0])) return;
+        gpumc__add_worst(&v->constant, column, 0);
+        v->constant_params += !block->is_output;
+    }
+    if (gpumc__lacks_numbers(s)) gpumc__add_worst(&v->not_finite, column, 0);
+    v->n_columns++;
+    r = gpumc__summarise_sheet(s);
+    ess = fmin(r.ess_bulk, r.ess_tail);
+    if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
+    if (ess < 100 * (double)s->n_chains) gpumc__add_worst(&v->ess, column, -ess);
+    if (!block->is_output) gpumc__review_divergences(v, column);
+}
+
+static gpumc_status gpumc__warn_divergent(gpumc_fit *fit, const gpumc__review *v)
+{
+    const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
+    const size_t draws = v->tallies.draws * thin;
+    const size_t n = fit->n_divergent > v->tallies.divergent ? fit->n_divergent : v->tallies.divergent;
+    const double share = (double)n / (double)draws;
+    char names[GPUMC__NAMES], percent[GPUMC__CELL];
+    if (!n) return GPUMC_OK;
+    gpumc__name_worst(fit, &v->apart, -1, names);
+    gpumc__significant(100 * share, 2, percent);
+    return gpumc__warn(fit, GPUMC_W_DIVERGENT, 0, share,
+                       "%.0f of %.0f draws (%s %%) diverged%s%s: estimates may be biased, a region of high "
+                       "curvature is missed; check priors and scales, non-centre, then raise target_accept",
+                       (double)n, (double)draws, percent, v->apart.n ? ", unlike the rest in " : "", names);
+}
+
+static gpumc_status gpumc__warn_treedepth(gpumc_fit *fit, const gpumc__tallies *t)
+{
+    const double share = (double)t->deep / (double)t->draws;
+    char percent[GPUMC__CELL];
+    if (!t->deep) return GPUMC_OK;
+    gpumc__significant(100 * share, 2, percent);
+    return gpumc__warn(fit, GPUMC_W_TREEDEPTH, share <= 0.05, share,
+                       "%.0f of %.0f draws (%s %%) reached max_treedepth %d: trajectories were cut short, "
+                       "which costs speed, not validity; rescale or decorrelate, then raise it",
+                       (double)t->deep, (double)t->draws, percent, fit->options.max_treedepth);
+}
+
+static gpumc_status gpumc__warn_ebfmi(gpumc_fit *fit, const gpumc__tallies *t)
+{
+    char lowest[GPUMC__CELL];
+    if (!t->low_chains) return GPUMC_OK;
+    gpumc__fixed(t->lowest_ebfmi, 2, lowest);
+    return gpumc__warn(fit, GPUMC_W_EBFMI, 0, t->lowest_ebfmi,
+                       "E-BFMI is below 0.3 in %.0f of %.0f chains (%s in chain %.0f): the range of energies "
+                       "is explored slowly, tails may be missed; heavy tails or a funnel, reparameterise",
+                       (double)t->low_chains, (double)fit->n_chains, lowest, (double)t->lowest_chain);
+}
+
+static gpumc_status gpumc__warn_r_hat(gpumc_fit *fit, const gpumc__review *v)
+{
+    char names[GPUMC__NAMES];
+    if (!v->r_hat.count) return GPUMC_OK;
+    gpumc__name_worst(fit, &v->r_hat, 3, names);
+    return gpumc__warn(fit, GPUMC_W_RHAT, 0, v->r_hat.value[0],
+                       "R-hat is above 1.01 for %.0f of %.0f quantities (%s): chains disagree; run longer "
+                       "first, then suspect several modes, label switching, priors",
+                       (double)v->r_hat.count, (double)v->n_columns, names);
+}
+
+static gpumc_status gpumc__warn_ess(gpumc_fit *fit, const gpumc__review *v)
+{
+    char names[GPUMC__NAMES];
+    if (!v->ess.count) return GPUMC_OK;
+    gpumc__name_worst(fit, &v->ess, 0, names);
+    return gpumc__warn(fit, GPUMC_W_ESS, 0, -v->ess.value[0],
+                       "ESS is below 100 a chain for %.0f of %.0f quantities (%s): estimates are noisy; %s",
+                       (double)v->ess.count, (double)v->n_columns, names,
+                       v->r_hat.count ? "see R-hat first" : "R-hat is good, just run longer");
+}
+
+/* Columns that no diagnostic applies to, by name. */
+static gpumc_status gpumc__warn_unusable(gpumc_fit *fit, const gpumc__review *v, const gpumc__worst *w,
+                                         gpumc_warning_code code, int note, const char *text)
+{
+    char names[GPUMC__NAMES];
+    if (!w->count) return GPUMC_OK;
+    gpumc__name_worst(fit, w, -1, names);
+    return gpumc__warn(fit, code, note, (double)w->count, "%.0f of %.0f quantities %s (%s%s)",
+                       (double)w->count, (double)v->n_columns, text, names, w->count > w->n ? ", ..." : "");
+}
+
+static gpumc_status gpumc__warn_stuck(gpumc_fit *fit, const gpumc__tallies *t)
+{
+    char share[GPUMC__CELL];
+    if (!t->stuck_chains) return GPUMC_OK;
+    gpumc__fixed(100 * t->stuck_share, 0, share);
+    return gpumc__warn(fit, GPUMC_W_STUCK, 0, t->stuck_share,
+                       "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain "
+                       "%.0f): steps are too long where they are; look at the start, raise target_accept",
+                       (double)t->stuck_chains, (double)fit->n_chains, share, (double)t->stuck_chain);
+}
+
+static gpumc_status gpumc__warn_accept(gpumc_fit *fit, const gpumc__tallies *t)
+{
+    const double accept = t->accept / (double)t->draws, aim = fit->options.target_accept;
+    char seen[GPUMC__CELL], wanted[GPUMC__CELL];
+    if (!fit->n_warmup || !(aim > 0) || !(fabs(accept - aim) > 0.1)) return GPUMC_OK;
+    gpumc__fixed(accept, 2, seen);
+    gpumc__fixed(aim, 2, wanted);
+    return gpumc__warn(fit, GPUMC_W_ACCEPT, accept > aim, accept,
+                       "mean acceptance is %s where %s was wanted: the step size came out too %s; a longer "
+                       "num_warmup may help", seen, wanted,
+                       accept > aim ? "short, which costs speed" : "long");
+}
+
+static gpumc_status gpumc__warn_metric(gpumc_fit *fit, const gpumc__tallies *t)
+{
+    const double residual = t->residual / ((double)t->draws * (double)(fit->n_free ? fit->n_free : 1));
+    char seen[GPUMC__CELL];
+    if (!(residual > 10)) return GPUMC_OK;
+    gpumc__significant(residual, 2, seen);
+    return gpumc__warn(fit, GPUMC_W_METRIC, 0, residual,
+                       "the metric does not fit: the squared Fisher residual is %s a dimension, where 0 is "
+                       "perfect; scales vary over the posterior, reparameterise", seen);
+}
+
+static gpumc_status gpumc__warn_few_chains(gpumc_fit *fit)
+{
+    if (fit->n_chains >= 4) return GPUMC_OK;
+    return gpumc__warn(fit, GPUMC_W_FEW_CHAINS, 1, (double)fit->n_chains, "%.0f chain%s: %s",
+                       (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", fit->n_chains == 1
+                       ? "only its halves can be compared, another mode would go unseen; run 4"
+                       : "R-hat is more dependable with 4");
+}
+
+static gpumc_status gpumc__warn_few_draws(gpumc_fit *fit)
+{
+    if (fit->n_draws >= 100) return GPUMC_OK;
+    return gpumc__warn(fit, GPUMC_W_FEW_DRAWS, 1, (double)fit->n_draws,
+                       "%.0f draws a chain: diagnostics and intervals are not dependable below 100",
+                       (double)fit->n_draws);
+}
+
+/* Gravest first; a fit without statistics of its draws has tallies of zero. */
+static gpumc_status gpumc__report_review(gpumc_fit *fit, const gpumc__review *v)
+{
+    const gpumc__tallies *t = &v->tallies;
+    gpumc_status status = GPUMC_OK;
+    if (t->draws) {
+        status = gpumc__warn_divergent(fit, v);
+        if (status == GPUMC_OK) status = gpumc__warn_treedepth(fit, t);
+        if (status == GPUMC_OK) status = gpumc__warn_ebfmi(fit, t);
+    }
+    if (status == GPUMC_OK) status = gpumc__warn_r_hat(fit, v);
+    if (status == GPUMC_OK) status = gpumc__warn_ess(fit, v);
+    if (status == GPUMC_OK)
+        status = gpumc__warn_unusable(fit, v, &v->constant, GPUMC_W_CONSTANT, !v->constant_params,
+                                      "never change");
+    if (status == GPUMC_OK)
+        status = gpumc__warn_unusable(fit, v, &v->not_finite, GPUMC_W_NOT_FINITE, 0,
+                                      "have draws that are NaN or infinite, so that they have no mean");
+    if (t->draws) {
+        if (status == GPUMC_OK) status = gpumc__warn_stuck(fit, t);
+        if (status == GPUMC_OK) status = gpumc__warn_accept(fit, t);
+        if (status == GPUMC_OK) status = gpumc__warn_metric(fit, t);
+    }
+    if (status == GPUMC_OK) status = gpumc__warn_few_chains(fit);
+    return status == GPUMC_OK ? gpumc__warn_few_draws(fit) : status;
+}
+
+static void gpumc__review_fit(gpumc__review *v)
+{
+    for (size_t b = 0; b < v->fit->n_blocks; b++) {
+        const gpumc_block *block = &v->fit->blocks[b];
+        if (!gpumc__is_estimate(block)) continue;
+        for (size_t k = 0; k < block->size; k++) gpumc__review_column(v, block, block->offset + k);
+    }
+}
+
+/* Makes all checks and appends what they found to fit->warnings. */
+static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
+{
+    gpumc__review v;
+    gpumc_status status;
+    if (!fit->draws || !fit->n_draws || !fit->n_chains) return GPUMC_OK;
+    memset(&v, 0, sizeof v);
+    v.fit = fit;
+    for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__tally_chain(fit, c, &v.tallies);
+    if (!gpumc__open_sheet(&v.sheet, &fit->allocator, fit->n_chains, fit->n_draws)) return GPUMC_ERROR_MEMORY;
+    status = gpumc__mark_divergences(&v);
+    if (status == GPUMC_OK) gpumc__review_fit(&v);
+    gpumc__release(&fit->allocator, v.diverged);
+    gpumc__close_sheet(&v.sheet);
+    return status == GPUMC_OK ? gpumc__report_review(fit, &v) : status;
+}
+
+/* ---- the printed summary ------------------------------------------------------------------------- */
+
+enum { GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
+
+static const char *gpumc__warning_name(gpumc_warning_code code)
+{
+    switch (code) {
+    case GPUMC_W_DIVERGENT: return "GPUMC_W_DIVERGENT";
+    case GPUMC_W_TREEDEPTH: return "GPUMC_W_TREEDEPTH";
+    case GPUMC_W_EBFMI: return "GPUMC_W_EBFMI";
+    case GPUMC_W_RHAT: return "GPUMC_W_RHAT";
+    case GPUMC_W_ESS: return "GPUMC_W_ESS";
+    case GPUMC_W_FEW_CHAINS: return "GPUMC_W_FEW_CHAINS";
+    case GPUMC_W_FEW_DRAWS: return "GPUMC_W_FEW_DRAWS";
+    case GPUMC_W_CONSTANT: return "GPUMC_W_CONSTANT";
+    case GPUMC_W_NOT_FINITE: return "GPUMC_W_NOT_FINITE";
+    case GPUMC_W_ACCEPT: return "GPUMC_W_ACCEPT";
+    case GPUMC_W_STUCK: return "GPUMC_W_STUCK";
+    case GPUMC_W_RESTARTED: return "GPUMC_W_RESTARTED";
+    case GPUMC_W_NOT_MIXED: return "GPUMC_W_NOT_MIXED";
+    case GPUMC_W_METRIC: return "GPUMC_W_METRIC";
+    }
+    return "unknown";
+}
+
+static const char *gpumc__metric_name(gpumc_metric_kind kind)
+{
+    switch (kind) {
+    case GPUMC_METRIC_AUTO: break;
+    case GPUMC_METRIC_DIAG: return "diagonal";
+    case GPUMC_METRIC_LOW_RANK: return "low-rank";
+    case GPUMC_METRIC_DENSE: return "dense";
+    case GPUMC_METRIC_UNIT: return "unit";
+    }
+    return "automatic";
+}
+
+/* A page being printed; the first failed write is remembered, the others are not tried. */
+typedef struct gpumc__page {
+    const gpumc_fit *fit;
+    FILE *stream;
+    int failed, name_width;
+    gpumc__sheet sheet;
+} gpumc__page;
+
+static GPUMC__PRINTF(2, 3) void gpumc__print(gpumc__page *page, const char *format, ...)
+{
+    va_list arguments;
+    if (page->failed) return;
+    va_start(arguments, format);
+    page->failed = vfprintf(page->stream, format, arguments) < 0;
+    va_end(arguments);
+}
+
+static void gpumc__print_header(gpumc__page *page)
+{
+    const gpumc_fit *fit = page->fit;
+    const double n = (double)fit->n_divergent;
+    char step[GPUMC__CELL], seconds[GPUMC__CELL];
+    gpumc__significant(fit->step_size, 3, step);
+    gpumc__decimal(fit->warmup_seconds + fit->sampling_seconds, 2, seconds);
+    gpumc__print(page, "%s: %.0f chains x %.0f draws after %.0f of warm-up, %s s%s\n",
+                 fit->model_name ? fit->model_name : "model", (double)fit->n_chains, (double)fit->n_draws,
+                 (double)fit->n_warmup, seconds, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
+    gpumc__print(page, "step size %s, %s metric, %.0f divergence%s\n", step,
+                 gpumc__metric_name(fit->metric.kind), n, n == 1 ? "" : "s");
+    if (fit->status < 0) gpumc__print(page, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
+}
+
+static size_t gpumc__rows_of(const gpumc_block *block)
+{
+    return block->size > GPUMC__MAX_ROWS ? GPUMC__MAX_ROWS - 2 : block->size;
+}
+
+static int gpumc__widest_name(const gpumc_fit *fit)
+{
+    size_t widest = 4;
+    for (size_t b = 0; b < fit->n_blocks; b++) {
+        const gpumc_block *block = &fit->blocks[b];
+        for (size_t k = 0; gpumc__is_estimate(block) && k < gpumc__rows_of(block); k++) {
+            const size_t length = gpumc_column_name(fit, block->offset + k, NULL, 0);
+            if (length > widest) widest = length;
+        }
+    }
+    return widest < GPUMC__LONGEST_NAME ? (int)widest : GPUMC__LONGEST_NAME;
+}
+
+/* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
+static int gpumc__decimals_of(const gpumc_summary *r)
+{
+    if (r->mcse > 0 && gpumc__is_finite(r->mcse)) return 1 - gpumc__leading_exponent(r->mcse, 2);
+    return gpumc__is_finite(r->mean) && r->mean != 0 ? 3 - gpumc__leading_exponent(r->mean, 4) : 3;
+}
+
+static void gpumc__print_row(gpumc__page *page, size_t column, const gpumc_summary *r)
+{
+    const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
+    const int decimals = gpumc__decimals_of(r);
+    char name[128], cell[GPUMC__CELL];
+    gpumc_column_name(page->fit, column, name, sizeof name);
+    gpumc__print(page, "%-*s", page->name_width, name);
+    for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
+        gpumc__decimal(values[k], decimals, cell);
+        gpumc__print(page, " %10s", cell);
+    }
+    gpumc__fixed(floor(r->ess_bulk), 0, cell);
+    gpumc__print(page, " %9s", cell);
+    gpumc__fixed(floor(r->ess_tail), 0, cell);
+    gpumc__print(page, " %9s", cell);
+    gpumc__fixed(r->r_hat, 3, cell);
+    gpumc__print(page, " %7s\n", cell);
+}
+
+/* The line that stands for n columns of a large block. */
+static void gpumc__print_rest(gpumc__page *page, size_t n, const gpumc__worst *r_hat, const gpumc__worst *ess)
+{
+    gpumc__print(page, "... %.0f more", (double)n);
+    if (r_hat->n && ess->n) {
+        char names[GPUMC__NAMES];
+        gpumc__name_worst(page->fit, r_hat, 3, names);
+        gpumc__print(page, ", largest r_hat: %s", names);
+        gpumc__name_worst(page->fit, ess, 0, names);
+        gpumc__print(page, "; smallest ess: %s", names);
+    }
+    gpumc__print(page, "\n");
+}
+
+static void gpumc__print_block(gpumc__page *page, const gpumc_block *block)
+{
+    const size_t rows = gpumc__rows_of(block);
+    gpumc__worst r_hat, ess;
+    memset(&r_hat, 0, sizeof r_hat);
+    memset(&ess, 0, sizeof ess);
+    for (size_t k = 0; k < block->size; k++) {
+        const size_t column = block->offset + k;
+        gpumc_summary r;
+        gpumc__fill_sheet(&page->sheet, gpumc_fit_series(page->fit, column));
+        r = gpumc__summarise_sheet(&page->sheet);
+        if (k < rows) {
+            gpumc__print_row(page, column, &r);
+            continue;
+        }
+        if (r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
+        if (r.ess_bulk > 0) gpumc__add_worst(&ess, column, -floor(fmin(r.ess_bulk, r.ess_tail)));
+    }
+    r_hat.n = r_hat.n > 1 ? 1 : r_hat.n;
+    ess.n = ess.n > 1 ? 1 : ess.n;
+    if (rows < block->size) gpumc__print_rest(page, block->size - rows, &r_hat, &ess);
+}
+
+static void gpumc__print_table(gpumc__page *page)
+{
+    const gpumc_fit *fit = page->fit;
+    page->name_width = gpumc__widest_name(fit);
+    gpumc__print(page, "%-*s %10s %10s %10s %10s %10s %10s %9s %9s %7s\n", page->name_width, "", "mean",
+                 "mcse", "sd", "q5", "q50", "q95", "ess_bulk", "ess_tail", "r_hat");
+    for (size_t b = 0; b < fit->n_blocks; b++) {
+        const gpumc_block *block = &fit->blocks[b];
+        if (gpumc__is_estimate(block)) gpumc__print_block(page, block);
+        else gpumc__print(page, "%s: %.0f %s, not shown\n", block->name, (double)block->size,
+                          block->group == GPUMC_LOG_LIKELIHOOD ? "log likelihoods" : "predicted values");
+    }
+}
+
+GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
+{
+    gpumc__page page;
+    if (!fit || !stream) return GPUMC_ERROR_ARGUMENT;
+    memset(&page, 0, sizeof page);
+    page.fit = fit;
+    page.stream = stream;
+    gpumc__print_header(&page);
+    if (fit->draws && fit->n_draws && fit->n_chains) {
+        if (!gpumc__open_sheet(&page.sheet, &fit->allocator, fit->n_chains, fit->n_draws))
+            return GPUMC_ERROR_MEMORY;
+        gpumc__print_table(&page);
+        gpumc__close_sheet(&page.sheet);
+    }
+    for (size_t i = 0; i < fit->n_warnings; i++)
+        gpumc__print(&page, "%s %s: %s\n", fit->warnings[i].note ? "note" : "warning",
+                     gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
+    return page.failed || fflush(stream) != 0 ? GPUMC_ERROR_FILE : GPUMC_OK;
+}
+/* ---- files: POSIX or Win32 ---------------------------------------------------------------------- */
+/* Names are UTF-8 everywhere. -std=c99 hides fsync, not the function. */
+#if defined(_WIN32)
+enum { GPUMC__PATH_ROOM = 4096 };
+
+static int gpumc__wide(const char *path, wchar_t *wide)
+{
+    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, GPUMC__PATH_ROOM) > 0;
+}
+
+static FILE *gpumc__open(const char *path, const char *mode)
+{
+    wchar_t wide[GPUMC__PATH_ROOM], wide_mode[8];
+    return gpumc__wide(path, wide) && gpumc__wide(mode, wide_mode) ? _wfopen(wide, wide_mode) : NULL;
+}
+
+static int gpumc__rename(const char *from, const char *to)
+{
+    wchar_t old_name[GPUMC__PATH_ROOM], new_name[GPUMC__PATH_ROOM];
+    return gpumc__wide(from, old_name) && gpumc__wide(to, new_name)
+           && MoveFileExW(old_name, new_name, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH);
+}
+
+static void gpumc__remove(const char *path)
+{
+    wchar_t wide[GPUMC__PATH_ROOM];
+    if (gpumc__wide(path, wide)) (void)_wremove(wide);
+}
+
+static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
+#else
+#if !defined(__cplusplus) && defined(__STRICT_ANSI__)
+extern int fsync(int file);
+#endif
+
+static FILE *gpumc__open(const char *path, const char *mode) { return fopen(path, mode); }
+static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
+static void gpumc__remove(const char *path) { (void)remove(path); }
+
+static int gpumc__sync(FILE *file)
+{
+    int result;
+    do result = fsync(fileno(file)); while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+#endif /* _WIN32 */
+
+/* ======================================================================================= >>output
+   Data files read, results written. Numbers look the same in every locale, a reader believes nothing it is
+   given, and a writer leaves a complete file or none. Read first: gpumc__scan_literal, through which every
+   number comes in; gpumc__json_value, the one loop that knows nested arrays; gpumc__write_files, through
+   which every file goes out. */
+
+/* ---- numbers as text ---------------------------------------------------------------------------- */
+
+/* A decimal number taken apart: value = all its digits as a whole number * 10^exponent. */
+typedef struct gpumc__literal {
+    const char *digits, *end;            /* its first digit or point; one past its last character */
+    size_t before, after;                /* digits on either side of the point */
+    size_t significant;                  /* digits from the first that is not 0 */
+    uint64_t leading;                    /* the first 19 of these, all that surely fit */
+    int64_t exponent;
+    int negative, is_integer;            /* is_integer: written without point and exponent */
+} gpumc__literal;
+
+static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const char *end)
+{
+    for (; at < end && gpumc__is_digit(*at); at++) {
+        if (d->significant < 19) d->leading = d->leading * 10 + (uint64_t)(*at - '0');
+        d->significant += d->leading > 0;
+    }
+    return at;
+}
+
+/* Stops growing at 10^17, far beyond what matters, so that nothing overflows. NULL: no digits. */
+static const char *gpumc__scan_exponent(gpumc__literal *d, const char *at, const char *end)
+{
+    const int negative = at < end && *at == '-';
+    int64_t exponent = 0;
+    if (at < end && (*at == '-' || *at == '+')) at++;
+    if (at == end || !gpumc__is_digit(*at)) return NULL;
+    for (; at < end && gpumc__is_digit(*at); at++)
+        if (exponent < 100000000000000000) exponent = exponent * 10 + (*at - '0');
+    d->exponent += negative ? -exponent : exponent;
+    return at;
+}
+
+/* The longest number that text begins with: [+-] digits [. digits] [e [+-] digits], with a digit somewhere
+   before the e. Returns 0 when there is none. */
+static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *end)
+{
+    memset(d, 0, sizeof *d);
+    d->negative = at < end && *at == '-';
+    d->is_integer = 1;
+    if (at < end && (*at == '-' || *at == '+')) at++;
+    d->digits = at;
+    at = gpumc__scan_digits(d, at, end);
+    d->before = (size_t)(at - d->digits);
+    if (at < end && *at == '.') {
+        const char *fraction = ++at;
+        at = gpumc__scan_digits(d, at, end);
+        d->after = (size_t)(at - fraction);
+        d->is_integer = 0;
+    }
+    if (d->before + d->after == 0) return 0;
+    d->exponent = -(int64_t)d->after;
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        at = gpumc__scan_exponent(d, at + 1, end);
+        d->is_integer = 0;
+    }
+    d->end = at;
+    return at != NULL;
+}
+
+/* By strtod, from the digits as a whole number with an exponent: without a radix there is no locale. A point
+   half way between two doubles has at most 767 digits, so of what follows those kept it only matters whether
+   it is zero. */
+static double gpumc__literal_slow(const gpumc__literal *d)
+{
+    enum { GPUMC__KEPT = 800 };
+    char text[GPUMC__KEPT + 32];
+    const int64_t magnitude = d->exponent + (int64_t)d->significant; /* value < 10^magnitude */
+    const char *at = d->digits;
+    size_t n = 0;
+    int more = 0;
+    if (d->significant == 0 || magnitude < -400) return 0;
+    if (magnitude > 400) return GPUMC_INF;
+    for (; at < d->end && *at != 'e' && *at != 'E'; at++) {
+        if (*at == '.' || (n == 0 && *at == '0')) continue;
+        if (n < GPUMC__KEPT) text[n++] = *at;
+        else more |= *at != '0';
+    }
+    if (more) text[n++] = '1';
+    snprintf(text + n, 16, "e%d", (int)(magnitude - (int64_t)n));
+    return strtod(text, NULL);
+}
+
+/* Correctly rounded. A whole number up to 2^53 and a power of ten up to 10^22 are doubles, so that their
+   product or quotient is rounded once (Clinger 1990). */
+static double gpumc__literal_value(const gpumc__literal *d)
+{
+    static const double powers[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                       1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    double value = (double)d->leading;
+    if (FLT_EVAL_METHOD != 0 || d->significant > 19 || d->leading > 9007199254740992 || d->exponent < -22
+        || d->exponent > 22) value = gpumc__literal_slow(d);
+    else if (d->exponent < 0) value /= powers[-d->exponent];
+    else value *= powers[d->exponent];
+    return d->negative ? -value : value;
+}
+
+/* Returns 0 when the number is too large. An integer is one that a double holds exactly, whatever follows. */
+static int gpumc__number(const gpumc__literal *d, double *value, int *is_integer)
+{
+    *value = gpumc__literal_value(d);
+    *is_integer = d->is_integer && d->significant <= 16 && d->leading <= 9007199254740992;
+    return gpumc__is_finite(*value);
+}
+
+/* word is in small letters; text may mix them. */
+static int gpumc__is_word(const char *text, size_t length, const char *word)
+{
+    size_t i = 0;
+    while (i < length && word[i] && (text[i] | 32) == word[i]) i++;
+    return i == length && !word[i];
+}
+
+/* nan, inf or infinity, any letter case, with or without a sign. */
+static int gpumc__scan_word(const char *text, size_t length, double *value)
+{
+    const int negative = length > 0 && *text == '-';
+    *value = 0;
+    if (length == 0) return 0;
+    if (*text == '-' || *text == '+') { text++; length--; }
+    *value = gpumc__is_word(text, length, "nan") ? GPUMC_NAN : negative ? -GPUMC_INF : GPUMC_INF;
+    return gpumc__is_word(text, length, "nan") || gpumc__is_word(text, length, "inf")
+           || gpumc__is_word(text, length, "infinity");
+}
+
+/* The number that the whole of text is. *ok is 0 when it is none or too large for a double. */
+static double gpumc__parse_number(const char *text, size_t length, int *ok)
+{
+    gpumc__literal d;
+    double value;
+    *ok = gpumc__scan_word(text, length, &value);
+    if (*ok || !gpumc__scan_literal(&d, text, text + length) || d.end != text + length) return value;
+    value = gpumc__literal_value(&d);
+    *ok = gpumc__is_finite(value);
+    return value;
+}
+
+/* Whatever printf put between the digits is the radix of the locale, perhaps of several bytes. */
+static size_t gpumc__point_for_radix(char *text)
+{
+    const size_t at = strspn(text, "+-0123456789e"), length = strcspn(text + at, "+-0123456789e");
+    if (length == 0) return at;
+    text[at] = '.';
+    memmove(text + at + 1, text + at + length, strlen(text + at + length) + 1);
+    return strlen(text);
+}
+
+GPUMC_API size_t gpumc_format_number(double value, char *text)
+{
+    size_t length = 0;
+    int same = 0;
+    if (!gpumc__is_finite(value)) {
+        strcpy(text, gpumc__is_nan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+        return strlen(text);
+    }
+    for (int digits = 15; digits <= 17 && !same; digits++) {
+        snprintf(text, 32, "%.*g", digits, value);
+        length = gpumc__point_for_radix(text);
+        same = digits == 17 || gpumc__parse_number(text, length, &same) == value;
+    }
+    return length;
+}
+
+/* ---- what the readers share --------------------------------------------------------------------- */
+
+/* Limits of the readers; a program may set its own before the implementation. */
+#ifndef GPUMC_MAX_JSON_DEPTH
+#define GPUMC_MAX_JSON_DEPTH 16
+#endif
+#ifndef GPUMC_MAX_FILE_BYTES
+#define GPUMC_MAX_FILE_BYTES 4294967296.0
+#endif
+
+typedef struct gpumc__bytes { char *text; size_t n, room; } gpumc__bytes;
+
+typedef struct gpumc__reader {
+    const char *text, *at, *end;
+    const char *path;                    /* for messages; NULL: read from memory */
+    gpumc_data *data;
+    size_t room;                         /* for variables */
+    size_t *slots, n_slots;              /* names: a hash table of variable numbers from 1; 0 is free */
+    double *values;                      /* of the variable at work (JSON), of all rows (CSV) */
+    size_t n_values, values_room;
+    gpumc__bytes name, word;             /* of the variable at work; another string */
+    const char *subject;                 /* the variable to be named in messages */
+    size_t subject_length;
+    gpumc_error *error;
+} gpumc__reader;
+
+/* The largest length up to limit that does not cut a character of UTF-8. */
+static size_t gpumc__cut(const char *text, size_t length, size_t limit)
+{
+    if (length <= limit) return length;
+    while (limit > 0 && ((unsigned char)text[limit] & 0xc0) == 0x80) limit--;
+    return limit;
+}
+
+/* The end of a path, which tells more than its beginning. */
+static const char *gpumc__path_tail(const char *path)
+{
+    const size_t length = strlen(path), kept = 60;
+    if (length > kept) path += length - kept;
+    while (((unsigned char)*path & 0xc0) == 0x80) path++;
+    return path;
+}
+
+/* Records what is wrong at a place of the text: file, line, column in characters, variable. */
+static GPUMC__PRINTF(3, 4) gpumc_status
+    gpumc__malformed(const gpumc__reader *r, const char *at, const char *format, ...)
+{
+    char what[160];
+    double line = 1, column = 1;
+    const int name = (int)gpumc__cut(r->subject, r->subject_length, 40);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    for (const char *p = r->text; p < at; p++) {
+        if (*p == '\n') { line++; column = 1; }
+        else column += ((unsigned char)*p & 0xc0) != 0x80;
+    }
+    return gpumc__fail(r->error, GPUMC_ERROR_FORMAT, "%s%sline %.0f, column %.0f: %s%.*s%s%s",
+                       r->path ? gpumc__path_tail(r->path) : "", r->path ? ": " : "", line, column,
+                       name ? "variable \"" : "", name, name ? r->subject : "", name ? "\": " : "", what);
+}
+
+/* The beginning of a piece of text, fit for a message; shown holds 32 bytes. */
+static const char *gpumc__excerpt(const char *text, size_t length, char *shown)
+{
+    const size_t n = gpumc__cut(text, length, 24);
+    for (size_t i = 0; i < n; i++) shown[i] = text[i];
+    for (size_t i = 0; i < n; i++) if ((unsigned char)shown[i] < 32 || shown[i] == 127) shown[i] = '?';
+    strcpy(shown + n, n < length ? "..." : "");
+    return shown;
+}
+
+/* Makes room for one more item behind n; returns 0 with a text when there is no memory. */
+static int gpumc__grow(const gpumc__reader *r, void **block, size_t n, size_t *room, size_t each)
+{
+    const size_t wanted = gpumc__size_add(n, n < 16 ? 16 : n), bytes = gpumc__size_mul(wanted, each);
+    void *larger;
+    if (n < *room) return 1;
+    larger = gpumc__allocate(&r->data->allocator, bytes);
+    if (!larger) { gpumc__fail_memory(r->error, bytes); return 0; }
+    if (n > 0) memcpy(larger, *block, n * each);
+    gpumc__release(&r->data->allocator, *block);
+    *block = larger;
+    *room = wanted;
+    return 1;
+}
+
+static gpumc_status gpumc__push_value(gpumc__reader *r, double value)
+{
+    if (r->n_values == r->values_room) {
+        void *block = r->values;
+        if (!gpumc__grow(r, &block, r->n_values, &r->values_room, sizeof(double))) return GPUMC_ERROR_MEMORY;
+        r->values = (double *)block;
+    }
+    r->values[r->n_values++] = value;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__push_bytes(gpumc__reader *r, gpumc__bytes *b, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        void *block = b->text;
+        if (!gpumc__grow(r, &block, b->n, &b->room, 1)) return GPUMC_ERROR_MEMORY;
+        b->text = (char *)block;
+        b->text[b->n++] = text[i];
+    }
+    return GPUMC_OK;
+}
+
+/* FNV-1a. */
+static size_t gpumc__hash(const char *text, size_t length)
+{
+    uint64_t hash = 14695981039346656037U;
+    for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 1099511628211U;
+    return (size_t)(hash ^ hash >> 32);
+}
+
+/* The slot of a name, or the free one where it belongs. */
+static size_t *gpumc__slot(const gpumc__reader *r, const char *name, size_t length)
+{
+    size_t i = gpumc__hash(name, length) & (r->n_slots - 1);
+    for (; r->slots[i]; i = (i + 1) & (r->n_slots - 1)) {
+        const char *other = r->data->variables[r->slots[i] - 1].name;
+        if (strncmp(other, name, length) == 0 && !other[length]) break;
+    }
+    return &r->slots[i];
+}
+
+/* Keeps at least half of the slots free. */
+static gpumc_status gpumc__more_slots(gpumc__reader *r)
+{
+    const size_t n = r->data->n_variables, wanted = r->n_slots ? gpumc__size_mul(r->n_slots, 2) : 32;
+    const size_t bytes = gpumc__size_mul(wanted, sizeof(size_t));
+    size_t *slots;
+    if (2 * n < r->n_slots) return GPUMC_OK;
+    slots = (size_t *)gpumc__allocate(&r->data->allocator, bytes);
+    if (!slots) return gpumc__fail_memory(r->error, bytes);
+    gpumc__release(&r->data->allocator, r->slots);
+    memset(slots, 0, bytes);
+    r->slots = slots;
+    r->n_slots = wanted;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = r->data->variables[i].name;
+        *gpumc__slot(r, name, strlen(name)) = i + 1;
+    }
+    return GPUMC_OK;
+}
+
+/* One block holds values, shape and name; values is what is released. */
+static gpumc_status gpumc__variable_init(const gpumc__reader *r, gpumc_variable *v, gpumc__bytes name,
+                                         const size_t *dims, size_t n_dims, size_t n_values)
+{
+    const size_t bytes = gpumc__size_add(gpumc__size_mul(n_values, sizeof(double)),
+                                         gpumc__size_add(n_dims * sizeof(size_t), name.n + 1));
+    double *block = (double *)gpumc__allocate(&r->data->allocator, bytes);
+    if (!block) return gpumc__fail_memory(r->error, bytes);
+    v->values = block;
+    v->n_values = n_values;
+    v->dims = (size_t *)(block + n_values);
+    v->n_dims = n_dims;
+    v->name = (char *)(v->dims + n_dims);
+    for (size_t i = 0; i < n_dims; i++) v->dims[i] = dims[i];
+    memcpy(v->name, name.text, name.n);
+    v->name[name.n] = 0;
+    return GPUMC_OK;
+}
+
+/* Adds a variable under r->name, which is known to be new. */
+static gpumc_status gpumc__add_variable(gpumc__reader *r, const size_t *dims, size_t n_dims, size_t n_values,
+                                        int is_integer)
+{
+    gpumc_data *data = r->data;
+    void *block = data->variables;
+    gpumc_variable *v;
+    gpumc_status status = gpumc__more_slots(r);
+    if (status != GPUMC_OK) return status;
+    if (!gpumc__grow(r, &block, data->n_variables, &r->room, sizeof *v)) return GPUMC_ERROR_MEMORY;
+    data->variables = (gpumc_variable *)block;
+    v = &data->variables[data->n_variables];
+    status = gpumc__variable_init(r, v, r->name, dims, n_dims, n_values);
+    if (status != GPUMC_OK) return status;
+    v->is_integer = is_integer;
+    *gpumc__slot(r, r->name.text, r->name.n) = ++data->n_variables;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__check_name(const gpumc__reader *r, const char *at)
+{
+    if (r->name.n == 0) return gpumc__malformed(r, at, "a variable needs a name");
+    if (r->n_slots > 0 && *gpumc__slot(r, r->name.text, r->name.n))
+        return gpumc__malformed(r, at, "there is a variable of this name already");
+    return GPUMC_OK;
+}
+
+/* Bytes of the UTF-8 character at the front (RFC 3629, table of section 4), 0 when it is invalid. */
+static size_t gpumc__utf8_length(const char *text, const char *end)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    const size_t n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    const unsigned lowest = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
+    const unsigned highest = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
+    if (n == 1) return 1;
+    if (p[0] < 0xc2 || p[0] > 0xf4 || (size_t)(end - text) < n || p[1] < lowest || p[1] > highest) return 0;
+    for (size_t i = 2; i < n; i++) if ((p[i] & 0xc0) != 0x80) return 0;
+    return n;
+}
+
+/* Starts behind a byte-order mark. The allocator of data is the caller's; what else it held is forgotten. */
+static void gpumc__reader_init(gpumc__reader *r, const char *text, size_t length, const char *path,
+                               gpumc_data *data, gpumc_error *error)
+{
+    const size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    memset(r, 0, sizeof *r);
+    r->end = length ? text + length : text;
+    r->text = r->at = mark ? text + mark : text;
+    r->path = path;
+    r->data = data;
+    r->error = error;
+    data->variables = NULL;
+    data->n_variables = 0;
+}
+
+/* Gives scratch back and, after a failure, what had been read. */
+static gpumc_status gpumc__reader_end(gpumc__reader *r, gpumc_status status)
+{
+    const gpumc_allocator *a = &r->data->allocator;
+    gpumc__release(a, r->slots);
+    gpumc__release(a, r->values);
+    gpumc__release(a, r->name.text);
+    gpumc__release(a, r->word.text);
+    if (status != GPUMC_OK) gpumc_data_free(r->data);
+    return status;
+}
+
+/* ---- JSON as Stan writes it ---------------------------------------------------------------------- */
+
+/* Shape of a nested array: what is known of each dimension, and how far we are in it. */
+typedef struct gpumc__shape {
+    size_t depth, n_dims;                /* brackets open; the most that ever were */
+    size_t count[GPUMC_MAX_JSON_DEPTH + 1], dims[GPUMC_MAX_JSON_DEPTH + 1]; /* [d]: within d brackets */
+    int known[GPUMC_MAX_JSON_DEPTH + 1];
+    int has_numbers, is_integer;
+} gpumc__shape;
+
+static void gpumc__skip_blanks(gpumc__reader *r)
+{
+    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t')) r->at++;
+}
+
+/* The next character that is not blank, 0 at the end. */
+static char gpumc__peek(gpumc__reader *r)
+{
+    gpumc__skip_blanks(r);
+    return r->at < r->end ? *r->at : (char)0;
+}
+
+static gpumc_status gpumc__unexpected(gpumc__reader *r, const char *wanted)
+{
+    const char *at = r->at;
+    const size_t length = at < r->end ? gpumc__utf8_length(at, r->end) : 0;
+    char shown[32];
+    if (at == r->end) return gpumc__malformed(r, at, "the text ends where %s should be", wanted);
+    if (length == 0) return gpumc__malformed(r, at, "invalid UTF-8 (byte %02x)", (unsigned char)*at);
+    return gpumc__malformed(r, at, "\"%s\" where %s should be", gpumc__excerpt(at, length, shown), wanted);
+}
+
+/* Four hexadecimal digits behind \u, or -1. */
+static int gpumc__json_hex(gpumc__reader *r)
+{
+    int code = 0;
+    if (r->end - r->at < 4) return -1;
+    for (int i = 0; i < 4; i++, r->at++) {
+        const char c = *r->at, small = (char)(c | 32);
+        if (gpumc__is_digit(c)) code = code * 16 + (c - '0');
+        else if (small >= 'a' && small <= 'f') code = code * 16 + (small - 'a' + 10);
+        else return -1;
+    }
+    return code;
+}
+
+/* The character that a high surrogate and the low one behind it stand for, or -1. */
+static int gpumc__json_surrogate(gpumc__reader *r, int high)
+{
+    int low;
+    if (high >= 0xdc00 || r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u') return -1;
+    r->at += 2;
+    low = gpumc__json_hex(r);
+    return low >= 0xdc00 && low < 0xe000 ? 0x10000 + (high - 0xd800) * 0x400 + (low - 0xdc00) : -1;
+}
+
+static size_t gpumc__utf8_encode(int code, char *bytes)
+{
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const int first[5] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    for (size_t i = n; i-- > 1; code >>= 6) bytes[i] = (char)(0x80 | (code & 0x3f));
+    bytes[0] = (char)(first[n] | code);
+    return n;
+}
+
+/* What a backslash begins, a pair of surrogates included, as UTF-8. */
+static gpumc_status gpumc__json_escape(gpumc__reader *r, char *bytes, size_t *n)
+{
+    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+    const char *start = r->at++;
+    const char c = r->at < r->end ? *r->at++ : (char)0, *letter = c ? strchr(letters, c) : NULL;
+    int code;
+    *n = 1;
+    if (letter) { bytes[0] = meanings[letter - letters]; return GPUMC_OK; }
+    code = c == 'u' ? gpumc__json_hex(r) : -1;
+    if (code >= 0xd800 && code < 0xe000) code = gpumc__json_surrogate(r, code);
+    if (code <= 0) return gpumc__malformed(r, start, "invalid escape in a string");
+    *n = gpumc__utf8_encode(code, bytes);
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__json_string(gpumc__reader *r, gpumc__bytes *to)
+{
+    const char *start = r->at++;
+    gpumc_status status = GPUMC_OK;
+    to->n = 0;
+    while (status == GPUMC_OK && r->at < r->end && *r->at != '"') {
+        const char *at = r->at;
+        char bytes[4];
+        size_t n;
+        if (*at == '\\') {
+            status = gpumc__json_escape(r, bytes, &n);
+            if (status == GPUMC_OK) status = gpumc__push_bytes(r, to, bytes, n);
+            continue;
+        }
+        n = gpumc__utf8_length(at, r->end);
+        if (n == 0) return gpumc__malformed(r, at, "invalid UTF-8 (byte %02x)", (unsigned char)*at);
+        if ((unsigned char)*at < 32) return gpumc__malformed(r, at, "control character in a string");
+        status = gpumc__push_bytes(r, to, at, n);
+        r->at += n;
+    }
+    if (status != GPUMC_OK) return status;
+    if (r->at == r->end) return gpumc__malformed(r, start, "a string that does not end");
+    r->at++;
+    return GPUMC_OK;
+}
+
+/* A string in the place of a number. */
+static gpumc_status gpumc__json_quoted(gpumc__reader *r, double *value)
+{
+    const char *start = r->at;
+    const gpumc_status status = gpumc__json_string(r, &r->word);
+    char shown[32];
+    if (status != GPUMC_OK || gpumc__scan_word(r->word.text, r->word.n, value)) return status;
+    return gpumc__malformed(r, start, "the text \"%s\" is not a number",
+                            gpumc__excerpt(r->word.text, r->word.n, shown));
+}
+
+/* NaN, Infinity, -Infinity; anything else is refused with what to write instead. */
+static gpumc_status gpumc__json_bare(gpumc__reader *r, double *value)
+{
+    static const char *const words[] = { "NaN", "Infinity", "-Infinity", "null", "true", "false", "{" };
+    const char *const advice[] = { "null is not a number; write NaN, or leave the variable out",
+                                   "true is not a number; write 1", "false is not a number; write 0",
+                                   "objects in objects (tuples) are not supported; give each part a name" };
+    const size_t left = (size_t)(r->end - r->at);
+    size_t i = 0, length = 0;
+    for (; i < 7; i++) {
+        length = strlen(words[i]);
+        if (left >= length && memcmp(r->at, words[i], length) == 0) break;
+    }
+    if (i == 7) return gpumc__unexpected(r, "a number or an array");
+    if (i >= 3) return gpumc__malformed(r, r->at, "%s", advice[i - 3]);
+    gpumc__scan_word(r->at, length, value);
+    r->at += length;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__json_number(gpumc__reader *r, double *value, int *is_integer)
+{
+    const char *start = r->at;
+    const char *digits = start < r->end && *start == '-' ? start + 1 : start;
+    gpumc__literal d;
+    char shown[32];
+    *is_integer = 0;
+    if (start < r->end && *start == '"') return gpumc__json_quoted(r, value);
+    if (digits == r->end || !gpumc__is_digit(*digits)) return gpumc__json_bare(r, value);
+    if (!gpumc__scan_literal(&d, start, r->end))
+        return gpumc__malformed(r, start, "a number with an empty exponent");
+    if (*d.digits == '0' && d.before > 1) return gpumc__malformed(r, start, "a number with leading zeros");
+    if (d.end > d.digits + d.before && d.digits[d.before] == '.' && d.after == 0)
+        return gpumc__malformed(r, start, "a number that ends with its point");
+    if (!gpumc__number(&d, value, is_integer))
+        return gpumc__malformed(r, start, "%s is too large for a double",
+                                gpumc__excerpt(start, (size_t)(d.end - start), shown));
+    r->at = d.end;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__json_open(gpumc__reader *r, gpumc__shape *s)
+{
+    if (s->depth == GPUMC_MAX_JSON_DEPTH)
+        return gpumc__malformed(r, r->at, "more than %d nested arrays", (int)GPUMC_MAX_JSON_DEPTH);
+    if (s->depth == s->n_dims && s->has_numbers)
+        return gpumc__malformed(r, r->at, "ragged array: an array where there were numbers before");
+    s->count[++s->depth] = 0;
+    if (s->depth > s->n_dims) s->n_dims = s->depth;
+    r->at++;
+    return GPUMC_OK;
+}
+
+/* At a closing bracket: the array must be as long as its siblings. */
+static gpumc_status gpumc__json_close(gpumc__reader *r, gpumc__shape *s)
+{
+    const size_t d = s->depth;
+    if (s->known[d] && s->count[d] != s->dims[d])
+        return gpumc__malformed(r, r->at, "ragged array: %.0f elements where there were %.0f before",
+                                (double)s->count[d], (double)s->dims[d]);
+    s->known[d] = 1;
+    s->dims[d] = s->count[d];
+    s->count[--s->depth]++;
+    r->at++;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__json_element(gpumc__reader *r, gpumc__shape *s)
+{
+    const char *start = r->at;
+    double value = 0;
+    int is_integer;
+    gpumc_status status = gpumc__json_number(r, &value, &is_integer);
+    if (status != GPUMC_OK) return status;
+    if (s->depth != s->n_dims)
+        return gpumc__malformed(r, start, "ragged array: a number where there were arrays before");
+    s->has_numbers = 1;
+    s->is_integer &= is_integer;
+    s->count[s->depth]++;
+    return gpumc__push_value(r, value);
+}
+
+/* A number or a nested array. Each round reads what opens an element, then closes all that ends behind it. */
+static gpumc_status gpumc__json_value(gpumc__reader *r, gpumc__shape *s)
+{
+    gpumc_status status = GPUMC_OK;
+    memset(s, 0, sizeof *s);
+    s->is_integer = 1;
+    r->n_values = 0;
+    for (;;) {
+        if (gpumc__peek(r) == '[') {
+            status = gpumc__json_open(r, s);
+            if (status == GPUMC_OK && gpumc__peek(r) != ']') continue;
+        } else status = gpumc__json_element(r, s);
+        while (status == GPUMC_OK && s->depth > 0 && gpumc__peek(r) == ']') status = gpumc__json_close(r, s);
+        if (status != GPUMC_OK || s->depth == 0) return status;
+        if (*r->at != ',' || r->at == r->end) return gpumc__unexpected(r, "a comma or ]");
+        r->at++;
+    }
+}
+
+static gpumc_status gpumc__json_member(gpumc__reader *r)
+{
+    const char *start = r->at;
+    const gpumc_variable *v;
+    gpumc__shape shape;
+    gpumc_status status = gpumc__json_string(r, &r->name);
+    if (status != GPUMC_OK) return status;
+    r->subject = r->name.text;
+    r->subject_length = r->name.n;
+    status = gpumc__check_name(r, start);
+    if (status != GPUMC_OK) return status;
+    if (gpumc__peek(r) != ':') return gpumc__unexpected(r, "a colon");
+    r->at++;
+    status = gpumc__json_value(r, &shape);
+    if (status != GPUMC_OK) return status;
+    status = gpumc__add_variable(r, shape.dims + 1, shape.n_dims, r->n_values, shape.is_integer);
+    if (status != GPUMC_OK) return status;
+    v = &r->data->variables[r->data->n_variables - 1];
+    if (r->n_values > 0) memcpy(v->values, r->values, r->n_values * sizeof(double));
+    r->subject_length = 0;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__json_object(gpumc__reader *r)
+{
+    int more;
+    if (gpumc__peek(r) != '{') return gpumc__unexpected(r, "the { of an object");
+    r->at++;
+    for (more = gpumc__peek(r) != '}'; more; r->at += more) {
+        gpumc_status status;
+        if (gpumc__peek(r) != '"') return gpumc__unexpected(r, "the name of a variable in quotes");
+        status = gpumc__json_member(r);
+        if (status != GPUMC_OK) return status;
+        more = gpumc__peek(r) == ',';
+        if (!more && gpumc__peek(r) != '}') return gpumc__unexpected(r, "a comma or }");
+    }
+    r->at++;
+    gpumc__skip_blanks(r);
+    return r->at == r->end ? GPUMC_OK : gpumc__unexpected(r, "the end of the text");
+}
+
+static gpumc_status gpumc__parse_json(const char *text, size_t length, const char *path, gpumc_data *data,
+                                      gpumc_error *error)
+{
+    gpumc__reader r;
+    gpumc__reader_init(&r, text, length, path, data, error);
+    return gpumc__reader_end(&r, gpumc__json_object(&r));
+}
+
+GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data, gpumc_error *error)
+{
+    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
+    return gpumc__parse_json(text, length, NULL, data, error);
+}
+
+/* ---- CSV ------------------------------------------------------------------------------------------ */
+
+/* A field: what it holds, without the quotes around it. */
+typedef struct gpumc__field { const char *text; size_t length; } gpumc__field;
+
+typedef struct gpumc__csv { gpumc__reader reader; gpumc_csv_options options; } gpumc__csv;
+
+static int gpumc__csv_at_line_end(const gpumc__reader *r)
+{
+    if (r->at == r->end || *r->at == '\n') return 1;
+    return *r->at == '\r' && (r->at + 1 == r->end || r->at[1] == '\n');
+}
+
+static void gpumc__csv_next_line(gpumc__reader *r)
+{
+    if (r->at < r->end && *r->at == '\r') r->at++;
+    if (r->at < r->end && *r->at == '\n') r->at++;
+}
+
+static int gpumc__csv_at_field_end(const gpumc__csv *c)
+{
+    const gpumc__reader *r = &c->reader;
+    return (r->at < r->end && *r->at == c->options.delimiter) || gpumc__csv_at_line_end(r);
+}
+
+static void gpumc__csv_skip_comments(gpumc__csv *c)
+{
+    gpumc__reader *r = &c->reader;
+    while (c->options.skip_comments && r->at < r->end && *r->at == '#') {
+        while (!gpumc__csv_at_line_end(r)) r->at++;
+        gpumc__csv_next_line(r);
+    }
+}
+
+/* Blanks around a field do not count, unless they separate the fields. */
+static int gpumc__csv_is_blank(const gpumc__csv *c, char character)
+{
+    return (character == ' ' || character == '\t') && character != c->options.delimiter;
+}
+
+static void gpumc__csv_skip_blanks(gpumc__csv *c)
+{
+    gpumc__reader *r = &c->reader;
+    while (r->at < r->end && gpumc__csv_is_blank(c, *r->at)) r->at++;
+}
+
+/* At a quote. The content lies in r->word, each "" as one quote. */
+static gpumc_status gpumc__csv_quoted(gpumc__csv *c, gpumc__field *field)
+{
+    gpumc__reader *r = &c->reader;
+    const char *start = r->at++;
+    gpumc_status status = GPUMC_OK;
+    r->word.n = 0;
+    for (; status == GPUMC_OK; r->at++) {
+        if (r->at == r->end || *r->at == '\n' || *r->at == '\r')
+            return gpumc__malformed(r, start, "a quote that does not end in its line");
+        if (*r->at == '"' && (++r->at == r->end || *r->at != '"')) break;
+        status = gpumc__push_bytes(r, &r->word, r->at, 1);
+    }
+    if (status != GPUMC_OK) return status;
+    gpumc__csv_skip_blanks(c);
+    field->text = r->word.text;
+    field->length = r->word.n;
+    if (gpumc__csv_at_field_end(c)) return GPUMC_OK;
+    return gpumc__malformed(r, r->at, "text behind a closing quote");
+}
+
+static gpumc_status gpumc__csv_field(gpumc__csv *c, gpumc__field *field)
+{
+    gpumc__reader *r = &c->reader;
+    gpumc__csv_skip_blanks(c);
+    field->text = r->at;
+    if (r->at < r->end && *r->at == '"') return gpumc__csv_quoted(c, field);
+    while (!gpumc__csv_at_field_end(c)) {
+        if (*r->at == '\r') return gpumc__malformed(r, r->at, "a carriage return without line feed");
+        if (*r->at == '"') return gpumc__malformed(r, r->at, "a quote inside a field");
+        r->at++;
+    }
+    field->length = (size_t)(r->at - field->text);
+    while (field->length > 0 && gpumc__csv_is_blank(c, field->text[field->length - 1])) field->length--;
+    return GPUMC_OK;
+}
+
+/* A field that is not simply a number: one in quotes, an infinity, a missing value. */
+static gpumc_status gpumc__csv_odd_value(gpumc__csv *c, double *value, int *is_integer)
+{
+    gpumc__reader *r = &c->reader;
+    const char *start = r->at;
+    gpumc__field field = { NULL, 0 };
+    gpumc__literal d;
+    char shown[32];
+    int is_word;
+    const gpumc_status status = gpumc__csv_field(c, &field);
+    if (status != GPUMC_OK) return status;
+    *is_integer = 0;
+    if (field.length > 0 && gpumc__scan_literal(&d, field.text, field.text + field.length)
+        && d.end == field.text + field.length) {
+        if (gpumc__number(&d, value, is_integer)) return GPUMC_OK;
+        return gpumc__malformed(r, start, "%s is too large for a double",
+                                gpumc__excerpt(field.text, field.length, shown));
+    }
+    is_word = gpumc__scan_word(field.text, field.length, value);
+    if (is_word && !gpumc__is_nan(*value)) return GPUMC_OK;
+    if (!is_word && field.length > 0 && (field.length != 2 || memcmp(field.text, "NA", 2) != 0))
+        return gpumc__malformed(r, start, "the text \"%s\" is not a number",
+                                gpumc__excerpt(field.text, field.length, shown));
+    if (c->options.missing_is_error) return gpumc__malformed(r, start, "the value is missing");
+    *value = GPUMC_NAN;
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__csv_value(gpumc__csv *c, gpumc_variable *v)
+{
+    gpumc__reader *r = &c->reader;
+    const char *start = r->at;
+    gpumc_status status;
+    gpumc__literal d;
+    double value;
+    int is_integer;
+    gpumc__csv_skip_blanks(c);
+    if (gpumc__scan_literal(&d, r->at, r->end)) {
+        r->at = d.end;
+        gpumc__csv_skip_blanks(c);
+        if (gpumc__csv_at_field_end(c) && gpumc__number(&d, &value, &is_integer)) {
+            v->is_integer &= is_integer;
+            return gpumc__push_value(r, value);
+        }
+    }
+    r->at = start;
+    r->subject = v->name;
+    r->subject_length = strlen(v->name);
+    status = gpumc__csv_odd_value(c, &value, &is_integer);
+    if (status != GPUMC_OK) return status;
+    r->subject_length = 0;
+    v->is_integer &= is_integer;
+    return gpumc__push_value(r, value);
+}
+
+static gpumc_status gpumc__csv_row(gpumc__csv *c)
+{
+    gpumc__reader *r = &c->reader;
+    const size_t n = r->data->n_variables;
+    for (size_t i = 0; i < n; i++, r->at++) {
+        const gpumc_status status = gpumc__csv_value(c, &r->data->variables[i]);
+        if (status != GPUMC_OK) return status;
+        if (!gpumc__csv_at_line_end(r)) continue;
+        if (i + 1 < n)
+            return gpumc__malformed(r, r->at, "the row ends after %.0f of %.0f fields", (double)(i + 1),
+                                    (double)n);
+        gpumc__csv_next_line(r);
+        return GPUMC_OK;
+    }
+    return gpumc__malformed(r, r->at, "the row has more than %.0f fields", (double)n);
+}
+
+/* Columns without a name are called V1, V2, ... by their place. */
+static gpumc_status gpumc__csv_name(gpumc__csv *c, gpumc__field field, const char *start)
+{
+    gpumc__reader *r = &c->reader;
+    char number[32];
+    const size_t none = 0;
+    gpumc_status status;
+    if (c->options.no_header || field.length == 0) {
+        snprintf(number, sizeof number, "V%.0f", (double)(r->data->n_variables + 1));
+        field.text = number;
+        field.length = strlen(number);
+    }
+    for (size_t i = 0, n; i < field.length; i += n) {
+        n = gpumc__utf8_length(field.text + i, field.text + field.length);
+        if (n == 0 || (unsigned char)field.text[i] < 32)
+            return gpumc__malformed(r, start, "the name of this column is not valid UTF-8");
+    }
+    r->name.n = 0;
+    status = gpumc__push_bytes(r, &r->name, field.text, field.length);
+    if (status != GPUMC_OK) return status;
+    r->subject = r->name.text;
+    r->subject_length = r->name.n;
+    status = gpumc__check_name(r, start);
+    r->subject_length = 0;
+    return status == GPUMC_OK ? gpumc__add_variable(r, &none, 1, 0, 1) : status;
+}
+
+/* Makes one variable, still empty, of every field of the first line. */
+static gpumc_status gpumc__csv_header(gpumc__csv *c)
+{
+    gpumc__reader *r = &c->reader;
+    const char *line = r->at;
+    if (gpumc__csv_at_line_end(r)) return gpumc__malformed(r, r->at, "the first line is empty");
+    for (;; r->at++) {
+        const char *start = r->at;
+        gpumc__field field = { NULL, 0 };
+        gpumc_status status = gpumc__csv_field(c, &field);
+        if (status == GPUMC_OK) status = gpumc__csv_name(c, field, start);
+        if (status != GPUMC_OK) return status;
+        if (gpumc__csv_at_line_end(r)) break;
+    }
+    if (c->options.no_header) r->at = line;
+    else gpumc__csv_next_line(r);
+    return GPUMC_OK;
+}
+
+/* Rows become columns. */
+static gpumc_status gpumc__csv_columns(gpumc__reader *r)
+{
+    const size_t n = r->data->n_variables, n_rows = r->n_values / n;
+    for (size_t k = 0; k < n; k++) {
+        gpumc_variable *v = &r->data->variables[k], column = *v;
+        gpumc__bytes name = { v->name, strlen(v->name), 0 };
+        const gpumc_status status = gpumc__variable_init(r, &column, name, &n_rows, 1, n_rows);
+        if (status != GPUMC_OK) return status;
+        for (size_t i = 0; i < n_rows; i++) column.values[i] = r->values[i * n + k];
+        gpumc__release(&r->data->allocator, v->values);
+        *v = column;
+    }
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__csv_table(gpumc__csv *c)
+{
+    gpumc__reader *r = &c->reader;
+    const char *empty = NULL;            /* the first empty line: only more of them may follow */
+    gpumc_status status;
+    gpumc__csv_skip_comments(c);
+    status = gpumc__csv_header(c);
+    while (status == GPUMC_OK) {
+        gpumc__csv_skip_comments(c);
+        if (r->at == r->end) return gpumc__csv_columns(r);
+        if (gpumc__csv_at_line_end(r)) {
+            if (!empty) empty = r->at;
+            gpumc__csv_next_line(r);
+        } else if (!empty) status = gpumc__csv_row(c);
+        else return gpumc__malformed(r, empty, "an empty line between rows (a missing value is NA)");
+    }
+    return status;
+}
+
+static gpumc_status gpumc__parse_csv(const char *text, size_t length, const char *path,
+                                     const gpumc_csv_options *options, gpumc_data *data, gpumc_error *error)
+{
+    gpumc__csv c;
+    memset(&c.options, 0, sizeof c.options);
+    if (options) c.options = *options;
+    if (!c.options.delimiter) c.options.delimiter = ',';
+    gpumc__reader_init(&c.reader, text, length, path, data, error);
+    return gpumc__reader_end(&c.reader, gpumc__csv_table(&c));
+}
+
+/* Characters that fields themselves are made of cannot separate them. */
+static gpumc_status gpumc__csv_check(const gpumc_csv_options *options, gpumc_error *error)
+{
+    const char c = options ? options->delimiter : (char)0;
+    const int letter = (c | 32) >= 'a' && (c | 32) <= 'z';
+    if ((unsigned char)c > 126 || letter || gpumc__is_digit(c) || (c && strchr("+-.\"#\r\n", c)))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "delimiter: character %d cannot separate fields", c);
+    return GPUMC_OK;
+}
+
+GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gpumc_csv_options *options,
+                                       gpumc_data *data, gpumc_error *error)
+{
+    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
+    if (gpumc__csv_check(options, error) != GPUMC_OK) return GPUMC_ERROR_ARGUMENT;
+    return gpumc__parse_csv(text, length, NULL, options, data, error);
+}
+
+/* ---- data files ------------------------------------------------------------------------------------ */
+
+/* What errno says, in words where it matters to a user. */
+static const char *gpumc__reason(int code)
+{
+    switch (code) {
+    case ENOENT: return "no such file or directory";
+    case EACCES: return "permission denied";
+    case EISDIR: return "is a directory";
+    case ENOSPC: return "no space left on the device";
+    case EFBIG: return "the file would be too large";
+    case ENAMETOOLONG: return "the name is too long";
+    default: return "input or output error";
+    }
+}
+
+/* Reads to the end, doubling the block; pipes have no size to ask for. */
+static gpumc_status gpumc__read_stream(FILE *file, const char *path, gpumc__bytes *to,
+                                       const gpumc_allocator *allocator, gpumc_error *error)
+{
+    size_t got = 1;
+    while (got > 0) {
+        if (to->n == to->room) {
+            const size_t room = to->room ? gpumc__size_mul(to->room, 2) : 65536;
+            char *larger = (char *)gpumc__allocate(allocator, room);
+            if (!larger) return gpumc__fail_memory(error, room);
+            if (to->n > 0) memcpy(larger, to->text, to->n);
+            gpumc__release(allocator, to->text);
+            to->text = larger;
+            to->room = room;
+        }
+        errno = 0;
+        got = fread(to->text + to->n, 1, to->room - to->n, file);
+        to->n += got;
+        if (ferror(file))
+            return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be read: %s", gpumc__path_tail(path),
+                               gpumc__reason(errno));
+        if ((double)to->n > (double)GPUMC_MAX_FILE_BYTES)
+            return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: larger than %.0f bytes (GPUMC_MAX_FILE_BYTES)",
+                               gpumc__path_tail(path), (double)GPUMC_MAX_FILE_BYTES);
+    }
+    return GPUMC_OK;
+}
+
+/* The whole file in to->text, which is the caller's to release whatever is returned. */
+static gpumc_status gpumc__read_file(const char *path, gpumc_data *data, gpumc__bytes *to, gpumc_error *error)
+{
+    FILE *file;
+    gpumc_status status;
+    memset(to, 0, sizeof *to);
+    if (!path || !data) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "path or data is NULL");
+    data->variables = NULL;
+    data->n_variables = 0;
+    errno = 0;
+    file = gpumc__open(path, "rb");
+    if (!file)
+        return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be opened: %s", gpumc__path_tail(path),
+                           gpumc__reason(errno));
+    status = gpumc__read_stream(file, path, to, &data->allocator, error);
+    fclose(file);
+    return status;
+}
+
+GPUMC_API gpumc_status gpumc_read_json(const char *path, gpumc_data *data, gpumc_error *error)
+{
+    gpumc__bytes file;
+    gpumc_status status = gpumc__read_file(path, data, &file, error);
+    if (status == GPUMC_OK) status = gpumc__parse_json(file.text, file.n, path, data, error);
+    if (data) gpumc__release(&data->allocator, file.text);
+    return status;
+}
+
+GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
+                                      gpumc_error *error)
+{
+    gpumc__bytes file;
+    gpumc_status status = gpumc__csv_check(options, error);
+    if (status != GPUMC_OK) return status;
+    status = gpumc__read_file(path, data, &file, error);
+    if (status == GPUMC_OK) status = gpumc__parse_csv(file.text, file.n, path, options, data, error);
+    if (data) gpumc__release(&data->allocator, file.text);
+    return status;
+}
+
+/* Says that there is no such variable, and which there are. */
+static void gpumc__no_variable(const gpumc_data *data, const char *name, gpumc_error *error)
+{
+    const size_t room = sizeof error->text;
+    size_t used;
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the data have no variable \"%.60s\"%s", name,
+                data->n_variables ? "; they have" : "");
+    if (!error) return;
+    for (size_t i = 0; i < data->n_variables; i++) {
+        used = strlen(error->text);
+        if (used + strlen(data->variables[i].name) + 8 > room) {
+            snprintf(error->text + used, room - used, " ...");
+            return;
+        }
+        snprintf(error->text + used, room - used, " %s", data->variables[i].name);
+    }
+}
+
+static void gpumc__not_integer(const gpumc_variable *v, gpumc_error *error)
+{
+    char number[32];
+    size_t i = 0;
+    while (i < v->n_values && v->values[i] == floor(v->values[i])) i++;
+    if (i == v->n_values)
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                    "variable \"%.60s\" must hold integers, written without point and exponent, up to 2^53",
+                    v->name);
+    else {
+        gpumc_format_number(v->values[i], number);
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "variable \"%.60s\" must hold integers; value %.0f is %s",
+                    v->name, (double)(i + 1), number);
+    }
+}
+
+GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
+                                               int integer, gpumc_error *error)
+{
+    const gpumc_variable *v = NULL;
+    if (!data || !name) {
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "data or name is NULL");
+        return NULL;
+    }
+    for (size_t i = 0; i < data->n_variables && !v; i++)
+        if (strcmp(data->variables[i].name, name) == 0) v = &data->variables[i];
+    if (!v) gpumc__no_variable(data, name, error);
+    else if (n_values > 0 && v->n_values != n_values)
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "variable \"%.60s\": %.0f values where there should be %.0f",
+                    name, (double)v->n_values, (double)n_values);
+    else if (integer && !v->is_integer) gpumc__not_integer(v, error);
+    else return v;
+    return NULL;
+}
+
+GPUMC_API void gpumc_data_free(gpumc_data *data)
+{
+    const gpumc_allocator *a = data ? &data->allocator : NULL;
+    if (!data) return;
+    for (size_t i = 0; i < data->n_variables; i++) gpumc__release(a, data->variables[i].values);
+    gpumc__release(a, data->variables);
+    data->variables = NULL;
+    data->n_variables = 0;
+}
+
+/* ---- files that are complete or not there ----------------------------------------------------------- */
+
+typedef struct gpumc__writer {
+    FILE *file;
+    int failed;                          /* sticky: after the first failure nothing more is written */
+    int reason;                          /* errno of it */
+} gpumc__writer;
+
+static void gpumc__check_written(gpumc__writer *w, int done)
+{
+    if (done || w->failed) return;
+    w->failed = 1;
+    w->reason = errno;
+}
+
+static void gpumc__put_bytes(gpumc__writer *w, const char *text, size_t n)
+{
+    if (!w->failed && n > 0) gpumc__check_written(w, fwrite(text, 1, n, w->file) == n);
+}
+
+static void gpumc__put(gpumc__writer *w, const char *text) { gpumc__put_bytes(w, text, strlen(text)); }
+
+static void gpumc__put_number(gpumc__writer *w, double value)
+{
+    char text[32];
+    gpumc__put_bytes(w, text, gpumc_format_number(value, text));
+}
+
+/* For numbers that a double might not hold. */
+static void gpumc__put_integer(gpumc__writer *w, uint64_t value)
+{
+    char text[24];
+    size_t at = sizeof text;
+    do text[--at] = (char)('0' + value % 10); while ((value /= 10) > 0);
+    gpumc__put_bytes(w, text + at, sizeof text - at);
+}
+
+/* What is written: file number i of a set, by write. The names are base, or base_FIRST.csv and so on. */
+typedef struct gpumc__file_set {
+    const char *base;
+    int numbered;
+    size_t first, n;
+    void (*write)(gpumc__writer *w, size_t i, void *user);
+    void *user;
+} gpumc__file_set;
+
+static void gpumc__file_name(const gpumc__file_set *set, size_t i, const char *ending, char *text,
+                             size_t room)
+{
+    if (set->numbered) snprintf(text, room, "%s_%.0f.csv%s", set->base, (double)(set->first + i), ending);
+    else snprintf(text, room, "%s%s", set->base, ending);
+}
+
+/* A complete file that has reached the disk under its temporary name, or a status and no file. */
+static gpumc_status gpumc__write_temporary(const gpumc__file_set *set, size_t i, const char *name,
+                                           gpumc_error *error)
+{
+    gpumc__writer w = { NULL, 0, 0 };
+    errno = 0;
+    w.file = gpumc__open(name, "wb");
+    if (!w.file)
+        return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be created: %s", gpumc__path_tail(name),
+                           gpumc__reason(errno));
+    set->write(&w, i, set->user);
+    if (!w.failed) gpumc__check_written(&w, fflush(w.file) == 0);
+    if (!w.failed) gpumc__check_written(&w, gpumc__sync(w.file));
+    gpumc__check_written(&w, fclose(w.file) == 0);
+    if (!w.failed) return GPUMC_OK;
+    gpumc__remove(name);
+    return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be written: %s; nothing is left of it",
+                       gpumc__path_tail(name), gpumc__reason(w.reason));
+}
+
+/* All files of a set, or none: they get their names once all of them are complete. */
+static gpumc_status gpumc__write_files(const gpumc__file_set *set, const gpumc_allocator *allocator,
+                                       gpumc_error *error)
+{
+    const size_t room = gpumc__size_add(strlen(set->base), 40);
+    char *name = (char *)gpumc__allocate(allocator, gpumc__size_mul(room, 2)), *temporary = name + room;
+    size_t written = 0, renamed = 0;
+    gpumc_status status = GPUMC_OK;
+    if (!name) return gpumc__fail_memory(error, 2 * room);
+    while (status == GPUMC_OK && written < set->n) {
+        gpumc__file_name(set, written, ".tmp", temporary, room);
+        status = gpumc__write_temporary(set, written, temporary, error);
+        written += status == GPUMC_OK;
+    }
+    while (status == GPUMC_OK && renamed < written) {
+        gpumc__file_name(set, renamed, "", name, room);
+        gpumc__file_name(set, renamed, ".tmp", temporary, room);
+        errno = 0;
+        if (!gpumc__rename(temporary, name))
+            status = gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be replaced: %s",
+                                 gpumc__path_tail(name), gpumc__reason(errno));
+        else renamed++;
+    }
+    for (size_t i = 0; status != GPUMC_OK && i < written; i++) {
+        gpumc__file_name(set, i, i < renamed ? "" : ".tmp", name, room);
+        gpumc__remove(name);
+    }
+    gpumc__release(allocator, name);
+    return status;
+}
+
+/* ---- summary ---------------------------------------------------------------------------------------- */
+
+static void gpumc__write_summary(gpumc__writer *w, size_t file, void *user)
+{
+    const gpumc_fit *fit = (const gpumc_fit *)user;
+    char name[512];
+    (void)file;
+    gpumc__put(w, "variable,mean,mcse,sd,q5,q50,q95,ess_bulk,ess_tail,r_hat\n");
+    for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
+        const gpumc_summary s = gpumc_summarise(fit, k);
+        const double values[9] = { s.mean, s.mcse,     s.sd,       s.q5,   s.q50,
+                                   s.q95,  s.ess_bulk, s.ess_tail, s.r_hat };
+        const char *quote;
+        gpumc_column_name(fit, k, name, sizeof name);
+        quote = strchr(name, ',') ? "\"" : "";
+        gpumc__put(w, quote);
+        gpumc__put(w, name);
+        gpumc__put(w, quote);
+        for (size_t i = 0; i < 9; i++) {
+            gpumc__put(w, ",");
+            gpumc__put_number(w, values[i]);
+        }
+        gpumc__put(w, "\n");
+    }
+}
+
+static gpumc_status gpumc__check_fit(const gpumc_fit *fit, const char *path, gpumc_error *error)
+{
+    if (!fit || !path || !path[0]) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
+    if (fit->draws && fit->n_draws > 0) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
+                       fit->options.discard_draws ? ": discard_draws was set" : "");
+}
+
+GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error)
+{
+    gpumc__file_set set = { path, 0, 0, 1, gpumc__write_summary, NULL };
+    const gpumc_status status = gpumc__check_fit(fit, path, error);
+    if (status != GPUMC_OK) return status;
+    set.user = (void *)fit;
+    return gpumc__write_files(&set, &fit->allocator, error);
+}
+
+/* ---- Stan CSV ----------------------------------------------------------------------------------------
+   The dialect of CmdStan 2.36. Readers hold files to details that no specification names: matrices go first
+   index fastest (cmdstanpy ignores the indices in the names), the adaptation block is these lines and no
+   other, integers bear no point, and the elapsed times begin in column 18. */
+
+typedef struct gpumc__stan {
+    const gpumc_fit *fit;
+    size_t *order;                       /* column of the fit for every column of the file */
+    size_t odd;                          /* a column with a value that is not finite; SIZE_MAX: none */
+} gpumc__stan;
+
+/* Element of a row-major block that comes at place j with the first index running fastest. */
+static size_t gpumc__first_fastest(const gpumc_block *b, size_t j)
+{
+    size_t below = b->size, element = 0;
+    if (b->n_dims == 0) return j;
+    for (size_t d = 0; d < b->n_dims; d++) {
+        const size_t length = b->dims[d] ? b->dims[d] : 1;
+        below /= length;
+        element += j % length * below;
+        j /= length;
+    }
+    return element;
+}
+
+static void gpumc__stan_order(const gpumc_fit *fit, size_t *order)
+{
+    for (size_t i = 0; i < fit->n_blocks; i++) {
+        const gpumc_block *b = &fit->blocks[i];
+        for (size_t j = 0; j < b->size; j++) order[b->offset + j] = b->offset + gpumc__first_fastest(b, j);
+    }
+}
+
+static void gpumc__stan_setting(gpumc__writer *w, const char *key, double value)
+{
+    gpumc__put(w, "# ");
+    gpumc__put(w, key);
+    gpumc__put(w, " = ");
+    gpumc__put_number(w, value);
+    gpumc__put(w, "\n");
+}
+
+static void gpumc__stan_text(gpumc__writer *w, const char *key, const char *text)
+{
+    gpumc__put(w, "# ");
+    gpumc__put(w, key);
+    gpumc__put(w, " = ");
+    for (; *text; text++) gpumc__put_bytes(w, (unsigned char)*text < 32 || *text == '=' ? "_" : text, 1);
+    gpumc__put(w, "\n");
+}
+
+/* num_samples counts draws before thinning, as Stan has it. The settings of Stan's step-size adaptation and
+   windows are left out: ours has none of them, and no reader needs them. */
+static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t id)
+{
+    const gpumc_sample_options *o = &fit->options;
+    const int thin = o->thin > 1 ? o->thin : 1;
+    const char *metric = fit->metric.kind == GPUMC_METRIC_DENSE  ? "dense_e"
+                         : fit->metric.kind == GPUMC_METRIC_UNIT ? "unit_e"
+                                                                 : "diag_e";
+    const double planned = o->num_warmup > 0 ? o->num_warmup : 0;
+    const double num_warmup = fit->warmup_draws ? (double)fit->n_warmup : planned;
+    gpumc__put(w, "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n");
+    gpumc__stan_text(w, "model", fit->model_name && fit->model_name[0] ? fit->model_name : "model");
+    gpumc__put(w, "# method = sample\n");
+    gpumc__stan_setting(w, "num_samples", (double)fit->n_draws * thin);
+    gpumc__stan_setting(w, "num_warmup", num_warmup);
+    gpumc__stan_setting(w, "save_warmup", fit->warmup_draws && fit->n_warmup > 0);
+    gpumc__stan_setting(w, "thin", thin);
+    gpumc__stan_setting(w, "engaged", num_warmup > 0);
+    gpumc__stan_setting(w, "delta", o->target_accept);
+    gpumc__put(w, "# algorithm = hmc\n# engine = nuts\n");
+    gpumc__stan_setting(w, "max_depth", o->max_treedepth);
+    gpumc__stan_text(w, "metric", metric);
+    gpumc__stan_setting(w, "stepsize", o->step_size > 0 ? o->step_size : 1);
+    gpumc__stan_setting(w, "id", (double)id);
+    gpumc__put(w, "# seed = ");
+    gpumc__put_integer(w, o->seed);
+    gpumc__put(w, "\n# generated_by = gpumc " GPUMC_VERSION "\n");
+}
+
+/* Comma and name of one element, as A.2.1. */
+static void gpumc__stan_name(gpumc__writer *w, const gpumc_block *b, size_t element)
+{
+    size_t below = b->size;
+    gpumc__put(w, ",");
+    gpumc__put(w, b->name);
+    if (b->n_dims == 0 && b->size > 1) { gpumc__put(w, "."); gpumc__put_integer(w, element + 1); }
+    for (size_t d = 0; d < b->n_dims; d++) {
+        const size_t length = b->dims[d] ? b->dims[d] : 1;
+        below /= length;
+        gpumc__put(w, ".");
+        gpumc__put_integer(w, element / below % length + 1);
+    }
+}
+
+static void gpumc__stan_names(gpumc__writer *w, const gpumc_fit *fit)
+{
+    gpumc__put(w, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__");
+    for (size_t i = 0; i < fit->n_blocks; i++)
+        for (size_t j = 0; j < fit->blocks[i].size; j++)
+            gpumc__stan_name(w, &fit->blocks[i], gpumc__first_fastest(&fit->blocks[i], j));
+    gpumc__put(w, "\n");
+}
+
+static void gpumc__stan_row(gpumc__writer *w, const gpumc__stan *s, const double *values,
+                            const gpumc_draw_stats *stats)
+{
+    const double sampler[7] = { stats->lp, stats->accept_stat, stats->step_size, stats->tree_depth,
+                                stats->n_leapfrog, stats->divergent ? 1 : 0, stats->energy };
+    for (size_t i = 0; i < 7; i++) {
+        if (i > 0) gpumc__put(w, ",");
+        gpumc__put_number(w, sampler[i]);
+    }
+    for (size_t k = 0; k < s->fit->n_columns; k++) {
+        gpumc__put(w, ",");
+        gpumc__put_number(w, values[s->order[k]]);
+    }
+    gpumc__put(w, "\n");
+}
+
+/* Every thin-th warm-up row: readers count on ceil(num_warmup / thin) of them. */
+static void gpumc__stan_warmup(gpumc__writer *w, gpumc__stan *s, size_t chain)
+{
+    const gpumc_fit *fit = s->fit;
+    const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
+    for (size_t i = 0; fit->warmup_draws && i < fit->n_warmup && !w->failed; i += thin) {
+        const size_t row = chain * fit->n_warmup + i;
+        gpumc__stan_row(w, s, fit->warmup_draws + row * fit->n_columns, &fit->warmup_stats[row]);
+    }
+}
+
+static void gpumc__stan_draws(gpumc__writer *w, gpumc__stan *s, size_t chain)
+{
+    const gpumc_fit *fit = s->fit;
+    for (size_t i = 0; i < fit->n_draws && !w->failed; i++) {
+        const size_t row = chain * fit->draw_capacity + i;
+        const double *values = fit->draws + row * fit->n_columns;
+        gpumc__stan_row(w, s, values, &fit->stats[row]);
+        for (size_t k = 0; k < fit->n_columns && s->odd == SIZE_MAX; k++)
+            if (!gpumc__is_finite(values[k])) s->odd = k;
+    }
+}
+
+/* Diagonal element of the inverse metric: of S (I + U (Lambda - I) U') S where the metric has a low rank. */
+static double gpumc__metric_diagonal(const gpumc_metric *m, size_t i)
+{
+    double stretch = 1;
+    for (size_t k = 0; m->kind == GPUMC_METRIC_LOW_RANK && k < m->rank; k++)
+        stretch += (m->lambda[k] - 1) * m->vectors[k * m->dim + i] * m->vectors[k * m->dim + i];
+    return m->scale[i] * m->scale[i] * stretch;
+}
+
+static void gpumc__stan_metric_row(gpumc__writer *w, const gpumc_metric *m, size_t row)
+{
+    for (size_t i = 0; i < m->dim; i++) {
+        gpumc__put(w, i == 0 ? "# " : ", ");
+        gpumc__put_number(w, m->kind == GPUMC_METRIC_DENSE ? m->covariance[row * m->dim + i]
+                                                           : gpumc__metric_diagonal(m, i));
+    }
+    gpumc__put(w, "\n");
+}
+
+static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
+{
+    const gpumc_metric *m = &fit->metric;
+    gpumc__put(w, "# Adaptation terminated\n# Step size = ");
+    gpumc__put_number(w, fit->step_size);
+    gpumc__put(w, m->kind == GPUMC_METRIC_DENSE  ? "\n# Elements of inverse mass matrix:\n"
+                  : m->kind == GPUMC_METRIC_UNIT ? "\n# No free parameters for unit metric\n"
+                                                 : "\n# Diagonal elements of inverse mass matrix:\n");
+    if (m->kind == GPUMC_METRIC_UNIT) return;
+    for (size_t row = 0; row < (m->kind == GPUMC_METRIC_DENSE ? m->dim : 1); row++)
+        gpumc__stan_metric_row(w, m, row);
+}
+
+static void gpumc__stan_timing(gpumc__writer *w, const gpumc_fit *fit)
+{
+    gpumc__put(w, "# \n#  Elapsed Time: ");
+    gpumc__put_number(w, fit->warmup_seconds);
+    gpumc__put(w, " seconds (Warm-up)\n#                ");
+    gpumc__put_number(w, fit->sampling_seconds);
+    gpumc__put(w, " seconds (Sampling)\n#                ");
+    gpumc__put_number(w, fit->warmup_seconds + fit->sampling_seconds);
+    gpumc__put(w, " seconds (Total)\n# \n");
+}
+
+static void gpumc__write_stan_chain(gpumc__writer *w, size_t chain, void *user)
+{
+    gpumc__stan *s = (gpumc__stan *)user;
+    gpumc__stan_header(w, s->fit, (size_t)s->fit->options.first_chain_id + chain + 1);
+    gpumc__stan_names(w, s->fit);
+    gpumc__stan_warmup(w, s, chain);
+    gpumc__stan_adaptation(w, s->fit);
+    gpumc__stan_draws(w, s, chain);
+    gpumc__stan_timing(w, s->fit);
+}
+
+/* Values that are not finite are written, but Stan's own reader would take them for 0: error says so. */
+GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error)
+{
+    gpumc__stan s = { fit, NULL, SIZE_MAX };
+    gpumc__file_set set = { prefix, 1, 0, 0, gpumc__write_stan_chain, &s };
+    char name[128];
+    size_t bytes;
+    gpumc_status status = gpumc__check_fit(fit, prefix, error);
+    if (status != GPUMC_OK) return status;
+    set.first = (size_t)fit->options.first_chain_id + 1;
+    set.n = fit->n_chains;
+    bytes = gpumc__size_mul(fit->n_columns, sizeof(size_t));
+    s.order = (size_t *)gpumc__allocate(&fit->allocator, bytes);
+    if (!s.order) return gpumc__fail_memory(error, bytes);
+    gpumc__stan_order(fit, s.order);
+    status = gpumc__write_files(&set, &fit->allocator, error);
+    gpumc__release(&fit->allocator, s.order);
+    if (status != GPUMC_OK || s.odd == SIZE_MAX) return status;
+    gpumc_column_name(fit, s.odd, name, sizeof name);
+    return gpumc__fail(error, GPUMC_OK,
+                       "note: %.100s has values that are not finite; Stan's own reader takes them for 0",
+                       name);
+}
+/* ========================================================================================== >>run
+   From a model to a fit: start points, gradient check, warm-up, chains on threads, callbacks.
+   A chain is advanced by whichever thread is free; its numbers depend on its own counters alone, and what
+   chains learn from each other happens between iterations on one thread, in chain order. So draws do not
+   depend on threads. Read first: gpumc_sample at the end, then gpumc__advance. */
+
+GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
+
+/* ---- a pool of threads that all run the same job ------------------------------------------------ */
+
+typedef struct gpumc__pool {
+    gpumc__mutex lock;
+    gpumc__condition start, done;
+    gpumc__thread *threads;
+    int n_threads, busy, quit;               /* n_threads: helpers beside the calling thread */
+    unsigned generation;
+    void (*job)(void *user);
+    void *user;
+} gpumc__pool;
+
+static void *gpumc__pool_thread(void *argument)
+{
+    gpumc__pool *p = (gpumc__pool *)argument;
+    unsigned seen = 0;
+    gpumc__lock(&p->lock);
+    for (;;) {
+        while (p->generation == seen && !p->quit) gpumc__wait(&p->start, &p->lock);
+        if (p->quit) break;
+        seen = p->generation;
+        gpumc__unlock(&p->lock);
+        p->job(p->user);
+        gpumc__lock(&p->lock);
+        if (--p->busy == 0) gpumc__wake(&p->done);
+    }
+    gpumc__unlock(&p->lock);
+    return NULL;
+}
+
+/* A thread that cannot be started is done without. */
+static void gpumc__pool_open(gpumc__pool *p, gpumc__thread *threads, int wanted)
+{
+    gpumc__mutex_init(&p->lock);
+    gpumc__condition_init(&p->start);
+    gpumc__condition_init(&p->done);
+    p->threads = threads;
+    p->n_threads = p->busy = p->quit = 0;
+    p->generation = 0;
+    while (GPUMC__HAS_THREADS && p->n_threads < wanted
+           && gpumc__thread_start(&threads[p->n_threads], gpumc__pool_thread, p)) p->n_threads++;
+}
+
+static void gpumc__pool_run(gpumc__pool *p, void (*job)(void *), void *user, int parallel)
+{
+    if (p->n_threads > 0 && parallel) {
+        gpumc__lock(&p->lock);
+        p->job = job;
+        p->user = user;
+        p->busy = p->n_threads;
+        p->generation++;
+        gpumc__wake(&p->start);
+        gpumc__unlock(&p->lock);
+    }
+    job(user);
+    if (p->n_threads > 0 && parallel) {
+        gpumc__lock(&p->lock);
+        while (p->busy > 0) gpumc__wait(&p->done, &p->lock);
+        gpumc__unlock(&p->lock);
+    }
+}
+
+static void gpumc__pool_close(gpumc__pool *p)
+{
+    gpumc__lock(&p->lock);
+    p->quit = 1;
+    gpumc__wake(&p->start);
+    gpumc__unlock(&p->lock);
+    for (int i = 0; i < p->n_threads; i++) gpumc__thread_join(p->threads[i]);
+    gpumc__condition_free(&p->start);
+    gpumc__condition_free(&p->done);
+    gpumc__mutex_free(&p->lock);
+}
+
+/* ---- state of a run ---------------------------------------------------------------------------- */
+
+typedef struct gpumc__chain {
+    gpumc_nuts *nuts;
+    double *work, *row;                      /* scratch of the model; one row of columns */
+    size_t done, goal;                       /* completed draws of this phase, and how many to reach */
+    uint64_t gradients;
+    uint64_t leapfrogs;                      /* of this phase */
+    size_t divergences;
+    int busy;
+    gpumc_progress progress;                 /* as last reported, under the lock */
+} gpumc__chain;
+
+typedef struct gpumc__run {
+    const gpumc_model *model;
+    gpumc_layout *layout;
+    gpumc_adapt *adapt;
+    gpumc_fit *fit;
+    gpumc_sample_options *options;           /* the fit's resolved copy */
+    gpumc__chain *chains;
+    gpumc_nuts **machines;
+    size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
+    gpumc__pool pool;
+    gpumc__mutex lock;                       /* callbacks, and which chain is taken */
+    int warmup;
+    volatile int stopped;
+    double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
+    double begin, phase_begin, last_print;
+    int printed_lines;
+} gpumc__run;
+
+static int gpumc__stops(const gpumc__run *r)
+{
+    return gpumc__load_flag(&r->stopped)
+           || (r->options->stop && gpumc__load_flag(&r->options->stop->requested));
+}
+
+/* ---- progress ---------------------------------------------------------------------------------- */
+
+static gpumc_progress gpumc__progress_of(const gpumc__run *r, size_t c)
+{
+    const gpumc__chain *chain = &r->chains[c];
+    const size_t warmup = (size_t)(r->options->num_warmup > 0 ? r->options->num_warmup : 0);
+    const size_t samples = (size_t)r->options->num_samples * (size_t)r->options->thin;
+    const double now = gpumc__seconds();
+    double done = 0, total = (double)(r->warmup ? warmup : samples) * (double)r->n_chains;
+    gpumc_progress p;
+    memset(&p, 0, sizeof p);
+    for (size_t k = 0; k < r->n_chains; k++)
+        done += (double)(k == c ? chain->done : r->chains[k].progress.iteration - (r->warmup ? 0 : warmup));
+    p.chain = c;
+    p.n_chains = r->n_chains;
+    p.iteration = chain->done + (r->warmup ? 0 : warmup);
+    p.total = warmup + samples;
+    p.warmup = r->warmup;
+    p.step_size = chain->nuts->step_size;
+    p.mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
+    p.divergences = chain->divergences;
+    p.elapsed = now - r->begin;
+    if (r->warmup) total += (double)samples * (double)r->n_chains;
+    p.remaining = done > 0 ? (now - r->phase_begin) * (total - done) / done : 0;
+    return p;
+}
+
+static void gpumc__print_chain(const gpumc_progress *p, FILE *stream, const char *end)
+{
+    fprintf(stream,
+            "chain %2.0f  %-8s %6.0f / %.0f (%3.0f%%)  step %.3g  %.1f gradients a draw  %.0f divergences  "
+            "%.1f s, %.1f s to go%s",
+            (double)(p->chain + 1), p->warmup ? "warm-up" : "sampling", (double)p->iteration,
+            (double)p->total, 100 * (double)p->iteration / (double)p->total, p->step_size, p->mean_leapfrog,
+            (double)p->divergences, p->elapsed, p->remaining, end);
+}
+
+/* A terminal gets one line a chain, redrawn at most four times a second; a log gets one line a chain per
+   tenth. */
+static void gpumc__print_progress(gpumc__run *r, const gpumc_progress *p)
+{
+    FILE *stream = r->options->progress_stream;
+    const double now = gpumc__seconds();
+    if (!gpumc__is_terminal(stream)) {
+        const size_t tenth = p->total / 10 ? p->total / 10 : 1;
+        if (p->iteration % tenth == 0 || p->iteration == p->total) gpumc__print_chain(p, stream, "\n");
+    } else if (now - r->last_print >= 0.25 || p->iteration == p->total) {
+        if (r->printed_lines) fprintf(stream, "\033[%dA", r->printed_lines);
+        for (size_t c = 0; c < r->n_chains; c++)
+            gpumc__print_chain(&r->chains[c].progress, stream, "\033[K\n");
+        r->printed_lines = (int)r->n_chains;
+        r->last_print = now;
+    }
+    fflush(stream);
+}
+
+/* Callers hold the lock. */
+static void gpumc__report(gpumc__run *r, size_t c)
+{
+    const gpumc_sample_options *o = r->options;
+    const size_t phase = (size_t)(r->warmup ? o->num_warmup : o->num_samples * o->thin);
+    const size_t step = phase / 100 ? phase / 100 : 1, done = r->chains[c].done;
+    if (done % step != 0 && done != phase) return;
+    r->chains[c].progress = gpumc__progress_of(r, c);
+    if (!o->progress) gpumc__print_progress(r, &r->chains[c].progress);
+    else if (o->progress(&r->chains[c].progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
+}
+
+/* ---- draws ------------------------------------------------------------------------------------- */
+
+static void gpumc__keep_warmup(gpumc__run *r, size_t c)
+{
+    gpumc_fit *f = r->fit;
+    gpumc__chain *chain = &r->chains[c];
+    const size_t at = c * f->n_warmup + chain->done;
+    double *row = f->warmup_draws + at * f->n_columns;
+    if (!f->warmup_draws || chain->done >= f->n_warmup) return;
+    gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
+    for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
+    f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
+}
+
+static void gpumc__keep_draw(gpumc__run *r, size_t c)
+{
+    gpumc_fit *f = r->fit;
+    gpumc__chain *chain = &r->chains[c];
+    const gpumc_sample_options *o = r->options;
+    const size_t thin = (size_t)o->thin, draw = (chain->done + 1) / thin - 1,
+                 at = c * f->draw_capacity + draw;
+    const uint32_t number = chain->nuts->draw;
+    double *row = f->draws ? f->draws + at * f->n_columns : chain->row;
+    chain->divergences += gpumc_nuts_stats(chain->nuts)->divergent;
+    if ((chain->done + 1) % thin != 0) return;
+    gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
+    if (r->model->generate) {
+        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, number,
+                                     o->first_chain_id + (uint32_t)c);
+        r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
+    }
+    if (f->stats) f->stats[at] = *gpumc_nuts_stats(chain->nuts);
+    if (f->unconstrained)
+        memcpy(f->unconstrained + at * f->n_free, gpumc_nuts_draw(chain->nuts), f->n_free * sizeof(double));
+    if (!o->on_draw) return;
+    gpumc__lock(&r->lock);
+    if (o->on_draw(c, draw, row, gpumc_nuts_stats(chain->nuts), o->draw_user))
+        gpumc__store_flag(&r->stopped, 1);
+    gpumc__unlock(&r->lock);
+}
+
+/* A chain has completed a draw; the very first one is its start point and is not kept. */
+static void gpumc__completed(gpumc__run *r, size_t c)
+{
+    gpumc__chain *chain = &r->chains[c];
+    chain->leapfrogs += (uint64_t)gpumc_nuts_stats(chain->nuts)->n_leapfrog;
+    if (r->warmup) gpumc__keep_warmup(r, c);
+    else gpumc__keep_draw(r, c);
+    chain->done++;
+    if (!r->options->progress && !r->options->progress_stream) return;
+    gpumc__lock(&r->lock);
+    gpumc__report(r, c);
+    gpumc__unlock(&r->lock);
+}
+
+/* ---- drivers ----------------------------------------------------------------------------------- */
+
+/* One chain to its goal or by a chunk, through the callback for single points. */
+static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
+{
+    gpumc__chain *chain = &r->chains[c];
+    while (n_draws > 0 && chain->done < chain->goal && !gpumc__stops(r)) {
+        const double *q = gpumc_nuts_ask(chain->nuts);
+        double *g = gpumc__nuts_gradient_wanted(chain->nuts);
+        const double lp = gpumc_model_eval(r->layout, q, g, chain->work);
+        chain->gradients++;
+        if (!gpumc_nuts_tell(chain->nuts, lp, g)) continue;
+        gpumc__completed(r, c);
+        n_draws--;
+    }
+}
+
+/* The job of every thread: take the chain furthest behind that nobody works on, until none is left. */
+static void gpumc__advance_job(void *user)
+{
+    gpumc__run *r = (gpumc__run *)user;
+    gpumc__lock(&r->lock);
+    for (;;) {
+        size_t c = r->n_chains;
+        for (size_t k = 0; k < r->n_chains; k++) {
+            const gpumc__chain *chain = &r->chains[k];
+            if (!chain->busy && chain->done < chain->goal
+                && (c == r->n_chains || chain->done < r->chains[c].done))
+                c = k;
+        }
+        if (c == r->n_chains || gpumc__stops(r)) break;
+        r->chains[c].busy = 1;
+        gpumc__unlock(&r->lock);
+        gpumc__advance_chain(r, c, r->chunk);
+        gpumc__lock(&r->lock);
+        r->chains[c].busy = 0;
+    }
+    gpumc__unlock(&r->lock);
+}
+
+/* All chains that wait, in one call of the batch callback; none waits for another's tree. */
+static void gpumc__advance_batch(gpumc__run *r)
+{
+    const size_t nn = r->layout->n_natural;
+    double *x = r->batch, *g = x + r->n_chains * nn, *lp = g + r->n_chains * nn, *jacobian = lp + r->n_chains;
+    while (!gpumc__stops(r)) {
+        size_t n = 0;
+        for (size_t c = 0; c < r->n_chains; c++) {
+            gpumc__chain *chain = &r->chains[c];
+            if (chain->done >= chain->goal) continue;
+            jacobian[n] = gpumc__to_natural(r->layout, gpumc_nuts_ask(chain->nuts), chain->work, chain->work);
+            memcpy(x + n * nn, chain->work, nn * sizeof(double));
+            lp[n++] = -GPUMC_INF;
+        }
+        if (n == 0) return;
+        memset(g, 0, n * nn * sizeof(double));
+        r->model->log_density_batch(n, x, g, lp, r->model->data);
+        n = 0;
+        for (size_t c = 0; c < r->n_chains; c++) {
+            gpumc__chain *chain = &r->chains[c];
+            double *grad, total;
+            if (chain->done >= chain->goal) continue;
+            grad = gpumc__nuts_gradient_wanted(chain->nuts);
+            memcpy(chain->work + nn, g + n * nn, nn * sizeof(double));
+            total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(chain->nuts), jacobian[n], lp[n], grad,
+                                       chain->work);
+            n++;
+            chain->gradients++;
+            if (gpumc_nuts_tell(chain->nuts, total, grad)) gpumc__completed(r, c);
+        }
+    }
+}
+
+/* Every chain to the goal. Threads are not worth waking for an iteration of a tenth of a millisecond. */
+static void gpumc__advance(gpumc__run *r, size_t goal, int parallel)
+{
+    for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
+    if (r->batch) gpumc__advance_batch(r);
+    else gpumc__pool_run(&r->pool, gpumc__advance_job, r, parallel);
+}
+
+/* ---- options ----------------------------------------------------------------------------------- */
+
+static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_error *error)
+{
+    const struct { const char *name; int value, least, most; } ranges[] = {
+        { "num_chains", o->num_chains, 0, 1 << 20 }, { "num_warmup", o->num_warmup, -1, 1 << 24 },
+        { "num_samples", o->num_samples, 0, INT32_MAX / 2 }, { "thin", o->thin, 0, 1 << 20 },
+        { "max_treedepth", o->max_treedepth, 0, GPUMC__MAX_DEPTH }, { "threads", o->threads, 0, 1 << 16 },
+        { "metric", (int)o->metric, 0, GPUMC_METRIC_UNIT },
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %d; it must be in %d..%d (0: the default)",
+                               ranges[i].name, ranges[i].value, ranges[i].least, ranges[i].most);
+    if (!(o->target_accept >= 0 && o->target_accept < 1))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "target_accept is %g; it must be between 0 and 1 (0: 0.8)", o->target_accept);
+    if (!(o->step_size >= 0) || !gpumc__is_finite(o->step_size) || !(o->init_radius >= 0)
+        || !(o->init_radius <= 700))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "step_size %g must be finite and not negative, init_radius %g in 0..700",
+                           o->step_size, o->init_radius);
+    if (o->num_warmup == -1 && !(o->step_size > 0))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "num_warmup is -1 (none) and step_size 0; give a step size");
+    if (!o->allocator.allocate != !o->allocator.release)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "allocator: give both allocate and release, or neither");
+    if (o->discard_draws && !o->on_draw)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "discard_draws without on_draw would lose every draw; set on_draw");
+    return GPUMC_OK;
+}
+
+static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
+{
+    gpumc_adapt_options a;
+    memset(&a, 0, sizeof a);
+    if (o->num_chains == 0) o->num_chains = 4;
+    if (o->num_samples == 0) o->num_samples = 1000;
+    if (o->thin == 0) o->thin = 1;
+    if (!(o->init_radius > 0)) o->init_radius = 2;
+    if (o->threads == 0) o->threads = gpumc__cores();
+    if (o->threads > o->num_chains || !GPUMC__HAS_THREADS)
+        o->threads = GPUMC__HAS_THREADS ? o->num_chains : 1;
+    a.num_chains = (size_t)o->num_chains;
+    a.num_warmup = (size_t)(o->num_warmup > 0 ? o->num_warmup : 0);
+    a.target_accept = o->target_accept;
+    a.max_treedepth = o->max_treedepth;
+    a.metric = o->metric;
+    gpumc__adapt_resolve(&a, layout, layout->n_free);
+    if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
+    o->target_accept = a.target_accept;
+    o->max_treedepth = a.max_treedepth;
+    o->metric = a.metric;
+}
+
+static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
+{
+    gpumc_adapt_options a;
+    memset(&a, 0, sizeof a);
+    a.num_chains = (size_t)o->num_chains;
+    a.num_warmup = (size_t)(o->num_warmup > 0 ? o->num_warmup : 1);
+    a.target_accept = o->target_accept;
+    a.max_treedepth = o->max_treedepth;
+    a.metric = o->metric;
+    a.early_stop = o->early_stop;
+    a.keep_stuck_chains = o->keep_stuck_chains;
+    a.seed = o->seed;
+    a.first_chain_id = o->first_chain_id;
+    return a;
+}
+
+/* ---- memory of a fit --------------------------------------------------------------------------- */
+
+static void gpumc__copy_block(gpumc__arena *arena, gpumc_block *to, const char *name, const size_t *dims,
+                              size_t n_dims, size_t size, size_t offset)
+{
+    const size_t shown = dims && n_dims ? n_dims : size > 1 ? 1 : 0;
+    char *copy = (char *)gpumc__take(arena, strlen(name) + 1, 1);
+    size_t *own_dims = (size_t *)gpumc__take(arena, shown, sizeof(size_t));
+    if (!arena->base) return;
+    memset(to, 0, sizeof *to);
+    memcpy(copy, name, strlen(name) + 1);
+    for (size_t d = 0; d < shown; d++) own_dims[d] = dims && n_dims ? dims[d] : size;
+    to->name = copy;
+    to->dims = own_dims;
+    to->n_dims = shown;
+    to->size = size;
+    to->offset = offset;
+}
+
+static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
+{
+    size_t offset = 0;
+    f->n_blocks = m->n_params + m->n_outputs;
+    f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
+    for (size_t i = 0; i < f->n_blocks; i++) {
+        gpumc_block *to = f->blocks ? &f->blocks[i] : NULL;
+        if (i < m->n_params) {
+            const gpumc_param *p = &m->params[i];
+            const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
+            gpumc__copy_block(arena, to, p->name, p->dims, p->n_dims, size, offset);
+            offset = gpumc__size_add(offset, size);
+            f->n_params_columns = offset;
+        } else {
+            const gpumc_output *o = &m->outputs[i - m->n_params];
+            const size_t size = gpumc__block_size(o->size, o->dims, o->n_dims);
+            gpumc__copy_block(arena, to, o->name, o->dims, o->n_dims, size, offset);
+            if (to) { to->is_output = 1; to->group = o->group; }
+            offset = gpumc__size_add(offset, size);
+        }
+    }
+    f->n_columns = offset;
+}
+
+/* Everything that outlives the run, in one block. */
+static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m, const gpumc_layout *l)
+{
+    const gpumc_sample_options *o = &f->options;
+    const size_t chains = (size_t)o->num_chains, samples = o->discard_draws ? 0 : (size_t)o->num_samples;
+    const size_t warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0, saved = o->save_warmup ? warmup : 0;
+    const size_t rows = gpumc__size_mul(chains, samples), warm_rows = gpumc__size_mul(chains, saved);
+    const size_t rank = o->metric == GPUMC_METRIC_LOW_RANK
+                            ? (l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK)
+                            : 0;
+    const char *model_name = m->name ? m->name : "model";
+    char *name = (char *)gpumc__take(arena, strlen(model_name) + 1, 1);
+    gpumc__place_blocks(arena, f, m);
+    gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
+    f->centring = gpumc__take_doubles(arena, l->n_free);
+    f->draws = rows ? gpumc__take_doubles(arena, gpumc__size_mul(rows, f->n_columns)) : NULL;
+    f->stats = rows ? (gpumc_draw_stats *)gpumc__take(arena, rows, sizeof(gpumc_draw_stats)) : NULL;
+    f->unconstrained = rows && o->save_unconstrained
+                           ? gpumc__take_doubles(arena, gpumc__size_mul(rows, l->n_free))
+                           : NULL;
+    f->warmup_draws = warm_rows ? gpumc__take_doubles(arena, gpumc__size_mul(warm_rows, f->n_columns)) : NULL;
+    f->warmup_stats = warm_rows ? (gpumc_draw_stats *)gpumc__take(arena, warm_rows, sizeof(gpumc_draw_stats))
+                                : NULL;
+    f->n_chains = chains;
+    f->n_free = l->n_free;
+    f->draw_capacity = samples;
+    f->n_warmup = warmup;
+    if (!arena->base) return;
+    memcpy(name, model_name, strlen(model_name) + 1);
+    f->model_name = name;
+}
+
+/* Scratch of the run: machines, warm-up, rows. */
+static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const gpumc_fit *f,
+                                     gpumc_error *error)
+{
+    const gpumc_adapt_options a = gpumc__adapt_options_of(&f->options);
+    const size_t chains = f->n_chains, dim = r->layout->n_free;
+    const size_t adapt_bytes = gpumc_adapt_bytes(r->layout, 0, &a);
+    const size_t nuts_bytes = gpumc_nuts_bytes(dim, f->options.max_treedepth);
+    char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
+    const size_t batch = r->model->log_density ? 0 : gpumc__size_mul(chains, 2 * r->layout->n_natural + 2);
+    double *q = gpumc__take_doubles(arena, dim);
+    gpumc__thread *threads = (gpumc__thread *)gpumc__take(arena, (size_t)f->options.threads,
+                                                          sizeof(gpumc__thread));
+    r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
+    r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
+    r->batch = batch ? gpumc__take_doubles(arena, batch) : NULL;
+    r->pool.threads = threads;
+    if (arena->base) {
+        memset(r->chains, 0, chains * sizeof(gpumc__chain));
+        memset(q, 0, dim * sizeof(double));
+        r->adapt = gpumc_adapt_init(adapt, adapt_bytes, r->layout, 0, &a, error);
+        if (!r->adapt) return error->status;
+    }
+    for (size_t c = 0; c < chains; c++) {
+        char *machine = (char *)gpumc__take(arena, nuts_bytes, 1);
+        double *work = gpumc__take_doubles(arena, r->layout->n_work);
+        double *row = f->draws ? NULL : gpumc__take_doubles(arena, f->n_columns);
+        if (!arena->base) continue;
+        r->machines[c] = r->chains[c].nuts = gpumc_nuts_init(
+            machine, nuts_bytes, dim, f->options.max_treedepth, gpumc_adapt_metric(r->adapt, c),
+            f->options.step_size, f->options.seed, f->options.first_chain_id + (uint32_t)c, q, error);
+        if (!r->machines[c]) return error->status;
+        r->chains[c].work = work;
+        r->chains[c].row = row;
+    }
+    return GPUMC_OK;
+}
+
+/* ---- start ------------------------------------------------------------------------------------- */
+
+/* Says why no start point was usable: what the density returned at the last one, and where that was. */
+static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int bad_gradient,
+                                        gpumc_error *error)
+{
+    double *work = r->chains[c].work, *g = work + r->layout->n_natural, lp = GPUMC_NAN;
+    char where[120] = "";
+    size_t used = 0;
+    memset(g, 0, r->layout->n_natural * sizeof(double));
+    if (r->model->log_density) lp = r->model->log_density(work, g, r->model->data);
+    else r->model->log_density_batch(1, work, g, &lp, r->model->data);
+    for (size_t i = 0; i < r->layout->n_parts && used < 80; i++) {
+        const int n = snprintf(where + used, sizeof where - used, "%s%.30s%s %.4g", i ? ", " : "",
+                               r->layout->parts[i].param->name, r->layout->parts[i].size > 1 ? "[1]" : "",
+                               work[r->layout->parts[i].at]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return gpumc__fail(error, GPUMC_ERROR_START,
+                       "chain %.0f: %s at all of %d start points (last %g at %s); check the density "
+                       "there, give init or a smaller init_radius",
+                       (double)(c + 1),
+                       bad_gradient ? "the gradient is not finite" : "the log density is not finite", tries,
+                       lp, where);
+}
+
+/* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
+static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_error *error)
+{
+    const gpumc_layout *l = r->layout;
+    gpumc__chain *chain = &r->chains[c];
+    int tries = 1, bad_gradient = 0;
+    for (size_t i = 0; i < l->n_parts; i++) if (!l->parts[i].param->init) tries = 100;
+    for (int k = 0; k < tries; k++) {
+        gpumc_rng rng = gpumc_rng_at(r->options->seed, GPUMC__STREAM_START | (uint32_t)k, 0,
+                                     r->options->first_chain_id + (uint32_t)c);
+        double *g = gpumc__nuts_gradient_wanted(chain->nuts), lp;
+        gpumc_status status;
+        for (size_t i = 0; i < l->n_free; i++)
+            q[i] = r->options->init_radius * (2 * gpumc_rng_uniform(&rng) - 1);
+        status = gpumc__start_point(l, q, chain->work, error);
+        if (status != GPUMC_OK) return status;
+        gpumc_nuts_restart(chain->nuts, q);
+        lp = gpumc_model_eval(l, gpumc_nuts_ask(chain->nuts), g, chain->work);
+        chain->gradients++;
+        bad_gradient = gpumc__is_finite(lp);
+        if (gpumc_nuts_tell(chain->nuts, lp, g)) return GPUMC_OK;
+    }
+    return gpumc__start_failed(r, c, tries, bad_gradient, error);
+}
+
+/* Seconds of one gradient, from at least 20 microseconds of calls. */
+static void gpumc__time_gradient(gpumc__run *r)
+{
+    const double begin = gpumc__seconds();
+    gpumc__chain *chain = &r->chains[0];
+    double *unused = chain->nuts->scratch, elapsed = 0;
+    int n = 0;
+    for (; n < 64 && elapsed < 2e-5; n++) {
+        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), unused, chain->work);
+        elapsed = gpumc__seconds() - begin;
+    }
+    chain->gradients += (uint64_t)n;
+    r->fit->gradient_seconds = elapsed / n;
+    r->fit->forecast_seconds = r->fit->gradient_seconds * 10 * (double)r->n_chains / r->options->threads
+                               * ((double)r->options->num_samples * r->options->thin
+                                  + (r->options->num_warmup > 0 ? r->options->num_warmup : 0));
+    if (r->options->progress_stream && !r->options->progress)
+        fprintf(r->options->progress_stream,
+                "one gradient takes %.3g s; with 10 gradients a draw the run would take about "
+                "%.3g s\n",
+                r->fit->gradient_seconds, r->fit->forecast_seconds);
+}
+
+static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
+{
+    const size_t n = r->layout->n_free;
+    const size_t bytes = gpumc__size_mul(gpumc__size_add(n, gpumc__check_gradient_scratch(r->layout)),
+                                         sizeof(double));
+    double *q = (double *)gpumc__allocate(&r->options->allocator, bytes);
+    gpumc_gradient_report report;
+    gpumc_status status = GPUMC_OK;
+    if (!q) return gpumc__fail_memory(error, bytes);
+    for (size_t c = 0; c < r->n_chains && status == GPUMC_OK; c++) {
+        status = gpumc__find_start(r, c, q, error);
+        if (status == GPUMC_OK && c == 0 && !r->options->skip_gradient_check)
+            status = gpumc__check_gradient_at(r->layout, q, q + n, &report, error);
+    }
+    gpumc__release(&r->options->allocator, q);
+    return status;
+}
+
+/* ---- phases ------------------------------------------------------------------------------------ */
+
+static void gpumc__phase(gpumc__run *r, int warmup)
+{
+    r->warmup = warmup;
+    r->phase_begin = gpumc__seconds();
+    for (size_t c = 0; c < r->n_chains; c++) {
+        r->chains[c].done = 0;
+        r->chains[c].leapfrogs = 0;
+        r->chains[c].progress = gpumc__progress_of(r, c);
+    }
+}
+
+static uint64_t gpumc__count_gradients(const gpumc__run *r)
+{
+    uint64_t n = 0;
+    for (size_t c = 0; c < r->n_chains; c++) n += r->chains[c].gradients;
+    return n;
+}
+
+static void gpumc__warm_up(gpumc__run *r)
+{
+    const int parallel = r->fit->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    size_t goal = 0;
+    int more = r->options->num_warmup > 0 ? gpumc_adapt_update(r->adapt, r->machines) : 0;
+    gpumc__phase(r, 1);
+    while (more && !gpumc__stops(r)) {
+        gpumc__advance(r, ++goal, parallel);
+        if (!gpumc__stops(r)) more = gpumc_adapt_update(r->adapt, r->machines);
+    }
+    r->fit->n_warmup = goal;
+    if (r->fit->warmup_draws && goal < (size_t)r->options->num_warmup) /* stopped early: close the gaps */
+        for (size_t c = 1; c < r->n_chains; c++) {
+            const size_t from = c * (size_t)r->options->num_warmup;
+            memmove(r->fit->warmup_draws + c * goal * r->fit->n_columns,
+                    r->fit->warmup_draws + from * r->fit->n_columns,
+                    goal * r->fit->n_columns * sizeof(double));
+            memmove(r->fit->warmup_stats + c * goal, r->fit->warmup_stats + from,
+                    goal * sizeof(gpumc_draw_stats));
+        }
+    r->fit->warmup_gradients = gpumc__count_gradients(r);
+    r->fit->warmup_seconds = gpumc__seconds() - r->begin;
+}
+
+static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
+{
+    for (size_t c = 0; c < r->n_chains; c++)
+        if (r->machines[c]->flat)
+            return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
+                               "chain %.0f: the search for a step size ended at %.3g: the density "
+                               "looks %s there; check that priors make it proper",
+                               (double)(c + 1), r->machines[c]->step_size,
+                               r->machines[c]->step_size > 1 ? "flat" : "broken");
+    return GPUMC_OK;
+}
+
+static void gpumc__finish_fit(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    const gpumc_metric *m = &r->adapt->shared;
+    const size_t n = f->n_free;
+    size_t done = SIZE_MAX;
+    for (size_t c = 0; c < r->n_chains; c++) {
+        const size_t kept = r->chains[c].done / (size_t)r->options->thin;
+        done = kept < done ? kept : done;
+        f->n_divergent += r->chains[c].divergences;
+    }
+    f->n_draws = r->warmup ? 0 : done;
+    f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
+    f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
+    f->step_size = r->chains[0].nuts->step_size;
+    f->metric.kind = m->kind;
+    f->metric.rank = m->rank;
+    memcpy(f->metric.scale, m->scale, n * sizeof(double));
+    memcpy(f->metric.mean, m->mean, n * sizeof(double));
+    if (m->rank) memcpy(f->metric.vectors, m->vectors, m->rank * n * sizeof(double));
+    if (m->rank) memcpy(f->metric.lambda, m->lambda, m->rank * sizeof(double));
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, n * n * sizeof(double));
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, n * n * sizeof(double));
+    for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
+    f->n_restarted = r->adapt->n_restarts;
+}
+
+static gpumc_status gpumc__run_warnings(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    const gpumc_adapt *a = r->adapt;
+    const size_t n = a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS;
+    gpumc_status status = GPUMC_OK;
+    for (size_t i = 0; i < n && status == GPUMC_OK; i++)
+        status = gpumc__warn(
+            f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
+            "chain %.0f lagged at log density %.4g in "
+            "warm-up iteration %.0f and was restarted from chain %.0f at %.4g: a second mode would be hidden "
+            "by this (option keep_stuck_chains)",
+            (double)(a->restarts[i].chain + 1), a->restarts[i].level, (double)a->restarts[i].iteration,
+            (double)(a->restarts[i].source + 1), a->restarts[i].healthy_level);
+    if (status == GPUMC_OK && r->n_chains > 1 && a->mixing > 1.3)
+        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing,
+                             "the chains had not mixed at the end of warm-up (R-hat %.2f of "
+                             "the log density): a longer num_warmup may help",
+                             a->mixing);
+    return status == GPUMC_OK && f->draws ? gpumc__collect_warnings(f) : status;
+}
+
+/* The run proper, with all memory at hand. */
+static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
+{
+    gpumc_status status = gpumc__start_chains(r, error);
+    if (status != GPUMC_OK) return status;
+    gpumc__time_gradient(r);
+    r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), 1e4);
+    gpumc__mutex_init(&r->lock);
+    gpumc__pool_open(&r->pool, r->pool.threads, r->batch ? 0 : r->options->threads - 1);
+    r->fit->threads = r->pool.n_threads + 1;
+    gpumc__warm_up(r);
+    status = gpumc__flat(r, error);
+    if (status == GPUMC_OK && !gpumc__stops(r)) {
+        gpumc__phase(r, 0);
+        gpumc__advance(r, (size_t)r->options->num_samples * (size_t)r->options->thin, 1);
+    }
+    gpumc__pool_close(&r->pool);
+    gpumc__mutex_free(&r->lock);
+    if (status != GPUMC_OK) return status;
+    gpumc__finish_fit(r);
+    if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
+        gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
+    if (!gpumc__stops(r)) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain",
+                       (double)r->fit->n_draws);
+}
+
+/* Allocates what a checked model needs, then runs. */
+static gpumc_status gpumc__sample_layout(const gpumc_model *model, gpumc_layout *layout, gpumc_fit *fit,
+                                         gpumc_error *error)
+{
+    gpumc__run run;
+    gpumc__arena kept = { NULL, 0 }, scratch = { NULL, 0 };
+    gpumc_status status;
+    memset(&run, 0, sizeof run);
+    run.model = model;
+    run.layout = layout;
+    run.fit = fit;
+    run.options = &fit->options;
+    run.begin = gpumc__seconds();
+    gpumc__resolve_options(&fit->options, layout);
+    run.n_chains = (size_t)fit->options.num_chains;
+    gpumc__place_fit(&kept, fit, model, layout);
+    gpumc__place_run(&scratch, &run, fit, error);
+    kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
+    fit->memory = kept.base;
+    scratch.base = (char *)gpumc__allocate(&fit->allocator, scratch.used);
+    if (!kept.base || !scratch.base) {
+        status = gpumc__fail(error, GPUMC_ERROR_MEMORY,
+                             "out of memory: %.0f bytes for draws, %.0f for the run; fewer draws, "
+                             "thin or discard_draws need less",
+                             (double)kept.used, (double)scratch.used);
+    } else {
+        kept.used = scratch.used = 0;
+        gpumc__place_fit(&kept, fit, model, layout);
+        status = gpumc__place_run(&scratch, &run, fit, error);
+        if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
+    }
+    gpumc__release(&fit->allocator, scratch.base);
+    return status;
+}
+
+GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
+                                    gpumc_fit *fit)
+{
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc_status status = GPUMC_OK;
+    size_t bytes = 0;
+    void *memory = NULL;
+    if (!fit) return GPUMC_ERROR_ARGUMENT;
+    memset(fit, 0, sizeof *fit);
+    if (options) fit->options = *options;
+    fit->allocator = fit->options.allocator;
+    status = gpumc__check_options(&fit->options, &error);
+    if (status == GPUMC_OK) {
+        bytes = gpumc_layout_bytes(model, &error);
+        if (bytes == 0) status = error.status;
+    }
+    if (status == GPUMC_OK) {
+        memory = gpumc__allocate(&fit->allocator, bytes);
+        status = memory ? gpumc__sample_layout(model, gpumc_layout_init(model, memory, bytes, &error), fit,
+                                               &error)
+                        : gpumc__fail_memory(&error, bytes);
+    }
+    gpumc__release(&fit->allocator, memory);
+    if (status < 0) gpumc_free(fit);
+    fit->status = status;
+    memcpy(fit->message, error.text, sizeof fit->message);
+    return status;
+}
+
+GPUMC_API void gpumc_free(gpumc_fit *fit)
+{
+    if (!fit) return;
+    gpumc__release(&fit->allocator, fit->warnings);
+    gpumc__release(&fit->allocator, fit->memory);
+    memset(fit, 0, sizeof *fit);
+}
+
+/* ---- columns ----------------------------------------------------------------------------------- */
+
+GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size)
+{
+    for (size_t i = 0; i < fit->n_blocks; i++) {
+        const gpumc_block *b = &fit->blocks[i];
+        if (column - b->offset < b->size && column >= b->offset)
+            return gpumc__element_name(b->name, b->size, b->dims, b->n_dims, column - b->offset, text, size);
+    }
+    if (size > 0) text[0] = 0;
+    return 0;
+}
+
+GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
+{
+    char text[512];
+    for (size_t i = 0; name && i < fit->n_blocks; i++) {
+        const gpumc_block *b = &fit->blocks[i];
+        const size_t n = strlen(b->name);
+        if (strncmp(name, b->name, n) != 0 || (name[n] != 0 && name[n] != '[')) continue;
+        for (size_t k = 0; k < b->size; k++) {
+            gpumc__element_name(b->name, b->size, b->dims, b->n_dims, k, text, sizeof text);
+            if (strcmp(text, name) == 0) return b->offset + k;
+        }
+    }
+    return SIZE_MAX;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GPUMC_IMPLEMENTATION */

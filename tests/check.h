@@ -1,0 +1,31 @@
+/* The whole test framework: CHECK counts and reports, check_end prints the closing line and gives the exit status.
+   A test program is: #include "check.h", int main(void) { CHECK(...); return check_end(); } */
+#ifndef CHECK_H
+#define CHECK_H
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check_passed, check_failed;
+
+/* CHECK(condition, "what was seen %g", x): prints the text only when the condition fails. */
+#define CHECK(condition, ...) do { \
+    if (condition) check_passed++; \
+    else { check_failed++; printf("%s:%d: failed: %s: ", __FILE__, __LINE__, #condition); printf(__VA_ARGS__); printf("\n"); } \
+} while (0)
+
+static int check_end(void)
+{
+    printf("%d passed, %d failed\n", check_passed, check_failed);
+    return check_failed != 0;
+}
+
+/* |a - b| relative to |b|, with an absolute floor; NaN is far from everything but NaN, infinities equal only themselves. */
+static __attribute__((unused)) double check_distance(double a, double b, double floor_value)
+{
+    if (a == b || (isnan(a) && isnan(b))) return 0;
+    if (isnan(a) || isnan(b) || isinf(a) || isinf(b)) return INFINITY;
+    return fabs(a - b) / fmax(fabs(b), floor_value);
+}
+#endif

@@ -1,0 +1,54 @@
+# The framework of the shell tests, to be read in by them: `check TEXT COMMAND...` counts, and shows what the command
+# said when it failed, the same complaint only once; `skip TEXT` says what could not be tried; `finish` prints the
+# closing line and exits.
+set -u
+passed=0 failed=0 skipped=0
+scratch=$(mktemp -d) || exit 1
+: >"$scratch/complaints"
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 1' HUP INT TERM
+
+check() {
+    text=$1
+    shift
+    if "$@" >"$scratch/said" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "failed: $text"
+        complaint=$(grep -m 1 -E 'error|warning' "$scratch/said" | sed 's/^[^ ]* //')
+        if [ -n "$complaint" ] && grep -qxF "$complaint" "$scratch/complaints"; then
+            echo "    as before: $complaint" | cut -c 1-160
+        else
+            echo "$complaint" >>"$scratch/complaints"
+            head -n 8 "$scratch/said" | cut -c 1-240 | sed "s#$scratch/##g; s/^/    /"
+        fi
+    fi
+}
+
+# The opposite, for deliberately broken variants that a check must catch.
+check_fails() {
+    text=$1
+    shift
+    if "$@" >/dev/null 2>&1; then
+        failed=$((failed + 1))
+        echo "failed: $text"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+skip() {
+    skipped=$((skipped + 1))
+    echo "skipped: $*"
+}
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+finish() {
+    printf '%d passed, %d failed' $passed $failed
+    [ $skipped = 0 ] || printf ', %d skipped' $skipped
+    echo
+    [ $failed = 0 ]
+    exit
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/env python3
+"""Writes known_special.h: incomplete gamma and beta functions on a grid of shapes from 1e-3 to 1e5, far tails included.
+
+Both are power series of positive terms here (DLMF 8.7.1 and 8.17.8), summed in enough digits that 1 less the sum
+keeps 40; derivatives by the shapes are central differences. Nothing is shared with the quadrature in gpumc.h.
+python3 known_special.py > known_special.h      (a few minutes)
+"""
+import random
+
+from mpmath import mp, mpf, log, exp, log1p, loggamma
+
+random.seed(7)
+DIGITS = 50
+STEP = mpf(10) ** -20
+
+
+def gamma_series(a, x):
+    """P(a, x)"""
+    term, total, n = 1 / a, 1 / a, 0
+    while term > total * mpf(10) ** (-mp.dps):
+        n += 1
+        term *= x / (a + n)
+        total += term
+    return exp(a * log(x) - x - loggamma(a)) * total
+
+
+def beta_series(a, b, x, y):
+    """P(a, b, x), y = 1 - x"""
+    term, total, n = 1 / a, 1 / a, 0
+    while term > total * mpf(10) ** (-mp.dps) or n < a + b:
+        n += 1
+        term *= x * (a + b + n - 1) / (a + n)
+        total += term
+        if term < total * mpf(10) ** (-mp.dps) and x * (a + b + n) < a + n + 1:
+            break
+    return exp(a * log(x) + b * log(y) - loggamma(a) - loggamma(b) + loggamma(a + b)) * total
+
+
+def logs(p, q_first):
+    """log of p and of 1 - p, in this order unless q_first"""
+    pair = log(p), log1p(-p) if p < 1 else mpf(-10 * mp.dps)      # hopeless: asks for more digits
+    return pair[::-1] if q_first else pair
+
+
+def gamma_tails(a, x):
+    return logs(gamma_series(a, x), False)
+
+
+def beta_tails(a, b, x):
+    y = 1 - x
+    if x > mpf("0.9") or x * (a + b) > a and y < mpf("0.9"):
+        return logs(beta_series(b, a, y, x), True)
+    return logs(beta_series(a, b, x, y), False)
+
+
+def with_slopes(f, args, shapes):
+    """log tails, then the derivatives of both by each shape, with digits for the smaller tail."""
+    lost, needed = -1, 0
+    while needed > lost:
+        lost = needed
+        mp.dps = 2 * DIGITS + lost
+        needed = max(int(max(abs(v), -log(abs(v))) / 2.3) for v in f(*args))
+    out = list(f(*args))
+    for i in range(shapes):
+        h = args[i] * STEP
+        up, down = list(args), list(args)
+        up[i] += h
+        down[i] -= h
+        out += [(s - t) / (2 * h) for s, t in zip(f(*up), f(*down))]
+    return out
+
+
+def number(v):
+    return repr(float(v)) if v else "0"
+
+
+def row(args, out):
+    return "    { " + ", ".join(number(v) for v in list(args) + out) + " },"
+
+
+def wrap(line):
+    lines = []
+    while len(line) > 110:
+        cut = line.rfind(", ", 0, 110) + 1
+        lines.append(line[:cut])
+        line = "      " + line[cut:].lstrip()
+    return "\n".join(lines + [line])
+
+
+def exact(v):
+    return mpf(float(v))
+
+
+def gamma_points():
+    shapes = [1e-3, 0.03, 0.5, 0.999, 1, 1.02, 3, 10, 77.7, 1e3, 1e4, 1e5]
+    for a in shapes:
+        spread = 1 / (a ** 0.5 + a)
+        for z in (-30, -8, -2, -0.1, 0, 0.1, 2, 8, 20):
+            yield exact(a), exact(a * exp(z * spread if a >= 1 else z))
+    for a in shapes[:8]:
+        for x in (1e-300, 1e-20, 0.99, 1.01, 40, 600):
+            yield exact(a), exact(x)
+    for _ in range(60):
+        a = 10 ** random.uniform(-3, 5)
+        yield exact(a), exact(a * exp(random.gauss(0, 6) / (a ** 0.5 + min(a, 1))))
+
+
+def beta_points():
+    shapes = [1e-3, 0.5, 1, 2.2, 40, 1e3, 1e5]
+    for a in shapes:
+        for b in shapes:
+            for z in (-12, -3, -0.2, 0.5, 6):
+                width = (1 / mpf(a) + 1 / mpf(b)) ** 0.5 if a >= 1 and b >= 1 else mpf(1)
+                x = exact(1 / (1 + mpf(b) / mpf(a) * exp(-z * width)))
+                if 0 < x < 1 and (1 - x) > 1e-12:
+                    yield exact(a), exact(b), x
+    for a, b, x in ((0.5, 3, 1e-200), (2, 5, 1e-100), (300, 2, 0.01), (0.001, 0.001, 0.5), (1e5, 1e5, 0.48), (5, 1e5, 0.006)):
+        yield exact(a), exact(b), exact(x)
+    for _ in range(60):
+        a, b = 10 ** random.uniform(-3, 5), 10 ** random.uniform(-3, 5)
+        x = exact(1 / (1 + mpf(b) / mpf(a) * exp(mpf(random.gauss(0, 4)) * (1 / mpf(a + 0.1) + 1 / mpf(b + 0.1)) ** 0.5)))
+        if 0 < x < 1 and (1 - x) > 1e-9:
+            yield exact(a), exact(b), x
+
+
+print("/* Made by known_special.py; do not edit. */")
+print("/* a, x, log P, log Q, their derivatives by a */")
+print("static const double known_gamma[][6] = {")
+for a, x in gamma_points():
+    if x > 2 * a + 1000:                     # as many digits as that would lose
+        continue
+    print(wrap(row((a, x), with_slopes(gamma_tails, (a, x), 1))))
+print("};\n\n/* a, b, x, log P, log Q, their derivatives by a, their derivatives by b */")
+print("static const double known_beta[][9] = {")
+for a, b, x in beta_points():
+    print(wrap(row((a, b, x), with_slopes(beta_tails, (a, b, x), 2))))
+print("};")

@@ -1,0 +1,98 @@
+#!/bin/sh
+# The header in every language version it promises, with every warning as an error, by gcc and by clang; what needs
+# the optimiser to be seen once more at -O2. A cut-down gpumc.h with a fault in it must be refused, or these checks are blind.
+. ./check.sh
+
+warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wundef -Wcast-align
+          -Wformat=2 -Wvla -Wpointer-arith -Wwrite-strings -Werror -I..'
+c_warnings="$warnings -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition"
+
+printf '#include "gpumc.h"\n#include "gpumc.h"\nint main(void) { return gpumc_exp(0) != 1; }\n' >"$scratch/declarations.c"
+printf '#define GPUMC_IMPLEMENTATION\n' | cat - "$scratch/declarations.c" >"$scratch/implementation.c"
+printf '#define GPUMC_STATIC\n' | cat - "$scratch/implementation.c" >"$scratch/static.c"
+for file in declarations implementation static; do cp "$scratch/$file.c" "$scratch/$file.cc"; done
+
+for compiler in gcc clang; do
+    if ! have $compiler; then skip "no $compiler"; continue; fi
+    for standard in c99 c11 c17 gnu11; do
+        for file in declarations implementation static; do
+            check "$compiler -std=$standard: $file" $compiler -std=$standard $c_warnings -fsyntax-only "$scratch/$file.c"
+        done
+    done
+    check "$compiler -O2" $compiler -std=c99 -O2 $c_warnings "$scratch/implementation.c" -o "$scratch/program" -lm -pthread
+    check "$compiler: the program runs" "$scratch/program"
+    # -O3 and link-time optimisation inline further, which lets the compiler see more that may be uninitialised.
+    check "$compiler -O3" $compiler -std=c11 -O3 $c_warnings -c "$scratch/static.c" -o "$scratch/static.o"
+done
+
+for compiler in g++ clang++; do
+    if ! have $compiler; then skip "no $compiler"; continue; fi
+    for standard in c++11 c++17 c++20; do
+        for file in declarations implementation static; do
+            check "$compiler -std=$standard: $file" $compiler -std=$standard $warnings -fsyntax-only "$scratch/$file.cc"
+        done
+    done
+    check "$compiler -O2" $compiler -std=c++11 -O2 -fno-exceptions -fno-rtti $warnings "$scratch/implementation.cc" \
+        -o "$scratch/program" -pthread
+    check "$compiler: the program runs" "$scratch/program"
+done
+
+# Without threads: no pthread, nothing left unused.
+printf '#define GPUMC_NO_THREADS\n' | cat - "$scratch/implementation.c" >"$scratch/no_threads.c"
+for compiler in gcc clang; do
+    have $compiler || continue
+    check "$compiler: GPUMC_NO_THREADS" $compiler -std=c99 $c_warnings -fsyntax-only "$scratch/no_threads.c"
+done
+no_pthread() { gcc -std=c99 -O1 -I.. -c "$scratch/no_threads.c" -o "$scratch/no_threads.o" && ! nm "$scratch/no_threads.o" | grep pthread; }
+have gcc && check 'GPUMC_NO_THREADS uses no pthread' no_pthread
+
+# The declarations must be harmless under any flags of the user; the implementation recognises NaN or says that it cannot.
+printf '#include "gpumc.h"\n' >"$scratch/user.c"
+cat >"$scratch/fast.c" <<'C'
+#define GPUMC_IMPLEMENTATION
+#include "gpumc.h"
+static double log_density(const double *x, double *grad, void *nan) { grad[0] = -x[0]; return *(double *)nan; }
+int main(int argc, char **argv)
+{
+    const gpumc_param mu = { "mu", GPUMC_UNBOUNDED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, GPUMC_CENTRED, 0 };
+    uint64_t bits = 0x7ff8000000000000ULL;
+    double nan, q = argc, grad, work[64], lp;
+    gpumc_model model;
+    static double memory[512];
+    gpumc_layout *layout;
+    (void)argv;
+    memcpy(&nan, &bits, sizeof nan);
+    memset(&model, 0, sizeof model);
+    model.params = &mu;
+    model.n_params = 1;
+    model.log_density = log_density;
+    model.data = &nan;
+    layout = gpumc_layout_init(&model, memory, sizeof memory, NULL);
+    if (!layout || gpumc_layout_work(layout) > 64) return 2;
+    lp = gpumc_model_eval(layout, &q, &grad, work);
+    memcpy(&bits, &lp, sizeof bits);
+    return bits != 0xfff0000000000000ULL;
+}
+C
+for compiler in gcc clang; do
+    have $compiler || continue
+    check "$compiler -ffast-math: declarations" $compiler -std=c99 -Ofast -ffast-math $c_warnings -c "$scratch/user.c" \
+        -o "$scratch/user.o"
+done
+if have gcc; then
+    check 'gcc -ffast-math: implementation' gcc -std=c99 -O2 -ffast-math -I.. "$scratch/fast.c" -o "$scratch/fast" -lm -pthread
+    check 'gcc -ffast-math: a NaN density rejects' "$scratch/fast"
+fi
+have clang && check_fails 'clang -ffast-math must be refused' clang -std=c99 -ffast-math -I.. -fsyntax-only "$scratch/fast.c"
+
+# Broken twins: one conversion and one shadowed name that these flags must catch.
+mkdir "$scratch/broken"
+for fault in 'static int gpumc__fault(double x) { return x; }' 'static int gpumc__fault(int x) { { int x = 1; return x; } }'; do
+    awk -v fault="$fault" '/^\/\* =+ >>error/ { print fault } { print }' ../gpumc.h >"$scratch/broken/gpumc.h"
+    sed 's|"gpumc.h"|"broken/gpumc.h"|' "$scratch/static.c" >"$scratch/broken.c"
+    for compiler in gcc clang; do
+        have $compiler || continue
+        check_fails "$compiler must refuse: $fault" $compiler -std=c99 $c_warnings -fsyntax-only "$scratch/broken.c"
+    done
+done
+finish

@@ -1,0 +1,208 @@
+#!/bin/sh
+# The examples do what their head comments say: each builds with its build line and prints the output shown
+# there, up to Monte Carlo error and times; wrong arguments are refused by name and with the right status;
+# files come out whole; the program of the README is the example's, compiles and runs.
+. ./check.sh
+cd ..
+CC=${CC:-cc}
+strict="-std=c99 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror"
+
+# ---- build lines and expected output --------------------------------------------------------------------
+
+# The lines of a head comment after "Output:", without their indentation.
+expected() { awk '/^ *Output:/ { on = 1; next } /\*\// { exit } on { sub(/^   /, ""); print }' "$1"; }
+
+# compare EXPECTED ACTUAL: the same lines word by word. Numbers of a table row (name, mean, mcse, sd, q5, q50,
+# q95, ess_bulk, ess_tail, r_hat) may differ by what other random numbers would do; other numbers and counts
+# of gradients by a quarter, of divergences by 10; times are free.
+compare() {
+    awk '
+    function off(what) { print FNR ": " what ": expected [" want[FNR] "], got [" $0 "]"; bad = 1 }
+    function near(a, b, tolerance) { return (a - b <= tolerance) && (b - a <= tolerance) }
+    function is_number(x) { return x ~ /^[-+]?[0-9]+[.]?[0-9]*(e[-+]?[0-9]+)?[,:;]?$/ }
+    function abs(x) { return x < 0 ? -x : x }
+    function row(  k) {
+        if (!near($4, w[4], 0.15 * w[4])) off("sd")
+        for (k = 2; k <= 7; k++) if ((k < 3 || k > 4) && !near($k, w[k], 0.25 * w[4])) off("column " k)
+        for (k = 8; k <= 9; k++) if ($k > 2 * w[k] || w[k] > 2 * $k) off("column " k)
+        if (!near($10, w[10], 0.015)) off("r_hat")
+    }
+    function key(word, expected_word,  a, b) {
+        split(word, a, "="); split(expected_word, b, "=")
+        if (a[1] != b[1]) off("key")
+        else if (a[1] == "gradients" && !near(a[2], b[2], 0.25 * b[2])) off("gradients")
+        else if (a[1] == "divergences" && !near(a[2], b[2], 10)) off("divergences")
+    }
+    NR == FNR { want[FNR] = $0; n = FNR; next }
+    {
+        if (FNR > n) { off("more lines"); exit }
+        lines = FNR
+        words = split(want[FNR], w, " ")
+        if (NF != words) off("number of words")
+        else if (NF == 10 && is_number($2) && is_number($10) && $1 == w[1]) row()
+        else for (k = 1; k <= NF; k++) {
+            if ($k ~ /=/) key($k, w[k])
+            else if (!is_number($k) || !is_number(w[k])) { if ($k != w[k]) off("word") }
+            else if ($(k + 1) != "s" && !near($k + 0, w[k] + 0, 0.25 * abs(w[k]) + 0.01)) off("number")
+        }
+    }
+    END { if (lines != n) { print "expected " n " lines, got " lines + 0; bad = 1 } exit bad }' "$1" "$2"
+}
+
+for name in eight_schools regression hierarchical embed; do
+    source=examples/$name.c
+    build=$(sed -n 's/^ *Build: *//p' $source | sed "s|-o $name|-o $scratch/$name|; s|^cc |$CC |")
+    check "$name: the build line" sh -c "$build"
+    check "$name: no warnings" $CC $strict $source -o "$scratch/strict" -lm -pthread
+    (cd "$scratch" && ./$name) >"$scratch/output" 2>"$scratch/errors"
+    status=$?
+    check "$name: exit status 0" test $status = 0
+    check "$name: nothing on stderr" test ! -s "$scratch/errors"
+    expected $source >"$scratch/expected"
+    check "$name: there is an expected output" test -s "$scratch/expected"
+    check "$name: prints what its head comment says" compare "$scratch/expected" "$scratch/output"
+    sed '$d' "$scratch/output" >"$scratch/short"
+    check_fails "$name: output that lacks a line passes" compare "$scratch/expected" "$scratch/short"
+    cp "$scratch/output" "$scratch/$name.output"
+done
+[ -x "$scratch/eight_schools" ] && [ -x "$scratch/regression" ] && [ -x "$scratch/hierarchical" ] || finish
+awk '$1 == "mu" { $2 += 0.3 * $4 } { print }' "$scratch/eight_schools.output" >"$scratch/wrong"
+expected examples/eight_schools.c >"$scratch/expected"
+check_fails "a wrong mean passes" compare "$scratch/expected" "$scratch/wrong"
+
+# ---- arguments ------------------------------------------------------------------------------------------
+
+# refuses STATUS TEXT COMMAND...: ends with the status and says the text on stderr, nothing on stdout.
+refuses() {
+    wanted=$1 said=$2
+    shift 2
+    "$@" >"$scratch/out" 2>"$scratch/err"
+    got=$?
+    cat "$scratch/err"
+    [ $got = "$wanted" ] || { echo "exit status $got, not $wanted"; return 1; }
+    grep -qF -- "$said" "$scratch/err" && [ ! -s "$scratch/out" ]
+}
+
+helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
+
+for name in eight_schools regression hierarchical; do
+    program=$scratch/$name
+    check "$name: help" helps "$program"
+    check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2
+    check "$name: no key" refuses 2 'fast' "$program" fast
+    check "$name: a word for a number" refuses 2 'num_samples=many' "$program" num_samples=many
+    check "$name: rest after a number" refuses 2 'num_samples=10x' "$program" num_samples=10x
+    check "$name: empty value" refuses 2 'seed=' "$program" seed=
+    check "$name: negative seed" refuses 2 'seed=-1' "$program" seed=-1
+    check "$name: too large a number" refuses 2 'threads=99999999999' "$program" threads=99999999999
+    check "$name: not a finite number" refuses 2 'target_accept=nan' "$program" target_accept=nan
+    check "$name: unknown metric" refuses 2 'metric=diagonal' "$program" metric=diagonal
+    check "$name: a value the library refuses" refuses 1 'target_accept' "$program" target_accept=1.5
+    check "$name: negative number of chains" refuses 1 'num_chains' "$program" num_chains=-2
+done
+check 'a key is refused, not ignored' refuses 2 'size' "$scratch/eight_schools" size=10
+check 'no groups' refuses 1 'size' "$scratch/hierarchical" size=0
+check 'unknown form' refuses 2 'learned|centred|noncentred' "$scratch/hierarchical" form=both
+
+# ---- files ----------------------------------------------------------------------------------------------
+
+small="num_warmup=100 num_samples=50"
+writes() { "$scratch/hierarchical" size=37 $small "$@" >/dev/null; }
+fails_to_write() {
+    "$scratch/eight_schools" $small csv="$1" >/dev/null 2>"$scratch/err"
+    [ $? = 1 ] && grep -q "$1" "$scratch/err"
+}
+check 'summary= and csv= are written' writes threads=1 summary="$scratch/one.csv" csv="$scratch/one"
+check 'the summary has a row for each of 40 parameters' test "$(wc -l <"$scratch/one.csv")" = 41
+check 'one Stan CSV a chain' test "$(ls "$scratch"/one_*.csv | wc -l)" = 4
+check 'fifty draws in each' test "$(grep -c '^[-0-9]' "$scratch/one_1.csv")" = 50
+check 'two threads' writes threads=2 summary="$scratch/two.csv" csv="$scratch/two"
+check 'another seed' writes seed=2 summary="$scratch/seed.csv"
+check 'threads do not change the draws' cmp "$scratch/one.csv" "$scratch/two.csv"
+check_fails 'the seed does not change the draws' cmp "$scratch/one.csv" "$scratch/seed.csv"
+check 'a folder that is not there' fails_to_write "$scratch/nowhere/draws"
+
+# ---- data from a file -----------------------------------------------------------------------------------
+
+# Eleven groups of 1 to 11 rows in mixed order: group j has mean 10 j.
+awk 'BEGIN {
+    for (i = 0; i < 11; i++) for (j = i; j < 11; j++) {
+        comma = n++ ? ", " : ""
+        group = 1 + (j * 7) % 11
+        groups = groups comma group
+        y = y comma 10 * group + i % 3 - 1
+    }
+    printf "{\"J\": 11, \"N\": %d, \"group\": [%s], \"y\": [%s]}\n", n, groups, y
+}' >"$scratch/data.json"
+data() { "$scratch/hierarchical" data="$scratch/data.json" summary="$scratch/data.csv" "$@" >"$scratch/out"; }
+ordered() {     # every mean near 10 j, and no statement about a truth that is not known
+    awk -F, '/^"?theta/ { n++; if ($2 < 10 * n - 3 || $2 > 10 * n + 3) bad = 1 }
+        END { exit bad || n != 11 }' "$scratch/data.csv" && ! grep -q truth "$scratch/out"
+}
+check 'data=' data target_accept=0.9
+check 'the groups of the file are found' ordered
+for form in learned centred noncentred; do check "form=$form" data form=$form $small; done
+check 'priors=s1' data priors=s1 $small
+bad() { sed "$1" "$scratch/data.json" >"$scratch/bad.json"; }
+bad 's/"group": \[1/"group": [12/'
+check 'a group beyond J' refuses 1 'group 12 in row 1' "$scratch/hierarchical" data="$scratch/bad.json"
+bad 's/"group": \[1/"group": [0/'
+check 'groups that count from 0' refuses 1 'group 0 in row 1' "$scratch/hierarchical" data="$scratch/bad.json"
+bad 's/"N": 66/"N": 65/'
+check 'N that does not fit' refuses 1 'group' "$scratch/hierarchical" data="$scratch/bad.json"
+bad 's/"y"/"z"/'
+check 'no y' refuses 1 '"y"' "$scratch/hierarchical" data="$scratch/bad.json"
+check 'no file' refuses 1 'none.json' "$scratch/hierarchical" data="$scratch/none.json"
+
+# The density that works on sums is that of the model, written out row by row, for groups of any sizes.
+cat >"$scratch/density.c" <<'C'
+#define main example_main
+#include "examples/hierarchical.c"
+#undef main
+int main(void)
+{
+    enum { J = 21, N = 400 };
+    struct rows d = { 0 };
+    size_t group[N];
+    double y[N], x[J + 3], g[J + 3] = { 0 }, h[J + 3] = { 0 }, lp, sum, worst = 0;
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    for (size_t i = 0; i < N; i++) {
+        group[i] = gpumc_rng_below(&rng, i < 250 ? J : 8);
+        y[i] = gpumc_rng_normal(&rng);
+    }
+    for (size_t k = 0; k < J + 3; k++) x[k] = 0.5 + gpumc_rng_uniform(&rng);
+    d.mu_mean = 50; d.mu_sd = 20; d.tau_sd = 15; d.sigma_sd = 5;
+    if (!rows_sort(&d, J, N, group, y) || d.n_blocks != 2 || d.n_rest < 5) return 1;
+    lp = log_density(x, g, &d);
+    sum = gpumc_normal_lpdf(x[0], 50, 20, &h[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 15, &h[1], NULL)
+        + gpumc_half_normal_lpdf(x[2], 5, &h[2], NULL);
+    for (size_t j = 3; j < J + 3; j++) sum += gpumc_normal_lpdf(x[j], x[0], x[1], &h[j], &h[0], &h[1]);
+    for (size_t i = 0; i < N; i++)
+        sum += gpumc_normal_lpdf(y[i], x[3 + group[i]], x[2], NULL, &h[3 + group[i]], &h[2]);
+    for (size_t k = 0; k < J + 3; k++) worst = fmax(worst, fabs(g[k] - h[k]) / (1 + fabs(h[k])));
+    printf("%.17g %.17g %g\n", lp, sum, worst);
+    return !(fabs(lp - sum) < 1e-11 * fabs(sum) && worst < 1e-11);
+}
+C
+agrees() { $CC -O2 -I. "$1.c" -o "$1" -lm -pthread && "$1"; }
+check 'hierarchical: the density against the plain sum' agrees "$scratch/density"
+sed 's/squares\[l\] += r \* r/squares[l] += r * fabs(r)/; s|"../gpumc.h"|"gpumc.h"|
+     s|"arguments.h"|"examples/arguments.h"|' examples/hierarchical.c >"$scratch/faulty.c"
+sed "s|examples/hierarchical.c|$scratch/faulty.c|" "$scratch/density.c" >"$scratch/wrong.c"
+check_fails 'a faulty density passes' agrees "$scratch/wrong"
+
+# ---- README ---------------------------------------------------------------------------------------------
+
+core() { awk '/^struct schools/ { on = 1 } on { print } on && /^}/ { exit }' "$1"; }
+awk '/^```c$/ { on = 1; next } /^```$/ { exit } on' README.md >"$scratch/readme.c"
+core "$scratch/readme.c" >"$scratch/readme.core"
+core examples/eight_schools.c >"$scratch/example.core"
+check 'README: the program is the example' cmp "$scratch/readme.core" "$scratch/example.core"
+check 'README: no warnings' $CC $strict -I. "$scratch/readme.c" -o "$scratch/readme" -lm -pthread
+"$scratch/readme" >"$scratch/readme.out" 2>&1
+sed '$d' "$scratch/eight_schools.output" >"$scratch/readme.expected"
+check 'README: the program prints the same' compare "$scratch/readme.out" "$scratch/readme.expected"
+build=$(sed -n 's/^ *Build: *//p' examples/eight_schools.c)
+check 'README: the first command is the build line' grep -qF "$build && ./eight_schools" README.md
+check 'README: the second command runs the tests' grep -qE '^ +make -C tests$' README.md
+finish

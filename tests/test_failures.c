@@ -1,0 +1,519 @@
+/* What happens when things go wrong: every allocation refused in turn, threads that cannot be had, and every kind of bad
+   input. Each call must return a status, name the argument, its value and the remedy, leave nothing allocated and a fit
+   that can be released, call no density it has refused, and print nothing. */
+#define _POSIX_C_SOURCE 200809L
+#include <limits.h>
+#include <pthread.h>
+#include <unistd.h>
+#include "check.h"
+
+/* The n-th thread asked for cannot be had, nor can those after it; 0: all can. */
+static int refuse_thread;
+
+static int create_or_refuse(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+{
+    if (refuse_thread > 0 && --refuse_thread == 0) { refuse_thread = 1; return 11; }
+    return pthread_create(thread, attributes, start, argument);
+}
+#define pthread_create create_or_refuse
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#undef pthread_create
+
+/* ---- an allocator that refuses ----------------------------------------------------------------------------------- */
+
+typedef struct ledger { size_t calls, live, refuse_at; int refuse_all_later; } ledger;
+
+static void *ledger_allocate(size_t bytes, void *user)
+{
+    ledger *l = user;
+    void *block = NULL;
+    l->calls++;
+    if (l->calls != l->refuse_at && !(l->refuse_all_later && l->refuse_at && l->calls > l->refuse_at)) block = malloc(bytes);
+    l->live += block != NULL;
+    return block;
+}
+
+static void ledger_release(void *block, void *user)
+{
+    ((ledger *)user)->live -= block != NULL;
+    free(block);
+}
+
+static gpumc_allocator ledger_allocator(ledger *l) { return (gpumc_allocator){ ledger_allocate, ledger_release, l }; }
+
+/* ---- silence ----------------------------------------------------------------------------------------------------- */
+
+static int kept_out = -1, kept_err, silent_file = -1;
+
+static void silence_begin(void)
+{
+    FILE *file = tmpfile();
+    fflush(stdout);
+    silent_file = dup(fileno(file));
+    fclose(file);
+    kept_out = dup(1);
+    kept_err = dup(2);
+    dup2(silent_file, 1);
+    dup2(silent_file, 2);
+}
+
+/* Number of bytes printed since silence_begin. */
+static long silence_end(void)
+{
+    long bytes;
+    fflush(stdout);
+    fflush(stderr);
+    bytes = (long)lseek(silent_file, 0, SEEK_END);
+    dup2(kept_out, 1);
+    dup2(kept_err, 2);
+    close(kept_out);
+    close(kept_err);
+    close(silent_file);
+    return bytes;
+}
+
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+/* Independent standard normals on the natural values, whatever the constraint: a proper density for every kind. */
+typedef struct bowl {
+    size_t n;
+    int *calls;                      /* counts the calls where only one thread makes them */
+    size_t wrong_component;          /* its derivative is times wrong_factor */
+    double wrong_factor, value;      /* value: added to the log density */
+} bowl;
+
+static double bowl_density(const double *x, double *grad, void *data)
+{
+    bowl *b = data;
+    double lp = b->value;
+    if (b->calls) ++*b->calls;
+    for (size_t i = 0; i < b->n; i++) {
+        lp -= 0.5 * x[i] * x[i];
+        grad[i] -= x[i];
+    }
+    if (b->wrong_factor != 0) grad[b->wrong_component] *= b->wrong_factor;
+    return lp;
+}
+
+static gpumc_model bowl_model(bowl *b, const gpumc_param *params, size_t n_params)
+{
+    return (gpumc_model){ .name = "bowl", .params = params, .n_params = n_params, .log_density = bowl_density, .data = b };
+}
+
+static const gpumc_sample_options quick = { .num_chains = 2, .num_warmup = 20, .num_samples = 10, .threads = 1, .seed = 1 };
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+/* gpumc_sample refuses: with the status, a text that holds the words, a fit without draws, everything released, nothing
+   printed. The fit starts as garbage, as a local variable would. */
+static void refuse(int line, const gpumc_model *model, gpumc_sample_options options, gpumc_status wanted,
+                   const char *const *words)
+{
+    ledger l = { 0 };
+    gpumc_fit fit;
+    gpumc_status status;
+    long printed;
+    memset(&fit, 0xa5, sizeof fit);
+    options.allocator = ledger_allocator(&l);
+    silence_begin();
+    status = gpumc_sample(model, &options, &fit);
+    printed = silence_end();
+    CHECK(status == wanted, "line %d: status %d where %d was due; %s", line, status, wanted, fit.message);
+    CHECK(fit.status == status, "line %d: the fit has status %d", line, fit.status);
+    for (; *words; words++) CHECK(strstr(fit.message, *words), "line %d: no \"%s\" in: %s", line, *words, fit.message);
+    CHECK(strlen(fit.message) < sizeof fit.message - 1, "line %d: cut off: %s", line, fit.message);
+    CHECK(fit.n_draws == 0, "line %d: %d draws", line, (int)fit.n_draws);
+    CHECK(printed == 0, "line %d: %ld bytes were printed", line, printed);
+    gpumc_free(&fit);
+    gpumc_free(&fit);
+    CHECK(l.live == 0, "line %d: %d blocks leaked", line, (int)l.live);
+}
+
+/* A model of these parameters is refused, by gpumc_sample and in the same words by gpumc_layout_bytes and
+   gpumc_check_gradient, before its density is called. */
+static void refuse_params(int line, const gpumc_param *params, size_t n, const char *const *words)
+{
+    int calls = 0;
+    bowl b = { .n = 0, .calls = &calls };
+    const gpumc_model model = bowl_model(&b, params, n);
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc_gradient_report report;
+    refuse(line, &model, quick, GPUMC_ERROR_MODEL, words);
+    CHECK(gpumc_layout_bytes(&model, &error) == 0, "line %d: a layout was granted", line);
+    CHECK(error.status == GPUMC_ERROR_MODEL && strstr(error.text, words[0]), "line %d: layout: %s", line, error.text);
+    CHECK(gpumc_layout_init(&model, &error, sizeof error, NULL) == NULL, "line %d: a layout was made", line);
+    CHECK(gpumc_check_gradient(&model, NULL, &report, &error) == GPUMC_ERROR_MODEL, "line %d: gradient: %s", line, error.text);
+    CHECK(calls == 0, "line %d: the density was called %d times", line, calls);
+}
+
+#define WORDS(...) (const char *const[]){ __VA_ARGS__, NULL }
+#define PARAMS(...) (gpumc_param[]){ __VA_ARGS__ }, sizeof((gpumc_param[]){ __VA_ARGS__ }) / sizeof(gpumc_param)
+#define REFUSE_PARAMS(words, ...) refuse_params(__LINE__, PARAMS(__VA_ARGS__), words)
+
+static const size_t two_by_three[2] = { 2, 3 }, zero_dim[2] = { 2, 0 }, huge_dims[2] = { (size_t)1 << 40, (size_t)1 << 40 };
+static const size_t index_past[3] = { 0, 1, 2 };
+static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }, half[2] = { 0.5, 0.5 };
+
+static void check_names_and_sizes(void)
+{
+    REFUSE_PARAMS(WORDS("parameter 1", "no name", ".name"), { .name = "a" }, { .size = 3 });
+    REFUSE_PARAMS(WORDS("\"\"", "letter"), { .name = "" });
+    REFUSE_PARAMS(WORDS("\"2a\"", "start with a letter"), { .name = "2a" });
+    REFUSE_PARAMS(WORDS("\"a b\"", "letters, digits and _"), { .name = "a b" });
+    REFUSE_PARAMS(WORDS("\"a,b\""), { .name = "a,b" });
+    REFUSE_PARAMS(WORDS("\"a__\"", "__"), { .name = "a__" });
+    REFUSE_PARAMS(WORDS("\"chain\"", "chain, draw"), { .name = "chain" });
+    REFUSE_PARAMS(WORDS("\"h\303\244\""), { .name = "h\303\244" });
+    REFUSE_PARAMS(WORDS("\"mu\"", "twice"), { .name = "mu" }, { .name = "mu" });
+    REFUSE_PARAMS(WORDS("\"MU\"", "letter case"), { .name = "mu" }, { .name = "MU" });
+    REFUSE_PARAMS(WORDS("\"b\"", "size 5", "leave size 0"), { .name = "b", .size = 5, .dims = two_by_three, .n_dims = 2 });
+    REFUSE_PARAMS(WORDS("\"b\"", "zero"), { .name = "b", .dims = zero_dim, .n_dims = 2 });
+    REFUSE_PARAMS(WORDS("\"b\"", "overflow"), { .name = "b", .dims = huge_dims, .n_dims = 2 });
+    REFUSE_PARAMS(WORDS("\"b\"", "overflow"), { .name = "b", .size = SIZE_MAX });
+    REFUSE_PARAMS(WORDS("\"b\"", "n_dims", "NULL"), { .name = "b", .n_dims = 1 });
+}
+
+static void check_kinds(void)
+{
+    REFUSE_PARAMS(WORDS("\"p\"", "lower 2", "upper 1", "below"), { .name = "p", .kind = GPUMC_INTERVAL, .lower = 2, .upper = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "lower 0", "upper 0"), { .name = "p", .kind = GPUMC_INTERVAL });
+    REFUSE_PARAMS(WORDS("\"p\"", "nan"), { .name = "p", .kind = GPUMC_LOWER, .lower = NAN });
+    REFUSE_PARAMS(WORDS("\"p\"", "inf", "finite"), { .name = "p", .kind = GPUMC_UPPER, .upper = INFINITY });
+    REFUSE_PARAMS(WORDS("\"p\"", "below"), { .name = "p", .kind = GPUMC_INTERVAL, .lower = -1.7e308, .upper = 1.7e308 });
+    REFUSE_PARAMS(WORDS("\"p\"", "multiplier 0", "positive"), { .name = "p", .kind = GPUMC_AFFINE });
+    REFUSE_PARAMS(WORDS("\"p\"", "multiplier -1"), { .name = "p", .kind = GPUMC_AFFINE, .multiplier = -1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "softplus", "-1"), { .name = "p", .kind = GPUMC_POSITIVE, .softplus = -1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });
+    REFUSE_PARAMS(WORDS("\"p\"", "at least 2", "1"), { .name = "p", .kind = GPUMC_SIMPLEX });
+    REFUSE_PARAMS(WORDS("\"p\"", "at least 2"), { .name = "p", .kind = GPUMC_SUM_TO_ZERO, .size = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "K, K"), { .name = "p", .kind = GPUMC_CHOLESKY_CORR, .dims = two_by_three, .n_dims = 2 });
+    REFUSE_PARAMS(WORDS("\"p\"", "K, K"), { .name = "p", .kind = GPUMC_CHOLESKY_CORR, .size = 4 });
+}
+
+static void check_hierarchy(void)
+{
+    REFUSE_PARAMS(WORDS("\"t\"", "location \"m\"", "earlier", "add it"), { .name = "t", .location = "m" });
+    REFUSE_PARAMS(WORDS("\"t\"", "location \"m\"", "move it up"), { .name = "t", .location = "m" }, { .name = "m" });
+    REFUSE_PARAMS(WORDS("\"t\"", "location \"t\""), { .name = "t", .location = "t" });
+    REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "earlier"), { .name = "t", .scale = "s" });
+    REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "not positive", "GPUMC_POSITIVE"), { .name = "s" }, { .name = "t", .scale = "s" });
+    REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "not positive"), { .name = "s", .kind = GPUMC_LOWER, .lower = -1 },
+                  { .name = "t", .scale = "s" });
+    REFUSE_PARAMS(WORDS("\"t\"", "location \"m\"", "2 values", "location_index"), { .name = "m", .size = 2 },
+                  { .name = "t", .size = 3, .location = "m" });
+    REFUSE_PARAMS(WORDS("\"t\"", "location_index[2] = 2", "0..1", "\"m\""), { .name = "m", .size = 2 },
+                  { .name = "t", .size = 3, .location = "m", .location_index = index_past });
+    REFUSE_PARAMS(WORDS("\"t\"", "scale_index", "without scale"), { .name = "t", .size = 3, .scale_index = index_past });
+    REFUSE_PARAMS(WORDS("\"t\"", "GPUMC_UNBOUNDED", "kind 1", "logarithm"), { .name = "m" },
+                  { .name = "t", .kind = GPUMC_POSITIVE, .location = "m" });
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_dim 2", "1 dim"), { .name = "t", .size = 3, .walk_dim = 2 });
+    REFUSE_PARAMS(WORDS("\"t\"", "covariates", "together"), { .name = "t", .size = 2, .covariates = half });
+    REFUSE_PARAMS(WORDS("\"t\"", "coefficients \"b\"", "1 values"), { .name = "b", .size = 2 },
+                  { .name = "t", .size = 2, .covariates = half, .n_covariates = 1, .coefficients = "b" });
+    REFUSE_PARAMS(WORDS("\"t\"", "weight 0.25", "0.1"),
+                  { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 0.25 });
+    REFUSE_PARAMS(WORDS("\"t\"", "weight 2"), { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 2 });
+}
+
+/* The model as a whole. */
+static void check_models(void)
+{
+    static const gpumc_param mu = { .name = "mu" };
+    int calls = 0;
+    bowl b = { .n = 1, .calls = &calls };
+    gpumc_model m = bowl_model(&b, &mu, 1), broken = m;
+    gpumc_fit fit;
+    long printed;
+    gpumc_status status;
+    refuse(__LINE__, NULL, quick, GPUMC_ERROR_ARGUMENT, WORDS("model", "NULL"));
+    broken.params = NULL;
+    refuse(__LINE__, &broken, quick, GPUMC_ERROR_MODEL, WORDS("no parameters", "params"));
+    broken = m;
+    broken.n_params = 0;
+    refuse(__LINE__, &broken, quick, GPUMC_ERROR_MODEL, WORDS("no parameters", "n_params"));
+    broken = m;
+    broken.log_density = NULL;
+    refuse(__LINE__, &broken, quick, GPUMC_ERROR_MODEL, WORDS("density", "log_density"));
+    broken = m;
+    broken.n_outputs = 1;
+    refuse(__LINE__, &broken, quick, GPUMC_ERROR_MODEL, WORDS("n_outputs is 1", "NULL"));
+    silence_begin();
+    status = gpumc_sample(&m, &quick, NULL);
+    printed = silence_end();
+    CHECK(status == GPUMC_ERROR_ARGUMENT && printed == 0, "fit NULL: status %d, %ld bytes printed", status, printed);
+    CHECK(calls == 0, "a refused model's density was called");
+    gpumc_free(NULL);
+    memset(&fit, 0, sizeof fit);
+    gpumc_free(&fit);
+}
+
+static void generate_nothing(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    (void)rng;
+    (void)data;
+    *out = *x;
+}
+
+static void check_outputs(void)
+{
+    static const gpumc_param mu = { .name = "mu" };
+    static const gpumc_output bad[] = {
+        { .name = "mu" }, { .name = "y", .group = (gpumc_group)9 }, { .size = 1 }, { .name = "y y" },
+        { .name = "y", .size = 3, .dims = two_by_three, .n_dims = 2 },
+    };
+    static const char *const words[][3] = {
+        { "\"mu\"", "twice", NULL }, { "\"y\"", "group 9", NULL }, { "output 0", "no name", NULL },
+        { "\"y y\"", "letters", NULL }, { "\"y\"", "size 3", NULL },
+    };
+    bowl b = { .n = 1 };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        gpumc_model m = bowl_model(&b, &mu, 1);
+        m.outputs = &bad[i];
+        m.n_outputs = 1;
+        m.generate = generate_nothing;
+        refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, words[i]);
+    }
+}
+
+/* ---- options ----------------------------------------------------------------------------------------------------- */
+
+#define REFUSE_OPTION(field, bad, ...) do { \
+    gpumc_sample_options o = quick; \
+    o.field = bad; \
+    refuse(__LINE__, &m, o, GPUMC_ERROR_ARGUMENT, WORDS(#field, __VA_ARGS__)); \
+} while (0)
+
+static void check_options(void)
+{
+    static const gpumc_param mu = { .name = "mu" };
+    int calls = 0;
+    bowl b = { .n = 1, .calls = &calls };
+    const gpumc_model m = bowl_model(&b, &mu, 1);
+    REFUSE_OPTION(num_chains, -1, "-1");
+    REFUSE_OPTION(num_chains, INT_MAX, "2147483647");
+    REFUSE_OPTION(num_warmup, -2, "-2");
+    REFUSE_OPTION(num_samples, -5, "-5");
+    REFUSE_OPTION(thin, -1, "-1");
+    REFUSE_OPTION(target_accept, 1.0, "1");
+    REFUSE_OPTION(target_accept, -0.5, "-0.5");
+    REFUSE_OPTION(target_accept, NAN, "nan");
+    REFUSE_OPTION(max_treedepth, -1, "-1");
+    REFUSE_OPTION(max_treedepth, 1000, "1000");
+    REFUSE_OPTION(metric, (gpumc_metric_kind)17, "17");
+    REFUSE_OPTION(step_size, -0.1, "-0.1");
+    REFUSE_OPTION(step_size, NAN, "nan");
+    REFUSE_OPTION(step_size, INFINITY, "inf");
+    REFUSE_OPTION(threads, -2, "-2");
+    REFUSE_OPTION(init_radius, -1, "-1");
+    REFUSE_OPTION(init_radius, NAN, "nan");
+    REFUSE_OPTION(num_warmup, -1, "step_size");            /* no warm-up and no step size */
+    REFUSE_OPTION(discard_draws, 1, "on_draw");
+    CHECK(calls == 0, "the density was called %d times in spite of bad options", calls);
+}
+
+/* More draws than memory can hold, or than size_t can count: refused before anything is sampled. */
+static void check_too_large(void)
+{
+    static const gpumc_param wide = { .name = "mu", .size = 100000 };
+    int calls = 0;
+    bowl b = { .n = 100000, .calls = &calls };
+    const gpumc_model m = bowl_model(&b, &wide, 1);
+    const gpumc_param widest = { .name = "mu", .size = SIZE_MAX / 1100 };
+    const gpumc_model far_too_wide = bowl_model(&b, &widest, 1);
+    const gpumc_sample_options o = { .num_chains = 1000, .num_samples = INT_MAX / 2, .num_warmup = 1, .threads = 1 };
+    refuse(__LINE__, &m, o, GPUMC_ERROR_MEMORY, WORDS("memory", "discard_draws"));
+    refuse(__LINE__, &far_too_wide, quick, GPUMC_ERROR_MEMORY, WORDS("memory"));
+    CHECK(calls == 0, "the density was called %d times", calls);
+}
+
+/* ---- start points and gradients ---------------------------------------------------------------------------------- */
+
+static void check_starts(void)
+{
+    const gpumc_param infinite = { .name = "beta", .size = 2, .init = infinite_init };
+    const gpumc_param outside = { .name = "sigma", .kind = GPUMC_POSITIVE, .init = outside_init };
+    const gpumc_param not_simplex = { .name = "w", .kind = GPUMC_SIMPLEX, .size = 2, .init = infinite_init };
+    const gpumc_param mu = { .name = "mu", .size = 2 };
+    int calls = 0;
+    bowl b = { .n = 2, .calls = &calls };
+    gpumc_model m = bowl_model(&b, &infinite, 1);
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"beta\"", "init[1]", "inf", "finite"));
+    b.n = 1;
+    m.params = &outside;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"sigma\"", "init", "-1"));
+    b.n = 2;
+    m.params = &not_simplex;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"w\"", "init"));
+    m.params = &mu;
+    b.value = -INFINITY;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "-inf", "init"));
+    b.value = NAN;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "nan", "init"));
+    CHECK(calls < 2000, "%d attempts at a start", calls);
+    b.value = 0;
+    b.wrong_factor = NAN;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("gradient", "not finite", "init"));
+}
+
+/* The text names the component, both values and their likely relation. */
+static void check_gradients(void)
+{
+    const double init[3] = { 0.5, 2, 1 };
+    const gpumc_param theta = { .name = "theta", .size = 3, .init = init };
+    bowl b = { .n = 3, .wrong_component = 1, .wrong_factor = -1 };
+    const gpumc_model m = bowl_model(&b, &theta, 1);
+    gpumc_sample_options o = quick;
+    gpumc_gradient_report report;
+    gpumc_error error;
+    gpumc_fit fit;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("theta[2]", "is 2 where", "sign error"));
+    CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_ERROR_GRADIENT, "%s", error.text);
+    CHECK(strcmp(report.name, "theta[2]") == 0 && report.analytic == 2 && fabs(report.numeric + 2) < 1e-4
+          && report.n_failed == 1 && report.n_checked == 3, "%s %g %g", report.name, report.analytic, report.numeric);
+    b.wrong_factor = 1.01;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("theta[2]", "-2.02", "-2"));
+    o.skip_gradient_check = 1;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "skip_gradient_check: %s", fit.message);
+    gpumc_free(&fit);
+    b.wrong_factor = 1 + 1e-6;
+    CHECK(gpumc_check_gradient(&m, NULL, NULL, NULL) == GPUMC_OK, "rounding noise was refused");
+    b.wrong_factor = 0;
+    CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
+    CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "theta"),
+          "a point that is not finite: %s", error.text);
+    CHECK(gpumc_check_gradient(NULL, NULL, &report, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
+}
+
+/* ---- the state machine's arguments ------------------------------------------------------------------------------- */
+
+static void check_machine(void)
+{
+    static double memory[4000], scale[2] = { 1, 1 }, q[2];
+    gpumc_metric metric = { .kind = GPUMC_METRIC_DIAG, .dim = 2, .scale = scale, .mean = q };
+    gpumc_adapt_options options = { .num_chains = 1 };
+    gpumc_error e;
+    CHECK(gpumc_nuts_bytes(2, 10) > 0 && gpumc_nuts_bytes(2, 10) <= sizeof memory, "%d", (int)gpumc_nuts_bytes(2, 10));
+    CHECK(gpumc_nuts_bytes(0, 10) == 0 && gpumc_nuts_bytes(2, 0) == 0 && gpumc_nuts_bytes(2, 1000) == 0, "bytes");
+    CHECK(gpumc_nuts_bytes(SIZE_MAX / 16, 10) == SIZE_MAX, "an overflow must be no size that can be granted");
+#define REFUSE_INIT(word, ...) do { \
+        memset(&e, 0, sizeof e); \
+        CHECK(gpumc_nuts_init(__VA_ARGS__, &e) == NULL && e.status == GPUMC_ERROR_ARGUMENT && strstr(e.text, word), \
+              "%s", e.text); \
+    } while (0)
+    REFUSE_INIT("memory is NULL", NULL, sizeof memory, 2, 10, &metric, 0.1, 1, 1, q);
+    REFUSE_INIT("metric is NULL", memory, sizeof memory, 2, 10, NULL, 0.1, 1, 1, q);
+    REFUSE_INIT("q is NULL", memory, sizeof memory, 2, 10, &metric, 0.1, 1, 1, NULL);
+    REFUSE_INIT("aligned", (char *)memory + 1, sizeof memory - 1, 2, 10, &metric, 0.1, 1, 1, q);
+    REFUSE_INIT("dim 0", memory, sizeof memory, 0, 10, &metric, 0.1, 1, 1, q);
+    REFUSE_INIT("max_treedepth 99", memory, sizeof memory, 2, 99, &metric, 0.1, 1, 1, q);
+    REFUSE_INIT("64 bytes", memory, 64, 2, 10, &metric, 0.1, 1, 1, q);
+    REFUSE_INIT("dimension", memory, sizeof memory, 3, 10, &metric, 0.1, 1, 1, q);
+    REFUSE_INIT("step size -1", memory, sizeof memory, 2, 10, &metric, -1.0, 1, 1, q);
+    REFUSE_INIT("step size nan", memory, sizeof memory, 2, 10, &metric, (double)NAN, 1, 1, q);
+    CHECK(gpumc_adapt_init(memory, 8, NULL, 2, &options, &e) == NULL && strstr(e.text, "8"), "%s", e.text);
+    CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 0, &options, &e) == NULL && strstr(e.text, "dim is 0"), "%s", e.text);
+    options.target_accept = 2;
+    CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 2, &options, &e) == NULL && strstr(e.text, "target_accept 2"), "%s", e.text);
+    CHECK(gpumc_adapt_bytes(NULL, 2, &options) == 0, "bytes in spite of a bad option");
+}
+
+/* ---- memory and threads that cannot be had ------------------------------------------------------------------------ */
+
+static void generate_square(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    (void)data;
+    out[0] = x[0] * x[0] + gpumc_rng_normal(rng);
+}
+
+static int look_away(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+{
+    return chain > 1 || draw > 9 || values == NULL || stats == NULL || user != NULL;
+}
+
+/* One run with the n-th allocation refused: no memory, no fit; or, where only the warnings wanted it, a whole fit that says
+   that they are incomplete. Returns whether there was an n-th allocation. */
+static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_t n, int all_later, const char *what)
+{
+    ledger l = { 0, 0, n, all_later };
+    gpumc_fit fit;
+    gpumc_status status;
+    long printed;
+    memset(&fit, 0xa5, sizeof fit);
+    options.allocator = ledger_allocator(&l);
+    silence_begin();
+    status = gpumc_sample(m, &options, &fit);
+    printed = silence_end();
+    CHECK(fit.status == status && printed == 0, "%s, allocation %d: status %d, %ld bytes printed", what, (int)n, status, printed);
+    if (l.calls < n) CHECK(status == GPUMC_OK && !fit.message[0], "%s: status %d, %s", what, status, fit.message);
+    else CHECK(strstr(fit.message, "memory"), "%s, allocation %d: %s", what, (int)n, fit.message);
+    if (status == GPUMC_OK) CHECK(fit.n_draws == 10 || options.discard_draws, "%s: %d draws", what, (int)fit.n_draws);
+    else CHECK(status == GPUMC_ERROR_MEMORY && fit.n_draws == 0, "%s, allocation %d: status %d", what, (int)n, status);
+    gpumc_free(&fit);
+    CHECK(l.live == 0, "%s, allocation %d: %d blocks leaked", what, (int)n, (int)l.live);
+    CHECK(l.calls > 0, "%s: nothing went through the allocator", what);
+    return l.calls >= n;
+}
+
+/* The n-th allocation fails for n = 1, 2, ... until there is none to fail: alone, and with all later ones. */
+static void check_allocations(gpumc_sample_options options, const char *what)
+{
+    static const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = 3, .location = "mu", .scale = "tau" },
+    };
+    static const gpumc_output output = { .name = "square" };
+    bowl b = { .n = 5 };
+    gpumc_model m = bowl_model(&b, params, 3);
+    m.outputs = &output;
+    m.n_outputs = 1;
+    m.generate = generate_square;
+    for (int all_later = 0; all_later < 2; all_later++)
+        for (size_t n = 1; run_refused(&m, options, n, all_later, what) && n < 10000; n++) { }
+}
+
+/* Threads that cannot be had are done without: the same draws, fewer threads. */
+static void check_thread_creation(void)
+{
+    static const gpumc_param mu = { .name = "mu", .size = 2 };
+    bowl b = { .n = 2 };
+    const gpumc_model m = bowl_model(&b, &mu, 1);
+    gpumc_sample_options o = quick;
+    gpumc_fit one, few;
+    CHECK(gpumc_sample(&m, &o, &one) == GPUMC_OK, "%s", one.message);
+    o.num_chains = 2;
+    o.threads = 2;
+    for (int n = 1; n <= 2; n++) {
+        refuse_thread = n;
+        CHECK(gpumc_sample(&m, &o, &few) == GPUMC_OK, "thread %d refused: %s", n, few.message);
+        refuse_thread = 0;
+        CHECK(few.draws && memcmp(one.draws, few.draws, 2 * 10 * 2 * sizeof(double)) == 0, "thread %d refused: other draws", n);
+        gpumc_free(&few);
+    }
+    gpumc_free(&one);
+}
+
+int main(void)
+{
+    gpumc_sample_options everything = quick;
+    check_names_and_sizes();
+    check_kinds();
+    check_hierarchy();
+    check_models();
+    check_outputs();
+    check_options();
+    check_too_large();
+    check_starts();
+    check_gradients();
+    check_machine();
+    check_thread_creation();
+    check_allocations(quick, "defaults");
+    everything.save_warmup = everything.save_unconstrained = 1;
+    everything.threads = 2;
+    everything.metric = GPUMC_METRIC_DENSE;
+    check_allocations(everything, "everything saved, dense, two threads");
+    everything.metric = GPUMC_METRIC_LOW_RANK;
+    everything.discard_draws = 1;
+    everything.on_draw = look_away;
+    check_allocations(everything, "low rank, draws discarded");
+    return check_end();
+}

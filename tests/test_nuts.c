@@ -1,0 +1,776 @@
+/* The state machine of NUTS against a recursive reference, bit for bit; its integrator against the properties
+   that make the sampler exact; warm-up's estimators against cases that can be solved by hand; pausing and
+   resuming. Every check is also run on something broken, which it must reject. */
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "check.h"
+#include "reference_nuts.h"
+
+/* ---- targets ------------------------------------------------------------------------------------- */
+
+static double normal(const double *q, double *g, size_t dim)      /* standard deviations 1, 1.5, 2, ... */
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) {
+        const double s = 1 + 0.5 * (double)i;
+        g[i] = -q[i] / (s * s);
+        lp += 0.5 * q[i] * g[i];
+    }
+    return lp;
+}
+
+static double walk(const double *q, double *g, size_t dim)        /* Brownian motion: strongly correlated */
+{
+    double lp = 0;
+    memset(g, 0, dim * sizeof *g);
+    for (size_t i = 0; i < dim; i++) {
+        const double step = q[i] - (i > 0 ? q[i - 1] : 0);
+        lp -= 0.5 * step * step;
+        g[i] -= step;
+        if (i > 0) g[i - 1] += step;
+    }
+    return lp;
+}
+
+static double banana(const double *q, double *g, size_t dim)      /* pairs x ~ N(0, 1), y ~ N(x^2 - 1, 0.5) */
+{
+    double lp = 0;
+    for (size_t i = 0; i + 1 < dim; i += 2) {
+        const double r = (q[i + 1] - q[i] * q[i] + 1) / 0.25;
+        g[i] = -q[i] + 2 * q[i] * r;
+        g[i + 1] = -r;
+        lp -= 0.5 * q[i] * q[i] + 0.125 * r * r;
+    }
+    return lp;
+}
+
+static double funnel(const double *q, double *g, size_t dim)      /* q[0] ~ N(0, 3), others N(0, e^(q0/2)) */
+{
+    const double precision = exp(-q[0]);
+    double lp = -q[0] * q[0] / 18;
+    g[0] = -q[0] / 9;
+    for (size_t i = 1; i < dim; i++) {
+        g[i] = -q[i] * precision;
+        g[0] += 0.5 * (q[i] * q[i] * precision - 1);
+        lp -= 0.5 * (q[i] * q[i] * precision + q[0]);
+    }
+    return lp;
+}
+
+static double wall(const double *q, double *g, size_t dim)        /* a normal between two forbidden regions */
+{
+    const double lp = normal(q, g, dim);
+    return q[0] > 1.5 ? GPUMC_NAN : q[0] < -1 ? -GPUMC_INF : lp;
+}
+
+static double flat_tails(const double *q, double *g, size_t dim)  /* Student-t, 4 degrees of freedom */
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) {
+        g[i] = -5 * q[i] / (4 + q[i] * q[i]);
+        lp -= 2.5 * log(1 + 0.25 * q[i] * q[i]);
+    }
+    return lp;
+}
+
+typedef struct target {
+    const char *name;
+    reference_density density;
+    size_t dim;
+    double step_size;
+    int max_treedepth;
+} target;
+
+static const target targets[] = {
+    { "normal 1", normal, 1, 1.1, 10 },         { "normal 2", normal, 2, 0.9, 10 },
+    { "normal 10", normal, 10, 0.6, 10 },       { "normal 10 fine", normal, 10, 0.05, 5 },
+    { "walk 17", walk, 17, 0.4, 10 },           { "walk 17 shallow", walk, 17, 0.3, 3 },
+    { "banana 6", banana, 6, 0.2, 10 },         { "banana 6 coarse", banana, 6, 0.8, 10 },
+    { "funnel 9", funnel, 9, 0.3, 8 },          { "wall 3", wall, 3, 0.5, 10 },
+    { "t4 24", flat_tails, 24, 0.7, 10 },       { "t4 3 deep", flat_tails, 3, 0.01, 10 },
+};
+enum { N_TARGETS = sizeof targets / sizeof *targets };
+
+/* ---- metrics ------------------------------------------------------------------------------------- */
+
+typedef struct metric_memory {
+    gpumc_metric metric;
+    double scale[REFERENCE_DIM], mean[REFERENCE_DIM], vectors[2 * REFERENCE_DIM], lambda[2];
+    double covariance[REFERENCE_DIM * REFERENCE_DIM], factor[REFERENCE_DIM * REFERENCE_DIM];
+} metric_memory;
+
+/* M^-1 of a metric written out. */
+static void written_out(const gpumc_metric *m, double *out)
+{
+    for (size_t i = 0; i < m->dim; i++)
+        for (size_t j = 0; j < m->dim; j++) {
+            double sum = i == j;
+            for (size_t k = 0; k < m->rank; k++)
+                sum += (m->lambda[k] - 1) * m->vectors[k * m->dim + i] * m->vectors[k * m->dim + j];
+            out[i * m->dim + j] = m->scale[i] * sum * m->scale[j];
+        }
+}
+
+/* Diagonal scales are powers of two: then the order of products does not matter, and machine and reference
+   may differ in it. */
+static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
+{
+    double norm[2] = { 0, 0 }, mixed = 0;
+    memset(m, 0, sizeof *m);
+    m->metric.kind = kind;
+    m->metric.dim = dim;
+    m->metric.scale = m->scale;
+    m->metric.mean = m->mean;
+    m->metric.vectors = m->vectors;
+    m->metric.lambda = m->lambda;
+    m->metric.covariance = m->covariance;
+    m->metric.factor = m->factor;
+    for (size_t i = 0; i < dim; i++) {
+        m->scale[i] = kind == GPUMC_METRIC_UNIT ? 1 : kind == GPUMC_METRIC_DIAG ? ldexp(0.5, (int)(i % 3))
+            : 0.8 + 0.4 * (double)(i % 3);
+        m->mean[i] = 0.1 * (double)(i % 5);
+    }
+    if (kind == GPUMC_METRIC_UNIT || kind == GPUMC_METRIC_DIAG || dim < 2) return;
+    for (size_t k = 0; k < 2; k++) {                              /* two orthonormal vectors */
+        double *u = m->vectors + k * dim;
+        for (size_t i = 0; i < dim; i++) u[i] = sin((double)(i * (k + 1)) + 0.5);
+        mixed = 0;
+        for (size_t i = 0; i < dim; i++) mixed += (double)k * u[i] * m->vectors[i];
+        for (size_t i = 0; i < dim; i++) u[i] -= k ? mixed * m->vectors[i] : 0;
+        for (size_t i = 0; i < dim; i++) norm[k] += u[i] * u[i];
+        for (size_t i = 0; i < dim; i++) u[i] /= sqrt(norm[k]);
+        m->lambda[k] = k ? 0.25 : 6;
+    }
+    m->metric.rank = 2;
+    if (kind != GPUMC_METRIC_DENSE) return;
+    written_out(&m->metric, m->covariance);
+    m->metric.rank = 0;
+    memcpy(m->factor, m->covariance, sizeof m->factor);
+    CHECK(gpumc__cholesky(m->factor, dim), "a covariance that is positive definite has a factor");
+}
+
+/* ---- the machine and the reference, side by side ------------------------------------------------- */
+
+static double memory[1 << 16];
+
+static gpumc_nuts *machine_start(const target *t, const gpumc_metric *metric, double step_size, uint64_t seed,
+                                 uint32_t chain, const double *q)
+{
+    gpumc_error error;
+    gpumc_nuts *s = gpumc_nuts_init(memory, sizeof memory, t->dim, t->max_treedepth, metric, step_size, seed,
+                                    chain, q, &error);
+    CHECK(s != NULL, "%s: %s", t->name, error.text);
+    return s;
+}
+
+/* Answers questions until a draw is complete. */
+static void machine_draw(gpumc_nuts *s, reference_density density, size_t dim)
+{
+    double g[REFERENCE_DIM];
+    int complete = 0;
+    while (!complete) {
+        const double *q = gpumc_nuts_ask(s);
+        const double lp = density(q, g, dim);
+        complete = gpumc_nuts_tell(s, lp, g);
+    }
+}
+
+static int same_draw(const gpumc_nuts *s, const reference_chain *c)
+{
+    const gpumc_draw_stats *a = gpumc_nuts_stats(s), *b = &c->stats;
+    return memcmp(gpumc_nuts_draw(s), c->current.q, c->dim * sizeof(double)) == 0
+        && memcmp(gpumc_nuts_gradient(s), c->current.g, c->dim * sizeof(double)) == 0
+        && a->tree_depth == b->tree_depth && a->n_leapfrog == b->n_leapfrog && a->selected == b->selected
+        && a->divergent == b->divergent && a->hit_max_treedepth == b->hit_max_treedepth && a->lp == b->lp
+        && a->energy == b->energy && a->energy_error == b->energy_error
+        && a->max_energy_error == b->max_energy_error && a->accept_stat == b->accept_stat
+        && a->accept_sym == b->accept_sym && a->step_size == b->step_size;
+}
+
+typedef struct tally { size_t transitions, divergent, deepest, moved; } tally;
+
+/* Runs both for n transitions; returns the number of the first that differs, or n. */
+static size_t agreement(const target *t, const gpumc_metric *metric, reference_fault fault, size_t n,
+                        tally *count)
+{
+    static reference_chain c;
+    double start[REFERENCE_DIM];
+    gpumc_nuts *s;
+    memset(&c, 0, sizeof c);
+    for (size_t i = 0; i < t->dim; i++) start[i] = 0.3 - 0.1 * (double)(i % 4);
+    c.dim = t->dim;
+    c.metric = metric;
+    c.density = t->density;
+    c.step_size = t->step_size;
+    c.max_treedepth = t->max_treedepth;
+    c.seed = 0x123456789abcdefULL + t->dim;
+    c.chain = 3;
+    c.fault = fault;
+    reference_start(&c, start);
+    s = machine_start(t, metric, t->step_size, c.seed, c.chain, start);
+    machine_draw(s, t->density, t->dim);                          /* the start point */
+    for (size_t i = 0; i < n; i++) {
+        machine_draw(s, t->density, t->dim);
+        reference_transition(&c);
+        if (!same_draw(s, &c)) return i;
+        count->transitions++;
+        count->divergent += c.stats.divergent;
+        count->deepest += c.stats.hit_max_treedepth;
+        count->moved += c.stats.selected != 0;
+    }
+    return n;
+}
+
+static void test_reference(void)
+{
+    static metric_memory m;
+    const gpumc_metric_kind kinds[] = { GPUMC_METRIC_UNIT, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK,
+                                        GPUMC_METRIC_DENSE };
+    const size_t n = 500;
+    tally count = { 0, 0, 0, 0 };
+    for (size_t k = 0; k < 4; k++)
+        for (size_t i = 0; i < N_TARGETS; i++) {
+            size_t at;
+            if (targets[i].dim < 2 && k > 1) continue;
+            metric_fill(&m, kinds[k], targets[i].dim);
+            at = agreement(&targets[i], &m.metric, FAULT_NONE, n, &count);
+            CHECK(at == n, "%s, metric %d: machine and reference part at transition %.0f", targets[i].name,
+                  (int)kinds[k], (double)at);
+        }
+    CHECK(count.divergent > 100 && count.deepest > 1000 && count.moved > count.transitions / 2,
+          "%.0f divergent, %.0f at the depth limit, %.0f moved of %.0f: the targets exercise too little",
+          (double)count.divergent, (double)count.deepest, (double)count.moved, (double)count.transitions);
+    printf("machine and reference agree in %.0f transitions, %.0f divergent, %.0f at the depth limit\n",
+           (double)count.transitions, (double)count.divergent, (double)count.deepest);
+    for (int fault = FAULT_NONE + 1; fault < FAULT_END; fault++) {
+        size_t n_seen = 0;
+        for (size_t i = 0; i < N_TARGETS; i++) {
+            metric_fill(&m, GPUMC_METRIC_DIAG, targets[i].dim);
+            n_seen += agreement(&targets[i], &m.metric, (reference_fault)fault, n, &count) < n;
+        }
+        CHECK(n_seen > 0, "a reference with fault %d agrees with the machine", fault);
+    }
+}
+
+/* Leaves of a tree of depth j, the first invalid subtree excluded: 2^j - 1; with it at most 2^(j + 1) - 1. */
+static void test_tree_sizes(void)
+{
+    static metric_memory m;
+    for (size_t i = 0; i < N_TARGETS; i++) {
+        const double start[REFERENCE_DIM] = { 0.1, 0.2 };
+        gpumc_nuts *s;
+        metric_fill(&m, GPUMC_METRIC_DIAG, targets[i].dim);
+        s = machine_start(&targets[i], &m.metric, targets[i].step_size, 5, 0, start);
+        machine_draw(s, targets[i].density, targets[i].dim);
+        for (int k = 0; k < 300; k++) {
+            const gpumc_draw_stats *t = gpumc_nuts_stats(s);
+            const char *name = targets[i].name;
+            int32_t complete, used = 0;
+            machine_draw(s, targets[i].density, targets[i].dim);
+            complete = (1 << t->tree_depth) - 1;
+            CHECK(t->tree_depth <= targets[i].max_treedepth, "%s: depth %d", name, t->tree_depth);
+            CHECK(t->n_leapfrog >= complete && t->n_leapfrog <= 2 * complete + 1
+                  && (!t->hit_max_treedepth || t->n_leapfrog == complete), "%s: depth %d, %d leaves", name,
+                  t->tree_depth, t->n_leapfrog);
+            CHECK(t->accept_stat >= 0 && t->accept_stat <= 1, "%s: acceptance %g", name, t->accept_stat);
+            for (int slot = 0; slot < s->n_slots; slot++) used += s->uses[slot];
+            CHECK(used == 1, "%s: %d references to states are left between transitions", name, used);
+        }
+    }
+}
+
+static void test_step_size_search(void)
+{
+    static metric_memory m;
+    static reference_chain c;
+    for (size_t i = 0; i < N_TARGETS; i++) {
+        double start[REFERENCE_DIM] = { 0 };
+        gpumc_nuts *s;
+        memset(&c, 0, sizeof c);
+        for (size_t k = 0; k < targets[i].dim; k++) start[k] = 0.2;
+        metric_fill(&m, GPUMC_METRIC_DIAG, targets[i].dim);
+        c.dim = targets[i].dim;
+        c.metric = &m.metric;
+        c.density = targets[i].density;
+        c.seed = 99;
+        reference_start(&c, start);
+        reference_search(&c, 0.1);
+        s = machine_start(&targets[i], &m.metric, 0, 99, 0, start);
+        machine_draw(s, targets[i].density, targets[i].dim);
+        machine_draw(s, targets[i].density, targets[i].dim);
+        CHECK(s->step_size == c.step_size, "%s: the search found %g, the reference %g", targets[i].name,
+              s->step_size, c.step_size);
+        reference_search(&c, 0.0123);                             /* another first guess, another ladder */
+        CHECK(s->step_size != c.step_size, "%s: the check of the search sees no difference", targets[i].name);
+    }
+}
+
+static void test_bad_start(void)
+{
+    static metric_memory m;
+    const target t = { "wall", wall, 2, 0.5, 5 };
+    const double outside[2] = { -3, 0 }, invalid[2] = { 2, 0 }, inside[2] = { 0, 0 };
+    const double *starts[2];
+    double g[2] = { 0, 0 };
+    starts[0] = outside;
+    starts[1] = invalid;
+    metric_fill(&m, GPUMC_METRIC_UNIT, 2);
+    for (int k = 0; k < 2; k++) {
+        gpumc_nuts *s = machine_start(&t, &m.metric, 0.5, 1, 0, starts[k]);
+        const double lp = wall(gpumc_nuts_ask(s), g, 2);
+        CHECK(!gpumc_nuts_tell(s, lp, g) && gpumc_nuts_bad_start(s), "a start of density %g is taken", lp);
+        gpumc_nuts_restart(s, inside);
+        machine_draw(s, wall, 2);
+        CHECK(!gpumc_nuts_bad_start(s) && gpumc_nuts_draw(s)[0] == 0, "a good start after a bad one is not");
+    }
+}
+
+/* ---- the metric's operators ---------------------------------------------------------------------- */
+
+/* Velocity is M^-1 p; momenta have covariance M: L' p = z means that velocity times momentum is z'z. */
+static void test_metric(void)
+{
+    static metric_memory m;
+    static double full[REFERENCE_DIM * REFERENCE_DIM];
+    const gpumc_metric_kind kinds[] = { GPUMC_METRIC_UNIT, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK,
+                                        GPUMC_METRIC_DENSE };
+    const size_t dims[] = { 2, 7, 8, 9, 33 };
+    for (size_t k = 0; k < 4; k++)
+        for (size_t d = 0; d < 5; d++) {
+            const size_t n = dims[d];
+            double p[REFERENCE_DIM], v[REFERENCE_DIM], z[REFERENCE_DIM], worst = 0, kinetic = 0, squares = 0;
+            metric_fill(&m, kinds[k], n);
+            if (kinds[k] == GPUMC_METRIC_DENSE) memcpy(full, m.covariance, sizeof full);
+            else written_out(&m.metric, full);
+            for (size_t i = 0; i < n; i++) { p[i] = z[i] = cos(1.7 * (double)i); squares += z[i] * z[i]; }
+            gpumc__metric_velocity(&m.metric, p, v);
+            for (size_t i = 0; i < n; i++) {
+                double sum = 0;
+                for (size_t j = 0; j < n; j++) sum += full[i * n + j] * p[j];
+                worst = fmax(worst, fabs(v[i] - sum));
+            }
+            CHECK(worst < 1e-12, "velocity of metric %d, dimension %.0f is off by %g", (int)kinds[k],
+                  (double)n, worst);
+            gpumc__metric_momentum(&m.metric, z);
+            gpumc__metric_velocity(&m.metric, z, v);
+            for (size_t i = 0; i < n; i++) kinetic += z[i] * v[i];
+            CHECK(fabs(kinetic - squares) < 1e-11 * squares, "metric %d, dimension %.0f: p' M^-1 p is %g for "
+                  "z'z = %g", (int)kinds[k], (double)n, kinetic, squares);
+            m.scale[n - 1] *= 1.001;
+            if (m.metric.kind == GPUMC_METRIC_DENSE) m.covariance[n * n - 1] *= 1.001;
+            gpumc__metric_velocity(&m.metric, z, v);
+            kinetic = 0;
+            for (size_t i = 0; i < n; i++) kinetic += z[i] * v[i];
+            CHECK(fabs(kinetic - squares) > 1e-11 * squares, "metric %d: a velocity that is wrong passes",
+                  (int)kinds[k]);
+        }
+}
+
+/* ---- the integrator ------------------------------------------------------------------------------ */
+
+typedef void (*stepper)(gpumc_nuts *s, reference_density density, int *slot, double eps);
+
+static void leapfrog_step(gpumc_nuts *s, reference_density density, int *slot, double eps)
+{
+    const int to = *slot == 0 ? 1 : 0;
+    gpumc__leapfrog_begin(s, *slot, to, eps);
+    s->lp[to] = density(gpumc__slot_q(s, to), gpumc__slot_g(s, to), s->dim);
+    gpumc__leapfrog_end(s, to, eps);
+    *slot = to;
+}
+
+/* The broken twin: Euler's step, whose volume, reversibility and order are all wrong. */
+static void euler_step(gpumc_nuts *s, reference_density density, int *slot, double eps)
+{
+    const int to = *slot == 0 ? 1 : 0;
+    for (size_t i = 0; i < s->dim; i++) {
+        gpumc__slot_q(s, to)[i] = gpumc__slot_q(s, *slot)[i] + eps * gpumc__slot_p(s, *slot)[i];
+        gpumc__slot_p(s, to)[i] = gpumc__slot_p(s, *slot)[i] + eps * gpumc__slot_g(s, *slot)[i];
+    }
+    s->lp[to] = density(gpumc__slot_q(s, to), gpumc__slot_g(s, to), s->dim);
+    *slot = to;
+}
+
+typedef struct phase_point { double q[4], p[4]; } phase_point;
+
+/* Flow of n steps from a point, in dimension dim and the unit metric; returns the energy error. */
+static double flow(stepper step, reference_density density, size_t dim, const phase_point *from, double eps,
+                   int n, phase_point *to)
+{
+    static metric_memory m;
+    const target t = { "flow", density, dim, eps, 1 };
+    gpumc_nuts *s;
+    double H;
+    int slot = 0;
+    metric_fill(&m, GPUMC_METRIC_UNIT, dim);
+    s = machine_start(&t, &m.metric, eps, 0, 0, from->q);
+    memcpy(gpumc__slot_p(s, 0), from->p, dim * sizeof(double));
+    s->lp[0] = density(gpumc__slot_q(s, 0), gpumc__slot_g(s, 0), dim);
+    H = gpumc__kinetic(s, 0) - s->lp[0];
+    for (int i = 0; i < n; i++) step(s, density, &slot, eps);
+    memcpy(to->q, gpumc__slot_q(s, slot), dim * sizeof(double));
+    memcpy(to->p, gpumc__slot_p(s, slot), dim * sizeof(double));
+    return gpumc__kinetic(s, slot) - s->lp[slot] - H;
+}
+
+static const phase_point origin = { { 0.4, -0.7, 0.2, 0.1 }, { 0.9, 0.3, -0.5, 0.2 } };
+
+static double irreversibility(stepper step)
+{
+    phase_point there, back;
+    double worst = 0;
+    flow(step, banana, 4, &origin, 0.02, 100, &there);
+    for (int i = 0; i < 4; i++) there.p[i] = -there.p[i];
+    flow(step, banana, 4, &there, 0.02, 100, &back);
+    for (int i = 0; i < 4; i++)
+        worst = fmax(worst, fmax(fabs(back.q[i] - origin.q[i]), fabs(back.p[i] + origin.p[i])));
+    return worst;
+}
+
+/* Root mean square of the energy error after a fixed time, over a few starts. */
+static double energy_error(stepper step, double eps, int n)
+{
+    double sum = 0;
+    for (int k = 0; k < 20; k++) {
+        phase_point start = origin, end;
+        double e;
+        start.q[0] += 0.1 * k;
+        start.p[1] -= 0.07 * k;
+        e = flow(step, banana, 2, &start, eps, n, &end);
+        sum += e * e;
+    }
+    return sqrt(sum / 20);
+}
+
+/* Determinant of the flow's Jacobian in two dimensions, by central differences and elimination. */
+static double volume_change(stepper step)
+{
+    double a[4][4], determinant = 1;
+    for (int j = 0; j < 4; j++) {
+        phase_point high = origin, low = origin, end_high, end_low;
+        const double h = 1e-5;
+        *(j < 2 ? &high.q[j] : &high.p[j - 2]) += h;
+        *(j < 2 ? &low.q[j] : &low.p[j - 2]) -= h;
+        flow(step, banana, 2, &high, 0.1, 10, &end_high);
+        flow(step, banana, 2, &low, 0.1, 10, &end_low);
+        for (int i = 0; i < 2; i++) {
+            a[i][j] = (end_high.q[i] - end_low.q[i]) / (2 * h);
+            a[i + 2][j] = (end_high.p[i] - end_low.p[i]) / (2 * h);
+        }
+    }
+    for (int k = 0; k < 4; k++) {
+        int pivot = k;
+        for (int i = k + 1; i < 4; i++) if (fabs(a[i][k]) > fabs(a[pivot][k])) pivot = i;
+        for (int j = 0; j < 4; j++) { const double t = a[k][j]; a[k][j] = a[pivot][j]; a[pivot][j] = t; }
+        determinant *= a[k][k];
+        for (int i = k + 1; i < 4; i++)
+            for (int j = 3; j >= k; j--) a[i][j] -= a[i][k] / a[k][k] * a[k][j];
+    }
+    return fabs(determinant);
+}
+
+static double standard(const double *q, double *g, size_t dim)
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) { g[i] = -q[i]; lp -= 0.5 * q[i] * q[i]; }
+    return lp;
+}
+
+/* On the standard normal the leapfrog conserves p^2 + (1 - eps^2 / 4) q^2. */
+static double shadow_error(stepper step)
+{
+    const double eps = 0.3, shadow = 1 - eps * eps / 4;
+    phase_point end;
+    flow(step, standard, 1, &origin, eps, 1000, &end);
+    return fabs((end.p[0] * end.p[0] + shadow * end.q[0] * end.q[0])
+                / (origin.p[0] * origin.p[0] + shadow * origin.q[0] * origin.q[0]) - 1);
+}
+
+static void test_integrator(void)
+{
+    const double order = energy_error(leapfrog_step, 0.04, 50) / energy_error(leapfrog_step, 0.02, 100);
+    const double wrong = energy_error(euler_step, 0.004, 500) / energy_error(euler_step, 0.002, 1000);
+    CHECK(irreversibility(leapfrog_step) < 1e-11, "forth and back leaves %g", irreversibility(leapfrog_step));
+    CHECK(!(irreversibility(euler_step) < 1e-11), "Euler's step passes as reversible");
+    CHECK(fabs(order - 4) < 0.4, "half the step divides the energy error by %g, not 4", order);
+    CHECK(!(fabs(wrong - 4) < 0.4), "Euler's step passes as second order (%g)", wrong);
+    CHECK(fabs(volume_change(leapfrog_step) - 1) < 1e-8, "volume changes by %g",
+          volume_change(leapfrog_step) - 1);
+    CHECK(!(fabs(volume_change(euler_step) - 1) < 1e-8), "Euler's step passes as volume preserving");
+    CHECK(shadow_error(leapfrog_step) < 1e-12, "the shadow energy drifts by %g", shadow_error(leapfrog_step));
+    CHECK(!(shadow_error(euler_step) < 1e-12), "Euler's step conserves the shadow energy");
+}
+
+/* ---- adaptation ---------------------------------------------------------------------------------- */
+
+/* Largest relative difference to step sizes computed by hand from the published recursion. */
+static double dual_error(double wanted)
+{
+    const double accept[5] = { 0.9, 0.5, 0, 1, 0.8 };
+    const double step[5] = { 11.99396102, 6.241250558, 0.6962068552, 1.017013923, 0.920761639 };
+    const double mean[5] = { 11.99396102, 8.133527628, 2.766674772, 1.942194731, 1.553640879 };
+    gpumc__dual d;
+    double worst = 0;
+    gpumc__dual_start(&d, 1);
+    for (int i = 0; i < 5; i++) {
+        gpumc__dual_update(&d, accept[i], wanted);
+        worst = fmax(worst, fmax(check_distance(exp(d.x), step[i], 0),
+                                 check_distance(exp(d.x_mean), mean[i], 0)));
+    }
+    return worst;
+}
+
+static void test_dual_averaging(void)
+{
+    CHECK(dual_error(0.8) < 1e-9, "step sizes differ from the known ones by %g", dual_error(0.8));
+    CHECK(dual_error(0.8001) > 1e-9, "another target gives the same step sizes");
+}
+
+static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_warmup)
+{
+    gpumc_adapt_options o;
+    gpumc_error error;
+    gpumc_adapt *a;
+    size_t bytes;
+    memset(&o, 0, sizeof o);
+    o.metric = kind;
+    o.num_warmup = num_warmup;
+    bytes = gpumc_adapt_bytes(NULL, dim, &o);
+    a = gpumc_adapt_init(malloc(bytes), bytes, NULL, dim, &o, &error);
+    CHECK(a != NULL, "%s", error.text);
+    return a;
+}
+
+/* Puts n exact draws of a Gaussian with covariance L L' into the window, gradients scaled by a factor that is
+   1 if they are right. */
+static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
+{
+    const size_t d = a->dim;
+    gpumc_rng rng = gpumc_rng_at(7, 0, 0, 0);
+    a->foreground = 0;
+    a->n_kept = n;
+    for (size_t k = 0; k < n; k++) {
+        double *q = a->q + k * d, *g = a->g + k * d, z[REFERENCE_DIM];
+        a->owner[k] = 0;
+        for (size_t i = 0; i < d; i++) z[i] = gpumc_rng_normal(&rng);
+        for (size_t i = 0; i < d; i++) {
+            q[i] = 3;
+            for (size_t j = 0; j <= i; j++) q[i] += L[i * d + j] * z[j];
+            g[i] = -z[i];
+        }
+        for (size_t i = d; i-- > 0;) {                            /* g = -Sigma^-1 (q - 3) = -L'^-1 z */
+            for (size_t j = i + 1; j < d; j++) g[i] -= L[j * d + i] * g[j];
+            g[i] /= L[i * d + i];
+        }
+        for (size_t i = 0; i < d; i++) g[i] *= factor;
+    }
+}
+
+/* Three draws of independent normals suffice for the exact scales and, with gradients, the exact centre. */
+static void test_fisher_diagonal(void)
+{
+    enum { DIM = 12 };
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_DIAG, 0);
+    double L[DIM * DIM] = { 0 };
+    for (int broken = 0; broken < 2; broken++) {
+        double worst = 0;
+        for (size_t i = 0; i < DIM; i++) L[i * DIM + i] = pow(10, (double)i / 3 - 2);
+        adapt_feed(a, L, 3, broken ? 1.01 : 1);
+        gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+        for (size_t i = 0; i < DIM; i++) {
+            worst = fmax(worst, check_distance(a->shared.scale[i], L[i * DIM + i], 0));
+            worst = fmax(worst, fabs(a->shared.mean[i] - 3) / L[i * DIM + i]);
+        }
+        CHECK(broken ? worst > 1e-3 : worst < 1e-9, "scales and centre are off by %g%s",
+              worst, broken ? ", and their check sees nothing" : "");
+    }
+    free(a);
+}
+
+/* The dense estimate solves Sigma C_g Sigma = C_x for the (ridged) moments it was given. Both sides are
+   formed here from the draws. */
+static double fisher_residual(gpumc_adapt *a, size_t n)
+{
+    const size_t d = a->dim;
+    enum { SIZE = REFERENCE_DIM * REFERENCE_DIM };
+    static double cx[SIZE], cg[SIZE], left[SIZE], t[SIZE];
+    const double *sigma = a->matrices;
+    double worst = 0, largest = 0;
+    for (size_t i = 0; i < d; i++)
+        for (size_t j = 0; j < d; j++) {
+            double x = 0, g = 0;
+            for (size_t k = 0; k < n; k++) {
+                x += a->x[k * d + i] * a->x[k * d + j];
+                g += a->y[k * d + i] * a->y[k * d + j];
+            }
+            cx[i * d + j] = x / (double)n + (i == j ? 0.02 : 0);
+            cg[i * d + j] = g / (double)n + (i == j ? 0.02 : 0);
+        }
+    gpumc__multiply(sigma, 0, cg, t, d);
+    gpumc__multiply(t, 0, sigma, left, d);
+    for (size_t i = 0; i < d * d; i++) {
+        worst = fmax(worst, fabs(left[i] - cx[i]));
+        largest = fmax(largest, fabs(cx[i]));
+    }
+    return worst / largest;
+}
+
+/* A covariance with three long directions: unit plus 99 times the projection on them. */
+static void spikes_factor(double *L, size_t d)
+{
+    static metric_memory m;
+    metric_fill(&m, GPUMC_METRIC_LOW_RANK, d);
+    for (size_t i = 0; i < d; i++) m.scale[i] = 1;
+    m.lambda[0] = 100;
+    m.lambda[1] = 0.01;
+    written_out(&m.metric, L);
+    gpumc__cholesky(L, d);
+}
+
+static void test_low_rank(void)
+{
+    enum { DIM = 20, N = 120 };
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400);
+    static metric_memory truth;
+    static double L[DIM * DIM];
+    double residual, worst = 0;
+    metric_fill(&truth, GPUMC_METRIC_LOW_RANK, DIM);
+    spikes_factor(L, DIM);
+    adapt_feed(a, L, N, 1);
+    gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+    CHECK(gpumc__adapt_select(a, &a->shared) == N, "every draw of a short window is used");
+    CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate");
+    residual = fisher_residual(a, N);
+    CHECK(residual < 1e-9, "Sigma C_g Sigma misses C_x by %g", residual);
+    a->matrices[1] += 0.01;
+    CHECK(fisher_residual(a, N) > 1e-9, "a wrong Sigma passes");
+    a->matrices[1] -= 0.01;
+
+    gpumc__adapt_low_rank(a, DIM, 0);
+    CHECK(a->shared.rank >= 2, "rank %.0f for two directions that stand out", (double)a->shared.rank);
+    for (size_t k = 0; k < a->shared.rank; k++)                   /* eigenvectors are orthonormal rows */
+        for (size_t j = 0; j <= k; j++)
+            worst = fmax(worst, fabs(gpumc__dot(a->shared.vectors + k * DIM, a->shared.vectors + j * DIM, DIM)
+                                     - (j == k)));
+    CHECK(worst < 1e-12, "eigenvectors are orthonormal up to %g", worst);
+    for (int k = 0; k < 2; k++) {                                 /* the long and the short direction */
+        double u[DIM], v[DIM], variance;
+        for (size_t i = 0; i < DIM; i++) u[i] = truth.vectors[(size_t)k * DIM + i];
+        gpumc__metric_velocity(&a->shared, u, v);
+        variance = gpumc__dot(u, v, DIM);
+        CHECK(k ? variance < 0.04 : variance > 40, "the metric gives a direction of variance %g the value %g",
+              k ? 0.01 : 100.0, variance);
+        a->shared.rank = 0;
+        gpumc__metric_velocity(&a->shared, u, v);
+        variance = gpumc__dot(u, v, DIM);
+        CHECK(!(k ? variance < 0.04 : variance > 40), "a diagonal metric passes as low-rank (%g)", variance);
+        a->shared.rank = 2;
+    }
+    free(a);
+}
+
+/* Eigenvectors and eigenvalues give the matrix back. */
+static void test_eigen(void)
+{
+    enum { MAX = 40 };
+    static double a[MAX * MAX], copy[MAX * MAX], z[MAX * MAX], d[MAX], work[3 * MAX];
+    gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
+    for (size_t n = 1; n <= MAX; n += n < 6 ? 1 : 17) {
+        double worst = 0;
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j <= i; j++)
+                a[i * n + j] = a[j * n + i] = gpumc_rng_normal(&rng) * (i % 3 == 2 && i != j ? 0 : 1);
+        memcpy(copy, a, sizeof a);
+        CHECK(gpumc__eigen(a, n, d, z, work), "eigenvalues of a matrix of size %.0f", (double)n);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) {
+                double sum = 0;
+                for (size_t k = 0; k < n; k++) sum += z[k * n + i] * d[k] * z[k * n + j];
+                worst = fmax(worst, fabs(sum - copy[i * n + j]));
+            }
+        CHECK(worst < 1e-13 * (double)n, "size %.0f: Z' D Z misses the matrix by %g", (double)n, worst);
+        d[0] += 1e-6;
+        worst = 0;
+        for (size_t i = 0; i < n; i++) {
+            double sum = 0;
+            for (size_t k = 0; k < n; k++) sum += z[k * n + i] * d[k] * z[k * n + i];
+            worst = fmax(worst, fabs(sum - copy[i * n + i]));
+        }
+        CHECK(worst > 1e-13 * (double)n, "size %.0f: a wrong eigenvalue passes", (double)n);
+    }
+}
+
+/* ---- pausing ------------------------------------------------------------------------------------- */
+
+/* A warm-up of two chains and some draws, interrupted after every `pause` gradients (0: never): all memory is
+   copied away, overwritten and put back. Returns a sum that depends on every draw. */
+static double interrupted(size_t pause, int lossy)
+{
+    enum { DIM = 5, CHAINS = 2, BYTES = 1 << 19 };
+    static union { double align; unsigned char byte[BYTES]; } block, backup;
+    gpumc_adapt_options o;
+    gpumc_adapt *a;
+    gpumc_nuts *chains[CHAINS];
+    size_t at, n_gradients = 0;
+    double sum = 0;
+    int complete[CHAINS] = { 0, 0 }, warmup = 1, n_draws = 0;
+    memset(&o, 0, sizeof o);
+    o.num_chains = CHAINS;
+    o.num_warmup = 60;
+    o.seed = 11;
+    at = gpumc_adapt_bytes(NULL, DIM, &o);
+    CHECK(at + CHAINS * gpumc_nuts_bytes(DIM, 8) <= BYTES, "the block holds %.0f bytes", (double)at);
+    a = gpumc_adapt_init(block.byte, at, NULL, DIM, &o, NULL);
+    for (uint32_t c = 0; c < CHAINS; c++) {
+        const double start[DIM] = { 0.5, -0.5, 1, c, 0.2 };
+        const size_t bytes = gpumc_nuts_bytes(DIM, 8);
+        chains[c] = gpumc_nuts_init(block.byte + at, bytes, DIM, 8, gpumc_adapt_metric(a, c), 0, 11, c, start,
+                                    NULL);
+        at += bytes;
+    }
+    while (n_draws < 200) {
+        for (int c = 0; c < CHAINS; c++)
+            while (!complete[c]) {
+                double g[DIM];
+                const double lp = walk(gpumc_nuts_ask(chains[c]), g, DIM);
+                complete[c] = gpumc_nuts_tell(chains[c], lp, g);
+                if (pause == 0 || ++n_gradients % pause) continue;
+                memcpy(&backup, &block, at);
+                memset(&block, 0x5a, at);
+                memcpy(&block, &backup, at);
+                if (lossy) chains[0]->draw++;
+            }
+        for (int c = 0; c < CHAINS; c++) {
+            complete[c] = 0;
+            for (size_t i = 0; i < DIM && !warmup; i++)
+                sum += (double)(i + 1) * gpumc_nuts_draw(chains[c])[i] / (1 + n_draws);
+        }
+        if (warmup) warmup = gpumc_adapt_update(a, chains);
+        else n_draws++;
+    }
+    return sum;
+}
+
+static void test_pause(void)
+{
+    const double straight = interrupted(0, 0);
+    CHECK(interrupted(1, 0) == straight && interrupted(7, 0) == straight,
+          "a run that was paused gives other draws");
+    CHECK(interrupted(7, 1) != straight, "a run that lost something on the way gives the same draws");
+}
+
+int main(void)
+{
+    test_reference();
+    test_tree_sizes();
+    test_step_size_search();
+    test_bad_start();
+    test_metric();
+    test_integrator();
+    test_dual_averaging();
+    test_fisher_diagonal();
+    test_low_rank();
+    test_eigen();
+    test_pause();
+    return check_end();
+}

@@ -1,0 +1,176 @@
+/* Draws do not depend on the number of threads, on callbacks or on being stopped: byte for byte. Built once more with
+   the thread sanitizer by test_sanitize.sh, which sees what a lucky schedule hides. */
+#include "check.h"
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+
+enum { N_CHAINS = 7, N_DRAWS = 60, N_WARMUP = 80 };
+
+static const double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 };
+static const double error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
+
+struct schools { double mu, tau, theta[8]; };
+
+static double schools_density(const double *x, double *grad, void *data)
+{
+    const struct schools *p = (const struct schools *)x;
+    struct schools *g = (struct schools *)grad;
+    double lp = gpumc_normal_lpdf(p->mu, 0, 5, &g->mu, NULL, NULL) - log1p(p->tau * p->tau / 25);
+    (void)data;
+    g->tau -= 2 * p->tau / (25 + p->tau * p->tau);
+    for (int j = 0; j < 8; j++)
+        lp += gpumc_normal_lpdf(p->theta[j], p->mu, p->tau, &g->theta[j], &g->mu, &g->tau)
+            + gpumc_normal_lpdf(effect[j], p->theta[j], error[j], NULL, &g->theta[j], NULL);
+    return lp;
+}
+
+static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    const struct schools *p = (const struct schools *)x;
+    (void)data;
+    *out = p->mu + p->tau * gpumc_rng_normal(rng);
+}
+
+static const gpumc_param params[] = {
+    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
+};
+static const gpumc_output output = { .name = "new_school", .group = GPUMC_POSTERIOR_PREDICTIVE };
+static const gpumc_model schools = {
+    .name = "schools", .params = params, .n_params = 3, .log_density = schools_density, .generate = generate,
+    .outputs = &output, .n_outputs = 1,
+};
+
+static gpumc_sample_options options_for(int threads)
+{
+    const gpumc_sample_options o = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .num_warmup = N_WARMUP, .seed = 20240229,
+                                     .threads = threads, .save_warmup = 1, .save_unconstrained = 1 };
+    return o;
+}
+
+static int same_stats(const gpumc_draw_stats *a, const gpumc_draw_stats *b, size_t n)
+{
+    for (; n-- > 0; a++, b++)
+        if (memcmp(&a->lp, &b->lp, 8 * sizeof(double)) != 0 || a->tree_depth != b->tree_depth || a->n_leapfrog != b->n_leapfrog
+            || a->selected != b->selected || a->divergent != b->divergent || a->hit_max_treedepth != b->hit_max_treedepth)
+            return 0;
+    return 1;
+}
+
+static int same_doubles(const double *a, const double *b, size_t n) { return memcmp(a, b, n * sizeof(double)) == 0; }
+
+static void check_same(const gpumc_fit *a, const gpumc_fit *b, const char *what)
+{
+    const size_t n = a->n_chains * a->n_draws;
+    CHECK(n == N_CHAINS * N_DRAWS && b->n_draws == a->n_draws, "%s: %d and %d draws", what, (int)a->n_draws, (int)b->n_draws);
+    CHECK(same_doubles(a->draws, b->draws, n * a->n_columns), "%s: other draws", what);
+    CHECK(same_doubles(a->unconstrained, b->unconstrained, n * a->n_free), "%s: other unconstrained draws", what);
+    for (size_t row = 0; row < N_CHAINS * N_WARMUP; row++)         /* outputs are NaN in warm-up */
+        if (!same_doubles(a->warmup_draws + row * a->n_columns, b->warmup_draws + row * a->n_columns, 10)) {
+            CHECK(0, "%s: warm-up draw %d differs", what, (int)row);
+            break;
+        }
+    CHECK(same_stats(a->stats, b->stats, n), "%s: other statistics", what);
+    CHECK(same_stats(a->warmup_stats, b->warmup_stats, N_CHAINS * N_WARMUP), "%s: other warm-up statistics", what);
+    CHECK(same_doubles(a->metric.scale, b->metric.scale, a->n_free), "%s: another metric", what);
+    CHECK(same_doubles(a->centring, b->centring, a->n_free), "%s: other centring", what);
+    CHECK(a->step_size == b->step_size, "%s: step size %g and %g", what, a->step_size, b->step_size);
+}
+
+/* ---- callbacks: serialised, and without influence ------------------------------------------------------------------ */
+
+typedef struct witness {
+    int inside, overlaps;            /* plain integers: the thread sanitizer objects if two callbacks meet */
+    size_t draws, reports, stop_after;
+    double last;
+    gpumc_stop_flag flag;
+} witness;
+
+static int on_draw(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+{
+    witness *w = user;
+    w->overlaps += w->inside++;
+    w->draws++;
+    w->last = values[10] + stats->lp + (double)(chain + draw);
+    if (w->stop_after && w->draws == w->stop_after) gpumc_stop(&w->flag);
+    w->inside--;
+    return 0;
+}
+
+static int on_progress(const gpumc_progress *progress, void *user)
+{
+    witness *w = user;
+    w->overlaps += w->inside++;
+    w->reports++;
+    w->inside--;
+    return progress->iteration > progress->total || progress->n_chains != N_CHAINS;
+}
+
+static gpumc_sample_options with_callbacks(int threads, witness *w)
+{
+    gpumc_sample_options o = options_for(threads);
+    memset(w, 0, sizeof *w);
+    o.on_draw = on_draw;
+    o.progress = on_progress;
+    o.draw_user = o.progress_user = w;
+    o.stop = &w->flag;
+    return o;
+}
+
+static void check_callbacks(const gpumc_fit *reference)
+{
+    witness w;
+    gpumc_sample_options o = with_callbacks(3, &w);
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&schools, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    check_same(reference, &fit, "with callbacks");
+    CHECK(w.overlaps == 0 && w.inside == 0, "%d callbacks met another", w.overlaps);
+    CHECK(w.draws == N_CHAINS * N_DRAWS, "%d draws seen", (int)w.draws);
+    CHECK(w.reports >= N_CHAINS, "%d reports", (int)w.reports);
+    gpumc_free(&fit);
+}
+
+/* A stopped run keeps the draws that all chains have completed, and they are those of the full run. */
+static void check_stop(const gpumc_fit *reference)
+{
+    witness w;
+    gpumc_sample_options o = with_callbacks(2, &w);
+    gpumc_fit fit;
+    w.stop_after = N_CHAINS * N_DRAWS * 3 / 4;
+    CHECK(gpumc_sample(&schools, &o, &fit) == GPUMC_STOPPED, "status %d, %s", fit.status, fit.message);
+    CHECK(fit.n_draws < N_DRAWS, "%d draws", (int)fit.n_draws);
+    for (size_t c = 0; c < fit.n_chains; c++)
+        CHECK(same_doubles(fit.draws + c * fit.draw_capacity * fit.n_columns,
+                           reference->draws + c * reference->draw_capacity * reference->n_columns, fit.n_draws * fit.n_columns),
+              "chain %d: a stopped run has other draws", (int)c);
+    gpumc_free(&fit);
+    o = with_callbacks(2, &w);
+    gpumc_stop(&w.flag);
+    CHECK(gpumc_sample(&schools, &o, &fit) == GPUMC_STOPPED && fit.n_draws == 0 && w.draws == 0, "status %d", fit.status);
+    gpumc_free(&fit);
+}
+
+int main(void)
+{
+    static const int threads[] = { 2, 3, 7 };
+    gpumc_sample_options o = options_for(1);
+    gpumc_fit reference, other;
+    CHECK(gpumc_sample(&schools, &o, &reference) == GPUMC_OK, "%s", reference.message);
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        char what[32];
+        snprintf(what, sizeof what, "%d threads", threads[i]);
+        o = options_for(threads[i]);
+        CHECK(gpumc_sample(&schools, &o, &other) == GPUMC_OK, "%s: %s", what, other.message);
+        CHECK(other.threads == threads[i], "%d threads where %d were asked for", other.threads, threads[i]);
+        check_same(&reference, &other, what);
+        gpumc_free(&other);
+    }
+    o = options_for(2);
+    o.seed++;
+    CHECK(gpumc_sample(&schools, &o, &other) == GPUMC_OK, "%s", other.message);
+    CHECK(!same_doubles(reference.draws, other.draws, N_DRAWS), "another seed gives the same draws: this test is blind");
+    gpumc_free(&other);
+    check_callbacks(&reference);
+    check_stop(&reference);
+    gpumc_free(&reference);
+    return check_end();
+}
