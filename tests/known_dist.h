@@ -1,5 +1,6 @@
-/* Made by known_dist.py; do not edit. Arrays of 5 hold a value and its derivatives by y and three parameters;
-   the array after each holds sum_j |x_j d/dx_j| of those five. */
+/* Made by known_dist.py; do not edit.
+   Arrays of 5 hold a value and its derivatives by y and three parameters; the array after each holds
+   sum_j |x_j d/dx_j| of those five. */
 typedef struct known_point {
     const char *family;
     double y, t[3], density[5], density_sens[5], lower[5], lower_sens[5], upper[5], upper_sens[5];

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Writes known_dist.h: densities, cdfs, quantiles, moments and all their partial derivatives at 60 digits (mpmath).
+"""Writes known_dist.h: densities, cdfs, quantiles, moments and all their partial derivatives at 60 digits
+(mpmath).
 
-Only densities and cdfs are written down here; derivatives are central differences at high precision, so they share no
-derivation with gpumc.h. Beside every value stands its sensitivity sum_j |x_j d value / d x_j|, which tells a test how
-many digits the arguments' own rounding leaves.      python3 known_dist.py > known_dist.h      (about a minute)
+Only densities and cdfs are written down here; derivatives are central differences at high precision, so they
+share no derivation with gpumc.h. Beside every value stands its sensitivity sum_j |x_j d value / d x_j|, which
+tells a test how many digits the arguments' own rounding leaves.
+
+    python3 known_dist.py > known_dist.h        (half a minute)
 """
 from mpmath import mp, mpf, log, exp, sqrt, pi, erfc, erf, gamma, loggamma, atan, log1p, expm1, inf
 from mpmath import matrix, det, inverse, euler, isinf, isnan, nan
@@ -24,11 +27,12 @@ def positive_series(ratio):
 
 def beta_series(a, b, x):
     """DLMF 8.17.8"""
-    return exp(a * log(x) + b * log1p(-x) - lbeta(a, b)) / a * positive_series(lambda n: (a + b + n) / (a + 1 + n) * x)
+    series = positive_series(lambda n: (a + b + n) / (a + 1 + n) * x)
+    return exp(a * log(x) + b * log1p(-x) - lbeta(a, b)) / a * series
 
 
 def I(a, b, x):
-    """Regularised incomplete beta function, from the end that is nearer unless that loses more than 15 digits."""
+    """Regularised incomplete beta function, from the nearer end unless that loses more than 15 digits."""
     a, b, x = mpf(a), mpf(b), mpf(x)
     if x > min(a / (a + b), mpf("0.9")):
         rest = 1 - beta_series(b, a, 1 - x)
@@ -88,12 +92,20 @@ def t_lpdf(z, nu):
     return loggamma((nu + 1) / 2) - loggamma(nu / 2) - log(nu * pi) / 2 - (nu + 1) / 2 * log1p(z * z / nu)
 
 
+def half_t_mean(nu):
+    return 2 * sqrt(nu / pi) * gamma((nu + 1) / 2) / gamma(nu / 2) / (nu - 1)
+
+
 def cauchy_tail(z):
     return atan(1 / abs(z)) / pi if z else mpf(1) / 2
 
 
 def laplace_cdf(z):
     return exp(z) / 2 if z < 0 else 1 - exp(-z) / 2
+
+
+def beta_lpdf(y, a, b):
+    return (a - 1) * log(y) + (b - 1) * log1p(-y) - lbeta(a, b)
 
 
 def nb_lpmf(y, mu, phi):
@@ -110,81 +122,165 @@ std_lpdf = lambda z: -z * z / 2 - log(2 * pi) / 2
 FAMILIES = {
     "normal": location_scale(std_lpdf, Phi, lambda z: Phi(-z), lambda m, s: m, lambda m, s: s * s),
     "std_normal": (std_lpdf, Phi, lambda z: Phi(-z), lambda: mpf(0), lambda: mpf(1)),
-    "student_t": (lambda y, nu, m, s: t_lpdf((y - m) / s, nu) - log(s),
-                  lambda y, nu, m, s: t_tail((y - m) / s, nu) if y < m else 1 - t_tail((y - m) / s, nu),
-                  lambda y, nu, m, s: t_tail((y - m) / s, nu) if y > m else 1 - t_tail((y - m) / s, nu),
-                  lambda nu, m, s: m if nu > 1 else nan,
-                  lambda nu, m, s: s * s * nu / (nu - 2) if nu > 2 else (inf if nu > 1 else nan)),
-    "cauchy": location_scale(lambda z: -log1p(z * z) - log(pi),
-                             lambda z: cauchy_tail(z) if z < 0 else 1 - cauchy_tail(z),
-                             lambda z: cauchy_tail(z) if z > 0 else 1 - cauchy_tail(z),
-                             lambda m, s: nan, lambda m, s: nan),
-    "laplace": location_scale(lambda z: -abs(z) - log(2), laplace_cdf, lambda z: laplace_cdf(-z),
-                              lambda m, s: m, lambda m, s: 2 * s * s),
-    "logistic": location_scale(lambda z: -z - 2 * log1p(exp(-z)), logit_inv, lambda z: logit_inv(-z),
-                               lambda m, s: m, lambda m, s: pi ** 2 / 3 * s * s),
-    "gumbel": location_scale(lambda z: -z - exp(-z), lambda z: exp(-exp(-z)), lambda z: -expm1(-exp(-z)),
-                             lambda m, s: m + euler * s, lambda m, s: pi ** 2 / 6 * s * s),
-    "lognormal": (lambda y, m, s: std_lpdf((log(y) - m) / s) - log(s * y), lambda y, m, s: Phi((log(y) - m) / s),
-                  lambda y, m, s: Phi((m - log(y)) / s),
-                  lambda m, s: exp(m + s * s / 2), lambda m, s: expm1(s * s) * exp(2 * m + s * s)),
-    "exponential": (lambda y, r: log(r) - r * y, lambda y, r: -expm1(-r * y), lambda y, r: exp(-r * y),
-                    lambda r: 1 / r, lambda r: 1 / r ** 2),
-    "gamma": (lambda y, a, r: a * log(r) + (a - 1) * log(y) - r * y - loggamma(a),
-              lambda y, a, r: P(a, r * y), lambda y, a, r: Q(a, r * y), lambda a, r: a / r, lambda a, r: a / r ** 2),
-    "inv_gamma": (lambda y, a, s: a * log(s) - (a + 1) * log(y) - s / y - loggamma(a),
-                  lambda y, a, s: Q(a, s / y), lambda y, a, s: P(a, s / y),
-                  lambda a, s: s / (a - 1) if a > 1 else inf,
-                  lambda a, s: s * s / ((a - 1) ** 2 * (a - 2)) if a > 2 else (inf if a > 1 else nan)),
-    "chi_square": (lambda y, nu: (nu / 2 - 1) * log(y) - y / 2 - nu / 2 * log(2) - loggamma(nu / 2),
-                   lambda y, nu: P(nu / 2, y / 2), lambda y, nu: Q(nu / 2, y / 2), lambda nu: nu, lambda nu: 2 * nu),
-    "weibull": (lambda y, k, s: log(k / s) + (k - 1) * log(y / s) - (y / s) ** k,
-                lambda y, k, s: -expm1(-(y / s) ** k), lambda y, k, s: exp(-(y / s) ** k),
-                lambda k, s: s * gamma(1 + 1 / k),
-                lambda k, s: s * s * (gamma(1 + 2 / k) - gamma(1 + 1 / k) ** 2)),
-    "half_normal": (lambda y, s: std_lpdf(y / s) - log(s) + log(2), lambda y, s: erf(y / s / sqrt(mpf(2))),
-                    lambda y, s: erfc(y / s / sqrt(mpf(2))), lambda s: s * sqrt(2 / pi), lambda s: s * s * (1 - 2 / pi)),
-    "half_cauchy": (lambda y, s: log(2 / pi) - log1p((y / s) ** 2) - log(s), lambda y, s: atan(y / s) * 2 / pi,
-                    lambda y, s: atan(s / y) * 2 / pi, lambda s: inf, lambda s: nan),
-    "half_student_t": (lambda y, nu, s: t_lpdf(y / s, nu) - log(s) + log(2), lambda y, nu, s: 1 - 2 * t_tail(y / s, nu),
-                       lambda y, nu, s: 2 * t_tail(y / s, nu),
-                       lambda nu, s: 2 * s * sqrt(nu / pi) * gamma((nu + 1) / 2) / gamma(nu / 2) / (nu - 1)
-                       if nu > 1 else inf,
-                       lambda nu, s: s * s * (nu / (nu - 2) - (2 * sqrt(nu / pi) * gamma((nu + 1) / 2) / gamma(nu / 2)
-                                                               / (nu - 1)) ** 2) if nu > 2 else (inf if nu > 1 else nan)),
-    "beta": (lambda y, a, b: (a - 1) * log(y) + (b - 1) * log1p(-y) - lbeta(a, b),
-             lambda y, a, b: I(a, b, y), lambda y, a, b: I(b, a, 1 - y),
-             lambda a, b: a / (a + b), lambda a, b: a * b / (a + b) ** 2 / (a + b + 1)),
-    "beta_proportion": (lambda y, m, k: (m * k - 1) * log(y) + ((1 - m) * k - 1) * log1p(-y) - lbeta(m * k, (1 - m) * k),
-                        lambda y, m, k: I(m * k, (1 - m) * k, y), lambda y, m, k: I((1 - m) * k, m * k, 1 - y),
-                        lambda m, k: m, lambda m, k: m * (1 - m) / (k + 1)),
-    "uniform": (lambda y, a, b: -log(b - a), lambda y, a, b: (y - a) / (b - a), lambda y, a, b: (b - y) / (b - a),
-                lambda a, b: (a + b) / 2, lambda a, b: (b - a) ** 2 / 12),
-    "bernoulli": (lambda y, p: log(p if y else 1 - p), lambda y, p: 1 if y else 1 - p, lambda y, p: 0 if y else p,
-                  lambda p: p, lambda p: p * (1 - p)),
-    "bernoulli_logit": (lambda y, e: -log1p(exp(-e if y else e)), lambda y, e: 1 if y else logit_inv(-e),
-                        lambda y, e: 0 if y else logit_inv(e), logit_inv, lambda e: logit_inv(e) * logit_inv(-e)),
-    "binomial": (lambda y, n, p: lchoose(n, y) + y * log(p) + (n - y) * log1p(-p),
-                 lambda y, n, p: I(n - y, y + 1, 1 - p) if y < n else 1, lambda y, n, p: I(y + 1, n - y, p) if y < n else 0,
-                 lambda n, p: n * p, lambda n, p: n * p * (1 - p)),
-    "binomial_logit": (lambda y, n, e: lchoose(n, y) - y * log1p(exp(-e)) - (n - y) * log1p(exp(e)),
-                       lambda y, n, e: I(n - y, y + 1, logit_inv(-e)) if y < n else 1,
-                       lambda y, n, e: I(y + 1, n - y, logit_inv(e)) if y < n else 0,
-                       lambda n, e: n * logit_inv(e), lambda n, e: n * logit_inv(e) * logit_inv(-e)),
-    "poisson": (lambda y, l: y * log(l) - l - loggamma(y + 1), lambda y, l: Q(y + 1, l), lambda y, l: P(y + 1, l),
-                lambda l: l, lambda l: l),
-    "poisson_log": (lambda y, e: y * e - exp(e) - loggamma(y + 1), lambda y, e: Q(y + 1, exp(e)),
-                    lambda y, e: P(y + 1, exp(e)), exp, exp),
-    "neg_binomial_2": (nb_lpmf, lambda y, mu, phi: I(phi, y + 1, phi / (phi + mu)),
-                       lambda y, mu, phi: I(y + 1, phi, mu / (phi + mu)),
-                       lambda mu, phi: mu, lambda mu, phi: mu + mu * mu / phi),
-    "neg_binomial_2_log": (lambda y, e, phi: nb_lpmf(y, exp(e), phi), lambda y, e, phi: I(phi, y + 1, phi / (phi + exp(e))),
-                           lambda y, e, phi: I(y + 1, phi, exp(e) / (phi + exp(e))),
-                           lambda e, phi: exp(e), lambda e, phi: exp(e) + exp(2 * e) / phi),
-    "geometric": (lambda y, p: log(p) + y * log1p(-p), lambda y, p: -expm1((y + 1) * log1p(-p)),
-                  lambda y, p: exp((y + 1) * log1p(-p)), lambda p: (1 - p) / p, lambda p: (1 - p) / p ** 2),
+    "student_t": (
+        lambda y, nu, m, s: t_lpdf((y - m) / s, nu) - log(s),
+        lambda y, nu, m, s: t_tail((y - m) / s, nu) if y < m else 1 - t_tail((y - m) / s, nu),
+        lambda y, nu, m, s: t_tail((y - m) / s, nu) if y > m else 1 - t_tail((y - m) / s, nu),
+        lambda nu, m, s: m if nu > 1 else nan,
+        lambda nu, m, s: s * s * nu / (nu - 2) if nu > 2 else (inf if nu > 1 else nan)),
+    "cauchy": location_scale(
+        lambda z: -log1p(z * z) - log(pi),
+        lambda z: cauchy_tail(z) if z < 0 else 1 - cauchy_tail(z),
+        lambda z: cauchy_tail(z) if z > 0 else 1 - cauchy_tail(z),
+        lambda m, s: nan,
+        lambda m, s: nan),
+    "laplace": location_scale(
+        lambda z: -abs(z) - log(2),
+        laplace_cdf,
+        lambda z: laplace_cdf(-z),
+        lambda m, s: m,
+        lambda m, s: 2 * s * s),
+    "logistic": location_scale(
+        lambda z: -z - 2 * log1p(exp(-z)),
+        logit_inv,
+        lambda z: logit_inv(-z),
+        lambda m, s: m,
+        lambda m, s: pi ** 2 / 3 * s * s),
+    "gumbel": location_scale(
+        lambda z: -z - exp(-z),
+        lambda z: exp(-exp(-z)),
+        lambda z: -expm1(-exp(-z)),
+        lambda m, s: m + euler * s,
+        lambda m, s: pi ** 2 / 6 * s * s),
+    "lognormal": (
+        lambda y, m, s: std_lpdf((log(y) - m) / s) - log(s * y),
+        lambda y, m, s: Phi((log(y) - m) / s),
+        lambda y, m, s: Phi((m - log(y)) / s),
+        lambda m, s: exp(m + s * s / 2),
+        lambda m, s: expm1(s * s) * exp(2 * m + s * s)),
+    "exponential": (
+        lambda y, r: log(r) - r * y,
+        lambda y, r: -expm1(-r * y),
+        lambda y, r: exp(-r * y),
+        lambda r: 1 / r,
+        lambda r: 1 / r ** 2),
+    "gamma": (
+        lambda y, a, r: a * log(r) + (a - 1) * log(y) - r * y - loggamma(a),
+        lambda y, a, r: P(a, r * y),
+        lambda y, a, r: Q(a, r * y),
+        lambda a, r: a / r,
+        lambda a, r: a / r ** 2),
+    "inv_gamma": (
+        lambda y, a, s: a * log(s) - (a + 1) * log(y) - s / y - loggamma(a),
+        lambda y, a, s: Q(a, s / y),
+        lambda y, a, s: P(a, s / y),
+        lambda a, s: s / (a - 1) if a > 1 else inf,
+        lambda a, s: s * s / ((a - 1) ** 2 * (a - 2)) if a > 2 else (inf if a > 1 else nan)),
+    "chi_square": (
+        lambda y, nu: (nu / 2 - 1) * log(y) - y / 2 - nu / 2 * log(2) - loggamma(nu / 2),
+        lambda y, nu: P(nu / 2, y / 2),
+        lambda y, nu: Q(nu / 2, y / 2),
+        lambda nu: nu,
+        lambda nu: 2 * nu),
+    "weibull": (
+        lambda y, k, s: log(k / s) + (k - 1) * log(y / s) - (y / s) ** k,
+        lambda y, k, s: -expm1(-(y / s) ** k),
+        lambda y, k, s: exp(-(y / s) ** k),
+        lambda k, s: s * gamma(1 + 1 / k),
+        lambda k, s: s * s * (gamma(1 + 2 / k) - gamma(1 + 1 / k) ** 2)),
+    "half_normal": (
+        lambda y, s: std_lpdf(y / s) - log(s) + log(2),
+        lambda y, s: erf(y / s / sqrt(mpf(2))),
+        lambda y, s: erfc(y / s / sqrt(mpf(2))),
+        lambda s: s * sqrt(2 / pi),
+        lambda s: s * s * (1 - 2 / pi)),
+    "half_cauchy": (
+        lambda y, s: log(2 / pi) - log1p((y / s) ** 2) - log(s),
+        lambda y, s: atan(y / s) * 2 / pi,
+        lambda y, s: atan(s / y) * 2 / pi,
+        lambda s: inf,
+        lambda s: nan),
+    "half_student_t": (
+        lambda y, nu, s: t_lpdf(y / s, nu) - log(s) + log(2),
+        lambda y, nu, s: 1 - 2 * t_tail(y / s, nu),
+        lambda y, nu, s: 2 * t_tail(y / s, nu),
+        lambda nu, s: s * half_t_mean(nu) if nu > 1 else inf,
+        lambda nu, s: s * s * (nu / (nu - 2) - half_t_mean(nu) ** 2) if nu > 2 else (inf if nu > 1 else nan)),
+    "beta": (
+        beta_lpdf,
+        lambda y, a, b: I(a, b, y),
+        lambda y, a, b: I(b, a, 1 - y),
+        lambda a, b: a / (a + b),
+        lambda a, b: a * b / (a + b) ** 2 / (a + b + 1)),
+    "beta_proportion": (
+        lambda y, m, k: beta_lpdf(y, m * k, (1 - m) * k),
+        lambda y, m, k: I(m * k, (1 - m) * k, y),
+        lambda y, m, k: I((1 - m) * k, m * k, 1 - y),
+        lambda m, k: m,
+        lambda m, k: m * (1 - m) / (k + 1)),
+    "uniform": (
+        lambda y, a, b: -log(b - a),
+        lambda y, a, b: (y - a) / (b - a),
+        lambda y, a, b: (b - y) / (b - a),
+        lambda a, b: (a + b) / 2,
+        lambda a, b: (b - a) ** 2 / 12),
+    "bernoulli": (
+        lambda y, p: log(p if y else 1 - p),
+        lambda y, p: 1 if y else 1 - p,
+        lambda y, p: 0 if y else p,
+        lambda p: p,
+        lambda p: p * (1 - p)),
+    "bernoulli_logit": (
+        lambda y, e: -log1p(exp(-e if y else e)),
+        lambda y, e: 1 if y else logit_inv(-e),
+        lambda y, e: 0 if y else logit_inv(e),
+        logit_inv,
+        lambda e: logit_inv(e) * logit_inv(-e)),
+    "binomial": (
+        lambda y, n, p: lchoose(n, y) + y * log(p) + (n - y) * log1p(-p),
+        lambda y, n, p: I(n - y, y + 1, 1 - p) if y < n else 1,
+        lambda y, n, p: I(y + 1, n - y, p) if y < n else 0,
+        lambda n, p: n * p,
+        lambda n, p: n * p * (1 - p)),
+    "binomial_logit": (
+        lambda y, n, e: lchoose(n, y) - y * log1p(exp(-e)) - (n - y) * log1p(exp(e)),
+        lambda y, n, e: I(n - y, y + 1, logit_inv(-e)) if y < n else 1,
+        lambda y, n, e: I(y + 1, n - y, logit_inv(e)) if y < n else 0,
+        lambda n, e: n * logit_inv(e),
+        lambda n, e: n * logit_inv(e) * logit_inv(-e)),
+    "poisson": (
+        lambda y, l: y * log(l) - l - loggamma(y + 1),
+        lambda y, l: Q(y + 1, l),
+        lambda y, l: P(y + 1, l),
+        lambda l: l,
+        lambda l: l),
+    "poisson_log": (
+        lambda y, e: y * e - exp(e) - loggamma(y + 1),
+        lambda y, e: Q(y + 1, exp(e)),
+        lambda y, e: P(y + 1, exp(e)),
+        exp,
+        exp),
+    "neg_binomial_2": (
+        nb_lpmf,
+        lambda y, mu, phi: I(phi, y + 1, phi / (phi + mu)),
+        lambda y, mu, phi: I(y + 1, phi, mu / (phi + mu)),
+        lambda mu, phi: mu,
+        lambda mu, phi: mu + mu * mu / phi),
+    "neg_binomial_2_log": (
+        lambda y, e, phi: nb_lpmf(y, exp(e), phi),
+        lambda y, e, phi: I(phi, y + 1, phi / (phi + exp(e))),
+        lambda y, e, phi: I(y + 1, phi, exp(e) / (phi + exp(e))),
+        lambda e, phi: exp(e),
+        lambda e, phi: exp(e) + exp(2 * e) / phi),
+    "geometric": (
+        lambda y, p: log(p) + y * log1p(-p),
+        lambda y, p: -expm1((y + 1) * log1p(-p)),
+        lambda y, p: exp((y + 1) * log1p(-p)),
+        lambda p: (1 - p) / p,
+        lambda p: (1 - p) / p ** 2),
 }
-DISCRETE = {"bernoulli", "bernoulli_logit", "binomial", "binomial_logit", "poisson", "poisson_log", "neg_binomial_2",
+DISCRETE = {"bernoulli", "bernoulli_logit", "binomial", "binomial_logit", "poisson", "poisson_log",
+            "neg_binomial_2",
             "neg_binomial_2_log", "geometric"}
 TRIALS = {"binomial", "binomial_logit"}
 
@@ -193,7 +289,8 @@ POSITIVE = [1e-12, 0.015625, 0.7, 1.75, 9]
 POINTS = {
     "normal": [(0.7 + 1.3 * z, 0.7, 1.3) for z in Z],
     "std_normal": [(z,) for z in Z],
-    "student_t": [(0.7 + 1.3 * z, nu, 0.7, 1.3) for nu in (0.8, 4.5, 30) for z in (-40, -2.5, -0.01, 0.375, 6, 1000)]
+    "student_t": [(0.7 + 1.3 * z, nu, 0.7, 1.3) for nu in (0.8, 4.5, 30) for z in (-40, -2.5, -0.01, 0.375, 6,
+                                                                                   1000)]
                  + [(2.5, 1e5, 0, 1)],
     "cauchy": [(0.7 + 1.3 * z, 0.7, 1.3) for z in Z + [1e8, -1e8]],
     "laplace": [(0.7 + 1.3 * z, 0.7, 1.3) for z in Z],
@@ -222,7 +319,8 @@ POINTS = {
     "poisson_log": [(y, e) for e in (-4, 1.3, 4.1) for y in (0, 1, 5, 90)],
     "neg_binomial_2": [(y, mu, phi) for mu, phi in ((0.6, 0.3), (8, 2.5), (30, 400)) for y in (0, 1, 12, 70)]
                       + [(6, 5, 1e9)],
-    "neg_binomial_2_log": [(y, e, phi) for e, phi in ((-1, 0.3), (2.1, 2.5), (3.4, 400)) for y in (0, 1, 12, 70)],
+    "neg_binomial_2_log": [(y, e, phi) for e, phi in ((-1, 0.3), (2.1, 2.5), (3.4, 400)) for y in (0, 1, 12,
+                                                                                                   70)],
     "geometric": [(y, p) for p in (1e-6, 0.3, 0.9) for y in (0, 1, 12, 70)],
 }
 
@@ -340,8 +438,8 @@ def print_quantiles():
                 moved = gradient(cdf, x, {0})
                 q, sens = x[0], (p + sum(abs(a * b) for a, b in zip(x, moved))) / density
             t = x[1:]
-            print('    { "%s", %s, %s, %s, %s, %s, %s },' % (family, number(p), braces(t or [0]), number(q), number(sens),
-                                                            number(mean(*t)), number(variance(*t))))
+            numbers = [number(v) for v in (q, sens, mean(*t), variance(*t))]
+            print('    { "%s", %s, %s, %s },' % (family, number(p), braces(t or [0]), ", ".join(numbers)))
     print("};\n")
 
 
@@ -439,8 +537,8 @@ def print_vectors():
         free = lambda *a: f(*[list(a[sum(sizes[:i]):sum(sizes[:i + 1])]) for i in range(len(sizes))])
         skip = set()
         for i, part in enumerate(lists):    # the strict upper triangle of a factor is no argument
-            if name.endswith("cholesky") and len(part) in (4, 9, 16) and i == (0 if name.startswith("lkj") else 2):
-                n = int(len(part) ** 0.5)
+            if name.endswith("cholesky") and i == (0 if name.startswith("lkj") else 2):
+                n = int(len(part) ** 0.5 + 0.5)
                 skip |= {sum(sizes[:i]) + r * n + c for r in range(n) for c in range(r + 1, n)}
         g = gradient(free, flat, skip)
         sens = sum(abs(a * b) for a, b in zip(flat, g))
@@ -465,8 +563,9 @@ if __name__ == "__main__":
     import contextlib
     import io
     with contextlib.redirect_stdout(io.StringIO()) as text:
-        print("""/* Made by known_dist.py; do not edit. Arrays of 5 hold a value and its derivatives by y and three parameters;
-   the array after each holds sum_j |x_j d/dx_j| of those five. */
+        print("""/* Made by known_dist.py; do not edit.
+   Arrays of 5 hold a value and its derivatives by y and three parameters; the array after each holds
+   sum_j |x_j d/dx_j| of those five. */
 typedef struct known_point {
     const char *family;
     double y, t[3], density[5], density_sens[5], lower[5], lower_sens[5], upper[5], upper_sens[5];
