@@ -279,6 +279,17 @@ GPUMC_FN double gpumc__poly_cos(double x)
         + q * (-1.6990343940660637)));
 }
 
+/* erf(sqrt x) / sqrt x - 1 on [1.0e-18, 0.5625]: degree 9, relative error 7.6e-17 */
+GPUMC_FN double gpumc__poly_erf(double x)
+{
+    const double q = x * x;
+    return (0.1283791670955125 - 0.3761263890318123 * x)
+        + q * ((0.11283791670806737 - 0.02686617061128781 * x)
+        + q * ((0.005223977232952475 - 0.0008548300832069432 * x)
+        + q * ((0.00012054266028326731 - 1.489862284147446e-05 * x)
+        + q * (1.6044523839624666e-06 - 1.2711547089821422e-07 * x))));
+}
+
 /* ((1 + 2y) erfcx(y) - 1) (y + 3.75) / y, x = (y - 3.75) / (y + 3.75), on [-1.0, 1.0]: degree 23, relative error 4.9e-17 */
 GPUMC_FN double gpumc__poly_erfcx(double x)
 {
@@ -337,20 +348,20 @@ GPUMC_FN double gpumc__poly_quantile_tail_bottom(double x)
         + q * (6.680111950294121e-16)))));
 }
 
-/* lgamma(2 + x) / x on [-0.5, 0.5]: degree 18, relative error 6.7e-17 */
+/* lgamma(2 + x) / x on [-0.5858, 0.5]: degree 19, relative error 3.8e-17 */
 GPUMC_FN double gpumc__poly_lgamma(double x)
 {
     const double q = x * x;
-    return (0.42278433509846713 + 0.32246703342411326 * x)
-        + q * ((-0.0673523010531981 + 0.02058080842778038 * x)
-        + q * ((-0.0073855510286719986 + 0.002890510331034267 * x)
-        + q * ((-0.0011927539118428156 + 0.0005096695154115458 * x)
-        + q * ((-0.00022315475400520507 + 9.945767355819498e-05 * x)
-        + q * ((-4.49263133791557e-05 + 2.0505590755833454e-05 * x)
-        + q * ((-9.438715099211532e-06 + 4.38470440459836e-06 * x)
-        + q * ((-2.0439048107029907e-06 + 9.200527894968101e-07 * x)
-        + q * ((-4.325239344560482e-07 + 2.78740805211359e-07 * x)
-        + q * (-1.3219945666117874e-07)))))))));
+    return (0.42278433509846713 + 0.3224670334241132 * x)
+        + q * ((-0.06735230105319809 + 0.020580808427788446 * x)
+        + q * ((-0.007385551028675388 + 0.002890510330481744 * x)
+        + q * ((-0.0011927539116563994 + 0.0005096695326423338 * x)
+        + q * ((-0.00022315475862914397 + 9.945738189550119e-05 * x)
+        + q * ((-4.4926252663185163e-05 + 2.0508497271572546e-05 * x)
+        + q * ((-9.439166052881266e-06 + 4.367158682499378e-06 * x)
+        + q * ((-2.0420024609701264e-06 + 9.83136451892917e-07 * x)
+        + q * ((-4.3677267473925544e-07 + 1.5444954208576864e-07 * x)
+        + q * (-1.2829863245849612e-07 + 1.0330318711105856e-07 * x)))))))));
 }
 
 /* the rest of Stirling's formula for lgamma(y), times y, x = y^-2, on [1.0e-18, 0.02367]: degree 6, relative error 1.7e-16 */
@@ -380,24 +391,24 @@ GPUMC_FN double gpumc__poly_half_stirling(double x)
         + q * (2.5258476164749898e-06))))))))));
 }
 
-/* digamma(1 + x) / (1 + x - root) on [0.0, 5.5]: degrees 8 / 9, relative error 6.6e-17 */
+/* digamma(1 + x) / (1 + x - root) - 5/8 on [0.0, 5.5]: degrees 9 / 9, relative error 1.8e-14 */
 GPUMC_FN double gpumc__poly_digamma_top(double x)
 {
     const double q = x * x;
-    return (1.2503801375034054 + 2.1490690989223333 * x)
-        + q * ((1.3973068232346861 + 0.4441311494136553 * x)
-        + q * ((0.07388281387624104 + 0.006356408637071597 * x)
-        + q * ((0.000260551330543808 + 4.197970032790459e-06 * x)
-        + q * (1.6263647672419662e-08))));
+    return (0.6253801375034054 + 0.6808567656651828 * x)
+        + q * ((0.08067465272987878 - 0.15289045716083782 * x)
+        + q * ((-0.07681460896204749 - 0.015366333070067111 * x)
+        + q * ((-0.0014868414991261124 - 6.837766413035181e-05 * x)
+        + q * (-1.2982529161914663e-06 - 6.927657255312774e-09 * x))));
 }
 GPUMC_FN double gpumc__poly_digamma_bottom(double x)
 {
     const double q = x * x;
-    return (1.0 + 2.402279410421245 * x)
-        + q * ((2.157784446839867 + 0.9559307830432034 * x)
-        + q * ((0.22825786926967664 + 0.029816521038564154 * x)
-        + q * ((0.0020506400284886848 + 6.707775887439924e-05 * x)
-        + q * (8.389738181133399e-07 + 2.2812168688892387e-09 * x))));
+    return (1.0 + 2.4553867866623897 * x)
+        + q * ((2.2815070053323483 + 1.0618157680491391 * x)
+        + q * ((0.2719321404366464 + 0.039222245632878135 * x)
+        + q * ((0.003108914839647974 + 0.00012543649888030456 * x)
+        + q * (2.1874506570606106e-06 + 1.1124139137843672e-08 * x))));
 }
 
 /* (log y - 1 / (2y) - digamma(y)) / x, x = y^-2, on [1.0e-18, 0.02367]: degree 6, relative error 1.7e-15 */
@@ -437,6 +448,14 @@ GPUMC_FN double gpumc__whole_in(double sum, double shift)
 #define GPUMC__SHIFT 6755399441055744.0                    /* 1.5 2^52 */
 #define GPUMC__SMALLEST_NORMAL 2.2250738585072014e-308
 
+/* The largest whole number that is not above x. Exact. */
+GPUMC_FN double gpumc_floor(double x)
+{
+    const double a = gpumc_fabs(x), two_52 = 4503599627370496.0;
+    const double nearest = gpumc__with_sign_of(gpumc__whole_in(a + two_52, two_52), x);
+    const double below = nearest - (x < nearest ? 1.0 : 0.0);
+    return a < two_52 ? gpumc__with_sign_of(below, x) : x;
+}
 
 /* ---- exponential ------------------------------------------------------------------------------ */
 
@@ -444,43 +463,38 @@ GPUMC_FN double gpumc__whole_in(double sum, double shift)
 #define GPUMC__LOG_2_LO 1.90821492927058770002e-10
 #define GPUMC__LOG2_E 1.44269504088896338700
 
-/* exp(x + lo) for |lo| < 1e-4: x = n log 2 + r, and 2^n in two factors, so that subnormal results are right. */
-GPUMC_FN double gpumc__exp_sum(double x, double lo)
+/* y exp(x + lo) for |lo| < 1e-4: x = n log 2 + r, y joins 1 before the last rounding, and 2^n comes in two factors, so
+   that subnormal results are right. */
+GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
 {
     const double above = x < -746.0 ? -746.0 : x, clamped = 710.0 < above ? 710.0 : above;
     const double sum = clamped * GPUMC__LOG2_E + (GPUMC__SHIFT + 2046.0);
     const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 2046.0);
     const double r = ((clamped - n * GPUMC__LOG_2_HI) - n * GPUMC__LOG_2_LO) + lo;
     const uint64_t k = gpumc__bits_of(sum) & 0xfff, half = k >> 1;
-    const double p = 1.0 + (r + (r * r) * gpumc__poly_exp(r));
+    const double p = y + y * (r + (r * r) * gpumc__poly_exp(r));
     return (p * gpumc__from_bits(half << 52)) * gpumc__from_bits((k - half) << 52);
 }
 
 /* exp(x). 1.0 ULP */
-GPUMC_FN double gpumc_exp(double x) { return gpumc__exp_sum(x, 0.0); }
+GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, 0.0); }
 
-/* exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
-GPUMC_FN double gpumc__exp_square(double x, double scale)
+/* y exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
+GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
 {
     const double a = 64.0 < x ? 64.0 : x, h = gpumc__upper(a);
-    return gpumc__exp_sum(scale * (h * h), scale * ((a + h) * (a - h)));
+    return gpumc__times_exp(y, scale * (h * h), scale * ((a + h) * (a - h)));
 }
 
-/* exp(x + lo) - 1 for -50 <= x < 710 and |lo| < 1e-4: r + c is the reduced argument, s = 2^(n-1). */
-GPUMC_FN double gpumc__expm1_sum(double x, double lo)
-{
-    const double sum = x * GPUMC__LOG2_E + (GPUMC__SHIFT + 1022.0);
-    const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 1022.0), s = gpumc__from_bits(gpumc__bits_of(sum) << 52);
-    const double hi = x - n * GPUMC__LOG_2_HI, rest = lo - n * GPUMC__LOG_2_LO;
-    const double r = hi + rest, c = (hi - r) + rest;
-    const double a = s - 0.5, b = s * r, u = a + b, v = b - (u - a);
-    return 2.0 * (u + (v + s * ((r * r) * gpumc__poly_exp(r) + (c + c * r))));
-}
-
-/* exp(x) - 1. 1.3 ULP */
+/* exp(x) - 1: r + c is the reduced argument, s = 2^(n-1). 1.2 ULP */
 GPUMC_FN double gpumc_expm1(double x)
 {
-    const double above = x < -50.0 ? -50.0 : x, y = gpumc__expm1_sum(709.9 < above ? 709.9 : above, 0.0);
+    const double above = x < -50.0 ? -50.0 : x, clamped = 709.9 < above ? 709.9 : above;
+    const double sum = clamped * GPUMC__LOG2_E + (GPUMC__SHIFT + 1022.0);
+    const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 1022.0), s = gpumc__from_bits(gpumc__bits_of(sum) << 52);
+    const double hi = clamped - n * GPUMC__LOG_2_HI, lo = n * GPUMC__LOG_2_LO, r = hi - lo, c = (hi - r) - lo;
+    const double a = s - 0.5, b = s * r, u = a + b, v = b - (u - a);
+    const double y = 2.0 * (u + (v + s * ((r * r) * gpumc__poly_exp(r) + (c + c * r))));
     return gpumc_fabs(x) < 1e-17 ? x : y;
 }
 
@@ -526,7 +540,7 @@ GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
     double f_u;
     const double k = gpumc__log_split(u, &f_u), f = k == 0.0 ? near : f_u;
     const uint64_t two_k = (gpumc__bits_of(u) + (0x3ff0000000000000ULL - 0x3fe6a09e00000000ULL)) & 0x7ff0000000000000ULL;
-    const double c = k == 0.0 ? 0.0 : lo * gpumc__from_bits(0x7fe0000000000000ULL - two_k);
+    const double c = k == 0.0 ? 0.0 : 0.5 * lo * gpumc__from_bits(0x7ff0000000000000ULL - two_k);
     const double e = c * (0.98 - f * (0.95 - 0.71 * f));                         /* near c / (1 + f) */
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, e));
 }
@@ -561,11 +575,11 @@ GPUMC_FN double gpumc__rsqrt_start(double x)
 /* sqrt(x), for compilers do not vectorise the library's. 0.5 ULP */
 GPUMC_FN double gpumc_sqrt(double x)
 {
-    const int subnormal = x < GPUMC__SMALLEST_NORMAL;
-    const double a = x * (subnormal ? 18014398509481984.0 : 1.0), y = gpumc__rsqrt_start(a);
+    const int small = x < 1e-290;
+    const double a = x * (small ? 3.2451855365842672678e32 : 1.0), y = gpumc__rsqrt_start(a);
     const double s = a * y, h = gpumc__upper(s), l = s - h;
     const double residue = ((a - h * h) - 2.0 * h * l) - l * l;
-    const double root = (s + 0.5 * residue * y) * (subnormal ? 7.450580596923828125e-9 : 1.0);
+    const double root = (s + 0.5 * residue * y) * (small ? 5.5511151231257827e-17 : 1.0);
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
@@ -573,9 +587,9 @@ GPUMC_FN double gpumc_sqrt(double x)
 /* 1 / sqrt(x), infinity of its sign at 0. 1.2 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
-    const int subnormal = x < GPUMC__SMALLEST_NORMAL;
-    const double a = x * (subnormal ? 18014398509481984.0 : 1.0), y = gpumc__rsqrt_start(a);
-    const double root = (y + 0.5 * (y * (1.0 - a * y * y))) * (subnormal ? 134217728.0 : 1.0);
+    const int small = x < 1e-290;
+    const double a = x * (small ? 3.2451855365842672678e32 : 1.0), y = gpumc__rsqrt_start(a);
+    const double root = (y + 0.5 * (y * (1.0 - a * y * y))) * (small ? 18014398509481984.0 : 1.0);
     const double outside = x == 0.0 ? gpumc__with_sign_of(GPUMC_INF, x) : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x == GPUMC_INF ? 0.0 : x;
 }
@@ -621,6 +635,19 @@ GPUMC_FN double gpumc_tanh(double x)
 
 /* ---- sine and cosine -------------------------------------------------------------------------- */
 
+/* sin(2 pi u) and cos(2 pi u) for every finite u: u less the nearest whole number is exact, and so is the rest
+   r in [-1/8, 1/8] of the nearest quarter turn. 1.2 ULP each */
+GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
+{
+    const double a = gpumc_fabs(u), two_52 = 4503599627370496.0;
+    const double turn = gpumc__with_sign_of(gpumc__whole_in(a + two_52, two_52), u), f = a < two_52 ? u - turn : u - u;
+    const double sum = 4.0 * f + GPUMC__SHIFT, r = f - 0.25 * gpumc__whole_in(sum, GPUMC__SHIFT), z = r * r;
+    const double s = r * 6.28318530717958647693 + r * (z * gpumc__poly_sin(z)), c = 1.0 + z * gpumc__poly_cos(z);
+    const uint64_t quarter = gpumc__bits_of(sum), odd = (uint64_t)0 - (quarter & 1);
+    const uint64_t s_bits = gpumc__bits_of(s), c_bits = gpumc__bits_of(c), swap = (s_bits ^ c_bits) & odd;
+    *sine = gpumc__from_bits(s_bits ^ swap ^ ((quarter & 2) << 62));
+    *cosine = gpumc__from_bits(c_bits ^ swap ^ (((quarter + 1) & 2) << 62));
+}
 
 /* ---- error function and normal distribution --------------------------------------------------- */
 
@@ -636,24 +663,23 @@ GPUMC_FN double gpumc__erfcx_sum(double x, double lo)
 /* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2 ULP */
 GPUMC_FN double gpumc_erfcx(double x)
 {
-    const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__exp_square(a, 1.0);
-    return x < 0.0 ? 2.0 * e - y : y;
+    const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
+    return x < 0.0 ? e - y : y;
 }
 
 /* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3 ULP */
 GPUMC_FN double gpumc_erfc(double x)
 {
-    const double a = gpumc_fabs(x), y = gpumc__exp_square(a, -1.0) * gpumc__erfcx_sum(a, 0.0);
+    const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
     return x < 0.0 ? 2.0 - y : y;
 }
 
-/* erf(x) = 1 - (1 + e) (1 + g), where e = exp(-x^2) - 1 and g = erfcx(x) - 1 have one sign. 3 ULP, near 0 too */
+/* erf(x), relative accuracy near 0 too. 1 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
-    const double any = gpumc_fabs(x), a = 6.0 < any ? 6.0 : any, h = gpumc__upper(a);
-    const double e = gpumc__expm1_sum(-(h * h), -((a + h) * (a - h))), inv = 1.0 / (a + 3.75);
-    const double g = a * (0.5 / (a + 0.5)) * (inv * gpumc__poly_erfcx(1.0 - 7.5 * inv) - 2.0);
-    return gpumc__with_sign_of(g + e * (1.0 + g), x);
+    const double a = gpumc_fabs(x), y = x + x * gpumc__poly_erf(x * x);
+    const double tail = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
+    return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
 }
 
 /* erfcx(x / sqrt 2), x >= 0: the quotient in two parts. */
@@ -667,36 +693,49 @@ GPUMC_FN double gpumc__erfcx_over_root_2(double x)
 /* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3 ULP in both tails */
 GPUMC_FN double gpumc_Phi(double x)
 {
-    const double a = gpumc_fabs(x), tail = gpumc__exp_square(a, -0.5) * (0.5 * gpumc__erfcx_over_root_2(a));
+    const double a = gpumc_fabs(x), tail = gpumc__times_exp_square(0.5 * gpumc__erfcx_over_root_2(a), a, -0.5);
     return 0.0 < x ? 1.0 - tail : tail;
 }
 
 /* log Phi(x); below 0 the logarithm of erfcx / 2, less x^2 / 2. 3 ULP */
 GPUMC_FN double gpumc_log_Phi(double x)
 {
-    const double a = gpumc_fabs(x), half = 0.5 * gpumc__erfcx_over_root_2(a), tail = gpumc__exp_square(a, -0.5) * half;
+    const double a = gpumc_fabs(x), half = 0.5 * gpumc__erfcx_over_root_2(a), tail = gpumc__times_exp_square(half, a, -0.5);
     const double upper = 1.0 - tail, lo = (1.0 - upper) - tail;
     const double y = gpumc__log_sum(x < 0.0 ? half : upper, x < 0.0 ? 0.0 : lo, -tail);
     return y - (x < 0.0 ? 0.5 * x * x : 0.0);
 }
 
+/* The standard normal quantile, after Wichura (1988, algorithm AS 241): a rational function of q = p - 1/2 in the
+   middle, of sqrt(-log p) in the tails, q times one and alone the other. -infinity at 0, infinity at 1. 4 ULP */
+GPUMC_FN double gpumc_inv_Phi(double p)
+{
+    const double m = p < 0.5 ? p : 1.0 - p, q = p - 0.5, v = 0.180625 - q * q, x = gpumc_sqrt(-gpumc_log(m)) - 1.6;
+    const double tail_top = gpumc__poly_quantile_tail_top(x), tail_bottom = gpumc__poly_quantile_tail_bottom(x);
+    const double top = gpumc_fabs(q) * gpumc__poly_quantile_middle_top(v);
+    const double bottom = gpumc__poly_quantile_middle_bottom(v);
+    const double any = (m < 0.075 ? tail_top : top) / (m < 0.075 ? tail_bottom : bottom);
+    const double z = m == 0.0 ? GPUMC_INF : any;
+    return q < 0.0 ? -z : z;
+}
 
 /* ---- gamma and beta functions ----------------------------------------------------------------- */
 
-/* What lgamma(x) = lgamma(2 + u) +- log m needs for x < 6.5, where u = x - steps lies in [-1/2, 1/2): m is the
-   product of the whole steps between x and 2 + u. */
+/* What lgamma(x) = lgamma(2 + u) +- log m needs for x < 6.5, where u = x - steps: m is the product of the whole steps
+   between x and 2 + u. The zero at 1 needs log x in one piece (k = 0 in log_split), hence sqrt 2 instead of 1.5. */
+#define GPUMC__ROOT_2 1.4142131805419922
 GPUMC_FN double gpumc__gamma_steps(double x, double *product)
 {
-    const double up = (x < 1.5 ? x : 1.0) * (x < 0.5 ? x + 1.0 : 1.0);
+    const double up = (x < GPUMC__ROOT_2 ? x : 1.0) * (x < 0.5 ? x + 1.0 : 1.0);
     const double two = (x < 2.5 ? 1.0 : x - 1.0) * (x < 3.5 ? 1.0 : x - 2.0);
     const double four = (x < 4.5 ? 1.0 : x - 3.0) * (x < 5.5 ? 1.0 : x - 4.0);
-    const double low = (x < 0.5 ? 0.0 : 1.0) + (x < 1.5 ? 0.0 : 1.0) + (x < 2.5 ? 0.0 : 1.0);
+    const double low = (x < 0.5 ? 0.0 : 1.0) + (x < GPUMC__ROOT_2 ? 0.0 : 1.0) + (x < 2.5 ? 0.0 : 1.0);
     *product = up * (two * four);
     return low + (x < 3.5 ? 0.0 : 1.0) + (x < 4.5 ? 0.0 : 1.0) + (x < 5.5 ? 0.0 : 1.0);
 }
 
 /* log Gamma(x) for x >= 0, infinity at 0; relative accuracy also at the zeros 1 and 2. 3 ULP
-   Below 6.5 by steps to [1.5, 2.5), from there on by Stirling's series; the logarithm of either is summed last. */
+   Below 6.5 by steps to [1.4, 2.5), from there on by Stirling's series; the logarithm of either is summed last. */
 GPUMC_FN double gpumc_lgamma(double x)
 {
     const int near = x < 6.5;
@@ -705,7 +744,7 @@ GPUMC_FN double gpumc_lgamma(double x)
     const int subnormal = m < GPUMC__SMALLEST_NORMAL;
     const double k = gpumc__log_split(m * (subnormal ? 18014398509481984.0 : 1.0), &f) - (subnormal ? 54.0 : 0.0);
     const double m_lo = x < 0.5 ? (x - ((x + 1.0) - 1.0)) * (1.0 - 0.7 * x) : 0.0;    /* the rounding of x + 1 */
-    const double rest = gpumc__log_rest(k, f, m_lo), hi = k * GPUMC__LOG_2_HI, sign = x < 1.5 ? -1.0 : 1.0;
+    const double rest = gpumc__log_rest(k, f, m_lo), hi = k * GPUMC__LOG_2_HI, sign = x < GPUMC__ROOT_2 ? -1.0 : 1.0;
     const double y_near = (u * gpumc__poly_lgamma(u) + sign * f) + sign * (hi - rest), inv = 1.0 / x;
     const double series = 0.41893853320467274178 + inv * gpumc__poly_stirling(inv * inv);   /* log(2 pi) / 2 - 1/2 */
     const double y_far = (x - 0.5) * ((hi - 1.0) + (f - rest)) + series;
@@ -719,7 +758,7 @@ GPUMC_FN double gpumc_digamma(double x)
 {
     const double inv = 1.0 / x, w = inv * inv, u = x < 1.0 ? x : x - 1.0;
     const double from_root = (u - 0.46163214496836236) + 1.5522348162858677e-17;
-    const double slope = gpumc__poly_digamma_top(u) / gpumc__poly_digamma_bottom(u);
+    const double slope = 0.625 + gpumc__poly_digamma_top(u) / gpumc__poly_digamma_bottom(u);
     const double y_near = from_root * slope - (x < 1.0 ? inv : 0.0);
     const double y_far = gpumc__log_normal(x) - (0.5 * inv + w * gpumc__poly_digamma_far(w));
     const double outside = x == 0.0 ? -GPUMC_INF : GPUMC_NAN, y = x < 6.5 ? y_near : y_far;
@@ -735,86 +774,19 @@ GPUMC_FN double gpumc__half_stirling(double y)
     return -inv * gpumc__poly_half_stirling(1.0 - 1.5 * inv);
 }
 
-
-
-#define gpumc__poly_stir gpumc__poly_stirling
-/* Largest whole number not above x. Beyond 2^51 doubles are taken as whole. */
-GPUMC_FN gpumc_real gpumc_floor(gpumc_real x)
+/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), which cancels unless each is written by its half_stirling
+   and the large terms are combined: with p <= q, A = p + 1/2, B = q + 1/2, C = B + p
+       p log(A / C) + B log(B / C) - log(p q / (p + q) / sqrt A) + (log(2 pi) - 1) / 2 + the three series.
+   infinity if either is 0. 4 ULP or 1e-15, whichever is larger */
+GPUMC_FN double gpumc_lbeta(double a, double b)
 {
-    const double magic = 6755399441055744.0;         /* 1.5 * 2^52 */
-    const double t = x + magic, n = gpumc__from_bits(gpumc__bits_of(t) & 0x7fffffffffffffffULL) - magic;
-    const double r = x < n ? n - 1 : n;
-    return gpumc_fabs(x) < 2251799813685248.0 ? r : x;
-}
-
-/* Sine and cosine of 2 pi u: u less the nearest quarter, then degree 13 and 14 on [-1/8, 1/8]. */
-GPUMC_FN void gpumc_sincos_2pi(gpumc_real u, gpumc_real *s, gpumc_real *c)
-{
-    const double magic = 6755399441055744.0, q = 4 * u + magic;
-    const double n = gpumc__from_bits(gpumc__bits_of(q) & 0x7fffffffffffffffULL) - magic;
-    const double t = u - 0.25 * n, z = t * t, w = z * z;
-    const double a = t * ((6.283185307179586457 + -41.34170224039963621 * z)
-        + w * ((81.60524927594803521 + -76.70585970427455065 * z)
-        + w * ((42.05868502016089405 + -15.09380420998711351 * z) + w * 3.780868959302295518)));
-    const double b = (1 + -19.73920880217871699 * z) + w * ((64.93939402266795753 + -85.45681720652271249 * z)
-        + w * ((60.24464132886729332 + -26.42625090862213596 * z)
-        + w * (7.903091687751697636 + -1.696849470291882681 * z)));
-    const uint64_t k = gpumc__bits_of(q) & 3;
-    const double odd_s = k & 1 ? b : a, odd_c = k & 1 ? a : b;
-    *s = k & 2 ? -odd_s : odd_s;
-    *c = (k + 1) & 2 ? -odd_c : odd_c;
-}
-
-/* Standard normal quantile: Wichura (1988), algorithm AS 241. */
-GPUMC_FN gpumc_real gpumc_inv_Phi(gpumc_real p)
-{
-    const double d = p - 0.5, r0 = 0.180625 - d * d;
-    const double centre = d * (((((((2509.0809287301226727 * r0 + 33430.575583588128105) * r0
-        + 67265.770927008700853) * r0 + 45921.953931549871457) * r0 + 13731.693765509461125) * r0
-        + 1971.5909503065514427) * r0 + 133.14166789178437745) * r0 + 3.387132872796366608)
-        / (((((((5226.495278852545925 * r0 + 28729.085735721942674) * r0 + 39307.89580009271061) * r0
-        + 21213.794301586595867) * r0 + 5394.1960214247511077) * r0 + 687.1870074920579083) * r0
-        + 42.313330701600911252) * r0 + 1);
-    const double tail = d < 0 ? p : 1 - p, t = gpumc_sqrt(-gpumc_log(tail));
-    const double r1 = t - 1.6, r2 = t - 5;
-    const double near = (((((((7.7454501427834140764e-4 * r1 + 0.0227238449892691845833) * r1
-        + 0.24178072517745061177) * r1 + 1.27045825245236838258) * r1 + 3.64784832476320460504) * r1
-        + 5.7694972214606914055) * r1 + 4.6303378461565452959) * r1 + 1.42343711074968357734)
-        / (((((((1.05075007164441684324e-9 * r1 + 5.475938084995344946e-4) * r1
-        + 0.0151986665636164571966) * r1 + 0.14810397642748007459) * r1 + 0.68976733498510000455) * r1
-        + 1.6763848301838038494) * r1 + 2.05319162663775882187) * r1 + 1);
-    const double far = (((((((2.01033439929228813265e-7 * r2 + 2.71155556874348757815e-5) * r2
-        + 0.0012426609473880784386) * r2 + 0.026532189526576123093) * r2 + 0.29656057182850489123) * r2
-        + 1.7848265399172913358) * r2 + 5.4637849111641143699) * r2 + 6.6579046435011037772)
-        / (((((((2.04426310338993978564e-15 * r2 + 1.4215117583164458887e-7) * r2
-        + 1.8463183175100546818e-5) * r2 + 7.868691311456132591e-4) * r2 + 0.0148753612908506148525) * r2
-        + 0.13692988092273580531) * r2 + 0.59983220655588793769) * r2 + 1);
-    const double outer = t <= 5 ? near : far, signed_outer = d < 0 ? -outer : outer;
-    const double x = gpumc_fabs(d) <= 0.425 ? centre : signed_outer;
-    const double edge = p == 0 ? -GPUMC_INF : p == 1 ? GPUMC_INF : GPUMC_NAN;
-    return p > 0 && p < 1 ? x : edge;
-}
-
-/* log Gamma(x) - ((x - 1/2) log x - x + log sqrt(2 pi)), x >= 8. */
-GPUMC_FN gpumc_real gpumc__stirling_tail(gpumc_real x)
-{
-    const double inv = 1 / x;
-    return inv * (0.083333333333333329 - inv * inv * (0.0027777777777380146 - inv * inv * (0.0007936507665900277 - inv * inv * (0.00059523114284007873 - inv * inv * 0.00084089139925518812))));
-}
-
-/* log of the beta function; for large arguments from the differences of Stirling's series, without cancellation. */
-GPUMC_FN gpumc_real gpumc_lbeta(gpumc_real a, gpumc_real b)
-{
-    const double x = a < b ? a : b, y = a < b ? b : a, s = x + y;
-    const double small = gpumc_lgamma(x) + gpumc_lgamma(y) - gpumc_lgamma(s);
-    const double y8 = y > 8 ? y : 8, x8 = x > 8 ? x : 8;
-    const double tail = gpumc__stirling_tail(y8) - gpumc__stirling_tail(x + y8);
-    const double mixed = gpumc_lgamma(x) + tail - x * gpumc_log(x + y8) + x
-        - (y8 - 0.5) * gpumc_log1p(x / y8);
-    const double large = gpumc__stirling_tail(x8) + gpumc__stirling_tail(y8) - gpumc__stirling_tail(x8 + y8)
-        + GPUMC_LOG_SQRT_2PI - 0.5 * gpumc_log(y8) - (x8 - 0.5) * gpumc_log1p(y8 / x8)
-        - y8 * gpumc_log1p(x8 / y8);
-    return x >= 8 ? large : y >= 8 ? mixed : small;
+    const double p = b < a ? b : a, q = b < a ? a : b, A = p + 0.5, B = q + 0.5, C = B + p;
+    const double powers = p * gpumc_log(A / C) + B * gpumc_log1p(-p / C);
+    const double series = gpumc__half_stirling(A) + gpumc__half_stirling(B) - gpumc__half_stirling(C);
+    const double s = p / (1.0 + p / q);
+    const double y = powers - gpumc_log(s * gpumc_rsqrt(A)) + (series + 0.41893853320467274178);
+    const double outside = p == 0.0 ? GPUMC_INF : GPUMC_NAN, inside = 0.0 < p ? y : outside;
+    return q < GPUMC_INF ? inside : -q;
 }
 
 /* ================================================================================= >>api-special
@@ -4600,7 +4572,7 @@ GPUMC_API double gpumc_neg_binomial_2_log_variance(double eta, double phi)
     const double mu = gpumc_exp(eta);
     return gpumc__valid(phi > 0, mu + mu * (mu / phi));
 }
-/* =================================================================================== >>transform
+/* ==================================================================================== >>transform
    Constraints, a block each: the map x(q) with its log Jacobian (NAME_map), the way back (NAME_inverse), the
    chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:
    - Values stay strictly inside: where rounding would reach a bound, the double next to it is taken, and the
@@ -11537,7 +11509,8 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     gpumc_status status = gpumc__start_chains(r, error);
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
-    r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), 1e4);
+    r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
+                            (double)r->options->num_samples * r->options->thin / 20 + 1);
     gpumc__mutex_init(&r->lock);
     gpumc__pool_open(&r->pool, r->pool.threads, r->batch ? 0 : r->options->threads - 1);
     r->fit->threads = r->pool.n_threads + 1;

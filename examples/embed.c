@@ -14,6 +14,8 @@
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
+#include <math.h>
+#include <stdlib.h>
 
 enum { MAX_TREEDEPTH = 10, N_DRAWS = 4000 };
 

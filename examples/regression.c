@@ -5,8 +5,8 @@
    pressure is close to a straight line in the boiling point; one place lies far off, hence Student-t errors:
        100 log10(pressure[i] / 25) ~ student_t(4, alpha + beta (boiling[i] - 203), sigma)
        alpha ~ normal(0, 10),  beta ~ normal(0, 5),  sigma ~ exponential(1)
-   `predicted` is the pressure to expect where water boils at the temperatures of `asked`, with the uncertainty
-   of the line and of a new reading; `log_lik` feeds leave-one-out cross-validation.
+   `predicted` is the pressure to expect where water boils at the temperatures of `asked`, with the
+   uncertainty of the line and of a new reading; `log_lik` feeds leave-one-out cross-validation.
 
    Build:  cc -O2 examples/regression.c -o regression -lm -pthread
    Run:    ./regression                         (./regression help lists the arguments)

@@ -123,7 +123,72 @@ def beta_points():
             yield exact(a), exact(b), x
 
 
+def t_lpdf(y, nu):
+    return loggamma((nu + 1) / 2) - loggamma(nu / 2) - log(nu * mp.pi) / 2 - (nu + 1) / 2 * log1p(y * y / nu)
+
+
+def neg_binomial_lpmf(y, mu, phi):
+    return (loggamma(y + phi) - loggamma(phi) - loggamma(y + 1) - phi * log1p(mu / phi) + y * log(mu / (phi + mu)))
+
+
+def neg_binomial_lcdf(y, mu, phi):
+    return log1p(-beta_series(y + 1, phi, mu / (phi + mu), phi / (phi + mu)))
+
+
+def t_lcdf(y, nu):
+    x = nu / (nu + y * y)
+    outside = beta_series(nu / 2, mpf(1) / 2, x, 1 - x) if x < 0.5 else 1 - beta_series(mpf(1) / 2, nu / 2, 1 - x, x)
+    return log(outside / 2 if y < 0 else 1 - outside / 2)
+
+
+def binomial_lpmf(y, n, p):
+    return loggamma(n + 1) - loggamma(y + 1) - loggamma(n - y + 1) + y * log(p) + (n - y) * log1p(-p)
+
+
+def beta_lpdf(y, a, b):
+    return loggamma(a + b) - loggamma(a) - loggamma(b) + (a - 1) * log(y) + (b - 1) * log1p(-y)
+
+
+# name in the test, function, which arguments are differentiated, points with large or tiny parameters
+LARGE = [
+    ("student_t", t_lpdf, (0, 1), [(1.5, 1e8), (-30, 1e8), (1e6, 1e8), (0.3, 1e15), (2, 1e-3), (1e100, 0.5)]),
+    ("student_t_lcdf", t_lcdf, (0, 1), [(1.5, 1e8), (-1, 1e8), (-3, 1e6), (-2.5, 1e-3), (0.01, 1e10)]),
+    ("gamma", lambda y, a, r: a * log(r) + (a - 1) * log(y) - r * y - loggamma(a), (0, 1, 2),
+     [(1001000, 1e6, 1), (1e6, 1e6, 1.5), (1e-12, 1e-6, 2), (3e10, 1e10, 0.333), (1e15, 2, 1e-14)]),
+    ("beta", beta_lpdf, (0, 1, 2), [(0.5001, 1e6, 1e6), (1e-7, 3, 2e7), (0.5, 1e-3, 1e5), (0.999, 1e5, 1e-3)]),
+    ("beta_proportion", lambda y, m, k: beta_lpdf(y, m * k, (1 - m) * k), (0, 1, 2), [(0.3, 0.3001, 1e8), (0.01, 0.9, 1e3)]),
+    ("binomial", binomial_lpmf, (2,), [(500300, 1e6, 0.5), (3, 1e9, 2e-9), (999999, 1e6, 0.25)]),
+    ("poisson", lambda y, l: y * log(l) - l - loggamma(y + 1), (1,), [(1001000, 1e6), (1e10, 1e10), (3, 1e-200), (0, 1e9)]),
+    ("neg_binomial_2", neg_binomial_lpmf, (1, 2),
+     [(3, 2.5, 1e10), (0, 1e-8, 1e10), (100200, 1e5, 1e10), (2, 1e-30, 1e10), (3, 1e6, 0.01), (5e4, 2.5, 0.3)]),
+    ("neg_binomial_2_lcdf", neg_binomial_lcdf, (1, 2), [(3, 2.5, 1e10), (0, 1e-8, 1e10), (1000, 950, 1e7), (20, 2.5, 1e5)]),
+]
+
+
+def large_row(name, f, slots, point):
+    mp.dps = 100
+    x = [exact(v) for v in point]
+    d = []
+    for i in range(3):
+        if i not in slots:
+            d.append(mpf(0))
+            continue
+        h = abs(x[i]) * STEP
+        up, down = list(x), list(x)
+        up[i] += h
+        down[i] -= h
+        d.append((f(*up) - f(*down)) / (2 * h))
+    numbers = ", ".join(number(v) for v in x + [mpf(0)] * (3 - len(x)))
+    return wrap('    { "%s", { %s }, %s, { %s } },' % (name, numbers, number(f(*x)), ", ".join(map(number, d))))
+
+
 print("/* Made by known_special.py; do not edit. */")
+print("/* a family, its first arguments, its log density (or what the name says), derivatives by those arguments */")
+print("static const struct { const char *name; double x[3], value, slope[3]; } known_large[] = {")
+for name, f, slots, points in LARGE:
+    for point in points:
+        print(large_row(name, f, slots, point))
+print("};\n")
 print("/* a, x, log P, log Q, their derivatives by a */")
 print("static const double known_gamma[][6] = {")
 for a, x in gamma_points():

@@ -1,5 +1,5 @@
-/* The fourteen posteriors of the posteriordb development set, written by hand from the formulas in its README.
-   Parameters and outputs bear the names of the reference's columns, so a column is found by its name.
+/* The fourteen posteriors of the posteriordb development set, written by hand from the formulas in its
+   README. Parameters and outputs bear the names of the reference's columns, so a column is found by its name.
    Read first: `posteriors` at the end, then any one density. The linear regressions share one. */
 #ifndef POSTERIORS_H
 #define POSTERIORS_H
@@ -37,8 +37,10 @@ static void *state_of(posterior_model *m, size_t bytes)
     return m->state;
 }
 
-#define SET_PARAMS(m, list) ((m)->model.params = (list), (m)->model.n_params = sizeof(list) / sizeof *(list))
-#define SET_OUTPUTS(m, list) ((m)->model.outputs = (list), (m)->model.n_outputs = sizeof(list) / sizeof *(list))
+#define LENGTH(list) (sizeof(list) / sizeof *(list))
+#define SET_PARAMS(m, list) ((m)->model.params = (list), (m)->model.n_params = LENGTH(list))
+#define SET_OUTPUTS(m, list) ((m)->model.outputs = (list), (m)->model.n_outputs = LENGTH(list))
+#define BETA_AND_SIGMA(k) { { .name = "beta", .size = (k) }, { .name = "sigma", .kind = GPUMC_POSITIVE } }
 
 /* ---- linear regressions --------------------------------------------------------------------------
    y ~ N(Z beta, sigma), Z n x k. From Z = Q R and c = Q'y: |y - Z beta|^2 = rest + |c - R beta|^2, with R the
@@ -88,8 +90,8 @@ static void regression_factor(regression *r, double *Z)
 
 /* Sets up the density; fill writes the columns of [Z y] from the variables named in list. */
 typedef void fill_design(const double *const *v, size_t n, size_t k, double *Z);
-static void regression_build(posterior_model *m, size_t n, size_t k, const char *const *list, fill_design *fill,
-                             double (*prior)(const double *x, double *grad))
+static void regression_build(posterior_model *m, size_t n, size_t k, const char *const *list,
+                             fill_design *fill, double (*prior)(const double *x, double *grad))
 {
     const double *v[12] = { NULL };
     regression *r = (regression *)state_of(m, sizeof(regression));
@@ -170,7 +172,7 @@ static void earnings_fill(const double *const *v, size_t n, size_t k, double *Z)
 }
 static void earnings_build(posterior_model *m)
 {
-    static const gpumc_param params[] = { { .name = "beta", .size = 4 }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
+    static const gpumc_param params[] = BETA_AND_SIGMA(4);
     static const char *const list[] = { "earn", "height", "male", NULL };
     SET_PARAMS(m, params);
     regression_build(m, count_of(m, "earn"), 4, list, earnings_fill, NULL);
@@ -190,7 +192,7 @@ static void kidiq_fill(const double *const *v, size_t n, size_t k, double *Z)
 }
 static void kidiq_build(posterior_model *m)
 {
-    static const gpumc_param params[] = { { .name = "beta", .size = 3 }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
+    static const gpumc_param params[] = BETA_AND_SIGMA(3);
     static const char *const list[] = { "kid_score", "mom_hs", "mom_iq", NULL };
     SET_PARAMS(m, params);
     regression_build(m, count_of(m, "kid_score"), 3, list, kidiq_fill, kidiq_prior);
@@ -201,16 +203,16 @@ static void mesquite_fill(const double *const *v, size_t n, size_t k, double *Z)
 {
     for (size_t t = 0; t < n; t++) {
         const double d1 = v[1][t], d2 = v[2][t];
-        const double row[] = { 1, log(d1 * d2 * v[3][t]), log(d1 * d2), log(d1 / d2), log(v[4][t]), log(v[5][t]),
-                               v[6][t], log(v[0][t]) };
+        const double row[] = { 1, log(d1 * d2 * v[3][t]), log(d1 * d2), log(d1 / d2), log(v[4][t]),
+                               log(v[5][t]), v[6][t], log(v[0][t]) };
         for (size_t j = 0; j <= k; j++) Z[j * n + t] = row[j];
     }
 }
 static void mesquite_build(posterior_model *m)
 {
-    static const gpumc_param params[] = { { .name = "beta", .size = 7 }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
-    static const char *const list[] = { "weight", "diam1", "diam2", "canopy_height", "total_height", "density", "group",
-        NULL };
+    static const gpumc_param params[] = BETA_AND_SIGMA(7);
+    static const char *const list[] = { "weight", "diam1", "diam2", "canopy_height", "total_height", "density",
+        "group", NULL };
     SET_PARAMS(m, params);
     regression_build(m, count_of(m, "weight"), 7, list, mesquite_fill, NULL);
 }
@@ -219,17 +221,17 @@ static void mesquite_build(posterior_model *m)
 static void nes_fill(const double *const *v, size_t n, size_t k, double *Z)
 {
     for (size_t t = 0; t < n; t++) {
-        const double age = v[3][t];
-        const double row[] = { 1, v[1][t], v[2][t], age > 1.5 && age < 2.5, age > 2.5 && age < 3.5, age > 3.5, v[4][t],
-                               v[5][t], v[6][t], v[0][t] };
+        const int age = (int)v[3][t];
+        const double row[] = { 1, v[1][t], v[2][t], age == 2, age == 3, age == 4, v[4][t], v[5][t], v[6][t],
+                               v[0][t] };
         for (size_t j = 0; j <= k; j++) Z[j * n + t] = row[j];
     }
 }
 static void nes_build(posterior_model *m)
 {
-    static const gpumc_param params[] = { { .name = "beta", .size = 9 }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
-    static const char *const list[] = { "partyid7", "real_ideo", "race_adj", "age_discrete", "educ1", "gender", "income",
-        NULL };
+    static const gpumc_param params[] = BETA_AND_SIGMA(9);
+    static const char *const list[] = { "partyid7", "real_ideo", "race_adj", "age_discrete", "educ1", "gender",
+        "income", NULL };
     SET_PARAMS(m, params);
     regression_build(m, count_of(m, "partyid7"), 9, list, nes_fill, NULL);
 }
@@ -248,7 +250,7 @@ static void sblrc_fill(const double *const *v, size_t n, size_t k, double *Z)
 }
 static void sblrc_build(posterior_model *m)
 {
-    static const gpumc_param params[] = { { .name = "beta", .size = 5 }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
+    static const gpumc_param params[] = BETA_AND_SIGMA(5);
     static const char *const list[] = { "y", "X", NULL };
     SET_PARAMS(m, params);
     regression_build(m, count_of(m, "y"), 5, list, sblrc_fill, sblrc_prior);
@@ -260,7 +262,8 @@ typedef struct schools_values { double mu, tau, theta[8]; } schools_values;   /*
 
 static double schools_hyperprior(const schools_values *x, schools_values *g)
 {
-    return gpumc_normal_lpdf(x->mu, 0, 5, &g->mu, NULL, NULL) + gpumc_half_cauchy_lpdf(x->tau, 5, &g->tau, NULL);
+    return gpumc_normal_lpdf(x->mu, 0, 5, &g->mu, NULL, NULL)
+        + gpumc_half_cauchy_lpdf(x->tau, 5, &g->tau, NULL);
 }
 
 static double centred_density(const double *values, double *grad, void *data)
@@ -330,8 +333,8 @@ static void noncentred_build(posterior_model *m)
 }
 
 /* ---- garch ---------------------------------------------------------------------------------------
-   s2_t = alpha0 + alpha1 (y[t-1] - mu)^2 + beta1 s2_{t-1}. The region 0 < beta1 < 1 - alpha1 is that of the unit
-   parameter w = beta1 / (1 - alpha1); its log Jacobian log(1 - alpha1) is part of the density. */
+   s2_t = alpha0 + alpha1 (y[t-1] - mu)^2 + beta1 s2_{t-1}. The region 0 < beta1 < 1 - alpha1 is that of the
+   unit parameter w = beta1 / (1 - alpha1); its log Jacobian log(1 - alpha1) is part of the density. */
 typedef struct garch { const double *y; size_t n; double sigma1; } garch;
 enum { MU, ALPHA0, ALPHA1, BETA1, N_GARCH };         /* in the density's x the last one is w */
 
@@ -401,7 +404,8 @@ static void garch_build(posterior_model *m)
 }
 
 /* ---- Gaussian process ----------------------------------------------------------------------------
-   C = alpha^2 E + sigma I, E_ij = exp(-(x_i - x_j)^2 / (2 rho^2)); d log p / dC = (a a' - C^-1) / 2, a = C^-1 y. */
+   C = alpha^2 E + sigma I, E_ij = exp(-(x_i - x_j)^2 / (2 rho^2))
+   d log p / dC = (a a' - C^-1) / 2, a = C^-1 y                                                         */
 enum { N_GP = 11 };
 typedef struct gp { const double *x, *y; } gp;
 
@@ -447,9 +451,9 @@ static double gp_density(const double *v, double *grad, void *data)
             grad[1] += slope * 2 * alpha * E[i][j];
             if (i == j) grad[2] += slope;
         }
-    return gpumc_gamma_lpdf(rho, 25, 4, &grad[0], NULL, NULL) + gpumc_half_normal_lpdf(alpha, 2, &grad[1], NULL)
-        + gpumc_half_normal_lpdf(sigma, 1, &grad[2], NULL) - 0.5 * quadratic - 0.5 * log_determinant
-        - N_GP * GPUMC_LOG_SQRT_2PI;
+    return gpumc_gamma_lpdf(rho, 25, 4, &grad[0], NULL, NULL)
+        + gpumc_half_normal_lpdf(alpha, 2, &grad[1], NULL) + gpumc_half_normal_lpdf(sigma, 1, &grad[2], NULL)
+        - 0.5 * quadratic - 0.5 * log_determinant - N_GP * GPUMC_LOG_SQRT_2PI;
 }
 
 static void gp_build(posterior_model *m)
@@ -465,13 +469,15 @@ static void gp_build(posterior_model *m)
 }
 
 /* ---- hidden Markov model -------------------------------------------------------------------------
-   Forward filter with probabilities normalised at every step, then backward smoothing, which gives the gradient:
-   by mu_k the smoothed probability of k times (y - mu_k), by theta_jk the expected transitions over theta_jk. */
+   Forward filter with probabilities normalised at every step, then backward smoothing, which gives the
+   gradient: by mu_k the smoothed probability of k times (y - mu_k), by theta_jk the expected number of
+   transitions over theta_jk. */
 enum { N_HMM = 100 };
 typedef struct hmm { const double *y; } hmm;
 
 /* f: filtered, e: emission over the sum of the step, both [t][k]; theta[j][k]. Returns the log likelihood. */
-static double hmm_filter(const hmm *h, double theta[2][2], const double *mu, double f[N_HMM][2], double e[N_HMM][2])
+static double hmm_filter(const hmm *h, double theta[2][2], const double *mu, double f[N_HMM][2],
+                         double e[N_HMM][2])
 {
     double lp = -N_HMM * GPUMC_LOG_SQRT_2PI;
     for (int t = 0; t < N_HMM; t++) {
@@ -494,8 +500,8 @@ static double hmm_density(const double *x, double *grad, void *data)
 {
     const hmm *h = (const hmm *)data;
     const double *mu = x + 2;
-    double theta[2][2] = { { x[0], 1 - x[0] }, { x[1], 1 - x[1] } }, f[N_HMM][2], e[N_HMM][2], later[2] = { 1, 1 };
-    double lp = hmm_filter(h, theta, mu, f, e);
+    double theta[2][2] = { { x[0], 1 - x[0] }, { x[1], 1 - x[1] } }, later[2] = { 1, 1 };
+    double f[N_HMM][2], e[N_HMM][2], lp = hmm_filter(h, theta, mu, f, e);
     for (int t = N_HMM - 1; t >= 0; t--) {
         const double to[2] = { e[t][0] * later[0], e[t][1] * later[1] };
         for (int k = 0; k < 2; k++) grad[2 + k] += f[t][k] * later[k] * (h->y[t] - mu[k]);
@@ -504,7 +510,8 @@ static double hmm_density(const double *x, double *grad, void *data)
             later[j] = theta[j][0] * to[0] + theta[j][1] * to[1];
         }
     }
-    return lp + gpumc_normal_lpdf(mu[0], 3, 1, &grad[2], NULL, NULL) + gpumc_normal_lpdf(mu[1], 10, 1, &grad[3], NULL, NULL);
+    return lp + gpumc_normal_lpdf(mu[0], 3, 1, &grad[2], NULL, NULL)
+        + gpumc_normal_lpdf(mu[1], 10, 1, &grad[3], NULL, NULL);
 }
 
 static void hmm_generate(const double *x, gpumc_rng *rng, double *out, void *data)
@@ -518,7 +525,8 @@ static void hmm_build(posterior_model *m)
 {
     static const gpumc_param params[] = { { .name = "p", .kind = GPUMC_UNIT, .size = 2 },
         { .name = "mu", .kind = GPUMC_POSITIVE_ORDERED, .size = 2 } };
-    static const gpumc_output outputs[] = { { .name = "theta1", .size = 2 }, { .name = "theta2", .size = 2 } };
+    static const gpumc_output outputs[] = { { .name = "theta1", .size = 2 },
+        { .name = "theta2", .size = 2 } };
     hmm *h = (hmm *)state_of(m, sizeof(hmm));
     SET_PARAMS(m, params);
     SET_OUTPUTS(m, outputs);
@@ -535,10 +543,12 @@ typedef struct lynx { const double *y_init, *y; size_t n, steps; } lynx;      /*
 typedef struct lynx_state { double u, v, su[N_SENSE], sv[N_SENSE]; } lynx_state;
 
 /* Slope of the state z + h k, into slope; both may be one. */
-GPUMC_FN void lynx_slope(const double *theta, const lynx_state *z, const lynx_state *k, double h, lynx_state *slope)
+GPUMC_FN void lynx_slope(const double *theta, const lynx_state *z, const lynx_state *k, double h,
+                         lynx_state *slope)
 {
     const double u = z->u + h * k->u, v = z->v + h * k->v;
-    const double uu = theta[0] - theta[1] * v, uv = -theta[1] * u, vu = theta[3] * v, vv = theta[3] * u - theta[2];
+    const double uu = theta[0] - theta[1] * v, uv = -theta[1] * u;
+    const double vu = theta[3] * v, vv = theta[3] * u - theta[2];
     slope->u = uu * u;
     slope->v = vv * v;
     for (int i = 0; i < N_SENSE; i++) {
@@ -556,7 +566,10 @@ GPUMC_FN void lynx_add(lynx_state *sum, double weight, const lynx_state *k)
 {
     sum->u += weight * k->u;
     sum->v += weight * k->v;
-    for (int i = 0; i < N_SENSE; i++) { sum->su[i] += weight * k->su[i]; sum->sv[i] += weight * k->sv[i]; }
+    for (int i = 0; i < N_SENSE; i++) {
+        sum->su[i] += weight * k->su[i];
+        sum->sv[i] += weight * k->sv[i];
+    }
 }
 
 /* One unit of time. */
@@ -610,7 +623,7 @@ static void lynx_build(posterior_model *m)
 {
     static const double theta[] = { 0.5, 0.025, 0.8, 0.025 }, z_init[] = { 30, 4 }, sigma[] = { 0.3, 0.3 };
     static const gpumc_param params[] = {
-        { .name = "theta", .kind = GPUMC_POSITIVE, .size = 4, .init = theta },       /* wide starts reach side modes */
+        { .name = "theta", .kind = GPUMC_POSITIVE, .size = 4, .init = theta },   /* wide: reaches side modes */
         { .name = "z_init", .kind = GPUMC_POSITIVE, .size = 2, .init = z_init },
         { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2, .init = sigma } };
     lynx *d = (lynx *)state_of(m, sizeof(lynx));
@@ -628,10 +641,11 @@ static void lynx_build(posterior_model *m)
 typedef struct mixture { const double *y; size_t n; } mixture;
 
 /* r and the log density of m values, but for its constant. */
-static GPUMC_LOOP void mixture_piece(const double *y, size_t m, const double *mu, const double *inv, const double *log_weight,
-                                     double *r, double *lp)
+static GPUMC_LOOP void mixture_piece(const double *y, size_t m, const double *mu, const double *inv,
+                                     const double *log_weight, double *r, double *lp)
 {
-    const double mu_0 = mu[0], mu_1 = mu[1], inv_0 = inv[0], inv_1 = inv[1], w_0 = log_weight[0], w_1 = log_weight[1];
+    const double mu_0 = mu[0], mu_1 = mu[1], inv_0 = inv[0], inv_1 = inv[1];
+    const double w_0 = log_weight[0], w_1 = log_weight[1];
     for (size_t i = 0; i < m; i++) {
         const double z_0 = (y[i] - mu_0) * inv_0, z_1 = (y[i] - mu_1) * inv_1;
         const double a = w_0 - 0.5 * z_0 * z_0, b = w_1 - 0.5 * z_1 * z_1;
@@ -648,7 +662,8 @@ static double mixture_density(const double *x, double *grad, void *data)
     const mixture *d = (const mixture *)data;
     const double inv[] = { 1 / x[2], 1 / x[3] }, *mu = x, theta = x[4];
     const double log_weight[] = { gpumc_log(theta * inv[0]), gpumc_log1p(-theta) - gpumc_log(x[3]) };
-    double lp = -(double)d->n * GPUMC_LOG_SQRT_2PI, r[PIECE], piece[PIECE], sum[2] = { 0 }, z1[2] = { 0 }, z2[2] = { 0 };
+    double lp = -(double)d->n * GPUMC_LOG_SQRT_2PI, r[PIECE], piece[PIECE];
+    double sum[2] = { 0 }, z1[2] = { 0 }, z2[2] = { 0 };
     for (size_t at = 0, m; at < d->n; at += m) {
         m = d->n - at < PIECE ? d->n - at : PIECE;
         mixture_piece(d->y + at, m, mu, inv, log_weight, r, piece);
@@ -691,8 +706,8 @@ typedef struct posterior {
     const char *name;
     void (*build)(posterior_model *m);
     int cheap;                           /* a run takes well under a second */
-    /* check.json's point, log density and gradient, already in our order, become those of our coordinates; NULL:
-       they are the same. */
+    /* check.json's point, log density and gradient, already in our order, become those of our coordinates;
+       NULL: they are the same. */
     void (*from_check)(double *x, double *lp, double *grad);
     const char *renamed[2][2];           /* its names of parameters where ours differ, with ours */
 } posterior;

@@ -1,0 +1,291 @@
+/* Learned centring as a transform: every kind of location and scale, with weights all centred, all
+   non-centred and mixed. The gradient in the sampler's coordinates against central differences, the log
+   Jacobian against a numerical determinant, the way to the centred frame and back, and what warm-up learns on
+   models where the answer is known. */
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "check.h"
+
+enum { MOST = 40 };
+
+/* A smooth density without symmetry over all natural values. */
+static double bumpy(const double *x, double *g, void *data)
+{
+    const size_t n = *(const size_t *)data;
+    double lp = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double m = 0.3 * (double)(i % 7) - 1, w = 1 + (double)(i % 3), d = x[i] - m;
+        lp -= 0.5 * w * d * d + 0.1 * sin(d);
+        g[i] -= w * d + 0.1 * cos(d);
+    }
+    return lp;
+}
+
+typedef struct machine {
+    size_t n_natural;
+    gpumc_model model;
+    gpumc_layout *layout;
+    double *work;
+} machine;
+
+static void machine_open(machine *m, const gpumc_param *params, size_t n)
+{
+    gpumc_error error;
+    size_t bytes;
+    memset(m, 0, sizeof *m);
+    m->model.params = params;
+    m->model.n_params = n;
+    m->model.log_density = bumpy;
+    m->model.data = &m->n_natural;
+    bytes = gpumc_layout_bytes(&m->model, &error);
+    CHECK(bytes > 0, "%s", error.text);
+    if (bytes == 0) exit(check_end());
+    m->layout = gpumc_layout_init(&m->model, malloc(bytes), bytes, &error);
+    m->work = (double *)malloc(gpumc_layout_work(m->layout) * sizeof(double));
+    m->n_natural = gpumc_layout_natural(m->layout);
+}
+
+static void machine_close(machine *m)
+{
+    free(m->layout);
+    free(m->work);
+}
+
+/* kind 0: centred; 1: non-centred; 2, 3: two mixtures. Units move with the kind. */
+static void set_weights(gpumc_layout *l, int kind)
+{
+    for (size_t i = 0; i < l->n_parts; i++) {
+        gpumc__link *k = &l->parts[i].link;
+        if (!l->parts[i].linked) continue;
+        for (size_t j = 0; j < k->size; j++)
+            k->tenths[j] = (unsigned char)(kind == 0   ? 10
+                                           : kind == 1 ? 0
+                                                       : (j * (kind == 2 ? 7 : 3) + 1) % 11);
+        for (size_t u = 0; u < k->n_units; u++) k->log_unit[u] = 0.3 * kind - 0.2 * (double)u;
+        k->uniform = gpumc__link_is_uniform(k);
+    }
+}
+
+/* Largest difference between the gradient and central differences; broken drops what the scale receives. */
+static double gradient_error(const machine *m, const double *q, int broken)
+{
+    const size_t n = gpumc_layout_dim(m->layout);
+    double g[MOST], unused[MOST], point[MOST], worst = 0;
+    gpumc_model_eval(m->layout, q, g, m->work);
+    if (broken) g[1] -= 0.01 * g[1] + 0.01;
+    memcpy(point, q, n * sizeof *q);
+    for (size_t i = 0; i < n; i++) {
+        const double h = 1e-5;
+        double up, down;
+        point[i] = q[i] + h;
+        up = gpumc_model_eval(m->layout, point, unused, m->work);
+        point[i] = q[i] - h;
+        down = gpumc_model_eval(m->layout, point, unused, m->work);
+        point[i] = q[i];
+        worst = fmax(worst, fabs((up - down) / (2 * h) - g[i]) / fmax(1, fabs(g[i])));
+    }
+    return worst;
+}
+
+/* log |det| of d natural / d free by differences and elimination; all blocks here have as many free as
+   natural values. */
+static double numerical_log_det(const machine *m, const double *q)
+{
+    const size_t n = gpumc_layout_dim(m->layout);
+    static double a[MOST][MOST];
+    double point[MOST], up[MOST], down[MOST], sum = 0;
+    memcpy(point, q, n * sizeof *q);
+    for (size_t j = 0; j < n; j++) {
+        point[j] = q[j] + 1e-5;
+        gpumc_model_natural(m->layout, point, up, m->work);
+        point[j] = q[j] - 1e-5;
+        gpumc_model_natural(m->layout, point, down, m->work);
+        point[j] = q[j];
+        for (size_t i = 0; i < n; i++) a[i][j] = (up[i] - down[i]) / 2e-5;
+    }
+    for (size_t k = 0; k < n; k++) {
+        size_t pivot = k;
+        for (size_t i = k; i < n; i++) if (fabs(a[i][k]) > fabs(a[pivot][k])) pivot = i;
+        for (size_t j = 0; j < n; j++) { const double t = a[k][j]; a[k][j] = a[pivot][j]; a[pivot][j] = t; }
+        sum += log(fabs(a[k][k]));
+        for (size_t i = k + 1; i < n; i++) {
+            const double f = a[i][k] / a[k][k];
+            for (size_t j = k; j < n; j++) a[i][j] -= f * a[k][j];
+        }
+    }
+    return sum;
+}
+
+static double log_jacobian(const machine *m, const double *q)
+{
+    double g[MOST], x[MOST], lp = gpumc_model_eval(m->layout, q, g, m->work);
+    memset(g, 0, sizeof g);
+    gpumc_model_natural(m->layout, q, x, m->work);
+    return lp - bumpy(x, g, m->model.data);
+}
+
+/* From frame a to the centred one to frame b must give what evaluation in frame b gives. */
+static double frame_error(const machine *m, const double *q, int a, int b)
+{
+    const size_t n = gpumc_layout_dim(m->layout);
+    double g[MOST], u[MOST], h[MOST], r[MOST], s[MOST], total[MOST], direct[MOST], lp, change, worst;
+    set_weights(m->layout, a);
+    lp = gpumc_model_eval(m->layout, q, g, m->work);
+    change = gpumc__to_centred(m->layout, q, g, u, h, m->work);
+    set_weights(m->layout, b);
+    change += gpumc__from_centred(m->layout, u, h, r, s, total, m->work);
+    worst = fabs(gpumc_model_eval(m->layout, r, direct, m->work) - lp - change);
+    for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(direct[i] - s[i]) / fmax(1, fabs(s[i])));
+    return worst;
+}
+
+static void check_machine(const char *name, const gpumc_param *params, size_t n_params)
+{
+    machine m;
+    double q[MOST], x[MOST], back[MOST];
+    size_t n;
+    machine_open(&m, params, n_params);
+    n = gpumc_layout_dim(m.layout);
+    for (int trial = 0; trial < 5; trial++)
+        for (int kind = 0; kind < 4; kind++) {
+            double round_trip = 0;
+            for (size_t i = 0; i < n; i++) q[i] = sin(1.7 * (double)i + trial + 1);
+            set_weights(m.layout, kind);
+            CHECK(gradient_error(&m, q, 0) < 1e-7, "%s, weights %d: %g", name, kind,
+                  gradient_error(&m, q, 0));
+            CHECK(gradient_error(&m, q, 1) > 1e-4, "%s: a wrong gradient passed", name);
+            CHECK(fabs(log_jacobian(&m, q) - numerical_log_det(&m, q)) < 1e-6, "%s, weights %d: %g for %g",
+                  name, kind, log_jacobian(&m, q), numerical_log_det(&m, q));
+            gpumc_model_natural(m.layout, q, x, m.work);
+            CHECK(gpumc_model_free(m.layout, x, back, m.work, NULL) == GPUMC_OK, "%s", name);
+            for (size_t i = 0; i < n; i++) round_trip = fmax(round_trip, fabs(back[i] - q[i]));
+            CHECK(round_trip < 1e-11, "%s, weights %d: %g", name, kind, round_trip);
+            for (int to = 0; to < 4; to++)
+                CHECK(frame_error(&m, q, kind, to) < 1e-11, "%s, %d to %d: %g", name, kind, to,
+                      frame_error(&m, q, kind, to));
+        }
+    machine_close(&m);
+}
+
+static void check_kinds(void)
+{
+    static const size_t six[] = { 0, 1, 1, 0, 1, 0 }, grid[] = { 3, 4 };
+    static const double covariates[] = { 1, .5, -1, 2, .3, -.7, 0, 1, -2, .1, .6, 1 };
+    const gpumc_param scalar[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 6, .location = "mu", .scale = "tau" } };
+    const gpumc_param no_scale[] = { { .name = "mu" }, { .name = "s", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 6, .location = "mu" } };
+    const gpumc_param no_location[] = { { .name = "mu" },
+                                        { .name = "tau", .kind = GPUMC_POSITIVE, .softplus = 0.1 },
+                                        { .name = "theta", .size = 6, .scale = "tau" } };
+    const gpumc_param own[] = { { .name = "mu", .size = 6 },
+                                { .name = "tau", .kind = GPUMC_POSITIVE, .size = 6 },
+                                { .name = "theta", .size = 6, .location = "mu", .scale = "tau" } };
+    const gpumc_param index[] = { { .name = "mu", .size = 2 },
+                                  { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
+                                  { .name = "theta",
+                                    .size = 6,
+                                    .location = "mu",
+                                    .scale = "tau",
+                                    .location_index = six,
+                                    .scale_index = six } };
+    const gpumc_param walk[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "level", .dims = grid, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2 } };
+    const gpumc_param across[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "level", .dims = grid, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 1 } };
+    const gpumc_param linear[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "beta", .size = 2 }, { .name = "theta", .size = 6, .location = "mu", .scale = "tau",
+        .covariates = covariates, .n_covariates = 2, .coefficients = "beta" } };
+    const gpumc_param nested[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "school", .size = 2, .location = "mu", .scale = "tau" },
+        { .name = "sigma", .kind = GPUMC_INTERVAL, .upper = 5 },
+        { .name = "class", .size = 6, .location = "school", .location_index = six, .scale = "sigma" } };
+    const gpumc_param shared[] = { { .name = "mu" },
+                                   { .name = "tau", .kind = GPUMC_POSITIVE },
+                                   { .name = "a", .size = 3, .location = "mu", .scale = "tau" },
+                                   { .name = "b", .size = 4, .location = "mu", .scale = "tau" } };
+    check_machine("scalar", scalar, 3);
+    check_machine("no scale", no_scale, 3);
+    check_machine("no location", no_location, 3);
+    check_machine("one each", own, 3);
+    check_machine("index", index, 3);
+    check_machine("walk", walk, 3);
+    check_machine("walk down columns", across, 3);
+    check_machine("covariates", linear, 4);
+    check_machine("nested", nested, 5);
+    check_machine("shared location and scale", shared, 4);
+}
+
+/* J groups; the even ones hold one row, the odd ones `rows`; sd 2 within, 1 between. */
+typedef struct groups { size_t J; double sum[100], count[100]; } groups;
+
+static double groups_density(const double *x, double *g, void *data)
+{
+    const groups *d = (const groups *)data;
+    const double mu = x[0], tau = x[1], *theta = x + 2;
+    double lp = gpumc_normal_lpdf(mu, 0, 10, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(tau, 5, &g[1], NULL);
+    for (size_t j = 0; j < d->J; j++)
+        lp += gpumc_normal_lpdf(theta[j], mu, tau, &g[2 + j], &g[0], &g[1])
+              + gpumc_normal_lpdf(d->sum[j] / d->count[j], theta[j], 2 / sqrt(d->count[j]), NULL, &g[2 + j],
+                                  NULL);
+    return lp;
+}
+
+/* Mean weights that warm-up learns for the groups with few and with many rows. */
+static void learned(double few, double many, gpumc_centring form, double *c_few, double *c_many)
+{
+    groups d;
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    gpumc_fit fit;
+    gpumc_status status;
+    const gpumc_param params[] = { { .name = "mu" },
+                                   { .name = "tau", .kind = GPUMC_POSITIVE },
+                                   { .name = "theta",
+                                     .size = 100,
+                                     .location = "mu",
+                                     .scale = "tau",
+                                     .centring = form,
+                                     .centring_weight = 0.3 } };
+    const gpumc_model model = {
+        .name = "groups", .params = params, .n_params = 3, .log_density = groups_density, .data = &d
+    };
+    d.J = 100;
+    for (size_t j = 0; j < d.J; j++) {
+        d.count[j] = j % 2 ? many : few;
+        d.sum[j] = d.count[j] * (gpumc_rng_normal(&rng) + 2 / sqrt(d.count[j]) * gpumc_rng_normal(&rng));
+    }
+    status = gpumc_sample(&model, NULL, &fit);
+    CHECK(status == GPUMC_OK, "%s", fit.message);
+    *c_few = *c_many = 0;
+    if (status != GPUMC_OK) return;
+    for (size_t j = 0; j < d.J; j++) *(j % 2 ? c_many : c_few) += fit.centring[2 + j] / 50;
+    CHECK(gpumc_r_hat(gpumc_fit_series(&fit, 1)).value < 1.02, "R-hat %g",
+          gpumc_r_hat(gpumc_fit_series(&fit, 1)).value);
+    gpumc_free(&fit);
+}
+
+/* With n rows the data hold the share s = n / (n + 4) of the information; c is near s, leaning to
+   non-centred. */
+static void check_learning(void)
+{
+    double few, many;
+    learned(400, 400, GPUMC_CENTRING_LEARNED, &few, &many);
+    CHECK(few > 0.95 && many > 0.95, "all informed: %g, %g", few, many);
+    learned(0.1, 0.1, GPUMC_CENTRING_LEARNED, &few, &many);
+    CHECK(few < 0.1 && many < 0.1, "none informed: %g, %g", few, many);
+    learned(1, 200, GPUMC_CENTRING_LEARNED, &few, &many);
+    CHECK(few < 0.35 && many > 0.85, "mixed: %g, %g", few, many);
+    learned(1, 200, GPUMC_CENTRED, &few, &many);
+    CHECK(fabs(few - 1) < 1e-9 && fabs(many - 1) < 1e-9, "forced: %g, %g", few, many);
+    learned(1, 200, GPUMC_NONCENTRED, &few, &many);
+    CHECK(fabs(few) < 1e-9 && fabs(many) < 1e-9, "forced: %g, %g", few, many);
+    learned(1, 200, GPUMC_CENTRING_WEIGHT, &few, &many);
+    CHECK(fabs(few - 0.3) < 1e-9 && fabs(many - 0.3) < 1e-9, "forced: %g, %g", few, many);
+}
+
+int main(void)
+{
+    check_kinds();
+    check_learning();
+    return check_end();
+}

@@ -1,0 +1,258 @@
+/* What gpumc_sample offers beside draws: batch callback, callbacks that stop, thinning, saved warm-up, draws
+   that are not kept, forced step sizes, metrics, early stop, generated quantities, the printer. */
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "check.h"
+
+static double correlated(const double *x, double *g, void *data)
+{
+    const double a = x[0], b = x[1] - 0.8 * x[0], c = (x[2] - 3) / 100;
+    (void)data;
+    g[0] += -a + 0.8 * b / 0.36;
+    g[1] += -b / 0.36;
+    g[2] += -c / 100;
+    return -0.5 * (a * a + b * b / 0.36 + c * c);
+}
+
+static void correlated_batch(size_t n, const double *x, double *g, double *lp, void *data)
+{
+    size_t *largest = (size_t *)data;
+    if (largest && n > *largest) *largest = n;
+    for (size_t k = 0; k < n; k++) lp[k] = correlated(x + 3 * k, g + 3 * k, NULL);
+}
+
+static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    (void)data;
+    out[0] = x[0] + gpumc_rng_normal(rng);
+    out[1] = x[0];
+    out[2] = x[1];
+}
+
+static const gpumc_param params[] = { { .name = "x", .size = 3 } };
+static const gpumc_output outputs[] = { { .name = "predicted", .group = GPUMC_POSTERIOR_PREDICTIVE },
+    { .name = "copy", .size = 2 } };
+
+static gpumc_model single(void)
+{
+    const gpumc_model m = { .name = "correlated", .params = params, .n_params = 1, .log_density = correlated,
+        .generate = generate, .outputs = outputs, .n_outputs = 2 };
+    return m;
+}
+
+static int same_draws(const gpumc_fit *a, const gpumc_fit *b)
+{
+    return a->n_draws == b->n_draws && a->n_chains == b->n_chains && a->n_columns == b->n_columns
+        && memcmp(a->draws, b->draws, a->n_chains * a->n_draws * a->n_columns * sizeof(double)) == 0;
+}
+
+static void check_batch(void)
+{
+    gpumc_model m = single();
+    gpumc_fit one, many;
+    size_t largest = 0;
+    gpumc_sample_options o = { .num_samples = 200, .seed = 3 };
+    CHECK(gpumc_sample(&m, &o, &one) == GPUMC_OK, "%s", one.message);
+    m.log_density = NULL;
+    m.log_density_batch = correlated_batch;
+    m.data = &largest;
+    CHECK(gpumc_sample(&m, &o, &many) == GPUMC_OK, "%s", many.message);
+    CHECK(same_draws(&one, &many), "batched draws differ");
+    CHECK(largest == 4, "at most %.0f points in one call", (double)largest);
+    gpumc_free(&many);
+    o.seed = 4;
+    CHECK(gpumc_sample(&m, &o, &many) == GPUMC_OK, "%s", many.message);
+    CHECK(!same_draws(&one, &many), "another seed gave the same draws");
+    gpumc_free(&one);
+    gpumc_free(&many);
+}
+
+static void check_generated(void)
+{
+    const gpumc_model m = single();
+    gpumc_fit f;
+    double noise = 0;
+    CHECK(gpumc_sample(&m, NULL, &f) == GPUMC_OK, "%s", f.message);
+    CHECK(f.n_columns == 6 && gpumc_column(&f, "copy[2]") == 5 && gpumc_column(&f, "copy[3]") == SIZE_MAX,
+          "columns");
+    for (size_t i = 0; i < f.n_chains * f.n_draws; i++) {
+        const double *row = f.draws + i * f.n_columns;
+        CHECK(row[4] == row[0] && row[5] == row[1], "draw %.0f: a copy differs", (double)i);
+        noise += (row[3] - row[0]) * (row[3] - row[0]) / 4000;
+    }
+    CHECK(fabs(noise - 1) < 4 * sqrt(2 / 4000.), "variance of the prediction noise %g", noise);
+    gpumc_free(&f);
+}
+
+static void check_thinning(void)
+{
+    const gpumc_model m = single();
+    gpumc_sample_options o = { .num_samples = 300, .seed = 1, .num_chains = 2, .save_unconstrained = 1 };
+    gpumc_fit all, third;
+    CHECK(gpumc_sample(&m, &o, &all) == GPUMC_OK, "%s", all.message);
+    o.num_samples = 100;
+    o.thin = 3;
+    CHECK(gpumc_sample(&m, &o, &third) == GPUMC_OK, "%s", third.message);
+    CHECK(third.n_draws == 100, "%.0f draws", (double)third.n_draws);
+    for (size_t c = 0; c < 2; c++)
+        for (size_t i = 0; i < 100; i++) {
+            const size_t a = c * 300 + 3 * i + 2, b = c * 100 + i;
+            CHECK(memcmp(all.draws + a * 6, third.draws + b * 6, 6 * sizeof(double)) == 0, "draw %.0f",
+                  (double)i);
+            CHECK(memcmp(third.unconstrained + b * 3, third.draws + b * 6, 3 * sizeof(double)) == 0,
+                  "free coordinates");
+        }
+    gpumc_free(&all);
+    gpumc_free(&third);
+}
+
+static void check_warmup_kept(void)
+{
+    const gpumc_model m = single();
+    gpumc_sample_options o = { .num_samples = 50, .num_warmup = 120, .save_warmup = 1 };
+    gpumc_fit f;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+    CHECK(f.n_warmup == 120 && f.warmup_draws && f.warmup_stats, "%.0f warm-up iterations",
+          (double)f.n_warmup);
+    CHECK(f.warmup_draws[0] != f.warmup_draws[6 * 119] && isnan(f.warmup_draws[3]), "warm-up rows");
+    CHECK(f.warmup_stats[4 * 120 - 1].n_leapfrog > 0, "the last warm-up row is empty");
+    gpumc_free(&f);
+    o.num_warmup = 1000;
+    o.early_stop = 1;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+    CHECK(f.n_warmup >= 100 && f.n_warmup < 600, "an easy model was warmed up for %.0f iterations",
+          (double)f.n_warmup);
+    CHECK(f.warmup_stats[4 * f.n_warmup - 1].n_leapfrog > 0,
+          "rows of the last chain were not moved together");
+    gpumc_free(&f);
+}
+
+typedef struct seen { size_t calls, chains[8]; double sum; size_t stop_at; } seen;
+
+static int see_draw(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
+                    void *user)
+{
+    seen *s = (seen *)user;
+    CHECK(draw == s->chains[chain]++, "chain %.0f: draw %.0f out of order", (double)chain, (double)draw);
+    s->sum += values[0] + stats->lp;
+    return ++s->calls == s->stop_at;
+}
+
+static void check_draw_callback(void)
+{
+    const gpumc_model m = single();
+    seen kept = { 0 }, discarded = { 0 }, stopped = { .stop_at = 250 };
+    gpumc_sample_options o = { .num_samples = 300, .on_draw = see_draw, .draw_user = &kept };
+    gpumc_fit f;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK && kept.calls == 1200, "%.0f calls", (double)kept.calls);
+    gpumc_free(&f);
+    o.discard_draws = 1;
+    o.draw_user = &discarded;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK && !f.draws && f.n_draws == 300, "%s", f.message);
+    CHECK(discarded.calls == 1200 && fabs(discarded.sum - kept.sum) < 1e-9 * fabs(kept.sum), "%g for %g",
+          discarded.sum, kept.sum);
+    gpumc_free(&f);
+    o.discard_draws = 0;
+    o.draw_user = &stopped;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_STOPPED, "%s", f.message);
+    CHECK(f.n_draws > 0 && f.n_draws <= 250, "%.0f draws a chain after a stop at 250", (double)f.n_draws);
+    CHECK(gpumc_mean(gpumc_fit_series(&f, 0)).flags == 0, "the draws so far cannot be used");
+    gpumc_free(&f);
+}
+
+typedef struct watch { size_t calls, warmup_calls, last[8]; int stop; gpumc_stop_flag *flag; } watch;
+
+static int see_progress(const gpumc_progress *p, void *user)
+{
+    watch *w = (watch *)user;
+    w->calls++;
+    w->warmup_calls += (size_t)p->warmup;
+    CHECK(p->iteration >= w->last[p->chain] && p->iteration <= p->total, "iteration %.0f after %.0f of %.0f",
+          (double)p->iteration, (double)w->last[p->chain], (double)p->total);
+    w->last[p->chain] = p->iteration;
+    if (w->flag && !p->warmup) gpumc_stop(w->flag);
+    return w->stop && p->warmup;
+}
+
+static void check_progress(void)
+{
+    const gpumc_model m = single();
+    gpumc_stop_flag flag = { 0 };
+    watch all = { 0 }, stopping = { .stop = 1 }, flagging = { .flag = &flag };
+    gpumc_sample_options o = { .num_samples = 500, .progress = see_progress, .progress_user = &all };
+    gpumc_fit f;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+    CHECK(all.calls >= 400 && all.warmup_calls >= 100 && all.last[3] == 700, "%.0f calls", (double)all.calls);
+    gpumc_free(&f);
+    o.progress_user = &stopping;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_STOPPED && f.n_draws == 0, "stop in warm-up: %s", f.message);
+    gpumc_free(&f);
+    o.progress_user = &flagging;
+    o.stop = &flag;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_STOPPED && f.n_draws < 500, "stop by flag: %s", f.message);
+    gpumc_free(&f);
+}
+
+static void check_printer(void)
+{
+    const gpumc_model m = single();
+    FILE *log = tmpfile();
+    char line[512];
+    int lines = 0, long_lines = 0;
+    gpumc_sample_options o = { .num_samples = 500, .progress_stream = log };
+    gpumc_fit f;
+    CHECK(log != NULL, "no temporary file");
+    if (!log) return;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+    rewind(log);
+    while (fgets(line, sizeof line, log)) { lines++; long_lines += strlen(line) > 130; }
+    CHECK(lines >= 20 && lines <= 60 && !long_lines, "a log of %d lines, %d of them long", lines, long_lines);
+    fclose(log);
+    gpumc_free(&f);
+}
+
+/* Every metric samples the same distribution: means and sds within 5 Monte Carlo errors, 36 checks. */
+static void check_metrics(void)
+{
+    static const double mean[] = { 0, 0, 3 }, sd[] = { 1, 1, 100 };
+    const gpumc_model m = single();
+    for (int kind = GPUMC_METRIC_DIAG; kind <= GPUMC_METRIC_UNIT; kind++) {
+        gpumc_sample_options o = { .num_samples = kind == GPUMC_METRIC_UNIT ? 300 : 2000,
+                                   .metric = (gpumc_metric_kind)kind };
+        gpumc_fit f;
+        CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+        for (size_t c = 0; c < 3; c++) {
+            const gpumc_series s = gpumc_fit_series(&f, c);
+            CHECK(fabs(gpumc_mean(s).value - mean[c]) < 5 * gpumc_mcse_mean(s).value,
+                  "metric %d, mean of %.0f: %g", kind, (double)c, gpumc_mean(s).value);
+            CHECK(fabs(gpumc_sd(s).value - sd[c]) < 5 * gpumc_mcse_sd(s).value, "metric %d, sd of %.0f: %g",
+                  kind, (double)c, gpumc_sd(s).value);
+        }
+        CHECK(f.metric.kind == (gpumc_metric_kind)kind, "metric %d became %d", kind, (int)f.metric.kind);
+        gpumc_free(&f);
+    }
+}
+
+static void check_no_warmup(void)
+{
+    const gpumc_model m = single();
+    gpumc_sample_options o = { .num_warmup = -1, .step_size = 0.4, .num_samples = 20 };
+    gpumc_fit f;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+    CHECK(f.step_size == 0.4 && f.n_warmup == 0 && f.stats[5].step_size == 0.4, "step size %g", f.step_size);
+    gpumc_free(&f);
+}
+
+int main(void)
+{
+    check_batch();
+    check_generated();
+    check_thinning();
+    check_warmup_kept();
+    check_draw_callback();
+    check_progress();
+    check_printer();
+    check_metrics();
+    check_no_warmup();
+    return check_end();
+}
