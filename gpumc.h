@@ -5391,6 +5391,18 @@ struct gpumc_layout {
 
 /* ---- validation -------------------------------------------------------------------------------- */
 
+/* Fails with a text that names the parameter first. */
+static GPUMC__PRINTF(3, 4) gpumc_status
+    gpumc__bad_param(gpumc_error *error, const char *name, const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", name, text);
+}
+
 static int gpumc__name_is_valid(const char *name)
 {
     static const char *const reserved[] = { "chain", "draw", "sample", "pred_id" };
@@ -5433,16 +5445,16 @@ static gpumc_status gpumc__check_block(const char *what, size_t index, const cha
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name", what, (double)index);
     if (!gpumc__name_is_valid(name))
         return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": names are letters, digits and _, start with a letter, "
-                           "do not end in __, and are not chain, draw, sample or pred_id",
+                           "%s \"%.60s\": names are letters, digits and _, start with a letter, do not end "
+                           "in __, and are not chain, draw, sample or pred_id",
                            what, name);
     if (n_dims > 0 && !dims)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.60s\": n_dims is %.0f but dims is NULL", what,
                            name, (double)n_dims);
     if (n == 0 || n >= SIZE_MAX / 1024)
         return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": size %.0f and dims contradict each other, hold a zero or "
-                           "overflow; leave size 0 to take the product of dims",
+                           "%s \"%.60s\": size %.0f and dims contradict each other, hold a zero or overflow; "
+                           "leave size 0 to take the product of dims",
                            what, name, (double)size);
     return GPUMC_OK;
 }
@@ -5452,22 +5464,16 @@ static gpumc_status gpumc__check_bounds(const gpumc_param *p, gpumc_error *error
     const int has_lower = p->kind == GPUMC_LOWER || p->kind == GPUMC_INTERVAL;
     const int has_upper = p->kind == GPUMC_UPPER || p->kind == GPUMC_INTERVAL;
     if ((has_lower && !gpumc__is_finite(p->lower)) || (has_upper && !gpumc__is_finite(p->upper)))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.60s\": bounds %g and %g must be finite",
-                           p->name, p->lower, p->upper);
+        return gpumc__bad_param(error, p->name, "bounds %g and %g must be finite", p->lower, p->upper);
     if (p->kind == GPUMC_INTERVAL && !(p->lower < p->upper && gpumc__is_finite(p->upper - p->lower)))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": lower %g must be below upper %g (set both)", p->name,
-                           p->lower, p->upper);
+        return gpumc__bad_param(error, p->name, "lower %g must be below upper %g (set both)", p->lower,
+                             p->upper);
     if (p->kind == GPUMC_AFFINE
         && !(p->multiplier > 0 && gpumc__is_finite(p->multiplier) && gpumc__is_finite(p->offset)))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": offset %g must be finite, multiplier %g positive "
-                           "and finite",
-                           p->name, p->offset, p->multiplier);
+        return gpumc__bad_param(error, p->name, "offset %g must be finite, multiplier %g positive and finite",
+                             p->offset, p->multiplier);
     if (!(p->softplus >= 0 && gpumc__is_finite(p->softplus)))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": softplus width %g must be 0 (off) or positive", p->name,
-                           p->softplus);
+        return gpumc__bad_param(error, p->name, "softplus width %g must be 0 (off) or positive", p->softplus);
     return GPUMC_OK;
 }
 
@@ -5477,20 +5483,15 @@ static gpumc_status gpumc__check_kind(const gpumc_param *p, gpumc_error *error)
 {
     const size_t last = p->n_dims ? p->dims[p->n_dims - 1] : gpumc__block_size(p->size, p->dims, p->n_dims);
     if ((int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": kind %d is unknown; use a GPUMC_... kind", p->name,
-                           (int)p->kind);
+        return gpumc__bad_param(error, p->name, "kind %d is unknown; use a GPUMC_... kind", (int)p->kind);
     if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": a GPUMC_CHOLESKY_CORR block needs dims that end in "
-                           "K, K",
-                           p->name);
+        return gpumc__bad_param(error, p->name, "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K");
     if (last < 2
         && (p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO || p->kind == GPUMC_CHOLESKY_CORR))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": a simplex, sum-to-zero vector or correlation "
-                           "factor needs at least 2 values a vector, not %.0f",
-                           p->name, (double)last);
+        return gpumc__bad_param(
+            error, p->name,
+            "a simplex, sum-to-zero vector or correlation factor needs at least 2 values a vector, not %.0f",
+            (double)last);
     return gpumc__check_bounds(p, error);
 }
 
@@ -5513,34 +5514,30 @@ static gpumc_status gpumc__check_link(const gpumc_model *m, size_t i, const char
     size_t other_size;
     if (!name && !index) return GPUMC_OK;
     if (!name)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": %s_index is given without %s; name the block", p->name, role,
-                           role);
+        return gpumc__bad_param(error, p->name, "%s_index is given without %s; name the block", role, role);
     if (at == i)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": %s \"%.60s\" is no parameter that stands earlier in "
-                           "the list; add it or move it up",
-                           p->name, role, name);
+        return gpumc__bad_param(
+            error, p->name,
+            "%s \"%.60s\" is no parameter that stands earlier in the list; add it or move it up", role, name);
     other = &m->params[at];
     other_size = gpumc__block_size(other->size, other->dims, other->n_dims);
     if (role[0] == 's' && other->kind != GPUMC_POSITIVE
         && !((other->kind == GPUMC_LOWER || other->kind == GPUMC_INTERVAL) && other->lower >= 0)
         && other->kind != GPUMC_UNIT && other->kind != GPUMC_POSITIVE_ORDERED && other->kind != GPUMC_SIMPLEX)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": scale \"%.60s\" is not positive by declaration (kind "
-                           "%d); declare it GPUMC_POSITIVE",
-                           p->name, name, (int)other->kind);
+        return gpumc__bad_param(
+            error, p->name,
+            "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE", name,
+            (int)other->kind);
     if (!index && other_size != 1 && other_size != size)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": %s \"%.60s\" has %.0f values where 1 or %.0f would "
-                           "fit; give %s_index",
-                           p->name, role, name, (double)other_size, (double)size, role);
+        return gpumc__bad_param(error, p->name,
+                             "%s \"%.60s\" has %.0f values where 1 or %.0f would fit; give %s_index", role,
+                             name, (double)other_size, (double)size, role);
     for (size_t k = 0; index && k < size; k++)
         if (index[k] >= other_size)
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "parameter \"%.60s\": %s_index[%.0f] = %.0f is outside 0..%.0f (size "
-                               "of \"%.60s\"); indices count from 0",
-                               p->name, role, (double)k, (double)index[k], (double)(other_size - 1), name);
+            return gpumc__bad_param(
+                error, p->name,
+                "%s_index[%.0f] = %.0f is outside 0..%.0f (size of \"%.60s\"); indices count from 0", role,
+                (double)k, (double)index[k], (double)(other_size - 1), name);
     return GPUMC_OK;
 }
 
@@ -5557,34 +5554,29 @@ static gpumc_status gpumc__check_hierarchy(const gpumc_model *m, size_t i, gpumc
     if (status == GPUMC_OK) status = gpumc__check_link(m, i, "scale", p->scale, p->scale_index, error);
     if (status != GPUMC_OK) return status;
     if (gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": a block with location, scale, walk or covariates must "
-                           "be GPUMC_UNBOUNDED, not kind %d; model its logarithm instead",
-                           p->name, (int)p->kind);
+        return gpumc__bad_param(error, p->name,
+                             "a block with location, scale, walk or covariates must be GPUMC_UNBOUNDED, not "
+                             "kind %d; model its logarithm instead",
+                             (int)p->kind);
     if (p->walk_dim > (p->n_dims ? p->n_dims : 1))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": walk_dim %.0f is more than its %.0f dimensions", p->name,
-                           (double)p->walk_dim, (double)(p->n_dims ? p->n_dims : 1));
+        return gpumc__bad_param(error, p->name, "walk_dim %.0f is more than its %.0f dimensions",
+                             (double)p->walk_dim, (double)(p->n_dims ? p->n_dims : 1));
     if (!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": covariates, n_covariates and coefficients belong "
-                           "together; give all or none",
-                           p->name);
+        return gpumc__bad_param(error, p->name,
+                             "covariates, n_covariates and coefficients belong together; give all or none");
     if (p->coefficients) {
         const size_t at = gpumc__find_param(m, i, p->coefficients);
         if (at == i
             || gpumc__block_size(m->params[at].size, m->params[at].dims, m->params[at].n_dims)
                    != p->n_covariates)
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "parameter \"%.60s\": coefficients \"%.60s\" must be an earlier block of "
-                               "%.0f values",
-                               p->name, p->coefficients, (double)p->n_covariates);
+            return gpumc__bad_param(error, p->name,
+                                 "coefficients \"%.60s\" must be an earlier block of %.0f values",
+                                 p->coefficients, (double)p->n_covariates);
     }
     if ((int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT || (p->centring == GPUMC_CENTRING_WEIGHT
         && !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9)))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "parameter \"%.60s\": centring %d, weight %g; a weight is 0, 0.1, ... 1", p->name,
-                           (int)p->centring, p->centring_weight);
+        return gpumc__bad_param(error, p->name, "centring %d, weight %g; a weight is 0, 0.1, ... 1",
+                             (int)p->centring, p->centring_weight);
     return GPUMC_OK;
 }
 
@@ -5597,8 +5589,7 @@ static gpumc_status gpumc__check_names(const gpumc_model *m, gpumc_error *error)
             const char *b = j < m->n_params ? m->params[j].name : m->outputs[j - m->n_params].name;
             if (gpumc__same_word(a, b))
                 return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                                   "the name \"%.60s\" stands twice; letter case does not tell "
-                                   "blocks apart",
+                                   "the name \"%.60s\" stands twice; letter case does not tell blocks apart",
                                    a);
         }
     return GPUMC_OK;
@@ -5778,8 +5769,7 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
     if (needed == 0) return NULL;
     if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, "
-                    "not %.0f",
+                    "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
                     (double)needed, memory ? (double)bytes : 0.0);
         return NULL;
     }
@@ -6026,9 +6016,9 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     double worst = -1;
     memset(report, 0, sizeof *report);
     if (!gpumc__is_finite(lp))
-        return gpumc__fail(error, GPUMC_ERROR_START,
-                           "the log density is not finite at the point of the gradient check; give "
-                           "another point");
+        return gpumc__fail(
+            error, GPUMC_ERROR_START,
+            "the log density is not finite at the point of the gradient check; give another point");
     for (size_t k = 0; k < n_components + n_directions; k++) {
         const size_t which = k < n_components ? k * n / n_components : n + k;
         double derivative = 0, seen = GPUMC_NAN, distance;
@@ -6053,8 +6043,8 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     if (report->n_failed == 0) return GPUMC_OK;
     return gpumc__fail(
         error, GPUMC_ERROR_GRADIENT,
-        "gradient of \"%.100s\" is %.6g where differences give %.6g%s (free "
-        "coordinates; %.0f of %.0f components disagree)",
+        "gradient of \"%.100s\" is %.6g where differences give %.6g%s (free coordinates; %.0f of %.0f "
+        "components disagree)",
         report->name, report->analytic, report->numeric,
         fabs(report->analytic + report->numeric) < 1e-3 * fabs(report->numeric) ? ": sign error?" : "",
         (double)report->n_failed, (double)report->n_checked);
@@ -6081,17 +6071,15 @@ static gpumc_status gpumc__start_point(const gpumc_layout *l, double *q, double 
         }
         for (size_t j = 0; j < p->size; j++)
             if (!gpumc__is_finite(p->param->init[j]))
-                return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                                   "parameter \"%.60s\": init[%.0f] = %g is not finite", p->param->name,
-                                   (double)j, p->param->init[j]);
+                return gpumc__bad_param(error, p->param->name, "init[%.0f] = %g is not finite", (double)j,
+                                     p->param->init[j]);
         memcpy(x + p->at, p->param->init, p->size * sizeof(double));
         if (p->linked) {
             gpumc__link_powers(&p->link, x, work);
             gpumc__link_inverse(&p->link, x, q + p->free_at, work);
         } else status = gpumc_unconstrain(&p->transform, x + p->at, q + p->free_at, &inner);
         if (status != GPUMC_OK)
-            return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.60s\": init: %.170s", p->param->name,
-                               inner.text);
+            return gpumc__bad_param(error, p->param->name, "init: %.170s", inner.text);
     }
     return GPUMC_OK;
 }
@@ -9288,33 +9276,34 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
                      gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
     return page.failed || fflush(stream) != 0 ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
-/* ---- files: POSIX or Win32 ---------------------------------------------------------------------- */
+/* ---- files: POSIX or Win32 ------------------------------------------------------------------ */
 /* Names are UTF-8 everywhere. -std=c99 hides fsync, not the function. */
 #if defined(_WIN32)
 enum { GPUMC__PATH_ROOM = 4096 };
 
-static int gpumc__wide(const char *path, wchar_t *wide)
+static int gpumc__wide(const char *text, wchar_t *wide, int room)
 {
-    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, GPUMC__PATH_ROOM) > 0;
+    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, room) > 0;
 }
 
 static FILE *gpumc__open(const char *path, const char *mode)
 {
     wchar_t wide[GPUMC__PATH_ROOM], wide_mode[8];
-    return gpumc__wide(path, wide) && gpumc__wide(mode, wide_mode) ? _wfopen(wide, wide_mode) : NULL;
+    if (!gpumc__wide(path, wide, GPUMC__PATH_ROOM) || !gpumc__wide(mode, wide_mode, 8)) return NULL;
+    return _wfopen(wide, wide_mode);
 }
 
 static int gpumc__rename(const char *from, const char *to)
 {
     wchar_t old_name[GPUMC__PATH_ROOM], new_name[GPUMC__PATH_ROOM];
-    return gpumc__wide(from, old_name) && gpumc__wide(to, new_name)
+    return gpumc__wide(from, old_name, GPUMC__PATH_ROOM) && gpumc__wide(to, new_name, GPUMC__PATH_ROOM)
            && MoveFileExW(old_name, new_name, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH);
 }
 
 static void gpumc__remove(const char *path)
 {
     wchar_t wide[GPUMC__PATH_ROOM];
-    if (gpumc__wide(path, wide)) (void)_wremove(wide);
+    if (gpumc__wide(path, wide, GPUMC__PATH_ROOM)) (void)_wremove(wide);
 }
 
 static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
@@ -9341,7 +9330,7 @@ static int gpumc__sync(FILE *file)
    number comes in; gpumc__json_value, the one loop that knows nested arrays; gpumc__write_files, through
    which every file goes out. */
 
-/* ---- numbers as text ---------------------------------------------------------------------------- */
+/* ---- numbers as text ------------------------------------------------------------------------ */
 
 /* A decimal number taken apart: value = all its digits as a whole number * 10^exponent. */
 typedef struct gpumc__literal {
@@ -9441,12 +9430,16 @@ static double gpumc__literal_value(const gpumc__literal *d)
     return d->negative ? -value : value;
 }
 
-/* Returns 0 when the number is too large. An integer is one that a double holds exactly, whatever follows. */
-static int gpumc__number(const gpumc__literal *d, double *value, int *is_integer)
+/* What a text turns out to be. An integer is written without point and exponent and, as a double, exact. */
+enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
+
+/* A number too large for a double is none. */
+static int gpumc__literal_kind(const gpumc__literal *d, double *value)
 {
+    const int exact = d->significant <= 16 && d->leading <= 9007199254740992;
     *value = gpumc__literal_value(d);
-    *is_integer = d->is_integer && d->significant <= 16 && d->leading <= 9007199254740992;
-    return gpumc__is_finite(*value);
+    if (!gpumc__is_finite(*value)) return GPUMC__NO_NUMBER;
+    return d->is_integer && exact ? GPUMC__INTEGER : GPUMC__REAL;
 }
 
 /* word is in small letters; text may mix them. */
@@ -9460,24 +9453,23 @@ static int gpumc__is_word(const char *text, size_t length, const char *word)
 /* nan, inf or infinity, any letter case, with or without a sign. */
 static int gpumc__scan_word(const char *text, size_t length, double *value)
 {
-    const int negative = length > 0 && *text == '-';
-    *value = 0;
-    if (length == 0) return 0;
-    if (*text == '-' || *text == '+') { text++; length--; }
-    *value = gpumc__is_word(text, length, "nan") ? GPUMC_NAN : negative ? -GPUMC_INF : GPUMC_INF;
-    return gpumc__is_word(text, length, "nan") || gpumc__is_word(text, length, "inf")
-           || gpumc__is_word(text, length, "infinity");
+    const int sign = length > 0 && (*text == '-' || *text == '+');
+    const char *word = sign ? text + 1 : text;
+    const size_t left = sign ? length - 1 : length;
+    const int is_nan = gpumc__is_word(word, left, "nan");
+    if (!is_nan && !gpumc__is_word(word, left, "inf") && !gpumc__is_word(word, left, "infinity")) return 0;
+    *value = is_nan ? GPUMC_NAN : *text == '-' ? -GPUMC_INF : GPUMC_INF;
+    return 1;
 }
 
-/* The number that the whole of text is. *ok is 0 when it is none or too large for a double. */
-static double gpumc__parse_number(const char *text, size_t length, int *ok)
+/* The number that the whole of text is; with GPUMC__NO_NUMBER infinity where it was too large, else 0. */
+static double gpumc__parse_number(const char *text, size_t length, int *kind)
 {
     gpumc__literal d;
-    double value;
-    *ok = gpumc__scan_word(text, length, &value);
-    if (*ok || !gpumc__scan_literal(&d, text, text + length) || d.end != text + length) return value;
-    value = gpumc__literal_value(&d);
-    *ok = gpumc__is_finite(value);
+    double value = 0;
+    *kind = gpumc__scan_word(text, length, &value) ? GPUMC__REAL : GPUMC__NO_NUMBER;
+    if (*kind == GPUMC__NO_NUMBER && length > 0 && gpumc__scan_literal(&d, text, text + length)
+        && d.end == text + length) *kind = gpumc__literal_kind(&d, &value);
     return value;
 }
 
@@ -9494,7 +9486,7 @@ static size_t gpumc__point_for_radix(char *text)
 GPUMC_API size_t gpumc_format_number(double value, char *text)
 {
     size_t length = 0;
-    int same = 0;
+    int same = 0, kind;
     if (!gpumc__is_finite(value)) {
         strcpy(text, gpumc__is_nan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return strlen(text);
@@ -9502,12 +9494,12 @@ GPUMC_API size_t gpumc_format_number(double value, char *text)
     for (int digits = 15; digits <= 17 && !same; digits++) {
         snprintf(text, 32, "%.*g", digits, value);
         length = gpumc__point_for_radix(text);
-        same = digits == 17 || gpumc__parse_number(text, length, &same) == value;
+        same = digits == 17 || gpumc__parse_number(text, length, &kind) == value;
     }
     return length;
 }
 
-/* ---- what the readers share --------------------------------------------------------------------- */
+/* ---- what the readers share ----------------------------------------------------------------- */
 
 /* Limits of the readers; a program may set its own before the implementation. */
 #ifndef GPUMC_MAX_JSON_DEPTH
@@ -9517,19 +9509,23 @@ GPUMC_API size_t gpumc_format_number(double value, char *text)
 #define GPUMC_MAX_FILE_BYTES 4294967296.0
 #endif
 
-typedef struct gpumc__bytes { char *text; size_t n, room; } gpumc__bytes;
+typedef struct gpumc__buffer { void *items; size_t n, room; } gpumc__buffer;
 
+/* The parts of a reader return 0 on failure. */
 typedef struct gpumc__reader {
     const char *text, *at, *end;
     const char *path;                    /* for messages; NULL: read from memory */
+    gpumc_csv_options csv;
     gpumc_data *data;
     size_t room;                         /* for variables */
     size_t *slots, n_slots;              /* names: a hash table of variable numbers from 1; 0 is free */
-    double *values;                      /* of the variable at work (JSON), of all rows (CSV) */
-    size_t n_values, values_room;
-    gpumc__bytes name, word;             /* of the variable at work; another string */
+    gpumc__buffer values;                /* double: of the variable at work (JSON), of all rows (CSV) */
+    gpumc__buffer name, word;            /* char: of the variable at work; another string */
+    const char *field;                   /* of CSV, without its quotes */
+    size_t field_length;
     const char *subject;                 /* the variable to be named in messages */
     size_t subject_length;
+    gpumc_status failure;                /* what a 0 means: no memory, unless gpumc__malformed was called */
     gpumc_error *error;
 } gpumc__reader;
 
@@ -9550,9 +9546,8 @@ static const char *gpumc__path_tail(const char *path)
     return path;
 }
 
-/* Records what is wrong at a place of the text: file, line, column in characters, variable. */
-static GPUMC__PRINTF(3, 4) gpumc_status
-    gpumc__malformed(const gpumc__reader *r, const char *at, const char *format, ...)
+/* Records what is wrong at a place of the text: file, line, column in characters, variable. Returns 0. */
+static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at, const char *format, ...)
 {
     char what[160];
     double line = 1, column = 1;
@@ -9565,86 +9560,77 @@ static GPUMC__PRINTF(3, 4) gpumc_status
         if (*p == '\n') { line++; column = 1; }
         else column += ((unsigned char)*p & 0xc0) != 0x80;
     }
-    return gpumc__fail(r->error, GPUMC_ERROR_FORMAT, "%s%sline %.0f, column %.0f: %s%.*s%s%s",
-                       r->path ? gpumc__path_tail(r->path) : "", r->path ? ": " : "", line, column,
-                       name ? "variable \"" : "", name, name ? r->subject : "", name ? "\": " : "", what);
+    r->failure = gpumc__fail(r->error, GPUMC_ERROR_FORMAT, "%s%sline %.0f, column %.0f: %s%.*s%s%s",
+                             r->path ? gpumc__path_tail(r->path) : "", r->path ? ": " : "", line, column,
+                             name ? "variable \"" : "", name, name ? r->subject : "", name ? "\": " : "",
+                             what);
+    return 0;
 }
 
 /* The beginning of a piece of text, fit for a message; shown holds 32 bytes. */
 static const char *gpumc__excerpt(const char *text, size_t length, char *shown)
 {
     const size_t n = gpumc__cut(text, length, 24);
-    for (size_t i = 0; i < n; i++) shown[i] = text[i];
-    for (size_t i = 0; i < n; i++) if ((unsigned char)shown[i] < 32 || shown[i] == 127) shown[i] = '?';
+    for (size_t i = 0; i < n; i++) shown[i] = (unsigned char)text[i] < 32 || text[i] == 127 ? '?' : text[i];
     strcpy(shown + n, n < length ? "..." : "");
     return shown;
 }
 
-/* Makes room for one more item behind n; returns 0 with a text when there is no memory. */
-static int gpumc__grow(const gpumc__reader *r, void **block, size_t n, size_t *room, size_t each)
+/* Makes room for at least so many more items, and half as many again as there are; 0 when that is refused. */
+static int gpumc__reserve(const gpumc_allocator *allocator, gpumc__buffer *b, size_t more, size_t each,
+                          gpumc_error *error)
 {
-    const size_t wanted = gpumc__size_add(n, n < 16 ? 16 : n), bytes = gpumc__size_mul(wanted, each);
-    void *larger;
-    if (n < *room) return 1;
-    larger = gpumc__allocate(&r->data->allocator, bytes);
-    if (!larger) { gpumc__fail_memory(r->error, bytes); return 0; }
-    if (n > 0) memcpy(larger, *block, n * each);
-    gpumc__release(&r->data->allocator, *block);
-    *block = larger;
-    *room = wanted;
+    const size_t room = gpumc__size_add(gpumc__size_add(b->n, more), b->n / 2 + 16);
+    const size_t bytes = gpumc__size_mul(room, each);
+    void *items;
+    if (b->room - b->n >= more) return 1;
+    items = gpumc__allocate(allocator, bytes);
+    if (!items) return gpumc__fail_memory(error, bytes), 0;
+    if (b->n > 0) memcpy(items, b->items, b->n * each);
+    gpumc__release(allocator, b->items);
+    b->items = items;
+    b->room = room;
     return 1;
 }
 
-static gpumc_status gpumc__push_value(gpumc__reader *r, double value)
+static int gpumc__push_value(gpumc__reader *r, double value)
 {
-    if (r->n_values == r->values_room) {
-        void *block = r->values;
-        if (!gpumc__grow(r, &block, r->n_values, &r->values_room, sizeof(double))) return GPUMC_ERROR_MEMORY;
-        r->values = (double *)block;
-    }
-    r->values[r->n_values++] = value;
-    return GPUMC_OK;
+    gpumc__buffer *b = &r->values;
+    if (b->n == b->room && !gpumc__reserve(&r->data->allocator, b, 1, sizeof value, r->error)) return 0;
+    ((double *)b->items)[b->n++] = value;
+    return 1;
 }
 
-static gpumc_status gpumc__push_bytes(gpumc__reader *r, gpumc__bytes *b, const char *text, size_t n)
+static int gpumc__push_bytes(gpumc__reader *r, gpumc__buffer *b, const char *text, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        void *block = b->text;
-        if (!gpumc__grow(r, &block, b->n, &b->room, 1)) return GPUMC_ERROR_MEMORY;
-        b->text = (char *)block;
-        b->text[b->n++] = text[i];
-    }
-    return GPUMC_OK;
+    if (!gpumc__reserve(&r->data->allocator, b, n, 1, r->error)) return 0;
+    memcpy((char *)b->items + b->n, text, n);
+    b->n += n;
+    return 1;
 }
 
-/* FNV-1a. */
-static size_t gpumc__hash(const char *text, size_t length)
-{
-    uint64_t hash = 14695981039346656037U;
-    for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)text[i]) * 1099511628211U;
-    return (size_t)(hash ^ hash >> 32);
-}
-
-/* The slot of a name, or the free one where it belongs. */
+/* The slot of a name, or the free one where it belongs (hash: FNV-1a). */
 static size_t *gpumc__slot(const gpumc__reader *r, const char *name, size_t length)
 {
-    size_t i = gpumc__hash(name, length) & (r->n_slots - 1);
-    for (; r->slots[i]; i = (i + 1) & (r->n_slots - 1)) {
-        const char *other = r->data->variables[r->slots[i] - 1].name;
-        if (strncmp(other, name, length) == 0 && !other[length]) break;
+    uint64_t hash = 14695981039346656037U;
+    size_t i;
+    for (i = 0; i < length; i++) hash = (hash ^ (unsigned char)name[i]) * 1099511628211U;
+    for (i = (size_t)(hash ^ hash >> 32);; i++) {
+        size_t *slot = &r->slots[i & (r->n_slots - 1)];
+        const char *other = *slot ? r->data->variables[*slot - 1].name : NULL;
+        if (!other || (strncmp(other, name, length) == 0 && !other[length])) return slot;
     }
-    return &r->slots[i];
 }
 
 /* Keeps at least half of the slots free. */
-static gpumc_status gpumc__more_slots(gpumc__reader *r)
+static int gpumc__more_slots(gpumc__reader *r)
 {
     const size_t n = r->data->n_variables, wanted = r->n_slots ? gpumc__size_mul(r->n_slots, 2) : 32;
     const size_t bytes = gpumc__size_mul(wanted, sizeof(size_t));
     size_t *slots;
-    if (2 * n < r->n_slots) return GPUMC_OK;
+    if (2 * n < r->n_slots) return 1;
     slots = (size_t *)gpumc__allocate(&r->data->allocator, bytes);
-    if (!slots) return gpumc__fail_memory(r->error, bytes);
+    if (!slots) return gpumc__fail_memory(r->error, bytes), 0;
     gpumc__release(&r->data->allocator, r->slots);
     memset(slots, 0, bytes);
     r->slots = slots;
@@ -9653,53 +9639,54 @@ static gpumc_status gpumc__more_slots(gpumc__reader *r)
         const char *name = r->data->variables[i].name;
         *gpumc__slot(r, name, strlen(name)) = i + 1;
     }
-    return GPUMC_OK;
+    return 1;
 }
 
 /* One block holds values, shape and name; values is what is released. */
-static gpumc_status gpumc__variable_init(const gpumc__reader *r, gpumc_variable *v, gpumc__bytes name,
-                                         const size_t *dims, size_t n_dims, size_t n_values)
+static int gpumc__variable_init(const gpumc__reader *r, gpumc_variable *v, const char *name, size_t length,
+                                const size_t *dims, size_t n_dims, size_t n_values)
 {
     const size_t bytes = gpumc__size_add(gpumc__size_mul(n_values, sizeof(double)),
-                                         gpumc__size_add(n_dims * sizeof(size_t), name.n + 1));
+                                         gpumc__size_add(n_dims * sizeof(size_t), length + 1));
     double *block = (double *)gpumc__allocate(&r->data->allocator, bytes);
-    if (!block) return gpumc__fail_memory(r->error, bytes);
+    if (!block) return gpumc__fail_memory(r->error, bytes), 0;
     v->values = block;
     v->n_values = n_values;
     v->dims = (size_t *)(block + n_values);
     v->n_dims = n_dims;
     v->name = (char *)(v->dims + n_dims);
     for (size_t i = 0; i < n_dims; i++) v->dims[i] = dims[i];
-    memcpy(v->name, name.text, name.n);
-    v->name[name.n] = 0;
-    return GPUMC_OK;
+    memcpy(v->name, name, length);
+    v->name[length] = 0;
+    return 1;
 }
 
 /* Adds a variable under r->name, which is known to be new. */
-static gpumc_status gpumc__add_variable(gpumc__reader *r, const size_t *dims, size_t n_dims, size_t n_values,
-                                        int is_integer)
+static int gpumc__add_variable(gpumc__reader *r, const size_t *dims, size_t n_dims, size_t n_values,
+                               int is_integer)
 {
     gpumc_data *data = r->data;
-    void *block = data->variables;
+    const char *name = (const char *)r->name.items;
+    gpumc__buffer all = { data->variables, data->n_variables, r->room };
     gpumc_variable *v;
-    gpumc_status status = gpumc__more_slots(r);
-    if (status != GPUMC_OK) return status;
-    if (!gpumc__grow(r, &block, data->n_variables, &r->room, sizeof *v)) return GPUMC_ERROR_MEMORY;
-    data->variables = (gpumc_variable *)block;
+    if (!gpumc__more_slots(r) || !gpumc__reserve(&data->allocator, &all, 1, sizeof *v, r->error)) return 0;
+    data->variables = (gpumc_variable *)all.items;
+    r->room = all.room;
     v = &data->variables[data->n_variables];
-    status = gpumc__variable_init(r, v, r->name, dims, n_dims, n_values);
-    if (status != GPUMC_OK) return status;
+    if (!gpumc__variable_init(r, v, name, r->name.n, dims, n_dims, n_values)) return 0;
     v->is_integer = is_integer;
-    *gpumc__slot(r, r->name.text, r->name.n) = ++data->n_variables;
-    return GPUMC_OK;
+    *gpumc__slot(r, name, r->name.n) = ++data->n_variables;
+    return 1;
 }
 
-static gpumc_status gpumc__check_name(const gpumc__reader *r, const char *at)
+/* From here on messages name the variable r->name. */
+static int gpumc__check_name(gpumc__reader *r, const char *at)
 {
+    r->subject = (const char *)r->name.items;
+    r->subject_length = r->name.n;
     if (r->name.n == 0) return gpumc__malformed(r, at, "a variable needs a name");
-    if (r->n_slots > 0 && *gpumc__slot(r, r->name.text, r->name.n))
-        return gpumc__malformed(r, at, "there is a variable of this name already");
-    return GPUMC_OK;
+    if (r->n_slots == 0 || !*gpumc__slot(r, r->subject, r->name.n)) return 1;
+    return gpumc__malformed(r, at, "there is a variable of this name already");
 }
 
 /* Bytes of the UTF-8 character at the front (RFC 3629, table of section 4), 0 when it is invalid. */
@@ -9721,28 +9708,29 @@ static void gpumc__reader_init(gpumc__reader *r, const char *text, size_t length
 {
     const size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     memset(r, 0, sizeof *r);
-    r->end = length ? text + length : text;
     r->text = r->at = mark ? text + mark : text;
+    r->end = length ? text + length : text;
     r->path = path;
     r->data = data;
+    r->failure = GPUMC_ERROR_MEMORY;
     r->error = error;
     data->variables = NULL;
     data->n_variables = 0;
 }
 
 /* Gives scratch back and, after a failure, what had been read. */
-static gpumc_status gpumc__reader_end(gpumc__reader *r, gpumc_status status)
+static gpumc_status gpumc__reader_end(gpumc__reader *r, int done)
 {
     const gpumc_allocator *a = &r->data->allocator;
     gpumc__release(a, r->slots);
-    gpumc__release(a, r->values);
-    gpumc__release(a, r->name.text);
-    gpumc__release(a, r->word.text);
-    if (status != GPUMC_OK) gpumc_data_free(r->data);
-    return status;
+    gpumc__release(a, r->values.items);
+    gpumc__release(a, r->name.items);
+    gpumc__release(a, r->word.items);
+    if (!done) gpumc_data_free(r->data);
+    return done ? GPUMC_OK : r->failure;
 }
 
-/* ---- JSON as Stan writes it ---------------------------------------------------------------------- */
+/* ---- JSON as Stan writes it ----------------------------------------------------------------- */
 
 /* Shape of a nested array: what is known of each dimension, and how far we are in it. */
 typedef struct gpumc__shape {
@@ -9752,19 +9740,14 @@ typedef struct gpumc__shape {
     int has_numbers, is_integer;
 } gpumc__shape;
 
-static void gpumc__skip_blanks(gpumc__reader *r)
-{
-    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t')) r->at++;
-}
-
 /* The next character that is not blank, 0 at the end. */
 static char gpumc__peek(gpumc__reader *r)
 {
-    gpumc__skip_blanks(r);
+    while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t')) r->at++;
     return r->at < r->end ? *r->at : (char)0;
 }
 
-static gpumc_status gpumc__unexpected(gpumc__reader *r, const char *wanted)
+static int gpumc__unexpected(gpumc__reader *r, const char *wanted)
 {
     const char *at = r->at;
     const size_t length = at < r->end ? gpumc__utf8_length(at, r->end) : 0;
@@ -9800,108 +9783,102 @@ static int gpumc__json_surrogate(gpumc__reader *r, int high)
 
 static size_t gpumc__utf8_encode(int code, char *bytes)
 {
-    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     static const int first[5] = { 0, 0, 0xc0, 0xe0, 0xf0 };
+    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     for (size_t i = n; i-- > 1; code >>= 6) bytes[i] = (char)(0x80 | (code & 0x3f));
     bytes[0] = (char)(first[n] | code);
     return n;
 }
 
-/* What a backslash begins, a pair of surrogates included, as UTF-8. */
-static gpumc_status gpumc__json_escape(gpumc__reader *r, char *bytes, size_t *n)
+/* Appends what a backslash begins, a pair of surrogates included. */
+static int gpumc__json_escape(gpumc__reader *r, gpumc__buffer *to)
 {
     static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     const char *start = r->at++;
     const char c = r->at < r->end ? *r->at++ : (char)0, *letter = c ? strchr(letters, c) : NULL;
-    int code;
-    *n = 1;
-    if (letter) { bytes[0] = meanings[letter - letters]; return GPUMC_OK; }
-    code = c == 'u' ? gpumc__json_hex(r) : -1;
+    char bytes[4];
+    int code = letter ? meanings[letter - letters] : c == 'u' ? gpumc__json_hex(r) : -1;
     if (code >= 0xd800 && code < 0xe000) code = gpumc__json_surrogate(r, code);
     if (code <= 0) return gpumc__malformed(r, start, "invalid escape in a string");
-    *n = gpumc__utf8_encode(code, bytes);
-    return GPUMC_OK;
+    return gpumc__push_bytes(r, to, bytes, gpumc__utf8_encode(code, bytes));
 }
 
-static gpumc_status gpumc__json_string(gpumc__reader *r, gpumc__bytes *to)
+static int gpumc__json_string(gpumc__reader *r, gpumc__buffer *to)
 {
     const char *start = r->at++;
-    gpumc_status status = GPUMC_OK;
     to->n = 0;
-    while (status == GPUMC_OK && r->at < r->end && *r->at != '"') {
+    while (r->at < r->end && *r->at != '"') {
         const char *at = r->at;
-        char bytes[4];
-        size_t n;
-        if (*at == '\\') {
-            status = gpumc__json_escape(r, bytes, &n);
-            if (status == GPUMC_OK) status = gpumc__push_bytes(r, to, bytes, n);
-            continue;
-        }
-        n = gpumc__utf8_length(at, r->end);
+        const size_t n = gpumc__utf8_length(at, r->end);
         if (n == 0) return gpumc__malformed(r, at, "invalid UTF-8 (byte %02x)", (unsigned char)*at);
         if ((unsigned char)*at < 32) return gpumc__malformed(r, at, "control character in a string");
-        status = gpumc__push_bytes(r, to, at, n);
-        r->at += n;
+        if (*at == '\\') {
+            if (!gpumc__json_escape(r, to)) return 0;
+        } else {
+            if (!gpumc__push_bytes(r, to, at, n)) return 0;
+            r->at += n;
+        }
     }
-    if (status != GPUMC_OK) return status;
     if (r->at == r->end) return gpumc__malformed(r, start, "a string that does not end");
     r->at++;
-    return GPUMC_OK;
+    return 1;
 }
 
 /* A string in the place of a number. */
-static gpumc_status gpumc__json_quoted(gpumc__reader *r, double *value)
+static int gpumc__json_quoted(gpumc__reader *r, double *value)
 {
-    const char *start = r->at;
-    const gpumc_status status = gpumc__json_string(r, &r->word);
+    const char *start = r->at, *word;
     char shown[32];
-    if (status != GPUMC_OK || gpumc__scan_word(r->word.text, r->word.n, value)) return status;
+    if (!gpumc__json_string(r, &r->word)) return 0;
+    word = (const char *)r->word.items;
+    if (gpumc__scan_word(word, r->word.n, value)) return 1;
     return gpumc__malformed(r, start, "the text \"%s\" is not a number",
-                            gpumc__excerpt(r->word.text, r->word.n, shown));
+                            gpumc__excerpt(word, r->word.n, shown));
 }
 
 /* NaN, Infinity, -Infinity; anything else is refused with what to write instead. */
-static gpumc_status gpumc__json_bare(gpumc__reader *r, double *value)
+static int gpumc__json_bare(gpumc__reader *r, double *value)
 {
-    static const char *const words[] = { "NaN", "Infinity", "-Infinity", "null", "true", "false", "{" };
-    const char *const advice[] = { "null is not a number; write NaN, or leave the variable out",
-                                   "true is not a number; write 1", "false is not a number; write 0",
-                                   "objects in objects (tuples) are not supported; give each part a name" };
-    const size_t left = (size_t)(r->end - r->at);
-    size_t i = 0, length = 0;
-    for (; i < 7; i++) {
-        length = strlen(words[i]);
-        if (left >= length && memcmp(r->at, words[i], length) == 0) break;
+    static const struct { const char *word, *advice; } known[] = {
+        { "NaN", NULL },
+        { "Infinity", NULL },
+        { "-Infinity", NULL },
+        { "null", "null is not a number; write NaN, or leave the variable out" },
+        { "true", "true is not a number; write 1" },
+        { "false", "false is not a number; write 0" },
+        { "{", "objects in objects (tuples) are not supported; give each part a name" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t length = strlen(known[i].word);
+        if ((size_t)(r->end - r->at) < length || memcmp(r->at, known[i].word, length) != 0) continue;
+        if (known[i].advice) return gpumc__malformed(r, r->at, "%s", known[i].advice);
+        r->at += length;
+        return gpumc__scan_word(known[i].word, length, value);
     }
-    if (i == 7) return gpumc__unexpected(r, "a number or an array");
-    if (i >= 3) return gpumc__malformed(r, r->at, "%s", advice[i - 3]);
-    gpumc__scan_word(r->at, length, value);
-    r->at += length;
-    return GPUMC_OK;
+    return gpumc__unexpected(r, "a number or an array");
 }
 
-static gpumc_status gpumc__json_number(gpumc__reader *r, double *value, int *is_integer)
+static int gpumc__json_number(gpumc__reader *r, double *value, int *kind)
 {
-    const char *start = r->at;
-    const char *digits = start < r->end && *start == '-' ? start + 1 : start;
+    const char *start = r->at, *digits = start < r->end && *start == '-' ? start + 1 : start;
     gpumc__literal d;
     char shown[32];
-    *is_integer = 0;
+    *kind = GPUMC__REAL;
     if (start < r->end && *start == '"') return gpumc__json_quoted(r, value);
     if (digits == r->end || !gpumc__is_digit(*digits)) return gpumc__json_bare(r, value);
     if (!gpumc__scan_literal(&d, start, r->end))
         return gpumc__malformed(r, start, "a number with an empty exponent");
-    if (*d.digits == '0' && d.before > 1) return gpumc__malformed(r, start, "a number with leading zeros");
-    if (d.end > d.digits + d.before && d.digits[d.before] == '.' && d.after == 0)
-        return gpumc__malformed(r, start, "a number that ends with its point");
-    if (!gpumc__number(&d, value, is_integer))
-        return gpumc__malformed(r, start, "%s is too large for a double",
-                                gpumc__excerpt(start, (size_t)(d.end - start), shown));
+    if (*digits == '0' && d.before > 1) return gpumc__malformed(r, start, "a number with leading zeros");
+    if (d.after == 0 && digits + d.before < d.end && digits[d.before] == '.')
+        return gpumc__malformed(r, start, "a point without digits behind it");
     r->at = d.end;
-    return GPUMC_OK;
+    *kind = gpumc__literal_kind(&d, value);
+    if (*kind != GPUMC__NO_NUMBER) return 1;
+    return gpumc__malformed(r, start, "%s is too large for a double",
+                            gpumc__excerpt(start, (size_t)(d.end - start), shown));
 }
 
-static gpumc_status gpumc__json_open(gpumc__reader *r, gpumc__shape *s)
+static int gpumc__json_open(gpumc__reader *r, gpumc__shape *s)
 {
     if (s->depth == GPUMC_MAX_JSON_DEPTH)
         return gpumc__malformed(r, r->at, "more than %d nested arrays", (int)GPUMC_MAX_JSON_DEPTH);
@@ -9910,11 +9887,11 @@ static gpumc_status gpumc__json_open(gpumc__reader *r, gpumc__shape *s)
     s->count[++s->depth] = 0;
     if (s->depth > s->n_dims) s->n_dims = s->depth;
     r->at++;
-    return GPUMC_OK;
+    return 1;
 }
 
 /* At a closing bracket: the array must be as long as its siblings. */
-static gpumc_status gpumc__json_close(gpumc__reader *r, gpumc__shape *s)
+static int gpumc__json_close(gpumc__reader *r, gpumc__shape *s)
 {
     const size_t d = s->depth;
     if (s->known[d] && s->count[d] != s->dims[d])
@@ -9924,104 +9901,85 @@ static gpumc_status gpumc__json_close(gpumc__reader *r, gpumc__shape *s)
     s->dims[d] = s->count[d];
     s->count[--s->depth]++;
     r->at++;
-    return GPUMC_OK;
+    return 1;
 }
 
-static gpumc_status gpumc__json_element(gpumc__reader *r, gpumc__shape *s)
+static int gpumc__json_element(gpumc__reader *r, gpumc__shape *s)
 {
     const char *start = r->at;
     double value = 0;
-    int is_integer;
-    gpumc_status status = gpumc__json_number(r, &value, &is_integer);
-    if (status != GPUMC_OK) return status;
+    int kind;
+    if (!gpumc__json_number(r, &value, &kind)) return 0;
     if (s->depth != s->n_dims)
         return gpumc__malformed(r, start, "ragged array: a number where there were arrays before");
     s->has_numbers = 1;
-    s->is_integer &= is_integer;
+    s->is_integer &= kind == GPUMC__INTEGER;
     s->count[s->depth]++;
     return gpumc__push_value(r, value);
 }
 
 /* A number or a nested array. Each round reads what opens an element, then closes all that ends behind it. */
-static gpumc_status gpumc__json_value(gpumc__reader *r, gpumc__shape *s)
+static int gpumc__json_value(gpumc__reader *r, gpumc__shape *s)
 {
-    gpumc_status status = GPUMC_OK;
     memset(s, 0, sizeof *s);
     s->is_integer = 1;
-    r->n_values = 0;
-    for (;;) {
-        if (gpumc__peek(r) == '[') {
-            status = gpumc__json_open(r, s);
-            if (status == GPUMC_OK && gpumc__peek(r) != ']') continue;
-        } else status = gpumc__json_element(r, s);
-        while (status == GPUMC_OK && s->depth > 0 && gpumc__peek(r) == ']') status = gpumc__json_close(r, s);
-        if (status != GPUMC_OK || s->depth == 0) return status;
+    r->values.n = 0;
+    for (;; r->at++) {
+        while (gpumc__peek(r) == '[') if (!gpumc__json_open(r, s)) return 0;
+        const int is_empty = s->depth > 0 && s->count[s->depth] == 0 && gpumc__peek(r) == ']';
+        if (!is_empty && !gpumc__json_element(r, s)) return 0;
+        while (s->depth > 0 && gpumc__peek(r) == ']') if (!gpumc__json_close(r, s)) return 0;
+        if (s->depth == 0) return 1;
         if (gpumc__peek(r) != ',') return gpumc__unexpected(r, "a comma or ]");
-        r->at++;
     }
 }
 
-static gpumc_status gpumc__json_member(gpumc__reader *r)
+static int gpumc__json_member(gpumc__reader *r)
 {
     const char *start = r->at;
-    const gpumc_variable *v;
-    gpumc__shape shape;
-    gpumc_status status = gpumc__json_string(r, &r->name);
-    if (status != GPUMC_OK) return status;
-    r->subject = r->name.text;
-    r->subject_length = r->name.n;
-    status = gpumc__check_name(r, start);
-    if (status != GPUMC_OK) return status;
+    const size_t added = r->data->n_variables;
+    gpumc__shape s;
+    if (!gpumc__json_string(r, &r->name) || !gpumc__check_name(r, start)) return 0;
     if (gpumc__peek(r) != ':') return gpumc__unexpected(r, "a colon");
     r->at++;
-    status = gpumc__json_value(r, &shape);
-    if (status != GPUMC_OK) return status;
-    status = gpumc__add_variable(r, shape.dims + 1, shape.n_dims, r->n_values, shape.is_integer);
-    if (status != GPUMC_OK) return status;
-    v = &r->data->variables[r->data->n_variables - 1];
-    if (r->n_values > 0) memcpy(v->values, r->values, r->n_values * sizeof(double));
+    if (!gpumc__json_value(r, &s)) return 0;
+    if (!gpumc__add_variable(r, s.dims + 1, s.n_dims, r->values.n, s.is_integer)) return 0;
+    if (r->values.n > 0)
+        memcpy(r->data->variables[added].values, r->values.items, r->values.n * sizeof(double));
     r->subject_length = 0;
-    return GPUMC_OK;
+    return 1;
 }
 
-static gpumc_status gpumc__json_object(gpumc__reader *r)
+static int gpumc__json_object(gpumc__reader *r)
 {
-    int more;
     if (gpumc__peek(r) != '{') return gpumc__unexpected(r, "the { of an object");
     r->at++;
-    for (more = gpumc__peek(r) != '}'; more; r->at += more) {
-        gpumc_status status;
+    for (int more = gpumc__peek(r) != '}'; more; r->at += more) {
         if (gpumc__peek(r) != '"') return gpumc__unexpected(r, "the name of a variable in quotes");
-        status = gpumc__json_member(r);
-        if (status != GPUMC_OK) return status;
+        if (!gpumc__json_member(r)) return 0;
         more = gpumc__peek(r) == ',';
         if (!more && gpumc__peek(r) != '}') return gpumc__unexpected(r, "a comma or }");
     }
     r->at++;
-    gpumc__skip_blanks(r);
-    return r->at == r->end ? GPUMC_OK : gpumc__unexpected(r, "the end of the text");
+    gpumc__peek(r);
+    return r->at == r->end || gpumc__unexpected(r, "the end of the text");
 }
 
 static gpumc_status gpumc__parse_json(const char *text, size_t length, const char *path, gpumc_data *data,
                                       gpumc_error *error)
 {
     gpumc__reader r;
+    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
     gpumc__reader_init(&r, text, length, path, data, error);
     return gpumc__reader_end(&r, gpumc__json_object(&r));
 }
 
 GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data, gpumc_error *error)
 {
-    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
     return gpumc__parse_json(text, length, NULL, data, error);
 }
 
-/* ---- CSV ------------------------------------------------------------------------------------------ */
-
-/* A field: what it holds, without the quotes around it. */
-typedef struct gpumc__field { const char *text; size_t length; } gpumc__field;
-
-typedef struct gpumc__csv { gpumc__reader reader; gpumc_csv_options options; } gpumc__csv;
+/* ---- CSV ------------------------------------------------------------------------------------ */
 
 static int gpumc__csv_at_line_end(const gpumc__reader *r)
 {
@@ -10035,253 +9993,212 @@ static void gpumc__csv_next_line(gpumc__reader *r)
     if (r->at < r->end && *r->at == '\n') r->at++;
 }
 
-static int gpumc__csv_at_field_end(const gpumc__csv *c)
+static int gpumc__csv_at_field_end(const gpumc__reader *r)
 {
-    const gpumc__reader *r = &c->reader;
-    return (r->at < r->end && *r->at == c->options.delimiter) || gpumc__csv_at_line_end(r);
+    return (r->at < r->end && *r->at == r->csv.delimiter) || gpumc__csv_at_line_end(r);
 }
 
-static void gpumc__csv_skip_comments(gpumc__csv *c)
+static void gpumc__csv_skip_comments(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
-    while (c->options.skip_comments && r->at < r->end && *r->at == '#') {
+    while (r->csv.skip_comments && r->at < r->end && *r->at == '#') {
         while (!gpumc__csv_at_line_end(r)) r->at++;
         gpumc__csv_next_line(r);
     }
 }
 
 /* Blanks around a field do not count, unless they separate the fields. */
-static int gpumc__csv_is_blank(const gpumc__csv *c, char character)
+static int gpumc__csv_is_blank(const gpumc__reader *r, char character)
 {
-    return (character == ' ' || character == '\t') && character != c->options.delimiter;
+    return (character == ' ' || character == '\t') && character != r->csv.delimiter;
 }
 
-static void gpumc__csv_skip_blanks(gpumc__csv *c)
+static void gpumc__csv_skip_blanks(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
-    while (r->at < r->end && gpumc__csv_is_blank(c, *r->at)) r->at++;
+    while (r->at < r->end && gpumc__csv_is_blank(r, *r->at)) r->at++;
 }
 
-/* At a quote. The content lies in r->word, each "" as one quote. */
-static gpumc_status gpumc__csv_quoted(gpumc__csv *c, gpumc__field *field)
+/* At a quote. The content goes to r->word, each "" as one quote. */
+static int gpumc__csv_quoted(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
     const char *start = r->at++;
-    gpumc_status status = GPUMC_OK;
-    r->word.n = 0;
-    for (; status == GPUMC_OK; r->at++) {
+    for (r->word.n = 0;; r->at++) {
         if (r->at == r->end || *r->at == '\n' || *r->at == '\r')
             return gpumc__malformed(r, start, "a quote that does not end in its line");
         if (*r->at == '"' && (++r->at == r->end || *r->at != '"')) break;
-        status = gpumc__push_bytes(r, &r->word, r->at, 1);
+        if (!gpumc__push_bytes(r, &r->word, r->at, 1)) return 0;
     }
-    if (status != GPUMC_OK) return status;
-    gpumc__csv_skip_blanks(c);
-    field->text = r->word.text;
-    field->length = r->word.n;
-    if (gpumc__csv_at_field_end(c)) return GPUMC_OK;
-    return gpumc__malformed(r, r->at, "text behind a closing quote");
+    gpumc__csv_skip_blanks(r);
+    r->field = (const char *)r->word.items;
+    r->field_length = r->word.n;
+    return gpumc__csv_at_field_end(r) || gpumc__malformed(r, r->at, "text behind a closing quote");
 }
 
-static gpumc_status gpumc__csv_field(gpumc__csv *c, gpumc__field *field)
+/* Leaves the content of a field in r->field, and r->at where it ends. */
+static int gpumc__csv_field(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
-    gpumc__csv_skip_blanks(c);
-    field->text = r->at;
-    if (r->at < r->end && *r->at == '"') return gpumc__csv_quoted(c, field);
-    while (!gpumc__csv_at_field_end(c)) {
+    gpumc__csv_skip_blanks(r);
+    r->field = r->at;
+    if (r->at < r->end && *r->at == '"') return gpumc__csv_quoted(r);
+    for (; !gpumc__csv_at_field_end(r); r->at++) {
         if (*r->at == '\r') return gpumc__malformed(r, r->at, "a carriage return without line feed");
         if (*r->at == '"') return gpumc__malformed(r, r->at, "a quote inside a field");
-        r->at++;
     }
-    field->length = (size_t)(r->at - field->text);
-    while (field->length > 0 && gpumc__csv_is_blank(c, field->text[field->length - 1])) field->length--;
-    return GPUMC_OK;
+    r->field_length = (size_t)(r->at - r->field);
+    while (r->field_length > 0 && gpumc__csv_is_blank(r, r->field[r->field_length - 1])) r->field_length--;
+    return 1;
 }
 
 /* A field that is not simply a number: one in quotes, an infinity, a missing value. */
-static gpumc_status gpumc__csv_odd_value(gpumc__csv *c, double *value, int *is_integer)
+static int gpumc__csv_odd_value(gpumc__reader *r, double *value, int *kind)
 {
-    gpumc__reader *r = &c->reader;
     const char *start = r->at;
-    gpumc__field field = { NULL, 0 };
-    gpumc__literal d;
     char shown[32];
-    int is_word;
-    const gpumc_status status = gpumc__csv_field(c, &field);
-    if (status != GPUMC_OK) return status;
-    *is_integer = 0;
-    if (field.length > 0 && gpumc__scan_literal(&d, field.text, field.text + field.length)
-        && d.end == field.text + field.length) {
-        if (gpumc__number(&d, value, is_integer)) return GPUMC_OK;
-        return gpumc__malformed(r, start, "%s is too large for a double",
-                                gpumc__excerpt(field.text, field.length, shown));
-    }
-    is_word = gpumc__scan_word(field.text, field.length, value);
-    if (is_word && !gpumc__is_nan(*value)) return GPUMC_OK;
-    if (!is_word && field.length > 0 && (field.length != 2 || memcmp(field.text, "NA", 2) != 0))
-        return gpumc__malformed(r, start, "the text \"%s\" is not a number",
-                                gpumc__excerpt(field.text, field.length, shown));
-    if (c->options.missing_is_error) return gpumc__malformed(r, start, "the value is missing");
+    if (!gpumc__csv_field(r)) return 0;
+    *value = gpumc__parse_number(r->field, r->field_length, kind);
+    if (*kind != GPUMC__NO_NUMBER && !gpumc__is_nan(*value)) return 1;
+    gpumc__excerpt(r->field, r->field_length, shown);
+    if (!gpumc__is_finite(*value) && !gpumc__is_nan(*value))
+        return gpumc__malformed(r, start, "%s is too large for a double", shown);
+    if (*kind == GPUMC__NO_NUMBER && r->field_length > 0 && strcmp(shown, "NA") != 0)
+        return gpumc__malformed(r, start, "the text \"%s\" is not a number", shown);
+    if (r->csv.missing_is_error) return gpumc__malformed(r, start, "the value is missing");
     *value = GPUMC_NAN;
-    return GPUMC_OK;
+    return 1;
 }
 
-static gpumc_status gpumc__csv_value(gpumc__csv *c, gpumc_variable *v)
+static int gpumc__csv_value(gpumc__reader *r, gpumc_variable *v)
 {
-    gpumc__reader *r = &c->reader;
     const char *start = r->at;
-    gpumc_status status;
     gpumc__literal d;
     double value;
-    int is_integer;
-    gpumc__csv_skip_blanks(c);
+    int kind = GPUMC__NO_NUMBER;
+    gpumc__csv_skip_blanks(r);
     if (gpumc__scan_literal(&d, r->at, r->end)) {
         r->at = d.end;
-        gpumc__csv_skip_blanks(c);
-        if (gpumc__csv_at_field_end(c) && gpumc__number(&d, &value, &is_integer)) {
-            v->is_integer &= is_integer;
-            return gpumc__push_value(r, value);
-        }
+        gpumc__csv_skip_blanks(r);
+        if (gpumc__csv_at_field_end(r)) kind = gpumc__literal_kind(&d, &value);
     }
-    r->at = start;
-    r->subject = v->name;
-    r->subject_length = strlen(v->name);
-    status = gpumc__csv_odd_value(c, &value, &is_integer);
-    if (status != GPUMC_OK) return status;
-    r->subject_length = 0;
-    v->is_integer &= is_integer;
+    if (kind == GPUMC__NO_NUMBER) {
+        r->at = start;
+        r->subject = v->name;
+        r->subject_length = strlen(v->name);
+        if (!gpumc__csv_odd_value(r, &value, &kind)) return 0;
+        r->subject_length = 0;
+    }
+    v->is_integer &= kind == GPUMC__INTEGER;
     return gpumc__push_value(r, value);
 }
 
-static gpumc_status gpumc__csv_row(gpumc__csv *c)
+static int gpumc__csv_row(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
     const size_t n = r->data->n_variables;
     for (size_t i = 0; i < n; i++, r->at++) {
-        const gpumc_status status = gpumc__csv_value(c, &r->data->variables[i]);
-        if (status != GPUMC_OK) return status;
+        if (!gpumc__csv_value(r, &r->data->variables[i])) return 0;
         if (!gpumc__csv_at_line_end(r)) continue;
         if (i + 1 < n)
             return gpumc__malformed(r, r->at, "the row ends after %.0f of %.0f fields", (double)(i + 1),
                                     (double)n);
         gpumc__csv_next_line(r);
-        return GPUMC_OK;
+        return 1;
     }
     return gpumc__malformed(r, r->at, "the row has more than %.0f fields", (double)n);
 }
 
-/* Columns without a name are called V1, V2, ... by their place. */
-static gpumc_status gpumc__csv_name(gpumc__csv *c, gpumc__field field, const char *start)
+/* Makes a variable, still empty, of a field of the first line. Without a name it is called by its place. */
+static int gpumc__csv_column(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
-    char number[32];
+    const char *start = r->at;
     const size_t none = 0;
-    gpumc_status status;
-    if (c->options.no_header || field.length == 0) {
+    char number[32];
+    if (!gpumc__csv_field(r)) return 0;
+    if (r->csv.no_header || r->field_length == 0) {
         snprintf(number, sizeof number, "V%.0f", (double)(r->data->n_variables + 1));
-        field.text = number;
-        field.length = strlen(number);
+        r->field = number;
+        r->field_length = strlen(number);
     }
-    for (size_t i = 0, n; i < field.length; i += n) {
-        n = gpumc__utf8_length(field.text + i, field.text + field.length);
-        if (n == 0 || (unsigned char)field.text[i] < 32)
+    for (size_t i = 0, n; i < r->field_length; i += n) {
+        n = gpumc__utf8_length(r->field + i, r->field + r->field_length);
+        if (n == 0 || (unsigned char)r->field[i] < 32)
             return gpumc__malformed(r, start, "the name of this column is not valid UTF-8");
     }
     r->name.n = 0;
-    status = gpumc__push_bytes(r, &r->name, field.text, field.length);
-    if (status != GPUMC_OK) return status;
-    r->subject = r->name.text;
-    r->subject_length = r->name.n;
-    status = gpumc__check_name(r, start);
+    if (!gpumc__push_bytes(r, &r->name, r->field, r->field_length) || !gpumc__check_name(r, start)) return 0;
     r->subject_length = 0;
-    return status == GPUMC_OK ? gpumc__add_variable(r, &none, 1, 0, 1) : status;
+    return gpumc__add_variable(r, &none, 1, 0, 1);
 }
 
-/* Makes one variable, still empty, of every field of the first line. */
-static gpumc_status gpumc__csv_header(gpumc__csv *c)
+static int gpumc__csv_header(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
     const char *line = r->at;
     if (gpumc__csv_at_line_end(r)) return gpumc__malformed(r, r->at, "the first line is empty");
     for (;; r->at++) {
-        const char *start = r->at;
-        gpumc__field field = { NULL, 0 };
-        gpumc_status status = gpumc__csv_field(c, &field);
-        if (status == GPUMC_OK) status = gpumc__csv_name(c, field, start);
-        if (status != GPUMC_OK) return status;
+        if (!gpumc__csv_column(r)) return 0;
         if (gpumc__csv_at_line_end(r)) break;
     }
-    if (c->options.no_header) r->at = line;
+    if (r->csv.no_header) r->at = line;
     else gpumc__csv_next_line(r);
-    return GPUMC_OK;
+    return 1;
 }
 
 /* Rows become columns. */
-static gpumc_status gpumc__csv_columns(gpumc__reader *r)
+static int gpumc__csv_transpose(gpumc__reader *r)
 {
-    const size_t n = r->data->n_variables, n_rows = r->n_values / n;
+    const size_t n = r->data->n_variables, n_rows = r->values.n / n;
+    const double *rows = (const double *)r->values.items;
     for (size_t k = 0; k < n; k++) {
         gpumc_variable *v = &r->data->variables[k], column = *v;
-        gpumc__bytes name = { v->name, strlen(v->name), 0 };
-        const gpumc_status status = gpumc__variable_init(r, &column, name, &n_rows, 1, n_rows);
-        if (status != GPUMC_OK) return status;
-        for (size_t i = 0; i < n_rows; i++) column.values[i] = r->values[i * n + k];
+        if (!gpumc__variable_init(r, &column, v->name, strlen(v->name), &n_rows, 1, n_rows)) return 0;
+        for (size_t i = 0; i < n_rows; i++) column.values[i] = rows[i * n + k];
         gpumc__release(&r->data->allocator, v->values);
         *v = column;
     }
-    return GPUMC_OK;
+    return 1;
 }
 
-static gpumc_status gpumc__csv_table(gpumc__csv *c)
+static int gpumc__csv_table(gpumc__reader *r)
 {
-    gpumc__reader *r = &c->reader;
     const char *empty = NULL;            /* the first empty line: only more of them may follow */
-    gpumc_status status;
-    gpumc__csv_skip_comments(c);
-    status = gpumc__csv_header(c);
-    while (status == GPUMC_OK) {
-        gpumc__csv_skip_comments(c);
-        if (r->at == r->end) return gpumc__csv_columns(r);
+    gpumc__csv_skip_comments(r);
+    if (!gpumc__csv_header(r)) return 0;
+    for (gpumc__csv_skip_comments(r); r->at < r->end; gpumc__csv_skip_comments(r)) {
         if (gpumc__csv_at_line_end(r)) {
             if (!empty) empty = r->at;
             gpumc__csv_next_line(r);
-        } else if (!empty) status = gpumc__csv_row(c);
-        else return gpumc__malformed(r, empty, "an empty line between rows (a missing value is NA)");
+        } else if (empty) {
+            return gpumc__malformed(r, empty, "an empty line between rows (a missing value is NA)");
+        } else if (!gpumc__csv_row(r)) return 0;
     }
-    return status;
+    return gpumc__csv_transpose(r);
+}
+
+/* Characters that fields themselves are made of cannot separate them. */
+static int gpumc__csv_separates(char c)
+{
+    const int letter = (c | 32) >= 'a' && (c | 32) <= 'z';
+    return c && (unsigned char)c < 127 && !letter && !gpumc__is_digit(c) && !strchr("+-.\"#\r\n", c);
 }
 
 static gpumc_status gpumc__parse_csv(const char *text, size_t length, const char *path,
                                      const gpumc_csv_options *options, gpumc_data *data, gpumc_error *error)
 {
-    gpumc__csv c;
-    memset(&c.options, 0, sizeof c.options);
-    if (options) c.options = *options;
-    if (!c.options.delimiter) c.options.delimiter = ',';
-    gpumc__reader_init(&c.reader, text, length, path, data, error);
-    return gpumc__reader_end(&c.reader, gpumc__csv_table(&c));
-}
-
-/* Characters that fields themselves are made of cannot separate them. */
-static gpumc_status gpumc__csv_check(const gpumc_csv_options *options, gpumc_error *error)
-{
-    const char c = options ? options->delimiter : (char)0;
-    const int letter = (c | 32) >= 'a' && (c | 32) <= 'z';
-    if ((unsigned char)c > 126 || letter || gpumc__is_digit(c) || (c && strchr("+-.\"#\r\n", c)))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "delimiter: character %d cannot separate fields", c);
-    return GPUMC_OK;
+    gpumc__reader r;
+    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
+    gpumc__reader_init(&r, text, length, path, data, error);
+    if (options) r.csv = *options;
+    if (!r.csv.delimiter) r.csv.delimiter = ',';
+    if (!gpumc__csv_separates(r.csv.delimiter))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "delimiter: character %d cannot separate fields",
+                           r.csv.delimiter);
+    return gpumc__reader_end(&r, gpumc__csv_table(&r));
 }
 
 GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gpumc_csv_options *options,
                                        gpumc_data *data, gpumc_error *error)
 {
-    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
-    if (gpumc__csv_check(options, error) != GPUMC_OK) return GPUMC_ERROR_ARGUMENT;
     return gpumc__parse_csv(text, length, NULL, options, data, error);
 }
 
-/* ---- data files ------------------------------------------------------------------------------------ */
+/* ---- data files ----------------------------------------------------------------------------- */
 
 /* What errno says, in words where it matters to a user. */
 static const char *gpumc__reason(int code)
@@ -10297,36 +10214,27 @@ static const char *gpumc__reason(int code)
     }
 }
 
-/* Reads to the end, doubling the block; pipes have no size to ask for. */
-static gpumc_status gpumc__read_stream(FILE *file, const char *path, gpumc__bytes *to,
+/* Reads to the end; pipes have no size to ask for. */
+static gpumc_status gpumc__read_stream(FILE *file, const char *path, gpumc__buffer *to,
                                        const gpumc_allocator *allocator, gpumc_error *error)
 {
-    size_t got = 1;
-    while (got > 0) {
-        if (to->n == to->room) {
-            const size_t room = to->room ? gpumc__size_mul(to->room, 2) : 65536;
-            char *larger = (char *)gpumc__allocate(allocator, room);
-            if (!larger) return gpumc__fail_memory(error, room);
-            if (to->n > 0) memcpy(larger, to->text, to->n);
-            gpumc__release(allocator, to->text);
-            to->text = larger;
-            to->room = room;
-        }
+    for (size_t got = 1; got > 0; to->n += got) {
+        if (!gpumc__reserve(allocator, to, 65536, 1, error)) return GPUMC_ERROR_MEMORY;
         errno = 0;
-        got = fread(to->text + to->n, 1, to->room - to->n, file);
-        to->n += got;
+        got = fread((char *)to->items + to->n, 1, to->room - to->n, file);
         if (ferror(file))
             return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be read: %s", gpumc__path_tail(path),
                                gpumc__reason(errno));
-        if ((double)to->n > (double)GPUMC_MAX_FILE_BYTES)
+        if ((double)to->n + (double)got > (double)GPUMC_MAX_FILE_BYTES)
             return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: larger than %.0f bytes (GPUMC_MAX_FILE_BYTES)",
                                gpumc__path_tail(path), (double)GPUMC_MAX_FILE_BYTES);
     }
     return GPUMC_OK;
 }
 
-/* The whole file in to->text, which is the caller's to release whatever is returned. */
-static gpumc_status gpumc__read_file(const char *path, gpumc_data *data, gpumc__bytes *to, gpumc_error *error)
+/* The whole file in to->items, which is the caller's to release whatever is returned. */
+static gpumc_status gpumc__read_file(const char *path, gpumc_data *data, gpumc__buffer *to,
+                                     gpumc_error *error)
 {
     FILE *file;
     gpumc_status status;
@@ -10346,22 +10254,21 @@ static gpumc_status gpumc__read_file(const char *path, gpumc_data *data, gpumc__
 
 GPUMC_API gpumc_status gpumc_read_json(const char *path, gpumc_data *data, gpumc_error *error)
 {
-    gpumc__bytes file;
+    gpumc__buffer file;
     gpumc_status status = gpumc__read_file(path, data, &file, error);
-    if (status == GPUMC_OK) status = gpumc__parse_json(file.text, file.n, path, data, error);
-    if (data) gpumc__release(&data->allocator, file.text);
+    if (status == GPUMC_OK) status = gpumc__parse_json((const char *)file.items, file.n, path, data, error);
+    if (data) gpumc__release(&data->allocator, file.items);
     return status;
 }
 
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error)
 {
-    gpumc__bytes file;
-    gpumc_status status = gpumc__csv_check(options, error);
-    if (status != GPUMC_OK) return status;
-    status = gpumc__read_file(path, data, &file, error);
-    if (status == GPUMC_OK) status = gpumc__parse_csv(file.text, file.n, path, options, data, error);
-    if (data) gpumc__release(&data->allocator, file.text);
+    gpumc__buffer file;
+    gpumc_status status = gpumc__read_file(path, data, &file, error);
+    if (status == GPUMC_OK)
+        status = gpumc__parse_csv((const char *)file.items, file.n, path, options, data, error);
+    if (data) gpumc__release(&data->allocator, file.items);
     return status;
 }
 
@@ -10369,33 +10276,13 @@ GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options 
 static void gpumc__no_variable(const gpumc_data *data, const char *name, gpumc_error *error)
 {
     const size_t room = sizeof error->text;
-    size_t used;
     gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the data have no variable \"%.60s\"%s", name,
                 data->n_variables ? "; they have" : "");
-    if (!error) return;
-    for (size_t i = 0; i < data->n_variables; i++) {
-        used = strlen(error->text);
-        if (used + strlen(data->variables[i].name) + 8 > room) {
-            snprintf(error->text + used, room - used, " ...");
-            return;
-        }
-        snprintf(error->text + used, room - used, " %s", data->variables[i].name);
-    }
-}
-
-static void gpumc__not_integer(const gpumc_variable *v, gpumc_error *error)
-{
-    char number[32];
-    size_t i = 0;
-    while (i < v->n_values && v->values[i] == floor(v->values[i])) i++;
-    if (i == v->n_values)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "variable \"%.60s\" must hold integers, written without point and exponent, up to 2^53",
-                    v->name);
-    else {
-        gpumc_format_number(v->values[i], number);
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "variable \"%.60s\" must hold integers; value %.0f is %s",
-                    v->name, (double)(i + 1), number);
+    for (size_t i = 0; error && i < data->n_variables; i++) {
+        const size_t used = strlen(error->text);
+        const int fits = used + strlen(data->variables[i].name) + 8 < room;
+        snprintf(error->text + used, room - used, " %s", fits ? data->variables[i].name : "...");
+        if (!fits) return;
     }
 }
 
@@ -10413,7 +10300,9 @@ GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const cha
     else if (n_values > 0 && v->n_values != n_values)
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "variable \"%.60s\": %.0f values where there should be %.0f",
                     name, (double)v->n_values, (double)n_values);
-    else if (integer && !v->is_integer) gpumc__not_integer(v, error);
+    else if (integer && !v->is_integer)
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                    "variable \"%.60s\" must hold integers, without point or exponent, up to 2^53", name);
     else return v;
     return NULL;
 }
@@ -10428,7 +10317,7 @@ GPUMC_API void gpumc_data_free(gpumc_data *data)
     data->n_variables = 0;
 }
 
-/* ---- files that are complete or not there ----------------------------------------------------------- */
+/* ---- files that are complete or not there --------------------------------------------------- */
 
 typedef struct gpumc__writer {
     FILE *file;
@@ -10533,7 +10422,7 @@ static gpumc_status gpumc__write_files(const gpumc__file_set *set, const gpumc_a
     return status;
 }
 
-/* ---- summary ---------------------------------------------------------------------------------------- */
+/* ---- summary -------------------------------------------------------------------------------- */
 
 static void gpumc__write_summary(gpumc__writer *w, size_t file, void *user)
 {
@@ -10576,7 +10465,7 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
     return gpumc__write_files(&set, &fit->allocator, error);
 }
 
-/* ---- Stan CSV ----------------------------------------------------------------------------------------
+/* ---- Stan CSV ----------------------------------------------------------------------------------
    The dialect of CmdStan 2.36. Readers hold files to details that no specification names: matrices go first
    index fastest (cmdstanpy ignores the indices in the names), the adaptation block is these lines and no
    other, integers bear no point, and the elapsed times begin in column 18. */
@@ -10684,8 +10573,13 @@ static void gpumc__stan_names(gpumc__writer *w, const gpumc_fit *fit)
 static void gpumc__stan_row(gpumc__writer *w, const gpumc__stan *s, const double *values,
                             const gpumc_draw_stats *stats)
 {
-    const double sampler[7] = { stats->lp, stats->accept_stat, stats->step_size, stats->tree_depth,
-                                stats->n_leapfrog, stats->divergent ? 1 : 0, stats->energy };
+    const double sampler[7] = { stats->lp,
+                                stats->accept_stat,
+                                stats->step_size,
+                                (double)stats->tree_depth,
+                                (double)stats->n_leapfrog,
+                                stats->divergent ? 1.0 : 0.0,
+                                stats->energy };
     for (size_t i = 0; i < 7; i++) {
         if (i > 0) gpumc__put(w, ",");
         gpumc__put_number(w, sampler[i]);

@@ -4,6 +4,8 @@
        sampler overhead             nanoseconds of a leapfrog step that are not the density's
        sampler groups [seeds=10] [models=...] [forms=learned,centred,noncentred]
                                     a hierarchical model: learned centring against both fixed forms
+       sampler posteriordb [seeds=3]
+                                    published posteriors, from the files in $GPUMC_POSTERIORDB
 
    An effective draw is judged on the worst parameter and on the smaller of ESS(x) and ESS((x - mean)^2):
    variances mix more slowly than means where chains are antithetic. All gradients count, those of warm-up
@@ -11,6 +13,7 @@
 #define main hierarchical_main        /* the density of the example, as users run it */
 #include "../examples/hierarchical.c"
 #undef main
+#include "../tests/posteriors.h"
 #include "bench.h"
 
 enum { MAX_SEEDS = 100 };
@@ -230,13 +233,13 @@ static int bench_targets(size_t n_seeds)
     printf("%-10s %10s %12s %12s %8s %6s %12s\n", "target", "grad/draw", "warm-up", "min ESS", "R-hat", "div",
            "ESS/1000 gr");
     for (size_t t = 0; t < sizeof list / sizeof *list; t++) {
-        const int schools = list[t].density == schools_density;
+        const int hierarchy = list[t].density == schools_density;
         const gpumc_param params[] = {
-            { .name = schools ? "mu" : "x", .size = schools ? 1 : list[t].dim },
+            { .name = hierarchy ? "mu" : "x", .size = hierarchy ? 1 : list[t].dim },
             { .name = "tau", .kind = GPUMC_POSITIVE },
             { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
         };
-        const gpumc_model model = { .name = list[t].name, .params = params, .n_params = schools ? 3 : 1,
+        const gpumc_model model = { .name = list[t].name, .params = params, .n_params = hierarchy ? 3 : 1,
                                     .log_density = list[t].density, .data = list[t].data };
         score s[MAX_SEEDS];
         double rate[MAX_SEEDS];
@@ -406,6 +409,42 @@ static int bench_overhead(void)
     return EXIT_SUCCESS;
 }
 
+/* ---- published posteriors ------------------------------------------------------------------------ */
+
+static int bench_posteriordb(size_t n_seeds)
+{
+    const char *folder = getenv("GPUMC_POSTERIORDB");
+    if (!folder) return run_failed("set GPUMC_POSTERIORDB to the folder of the files");
+    printf("4 chains x (warm-up by model + 1000), medians of %.0f seeds; R-hat: worst seed\n", (double)n_seeds);
+    printf("%-32s %7s %9s %9s %9s %8s %5s %9s %12s\n", "posterior", "tree", "gradients", "bulk", "tail", "R-hat",
+           "div", "seconds", "ESS/1000 gr");
+    for (size_t i = 0; i < N_POSTERIORS; i++) {
+        posterior_model m;
+        score s[MAX_SEEDS];
+        double r_hat = 0, rate[MAX_SEEDS];
+        char path[1024];
+        size_t n = 0;
+        snprintf(path, sizeof path, "%s/%s.data.json", folder, posteriors[i].name);
+        posterior_open(&posteriors[i], path, &m);
+        if (m.error) printf("%-32.32s %s\n", posteriors[i].name, m.error);
+        for (; !m.error && n < n_seeds; n++) {
+            const gpumc_sample_options o = { .seed = n + 1 };
+            s[n] = judge(&m.model, &o);
+            if (!s[n].ok) break;
+            r_hat = fmax(r_hat, s[n].r_hat);
+            rate[n] = 1000 * s[n].both / (s[n].warmup + s[n].draws);
+        }
+        if (n > 0)
+            printf("%-32.32s %7.1f %9.0f %9.0f %9.0f %8.3f %5.0f %9.3f %12.1f\n", posteriors[i].name,
+                   MEDIAN(s, n, tree), MEDIAN(s, n, warmup) + MEDIAN(s, n, draws), MEDIAN(s, n, bulk),
+                   MEDIAN(s, n, tail), r_hat, MEDIAN(s, n, divergences), MEDIAN(s, n, seconds),
+                   bench_median(rate, n));
+        fflush(stdout);
+        posterior_close(&m);
+    }
+    return EXIT_SUCCESS;
+}
+
 /* ---- the program --------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -418,7 +457,7 @@ int main(int argc, char **argv)
         { "forms", TEXT, &forms, "LIST of learned,centred,noncentred" },
     };
     if (strcmp(what, "help") == 0) {
-        printf("usage: %s targets|overhead|groups [key=value ...]\n", argv[0]);
+        printf("usage: %s targets|overhead|groups|posteriordb [key=value ...]\n", argv[0]);
         for (size_t k = 0; k < 3; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
         return EXIT_SUCCESS;
     }
@@ -431,6 +470,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "targets") == 0) return bench_targets(seeds ? (size_t)seeds : 5);
     if (strcmp(what, "groups") == 0) return bench_groups(seeds ? (size_t)seeds : 10, models, forms);
     if (strcmp(what, "overhead") == 0) return bench_overhead();
+    if (strcmp(what, "posteriordb") == 0) return bench_posteriordb(seeds ? (size_t)seeds : 3);
     fprintf(stderr, "%s: unknown; help lists what there is\n", what);
     return EXIT_USAGE;
 }

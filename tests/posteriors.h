@@ -211,8 +211,8 @@ static void mesquite_fill(const double *const *v, size_t n, size_t k, double *Z)
 static void mesquite_build(posterior_model *m)
 {
     static const gpumc_param params[] = BETA_AND_SIGMA(7);
-    static const char *const list[] = { "weight", "diam1", "diam2", "canopy_height", "total_height", "density",
-        "group", NULL };
+    static const char *const list[] = { "weight", "diam1", "diam2", "canopy_height", "total_height",
+        "density", "group", NULL };
     SET_PARAMS(m, params);
     regression_build(m, count_of(m, "weight"), 7, list, mesquite_fill, NULL);
 }
@@ -230,8 +230,8 @@ static void nes_fill(const double *const *v, size_t n, size_t k, double *Z)
 static void nes_build(posterior_model *m)
 {
     static const gpumc_param params[] = BETA_AND_SIGMA(9);
-    static const char *const list[] = { "partyid7", "real_ideo", "race_adj", "age_discrete", "educ1", "gender",
-        "income", NULL };
+    static const char *const list[] = { "partyid7", "real_ideo", "race_adj", "age_discrete", "educ1",
+        "gender", "income", NULL };
     SET_PARAMS(m, params);
     regression_build(m, count_of(m, "partyid7"), 9, list, nes_fill, NULL);
 }
@@ -622,8 +622,8 @@ static double lynx_density(const double *x, double *grad, void *data)
 static void lynx_build(posterior_model *m)
 {
     static const double theta[] = { 0.5, 0.025, 0.8, 0.025 }, z_init[] = { 30, 4 }, sigma[] = { 0.3, 0.3 };
-    static const gpumc_param params[] = {
-        { .name = "theta", .kind = GPUMC_POSITIVE, .size = 4, .init = theta },   /* wide: reaches side modes */
+    static const gpumc_param params[] = {            /* with init, because wide starts reach side modes */
+        { .name = "theta", .kind = GPUMC_POSITIVE, .size = 4, .init = theta },
         { .name = "z_init", .kind = GPUMC_POSITIVE, .size = 2, .init = z_init },
         { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2, .init = sigma } };
     lynx *d = (lynx *)state_of(m, sizeof(lynx));

@@ -1,16 +1,16 @@
-/* The posteriors of the posteriordb development set: log densities and gradients against its check.json, draws
-   against its reference summaries. The files are looked for in $GPUMC_POSTERIORDB, then beside the project.
+/* The posteriors of the posteriordb development set: log densities and gradients against its check.json,
+   draws against its reference summaries. The files are looked for in $GPUMC_POSTERIORDB, then beside the project.
 
    Draws: for every column of the reference, z = (estimate - reference) / sqrt(mcse^2 + reference mcse^2) of the
-   mean and of the mean square; where the mean is so many sd from 0 that the square says nothing new, the sd takes
-   its place. |z| stays below a bound with a false-alarm rate of 0.1 % over all of them (Bonferroni). */
+   mean and of the mean square; where the mean is over ten sd from 0, so that the square hardly sees the sd, the
+   sd takes its place. |z| is bounded with a false-alarm rate of 0.1 % over all of them (Bonferroni). */
 #include "check.h"
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "posteriors.h"
 
 #ifndef N_SEEDS
-#define N_SEEDS 1             /* seeds a posterior; with one, only the cheap posteriors are sampled */
+#define N_SEEDS 1             /* runs a posterior; with one, only the cheap posteriors are sampled */
 #endif
 enum { N_COLUMNS = 112, MAX_PARAMS = 26, N_POINTS = 3 };  /* columns of all references together */
 
@@ -61,7 +61,7 @@ static void read_names(const char *line, summary_file *f)
     }
 }
 
-/* One key a line. Lines with strings are no data to gpumc_parse_json: names are taken out, the others left out. */
+/* One key a line. Lines with strings are no data to gpumc_parse_json: one gives the names, the others go. */
 static int read_summary(const char *path, const char *names_key, summary_file *f)
 {
     static char text[1 << 16], line[1 << 14], key[64];
@@ -122,7 +122,8 @@ static size_t place_of(const posterior *p, const gpumc_model *model, const char 
 typedef struct check_point { double x[MAX_PARAMS], lp, grad[MAX_PARAMS]; } check_point;
 
 /* Point i of check.json in the coordinates of our density. */
-static int read_point(const posterior *p, const gpumc_model *model, const summary_file *f, size_t i, check_point *c)
+static int read_point(const posterior *p, const gpumc_model *model, const summary_file *f, size_t i,
+                      check_point *c)
 {
     const double *at = numbers_of(f, "at", N_POINTS * f->n), *grad = numbers_of(f, "grad", N_POINTS * f->n);
     const double *lp = numbers_of(f, "lp", N_POINTS);
@@ -140,9 +141,8 @@ static int read_point(const posterior *p, const gpumc_model *model, const summar
     return 1;
 }
 
-/* Largest errors of lp, differences to the first point, and of the gradient, relative to the expected ones;
-   components of a gradient are measured against the largest error that rounding of x may cause, |x g| of the
-   others, and 1. */
+/* Largest errors of lp, by its differences to the first point, and of the gradient: relative, or absolute
+   where less than 1 is expected. */
 static void density_errors(const gpumc_model *model, const check_point *c, size_t n, double *lp_error,
                            double *gradient_error)
 {
@@ -162,7 +162,7 @@ static void check_density(const posterior *p)
 {
     char path[1024];
     check_point points[N_POINTS];
-    double lp_error, gradient_error, wrong_lp_error, wrong_gradient_error;
+    double lp_error, gradient_error;
     posterior_model m;
     summary_file f;
     int good = 1;
@@ -177,12 +177,12 @@ static void check_density(const posterior *p)
         if (ode) {
             ((lynx *)m.state)->steps = 20;
             density_errors(&m.model, points, f.n, &lp_error, &gradient_error);
-            CHECK(lp_error < 1e-5 && gradient_error < 1e-3, "%s: 20 steps are off by %g, %g", p->name, lp_error,
-                  gradient_error);
+            CHECK(lp_error < 1e-5 && gradient_error < 1e-3, "%s: 20 steps are off by %g, %g", p->name,
+                  lp_error, gradient_error);
         }
         points[1].x[0] *= 1 + 1e-4;                          /* the check must see a wrong point */
-        density_errors(&m.model, points, f.n, &wrong_lp_error, &wrong_gradient_error);
-        CHECK(wrong_lp_error > 1e-7 && wrong_gradient_error > 1e-7, "%s: a wrong point passes", p->name);
+        density_errors(&m.model, points, f.n, &lp_error, &gradient_error);
+        CHECK(lp_error > 1e-7 && gradient_error > 1e-7, "%s: a wrong point passes", p->name);
         gpumc_data_free(&f.numbers);
     }
     posterior_close(&m);
@@ -190,7 +190,7 @@ static void check_density(const posterior *p)
 
 /* ---- draws --------------------------------------------------------------------------------------- */
 
-/* |z| that a standard normal number exceeds with probability 0.001 / n, n = two statistics a column and seed. */
+/* What |z| exceeds with probability 0.001 / n, with n = two statistics a column and run. */
 static double bound(void) { return -gpumc_inv_Phi(0.0005 / (2.0 * N_COLUMNS * N_SEEDS)); }
 
 typedef struct outcome {
@@ -225,7 +225,8 @@ static void judge_column(const gpumc_fit *fit, const summary_file *f, size_t row
         const double v = x.x[i / fit->n_draws * x.chain_stride + i % fit->n_draws * x.draw_stride];
         copy[i] = v * v;
     }
-    note_z(o, f->names[row], "mean", z_of(gpumc_mean(x), gpumc_mcse_mean(x), mean, numbers_of(f, "mcse", f->n)[row]));
+    note_z(o, f->names[row], "mean",
+           z_of(gpumc_mean(x), gpumc_mcse_mean(x), mean, numbers_of(f, "mcse", f->n)[row]));
     if (fabs(mean) > 10 * sd)
         note_z(o, f->names[row], "sd", z_of(gpumc_sd(x), gpumc_mcse_sd(x), sd, sd / sqrt(2 * n_reference)));
     else
@@ -273,7 +274,7 @@ static void judge(const posterior *p, size_t *n_columns)
     posterior_close(&m);
 }
 
-/* A likelihood without its last term, here the last observation: the comparison must notice it. */
+/* A regression that takes its residuals for those of fewer observations: the comparison must notice it. */
 static void check_caught(void)
 {
     outcome o = { 0, INFINITY, 0, 0, 0, 0, 0, "" };
@@ -284,7 +285,7 @@ static void check_caught(void)
     if (open_model(&posteriors[0], &m) && read_summary(path, "params", &f)) {
         ((regression *)m.state)->n -= 5;
         judge_run(&m.model, &f, 0, &o);
-        CHECK(o.worst_z > bound(), "%s with five observations less passes: %.2f", posteriors[0].name, o.worst_z);
+        CHECK(o.worst_z > bound(), "five observations less pass: %.2f", o.worst_z);
         gpumc_data_free(&f.numbers);
     }
     posterior_close(&m);
@@ -299,8 +300,8 @@ int main(void)
     }
     for (size_t i = 0; i < N_POSTERIORS; i++) check_density(&posteriors[i]);
     check_caught();
-    printf("posterior, %2d seeds; |z| below %.2f       |z| at                   min ESS   R-hat  gradients  seconds "
-           "div.\n", N_SEEDS, bound());
+    printf("%2d seeds, |z| below %.2f                    |z| at                   min ESS   R-hat  gradients "
+           "seconds  div.\n", N_SEEDS, bound());
     for (size_t i = 0; i < N_POSTERIORS; i++)
         if (N_SEEDS > 1 || posteriors[i].cheap) judge(&posteriors[i], &n_columns);
     CHECK(N_SEEDS == 1 || n_columns == N_COLUMNS, "%d columns, not %d", (int)n_columns, N_COLUMNS);
