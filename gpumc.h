@@ -138,10 +138,12 @@
    user's flags. */
 #if defined(__GNUC__) || defined(__clang__)
 #define GPUMC__UNUSED __attribute__((unused))
+#define GPUMC__NOINLINE __attribute__((noinline, unused))
 #define GPUMC__RESTRICT __restrict__
 #define GPUMC__PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
 #define GPUMC__UNUSED
+#define GPUMC__NOINLINE
 #define GPUMC__RESTRICT
 #define GPUMC__PRINTF(f, a)
 #endif
@@ -224,11 +226,13 @@ typedef struct gpumc_allocator {
 
 /* ===================================================================================== >>api-math
    Elementary and special functions as leaves: straight-line scalar C without libm, which compilers turn into
-   vector code inside a GPUMC_LOOP and nvcc compiles for the device. Choices are ternaries, written so that NaN
-   falls through. They compute in double; the errors stated are the largest seen (tests/long_math.c), in units in
-   the last place (ULP), with and without fused multiply-adds. Outside its domain a function is NaN.
-   The polynomials come first (made by tests/poly.py), then what takes numbers apart, then the functions.
-   Read first: gpumc_exp and gpumc_log, whose idioms all others share. */
+   vector code inside a GPUMC_LOOP and nvcc compiles for the device. They compute in double. The error given
+   is the largest seen in over a million points (tests/long_math.c), in units in the last place (ULP), with or
+   without fused multiply-adds. NaN, infinities, zeros and subnormal numbers are right; outside its domain a
+   function is NaN. Of code compiled with -ffast-math, only loops marked GPUMC_LOOP by gcc keep this.
+   Choices are ternaries between values computed before, written so that NaN falls through.
+   First come the polynomials, made by tests/poly.py, then what takes numbers apart, then the functions.
+   Read first: gpumc_exp and gpumc_log, whose idioms the others share. */
 #define GPUMC_PI 3.14159265358979323846
 #define GPUMC_LOG_2 0.69314718055994530942
 #define GPUMC_LOG_PI 1.14472988584940017414
@@ -239,7 +243,7 @@ typedef struct gpumc_allocator {
 
 /* ---- polynomials, made by tests/poly.py ------------------------------------------------------- */
 
-/* (exp(x) - 1 - x) / x^2 on [-0.3466, 0.3466]: degree 9, relative error 2.3e-16 */
+/* (exp(x) - 1 - x) / x^2: degree 9, x in [-0.347, 0.347], error 2.3e-16 */
 GPUMC_FN double gpumc__poly_exp(double x)
 {
     const double q = x * x;
@@ -250,7 +254,7 @@ GPUMC_FN double gpumc__poly_exp(double x)
         + q * (2.7620101012098e-07 + 2.5100395159429243e-08 * x))));
 }
 
-/* (2 atanh(sqrt x) / sqrt x - 2) / x on [1.0e-18, 0.02947]: degree 6, relative error 4.7e-16 */
+/* (2 atanh(sqrt x) / sqrt x - 2) / x: degree 6, x in [0, 0.0295], error 4.7e-16 */
 GPUMC_FN double gpumc__poly_log(double x)
 {
     const double q = x * x;
@@ -260,7 +264,7 @@ GPUMC_FN double gpumc__poly_log(double x)
         + q * (0.14617807153417325)));
 }
 
-/* (sin(2 pi sqrt x) / sqrt x - 2 pi) / x on [1.0e-18, 0.01563]: degree 5, relative error 1.3e-16 */
+/* (sin(2 pi sqrt x) / sqrt x - 2 pi) / x: degree 5, x in [0, 0.0156], error 1.3e-16 */
 GPUMC_FN double gpumc__poly_sin(double x)
 {
     const double q = x * x;
@@ -269,7 +273,7 @@ GPUMC_FN double gpumc__poly_sin(double x)
         + q * (-15.094054182079999 + 3.78643334956545 * x));
 }
 
-/* (cos(2 pi sqrt x) - 1) / x on [1.0e-18, 0.01563]: degree 6, relative error 6.4e-17 */
+/* (cos(2 pi sqrt x) - 1) / x: degree 6, x in [0, 0.0156], error 6.4e-17 */
 GPUMC_FN double gpumc__poly_cos(double x)
 {
     const double q = x * x;
@@ -279,7 +283,7 @@ GPUMC_FN double gpumc__poly_cos(double x)
         + q * (-1.6990343940660637)));
 }
 
-/* erf(sqrt x) / sqrt x - 1 on [1.0e-18, 0.5625]: degree 9, relative error 7.6e-17 */
+/* erf(sqrt x) / sqrt x - 1: degree 9, x in [0, 0.562], error 7.9e-17 */
 GPUMC_FN double gpumc__poly_erf(double x)
 {
     const double q = x * x;
@@ -290,7 +294,8 @@ GPUMC_FN double gpumc__poly_erf(double x)
         + q * (1.6044523839624666e-06 - 1.2711547089821422e-07 * x))));
 }
 
-/* ((1 + 2y) erfcx(y) - 1) (y + 3.75) / y, x = (y - 3.75) / (y + 3.75), on [-1.0, 1.0]: degree 23, relative error 4.9e-17 */
+/* ((1 + 2y) erfcx(y) - 1) (y + 3.75) / y, x = (y - 3.75) / (y + 3.75):
+   degree 23, x in [-1, 1], error 4.4e-17 */
 GPUMC_FN double gpumc__poly_erfcx(double x)
 {
     const double q = x * x;
@@ -308,14 +313,14 @@ GPUMC_FN double gpumc__poly_erfcx(double x)
         + q * (-2.1304201785121033e-10 + 8.540944854369934e-10 * x)))))))))));
 }
 
-/* Phi^-1(1/2 + q) / q, x = 0.180625 - q^2, on [0.1806, 0.0]: degrees 7 / 7, relative error 9.5e-17 */
+/* Phi^-1(1/2 + q) / q - 2.5, x = 0.180625 - q^2: degrees 7 / 7, x in [0, 0.181], error 8.4e-17 */
 GPUMC_FN double gpumc__poly_quantile_middle_top(double x)
 {
     const double q = x * x;
-    return (3.3871328727963665 + 133.23080189547102 * x)
-        + q * ((1974.4846266747618 + 13764.943561894814 * x)
-        + q * ((46085.271094511416 + 67594.72775085979 * x)
-        + q * (33645.318724017336 + 2529.4919022411264 * x)));
+    return (0.8871328727963667 + 27.381686458950067 * x)
+        + q * ((254.18361004681728 + 249.35065806139554 * x)
+        + q * ((-7122.45487672348 - 31115.05747196757 * x)
+        + q * (-38598.89867727885 - 10633.669849573715 * x)));
 }
 GPUMC_FN double gpumc__poly_quantile_middle_bottom(double x)
 {
@@ -326,45 +331,46 @@ GPUMC_FN double gpumc__poly_quantile_middle_bottom(double x)
         + q * (28897.686960518477 + 5265.264700725937 * x)));
 }
 
-/* -Phi^-1(exp(-(x + 1.6)^2)) on [-2.673e-51, 25.7]: degrees 10 / 10, relative error 1.2e-16 */
+/* -Phi^-1(exp(-(x + 1.6)^2)) - 1.4375 - 1.5 x: degrees 11 / 10, x in [0, 25.7], error 1.5e-17 */
 GPUMC_FN double gpumc__poly_quantile_tail_top(double x)
 {
     const double q = x * x;
-    return (1.4234371107496837 + 4.837289058082649 * x)
-        + q * ((6.47749014012893 + 4.597581766480907 * x)
-        + q * ((1.9326184649961535 + 0.5024343831723401 * x)
-        + q * ((0.08072220123336872 + 0.0076774178322612735 * x)
-        + q * ((0.000394943835042477 + 9.372917925210649e-06 * x)
-        + q * (7.300210267083038e-08)))));
+    return (-0.014062889250316424 + 0.1753635019832995 * x)
+        + q * ((0.32409049198246853 + 0.2177073231664231 * x)
+        + q * ((0.0680466245343555 + 0.008204589805847378 * x)
+        + q * ((-0.000772697542874855 - 0.00033796769379484156 * x)
+        + q * ((-3.5980879790010434e-05 - 1.572322603333223e-06 * x)
+        + q * (-2.6882073325804105e-08 - 1.3235324747113512e-10 * x)))));
 }
 GPUMC_FN double gpumc__poly_quantile_tail_bottom(double x)
 {
     const double q = x * x;
-    return (1.0 + 2.198580004082216 * x)
-        + q * ((1.999339813001787 + 0.9820878905776336 * x)
-        + q * ((0.2847985861835805 + 0.0496430173949921 * x)
-        + q * ((0.005016018875742116 + 0.00026897362489681706 * x)
-        + q * ((6.545185763670087e-06 + 5.1619961463968556e-08 * x)
-        + q * (6.680111950294121e-16)))));
+    return (1.0 + 2.3028829111929965 * x)
+        + q * ((2.2231525033344157 + 1.1793435081626988 * x)
+        + q * ((0.3774095267328367 + 0.07469200157774343 * x)
+        + q * ((0.008941186418377826 + 0.0006092444892289689 * x)
+        + q * ((2.1390171548558037e-05 + 3.28169609546246e-07 * x)
+        + q * (1.5428568122517739e-09)))));
 }
 
-/* lgamma(2 + x) / x on [-0.5858, 0.5]: degree 19, relative error 3.8e-17 */
+/* (lgamma(2 + x) / x - (1 - gamma)) / x: degree 18, x in [-0.586, 0.5], error 5.6e-17 */
 GPUMC_FN double gpumc__poly_lgamma(double x)
 {
     const double q = x * x;
-    return (0.42278433509846713 + 0.3224670334241132 * x)
-        + q * ((-0.06735230105319809 + 0.020580808427788446 * x)
-        + q * ((-0.007385551028675388 + 0.002890510330481744 * x)
-        + q * ((-0.0011927539116563994 + 0.0005096695326423338 * x)
-        + q * ((-0.00022315475862914397 + 9.945738189550119e-05 * x)
-        + q * ((-4.4926252663185163e-05 + 2.0508497271572546e-05 * x)
-        + q * ((-9.439166052881266e-06 + 4.367158682499378e-06 * x)
-        + q * ((-2.0420024609701264e-06 + 9.83136451892917e-07 * x)
-        + q * ((-4.3677267473925544e-07 + 1.5444954208576864e-07 * x)
-        + q * (-1.2829863245849612e-07 + 1.0330318711105856e-07 * x)))))))));
+    return (0.3224670334241132 - 0.0673523010531981 * x)
+        + q * ((0.020580808427785563 - 0.007385551028673516 * x)
+        + q * ((0.0028905103306385493 - 0.001192753911732451 * x)
+        + q * ((0.0005096695287740465 - 0.0002231547573145649 * x)
+        + q * ((9.945743337153756e-05 - 4.49262633832755e-05 * x)
+        + q * ((2.050809798580096e-05 - 9.439129307236145e-06 * x)
+        + q * ((4.3690058818506105e-06 - 2.041996143749471e-06 * x)
+        + q * ((9.781695107214452e-07 - 4.371111105314444e-07 * x)
+        + q * ((1.6148415715279787e-07 - 1.2771776692906304e-07 * x)
+        + q * (9.9381224386534e-08)))))))));
 }
 
-/* the rest of Stirling's formula for lgamma(y), times y, x = y^-2, on [1.0e-18, 0.02367]: degree 6, relative error 1.7e-16 */
+/* y times what Stirling's formula leaves of lgamma(y), x = y^-2:
+   degree 6, x in [0, 0.0237], error 1.7e-16 */
 GPUMC_FN double gpumc__poly_stirling(double x)
 {
     const double q = x * x;
@@ -374,7 +380,8 @@ GPUMC_FN double gpumc__poly_stirling(double x)
         + q * (0.0045368906301007815)));
 }
 
-/* see gpumc__half_stirling, times y + 0.75, x = (y - 0.75) / (y + 0.75), on [-0.2, 1.0]: degree 20, relative error 6.6e-16 */
+/* -(y + 0.75) gpumc__half_stirling(y), x = (y - 0.75) / (y + 0.75):
+   degree 20, x in [-0.2, 1], error 6.6e-16 */
 GPUMC_FN double gpumc__poly_half_stirling(double x)
 {
     const double q = x * x;
@@ -391,7 +398,7 @@ GPUMC_FN double gpumc__poly_half_stirling(double x)
         + q * (2.5258476164749898e-06))))))))));
 }
 
-/* digamma(1 + x) / (1 + x - root) - 5/8 on [0.0, 5.5]: degrees 9 / 9, relative error 1.8e-14 */
+/* digamma(1 + x) / (1 + x - root) - 5/8: degrees 9 / 9, x in [0, 5.5], error 2.0e-17 */
 GPUMC_FN double gpumc__poly_digamma_top(double x)
 {
     const double q = x * x;
@@ -411,7 +418,7 @@ GPUMC_FN double gpumc__poly_digamma_bottom(double x)
         + q * (2.1874506570606106e-06 + 1.1124139137843672e-08 * x))));
 }
 
-/* (log y - 1 / (2y) - digamma(y)) / x, x = y^-2, on [1.0e-18, 0.02367]: degree 6, relative error 1.7e-15 */
+/* (log y - 1 / (2y) - digamma(y)) / x, x = y^-2: degree 6, x in [0, 0.0237], error 1.7e-15 */
 GPUMC_FN double gpumc__poly_digamma_far(double x)
 {
     const double q = x * x;
@@ -421,50 +428,57 @@ GPUMC_FN double gpumc__poly_digamma_far(double x)
         + q * (0.056117935628883)));
 }
 
-/* ---- numbers taken apart ---------------------------------------------------------------------- */
+/* ---- numbers taken apart --------------------------------------------------------------------- */
+
+#define GPUMC__SIGN_BIT 0x8000000000000000ULL
+#define GPUMC__ONE_BITS 0x3ff0000000000000ULL
+#define GPUMC__TWO_52 4503599627370496.0
+#define GPUMC__TWO_54 18014398509481984.0
+#define GPUMC__SHIFT 6755399441055744.0                     /* 1.5 2^52 */
+#define GPUMC__SMALLEST_NORMAL 2.2250738585072014e-308
 
 GPUMC_FN uint64_t gpumc__bits_of(double x) { uint64_t u; memcpy(&u, &x, sizeof u); return u; }
 GPUMC_FN double gpumc__from_bits(uint64_t u) { double x; memcpy(&x, &u, sizeof x); return x; }
-GPUMC_FN double gpumc__if_lt(double x, double y, double a, double b) { return x < y ? a : b; }
 
 /* |x|. Exact. */
-GPUMC_FN double gpumc_fabs(double x) { return gpumc__from_bits(gpumc__bits_of(x) & 0x7fffffffffffffffULL); }
+GPUMC_FN double gpumc_fabs(double x) { return gpumc__from_bits(gpumc__bits_of(x) & ~GPUMC__SIGN_BIT); }
 
-/* |x| with the sign of the second argument. */
 GPUMC_FN double gpumc__with_sign_of(double x, double sign)
 {
-    return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & 0x8000000000000000ULL));
+    return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & GPUMC__SIGN_BIT));
 }
 
-/* The upper 26 bits of x: its square is exact, and so is x minus it. */
+/* The upper 26 bits of x: their square is exact, and so is x less them. */
 GPUMC_FN double gpumc__upper(double x) { return gpumc__from_bits(gpumc__bits_of(x) & 0xfffffffff8000000ULL); }
 
-/* The whole number in a sum x + 1.5 2^52 + bias, whose low bits hold it and the bias as well. Clearing the sign,
-   which is clear already, keeps a compiler that ignores rounding from folding sum and difference. */
+/* Adding 2^52 or 1.5 2^52 rounds to a whole number and leaves it in the low bits; this takes it out again.
+   Clearing the sign, which is clear already, keeps compilers that ignore rounding from folding both steps. */
 GPUMC_FN double gpumc__whole_in(double sum, double shift)
 {
-    return gpumc__from_bits(gpumc__bits_of(sum) & 0x7fffffffffffffffULL) - shift;
+    return gpumc__from_bits(gpumc__bits_of(sum) & ~GPUMC__SIGN_BIT) - shift;
 }
-#define GPUMC__SHIFT 6755399441055744.0                    /* 1.5 2^52 */
-#define GPUMC__SMALLEST_NORMAL 2.2250738585072014e-308
+
+/* The whole number nearest to x for |x| < 2^52. */
+GPUMC_FN double gpumc__nearest(double x)
+{
+    return gpumc__with_sign_of(gpumc__whole_in(gpumc_fabs(x) + GPUMC__TWO_52, GPUMC__TWO_52), x);
+}
 
 /* The largest whole number that is not above x. Exact. */
 GPUMC_FN double gpumc_floor(double x)
 {
-    const double a = gpumc_fabs(x), two_52 = 4503599627370496.0;
-    const double nearest = gpumc__with_sign_of(gpumc__whole_in(a + two_52, two_52), x);
-    const double below = nearest - (x < nearest ? 1.0 : 0.0);
-    return a < two_52 ? gpumc__with_sign_of(below, x) : x;
+    const double nearest = gpumc__nearest(x), below = nearest - (x < nearest ? 1.0 : 0.0);
+    return gpumc_fabs(x) < GPUMC__TWO_52 ? gpumc__with_sign_of(below, x) : x;
 }
 
-/* ---- exponential ------------------------------------------------------------------------------ */
+/* ---- exponential ----------------------------------------------------------------------------- */
 
-#define GPUMC__LOG_2_HI 6.93147180369123816490e-01         /* 32 bits, so that small multiples are exact */
+#define GPUMC__LOG_2_HI 6.93147180369123816490e-01          /* 32 bits, so that small multiples are exact */
 #define GPUMC__LOG_2_LO 1.90821492927058770002e-10
 #define GPUMC__LOG2_E 1.44269504088896338700
 
-/* y exp(x + lo) for |lo| < 1e-4: x = n log 2 + r, y joins 1 before the last rounding, and 2^n comes in two factors, so
-   that subnormal results are right. */
+/* y exp(x + lo) for |lo| < 1e-4: x = n log 2 + r; y joins the sum 1 + r + ... before its last rounding; 2^n
+   comes in two factors, so that subnormal results are right. */
 GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
 {
     const double above = x < -746.0 ? -746.0 : x, clamped = 710.0 < above ? 710.0 : above;
@@ -476,7 +490,7 @@ GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
     return (p * gpumc__from_bits(half << 52)) * gpumc__from_bits((k - half) << 52);
 }
 
-/* exp(x). 1.0 ULP */
+/* exp(x). 1.1 ULP */
 GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, 0.0); }
 
 /* y exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
@@ -486,29 +500,41 @@ GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
     return gpumc__times_exp(y, scale * (h * h), scale * ((a + h) * (a - h)));
 }
 
-/* exp(x) - 1: r + c is the reduced argument, s = 2^(n-1). 1.2 ULP */
+/* exp(x) - 1: r + c is the reduced argument, s = 2^(n-1). 1.4 ULP */
 GPUMC_FN double gpumc_expm1(double x)
 {
     const double above = x < -50.0 ? -50.0 : x, clamped = 709.9 < above ? 709.9 : above;
     const double sum = clamped * GPUMC__LOG2_E + (GPUMC__SHIFT + 1022.0);
-    const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 1022.0), s = gpumc__from_bits(gpumc__bits_of(sum) << 52);
+    const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 1022.0);
     const double hi = clamped - n * GPUMC__LOG_2_HI, lo = n * GPUMC__LOG_2_LO, r = hi - lo, c = (hi - r) - lo;
+    const double s = gpumc__from_bits(gpumc__bits_of(sum) << 52);
     const double a = s - 0.5, b = s * r, u = a + b, v = b - (u - a);
     const double y = 2.0 * (u + (v + s * ((r * r) * gpumc__poly_exp(r) + (c + c * r))));
     return gpumc_fabs(x) < 1e-17 ? x : y;
 }
 
-/* ---- logarithm -------------------------------------------------------------------------------- */
+/* ---- logarithm ------------------------------------------------------------------------------- */
 
-/* x = 2^k (1 + f) with f in [sqrt(1/2) - 1, sqrt(2) - 1); returns k. x positive and normal. */
+#define GPUMC__ROOT_HALF_BITS 0x3fe6a09e00000000ULL         /* the upper half of sqrt(1/2) */
+#define GPUMC__EXPONENT_BITS 0x7ff0000000000000ULL
+
+/* x = 2^k (1 + f) with f from sqrt(1/2) - 1 to sqrt(2) - 1; returns k. x positive and normal. */
 GPUMC_FN double gpumc__log_split(double x, double *f)
 {
-    const uint64_t u = gpumc__bits_of(x) + (0x3ff0000000000000ULL - 0x3fe6a09e00000000ULL);
-    *f = gpumc__from_bits((u & 0x000fffffffffffffULL) + 0x3fe6a09e00000000ULL) - 1.0;
-    return gpumc__from_bits((u >> 52) | 0x4330000000000000ULL) - (4503599627370496.0 + 1023.0);
+    const uint64_t u = gpumc__bits_of(x) + (GPUMC__ONE_BITS - GPUMC__ROOT_HALF_BITS);
+    *f = gpumc__from_bits((u & 0x000fffffffffffffULL) + GPUMC__ROOT_HALF_BITS) - 1.0;
+    return gpumc__from_bits((u >> 52) | 0x4330000000000000ULL) - (GPUMC__TWO_52 + 1023.0);
 }
 
-/* log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest), for small e: by the series of 2 atanh(f / (2 + f)). */
+/* The same for subnormal x too. */
+GPUMC_FN double gpumc__log_split_any(double x, double *f)
+{
+    const int subnormal = x < GPUMC__SMALLEST_NORMAL;
+    const double k = gpumc__log_split(x * (subnormal ? GPUMC__TWO_54 : 1.0), f);
+    return k - (subnormal ? 54.0 : 0.0);
+}
+
+/* log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest) for small e: by the series of 2 atanh(f / (2 + f)). */
 GPUMC_FN double gpumc__log_rest(double k, double f, double e)
 {
     const double h = 0.5 * f * f, s = f / (2.0 + f), z = s * s;
@@ -526,22 +552,22 @@ GPUMC_FN double gpumc__log_normal(double x)
 /* log(x), -infinity at 0. 0.8 ULP */
 GPUMC_FN double gpumc_log(double x)
 {
-    const int subnormal = x < GPUMC__SMALLEST_NORMAL;
     double f;
-    const double k = gpumc__log_split(x * (subnormal ? 18014398509481984.0 : 1.0), &f) - (subnormal ? 54.0 : 0.0);
+    const double k = gpumc__log_split_any(x, &f);
     const double y = k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
     const double outside = x < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
 
-/* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; near is u + lo - 1, used where u is near 1. */
+/* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; near = u + lo - 1 is used where k = 0. */
 GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
 {
     double f_u;
     const double k = gpumc__log_split(u, &f_u), f = k == 0.0 ? near : f_u;
-    const uint64_t two_k = (gpumc__bits_of(u) + (0x3ff0000000000000ULL - 0x3fe6a09e00000000ULL)) & 0x7ff0000000000000ULL;
-    const double c = k == 0.0 ? 0.0 : 0.5 * lo * gpumc__from_bits(0x7ff0000000000000ULL - two_k);
-    const double e = c * (0.98 - f * (0.95 - 0.71 * f));                         /* near c / (1 + f) */
+    const uint64_t shifted = gpumc__bits_of(u) + (GPUMC__ONE_BITS - GPUMC__ROOT_HALF_BITS);
+    const double over_2_k = gpumc__from_bits(GPUMC__EXPONENT_BITS - (shifted & GPUMC__EXPONENT_BITS));
+    const double c = k == 0.0 ? 0.0 : 0.5 * lo * over_2_k;
+    const double e = c * (0.98 - f * (0.95 - 0.71 * f));     /* about c / (1 + f), for c = lo 2^-k */
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, e));
 }
 
@@ -549,8 +575,9 @@ GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
 GPUMC_FN double gpumc_log1p(double x)
 {
     const double u = 1.0 + x, part = u - 1.0, lo = (1.0 - (u - part)) + (x - part);
-    const double y = gpumc__log_sum(u, lo, x), outside = u < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < u ? y : outside;
-    return x < GPUMC_INF ? gpumc__with_sign_of(inside, x) : x;                        /* -0 stays -0 */
+    const double y = gpumc__log_sum(u, lo, x);
+    const double outside = u < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < u ? y : outside;
+    return x < GPUMC_INF ? gpumc__with_sign_of(inside, x) : x;                  /* the sign: of log1p(-0) */
 }
 
 /* log(1 + x) for x in [0, 1]. */
@@ -561,7 +588,7 @@ GPUMC_FN double gpumc__log1p_unit(double x)
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
 }
 
-/* ---- square root ------------------------------------------------------------------------------ */
+/* ---- square root ----------------------------------------------------------------------------- */
 
 /* 1 / sqrt(x) to 3e-12, x positive and normal: halving the exponent, then two steps of third order. */
 GPUMC_FN double gpumc__rsqrt_start(double x)
@@ -572,37 +599,38 @@ GPUMC_FN double gpumc__rsqrt_start(double x)
     return y_1 + y_1 * e_1 * (0.5 + 0.375 * e_1);
 }
 
-/* sqrt(x), for compilers do not vectorise the library's. 0.5 ULP */
+/* sqrt(x); compilers do not vectorise the library's. 0.501 ULP
+   One Newton step from s, the residue x - s^2 exact by halves; small x is scaled by 2^108 to keep it so. */
 GPUMC_FN double gpumc_sqrt(double x)
 {
     const int small = x < 1e-290;
-    const double a = x * (small ? 3.2451855365842672678e32 : 1.0), y = gpumc__rsqrt_start(a);
-    const double s = a * y, h = gpumc__upper(s), l = s - h;
-    const double residue = ((a - h * h) - 2.0 * h * l) - l * l;
-    const double root = (s + 0.5 * residue * y) * (small ? 5.5511151231257827e-17 : 1.0);
+    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0), y = gpumc__rsqrt_start(a);
+    const double s = a * y, h = gpumc__upper(s), l = s - h, residue = ((a - h * h) - 2.0 * h * l) - l * l;
+    const double root = (s + 0.5 * residue * y) * (small ? 1.0 / GPUMC__TWO_54 : 1.0);
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
 
-/* 1 / sqrt(x), infinity of its sign at 0. 1.2 ULP */
+/* 1 / sqrt(x), at 0 infinity of its sign. 1.3 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
     const int small = x < 1e-290;
-    const double a = x * (small ? 3.2451855365842672678e32 : 1.0), y = gpumc__rsqrt_start(a);
-    const double root = (y + 0.5 * (y * (1.0 - a * y * y))) * (small ? 18014398509481984.0 : 1.0);
-    const double outside = x == 0.0 ? gpumc__with_sign_of(GPUMC_INF, x) : GPUMC_NAN, inside = 0.0 < x ? root : outside;
+    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0), y = gpumc__rsqrt_start(a);
+    const double root = (y + 0.5 * (y * (1.0 - a * y * y))) * (small ? GPUMC__TWO_54 : 1.0);
+    const double of_zero = gpumc__with_sign_of(GPUMC_INF, x), outside = x == 0.0 ? of_zero : GPUMC_NAN;
+    const double inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x == GPUMC_INF ? 0.0 : x;
 }
 
-/* ---- logistic and hyperbolic functions -------------------------------------------------------- */
+/* ---- logistic and hyperbolic functions ------------------------------------------------------- */
 
-/* log(1 + exp(x)). 1.6 ULP */
+/* log(1 + exp(x)). 1.7 ULP */
 GPUMC_FN double gpumc_log1p_exp(double x)
 {
     return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x)));
 }
 
-/* log(exp(a) + exp(b)). 1.6 ULP of the larger of |a|, |b| and the result */
+/* log(exp(a) + exp(b)). 1 ULP of the largest of |a|, |b| and the result */
 GPUMC_FN double gpumc_log_sum_exp(double a, double b)
 {
     const double gap = a == b ? 0.0 : gpumc_fabs(a - b);
@@ -616,51 +644,55 @@ GPUMC_FN double gpumc_inv_logit(double x)
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
-/* log(p / (1 - p)) = +-log(1 + (1 - 2 t) / t), t the smaller of p and 1 - p. 2 ULP */
+/* log(p / (1 - p)), -infinity at 0, infinity at 1. 1.5 ULP
+   = +-log(1 + (1 - 2 t) / t) with t the smaller of p and 1 - p; where 1 / t might overflow, of 2^64 t. */
 GPUMC_FN double gpumc_logit(double p)
 {
-    const double t = p < 0.5 ? p : 1.0 - p;
-    const int tiny = t < 1e-300;                             /* 1 / t may overflow: 2^64 t instead */
+    const double smaller = p < 0.5 ? p : 1.0 - p, t = gpumc_fabs(smaller);
+    const int tiny = t < 1e-300;
     const double odds = (1.0 - 2.0 * t) / (t * (tiny ? 18446744073709551616.0 : 1.0));
-    const double y = gpumc_log1p(odds) + (tiny ? 64.0 * GPUMC_LOG_2 : 0.0);
+    const double any = gpumc_log1p(odds) + (tiny ? 64.0 * GPUMC_LOG_2 : 0.0);
+    const double y = smaller < 0.0 ? GPUMC_NAN : any;
     return p < 0.5 ? -y : y;
 }
 
-/* tanh(x). 2 ULP */
+/* tanh(x). 2.6 ULP */
 GPUMC_FN double gpumc_tanh(double x)
 {
     const double e = gpumc_expm1(-2.0 * gpumc_fabs(x));
     return gpumc__with_sign_of(e / (2.0 + e), x);
 }
 
-/* ---- sine and cosine -------------------------------------------------------------------------- */
+/* ---- sine and cosine ------------------------------------------------------------------------- */
 
-/* sin(2 pi u) and cos(2 pi u) for every finite u: u less the nearest whole number is exact, and so is the rest
-   r in [-1/8, 1/8] of the nearest quarter turn. 1.2 ULP each */
+/* sin(2 pi u) and cos(2 pi u) for every finite u. 1.7 ULP each
+   u less the nearest whole number is exact, and so is the rest r in [-1/8, 1/8] from the nearest quarter. */
 GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 {
-    const double a = gpumc_fabs(u), two_52 = 4503599627370496.0;
-    const double turn = gpumc__with_sign_of(gpumc__whole_in(a + two_52, two_52), u), f = a < two_52 ? u - turn : u - u;
+    const double turn = u - gpumc__nearest(u), f = gpumc_fabs(u) < GPUMC__TWO_52 ? turn : u - u;
     const double sum = 4.0 * f + GPUMC__SHIFT, r = f - 0.25 * gpumc__whole_in(sum, GPUMC__SHIFT), z = r * r;
-    const double s = r * 6.28318530717958647693 + r * (z * gpumc__poly_sin(z)), c = 1.0 + z * gpumc__poly_cos(z);
+    const double s = r * (2.0 * GPUMC_PI) + r * (z * gpumc__poly_sin(z)), c = 1.0 + z * gpumc__poly_cos(z);
     const uint64_t quarter = gpumc__bits_of(sum), odd = (uint64_t)0 - (quarter & 1);
     const uint64_t s_bits = gpumc__bits_of(s), c_bits = gpumc__bits_of(c), swap = (s_bits ^ c_bits) & odd;
     *sine = gpumc__from_bits(s_bits ^ swap ^ ((quarter & 2) << 62));
     *cosine = gpumc__from_bits(c_bits ^ swap ^ (((quarter + 1) & 2) << 62));
 }
 
-/* ---- error function and normal distribution --------------------------------------------------- */
+/* ---- error function and normal distribution -------------------------------------------------- */
 
-/* erfcx(x + lo), x >= 0: (1 + w rest) / (1 + 2x) with w = x / (x + 3.75), after Shepherd & Laframboise (1981). Summed
-   as r + r (w rest), errors of the polynomial count little; lo and the rounding of x + 1/2 change r alone. */
+/* erfcx(x + lo), x >= 0: (1 + w rest) / (1 + 2x), w = x / (x + 3.75), after Shepherd & Laframboise (1981).
+   Summed as r + r (w rest), errors of the polynomial count little; lo, the rounding of d = x + 1/2 and that
+   of r = 1 / (2d), found by halves, are put right together. */
 GPUMC_FN double gpumc__erfcx_sum(double x, double lo)
 {
     const double a = 1e18 < x ? 1e18 : x, inv = 1.0 / (a + 3.75), rest = gpumc__poly_erfcx(1.0 - 7.5 * inv);
-    const double d = a + 0.5, part = d - a, d_lo = (a - (d - part)) + (0.5 - part) + lo, r = 0.5 / (x + 0.5);
-    return r + r * (a * inv * rest - 2.0 * r * d_lo);
+    const double d = x + 0.5, part = d - x, d_lo = (x - (d - part)) + (0.5 - part) + lo, r = 0.5 / d;
+    const double d_h = gpumc__upper(d), d_l = d - d_h, r_h = gpumc__upper(r), r_l = r - r_h;
+    const double r_lo = ((0.5 - d_h * r_h) - (d_h * r_l + d_l * r_h)) - d_l * r_l;
+    return r + r * (a * inv * rest + (x < 1e18 ? 2.0 * (r_lo - r * d_lo) : 0.0));
 }
 
-/* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2 ULP */
+/* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2.5 ULP */
 GPUMC_FN double gpumc_erfcx(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
@@ -674,7 +706,7 @@ GPUMC_FN double gpumc_erfc(double x)
     return x < 0.0 ? 2.0 - y : y;
 }
 
-/* erf(x), relative accuracy near 0 too. 1 ULP */
+/* erf(x). 1.5 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
     const double a = gpumc_fabs(x), y = x + x * gpumc__poly_erf(x * x);
@@ -682,47 +714,53 @@ GPUMC_FN double gpumc_erf(double x)
     return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
 }
 
-/* erfcx(x / sqrt 2), x >= 0: the quotient in two parts. */
-GPUMC_FN double gpumc__erfcx_over_root_2(double x)
+/* erfcx(x / sqrt 2) / 2, x >= 0: the quotient in two parts. */
+GPUMC_FN double gpumc__half_erfcx(double x)
 {
-    const double root = 0.70710678118654752440, root_hi = 0.7071067690849304, root_lo = 1.210161710447897e-8;
+    const double root = 0.70710678118654752440, root_hi = 0.7071067690849304, root_lo = 1.210161710447897e-08;
     const double a = 1e300 < x ? 1e300 : x, h = gpumc__upper(a), z = a * root;
-    return gpumc__erfcx_sum(z, (h * root_hi - z) + (h * root_lo + (a - h) * root));
+    return 0.5 * gpumc__erfcx_sum(z, (h * root_hi - z) + (h * root_lo + (a - h) * root));
 }
 
-/* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3 ULP in both tails */
+/* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3.1 ULP */
 GPUMC_FN double gpumc_Phi(double x)
 {
-    const double a = gpumc_fabs(x), tail = gpumc__times_exp_square(0.5 * gpumc__erfcx_over_root_2(a), a, -0.5);
+    const double a = gpumc_fabs(x), tail = gpumc__times_exp_square(gpumc__half_erfcx(a), a, -0.5);
     return 0.0 < x ? 1.0 - tail : tail;
 }
 
-/* log Phi(x); below 0 the logarithm of erfcx / 2, less x^2 / 2. 3 ULP */
+/* log Phi(x). 3.7 ULP
+   Below 0 the logarithm of erfcx / 2 less x^2 / 2, above 0 that of 1 less the other tail. */
 GPUMC_FN double gpumc_log_Phi(double x)
 {
-    const double a = gpumc_fabs(x), half = 0.5 * gpumc__erfcx_over_root_2(a), tail = gpumc__times_exp_square(half, a, -0.5);
+    const double a = gpumc_fabs(x), half = gpumc__half_erfcx(a);
+    const double tail = gpumc__times_exp_square(half, a, -0.5);
     const double upper = 1.0 - tail, lo = (1.0 - upper) - tail;
     const double y = gpumc__log_sum(x < 0.0 ? half : upper, x < 0.0 ? 0.0 : lo, -tail);
     return y - (x < 0.0 ? 0.5 * x * x : 0.0);
 }
 
-/* The standard normal quantile, after Wichura (1988, algorithm AS 241): a rational function of q = p - 1/2 in the
-   middle, of sqrt(-log p) in the tails, q times one and alone the other. -infinity at 0, infinity at 1. 4 ULP */
+/* The standard normal quantile Phi^-1(p), -infinity at 0, infinity at 1. 3.3 ULP
+   As Wichura (1988, algorithm AS 241) by rational functions of q = p - 1/2 in the middle and of sqrt(-log p)
+   in the tails, here each as a correction to a straight line, which makes its errors count little. */
 GPUMC_FN double gpumc_inv_Phi(double p)
 {
-    const double m = p < 0.5 ? p : 1.0 - p, q = p - 0.5, v = 0.180625 - q * q, x = gpumc_sqrt(-gpumc_log(m)) - 1.6;
-    const double tail_top = gpumc__poly_quantile_tail_top(x), tail_bottom = gpumc__poly_quantile_tail_bottom(x);
-    const double top = gpumc_fabs(q) * gpumc__poly_quantile_middle_top(v);
-    const double bottom = gpumc__poly_quantile_middle_bottom(v);
-    const double any = (m < 0.075 ? tail_top : top) / (m < 0.075 ? tail_bottom : bottom);
-    const double z = m == 0.0 ? GPUMC_INF : any;
+    const double q = p - 0.5, m = p < 0.5 ? p : 1.0 - p, v = 0.180625 - q * q;
+    const double x = gpumc_sqrt(-gpumc_log(m)) - 1.6;
+    const double top = gpumc__poly_quantile_middle_top(v), bottom = gpumc__poly_quantile_middle_bottom(v);
+    const double tail_top = gpumc__poly_quantile_tail_top(x);
+    const double tail_bottom = gpumc__poly_quantile_tail_bottom(x);
+    const int in_tail = m < 0.075;
+    const double correction = (in_tail ? tail_top : top) / (in_tail ? tail_bottom : bottom);
+    const double middle = gpumc_fabs(q) * (2.5 + correction), tail = (1.4375 + correction) + 1.5 * x;
+    const double inside = in_tail ? tail : middle, z = m == 0.0 ? GPUMC_INF : inside;
     return q < 0.0 ? -z : z;
 }
 
-/* ---- gamma and beta functions ----------------------------------------------------------------- */
+/* ---- gamma and beta functions ---------------------------------------------------------------- */
 
-/* What lgamma(x) = lgamma(2 + u) +- log m needs for x < 6.5, where u = x - steps: m is the product of the whole steps
-   between x and 2 + u. The zero at 1 needs log x in one piece (k = 0 in log_split), hence sqrt 2 instead of 1.5. */
+/* What lgamma(x) = lgamma(2 + u) +- log m needs for x < 6.5: returns the number of whole steps x - u, and in
+   product m, that of the numbers stepped over. sqrt 2 instead of 1.5: where k = 0 in log_split ends. */
 #define GPUMC__ROOT_2 1.4142131805419922
 GPUMC_FN double gpumc__gamma_steps(double x, double *product)
 {
@@ -734,25 +772,26 @@ GPUMC_FN double gpumc__gamma_steps(double x, double *product)
     return low + (x < 3.5 ? 0.0 : 1.0) + (x < 4.5 ? 0.0 : 1.0) + (x < 5.5 ? 0.0 : 1.0);
 }
 
-/* log Gamma(x) for x >= 0, infinity at 0; relative accuracy also at the zeros 1 and 2. 3 ULP
-   Below 6.5 by steps to [1.4, 2.5), from there on by Stirling's series; the logarithm of either is summed last. */
+/* log Gamma(x) for x >= 0, infinity at 0; relative accuracy also at its zeros 1 and 2. 3.4 ULP
+   Below 6.5 by steps to [1.4, 2.5), from there on by Stirling's series. Around 1, where f = u, the linear
+   terms of lgamma(2 + u) and log m are joined, (1 - gamma) - 1 with Euler's gamma, before any rounding. */
 GPUMC_FN double gpumc_lgamma(double x)
 {
-    const int near = x < 6.5;
     double product, f;
-    const double u = x - gpumc__gamma_steps(x, &product), m = near ? product : x;
-    const int subnormal = m < GPUMC__SMALLEST_NORMAL;
-    const double k = gpumc__log_split(m * (subnormal ? 18014398509481984.0 : 1.0), &f) - (subnormal ? 54.0 : 0.0);
-    const double m_lo = x < 0.5 ? (x - ((x + 1.0) - 1.0)) * (1.0 - 0.7 * x) : 0.0;    /* the rounding of x + 1 */
-    const double rest = gpumc__log_rest(k, f, m_lo), hi = k * GPUMC__LOG_2_HI, sign = x < GPUMC__ROOT_2 ? -1.0 : 1.0;
-    const double y_near = (u * gpumc__poly_lgamma(u) + sign * f) + sign * (hi - rest), inv = 1.0 / x;
-    const double series = 0.41893853320467274178 + inv * gpumc__poly_stirling(inv * inv);   /* log(2 pi) / 2 - 1/2 */
+    const double u = x - gpumc__gamma_steps(x, &product), inv = 1.0 / x;
+    const double k = gpumc__log_split_any(x < 6.5 ? product : x, &f), hi = k * GPUMC__LOG_2_HI;
+    const double rounding = x - ((x + 1.0) - 1.0), e = x < 0.5 ? rounding * (1.0 - 0.7 * x) : 0.0;
+    const double rest = gpumc__log_rest(k, f, e);
+    const int low = x < GPUMC__ROOT_2, joined = low && !(x < 0.5 * GPUMC__ROOT_2);
+    const double slope = (joined ? -0.57721566490153286 : 0.42278433509846714) + u * gpumc__poly_lgamma(u);
+    const double log_m = (joined ? 0.0 : f) + (hi - rest), y_near = u * slope + (low ? 0.0 - log_m : log_m);
+    const double series = (GPUMC_LOG_SQRT_2PI - 0.5) + inv * gpumc__poly_stirling(inv * inv);
     const double y_far = (x - 0.5) * ((hi - 1.0) + (f - rest)) + series;
-    const double outside = x == 0.0 ? GPUMC_INF : GPUMC_NAN, y = near ? y_near : y_far;
+    const double y = x < 6.5 ? y_near : y_far, outside = x == 0.0 ? GPUMC_INF : GPUMC_NAN;
     return 0.0 < x ? y : outside;
 }
 
-/* The derivative of log Gamma for x >= 0, -infinity at 0; relative accuracy also at its zero 1.4616. 3 ULP
+/* The derivative of log Gamma for x >= 0, -infinity at 0; relative accuracy also at its zero 1.46. 3.6 ULP
    Below 6.5 a rational function of u on [1, 6.5), one step down below 1; then the asymptotic series. */
 GPUMC_FN double gpumc_digamma(double x)
 {
@@ -761,40 +800,39 @@ GPUMC_FN double gpumc_digamma(double x)
     const double slope = 0.625 + gpumc__poly_digamma_top(u) / gpumc__poly_digamma_bottom(u);
     const double y_near = from_root * slope - (x < 1.0 ? inv : 0.0);
     const double y_far = gpumc__log_normal(x) - (0.5 * inv + w * gpumc__poly_digamma_far(w));
-    const double outside = x == 0.0 ? -GPUMC_INF : GPUMC_NAN, y = x < 6.5 ? y_near : y_far;
+    const double y = x < 6.5 ? y_near : y_far, outside = x == 0.0 ? -GPUMC_INF : GPUMC_NAN;
     const double inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
 
-/* lgamma(1/2 + y) - (y (log y - 1) + log(2 pi) / 2) for y >= 1/2: Stirling's series about the half has no
-   singularity at y = 1/2, so that one polynomial serves everywhere. */
+/* lgamma(1/2 + y) - (y (log y - 1) + log(2 pi) / 2) for y >= 1/2. About the half, Stirling's series has no
+   singularity down to y = 0, so that one polynomial serves everywhere. */
 GPUMC_FN double gpumc__half_stirling(double y)
 {
     const double inv = 1.0 / (y + 0.75);
     return -inv * gpumc__poly_half_stirling(1.0 - 1.5 * inv);
 }
 
-/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), which cancels unless each is written by its half_stirling
-   and the large terms are combined: with p <= q, A = p + 1/2, B = q + 1/2, C = B + p
-       p log(A / C) + B log(B / C) - log(p q / (p + q) / sqrt A) + (log(2 pi) - 1) / 2 + the three series.
-   infinity if either is 0. 4 ULP or 1e-15, whichever is larger */
+/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 5 ULP of it or of 1
+   That cancels unless each is written by its half_stirling and the large terms are combined: with p <= q,
+   A = p + 1/2, B = q + 1/2, C = B + p
+       p log(A / C) + B log(B / C) - log(p q / (p + q) / sqrt A) + (log(2 pi) - 1) / 2 + the three series. */
 GPUMC_FN double gpumc_lbeta(double a, double b)
 {
     const double p = b < a ? b : a, q = b < a ? a : b, A = p + 0.5, B = q + 0.5, C = B + p;
-    const double powers = p * gpumc_log(A / C) + B * gpumc_log1p(-p / C);
+    const double powers = p * gpumc_log(A / C) + B * gpumc_log1p(-p / C), s = p / (1.0 + p / q);
     const double series = gpumc__half_stirling(A) + gpumc__half_stirling(B) - gpumc__half_stirling(C);
-    const double s = p / (1.0 + p / q);
-    const double y = powers - gpumc_log(s * gpumc_rsqrt(A)) + (series + 0.41893853320467274178);
-    const double outside = p == 0.0 ? GPUMC_INF : GPUMC_NAN, inside = 0.0 < p ? y : outside;
-    return q < GPUMC_INF ? inside : -q;
+    const double y = powers - gpumc_log(s * gpumc_rsqrt(A)) + (series + (GPUMC_LOG_SQRT_2PI - 0.5));
+    const double outside = p == 0.0 ? GPUMC_INF : GPUMC_NAN, inside = q < GPUMC_INF ? y : -q;
+    return 0.0 < p ? inside : outside;
 }
 
 /* ================================================================================= >>api-special
    Incomplete gamma and beta functions, both tails, their logarithms and all derivatives.
    P and Q = 1 - P are each as accurate as the other, however small; logarithms go on where they underflow.
    Partial derivatives are ADDED to the pointers that are not NULL, as the densities do. Values are good to
-   1e-12 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5; nothing but time limits larger ones:
-   a call takes about 2 microseconds. An invalid argument gives NaN; x beyond its range gives 0 or 1. */
+   1e-12 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5, and hardly worse far beyond; a call
+   takes 2 to 8 microseconds whatever the shapes. Invalid shapes give NaN; x beyond its range gives 0 or 1. */
 
 /* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0. */
 GPUMC_API double gpumc_gamma_p(double a, double x, double *da, double *dx);
@@ -837,6 +875,13 @@ GPUMC_FN gpumc_real gpumc__log_less(gpumc_real x, gpumc_real log_r)
 /* log(1 + x) - x */
 GPUMC_FN gpumc_real gpumc__log1p_less(gpumc_real x) { return gpumc__log_less(x, gpumc_log1p(x)); }
 
+/* w / (1 + w) - log(1 + w), given share = w / (1 + w) and log(1 + w) */
+GPUMC_FN gpumc_real gpumc__share_less_log(gpumc_real w, gpumc_real share, gpumc_real log_1w)
+{
+    const gpumc_real near_0 = -gpumc__log_less(w, log_1w) - w * share, far_off = share - log_1w;
+    return gpumc__is_near_0(w) ? near_0 : far_off;
+}
+
 /* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
@@ -866,7 +911,8 @@ GPUMC_FN gpumc_real gpumc__digamma_rise(gpumc_real x, gpumc_real d)
     const gpumc_real s_0 = rise / (x * y), s_1 = rise / ((x + 1) * (y + 1)), s_2 = rise / ((x + 2) * (y + 2));
     const gpumc_real s_3 = rise / ((x + 3) * (y + 3)), s_4 = rise / ((x + 4) * (y + 4));
     const gpumc_real s_5 = rise / ((x + 5) * (y + 5)), s_6 = rise / ((x + 6) * (y + 6));
-    const gpumc_real s_7 = rise / ((x + 7) * (y + 7)), sum = ((s_7 + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
+    const gpumc_real s_7 = rise / ((x + 7) * (y + 7));
+    const gpumc_real sum = ((s_7 + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
     const gpumc_real logs = gpumc_log1p(d / (x + up)) - gpumc_log1p(d / x);
     const gpumc_real p = 1 / (x + up), q = 1 / (y + up), P = p * p, Q = q * q, gap = d * p * q;
     /* divided differences of w/12 - w^2/120 + w^3/252 - ... at P and Q: f by Horner's rule, g beside it */
@@ -894,7 +940,7 @@ typedef struct gpumc_rng {
 /* A generator at the start of a stream; different stream, draw or chain numbers never overlap. */
 GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain);
 GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng);              /* 32 uniform bits */
-GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng);  /* (0, 1), 53 bits: (k + 1/2) 2^-53 */
+GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng);  /* (0, 1), (k + 1/2) 2^-52: neither 0 nor 1 */
 GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng);  /* N(0, 1) by Box-Muller, first of the pair */
 GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng);         /* rate 1 */
 GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape); /* scale 1 (Marsaglia & Tsang 2000) */
@@ -992,8 +1038,8 @@ GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
 GPUMC_FN void gpumc__add(gpumc_real *p, gpumc_real v) { if (p) *p += v; }
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
-/* NaN counts as whole here, so that it goes on to the value. */
-GPUMC_FN int gpumc__is_whole(gpumc_real y) { return !(gpumc_floor(y) < y); }
+/* Infinity is not whole; NaN counts as whole, so that it goes on. (With a negation gcc stays scalar.) */
+GPUMC_FN int gpumc__is_whole(gpumc_real y) { return (gpumc_floor(y) - y == 0) | (y != y); }
 
 /* log(1 - exp(-x)) for x >= 0, accurate at both ends; its derivative is 1 / expm1(x). */
 GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
@@ -1492,19 +1538,21 @@ GPUMC_FN gpumc_real gpumc_geometric_lccdf(gpumc_real y, gpumc_real p, gpumc_real
     return gpumc__valid((p > 0) & (p <= 1), y < 0 ? GPUMC_R(0.0) : trials * gpumc_log1p(-p));
 }
 
-/* >>dist-vectors
+/* ---- families of vectors --------------------------------------------- >>api-dist-vectors
    Families of vectors are ordinary functions: arrays in, derivatives ADDED to arrays that are not NULL,
    nothing allocated; where scratch is needed the caller gives it as work. Matrices are square, row-major; of
    a factor or a symmetric matrix only the lower triangle is read. NaN and -infinity as above. */
 
-/* y in 0 .. K - 1, counted from 0; eta real.   P(Y = k) = exp(eta_k) / sum_j exp(eta_j)
+/* ---- categorical_logit -------------------------------------------------- >>categorical_logit
+   y in 0 .. K - 1, counted from 0; eta real.   P(Y = k) = exp(eta_k) / sum_j exp(eta_j)
    mean and variance are those of the indicators of 0 .. K - 1, K of each. */
 GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta);
 GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K);
 GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean);
 GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance);
 
-/* y in 0 .. K - 1, counted from 0; eta real; K - 1 cutpoints c, increasing.
+/* ---- ordered_logistic ---------------------------------------------------- >>ordered_logistic
+   y in 0 .. K - 1, counted from 0; eta real; K - 1 cutpoints c, increasing.
    P(Y <= k) = 1 / (1 + exp(eta - c_k)).   mean and variance as for categorical_logit. */
 GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
                                              double *deta, double *dcutpoints);
@@ -1513,7 +1561,8 @@ GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, 
 GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
                                                double *variance);
 
-/* y, mu of length n, L the Cholesky factor of the covariance L L', diagonal > 0; z = L^-1 (y - mu)
+/* ---- multi_normal_cholesky ------------------------------------------ >>multi_normal_cholesky
+   y, mu of length n, L the Cholesky factor of the covariance L L', diagonal > 0; z = L^-1 (y - mu)
    log p = -z'z/2 - sum_i log L_ii - n log sqrt(2 pi).   work: 2 n numbers. */
 GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
                                                   size_t n, double *dy, double *dmu, double *dL,
@@ -1524,7 +1573,9 @@ GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *
 GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const double *L, size_t n,
                                                     double *variance);
 
-/* The same by the covariance S, positive definite (or NaN).   work: n (n + 2) numbers, for the draw n n.
+/* ---- multi_normal ------------------------------------------------------------ >>multi_normal
+   multi_normal_cholesky by the covariance S, positive definite (or NaN).
+   work: n (n + 2) numbers, n n for a draw.
    dS is symmetric and counts every element once, G = (w w' - S^-1) / 2 with w = S^-1 (y - mu), so that
    d log p = sum_ij G_ij dS_ij; where S_ij and S_ji are one parameter, its derivative is G_ij + G_ji. */
 GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
@@ -1534,7 +1585,8 @@ GPUMC_API void gpumc_multi_normal_rng(gpumc_rng *rng, const double *mu, const do
 GPUMC_API void gpumc_multi_normal_mean(const double *mu, const double *S, size_t n, double *mean);
 GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, size_t n, double *variance);
 
-/* x of length K >= 1 on the simplex (x >= 0, sum 1 within 1e-8), alpha > 0; derivatives as if x were free.
+/* ---- dirichlet ------------------------------------------------------------------ >>dirichlet
+   x of length K >= 1 on the simplex (x >= 0, sum 1 within 1e-8), alpha > 0; derivatives as if x were free.
    log p = sum_k (alpha_k - 1) log x_k - log B(alpha),  B(alpha) = prod_k Gamma(alpha_k) / Gamma(sum alpha) */
 GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
                                       double *dx, double *dalpha);
@@ -1542,7 +1594,8 @@ GPUMC_API void gpumc_dirichlet_rng(gpumc_rng *rng, const double *alpha, size_t K
 GPUMC_API void gpumc_dirichlet_mean(const double *alpha, size_t K, double *mean);
 GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *variance);
 
-/* L the K x K Cholesky factor of a correlation matrix (squares of a row sum to 1 within 1e-8, diagonal > 0),
+/* ---- lkj_corr_cholesky -------------------------------------------------- >>lkj_corr_cholesky
+   L the K x K Cholesky factor of a correlation matrix (squares of a row sum to 1 within 1e-8, diagonal > 0),
    eta > 0. A density over the elements of L below the diagonal, so it contains the Jacobian from L to L L';
    over L L' it is proportional to det(L L')^(eta - 1).   Rows i from 0:
    log p = sum_{i >= 1} [(K - i + 2 eta - 3) log L_ii - (i / 2) log pi + log Gamma(eta + (K - 1) / 2)
@@ -1561,14 +1614,15 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
 GPUMC_FN gpumc_real gpumc_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc_real mu, gpumc_real sigma,
                                          gpumc_real *dy, gpumc_real *dnu, gpumc_real *dmu, gpumc_real *dsigma)
 {
-    const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, one_over = 1 / nu;
-    const gpumc_real square = z * z, r = square * one_over, log_r = gpumc_log1p(r), pull = (nu + 1) / (nu + square);
-    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(one_over);
+    const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
+    const gpumc_real inv_nu = 1 / nu, r = square * inv_nu, share = r / (1 + r), log_1r = gpumc_log1p(r);
+    const gpumc_real pull = (nu + 1) / (nu + square);
+    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(inv_nu);
     gpumc__add(dy, -pull * z * inv);
     gpumc__add(dmu, pull * z * inv);
     gpumc__add(dsigma, (pull * square - 1) * inv);
-    gpumc__add(dnu, half * (rise - gpumc__log_less(r, log_r) + r * (1 - square) / (nu + square)));
-    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_r - gpumc_lbeta(half * nu, half)
+    gpumc__add(dnu, half * (rise + gpumc__share_less_log(r, share, log_1r) + share * inv_nu));
+    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_1r - gpumc_lbeta(half * nu, half)
                                                 - half * gpumc_log(nu) - gpumc_log(sigma));
 }
 
@@ -1587,36 +1641,37 @@ GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc
    At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1.
    Source: Johnson, Kotz & Balakrishnan (1994), chapter 17.                                  */
 
-/* How a count or shape a compares with its expectation r a: all densities below are sums of a (log r - (r - 1)),
-   and their derivatives of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
-typedef struct gpumc__part { gpumc_real excess, less, log_ratio; } gpumc__part;  /* r - 1, log r - (r - 1), log r */
+/* How a count or shape a > 0 compares with its expectation r a: the densities from here on are sums of terms
+   a (log r - (r - 1)), which are small where a is near r a however large both are, and their derivatives are
+   sums of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
+typedef struct gpumc__ratio { gpumc_real less, log; } gpumc__ratio;             /* log r - (r - 1), log r */
 
-GPUMC_FN gpumc__part gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real log_expected)
+GPUMC_FN gpumc__ratio gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real log_r)
 {
-    gpumc__part part;
-    const gpumc_real some = a > 0 ? a : 1, x = excess / some, log_r = log_expected - gpumc_log(some);
-    part.excess = x;
-    part.less = gpumc__log_less(x, log_r);
-    part.log_ratio = gpumc__is_near_0(x) ? x + part.less : log_r;
-    return part;
+    gpumc__ratio ratio;
+    const gpumc_real x = excess / a;
+    ratio.less = gpumc__log_less(x, log_r);
+    ratio.log = gpumc__is_near_0(x) ? x + ratio.less : log_r;
+    return ratio;
 }
 
 /* log(t^a exp(-t) / Gamma(a + 1)), a >= 0, t >= 0 */
-GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__part *part)
+GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__ratio *ratio)
 {
-    *part = gpumc__compare(a, t - a, log_t);
-    return (a > 0 ? a * part->less : -t) - gpumc__stirling_rest(a);
+    const gpumc_real some = a > 0 ? a : 1;
+    *ratio = gpumc__compare(some, t - a, log_t - gpumc_log(some));
+    return (a > 0 ? a * ratio->less : -t) - gpumc__stirling_rest(a);
 }
 
 GPUMC_FN gpumc_real gpumc_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real rate,
                                      gpumc_real *dy, gpumc_real *dshape, gpumc_real *drate)
 {
-    gpumc__part part;
+    gpumc__ratio ratio;
     const gpumc_real x = gpumc__positive(y), t = rate * x, excess = t - shape;
-    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &part) + gpumc_log(shape / x);
+    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &ratio) + gpumc_log(shape / x);
     const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
     gpumc__add(dy, (shape - 1) / x - rate);
-    gpumc__add(dshape, part.log_ratio + gpumc__log_less_digamma(shape));
+    gpumc__add(dshape, ratio.log + gpumc__log_less_digamma(shape));
     gpumc__add(drate, -excess / rate);
     return gpumc__valid((shape > 0) & (rate > 0),
                         gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
@@ -1628,11 +1683,11 @@ GPUMC_FN gpumc_real gpumc_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real 
 GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
                                          gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
 {
-    gpumc__part part;
+    gpumc__ratio ratio;
     const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
-    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &part) + gpumc_log(shape / x);
+    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &ratio) + gpumc_log(shape / x);
     gpumc__add(dy, (excess - 1) / x);
-    gpumc__add(dshape, part.log_ratio + gpumc__log_less_digamma(shape));
+    gpumc__add(dshape, ratio.log + gpumc__log_less_digamma(shape));
     gpumc__add(dscale, -excess / scale);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
 }
@@ -1653,24 +1708,24 @@ GPUMC_FN gpumc_real gpumc_chi_square_lpdf(gpumc_real y, gpumc_real nu, gpumc_rea
    Source: Johnson, Kotz & Balakrishnan (1995), chapter 25.                                  */
 
 /* log(Gamma(n + 1) / Gamma(a + 1) / Gamma(b + 1) p^a q^b), n = a + b, a >= 0, b >= 0, p + q = 1, from
-   d = b p - a q = n p - a. The parts compare a with n p, b with n q. */
+   d = b p - a q = n p - a. The ratios compare a with n p, b with n q. */
 GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_real d, gpumc_real log_p,
-                                           gpumc_real log_q, gpumc__part *part_a, gpumc__part *part_b)
+                                           gpumc_real log_q, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
 {
-    const gpumc_real n = a + b, log_n = gpumc_log(n);
-    *part_a = gpumc__compare(a, d, log_n + log_p);
-    *part_b = gpumc__compare(b, -d, log_n + log_q);
+    const gpumc_real n = a + b, some_a = a > 0 ? a : 1, some_b = b > 0 ? b : 1;
+    *ratio_a = gpumc__compare(some_a, d, log_p + gpumc_log(n / some_a));
+    *ratio_b = gpumc__compare(some_b, -d, log_q + gpumc_log(n / some_b));
     return gpumc__stirling_rest(n) - gpumc__stirling_rest(a) - gpumc__stirling_rest(b)
-        + ((a > 0 ? a * part_a->less : -d) + (b > 0 ? b * part_b->less : d));
+        + ((a > 0 ? a * ratio_a->less : -d) + (b > 0 ? b * ratio_b->less : d));
 }
 
 /* The density from y and d = b y - a (1 - y). */
 GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
-                                        gpumc_real *dy, gpumc__part *part_a, gpumc__part *part_b)
+                                        gpumc_real *dy, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
 {
     const gpumc_real p = gpumc__positive(y), q = gpumc__positive(1 - y), log_p = gpumc_log(p);
     const gpumc_real log_q = p < GPUMC_R(0.5) ? gpumc_log1p(-p) : gpumc_log(q);
-    const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, part_a, part_b);
+    const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, ratio_a, ratio_b);
     const gpumc_real value = kernel + gpumc_log(a * (b / (a + b))) - log_p - log_q;
     const gpumc_real at_0 = a < 1 ? GPUMC_INF : a > 1 ? -GPUMC_INF : gpumc_log(b);
     const gpumc_real at_1 = b < 1 ? GPUMC_INF : b > 1 ? -GPUMC_INF : gpumc_log(a);
@@ -1681,11 +1736,11 @@ GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b
 GPUMC_FN gpumc_real gpumc_beta_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
                                     gpumc_real *dy, gpumc_real *da, gpumc_real *db)
 {
-    gpumc__part part_a, part_b;
+    gpumc__ratio ratio_a, ratio_b;
     const gpumc_real d = b * y - a * (1 - y);
-    const gpumc_real value = gpumc__beta_density(y, a, b, d, dy, &part_a, &part_b);
-    gpumc__add(da, part_a.log_ratio + gpumc__digamma_rise(a, b));
-    gpumc__add(db, part_b.log_ratio + gpumc__digamma_rise(b, a));
+    const gpumc_real value = gpumc__beta_density(y, a, b, d, dy, &ratio_a, &ratio_b);
+    gpumc__add(da, ratio_a.log + gpumc__digamma_rise(a, b));
+    gpumc__add(db, ratio_b.log + gpumc__digamma_rise(b, a));
     return gpumc__valid((a > 0) & (b > 0), value);
 }
 
@@ -1695,12 +1750,12 @@ GPUMC_FN gpumc_real gpumc_beta_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
 GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(gpumc_real y, gpumc_real mu, gpumc_real kappa,
                                                gpumc_real *dy, gpumc_real *dmu, gpumc_real *dkappa)
 {
-    gpumc__part part_a, part_b;
+    gpumc__ratio ratio_a, ratio_b;
     const gpumc_real rest = 1 - mu, a = mu * kappa, b = rest * kappa;
     const gpumc_real rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
-    const gpumc_real value = gpumc__beta_density(y, a, b, kappa * (y - mu), dy, &part_a, &part_b);
-    gpumc__add(dmu, kappa * ((part_a.log_ratio + rise_a) - (part_b.log_ratio + rise_b)));
-    gpumc__add(dkappa, mu * (part_a.less + rise_a) + rest * (part_b.less + rise_b));
+    const gpumc_real value = gpumc__beta_density(y, a, b, kappa * (y - mu), dy, &ratio_a, &ratio_b);
+    gpumc__add(dmu, kappa * ((ratio_a.log + rise_a) - (ratio_b.log + rise_b)));
+    gpumc__add(dkappa, mu * (ratio_a.less + rise_a) + rest * (ratio_b.less + rise_b));
     return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
 }
 
@@ -1710,15 +1765,16 @@ GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(gpumc_real y, gpumc_real mu, gpum
    Source: Johnson, Kemp & Kotz (2005), chapter 3.                                           */
 GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
 {
-    const gpumc_real inside = gpumc__outside((y < 0) | (y > n) | !gpumc__is_whole(y), value);
+    const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
     return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
 }
 
 GPUMC_FN gpumc_real gpumc_binomial_lpmf(gpumc_real y, gpumc_real n, gpumc_real p, gpumc_real *dp)
 {
-    gpumc__part successes, failures;
+    gpumc__ratio successes, failures;
     const gpumc_real rest = n - y, q = 1 - p, log_p = gpumc_log(p), log_q = gpumc_log1p(-p);
-    const gpumc_real value = gpumc__binomial_kernel(y, rest, rest * p - y * q, log_p, log_q, &successes, &failures);
+    const gpumc_real value = gpumc__binomial_kernel(y, rest, rest * p - y * q, log_p, log_q,
+                                                    &successes, &failures);
     gpumc__add(dp, gpumc__times_log(y, 1 / p) - gpumc__times_log(rest, 1 / q));
     return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
 }
@@ -1727,7 +1783,7 @@ GPUMC_FN gpumc_real gpumc_binomial_lpmf(gpumc_real y, gpumc_real n, gpumc_real p
    y = 0 .. n successes, n whole, eta real.   The law binomial(n, 1 / (1 + exp(-eta)))        */
 GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(gpumc_real y, gpumc_real n, gpumc_real eta, gpumc_real *deta)
 {
-    gpumc__part successes, failures;
+    gpumc__ratio successes, failures;
     const gpumc_real rest = n - y, p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta), d = rest * p - y * q;
     const gpumc_real log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
     const gpumc_real value = gpumc__binomial_kernel(y, rest, d, log_p, log_q, &successes, &failures);
@@ -1740,13 +1796,13 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(gpumc_real y, gpumc_real n, gpumc_
    Source: Johnson, Kemp & Kotz (2005), chapter 4.                                           */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 {
-    return gpumc__outside((y < 0) | (y == GPUMC_INF) | !gpumc__is_whole(y), value);
+    return gpumc__outside((y < 0) | !gpumc__is_whole(y), value);
 }
 
 GPUMC_FN gpumc_real gpumc_poisson_lpmf(gpumc_real y, gpumc_real lambda, gpumc_real *dlambda)
 {
-    gpumc__part part;
-    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &part);
+    gpumc__ratio ratio;
+    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
     gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
     return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
 }
@@ -1755,8 +1811,8 @@ GPUMC_FN gpumc_real gpumc_poisson_lpmf(gpumc_real y, gpumc_real lambda, gpumc_re
    y = 0, 1, 2, ..., eta real.   The law poisson(exp(eta))                                    */
 GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
 {
-    gpumc__part part;
-    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &part);
+    gpumc__ratio ratio;
+    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
     gpumc__add(deta, y - lambda);
     return gpumc__count_support(y, value);
 }
@@ -1770,9 +1826,9 @@ GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_r
 GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc_real log_p, gpumc_real log_q,
                                              gpumc_real by_log_mu, gpumc_real *dphi)
 {
-    gpumc__part part_phi, part_y;
-    const gpumc_real kernel = gpumc__binomial_kernel(phi, y, by_log_mu, log_p, log_q, &part_phi, &part_y);
-    gpumc__add(dphi, part_phi.less + gpumc__digamma_rise(phi, y));
+    gpumc__ratio ratio_phi, ratio_y;
+    const gpumc_real kernel = gpumc__binomial_kernel(phi, y, by_log_mu, log_p, log_q, &ratio_phi, &ratio_y);
+    gpumc__add(dphi, ratio_phi.less + gpumc__digamma_rise(phi, y));
     return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
 }
 
@@ -1780,7 +1836,8 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(gpumc_real y, gpumc_real mu, gpumc
                                               gpumc_real *dmu, gpumc_real *dphi)
 {
     const gpumc_real inv = 1 / (phi + mu), p = phi * inv, by_log_mu = p * (y - mu);
-    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, gpumc_log(p), gpumc_log(mu * inv), by_log_mu, dphi);
+    const gpumc_real log_p = gpumc_log(p), log_q = gpumc_log(mu * inv);
+    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
     gpumc__add(dmu, by_log_mu / mu);
     return gpumc__valid((mu > 0) & (phi > 0), value);
 }
@@ -1790,7 +1847,8 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(gpumc_real y, gpumc_real mu, gpumc
 GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real phi,
                                                   gpumc_real *deta, gpumc_real *dphi)
 {
-    const gpumc_real logit_p = gpumc_log(phi) - eta, p = gpumc_inv_logit(logit_p), q = gpumc_inv_logit(-logit_p);
+    const gpumc_real logit_p = gpumc_log(phi) - eta;
+    const gpumc_real p = gpumc_inv_logit(logit_p), q = gpumc_inv_logit(-logit_p);
     const gpumc_real log_p = -gpumc_log1p_exp(-logit_p), log_q = -gpumc_log1p_exp(logit_p);
     const gpumc_real by_log_mu = y * p - phi * q;
     const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
@@ -2507,23 +2565,40 @@ static void gpumc__store_flag(volatile int *flag, int value)
 #endif
 }
 
+/* ---- leaves as calls -----------------------------------------------------------------------------
+   Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
+   is no such loop calls these twins, and the header compiles a quarter faster. */
+#define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
+GPUMC__CALL(exp)
+GPUMC__CALL(expm1)
+GPUMC__CALL(log)
+GPUMC__CALL(log1p)
+GPUMC__CALL(sqrt)
+GPUMC__CALL(lgamma)
+GPUMC__CALL(digamma)
+GPUMC__CALL(log_Phi)
+GPUMC__CALL(inv_Phi)
+static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
+
 
 /* ======================================================================================== >>math
    Incomplete gamma and beta functions by one method each side of shape 1.
 
    The gamma law of log t, and the beta law of logit t, has a smooth log density that is concave. So a tail
-   that starts at x, beyond the mean, is the density there times int_0^inf exp(h(v)) dv, where h is concave and
-   falls from h(0) = 0, whatever the shapes. It is cut off where h = -40 (by concavity that leaves out less than
-   e^-40 of the whole); two Gauss-Legendre panels give it to 1e-14, and the derivatives by the shapes are means
-   of a positive weight over the same nodes. Where a shape below 1 makes this tail nearly everything, there is a
-   power series instead. The other tail is 1 less this one, which is never the much larger one.
+   that starts at x, beyond the mean, is the density there times int_0^inf exp(h(v)) dv, where h is concave
+   and falls from h(0) = 0, whatever the shapes. It is cut off where h = -40: by concavity that leaves out
+   less than e^-40 of the whole. Two Gauss-Legendre panels give the rest to 1e-14, and derivatives by the
+   shapes are means of a positive weight over the same nodes. Where a shape below 1 makes such a tail nearly
+   everything, there is a power series instead. The other tail is 1 less this one.
 
    Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
-
-/* One tail of a law on the log scale, with its derivatives: by the shapes a and b, by log x (gamma) or logit x
-   (beta), and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). The last two are what Student's t and
-   the negative binomial law need: for large a they are of order 1 / a^2, the difference of two of order 1 / a. */
 enum { GPUMC__LOWER, GPUMC__UPPER };
+
+static int gpumc__other(int side) { return side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER; }
+
+/* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
+   x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
+   the negative binomial law: for large a they are of order 1 / a^2, differences of two of order 1 / a. */
 typedef struct gpumc__tail {
     int side;
     double value, by_a, by_b, by_log, by_a_fixed, by_b_fixed;
@@ -2558,7 +2633,7 @@ static gpumc__tail gpumc__tail_at(int side, gpumc__tail tail)
 static gpumc__tail gpumc__mirrored(gpumc__tail tail)
 {
     const double by_a = tail.by_a, by_a_fixed = tail.by_a_fixed;
-    tail.side = tail.side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER;
+    tail.side = gpumc__other(tail.side);
     tail.by_log = -tail.by_log;
     tail.by_a = tail.by_b;
     tail.by_b = by_a;
@@ -2567,12 +2642,12 @@ static gpumc__tail gpumc__mirrored(gpumc__tail tail)
     return tail;
 }
 
-/* log Gamma(z + d) - log Gamma(z), accurate relative to d: Stirling's series at z >= 8, where the difference of
-   its powers is taken by Horner's rule for divided differences. */
+/* log Gamma(z + d) - log Gamma(z), accurate relative to d: Stirling's series from z = 8 on, the difference of
+   its powers by Horner's rule for divided differences. */
 static double gpumc__lgamma_rise(double z, double d)
 {
-    static const double series[] = { 1 / 156.0, -691 / 360360.0, 1 / 1188.0, -1 / 1680.0, 1 / 1260.0, -1 / 360.0,
-                                     1 / 12.0 };
+    static const double series[] = { 1 / 156.0, -691 / 360360.0, 1 / 1188.0, -1 / 1680.0,
+                                     1 / 1260.0, -1 / 360.0, 1 / 12.0 };
     double steps = 0, p, q, value = 0, difference = 0;
     for (; z < 8; z++) steps += gpumc_log1p(d / z);
     p = 1 / z;
@@ -2622,19 +2697,14 @@ static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
     return point;
 }
 
-/* w / (1 + w) - log(1 + w), given share = w / (1 + w) and log(1 + w). */
-static double gpumc__share_less_log(double w, double share, double log_w)
-{
-    return gpumc__is_near_0(w) ? -gpumc__log_less(w, log_w) - w * share : share - log_w;
-}
-
-/* h(v) = -slope v - (a + b) K(v), K(v) = log(x + y e^v) - y v = log(y + x e^-v) + x v, from the form that starts
-   with the smaller of x and y. In fixed weights the derivative by x is integrated by parts. */
+/* h(v) = -slope v - (a + b) K(v), K(v) = log(x + y e^v) - y v = log(y + x e^-v) + x v, by the form that has
+   the smaller of x and y in front. In the fixed weights the derivative by x is integrated by parts. */
 static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 {
     gpumc__point point;
     const double a = law->a, b = law->b, x = law->x, y = law->y, e = gpumc_expm1(v);
-    const double up = y * e, down = x * gpumc_expm1(-v), up_share = up / (1 + up), down_share = -x * e / (1 + up);
+    const double up = y * e, down = x * gpumc_expm1(-v);
+    const double up_share = up / (1 + up), down_share = -x * e / (1 + up);            /* down / (1 + down) */
     const double log_up = gpumc_log1p(up), log_down = gpumc_log1p(down);
     double bend = y < x ? log_up - y * v : log_down + x * v;
     if (v < 0.5) bend = y < x ? y * gpumc__expm1_less(v) + gpumc__log_less(up, log_up)
@@ -2653,7 +2723,8 @@ static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
     return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v);
 }
 
-/* Where h has fallen to about -40, by Newton's method: as h is concave, all steps but the first come from beyond. */
+/* Where h has fallen to about -40, by Newton's method: as h is concave, all steps but the first come from
+   beyond. */
 static double gpumc__reach(const gpumc__law *law)
 {
     const double sharp = law->sign < 0 || law->sign > 0 ? law->x : (law->a + law->b) * law->x * law->y;
@@ -2702,25 +2773,26 @@ static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
 {
     gpumc__law law = { 0, 0, 0, 0, 0, 0 };
     gpumc__tail tail = gpumc__certain_tail(x < a ? GPUMC__LOWER : GPUMC__UPPER, 0);
-    gpumc__part part;
+    gpumc__ratio ratio;
     double mean[4], integral;
     law.a = a;
     law.x = x;
     law.sign = x < a ? -1 : 1;
     law.slope = fabs(x - a);
     integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__gamma_kernel(a, x, log_x, &part) + gpumc_log(a * integral);
-    tail.by_a = part.log_ratio + gpumc__log_less_digamma(a) + mean[0];
+    tail.value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc_log(a * integral);
+    tail.by_a = ratio.log + gpumc__log_less_digamma(a) + mean[0];
     tail.by_log = -law.sign / integral;
     return tail;
 }
 
 /* Lower tail for a y >= b x, where a >= 1. */
-static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y, double log_x, double log_y)
+static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y,
+                                             double log_x, double log_y)
 {
     gpumc__law law = { 0, 0, 0, 0, 0, 0 };
     gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
-    gpumc__part part_a, part_b;
+    gpumc__ratio ratio_a, ratio_b;
     const double rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
     double mean[4], integral;
     law.a = a;
@@ -2729,20 +2801,20 @@ static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, doubl
     law.y = y;
     law.slope = a * y - b * x;
     integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &part_a, &part_b)
+    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &ratio_a, &ratio_b)
         + gpumc_log(a * integral) + gpumc_log(b / (a + b));
-    tail.by_a = part_a.log_ratio + rise_a + mean[0];
-    tail.by_b = part_b.log_ratio + rise_b + mean[1];
+    tail.by_a = ratio_a.log + rise_a + mean[0];
+    tail.by_b = ratio_b.log + rise_b + mean[1];
     tail.by_log = 1 / integral;
-    tail.by_a_fixed = part_a.less + rise_a + mean[2];
-    tail.by_b_fixed = part_b.less + rise_b + mean[3];
+    tail.by_a_fixed = ratio_a.less + rise_a + mean[2];
+    tail.by_b_fixed = ratio_b.less + rise_b + mean[3];
     return tail;
 }
 
 /* ---- by series ------------------------------------------------------------------------------
    sum_n c_n / (a + n) from n = 1 on, c_n = (1-b)(2-b)..(n-b) u^n / n!: the lower tail of the beta law is
-   u^a / (a B(a, b)) (1 + a sum). For the gamma law b u stands for x, and u is 0. With a < 1, u <= 1/2 and
-   b u <= 1 sixty terms suffice, and no sum loses more than a digit. Derivatives by a, by b, and by b fixed. */
+   u^a / (a B(a, b)) (1 + a sum) (DLMF 8.17.7). For the gamma law b u stands for x, and u is 0 (DLMF 8.7.1).
+   With a < 1, u <= 1/2 and b u <= 1 sixty terms suffice, and sums lose at most a digit. */
 typedef struct gpumc__series { double sum, by_a, by_b, by_b_fixed; } gpumc__series;
 
 static gpumc__series gpumc__tail_series(double a, double u, double bu, double v_by_b)
@@ -2897,8 +2969,9 @@ GPUMC_API double gpumc_beta_q(double a, double b, double x, double *da, double *
 }
 
 /* ---- inverses -------------------------------------------------------------------------------
-   Log tails are concave in log x and logit x, so that Newton's method started beyond the root, where the tail is
-   too small, comes back without ever stepping over it. */
+   Log tails are concave in log x and logit x, so that Newton's method started beyond the root, where the tail
+   is too small, comes back without ever stepping over it. A last step in x itself restores digits that the
+   logarithm of a large or tiny x has lost. */
 
 /* x with log tail = target <= log(1/2). P(a, x) <= x^a / Gamma(a + 1) starts the lower one; for the upper one
    Q <= exp(-tau) at a + sqrt(2 a tau) + tau (Laurent & Massart 2000, lemma 1), at tau if a < 1. */
@@ -2923,10 +2996,11 @@ typedef struct gpumc__pair { double x, y; } gpumc__pair;         /* x + y = 1 */
 static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 {
     const double log_x = -gpumc_log1p_exp(-s), log_y = -gpumc_log1p_exp(s);
-    return gpumc__tail_at(GPUMC__LOWER, gpumc__beta_tail(a, b, gpumc_inv_logit(s), gpumc_inv_logit(-s), log_x, log_y));
+    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc_inv_logit(s), gpumc_inv_logit(-s), log_x, log_y);
+    return gpumc__tail_at(GPUMC__LOWER, tail);
 }
 
-/* x with log lower tail = target <= log(1/2), started where odds^a / (a B(a, b)), never below P, is the target. */
+/* x with log lower tail = target <= log(1/2). P <= odds^a / (a B(a, b)) starts it. */
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
     double s = (target + gpumc_lbeta(a, b) + gpumc_log(a)) / a, miss = 1, change;
@@ -2940,7 +3014,8 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
     root.x = gpumc_inv_logit(s);
     root.y = gpumc_inv_logit(-s);
     if (root.x < DBL_MIN) return root;
-    tail = gpumc__tail_at(GPUMC__LOWER, gpumc__beta_tail(a, b, root.x, root.y, gpumc_log(root.x), gpumc_log(root.y)));
+    tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc_log(root.x), gpumc_log(root.y));
+    tail = gpumc__tail_at(GPUMC__LOWER, tail);
     change = root.x * root.y * (target - tail.value) / tail.by_log;
     root.x += change;
     root.y -= change;
@@ -2952,7 +3027,7 @@ static double gpumc__gamma_root(double a, double p, double q)
 {
     if (!(a > 0 && p >= 0 && q >= 0)) return GPUMC_NAN;
     if (p == 0 || q == 0) return p == 0 ? 0 : GPUMC_INF;
-    return p < q ? gpumc__gamma_solve(a, gpumc_log(p), GPUMC__LOWER) : gpumc__gamma_solve(a, gpumc_log(q), GPUMC__UPPER);
+    return gpumc__gamma_solve(a, gpumc_log(p < q ? p : q), p < q ? GPUMC__LOWER : GPUMC__UPPER);
 }
 
 static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
@@ -2971,8 +3046,15 @@ static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
 
 GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
 GPUMC_API double gpumc_gamma_q_inverse(double a, double q) { return gpumc__gamma_root(a, 1 - q, q); }
-GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p) { return gpumc__beta_root(a, b, p, 1 - p).x; }
-GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q) { return gpumc__beta_root(a, b, 1 - q, q).x; }
+GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p)
+{
+    return gpumc__beta_root(a, b, p, 1 - p).x;
+}
+
+GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
+{
+    return gpumc__beta_root(a, b, 1 - q, q).x;
+}
 /* ---- dense linear algebra, n x n, row-major ----------------------------------------------------- */
 
 /* A team of threads can share a chain: loops over coordinates are dealt out, sums go through a reduction,
@@ -3007,6 +3089,16 @@ static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a, 
     return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
 }
 
+static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
+{
+    double sum[GPUMC__LANES] = { 0 };
+    size_t i = 0;
+    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
+        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += v[i + l];
+    }
+    for (size_t l = 0; i < n; i++, l++) sum[l] += v[i];
+    return gpumc__lane_sum(sum);
+}
 
 /* a = L L'; the upper triangle of L is zeroed. Returns 0 when a is not positive definite. */
 static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
@@ -3117,7 +3209,7 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 }
 
 
-/* ========================================================================================= >>rng
+/* ========================================================================================== >>rng
    Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
    repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (8.6e9 normals) before it
    repeats. Samplers use the leaf functions, not libm, so that a seed means the same draws on every system.
@@ -3136,7 +3228,7 @@ GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_
 #define GPUMC__PHILOX_ROUNDS 10
 #define GPUMC__PHILOX_STEP_0 0x9E3779B9u
 #define GPUMC__PHILOX_STEP_1 0xBB67AE85u
-static void gpumc__philox(uint32_t *w, const uint32_t *key)
+static GPUMC_TEAM void gpumc__philox(uint32_t *w, const uint32_t *key)
 {
     for (uint32_t r = 0; r < GPUMC__PHILOX_ROUNDS; r++)
         gpumc__philox_round(&w[0], &w[1], &w[2], &w[3],
@@ -3160,7 +3252,7 @@ GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
     *z_1 = radius * sine;
 }
 
-GPUMC_API gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain)
+GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain)
 {
     gpumc_rng rng;
     memset(&rng, 0, sizeof rng);
@@ -3172,7 +3264,7 @@ GPUMC_API gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, 
     return rng;
 }
 
-GPUMC_API uint32_t gpumc_rng_word(gpumc_rng *rng)
+GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng)
 {
     if (rng->left == 0) {
         memcpy(rng->words, rng->counter, sizeof rng->words);
@@ -3183,13 +3275,13 @@ GPUMC_API uint32_t gpumc_rng_word(gpumc_rng *rng)
     return rng->words[4 - rng->left--];
 }
 
-GPUMC_API double gpumc_rng_uniform(gpumc_rng *rng)
+GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng)
 {
     const uint32_t low = gpumc_rng_word(rng), high = gpumc_rng_word(rng);
     return gpumc__unit(low, high);
 }
 
-GPUMC_API double gpumc_rng_normal(gpumc_rng *rng)
+GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng)
 {
     const double u = gpumc_rng_uniform(rng), v = gpumc_rng_uniform(rng);
     double first, second;
@@ -3213,8 +3305,8 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
 
 /* GPUMC__RNG_LANES blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1].
    Lanes are the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. */
-#define GPUMC__RNG_LANES 16
-static GPUMC_LOOP void gpumc__normal_lanes(const gpumc_rng *rng, double *GPUMC__RESTRICT z)
+#define GPUMC__RNG_LANES 8
+static GPUMC_TEAM GPUMC_LOOP void gpumc__normal_lanes(const gpumc_rng *rng, double *GPUMC__RESTRICT z)
 {
     uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
     uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
@@ -3235,7 +3327,7 @@ static GPUMC_LOOP void gpumc__normal_lanes(const gpumc_rng *rng, double *GPUMC__
 }
 
 /* Starts at a fresh block, so that z[i] depends on the counter and i alone. */
-GPUMC_API void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
+GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
     const size_t chunk = 2 * GPUMC__RNG_LANES;
     double last[2 * GPUMC__RNG_LANES];
@@ -3298,16 +3390,25 @@ GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
 /* ---- counts ----------------------------------------------------------------------------------
    Transformed rejection with squeeze for means of 10 and more (Hoermann 1993: PTRS for the Poisson, BTRS for
    the binomial law); below that waiting times, which need one uniform number an event. */
+static GPUMC__NOINLINE double gpumc__poisson_log_mass(double k, double mean)
+{
+    return gpumc_poisson_lpmf(k, mean, NULL);
+}
+static GPUMC__NOINLINE double gpumc__binomial_log_mass(double k, double n, double p)
+{
+    return gpumc_binomial_lpmf(k, n, p, NULL);
+}
+
 static double gpumc__poisson_rejection(gpumc_rng *rng, double mean)
 {
-    const double b = 0.931 + 2.53 * gpumc_sqrt(mean), a = -0.059 + 0.02483 * b;
-    const double log_alpha = gpumc_log(1.1239 + 1.1328 / (b - 3.4)), squeeze = 0.9277 - 3.6224 / (b - 2);
+    const double b = 0.931 + 2.53 * gpumc__sqrt(mean), a = -0.059 + 0.02483 * b;
+    const double log_alpha = gpumc__log(1.1239 + 1.1328 / (b - 3.4)), squeeze = 0.9277 - 3.6224 / (b - 2);
     for (;;) {
         const double u = gpumc_rng_uniform(rng) - 0.5, v = gpumc_rng_uniform(rng), edge = 0.5 - gpumc_fabs(u);
         const double k = gpumc_floor((2 * a / edge + b) * u + mean + 0.43);
         if (edge >= 0.07 && v <= squeeze) return k;
         if (k < 0 || (edge < 0.013 && v > edge)) continue;
-        if (gpumc_log(v / (a / (edge * edge) + b)) + log_alpha <= gpumc_poisson_lpmf(k, mean, NULL)) return k;
+        if (gpumc__log(v / (a / (edge * edge) + b)) + log_alpha <= gpumc__poisson_log_mass(k, mean)) return k;
     }
 }
 
@@ -3317,25 +3418,25 @@ static GPUMC__UNUSED double gpumc__rng_poisson(gpumc_rng *rng, double mean)
     if (!(mean >= 0 && mean <= DBL_MAX)) return GPUMC_NAN;
     if (mean >= 10) return gpumc__poisson_rejection(rng, mean);
     product = gpumc_rng_uniform(rng);
-    for (const double least = gpumc_exp(-mean); product > least; count++) product *= gpumc_rng_uniform(rng);
+    for (const double least = gpumc__exp(-mean); product > least; count++) product *= gpumc_rng_uniform(rng);
     return count;
 }
 
 /* p <= 1/2 and n p >= 10 */
 static double gpumc__binomial_rejection(gpumc_rng *rng, double n, double p)
 {
-    const double spread = gpumc_sqrt(n * p * (1 - p));
+    const double spread = gpumc__sqrt(n * p * (1 - p));
     const double b = 1.15 + 2.53 * spread, a = -0.0873 + 0.0248 * b + 0.01 * p;
     const double alpha = (2.83 + 5.1 / b) * spread, squeeze = 0.92 - 4.2 / b;
-    const double log_mode = gpumc_binomial_lpmf(gpumc_floor((n + 1) * p), n, p, NULL);
+    const double log_mode = gpumc__binomial_log_mass(gpumc_floor((n + 1) * p), n, p);
     for (;;) {
         const double u = gpumc_rng_uniform(rng) - 0.5, edge = 0.5 - gpumc_fabs(u);
         double v = gpumc_rng_uniform(rng);
         const double k = gpumc_floor((2 * a / edge + b) * u + n * p + 0.5);
         if (edge >= 0.07 && v <= squeeze) return k;
         if (k < 0 || k > n) continue;
-        v = gpumc_log(v * alpha / (a / (edge * edge) + b));
-        if (v <= gpumc_binomial_lpmf(k, n, p, NULL) - log_mode) return k;
+        v = gpumc__log(v * alpha / (a / (edge * edge) + b));
+        if (v <= gpumc__binomial_log_mass(k, n, p) - log_mode) return k;
     }
 }
 
@@ -3357,7 +3458,7 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
     return n * p >= 10 ? gpumc__binomial_rejection(rng, n, p) : gpumc__binomial_waiting(rng, n, p);
 }
 
-/* ======================================================================================== >>dist
+/* ========================================================================================= >>dist
    Quantiles, draws and moments of the families whose cdf has an elementary inverse, then families of vectors.
    A draw is the quantile of a uniform number where no better way is at hand. */
 static int gpumc__is_probability(double p) { return p >= 0 && p <= 1; }
@@ -3371,10 +3472,10 @@ static double gpumc__cauchy_standard(double p)
     return p < 0.5 ? -cosine / sine : cosine / sine;
 }
 
-/* ---- normal ------------------------------------------------------------------------ >>normal */
+/* ---- normal --------------------------------------------------------------------------------- */
 GPUMC_API double gpumc_normal_quantile(double p, double mu, double sigma)
 {
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_inv_Phi(p));
+    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__inv_Phi(p));
 }
 GPUMC_API double gpumc_normal_rng(gpumc_rng *rng, double mu, double sigma)
 {
@@ -3386,16 +3487,16 @@ GPUMC_API double gpumc_normal_variance(double mu, double sigma)
     return gpumc__valid(sigma > 0 && mu == mu, sigma * sigma);
 }
 
-/* ---- std_normal ---------------------------------------------------------------- >>std_normal */
+/* ---- std_normal ----------------------------------------------------------------------------- */
 GPUMC_API double gpumc_std_normal_quantile(double p)
 {
-    return gpumc__valid(gpumc__is_probability(p), gpumc_inv_Phi(p));
+    return gpumc__valid(gpumc__is_probability(p), gpumc__inv_Phi(p));
 }
 GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
 GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
 GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
 
-/* ---- cauchy ------------------------------------------------------------------------ >>cauchy */
+/* ---- cauchy --------------------------------------------------------------------------------- */
 
 /* log P(Z <= z) with the angle that is small in the tail, and its slope. */
 static double gpumc__cauchy_lower(double z, double *slope)
@@ -3431,10 +3532,10 @@ GPUMC_API double gpumc_cauchy_rng(gpumc_rng *rng, double mu, double sigma)
 GPUMC_API double gpumc_cauchy_mean(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
 GPUMC_API double gpumc_cauchy_variance(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
 
-/* ---- laplace ---------------------------------------------------------------------- >>laplace */
+/* ---- laplace -------------------------------------------------------------------------------- */
 GPUMC_API double gpumc_laplace_quantile(double p, double mu, double sigma)
 {
-    const double z = p < 0.5 ? gpumc_log(2 * p) : -gpumc_log(2 * (1 - p));
+    const double z = p < 0.5 ? gpumc__log(2 * p) : -gpumc__log(2 * (1 - p));
     return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * z);
 }
 GPUMC_API double gpumc_laplace_rng(gpumc_rng *rng, double mu, double sigma)
@@ -3447,7 +3548,7 @@ GPUMC_API double gpumc_laplace_variance(double mu, double sigma)
     return gpumc__valid(sigma > 0 && mu == mu, 2 * sigma * sigma);
 }
 
-/* ---- logistic -------------------------------------------------------------------- >>logistic */
+/* ---- logistic ------------------------------------------------------------------------------- */
 GPUMC_API double gpumc_logistic_quantile(double p, double mu, double sigma)
 {
     return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_logit(p));
@@ -3462,14 +3563,14 @@ GPUMC_API double gpumc_logistic_variance(double mu, double sigma)
     return gpumc__valid(sigma > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 3 * sigma * sigma);
 }
 
-/* ---- gumbel ------------------------------------------------------------------------ >>gumbel */
+/* ---- gumbel --------------------------------------------------------------------------------- */
 GPUMC_API double gpumc_gumbel_quantile(double p, double mu, double beta)
 {
-    return gpumc__valid(gpumc__is_probability(p) && beta > 0, mu - beta * gpumc_log(-gpumc_log(p)));
+    return gpumc__valid(gpumc__is_probability(p) && beta > 0, mu - beta * gpumc__log(-gpumc__log(p)));
 }
 GPUMC_API double gpumc_gumbel_rng(gpumc_rng *rng, double mu, double beta)
 {
-    return gpumc__valid(beta > 0, mu - beta * gpumc_log(gpumc_rng_exponential(rng)));
+    return gpumc__valid(beta > 0, mu - beta * gpumc__log(gpumc_rng_exponential(rng)));
 }
 GPUMC_API double gpumc_gumbel_mean(double mu, double beta)
 {
@@ -3480,28 +3581,28 @@ GPUMC_API double gpumc_gumbel_variance(double mu, double beta)
     return gpumc__valid(beta > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 6 * beta * beta);
 }
 
-/* ---- lognormal ------------------------------------------------------------------ >>lognormal */
+/* ---- lognormal ------------------------------------------------------------------------------ */
 GPUMC_API double gpumc_lognormal_quantile(double p, double mu, double sigma)
 {
-    return gpumc_exp(gpumc_normal_quantile(p, mu, sigma));
+    return gpumc__exp(gpumc_normal_quantile(p, mu, sigma));
 }
 GPUMC_API double gpumc_lognormal_rng(gpumc_rng *rng, double mu, double sigma)
 {
-    return gpumc_exp(gpumc_normal_rng(rng, mu, sigma));
+    return gpumc__exp(gpumc_normal_rng(rng, mu, sigma));
 }
 GPUMC_API double gpumc_lognormal_mean(double mu, double sigma)
 {
-    return gpumc__valid(sigma > 0, gpumc_exp(mu + 0.5 * sigma * sigma));
+    return gpumc__valid(sigma > 0, gpumc__exp(mu + 0.5 * sigma * sigma));
 }
 GPUMC_API double gpumc_lognormal_variance(double mu, double sigma)
 {
-    return gpumc__valid(sigma > 0, gpumc_expm1(sigma * sigma) * gpumc_exp(2 * mu + sigma * sigma));
+    return gpumc__valid(sigma > 0, gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma));
 }
 
-/* ---- exponential -------------------------------------------------------------- >>exponential */
+/* ---- exponential ---------------------------------------------------------------------------- */
 GPUMC_API double gpumc_exponential_quantile(double p, double rate)
 {
-    return gpumc__valid(gpumc__is_probability(p) && rate > 0, -gpumc_log1p(-p) / rate);
+    return gpumc__valid(gpumc__is_probability(p) && rate > 0, -gpumc__log1p(-p) / rate);
 }
 GPUMC_API double gpumc_exponential_rng(gpumc_rng *rng, double rate)
 {
@@ -3510,14 +3611,14 @@ GPUMC_API double gpumc_exponential_rng(gpumc_rng *rng, double rate)
 GPUMC_API double gpumc_exponential_mean(double rate) { return gpumc__valid(rate > 0, 1 / rate); }
 GPUMC_API double gpumc_exponential_variance(double rate) { return gpumc__valid(rate > 0, 1 / rate / rate); }
 
-/* ---- weibull ---------------------------------------------------------------------- >>weibull */
+/* ---- weibull -------------------------------------------------------------------------------- */
 static double gpumc__weibull_from(double exponential, double shape, double scale)
 {
-    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc_exp(gpumc_log(exponential) / shape));
+    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc__exp(gpumc__log(exponential) / shape));
 }
 GPUMC_API double gpumc_weibull_quantile(double p, double shape, double scale)
 {
-    return gpumc__valid(gpumc__is_probability(p), gpumc__weibull_from(-gpumc_log1p(-p), shape, scale));
+    return gpumc__valid(gpumc__is_probability(p), gpumc__weibull_from(-gpumc__log1p(-p), shape, scale));
 }
 GPUMC_API double gpumc_weibull_rng(gpumc_rng *rng, double shape, double scale)
 {
@@ -3525,16 +3626,16 @@ GPUMC_API double gpumc_weibull_rng(gpumc_rng *rng, double shape, double scale)
 }
 GPUMC_API double gpumc_weibull_mean(double shape, double scale)
 {
-    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc_exp(gpumc_lgamma(1 + 1 / shape)));
+    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)));
 }
 GPUMC_API double gpumc_weibull_variance(double shape, double scale)
 {
-    const double first = gpumc_lgamma(1 + 1 / shape), second = gpumc_lgamma(1 + 2 / shape);
+    const double first = gpumc__lgamma(1 + 1 / shape), second = gpumc__lgamma(1 + 2 / shape);
     return gpumc__valid(shape > 0 && scale > 0,
-                        scale * scale * gpumc_exp(2 * first) * gpumc_expm1(second - 2 * first));
+                        scale * scale * gpumc__exp(2 * first) * gpumc__expm1(second - 2 * first));
 }
 
-/* ---- half_normal -------------------------------------------------------------- >>half_normal */
+/* ---- half_normal ---------------------------------------------------------------------------- */
 
 /* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
 static double gpumc__half_normal_low(double p)
@@ -3542,12 +3643,12 @@ static double gpumc__half_normal_low(double p)
     const double density_at_0 = 0.79788456080286535588;                             /* sqrt(2/pi) */
     double z = p / density_at_0;
     for (int step = 0; step < 5; step++)
-        z -= (gpumc_erf(z * 0.70710678118654752440) - p) / (density_at_0 * gpumc_exp(-0.5 * z * z));
+        z -= (gpumc_erf(z * 0.70710678118654752440) - p) / (density_at_0 * gpumc__exp(-0.5 * z * z));
     return z;
 }
 GPUMC_API double gpumc_half_normal_quantile(double p, double sigma)
 {
-    const double z = p < 0.5 ? gpumc__half_normal_low(p) : -gpumc_inv_Phi(0.5 * (1 - p));
+    const double z = p < 0.5 ? gpumc__half_normal_low(p) : -gpumc__inv_Phi(0.5 * (1 - p));
     return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * z);
 }
 GPUMC_API double gpumc_half_normal_rng(gpumc_rng *rng, double sigma)
@@ -3563,7 +3664,7 @@ GPUMC_API double gpumc_half_normal_variance(double sigma)
     return gpumc__valid(sigma > 0, (1 - 2 / GPUMC_PI) * sigma * sigma);
 }
 
-/* ---- half_cauchy -------------------------------------------------------------- >>half_cauchy */
+/* ---- half_cauchy ---------------------------------------------------------------------------- */
 GPUMC_API double gpumc_half_cauchy_lcdf(double y, double sigma, double *dy, double *dsigma)
 {
     const double z = y <= 0 ? 0 : y / sigma;
@@ -3592,7 +3693,7 @@ GPUMC_API double gpumc_half_cauchy_rng(gpumc_rng *rng, double sigma)
 GPUMC_API double gpumc_half_cauchy_mean(double sigma) { return gpumc__valid(sigma > 0, GPUMC_INF); }
 GPUMC_API double gpumc_half_cauchy_variance(double sigma) { (void)sigma; return GPUMC_NAN; }
 
-/* ---- uniform ---------------------------------------------------------------------- >>uniform */
+/* ---- uniform -------------------------------------------------------------------------------- */
 GPUMC_API double gpumc_uniform_quantile(double p, double a, double b)
 {
     return gpumc__valid(gpumc__is_probability(p) && b > a, p < 0.5 ? a + p * (b - a) : b - (1 - p) * (b - a));
@@ -3607,7 +3708,7 @@ GPUMC_API double gpumc_uniform_variance(double a, double b)
     return gpumc__valid(b > a, (b - a) * (b - a) / 12);
 }
 
-/* ---- bernoulli ------------------------------------------------------------------ >>bernoulli */
+/* ---- bernoulli ------------------------------------------------------------------------------ */
 GPUMC_API double gpumc_bernoulli_quantile(double q, double p)
 {
     return gpumc__valid(gpumc__is_probability(q) && gpumc__is_probability(p), q > 1 - p);
@@ -3622,7 +3723,7 @@ GPUMC_API double gpumc_bernoulli_variance(double p)
     return gpumc__valid(gpumc__is_probability(p), p * (1 - p));
 }
 
-/* ---- bernoulli_logit ------------------------------------------------------ >>bernoulli_logit */
+/* ---- bernoulli_logit ------------------------------------------------------------------------ */
 GPUMC_API double gpumc_bernoulli_logit_quantile(double q, double eta)
 {
     return gpumc__valid(gpumc__is_probability(q) && eta == eta, q > gpumc_inv_logit(-eta));
@@ -3637,22 +3738,22 @@ GPUMC_API double gpumc_bernoulli_logit_variance(double eta)
     return gpumc_inv_logit(eta) * gpumc_inv_logit(-eta);
 }
 
-/* ---- geometric ------------------------------------------------------------------ >>geometric */
+/* ---- geometric ------------------------------------------------------------------------------ */
 GPUMC_API double gpumc_geometric_quantile(double q, double p)
 {
-    const double log_above = gpumc_log1p(-q), k = ceil(log_above / gpumc_log1p(-p)) - 1;
+    const double log_above = gpumc__log1p(-q), k = ceil(log_above / gpumc__log1p(-p)) - 1;
     double y = k > 0 ? k : 0;
     if (y > 0 && gpumc_geometric_lccdf(y - 1, p, NULL) <= log_above) y--;       /* the division rounded up */
     return gpumc__valid(gpumc__is_probability(q) && p > 0 && p <= 1, p < 1 ? y : 0);
 }
 GPUMC_API double gpumc_geometric_rng(gpumc_rng *rng, double p)
 {
-    return gpumc__valid(p > 0 && p <= 1, gpumc_floor(gpumc_rng_exponential(rng) / -gpumc_log1p(-p)));
+    return gpumc__valid(p > 0 && p <= 1, gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)));
 }
 GPUMC_API double gpumc_geometric_mean(double p) { return gpumc__valid(p > 0 && p <= 1, (1 - p) / p); }
 GPUMC_API double gpumc_geometric_variance(double p) { return gpumc__valid(p > 0 && p <= 1, (1 - p) / p / p); }
 
-/* ================================================================================ >>dist-vectors
+/* ---- families of vectors ------------------------------------------------------- >>dist-vectors
    Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
    what is known, backwards by taking each new element out of those still to come. */
 static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
@@ -3665,27 +3766,27 @@ static void gpumc__indicator_variance(double *p, size_t K)
     for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k];
 }
 
-/* ---- categorical_logit -------------------------------------------------- >>categorical_logit */
+/* ---- categorical_logit ---------------------------------------------------------------------- */
 static double gpumc__log_sum_exp_of(const double *x, size_t n)
 {
     double most = -GPUMC_INF, sum = 0;
     for (size_t i = 0; i < n; i++) most = x[i] <= most ? most : x[i];
-    for (size_t i = 0; i < n; i++) sum += gpumc_exp(x[i] - most);
-    return most + gpumc_log(sum);
+    for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - most);
+    return most + gpumc__log(sum);
 }
 GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta)
 {
     const double total = gpumc__log_sum_exp_of(eta, K);
     if (total != total || y != y) return GPUMC_NAN;
     if (!gpumc__is_category(y, K)) return -GPUMC_INF;
-    for (size_t k = 0; k < K; k++) gpumc__add_at(deta, k, -gpumc_exp(eta[k] - total));
+    for (size_t k = 0; k < K; k++) gpumc__add_at(deta, k, -gpumc__exp(eta[k] - total));
     gpumc__add_at(deta, (size_t)y, 1);
     return eta[(size_t)y] - total;
 }
 GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean)
 {
     const double total = gpumc__log_sum_exp_of(eta, K);
-    for (size_t k = 0; k < K; k++) mean[k] = gpumc_exp(eta[k] - total);
+    for (size_t k = 0; k < K; k++) mean[k] = gpumc__exp(eta[k] - total);
 }
 GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance)
 {
@@ -3699,13 +3800,13 @@ GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, 
     size_t k = 0;
     if (total != total || K == 0) return GPUMC_NAN;
     for (; k < K - 1; k++) {
-        left -= gpumc_exp(eta[k] - total);
+        left -= gpumc__exp(eta[k] - total);
         if (left < 0) break;
     }
     return (double)k;
 }
 
-/* ---- ordered_logistic ---------------------------------------------------- >>ordered_logistic
+/* ---- ordered_logistic -------------------------------------------------------------------------
    With a = c_(k-1) - eta and b = c_k - eta:  P(Y = k) = inv_logit(b) inv_logit(-a) (1 - exp(a - b)). */
 static int gpumc__are_increasing(const double *x, size_t n)
 {
@@ -3723,7 +3824,7 @@ GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double 
     k = (size_t)y;
     a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
     b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
-    step = 1 / gpumc_expm1(b - a);
+    step = 1 / gpumc__expm1(b - a);
     da = -gpumc_inv_logit(a) - step;
     db = gpumc_inv_logit(-b) + step;
     gpumc__add(deta, -gpumc_inv_logit(-b) + gpumc_inv_logit(a));
@@ -3734,7 +3835,7 @@ GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double 
 GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean)
 {
     for (size_t k = 0; k < K; k++)
-        mean[k] = gpumc_exp(gpumc_ordered_logistic_lpmf((double)k, eta, cutpoints, K, NULL, NULL));
+        mean[k] = gpumc__exp(gpumc_ordered_logistic_lpmf((double)k, eta, cutpoints, K, NULL, NULL));
 }
 GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
                                                double *variance)
@@ -3753,7 +3854,7 @@ GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const do
     return (double)k;
 }
 
-/* ---- multi_normal_cholesky ------------------------------------------ >>multi_normal_cholesky */
+/* ---- multi_normal_cholesky ------------------------------------------------------------------ */
 static int gpumc__has_positive_diagonal(const double *L, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -3768,7 +3869,7 @@ static double gpumc__normal_whiten(const double *y, const double *mu, const doub
     double log_det = 0;
     for (size_t i = 0; i < n; i++) {
         z[i] = (y[i] - mu[i] - gpumc__dot(&L[i * n], z, i)) / L[i * n + i];
-        log_det += gpumc_log(L[i * n + i]);
+        log_det += gpumc__log(L[i * n + i]);
     }
     memcpy(w, z, n * sizeof *w);
     for (size_t i = n; i-- > 0;) {
@@ -3814,7 +3915,7 @@ GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const doub
         variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
 }
 
-/* ---- multi_normal ------------------------------------------------------------ >>multi_normal */
+/* ---- multi_normal --------------------------------------------------------------------------- */
 
 /* The lower factor of S in L; 0 if S is not positive definite. */
 static int gpumc__factor_of(const double *S, size_t n, double *L)
@@ -3874,20 +3975,13 @@ GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, si
         variance[i] = gpumc__valid(S[i * n + i] > 0 && mu[i] == mu[i], S[i * n + i]);
 }
 
-/* ---- dirichlet ------------------------------------------------------------------ >>dirichlet */
+/* ---- dirichlet ------------------------------------------------------------------------------ */
 static const double gpumc__sum_tolerance = 1e-8;
-
-static double gpumc__plain_sum(const double *x, size_t n)
-{
-    double sum = 0;
-    for (size_t i = 0; i < n; i++) sum += x[i];
-    return sum;
-}
 
 /* The sum of alpha, NaN if any of them is not positive and finite. */
 static double gpumc__concentration(const double *alpha, size_t K)
 {
-    const double sum = gpumc__plain_sum(alpha, K);
+    const double sum = gpumc__sum(alpha, K);
     int valid = K > 0 && sum <= DBL_MAX;
     for (size_t k = 0; k < K; k++) valid &= alpha[k] > 0;
     return gpumc__valid(valid, sum);
@@ -3896,7 +3990,7 @@ static double gpumc__concentration(const double *alpha, size_t K)
 /* 1 inside the simplex, 0 outside, NaN if x holds one. */
 static double gpumc__on_simplex(const double *x, size_t K)
 {
-    const double sum = gpumc__plain_sum(x, K);
+    const double sum = gpumc__sum(x, K);
     int inside = gpumc_fabs(sum - 1) <= gpumc__sum_tolerance;
     for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
     return sum == sum ? inside : sum;
@@ -3911,12 +4005,12 @@ GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size
     if (total != total || inside != inside) return GPUMC_NAN;
     if (inside == 0) return -GPUMC_INF;
     for (size_t k = 0; k < K; k++) {
-        const double log_x = gpumc_log(x[k]);
+        const double log_x = gpumc__log(x[k]);
         sum += gpumc__times_log(alpha[k] - 1, log_x);
-        if (k > 0) sum -= gpumc_lbeta(before, alpha[k]);
+        if (k > 0) sum -= gpumc__lbeta(before, alpha[k]);
         before += alpha[k];
         gpumc__add_at(dx, k, (alpha[k] - 1) / x[k]);
-        gpumc__add_at(dalpha, k, log_x + gpumc_digamma(total) - gpumc_digamma(alpha[k]));
+        gpumc__add_at(dalpha, k, log_x + gpumc__digamma(total) - gpumc__digamma(alpha[k]));
     }
     return sum;
 }
@@ -3940,7 +4034,7 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
     for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
 }
 
-/* ---- lkj_corr_cholesky -------------------------------------------------- >>lkj_corr_cholesky
+/* ---- lkj_corr_cholesky ------------------------------------------------------------------------
    Row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
    1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
    (the onion method of Lewandowski, Kurowicka & Joe 2009). */
@@ -3965,11 +4059,11 @@ GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double 
     if (!(eta > 0) || inside != inside) return GPUMC_NAN;
     if (inside == 0) return -GPUMC_INF;
     for (size_t i = 1; i < K; i++) {
-        const double diagonal = L[i * K + i], log_diagonal = gpumc_log(diagonal);
+        const double diagonal = L[i * K + i], log_diagonal = gpumc__log(diagonal);
         const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
-        sum += 2 * (b - 1) * log_diagonal - half * GPUMC_LOG_PI + gpumc_lgamma(half) - gpumc_lbeta(half, b);
+        sum += 2 * (b - 1) * log_diagonal - half * GPUMC_LOG_PI + gpumc__lgamma(half) - gpumc__lbeta(half, b);
         gpumc__add_at(dL, i * K + i, 2 * (b - 1) / diagonal);
-        gpumc__add(deta, 2 * log_diagonal + gpumc_digamma(top) - gpumc_digamma(b));
+        gpumc__add(deta, 2 * log_diagonal + gpumc__digamma(top) - gpumc__digamma(b));
     }
     return sum;
 }
@@ -3980,9 +4074,9 @@ GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta,
         const double square = i ? gpumc_rng_beta(rng, 0.5 * (double)i, gpumc__lkj_shape(K, eta, i)) : 0;
         double scale;
         gpumc_rng_normals(rng, row, i);
-        scale = i ? gpumc_sqrt(square / gpumc__dot(row, row, i)) : 0;
+        scale = i ? gpumc__sqrt(square / gpumc__dot(row, row, i)) : 0;
         for (size_t j = 0; j < i; j++) row[j] *= scale;
-        row[i] = gpumc__valid(eta > 0, gpumc_sqrt(1 - square));
+        row[i] = gpumc__valid(eta > 0, gpumc__sqrt(1 - square));
         for (size_t j = i + 1; j < K; j++) row[j] = 0;
     }
 }
@@ -3993,7 +4087,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean)
     for (size_t i = 0; i < K; i++) {
         const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
         for (size_t j = 0; j < K; j++) mean[i * K + j] = gpumc__valid(eta > 0, 0);
-        mean[i * K + i] += i ? gpumc_exp(gpumc_lbeta(half, b + 0.5) - gpumc_lbeta(half, b)) : 1;
+        mean[i * K + i] += i ? gpumc__exp(gpumc__lbeta(half, b + 0.5) - gpumc__lbeta(half, b)) : 1;
     }
 }
 
@@ -4010,15 +4104,15 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
 }
 
 /* ---- student_t ------------------------------------------------------------------ >>student_t
-   P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at nu / (nu + z^2); its derivative by nu at fixed z is the
-   one by a at fixed a (1 - x) / x = z^2 / 2. */
+   P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by nu at fixed z
+   is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
 static gpumc__tail gpumc__t_outside(double z, double nu)
 {
-    const double size = fabs(z), root = sqrt(nu), r = size / root, over = root / size;
-    const double x = r < 1 ? 1 / (1 + r * r) : over * over / (1 + over * over), y = r < 1 ? r * r * x : 1 / (1 + over * over);
-    const double log_x = r < 1 ? -gpumc_log1p(r * r) : 2 * (gpumc_log(root) - gpumc_log(size)) - gpumc_log1p(over * over);
-    const double log_y = r < 1 ? 2 * (gpumc_log(size) - gpumc_log(root)) + log_x : -gpumc_log1p(over * over);
-    return gpumc__beta_tail(0.5 * nu, 0.5, x, y, log_x, log_y);
+    const double root = sqrt(nu), size = fabs(z), r = size < root ? size / root : root / size;
+    const double large = 1 / (1 + r * r), small = r * r * large, log_large = -gpumc_log1p(r * r);
+    const double log_r = -fabs(gpumc_log(size) - gpumc_log(root)), log_small = 2 * log_r + log_large;
+    return size < root ? gpumc__beta_tail(0.5 * nu, 0.5, large, small, log_large, log_small)
+                       : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
 }
 
 /* log P(Z <= z), its slopes by z and by nu. The density over the tail is taken on the log scale. */
@@ -4059,8 +4153,8 @@ static double gpumc__t_radius(double p, double q, double nu)
 }
 GPUMC_API double gpumc_student_t_quantile(double p, double nu, double mu, double sigma)
 {
-    const double z = p < 0.5 ? -gpumc__t_radius(1 - 2 * p, 2 * p, nu) : gpumc__t_radius(2 * p - 1, 2 * (1 - p), nu);
-    return gpumc__valid(gpumc__is_probability(p) && nu > 0 && sigma > 0, mu + sigma * z);
+    const double tail = p < 0.5 ? p : 1 - p, r = gpumc__t_radius(1 - 2 * tail, 2 * tail, nu);
+    return gpumc__valid(gpumc__is_probability(p) && nu > 0 && sigma > 0, mu + sigma * (p < 0.5 ? -r : r));
 }
 GPUMC_API double gpumc_student_t_rng(gpumc_rng *rng, double nu, double mu, double sigma)
 {
@@ -4078,13 +4172,14 @@ GPUMC_API double gpumc_student_t_variance(double nu, double mu, double sigma)
 }
 
 /* ---- half_student_t -------------------------------------------------------- >>half_student_t */
-static double gpumc__half_t(int side, double y, double nu, double sigma, double *dy, double *dnu, double *dsigma)
+static double gpumc__half_t(int side, double y, double nu, double sigma,
+                            double *dy, double *dnu, double *dsigma)
 {
-    const double z = y < 0 ? 0 : y / sigma, sign = side == GPUMC__LOWER ? -1 : 1;
-    /* within is the upper tail of gpumc__t_outside */
-    const gpumc__tail tail = gpumc__tail_at(side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER, gpumc__t_outside(z, nu));
+    const double z = y < 0 ? 0 : y / sigma;
+    const gpumc__tail tail = gpumc__tail_at(gpumc__other(side), gpumc__t_outside(z, nu));
     const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
-    const double slope = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : -sign * gpumc_exp(log_density - tail.value);
+    const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc_exp(log_density - tail.value);
+    const double slope = side == GPUMC__LOWER ? size : -size;
     gpumc__add_standard(slope, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0, tail.value);
@@ -4115,7 +4210,8 @@ GPUMC_API double gpumc_half_student_t_mean(double nu, double sigma)
 GPUMC_API double gpumc_half_student_t_variance(double nu, double sigma)
 {
     const double mean = gpumc_half_student_t_mean(nu, sigma), infinite = nu > 1 ? GPUMC_INF : GPUMC_NAN;
-    return gpumc__valid(nu > 0 && sigma > 0, nu > 2 ? sigma * sigma * (nu / (nu - 2)) - mean * mean : infinite);
+    const double finite = sigma * sigma * (nu / (nu - 2)) - mean * mean;
+    return gpumc__valid(nu > 0 && sigma > 0, nu > 2 ? finite : infinite);
 }
 
 /* ---- gamma -------------------------------------------------------------------------- >>gamma */
@@ -4128,11 +4224,13 @@ static double gpumc__gamma_cdf(int side, double y, double shape, double rate,
     gpumc__add(drate, tail.by_log / rate);
     return gpumc__valid(rate > 0, tail.value);
 }
-GPUMC_API double gpumc_gamma_lcdf(double y, double shape, double rate, double *dy, double *dshape, double *drate)
+GPUMC_API double gpumc_gamma_lcdf(double y, double shape, double rate,
+                                  double *dy, double *dshape, double *drate)
 {
     return gpumc__gamma_cdf(GPUMC__LOWER, y, shape, rate, dy, dshape, drate);
 }
-GPUMC_API double gpumc_gamma_lccdf(double y, double shape, double rate, double *dy, double *dshape, double *drate)
+GPUMC_API double gpumc_gamma_lccdf(double y, double shape, double rate,
+                                   double *dy, double *dshape, double *drate)
 {
     return gpumc__gamma_cdf(GPUMC__UPPER, y, shape, rate, dy, dshape, drate);
 }
@@ -4158,7 +4256,7 @@ static double gpumc__inv_gamma_cdf(int side, double y, double shape, double scal
                                    double *dy, double *dshape, double *dscale)
 {
     const double t = y <= 0 ? GPUMC_INF : scale / y;
-    const gpumc__tail tail = gpumc__gamma_tail_of(shape, t, side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER);
+    const gpumc__tail tail = gpumc__gamma_tail_of(shape, t, gpumc__other(side));
     gpumc__add(dy, y > 0 ? -tail.by_log / y : 0);
     gpumc__add(dshape, tail.by_a);
     gpumc__add(dscale, tail.by_log / scale);
@@ -4208,8 +4306,14 @@ GPUMC_API double gpumc_chi_square_lccdf(double y, double nu, double *dy, double 
 {
     return gpumc__chi_square_cdf(GPUMC__UPPER, y, nu, dy, dnu);
 }
-GPUMC_API double gpumc_chi_square_quantile(double p, double nu) { return gpumc_gamma_quantile(p, 0.5 * nu, 0.5); }
-GPUMC_API double gpumc_chi_square_rng(gpumc_rng *rng, double nu) { return gpumc_gamma_rng(rng, 0.5 * nu, 0.5); }
+GPUMC_API double gpumc_chi_square_quantile(double p, double nu)
+{
+    return gpumc_gamma_quantile(p, 0.5 * nu, 0.5);
+}
+GPUMC_API double gpumc_chi_square_rng(gpumc_rng *rng, double nu)
+{
+    return gpumc_gamma_rng(rng, 0.5 * nu, 0.5);
+}
 GPUMC_API double gpumc_chi_square_mean(double nu) { return gpumc__valid(nu > 0, nu); }
 GPUMC_API double gpumc_chi_square_variance(double nu) { return gpumc__valid(nu > 0, 2 * nu); }
 
@@ -4275,7 +4379,7 @@ GPUMC_API double gpumc_beta_proportion_variance(double mu, double kappa)
 typedef struct gpumc__count {
     gpumc__tail (*tail)(const struct gpumc__count *law, double k);
     double size;                       /* n of a binomial, phi of a negative binomial law */
-    double x, y, log_x, log_y;         /* the mean of a Poisson law in x, otherwise p and 1 - p of the beta tail */
+    double x, y, log_x, log_y;         /* where its tail starts; a gamma tail needs x only */
     double most, mean, variance;
 } gpumc__count;
 
@@ -4284,16 +4388,17 @@ static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, int side
     const double k = floor(y);
     if (y != y) return gpumc__certain_tail(side, y);
     if (k < 0) return gpumc__certain_tail(side, side == GPUMC__LOWER ? -GPUMC_INF : 0);
-    if (k >= law->most || k == GPUMC_INF) return gpumc__certain_tail(side, side == GPUMC__LOWER ? 0 : -GPUMC_INF);
+    if (k >= law->most || k == GPUMC_INF)
+        return gpumc__certain_tail(side, side == GPUMC__LOWER ? 0 : -GPUMC_INF);
     return gpumc__tail_at(side, law->tail(law, k));
 }
 
-/* Whether P(Y <= k) >= p, up to the rounding of the tail, so that p = P(Y <= k) as computed finds k itself. */
+/* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
 static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
 {
     const double slack = 64 * DBL_EPSILON;
     if (p < 0.5) return gpumc__count_tail(law, k, GPUMC__LOWER).value >= gpumc_log(p) - slack;
-    return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc_log1p(-p) + slack;
+    return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc_log1p(-p) + slack + DBL_EPSILON / (1 - p);
 }
 
 /* From the normal approximation outwards in doubling steps, then by halving. */
@@ -4324,7 +4429,7 @@ static double gpumc__count_quantile(const gpumc__count *law, double p)
 static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
 {
     gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
-    tail.side = tail.side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER;
+    tail.side = gpumc__other(tail.side);
     return tail;
 }
 static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
@@ -4338,7 +4443,7 @@ static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
 
 /* ---- binomial -------------------------------------------------------------------- >>binomial
    P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
-static gpumc__count gpumc__binomial_law(double n, double p, double q, double log_p, double log_q)
+static gpumc__count gpumc__binomial_count(double n, double p, double q, double log_p, double log_q)
 {
     gpumc__count law;
     law.tail = gpumc__binomial_tail;
@@ -4355,11 +4460,11 @@ static gpumc__count gpumc__binomial_law(double n, double p, double q, double log
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
     const double log_p = p < 0.5 ? gpumc_log(p) : gpumc_log1p(-(1 - p));
-    return gpumc__binomial_law(n, p, 1 - p, log_p, gpumc_log1p(-p));
+    return gpumc__binomial_count(n, p, 1 - p, log_p, gpumc_log1p(-p));
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
-    return gpumc__binomial_law(n, gpumc_inv_logit(eta), gpumc_inv_logit(-eta),
+    return gpumc__binomial_count(n, gpumc_inv_logit(eta), gpumc_inv_logit(-eta),
                                -gpumc_log1p_exp(-eta), -gpumc_log1p_exp(eta));
 }
 static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
@@ -4370,7 +4475,7 @@ static double gpumc__binomial_cdf(int side, double y, double n, double p, double
     const gpumc__count law = gpumc__binomial_by_p(n, p);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double k = floor(y), sign = side == GPUMC__LOWER ? -1 : 1;
-    if (k >= 0 && k < n && tail.value > -GPUMC_INF)                 /* n P(Y' = k) of n - 1 trials: right at p = 0 */
+    if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
         gpumc__add(dp, sign * n * gpumc_exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
@@ -4391,7 +4496,10 @@ GPUMC_API double gpumc_binomial_rng(gpumc_rng *rng, double n, double p)
 {
     return gpumc__valid(gpumc__is_binomial(n, p), gpumc__rng_binomial(rng, n, p));
 }
-GPUMC_API double gpumc_binomial_mean(double n, double p) { return gpumc__valid(gpumc__is_binomial(n, p), n * p); }
+GPUMC_API double gpumc_binomial_mean(double n, double p)
+{
+    return gpumc__valid(gpumc__is_binomial(n, p), n * p);
+}
 GPUMC_API double gpumc_binomial_variance(double n, double p)
 {
     return gpumc__valid(gpumc__is_binomial(n, p), n * p * (1 - p));
@@ -4422,7 +4530,10 @@ GPUMC_API double gpumc_binomial_logit_rng(gpumc_rng *rng, double n, double eta)
 {
     return gpumc_binomial_rng(rng, n, gpumc_inv_logit(eta));
 }
-GPUMC_API double gpumc_binomial_logit_mean(double n, double eta) { return gpumc_binomial_mean(n, gpumc_inv_logit(eta)); }
+GPUMC_API double gpumc_binomial_logit_mean(double n, double eta)
+{
+    return gpumc_binomial_mean(n, gpumc_inv_logit(eta));
+}
 GPUMC_API double gpumc_binomial_logit_variance(double n, double eta)
 {
     return gpumc__valid(gpumc__is_trials(n), n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta));
@@ -4430,7 +4541,7 @@ GPUMC_API double gpumc_binomial_logit_variance(double n, double eta)
 
 /* ---- poisson ---------------------------------------------------------------------- >>poisson
    P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
-static gpumc__count gpumc__poisson_law(double lambda, double log_lambda)
+static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 {
     gpumc__count law;
     law.tail = gpumc__poisson_tail;
@@ -4442,10 +4553,10 @@ static gpumc__count gpumc__poisson_law(double lambda, double log_lambda)
 }
 static double gpumc__poisson_cdf(int side, double y, double lambda, double *dlambda)
 {
-    const gpumc__count law = gpumc__poisson_law(lambda, gpumc_log(lambda));
+    const gpumc__count law = gpumc__poisson_count(lambda, gpumc_log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double sign = side == GPUMC__LOWER ? -1 : 1;
-    if (tail.value > -GPUMC_INF)                                    /* right at lambda = 0 */
+    if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
         gpumc__add(dlambda, sign * gpumc_exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
@@ -4459,7 +4570,7 @@ GPUMC_API double gpumc_poisson_lccdf(double y, double lambda, double *dlambda)
 }
 GPUMC_API double gpumc_poisson_quantile(double p, double lambda)
 {
-    const gpumc__count law = gpumc__poisson_law(lambda, gpumc_log(lambda));
+    const gpumc__count law = gpumc__poisson_count(lambda, gpumc_log(lambda));
     return gpumc__count_quantile(&law, p);
 }
 GPUMC_API double gpumc_poisson_rng(gpumc_rng *rng, double lambda) { return gpumc__rng_poisson(rng, lambda); }
@@ -4469,7 +4580,7 @@ GPUMC_API double gpumc_poisson_variance(double lambda) { return gpumc__valid(lam
 /* ---- poisson_log -------------------------------------------------------------- >>poisson_log */
 static double gpumc__poisson_log_cdf(int side, double y, double eta, double *deta)
 {
-    const gpumc__count law = gpumc__poisson_law(gpumc_exp(eta), eta);
+    const gpumc__count law = gpumc__poisson_count(gpumc_exp(eta), eta);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     gpumc__add(deta, tail.by_log);
     return gpumc__valid(eta == eta, tail.value);
@@ -4484,17 +4595,20 @@ GPUMC_API double gpumc_poisson_log_lccdf(double y, double eta, double *deta)
 }
 GPUMC_API double gpumc_poisson_log_quantile(double p, double eta)
 {
-    const gpumc__count law = gpumc__poisson_law(gpumc_exp(eta), eta);
+    const gpumc__count law = gpumc__poisson_count(gpumc_exp(eta), eta);
     return gpumc__count_quantile(&law, p);
 }
-GPUMC_API double gpumc_poisson_log_rng(gpumc_rng *rng, double eta) { return gpumc__rng_poisson(rng, gpumc_exp(eta)); }
+GPUMC_API double gpumc_poisson_log_rng(gpumc_rng *rng, double eta)
+{
+    return gpumc__rng_poisson(rng, gpumc_exp(eta));
+}
 GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc_exp(eta); }
 GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc_exp(eta); }
 
 /* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
-   P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative by phi is the one by
-   a at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
-static gpumc__count gpumc__neg_binomial_law(double mu, double log_mu, double phi)
+   P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative by phi is that by a
+   at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
+static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     gpumc__count law;
     const double logit = gpumc_log(phi) - log_mu;
@@ -4512,7 +4626,7 @@ static gpumc__count gpumc__neg_binomial_law(double mu, double log_mu, double phi
 static double gpumc__neg_binomial_cdf(int side, double y, double mu, double log_mu, double phi,
                                       double *dlog_mu, double *dphi)
 {
-    const gpumc__count law = gpumc__neg_binomial_law(mu, log_mu, phi);
+    const gpumc__count law = gpumc__neg_binomial_count(mu, log_mu, phi);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     gpumc__add(dlog_mu, -tail.by_log);
     gpumc__add(dphi, tail.by_a_fixed);
@@ -4535,14 +4649,17 @@ GPUMC_API double gpumc_neg_binomial_2_lccdf(double y, double mu, double phi, dou
 }
 GPUMC_API double gpumc_neg_binomial_2_quantile(double p, double mu, double phi)
 {
-    const gpumc__count law = gpumc__neg_binomial_law(mu, gpumc_log(mu), phi);
+    const gpumc__count law = gpumc__neg_binomial_count(mu, gpumc_log(mu), phi);
     return gpumc__valid(mu > 0 && phi > 0, gpumc__count_quantile(&law, p));
 }
 GPUMC_API double gpumc_neg_binomial_2_rng(gpumc_rng *rng, double mu, double phi)
 {
     return gpumc__valid(mu > 0 && phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)));
 }
-GPUMC_API double gpumc_neg_binomial_2_mean(double mu, double phi) { return gpumc__valid(mu > 0 && phi > 0, mu); }
+GPUMC_API double gpumc_neg_binomial_2_mean(double mu, double phi)
+{
+    return gpumc__valid(mu > 0 && phi > 0, mu);
+}
 GPUMC_API double gpumc_neg_binomial_2_variance(double mu, double phi)
 {
     return gpumc__valid(mu > 0 && phi > 0, mu + mu * (mu / phi));
@@ -4559,14 +4676,17 @@ GPUMC_API double gpumc_neg_binomial_2_log_lccdf(double y, double eta, double phi
 }
 GPUMC_API double gpumc_neg_binomial_2_log_quantile(double p, double eta, double phi)
 {
-    const gpumc__count law = gpumc__neg_binomial_law(gpumc_exp(eta), eta, phi);
+    const gpumc__count law = gpumc__neg_binomial_count(gpumc_exp(eta), eta, phi);
     return gpumc__valid(phi > 0, gpumc__count_quantile(&law, p));
 }
 GPUMC_API double gpumc_neg_binomial_2_log_rng(gpumc_rng *rng, double eta, double phi)
 {
     return gpumc__valid(phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc_exp(eta) / phi)));
 }
-GPUMC_API double gpumc_neg_binomial_2_log_mean(double eta, double phi) { return gpumc__valid(phi > 0, gpumc_exp(eta)); }
+GPUMC_API double gpumc_neg_binomial_2_log_mean(double eta, double phi)
+{
+    return gpumc__valid(phi > 0, gpumc_exp(eta));
+}
 GPUMC_API double gpumc_neg_binomial_2_log_variance(double eta, double phi)
 {
     const double mu = gpumc_exp(eta);
@@ -4584,18 +4704,7 @@ GPUMC_API double gpumc_neg_binomial_2_log_variance(double eta, double phi)
    Read first: gpumc__exponential_map and gpumc__exponential_pull. Free coordinates are numbered as in the
    Stan reference manual, chapter "Constraint transforms". */
 
-/* ---- sums in a fixed order ---------------------------------------------------------------------- */
-
-static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
-{
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = 0;
-    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += v[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += v[i];
-    return gpumc__lane_sum(sum);
-}
+/* ---- helpers ------------------------------------------------------------------------------------ */
 
 /* Intermediate arrays live on the stack in pieces of this length. */
 #define GPUMC__PIECE 64
@@ -5902,10 +6011,9 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
     return change;
 }
 
-/* The way back; returns the log Jacobian of the links. total, if not NULL, receives the total derivative by
-   every element of a link (free offsets), from which centring is learned. */
+/* The way back; returns the log Jacobian of the links. */
 static double gpumc__from_centred(const gpumc_layout *l, const double *u, const double *h, double *q,
-                                  double *g, double *total, double *work)
+                                  double *g, double *work)
 {
     double *x = work, *delta = work + 2 * l->n_natural, change = 0;
     memcpy(q, u, l->n_free * sizeof(double));
@@ -5927,7 +6035,6 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
         const gpumc__placed *p = &l->parts[i];
         if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, 1, g, work); continue; }
         gpumc__link_push(&p->link, x, delta, delta, work);
-        if (total) memcpy(total + p->free_at, delta + p->at, p->size * sizeof(double));
         gpumc__link_stretch(&p->link, delta + p->at, g + p->free_at, work, 0);
     }
     return change;
@@ -7368,7 +7475,7 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
         gpumc_nuts *s = k < a->n_kept ? NULL : chains[k - a->n_kept];
         const double *q = s ? gpumc_nuts_draw(s) : a->q + k * n,
                      *g = s ? gpumc_nuts_gradient(s) : a->g + k * n;
-        const double change = back ? gpumc__from_centred(a->layout, q, g, u, h, NULL, a->model_work)
+        const double change = back ? gpumc__from_centred(a->layout, q, g, u, h, a->model_work)
             : gpumc__to_centred(a->layout, q, g, u, h, a->model_work);
         if (s) gpumc__nuts_move(s, u, s->lp[s->current] + change, h);
         else {
@@ -9276,52 +9383,19 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
                      gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
     return page.failed || fflush(stream) != 0 ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
-/* ---- files: POSIX or Win32 ------------------------------------------------------------------ */
-/* Names are UTF-8 everywhere. -std=c99 hides fsync, not the function. */
+/* ---- files: POSIX or Win32 --------------------------------------------------------------------- */
 #if defined(_WIN32)
-enum { GPUMC__PATH_ROOM = 4096 };
-
-static int gpumc__wide(const char *text, wchar_t *wide, int room)
-{
-    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, text, -1, wide, room) > 0;
-}
-
-static FILE *gpumc__open(const char *path, const char *mode)
-{
-    wchar_t wide[GPUMC__PATH_ROOM], wide_mode[8];
-    if (!gpumc__wide(path, wide, GPUMC__PATH_ROOM) || !gpumc__wide(mode, wide_mode, 8)) return NULL;
-    return _wfopen(wide, wide_mode);
-}
-
+static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to)
 {
-    wchar_t old_name[GPUMC__PATH_ROOM], new_name[GPUMC__PATH_ROOM];
-    return gpumc__wide(from, old_name, GPUMC__PATH_ROOM) && gpumc__wide(to, new_name, GPUMC__PATH_ROOM)
-           && MoveFileExW(old_name, new_name, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH);
+    return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
-
-static void gpumc__remove(const char *path)
-{
-    wchar_t wide[GPUMC__PATH_ROOM];
-    if (gpumc__wide(path, wide, GPUMC__PATH_ROOM)) (void)_wremove(wide);
-}
-
-static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
 #else
 #if !defined(__cplusplus) && defined(__STRICT_ANSI__)
-extern int fsync(int file);
+extern int fsync(int file);              /* -std=c99 hides the name, not the function */
 #endif
-
-static FILE *gpumc__open(const char *path, const char *mode) { return fopen(path, mode); }
+static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
-static void gpumc__remove(const char *path) { (void)remove(path); }
-
-static int gpumc__sync(FILE *file)
-{
-    int result;
-    do result = fsync(fileno(file)); while (result != 0 && errno == EINTR);
-    return result == 0;
-}
 #endif /* _WIN32 */
 
 /* ======================================================================================= >>output
@@ -9330,7 +9404,7 @@ static int gpumc__sync(FILE *file)
    number comes in; gpumc__json_value, the one loop that knows nested arrays; gpumc__write_files, through
    which every file goes out. */
 
-/* ---- numbers as text ------------------------------------------------------------------------ */
+/* ---- numbers as text --------------------------------------------------------------------------- */
 
 /* A decimal number taken apart: value = all its digits as a whole number * 10^exponent. */
 typedef struct gpumc__literal {
@@ -9341,6 +9415,9 @@ typedef struct gpumc__literal {
     int64_t exponent;
     int negative, is_integer;            /* is_integer: written without point and exponent */
 } gpumc__literal;
+
+/* What a text turns out to be. An integer is written as one and, as a double, exact. */
+enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 
 static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -9353,21 +9430,8 @@ static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const c
     return at;
 }
 
-/* Stops growing at 10^17, far beyond what matters, so that nothing overflows. NULL: no digits. */
-static const char *gpumc__scan_exponent(gpumc__literal *d, const char *at, const char *end)
-{
-    const int negative = at < end && *at == '-';
-    int64_t exponent = 0;
-    if (at < end && (*at == '-' || *at == '+')) at++;
-    if (at == end || !gpumc__is_digit(*at)) return NULL;
-    for (; at < end && gpumc__is_digit(*at); at++)
-        if (exponent < 100000000000000000) exponent = exponent * 10 + (*at - '0');
-    d->exponent += negative ? -exponent : exponent;
-    return at;
-}
-
 /* The longest number that text begins with: [+-] digits [. digits] [e [+-] digits], with a digit somewhere
-   before the e. Returns 0 when there is none. */
+   before the e. Returns 0 when there is none. The exponent stops growing far beyond what matters. */
 static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *end)
 {
     memset(d, 0, sizeof *d);
@@ -9378,19 +9442,22 @@ static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *en
     at = gpumc__scan_digits(d, at, end);
     d->before = (size_t)(at - d->digits);
     if (at < end && *at == '.') {
-        const char *fraction = ++at;
-        at = gpumc__scan_digits(d, at, end);
-        d->after = (size_t)(at - fraction);
+        at = gpumc__scan_digits(d, at + 1, end);
+        d->after = (size_t)(at - d->digits) - d->before - 1;
         d->is_integer = 0;
     }
-    if (d->before + d->after == 0) return 0;
-    d->exponent = -(int64_t)d->after;
     if (at < end && (*at == 'e' || *at == 'E')) {
-        at = gpumc__scan_exponent(d, at + 1, end);
+        const int negative = ++at < end && *at == '-';
+        if (at < end && (*at == '-' || *at == '+')) at++;
+        if (at == end || !gpumc__is_digit(*at)) return 0;
+        for (; at < end && gpumc__is_digit(*at); at++)
+            if (d->exponent < 100000000000000000) d->exponent = d->exponent * 10 + (*at - '0');
+        if (negative) d->exponent = -d->exponent;
         d->is_integer = 0;
     }
+    d->exponent -= (int64_t)d->after;
     d->end = at;
-    return at != NULL;
+    return d->before + d->after > 0;
 }
 
 /* By strtod, from the digits as a whole number with an exponent: without a radix there is no locale. A point
@@ -9406,7 +9473,7 @@ static double gpumc__literal_slow(const gpumc__literal *d)
     int more = 0;
     if (d->significant == 0 || magnitude < -400) return 0;
     if (magnitude > 400) return GPUMC_INF;
-    for (; at < d->end && *at != 'e' && *at != 'E'; at++) {
+    for (; at < d->end && (gpumc__is_digit(*at) || *at == '.'); at++) {
         if (*at == '.' || (n == 0 && *at == '0')) continue;
         if (n < GPUMC__KEPT) text[n++] = *at;
         else more |= *at != '0';
@@ -9416,50 +9483,34 @@ static double gpumc__literal_slow(const gpumc__literal *d)
     return strtod(text, NULL);
 }
 
-/* Correctly rounded. A whole number up to 2^53 and a power of ten up to 10^22 are doubles, so that their
-   product or quotient is rounded once (Clinger 1990). */
-static double gpumc__literal_value(const gpumc__literal *d)
+/* Correctly rounded; too large for a double is no number. A whole number up to 2^53 and a power of ten up to
+   10^22 are doubles, so that their product or quotient is rounded once (Clinger 1990). */
+static int gpumc__literal_value(const gpumc__literal *d, double *value)
 {
     static const double powers[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    double value = (double)d->leading;
-    if (FLT_EVAL_METHOD != 0 || d->significant > 19 || d->leading > 9007199254740992 || d->exponent < -22
-        || d->exponent > 22) value = gpumc__literal_slow(d);
-    else if (d->exponent < 0) value /= powers[-d->exponent];
-    else value *= powers[d->exponent];
-    return d->negative ? -value : value;
-}
-
-/* What a text turns out to be. An integer is written without point and exponent and, as a double, exact. */
-enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
-
-/* A number too large for a double is none. */
-static int gpumc__literal_kind(const gpumc__literal *d, double *value)
-{
     const int exact = d->significant <= 16 && d->leading <= 9007199254740992;
-    *value = gpumc__literal_value(d);
-    if (!gpumc__is_finite(*value)) return GPUMC__NO_NUMBER;
+    double size = (double)d->leading;
+    if (FLT_EVAL_METHOD != 0 || !exact || d->exponent < -22 || d->exponent > 22)
+        size = gpumc__literal_slow(d);
+    else if (d->exponent < 0) size /= powers[-d->exponent];
+    else size *= powers[d->exponent];
+    *value = d->negative ? -size : size;
+    if (!gpumc__is_finite(size)) return GPUMC__NO_NUMBER;
     return d->is_integer && exact ? GPUMC__INTEGER : GPUMC__REAL;
-}
-
-/* word is in small letters; text may mix them. */
-static int gpumc__is_word(const char *text, size_t length, const char *word)
-{
-    size_t i = 0;
-    while (i < length && word[i] && (text[i] | 32) == word[i]) i++;
-    return i == length && !word[i];
 }
 
 /* nan, inf or infinity, any letter case, with or without a sign. */
 static int gpumc__scan_word(const char *text, size_t length, double *value)
 {
-    const int sign = length > 0 && (*text == '-' || *text == '+');
-    const char *word = sign ? text + 1 : text;
-    const size_t left = sign ? length - 1 : length;
-    const int is_nan = gpumc__is_word(word, left, "nan");
-    if (!is_nan && !gpumc__is_word(word, left, "inf") && !gpumc__is_word(word, left, "infinity")) return 0;
-    *value = is_nan ? GPUMC_NAN : *text == '-' ? -GPUMC_INF : GPUMC_INF;
-    return 1;
+    const size_t sign = length > 0 && (*text == '-' || *text == '+');
+    char word[16] = "";
+    for (size_t i = sign; i < length && i < 12; i++) word[i - sign] = (char)(text[i] | 32);
+    if (strcmp(word, "nan") == 0) *value = GPUMC_NAN;
+    else if (strcmp(word, "inf") == 0 || strcmp(word, "infinity") == 0)
+        *value = *text == '-' ? -GPUMC_INF : GPUMC_INF;
+    else return GPUMC__NO_NUMBER;
+    return GPUMC__REAL;
 }
 
 /* The number that the whole of text is; with GPUMC__NO_NUMBER infinity where it was too large, else 0. */
@@ -9467,39 +9518,34 @@ static double gpumc__parse_number(const char *text, size_t length, int *kind)
 {
     gpumc__literal d;
     double value = 0;
-    *kind = gpumc__scan_word(text, length, &value) ? GPUMC__REAL : GPUMC__NO_NUMBER;
-    if (*kind == GPUMC__NO_NUMBER && length > 0 && gpumc__scan_literal(&d, text, text + length)
-        && d.end == text + length) *kind = gpumc__literal_kind(&d, &value);
+    if (gpumc__scan_literal(&d, text, text + length) && d.end == text + length)
+        *kind = gpumc__literal_value(&d, &value);
+    else *kind = gpumc__scan_word(text, length, &value);
     return value;
 }
 
 /* Whatever printf put between the digits is the radix of the locale, perhaps of several bytes. */
-static size_t gpumc__point_for_radix(char *text)
-{
-    const size_t at = strspn(text, "+-0123456789e"), length = strcspn(text + at, "+-0123456789e");
-    if (length == 0) return at;
-    text[at] = '.';
-    memmove(text + at + 1, text + at + length, strlen(text + at + length) + 1);
-    return strlen(text);
-}
-
 GPUMC_API size_t gpumc_format_number(double value, char *text)
 {
-    size_t length = 0;
-    int same = 0, kind;
+    static const char digits[] = "+-0123456789e";
+    int kind;
     if (!gpumc__is_finite(value)) {
         strcpy(text, gpumc__is_nan(value) ? "nan" : value > 0 ? "inf" : "-inf");
         return strlen(text);
     }
-    for (int digits = 15; digits <= 17 && !same; digits++) {
-        snprintf(text, 32, "%.*g", digits, value);
-        length = gpumc__point_for_radix(text);
-        same = digits == 17 || gpumc__parse_number(text, length, &kind) == value;
+    for (int n = 15; n <= 17; n++) {
+        char *radix, *fraction;
+        snprintf(text, 32, "%.*g", n, value);
+        radix = text + strspn(text, digits);
+        fraction = radix + strcspn(radix, digits);
+        if (fraction > radix) *radix++ = '.';
+        memmove(radix, fraction, strlen(fraction) + 1);
+        if (gpumc__parse_number(text, strlen(text), &kind) == value) break;
     }
-    return length;
+    return strlen(text);
 }
 
-/* ---- what the readers share ----------------------------------------------------------------- */
+/* ---- what the readers share -------------------------------------------------------------------- */
 
 /* Limits of the readers; a program may set its own before the implementation. */
 #ifndef GPUMC_MAX_JSON_DEPTH
@@ -9518,40 +9564,19 @@ typedef struct gpumc__reader {
     gpumc_csv_options csv;
     gpumc_data *data;
     size_t room;                         /* for variables */
-    size_t *slots, n_slots;              /* names: a hash table of variable numbers from 1; 0 is free */
-    gpumc__buffer values;                /* double: of the variable at work (JSON), of all rows (CSV) */
-    gpumc__buffer name, word;            /* char: of the variable at work; another string */
-    const char *field;                   /* of CSV, without its quotes */
+    gpumc__buffer values;                /* of the variable at work (JSON), of all rows (CSV) */
+    const char *field;                   /* of CSV, without blanks and quotes around it */
     size_t field_length;
-    const char *subject;                 /* the variable to be named in messages */
-    size_t subject_length;
+    const char *subject;                 /* the variable to be named in messages, or NULL */
     gpumc_status failure;                /* what a 0 means: no memory, unless gpumc__malformed was called */
     gpumc_error *error;
 } gpumc__reader;
 
-/* The largest length up to limit that does not cut a character of UTF-8. */
-static size_t gpumc__cut(const char *text, size_t length, size_t limit)
-{
-    if (length <= limit) return length;
-    while (limit > 0 && ((unsigned char)text[limit] & 0xc0) == 0x80) limit--;
-    return limit;
-}
-
-/* The end of a path, which tells more than its beginning. */
-static const char *gpumc__path_tail(const char *path)
-{
-    const size_t length = strlen(path), kept = 60;
-    if (length > kept) path += length - kept;
-    while (((unsigned char)*path & 0xc0) == 0x80) path++;
-    return path;
-}
-
 /* Records what is wrong at a place of the text: file, line, column in characters, variable. Returns 0. */
 static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at, const char *format, ...)
 {
-    char what[160];
+    char what[120];
     double line = 1, column = 1;
-    const int name = (int)gpumc__cut(r->subject, r->subject_length, 40);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
@@ -9560,20 +9585,11 @@ static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at
         if (*p == '\n') { line++; column = 1; }
         else column += ((unsigned char)*p & 0xc0) != 0x80;
     }
-    r->failure = gpumc__fail(r->error, GPUMC_ERROR_FORMAT, "%s%sline %.0f, column %.0f: %s%.*s%s%s",
-                             r->path ? gpumc__path_tail(r->path) : "", r->path ? ": " : "", line, column,
-                             name ? "variable \"" : "", name, name ? r->subject : "", name ? "\": " : "",
-                             what);
+    r->failure = gpumc__fail(r->error, GPUMC_ERROR_FORMAT, "%.80s%sline %.0f, column %.0f: %s%.60s%s%s",
+                             r->path ? r->path : "", r->path ? ": " : "", line, column,
+                             r->subject ? "variable \"" : "", r->subject ? r->subject : "",
+                             r->subject ? "\": " : "", what);
     return 0;
-}
-
-/* The beginning of a piece of text, fit for a message; shown holds 32 bytes. */
-static const char *gpumc__excerpt(const char *text, size_t length, char *shown)
-{
-    const size_t n = gpumc__cut(text, length, 24);
-    for (size_t i = 0; i < n; i++) shown[i] = (unsigned char)text[i] < 32 || text[i] == 127 ? '?' : text[i];
-    strcpy(shown + n, n < length ? "..." : "");
-    return shown;
 }
 
 /* Makes room for at least so many more items, and half as many again as there are; 0 when that is refused. */
@@ -9585,7 +9601,7 @@ static int gpumc__reserve(const gpumc_allocator *allocator, gpumc__buffer *b, si
     void *items;
     if (b->room - b->n >= more) return 1;
     items = gpumc__allocate(allocator, bytes);
-    if (!items) return gpumc__fail_memory(error, bytes), 0;
+    if (!items) return gpumc__fail_memory(error, bytes) == GPUMC_OK;
     if (b->n > 0) memcpy(items, b->items, b->n * each);
     gpumc__release(allocator, b->items);
     b->items = items;
@@ -9601,144 +9617,93 @@ static int gpumc__push_value(gpumc__reader *r, double value)
     return 1;
 }
 
-static int gpumc__push_bytes(gpumc__reader *r, gpumc__buffer *b, const char *text, size_t n)
+/* UTF-8 (RFC 3629, section 4) without control characters. */
+static int gpumc__is_utf8(const char *text, size_t length)
 {
-    if (!gpumc__reserve(&r->data->allocator, b, n, 1, r->error)) return 0;
-    memcpy((char *)b->items + b->n, text, n);
-    b->n += n;
-    return 1;
-}
-
-/* The slot of a name, or the free one where it belongs (hash: FNV-1a). */
-static size_t *gpumc__slot(const gpumc__reader *r, const char *name, size_t length)
-{
-    uint64_t hash = 14695981039346656037U;
-    size_t i;
-    for (i = 0; i < length; i++) hash = (hash ^ (unsigned char)name[i]) * 1099511628211U;
-    for (i = (size_t)(hash ^ hash >> 32);; i++) {
-        size_t *slot = &r->slots[i & (r->n_slots - 1)];
-        const char *other = *slot ? r->data->variables[*slot - 1].name : NULL;
-        if (!other || (strncmp(other, name, length) == 0 && !other[length])) return slot;
-    }
-}
-
-/* Keeps at least half of the slots free. */
-static int gpumc__more_slots(gpumc__reader *r)
-{
-    const size_t n = r->data->n_variables, wanted = r->n_slots ? gpumc__size_mul(r->n_slots, 2) : 32;
-    const size_t bytes = gpumc__size_mul(wanted, sizeof(size_t));
-    size_t *slots;
-    if (2 * n < r->n_slots) return 1;
-    slots = (size_t *)gpumc__allocate(&r->data->allocator, bytes);
-    if (!slots) return gpumc__fail_memory(r->error, bytes), 0;
-    gpumc__release(&r->data->allocator, r->slots);
-    memset(slots, 0, bytes);
-    r->slots = slots;
-    r->n_slots = wanted;
-    for (size_t i = 0; i < n; i++) {
-        const char *name = r->data->variables[i].name;
-        *gpumc__slot(r, name, strlen(name)) = i + 1;
+    const unsigned char *p = (const unsigned char *)text, *end = p + length;
+    while (p < end) {
+        const unsigned c = *p++, more = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
+        const unsigned lowest = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+        const unsigned highest = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+        if (c < 32 || (c >= 0x80 && c < 0xc2) || c > 0xf4 || (size_t)(end - p) < more) return 0;
+        if (more > 0 && (*p < lowest || *p > highest)) return 0;
+        for (unsigned i = 0; i < more; i++) if ((*p++ & 0xc0) != 0x80) return 0;
     }
     return 1;
 }
 
-/* One block holds values, shape and name; values is what is released. */
-static int gpumc__variable_init(const gpumc__reader *r, gpumc_variable *v, const char *name, size_t length,
-                                const size_t *dims, size_t n_dims, size_t n_values)
-{
-    const size_t bytes = gpumc__size_add(gpumc__size_mul(n_values, sizeof(double)),
-                                         gpumc__size_add(n_dims * sizeof(size_t), length + 1));
-    double *block = (double *)gpumc__allocate(&r->data->allocator, bytes);
-    if (!block) return gpumc__fail_memory(r->error, bytes), 0;
-    v->values = block;
-    v->n_values = n_values;
-    v->dims = (size_t *)(block + n_values);
-    v->n_dims = n_dims;
-    v->name = (char *)(v->dims + n_dims);
-    for (size_t i = 0; i < n_dims; i++) v->dims[i] = dims[i];
-    memcpy(v->name, name, length);
-    v->name[length] = 0;
-    return 1;
-}
-
-/* Adds a variable under r->name, which is known to be new. */
-static int gpumc__add_variable(gpumc__reader *r, const size_t *dims, size_t n_dims, size_t n_values,
-                               int is_integer)
+/* Adds a variable, still empty. A pair of quotes in its name stands for one, as in CSV; JSON has none. */
+static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *name, size_t length)
 {
     gpumc_data *data = r->data;
-    const char *name = (const char *)r->name.items;
     gpumc__buffer all = { data->variables, data->n_variables, r->room };
     gpumc_variable *v;
-    if (!gpumc__more_slots(r) || !gpumc__reserve(&data->allocator, &all, 1, sizeof *v, r->error)) return 0;
+    char *to;
+    if (!gpumc__reserve(&data->allocator, &all, 1, sizeof *v, r->error)) return 0;
     data->variables = (gpumc_variable *)all.items;
     r->room = all.room;
     v = &data->variables[data->n_variables];
-    if (!gpumc__variable_init(r, v, name, r->name.n, dims, n_dims, n_values)) return 0;
-    v->is_integer = is_integer;
-    *gpumc__slot(r, name, r->name.n) = ++data->n_variables;
+    memset(v, 0, sizeof *v);
+    v->is_integer = 1;
+    v->name = to = (char *)gpumc__allocate(&data->allocator, length + 1);
+    if (!to) return gpumc__fail_memory(r->error, length + 1) == GPUMC_OK;
+    data->n_variables++;
+    for (size_t i = 0; i < length; i++) {
+        if (name[i] == '"' && (++i == length || name[i] != '"'))
+            return gpumc__malformed(r, at, "a stray quote");
+        *to++ = name[i];
+    }
+    *to = 0;
+    if (length == 0) return gpumc__malformed(r, at, "a variable without a name");
+    if (!gpumc__is_utf8(name, length)) return gpumc__malformed(r, at, "a name that is not valid UTF-8");
+    r->subject = v->name;
+    for (const gpumc_variable *other = data->variables; other < v; other++)
+        if (strcmp(other->name, v->name) == 0) return gpumc__malformed(r, at, "the second of this name");
     return 1;
 }
 
-/* From here on messages name the variable r->name. */
-static int gpumc__check_name(gpumc__reader *r, const char *at)
+/* Gives a variable its shape and every stride-th of the values read. One block holds both. */
+static int gpumc__fill_variable(const gpumc__reader *r, gpumc_variable *v, const size_t *dims, size_t n_dims,
+                                size_t n_values, size_t first, size_t stride)
 {
-    r->subject = (const char *)r->name.items;
-    r->subject_length = r->name.n;
-    if (r->name.n == 0) return gpumc__malformed(r, at, "a variable needs a name");
-    if (r->n_slots == 0 || !*gpumc__slot(r, r->subject, r->name.n)) return 1;
-    return gpumc__malformed(r, at, "there is a variable of this name already");
+    const double *from = (const double *)r->values.items;
+    const size_t bytes = gpumc__size_add(gpumc__size_mul(n_values, sizeof(double)), n_dims * sizeof(size_t));
+    v->values = (double *)gpumc__allocate(&r->data->allocator, bytes);
+    if (!v->values) return gpumc__fail_memory(r->error, bytes) == GPUMC_OK;
+    v->n_values = n_values;
+    v->dims = (size_t *)(v->values + n_values);
+    v->n_dims = n_dims;
+    for (size_t i = 0; i < n_dims; i++) v->dims[i] = dims[i];
+    for (size_t i = 0; i < n_values; i++) v->values[i] = from[first + i * stride];
+    return 1;
 }
 
-/* Bytes of the UTF-8 character at the front (RFC 3629, table of section 4), 0 when it is invalid. */
-static size_t gpumc__utf8_length(const char *text, const char *end)
+/* Runs one of the readers on a text, behind its byte-order mark. The allocator of data is the caller's; what
+   else it held is forgotten. */
+static gpumc_status gpumc__read_text(const char *text, size_t length, const char *path, gpumc_data *data,
+                                     const gpumc_csv_options *csv, int (*parse)(gpumc__reader *r),
+                                     gpumc_error *error)
 {
-    const unsigned char *p = (const unsigned char *)text;
-    const size_t n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    const unsigned lowest = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
-    const unsigned highest = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
-    if (n == 1) return 1;
-    if (p[0] < 0xc2 || p[0] > 0xf4 || (size_t)(end - text) < n || p[1] < lowest || p[1] > highest) return 0;
-    for (size_t i = 2; i < n; i++) if ((p[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
-
-/* Starts behind a byte-order mark. The allocator of data is the caller's; what else it held is forgotten. */
-static void gpumc__reader_init(gpumc__reader *r, const char *text, size_t length, const char *path,
-                               gpumc_data *data, gpumc_error *error)
-{
-    const size_t mark = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    memset(r, 0, sizeof *r);
-    r->text = r->at = mark ? text + mark : text;
-    r->end = length ? text + length : text;
-    r->path = path;
-    r->data = data;
-    r->failure = GPUMC_ERROR_MEMORY;
-    r->error = error;
+    gpumc__reader r;
+    int done;
+    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
+    memset(&r, 0, sizeof r);
+    r.text = r.at = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    r.end = length ? text + length : text;
+    r.path = path;
+    if (csv) r.csv = *csv;
+    r.data = data;
+    r.failure = GPUMC_ERROR_MEMORY;
+    r.error = error;
     data->variables = NULL;
     data->n_variables = 0;
+    done = parse(&r);
+    gpumc__release(&data->allocator, r.values.items);
+    if (!done) gpumc_data_free(data);
+    return done ? GPUMC_OK : r.failure;
 }
 
-/* Gives scratch back and, after a failure, what had been read. */
-static gpumc_status gpumc__reader_end(gpumc__reader *r, int done)
-{
-    const gpumc_allocator *a = &r->data->allocator;
-    gpumc__release(a, r->slots);
-    gpumc__release(a, r->values.items);
-    gpumc__release(a, r->name.items);
-    gpumc__release(a, r->word.items);
-    if (!done) gpumc_data_free(r->data);
-    return done ? GPUMC_OK : r->failure;
-}
-
-/* ---- JSON as Stan writes it ----------------------------------------------------------------- */
-
-/* Shape of a nested array: what is known of each dimension, and how far we are in it. */
-typedef struct gpumc__shape {
-    size_t depth, n_dims;                /* brackets open; the most that ever were */
-    size_t count[GPUMC_MAX_JSON_DEPTH + 1], dims[GPUMC_MAX_JSON_DEPTH + 1]; /* [d]: within d brackets */
-    int known[GPUMC_MAX_JSON_DEPTH + 1];
-    int has_numbers, is_integer;
-} gpumc__shape;
+/* ---- JSON as Stan writes it -------------------------------------------------------------------- */
 
 /* The next character that is not blank, 0 at the end. */
 static char gpumc__peek(gpumc__reader *r)
@@ -9749,205 +9714,93 @@ static char gpumc__peek(gpumc__reader *r)
 
 static int gpumc__unexpected(gpumc__reader *r, const char *wanted)
 {
-    const char *at = r->at;
-    const size_t length = at < r->end ? gpumc__utf8_length(at, r->end) : 0;
-    char shown[32];
-    if (at == r->end) return gpumc__malformed(r, at, "the text ends where %s should be", wanted);
-    if (length == 0) return gpumc__malformed(r, at, "invalid UTF-8 (byte %02x)", (unsigned char)*at);
-    return gpumc__malformed(r, at, "\"%s\" where %s should be", gpumc__excerpt(at, length, shown), wanted);
+    const size_t left = (size_t)(r->end - r->at);
+    size_t n = left > 0;
+    while (n < left && n < 24 && !strchr(" \t\r\n,:[]{}", r->at[n])) n++;
+    return n ? gpumc__malformed(r, r->at, "\"%.*s\" where %s should be", (int)n, r->at, wanted)
+             : gpumc__malformed(r, r->at, "the text ends where %s should be", wanted);
 }
 
-/* Four hexadecimal digits behind \u, or -1. */
-static int gpumc__json_hex(gpumc__reader *r)
+static int gpumc__json_name(gpumc__reader *r)
 {
-    int code = 0;
-    if (r->end - r->at < 4) return -1;
-    for (int i = 0; i < 4; i++, r->at++) {
-        const char c = *r->at, small = (char)(c | 32);
-        if (gpumc__is_digit(c)) code = code * 16 + (c - '0');
-        else if (small >= 'a' && small <= 'f') code = code * 16 + (small - 'a' + 10);
-        else return -1;
+    const char *start = r->at, *end = start + 1;
+    while (end < r->end && *end != '"' && *end != '\\') end++;
+    if (end == r->end) return gpumc__malformed(r, start, "a name that does not end");
+    if (*end == '\\') return gpumc__malformed(r, end, "an escape in a name: write the character itself");
+    r->at = end + 1;
+    return gpumc__add_variable(r, start, start + 1, (size_t)(end - start - 1));
+}
+
+/* NaN, Infinity or -Infinity, or any spelling of these in quotes. */
+static int gpumc__json_word(gpumc__reader *r, double *value)
+{
+    static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
+    const size_t left = (size_t)(r->end - r->at);
+    const char *quote = left > 0 && *r->at == '"' ? (const char *)memchr(r->at + 1, '"', left - 1) : NULL;
+    if (quote && gpumc__scan_word(r->at + 1, (size_t)(quote - r->at - 1), value)) {
+        r->at = quote + 1;
+        return 1;
     }
-    return code;
-}
-
-/* The character that a high surrogate and the low one behind it stand for, or -1. */
-static int gpumc__json_surrogate(gpumc__reader *r, int high)
-{
-    int low;
-    if (high >= 0xdc00 || r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u') return -1;
-    r->at += 2;
-    low = gpumc__json_hex(r);
-    return low >= 0xdc00 && low < 0xe000 ? 0x10000 + (high - 0xd800) * 0x400 + (low - 0xdc00) : -1;
-}
-
-static size_t gpumc__utf8_encode(int code, char *bytes)
-{
-    static const int first[5] = { 0, 0, 0xc0, 0xe0, 0xf0 };
-    const size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; code >>= 6) bytes[i] = (char)(0x80 | (code & 0x3f));
-    bytes[0] = (char)(first[n] | code);
-    return n;
-}
-
-/* Appends what a backslash begins, a pair of surrogates included. */
-static int gpumc__json_escape(gpumc__reader *r, gpumc__buffer *to)
-{
-    static const char letters[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
-    const char *start = r->at++;
-    const char c = r->at < r->end ? *r->at++ : (char)0, *letter = c ? strchr(letters, c) : NULL;
-    char bytes[4];
-    int code = letter ? meanings[letter - letters] : c == 'u' ? gpumc__json_hex(r) : -1;
-    if (code >= 0xd800 && code < 0xe000) code = gpumc__json_surrogate(r, code);
-    if (code <= 0) return gpumc__malformed(r, start, "invalid escape in a string");
-    return gpumc__push_bytes(r, to, bytes, gpumc__utf8_encode(code, bytes));
-}
-
-static int gpumc__json_string(gpumc__reader *r, gpumc__buffer *to)
-{
-    const char *start = r->at++;
-    to->n = 0;
-    while (r->at < r->end && *r->at != '"') {
-        const char *at = r->at;
-        const size_t n = gpumc__utf8_length(at, r->end);
-        if (n == 0) return gpumc__malformed(r, at, "invalid UTF-8 (byte %02x)", (unsigned char)*at);
-        if ((unsigned char)*at < 32) return gpumc__malformed(r, at, "control character in a string");
-        if (*at == '\\') {
-            if (!gpumc__json_escape(r, to)) return 0;
-        } else {
-            if (!gpumc__push_bytes(r, to, at, n)) return 0;
-            r->at += n;
-        }
-    }
-    if (r->at == r->end) return gpumc__malformed(r, start, "a string that does not end");
-    r->at++;
-    return 1;
-}
-
-/* A string in the place of a number. */
-static int gpumc__json_quoted(gpumc__reader *r, double *value)
-{
-    const char *start = r->at, *word;
-    char shown[32];
-    if (!gpumc__json_string(r, &r->word)) return 0;
-    word = (const char *)r->word.items;
-    if (gpumc__scan_word(word, r->word.n, value)) return 1;
-    return gpumc__malformed(r, start, "the text \"%s\" is not a number",
-                            gpumc__excerpt(word, r->word.n, shown));
-}
-
-/* NaN, Infinity, -Infinity; anything else is refused with what to write instead. */
-static int gpumc__json_bare(gpumc__reader *r, double *value)
-{
-    static const struct { const char *word, *advice; } known[] = {
-        { "NaN", NULL },
-        { "Infinity", NULL },
-        { "-Infinity", NULL },
-        { "null", "null is not a number; write NaN, or leave the variable out" },
-        { "true", "true is not a number; write 1" },
-        { "false", "false is not a number; write 0" },
-        { "{", "objects in objects (tuples) are not supported; give each part a name" },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const size_t length = strlen(known[i].word);
-        if ((size_t)(r->end - r->at) < length || memcmp(r->at, known[i].word, length) != 0) continue;
-        if (known[i].advice) return gpumc__malformed(r, r->at, "%s", known[i].advice);
+    for (size_t i = 0; i < 3; i++) {
+        const size_t length = strlen(words[i]);
+        if (left < length || memcmp(r->at, words[i], length) != 0) continue;
         r->at += length;
-        return gpumc__scan_word(known[i].word, length, value);
+        return gpumc__scan_word(words[i], length, value);
     }
     return gpumc__unexpected(r, "a number or an array");
 }
 
+/* JSON wants digits on both sides of a point, no leading zeros, no plus. */
 static int gpumc__json_number(gpumc__reader *r, double *value, int *kind)
 {
-    const char *start = r->at, *digits = start < r->end && *start == '-' ? start + 1 : start;
-    gpumc__literal d;
-    char shown[32];
-    *kind = GPUMC__REAL;
-    if (start < r->end && *start == '"') return gpumc__json_quoted(r, value);
-    if (digits == r->end || !gpumc__is_digit(*digits)) return gpumc__json_bare(r, value);
-    if (!gpumc__scan_literal(&d, start, r->end))
-        return gpumc__malformed(r, start, "a number with an empty exponent");
-    if (*digits == '0' && d.before > 1) return gpumc__malformed(r, start, "a number with leading zeros");
-    if (d.after == 0 && digits + d.before < d.end && digits[d.before] == '.')
-        return gpumc__malformed(r, start, "a point without digits behind it");
-    r->at = d.end;
-    *kind = gpumc__literal_kind(&d, value);
-    if (*kind != GPUMC__NO_NUMBER) return 1;
-    return gpumc__malformed(r, start, "%s is too large for a double",
-                            gpumc__excerpt(start, (size_t)(d.end - start), shown));
-}
-
-static int gpumc__json_open(gpumc__reader *r, gpumc__shape *s)
-{
-    if (s->depth == GPUMC_MAX_JSON_DEPTH)
-        return gpumc__malformed(r, r->at, "more than %d nested arrays", (int)GPUMC_MAX_JSON_DEPTH);
-    if (s->depth == s->n_dims && s->has_numbers)
-        return gpumc__malformed(r, r->at, "ragged array: an array where there were numbers before");
-    s->count[++s->depth] = 0;
-    if (s->depth > s->n_dims) s->n_dims = s->depth;
-    r->at++;
-    return 1;
-}
-
-/* At a closing bracket: the array must be as long as its siblings. */
-static int gpumc__json_close(gpumc__reader *r, gpumc__shape *s)
-{
-    const size_t d = s->depth;
-    if (s->known[d] && s->count[d] != s->dims[d])
-        return gpumc__malformed(r, r->at, "ragged array: %.0f elements where there were %.0f before",
-                                (double)s->count[d], (double)s->dims[d]);
-    s->known[d] = 1;
-    s->dims[d] = s->count[d];
-    s->count[--s->depth]++;
-    r->at++;
-    return 1;
-}
-
-static int gpumc__json_element(gpumc__reader *r, gpumc__shape *s)
-{
     const char *start = r->at;
+    gpumc__literal d;
+    *kind = GPUMC__REAL;
+    if (!gpumc__scan_literal(&d, start, r->end) || d.before == 0 || *start == '+'
+        || (*d.digits == '0' && d.before > 1)
+        || (d.after == 0 && d.digits + d.before < d.end && d.digits[d.before] == '.'))
+        return gpumc__json_word(r, value);
+    *kind = gpumc__literal_value(&d, value);
+    r->at = d.end;
+    return *kind || gpumc__malformed(r, start, "a number too large for a double");
+}
+
+/* A number or a nested array: each round opens arrays, reads a number, and closes all that ends behind it.
+   count[d] and dims[d]: elements so far of the array within d brackets, and of its earlier siblings. */
+static int gpumc__json_value(gpumc__reader *r, gpumc_variable *v)
+{
+    size_t count[GPUMC_MAX_JSON_DEPTH + 1], dims[GPUMC_MAX_JSON_DEPTH + 1], depth = 0, n_dims = 0;
     double value = 0;
     int kind;
-    if (!gpumc__json_number(r, &value, &kind)) return 0;
-    if (s->depth != s->n_dims)
-        return gpumc__malformed(r, start, "ragged array: a number where there were arrays before");
-    s->has_numbers = 1;
-    s->is_integer &= kind == GPUMC__INTEGER;
-    s->count[s->depth]++;
-    return gpumc__push_value(r, value);
-}
-
-/* A number or a nested array. Each round reads what opens an element, then closes all that ends behind it. */
-static int gpumc__json_value(gpumc__reader *r, gpumc__shape *s)
-{
-    memset(s, 0, sizeof *s);
-    s->is_integer = 1;
-    r->values.n = 0;
-    for (;; r->at++) {
-        while (gpumc__peek(r) == '[') if (!gpumc__json_open(r, s)) return 0;
-        const int is_empty = s->depth > 0 && s->count[s->depth] == 0 && gpumc__peek(r) == ']';
-        if (!is_empty && !gpumc__json_element(r, s)) return 0;
-        while (s->depth > 0 && gpumc__peek(r) == ']') if (!gpumc__json_close(r, s)) return 0;
-        if (s->depth == 0) return 1;
+    count[0] = 0;
+    for (r->values.n = 0;; r->at++) {
+        const char *start;
+        for (; gpumc__peek(r) == '['; r->at++) {
+            if (depth == GPUMC_MAX_JSON_DEPTH)
+                return gpumc__malformed(r, r->at, "more than %.0f nested arrays", (double)depth);
+            if (depth == n_dims && r->values.n > 0)
+                return gpumc__malformed(r, r->at, "ragged array: an array where there were numbers before");
+            count[++depth] = 0;
+            if (depth > n_dims) dims[n_dims = depth] = SIZE_MAX;
+        }
+        start = r->at;
+        if (depth == 0 || count[depth] > 0 || gpumc__peek(r) != ']') {         /* not an empty array */
+            if (!gpumc__json_number(r, &value, &kind) || !gpumc__push_value(r, value)) return 0;
+            if (depth != n_dims)
+                return gpumc__malformed(r, start, "ragged array: a number where there were arrays before");
+            v->is_integer &= kind == GPUMC__INTEGER;
+            count[depth]++;
+        }
+        for (; depth > 0 && gpumc__peek(r) == ']'; r->at++) {
+            if (dims[depth] != SIZE_MAX && dims[depth] != count[depth])
+                return gpumc__malformed(r, r->at, "ragged array: %.0f elements where there were %.0f before",
+                                        (double)count[depth], (double)dims[depth]);
+            dims[depth] = count[depth];
+            count[--depth]++;
+        }
+        if (depth == 0) return gpumc__fill_variable(r, v, dims + 1, n_dims, r->values.n, 0, 1);
         if (gpumc__peek(r) != ',') return gpumc__unexpected(r, "a comma or ]");
     }
-}
-
-static int gpumc__json_member(gpumc__reader *r)
-{
-    const char *start = r->at;
-    const size_t added = r->data->n_variables;
-    gpumc__shape s;
-    if (!gpumc__json_string(r, &r->name) || !gpumc__check_name(r, start)) return 0;
-    if (gpumc__peek(r) != ':') return gpumc__unexpected(r, "a colon");
-    r->at++;
-    if (!gpumc__json_value(r, &s)) return 0;
-    if (!gpumc__add_variable(r, s.dims + 1, s.n_dims, r->values.n, s.is_integer)) return 0;
-    if (r->values.n > 0)
-        memcpy(r->data->variables[added].values, r->values.items, r->values.n * sizeof(double));
-    r->subject_length = 0;
-    return 1;
 }
 
 static int gpumc__json_object(gpumc__reader *r)
@@ -9956,7 +9809,11 @@ static int gpumc__json_object(gpumc__reader *r)
     r->at++;
     for (int more = gpumc__peek(r) != '}'; more; r->at += more) {
         if (gpumc__peek(r) != '"') return gpumc__unexpected(r, "the name of a variable in quotes");
-        if (!gpumc__json_member(r)) return 0;
+        if (!gpumc__json_name(r)) return 0;
+        if (gpumc__peek(r) != ':') return gpumc__unexpected(r, "a colon");
+        r->at++;
+        if (!gpumc__json_value(r, &r->data->variables[r->data->n_variables - 1])) return 0;
+        r->subject = NULL;
         more = gpumc__peek(r) == ',';
         if (!more && gpumc__peek(r) != '}') return gpumc__unexpected(r, "a comma or }");
     }
@@ -9965,504 +9822,310 @@ static int gpumc__json_object(gpumc__reader *r)
     return r->at == r->end || gpumc__unexpected(r, "the end of the text");
 }
 
-static gpumc_status gpumc__parse_json(const char *text, size_t length, const char *path, gpumc_data *data,
-                                      gpumc_error *error)
-{
-    gpumc__reader r;
-    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
-    gpumc__reader_init(&r, text, length, path, data, error);
-    return gpumc__reader_end(&r, gpumc__json_object(&r));
-}
-
 GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data, gpumc_error *error)
 {
-    return gpumc__parse_json(text, length, NULL, data, error);
+    return gpumc__read_text(text, length, NULL, data, NULL, gpumc__json_object, error);
 }
 
-/* ---- CSV ------------------------------------------------------------------------------------ */
+/* ---- CSV --------------------------------------------------------------------------------------- */
 
-static int gpumc__csv_at_line_end(const gpumc__reader *r)
-{
-    if (r->at == r->end || *r->at == '\n') return 1;
-    return *r->at == '\r' && (r->at + 1 == r->end || r->at[1] == '\n');
-}
+static int gpumc__csv_line_ends(const gpumc__reader *r) { return r->at == r->end || *r->at == '\n'; }
 
-static void gpumc__csv_next_line(gpumc__reader *r)
+/* Blanks around a field do not count, unless they separate fields; nor does the return before a new line. */
+static int gpumc__csv_is_blank(const gpumc__reader *r, char c)
 {
-    if (r->at < r->end && *r->at == '\r') r->at++;
-    if (r->at < r->end && *r->at == '\n') r->at++;
-}
-
-static int gpumc__csv_at_field_end(const gpumc__reader *r)
-{
-    return (r->at < r->end && *r->at == r->csv.delimiter) || gpumc__csv_at_line_end(r);
-}
-
-static void gpumc__csv_skip_comments(gpumc__reader *r)
-{
-    while (r->csv.skip_comments && r->at < r->end && *r->at == '#') {
-        while (!gpumc__csv_at_line_end(r)) r->at++;
-        gpumc__csv_next_line(r);
-    }
-}
-
-/* Blanks around a field do not count, unless they separate the fields. */
-static int gpumc__csv_is_blank(const gpumc__reader *r, char character)
-{
-    return (character == ' ' || character == '\t') && character != r->csv.delimiter;
-}
-
-static void gpumc__csv_skip_blanks(gpumc__reader *r)
-{
-    while (r->at < r->end && gpumc__csv_is_blank(r, *r->at)) r->at++;
-}
-
-/* At a quote. The content goes to r->word, each "" as one quote. */
-static int gpumc__csv_quoted(gpumc__reader *r)
-{
-    const char *start = r->at++;
-    for (r->word.n = 0;; r->at++) {
-        if (r->at == r->end || *r->at == '\n' || *r->at == '\r')
-            return gpumc__malformed(r, start, "a quote that does not end in its line");
-        if (*r->at == '"' && (++r->at == r->end || *r->at != '"')) break;
-        if (!gpumc__push_bytes(r, &r->word, r->at, 1)) return 0;
-    }
-    gpumc__csv_skip_blanks(r);
-    r->field = (const char *)r->word.items;
-    r->field_length = r->word.n;
-    return gpumc__csv_at_field_end(r) || gpumc__malformed(r, r->at, "text behind a closing quote");
+    return (c == ' ' || c == '\t' || c == '\r') && c != r->csv.delimiter;
 }
 
 /* Leaves the content of a field in r->field, and r->at where it ends. */
 static int gpumc__csv_field(gpumc__reader *r)
 {
-    gpumc__csv_skip_blanks(r);
+    const char *end;
+    int quoted = 0;
+    while (r->at < r->end && gpumc__csv_is_blank(r, *r->at)) r->at++;
     r->field = r->at;
-    if (r->at < r->end && *r->at == '"') return gpumc__csv_quoted(r);
-    for (; !gpumc__csv_at_field_end(r); r->at++) {
-        if (*r->at == '\r') return gpumc__malformed(r, r->at, "a carriage return without line feed");
-        if (*r->at == '"') return gpumc__malformed(r, r->at, "a quote inside a field");
-    }
-    r->field_length = (size_t)(r->at - r->field);
-    while (r->field_length > 0 && gpumc__csv_is_blank(r, r->field[r->field_length - 1])) r->field_length--;
-    return 1;
-}
-
-/* A field that is not simply a number: one in quotes, an infinity, a missing value. */
-static int gpumc__csv_odd_value(gpumc__reader *r, double *value, int *kind)
-{
-    const char *start = r->at;
-    char shown[32];
-    if (!gpumc__csv_field(r)) return 0;
-    *value = gpumc__parse_number(r->field, r->field_length, kind);
-    if (*kind != GPUMC__NO_NUMBER && !gpumc__is_nan(*value)) return 1;
-    gpumc__excerpt(r->field, r->field_length, shown);
-    if (!gpumc__is_finite(*value) && !gpumc__is_nan(*value))
-        return gpumc__malformed(r, start, "%s is too large for a double", shown);
-    if (*kind == GPUMC__NO_NUMBER && r->field_length > 0 && strcmp(shown, "NA") != 0)
-        return gpumc__malformed(r, start, "the text \"%s\" is not a number", shown);
-    if (r->csv.missing_is_error) return gpumc__malformed(r, start, "the value is missing");
-    *value = GPUMC_NAN;
+    for (; !gpumc__csv_line_ends(r) && (quoted || *r->at != r->csv.delimiter); r->at++)
+        quoted ^= *r->at == '"';
+    if (quoted) return gpumc__malformed(r, r->field, "a quote that does not end in its line");
+    for (end = r->at; end > r->field && gpumc__csv_is_blank(r, end[-1]);) end--;
+    if (end > r->field + 1 && *r->field == '"' && end[-1] == '"') { r->field++; end--; }
+    r->field_length = (size_t)(end - r->field);
     return 1;
 }
 
 static int gpumc__csv_value(gpumc__reader *r, gpumc_variable *v)
 {
     const char *start = r->at;
-    gpumc__literal d;
     double value;
-    int kind = GPUMC__NO_NUMBER;
-    gpumc__csv_skip_blanks(r);
-    if (gpumc__scan_literal(&d, r->at, r->end)) {
-        r->at = d.end;
-        gpumc__csv_skip_blanks(r);
-        if (gpumc__csv_at_field_end(r)) kind = gpumc__literal_kind(&d, &value);
-    }
-    if (kind == GPUMC__NO_NUMBER) {
-        r->at = start;
-        r->subject = v->name;
-        r->subject_length = strlen(v->name);
-        if (!gpumc__csv_odd_value(r, &value, &kind)) return 0;
-        r->subject_length = 0;
-    }
+    int kind, n;
+    r->subject = v->name;
+    if (!gpumc__csv_field(r)) return 0;
+    value = gpumc__parse_number(r->field, r->field_length, &kind);
+    n = r->field_length < 24 ? (int)r->field_length : 24;
+    if (kind == GPUMC__NO_NUMBER && n > 0 && !(n == 2 && memcmp(r->field, "NA", 2) == 0))
+        return gpumc__malformed(r, start, "\"%.*s\" is %s", n, r->field,
+                                value == 0 ? "not a number" : "too large for a double");
+    if (kind == GPUMC__NO_NUMBER) value = GPUMC_NAN;
+    if (r->csv.missing_is_error && gpumc__is_nan(value))
+        return gpumc__malformed(r, start, "the value is missing");
     v->is_integer &= kind == GPUMC__INTEGER;
+    r->subject = NULL;
     return gpumc__push_value(r, value);
 }
 
 static int gpumc__csv_row(gpumc__reader *r)
 {
     const size_t n = r->data->n_variables;
-    for (size_t i = 0; i < n; i++, r->at++) {
+    for (size_t i = 0; i < n; i++) {
         if (!gpumc__csv_value(r, &r->data->variables[i])) return 0;
-        if (!gpumc__csv_at_line_end(r)) continue;
-        if (i + 1 < n)
-            return gpumc__malformed(r, r->at, "the row ends after %.0f of %.0f fields", (double)(i + 1),
+        if (gpumc__csv_line_ends(r) != (i + 1 == n))
+            return gpumc__malformed(r, r->at, "a row of %s than %.0f fields", i + 1 < n ? "less" : "more",
                                     (double)n);
-        gpumc__csv_next_line(r);
-        return 1;
+        r->at += r->at < r->end;
     }
-    return gpumc__malformed(r, r->at, "the row has more than %.0f fields", (double)n);
-}
-
-/* Makes a variable, still empty, of a field of the first line. Without a name it is called by its place. */
-static int gpumc__csv_column(gpumc__reader *r)
-{
-    const char *start = r->at;
-    const size_t none = 0;
-    char number[32];
-    if (!gpumc__csv_field(r)) return 0;
-    if (r->csv.no_header || r->field_length == 0) {
-        snprintf(number, sizeof number, "V%.0f", (double)(r->data->n_variables + 1));
-        r->field = number;
-        r->field_length = strlen(number);
-    }
-    for (size_t i = 0, n; i < r->field_length; i += n) {
-        n = gpumc__utf8_length(r->field + i, r->field + r->field_length);
-        if (n == 0 || (unsigned char)r->field[i] < 32)
-            return gpumc__malformed(r, start, "the name of this column is not valid UTF-8");
-    }
-    r->name.n = 0;
-    if (!gpumc__push_bytes(r, &r->name, r->field, r->field_length) || !gpumc__check_name(r, start)) return 0;
-    r->subject_length = 0;
-    return gpumc__add_variable(r, &none, 1, 0, 1);
-}
-
-static int gpumc__csv_header(gpumc__reader *r)
-{
-    const char *line = r->at;
-    if (gpumc__csv_at_line_end(r)) return gpumc__malformed(r, r->at, "the first line is empty");
-    for (;; r->at++) {
-        if (!gpumc__csv_column(r)) return 0;
-        if (gpumc__csv_at_line_end(r)) break;
-    }
-    if (r->csv.no_header) r->at = line;
-    else gpumc__csv_next_line(r);
     return 1;
 }
 
-/* Rows become columns. */
-static int gpumc__csv_transpose(gpumc__reader *r)
+/* Makes a variable of every field of the first line. Those without a name are called by their place. */
+static int gpumc__csv_header(gpumc__reader *r)
 {
-    const size_t n = r->data->n_variables, n_rows = r->values.n / n;
-    const double *rows = (const double *)r->values.items;
-    for (size_t k = 0; k < n; k++) {
-        gpumc_variable *v = &r->data->variables[k], column = *v;
-        if (!gpumc__variable_init(r, &column, v->name, strlen(v->name), &n_rows, 1, n_rows)) return 0;
-        for (size_t i = 0; i < n_rows; i++) column.values[i] = rows[i * n + k];
-        gpumc__release(&r->data->allocator, v->values);
-        *v = column;
+    const char *line = r->at;
+    for (int more = 1; more; r->at += r->at < r->end) {
+        const char *start = r->at;
+        char place[32];
+        if (!gpumc__csv_field(r)) return 0;
+        if (r->csv.no_header || r->field_length == 0) {
+            snprintf(place, sizeof place, "V%.0f", (double)r->data->n_variables + 1);
+            r->field = place;
+            r->field_length = strlen(place);
+        }
+        if (!gpumc__add_variable(r, start, r->field, r->field_length)) return 0;
+        r->subject = NULL;
+        more = !gpumc__csv_line_ends(r);
     }
+    if (r->csv.no_header) r->at = line;
+    return 1;
+}
+
+/* Passes a comment or an empty line. */
+static int gpumc__csv_skip_line(gpumc__reader *r, const char **empty)
+{
+    const char *line = r->at;
+    if (*line == '\n' || (*line == '\r' && (line + 1 == r->end || line[1] == '\n'))) {
+        if (!*empty) *empty = line;
+    } else if (*line != '#' || !r->csv.skip_comments) return 0;
+    while (!gpumc__csv_line_ends(r)) r->at++;
+    r->at += r->at < r->end;
     return 1;
 }
 
 static int gpumc__csv_table(gpumc__reader *r)
 {
     const char *empty = NULL;            /* the first empty line: only more of them may follow */
-    gpumc__csv_skip_comments(r);
-    if (!gpumc__csv_header(r)) return 0;
-    for (gpumc__csv_skip_comments(r); r->at < r->end; gpumc__csv_skip_comments(r)) {
-        if (gpumc__csv_at_line_end(r)) {
-            if (!empty) empty = r->at;
-            gpumc__csv_next_line(r);
-        } else if (empty) {
-            return gpumc__malformed(r, empty, "an empty line between rows (a missing value is NA)");
-        } else if (!gpumc__csv_row(r)) return 0;
+    size_t n_rows = 0;
+    if (!r->csv.delimiter) r->csv.delimiter = ',';
+    if (strchr("0123456789+-.eE\"#\r\n", r->csv.delimiter))
+        return gpumc__malformed(r, r->at, "character %d cannot separate fields", r->csv.delimiter);
+    while (r->at < r->end) {
+        if (gpumc__csv_skip_line(r, &empty)) continue;
+        if (empty) return gpumc__malformed(r, empty, "an empty line before others (a missing value is NA)");
+        if (r->data->n_variables > 0) n_rows++;
+        if (!(r->data->n_variables > 0 ? gpumc__csv_row(r) : gpumc__csv_header(r))) return 0;
     }
-    return gpumc__csv_transpose(r);
-}
-
-/* Characters that fields themselves are made of cannot separate them. */
-static int gpumc__csv_separates(char c)
-{
-    const int letter = (c | 32) >= 'a' && (c | 32) <= 'z';
-    return c && (unsigned char)c < 127 && !letter && !gpumc__is_digit(c) && !strchr("+-.\"#\r\n", c);
-}
-
-static gpumc_status gpumc__parse_csv(const char *text, size_t length, const char *path,
-                                     const gpumc_csv_options *options, gpumc_data *data, gpumc_error *error)
-{
-    gpumc__reader r;
-    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
-    gpumc__reader_init(&r, text, length, path, data, error);
-    if (options) r.csv = *options;
-    if (!r.csv.delimiter) r.csv.delimiter = ',';
-    if (!gpumc__csv_separates(r.csv.delimiter))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "delimiter: character %d cannot separate fields",
-                           r.csv.delimiter);
-    return gpumc__reader_end(&r, gpumc__csv_table(&r));
+    if (r->data->n_variables == 0) return gpumc__malformed(r, r->at, "no line that names or holds anything");
+    for (size_t k = 0, n = r->data->n_variables; k < n; k++)
+        if (!gpumc__fill_variable(r, &r->data->variables[k], &n_rows, 1, n_rows, k, n)) return 0;
+    return 1;
 }
 
 GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gpumc_csv_options *options,
                                        gpumc_data *data, gpumc_error *error)
 {
-    return gpumc__parse_csv(text, length, NULL, options, data, error);
+    return gpumc__read_text(text, length, NULL, data, options, gpumc__csv_table, error);
 }
 
-/* ---- data files ----------------------------------------------------------------------------- */
+/* ---- data files -------------------------------------------------------------------------------- */
 
-/* What errno says, in words where it matters to a user. */
-static const char *gpumc__reason(int code)
+static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, const char *what)
 {
-    switch (code) {
-    case ENOENT: return "no such file or directory";
-    case EACCES: return "permission denied";
-    case EISDIR: return "is a directory";
-    case ENOSPC: return "no space left on the device";
-    case EFBIG: return "the file would be too large";
-    case ENAMETOOLONG: return "the name is too long";
-    default: return "input or output error";
-    }
+    const int reason = errno;
+    return gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: cannot be %s: %s (errno %d)", path, what,
+                       reason == ENOENT   ? "no such file or directory"
+                       : reason == EACCES ? "permission denied"
+                       : reason == ENOSPC ? "no space left on the device"
+                                          : "input or output error",
+                       reason);
 }
 
-/* Reads to the end; pipes have no size to ask for. */
-static gpumc_status gpumc__read_stream(FILE *file, const char *path, gpumc__buffer *to,
-                                       const gpumc_allocator *allocator, gpumc_error *error)
+static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const gpumc_csv_options *csv,
+                                     int (*parse)(gpumc__reader *r), gpumc_error *error)
 {
-    for (size_t got = 1; got > 0; to->n += got) {
-        if (!gpumc__reserve(allocator, to, 65536, 1, error)) return GPUMC_ERROR_MEMORY;
-        errno = 0;
-        got = fread((char *)to->items + to->n, 1, to->room - to->n, file);
-        if (ferror(file))
-            return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be read: %s", gpumc__path_tail(path),
-                               gpumc__reason(errno));
-        if ((double)to->n + (double)got > (double)GPUMC_MAX_FILE_BYTES)
-            return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: larger than %.0f bytes (GPUMC_MAX_FILE_BYTES)",
-                               gpumc__path_tail(path), (double)GPUMC_MAX_FILE_BYTES);
-    }
-    return GPUMC_OK;
-}
-
-/* The whole file in to->items, which is the caller's to release whatever is returned. */
-static gpumc_status gpumc__read_file(const char *path, gpumc_data *data, gpumc__buffer *to,
-                                     gpumc_error *error)
-{
+    gpumc__buffer all = { NULL, 0, 0 };
+    gpumc_status status = GPUMC_OK;
     FILE *file;
-    gpumc_status status;
-    memset(to, 0, sizeof *to);
     if (!path || !data) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "path or data is NULL");
     data->variables = NULL;
     data->n_variables = 0;
-    errno = 0;
-    file = gpumc__open(path, "rb");
-    if (!file)
-        return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be opened: %s", gpumc__path_tail(path),
-                           gpumc__reason(errno));
-    status = gpumc__read_stream(file, path, to, &data->allocator, error);
+    file = fopen(path, "rb");
+    if (!file) return gpumc__file_failed(error, path, "opened");
+    for (size_t got = 1; got > 0 && status == GPUMC_OK; all.n += got) {
+        got = 0;
+        if (!gpumc__reserve(&data->allocator, &all, 65536, 1, error)) status = GPUMC_ERROR_MEMORY;
+        else got = fread((char *)all.items + all.n, 1, all.room - all.n, file);
+        if (ferror(file)) status = gpumc__file_failed(error, path, "read");
+        if ((double)all.n + (double)got > (double)GPUMC_MAX_FILE_BYTES)
+            status = gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: larger than GPUMC_MAX_FILE_BYTES, %.0f",
+                                 path, (double)GPUMC_MAX_FILE_BYTES);
+    }
     fclose(file);
+    if (status == GPUMC_OK)
+        status = gpumc__read_text((const char *)all.items, all.n, path, data, csv, parse, error);
+    gpumc__release(&data->allocator, all.items);
     return status;
 }
 
 GPUMC_API gpumc_status gpumc_read_json(const char *path, gpumc_data *data, gpumc_error *error)
 {
-    gpumc__buffer file;
-    gpumc_status status = gpumc__read_file(path, data, &file, error);
-    if (status == GPUMC_OK) status = gpumc__parse_json((const char *)file.items, file.n, path, data, error);
-    if (data) gpumc__release(&data->allocator, file.items);
-    return status;
+    return gpumc__read_path(path, data, NULL, gpumc__json_object, error);
 }
 
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error)
 {
-    gpumc__buffer file;
-    gpumc_status status = gpumc__read_file(path, data, &file, error);
-    if (status == GPUMC_OK)
-        status = gpumc__parse_csv((const char *)file.items, file.n, path, options, data, error);
-    if (data) gpumc__release(&data->allocator, file.items);
-    return status;
-}
-
-/* Says that there is no such variable, and which there are. */
-static void gpumc__no_variable(const gpumc_data *data, const char *name, gpumc_error *error)
-{
-    const size_t room = sizeof error->text;
-    gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the data have no variable \"%.60s\"%s", name,
-                data->n_variables ? "; they have" : "");
-    for (size_t i = 0; error && i < data->n_variables; i++) {
-        const size_t used = strlen(error->text);
-        const int fits = used + strlen(data->variables[i].name) + 8 < room;
-        snprintf(error->text + used, room - used, " %s", fits ? data->variables[i].name : "...");
-        if (!fits) return;
-    }
+    return gpumc__read_path(path, data, options, gpumc__csv_table, error);
 }
 
 GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
                                                int integer, gpumc_error *error)
 {
     const gpumc_variable *v = NULL;
-    if (!data || !name) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "data or name is NULL");
-        return NULL;
-    }
-    for (size_t i = 0; i < data->n_variables && !v; i++)
+    for (size_t i = 0; data && name && i < data->n_variables && !v; i++)
         if (strcmp(data->variables[i].name, name) == 0) v = &data->variables[i];
-    if (!v) gpumc__no_variable(data, name, error);
+    if (!v) gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no variable \"%.100s\" in the data", name ? name : "");
     else if (n_values > 0 && v->n_values != n_values)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "variable \"%.60s\": %.0f values where there should be %.0f",
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "variable \"%.100s\": %.0f values where %.0f should be",
                     name, (double)v->n_values, (double)n_values);
     else if (integer && !v->is_integer)
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "variable \"%.60s\" must hold integers, without point or exponent, up to 2^53", name);
+                    "variable \"%.100s\" must hold integers, without point or exponent, up to 2^53", name);
     else return v;
     return NULL;
 }
 
 GPUMC_API void gpumc_data_free(gpumc_data *data)
 {
-    const gpumc_allocator *a = data ? &data->allocator : NULL;
     if (!data) return;
-    for (size_t i = 0; i < data->n_variables; i++) gpumc__release(a, data->variables[i].values);
-    gpumc__release(a, data->variables);
+    for (size_t i = 0; i < data->n_variables; i++) {
+        gpumc__release(&data->allocator, data->variables[i].name);
+        gpumc__release(&data->allocator, data->variables[i].values);
+    }
+    gpumc__release(&data->allocator, data->variables);
     data->variables = NULL;
     data->n_variables = 0;
 }
 
-/* ---- files that are complete or not there --------------------------------------------------- */
+/* ---- files that are complete or not there ------------------------------------------------------ */
 
-typedef struct gpumc__writer {
-    FILE *file;
-    int failed;                          /* sticky: after the first failure nothing more is written */
-    int reason;                          /* errno of it */
-} gpumc__writer;
+/* After the first failure nothing more is written; errno keeps its reason. */
+typedef struct gpumc__writer { FILE *file; int failed; } gpumc__writer;
 
-static void gpumc__check_written(gpumc__writer *w, int done)
+/* Never with %g and its kin, whose radix the locale decides. */
+static GPUMC__PRINTF(2, 3) void gpumc__put(gpumc__writer *w, const char *format, ...)
 {
-    if (done || w->failed) return;
-    w->failed = 1;
-    w->reason = errno;
+    va_list arguments;
+    va_start(arguments, format);
+    if (!w->failed) w->failed = vfprintf(w->file, format, arguments) < 0;
+    va_end(arguments);
 }
 
-static void gpumc__put_bytes(gpumc__writer *w, const char *text, size_t n)
-{
-    if (!w->failed && n > 0) gpumc__check_written(w, fwrite(text, 1, n, w->file) == n);
-}
-
-static void gpumc__put(gpumc__writer *w, const char *text) { gpumc__put_bytes(w, text, strlen(text)); }
-
-static void gpumc__put_number(gpumc__writer *w, double value)
+static void gpumc__put_number(gpumc__writer *w, const char *before, double value)
 {
     char text[32];
-    gpumc__put_bytes(w, text, gpumc_format_number(value, text));
+    gpumc_format_number(value, text);
+    gpumc__put(w, "%s%s", before, text);
 }
 
-/* For numbers that a double might not hold. */
-static void gpumc__put_integer(gpumc__writer *w, uint64_t value)
-{
-    char text[24];
-    size_t at = sizeof text;
-    do text[--at] = (char)('0' + value % 10); while ((value /= 10) > 0);
-    gpumc__put_bytes(w, text + at, sizeof text - at);
-}
+typedef void (*gpumc__contents)(gpumc__writer *w, const gpumc_fit *fit, size_t chain);
 
-/* What is written: file number i of a set, by write. The names are base, or base_FIRST.csv and so on. */
-typedef struct gpumc__file_set {
-    const char *base;
-    int numbered;
-    size_t first, n;
-    void (*write)(gpumc__writer *w, size_t i, void *user);
-    void *user;
-} gpumc__file_set;
-
-static void gpumc__file_name(const gpumc__file_set *set, size_t i, const char *ending, char *text,
-                             size_t room)
+/* Writes a complete file that has reached the disk, or none. */
+static gpumc_status gpumc__write_file(const char *path, const gpumc_fit *fit, size_t chain,
+                                      gpumc__contents contents, gpumc_error *error)
 {
-    if (set->numbered) snprintf(text, room, "%s_%.0f.csv%s", set->base, (double)(set->first + i), ending);
-    else snprintf(text, room, "%s%s", set->base, ending);
-}
-
-/* A complete file that has reached the disk under its temporary name, or a status and no file. */
-static gpumc_status gpumc__write_temporary(const gpumc__file_set *set, size_t i, const char *name,
-                                           gpumc_error *error)
-{
-    gpumc__writer w = { NULL, 0, 0 };
-    errno = 0;
-    w.file = gpumc__open(name, "wb");
-    if (!w.file)
-        return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be created: %s", gpumc__path_tail(name),
-                           gpumc__reason(errno));
-    set->write(&w, i, set->user);
-    if (!w.failed) gpumc__check_written(&w, fflush(w.file) == 0);
-    if (!w.failed) gpumc__check_written(&w, gpumc__sync(w.file));
-    gpumc__check_written(&w, fclose(w.file) == 0);
-    if (!w.failed) return GPUMC_OK;
-    gpumc__remove(name);
-    return gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be written: %s; nothing is left of it",
-                       gpumc__path_tail(name), gpumc__reason(w.reason));
-}
-
-/* All files of a set, or none: they get their names once all of them are complete. */
-static gpumc_status gpumc__write_files(const gpumc__file_set *set, const gpumc_allocator *allocator,
-                                       gpumc_error *error)
-{
-    const size_t room = gpumc__size_add(strlen(set->base), 40);
-    char *name = (char *)gpumc__allocate(allocator, gpumc__size_mul(room, 2)), *temporary;
-    size_t written = 0, renamed = 0;
-    gpumc_status status = GPUMC_OK;
-    if (!name) return gpumc__fail_memory(error, 2 * room);
-    temporary = name + room;
-    while (status == GPUMC_OK && written < set->n) {
-        gpumc__file_name(set, written, ".tmp", temporary, room);
-        status = gpumc__write_temporary(set, written, temporary, error);
-        written += status == GPUMC_OK;
-    }
-    while (status == GPUMC_OK && renamed < written) {
-        gpumc__file_name(set, renamed, "", name, room);
-        gpumc__file_name(set, renamed, ".tmp", temporary, room);
-        errno = 0;
-        if (!gpumc__rename(temporary, name))
-            status = gpumc__fail(error, GPUMC_ERROR_FILE, "%s: cannot be replaced: %s",
-                                 gpumc__path_tail(name), gpumc__reason(errno));
-        else renamed++;
-    }
-    for (size_t i = 0; status != GPUMC_OK && i < written; i++) {
-        gpumc__file_name(set, i, i < renamed ? "" : ".tmp", name, room);
-        gpumc__remove(name);
-    }
-    gpumc__release(allocator, name);
+    gpumc__writer w = { fopen(path, "wb"), 0 };
+    gpumc_status status;
+    int reason;
+    if (!w.file) return gpumc__file_failed(error, path, "created");
+    contents(&w, fit, chain);
+    w.failed = w.failed || fflush(w.file) != 0 || !gpumc__sync(w.file);
+    reason = errno;
+    if (fclose(w.file) == 0) { if (!w.failed) return GPUMC_OK; errno = reason; }
+    status = gpumc__file_failed(error, path, "written");
+    (void)remove(path);
     return status;
 }
 
-/* ---- summary -------------------------------------------------------------------------------- */
-
-static void gpumc__write_summary(gpumc__writer *w, size_t file, void *user)
+/* Name of the only file, or of that of a chain. */
+static void gpumc__file_name(char *name, size_t room, const char *base, const gpumc_fit *fit, size_t chain,
+                             const char *ending)
 {
-    const gpumc_fit *fit = (const gpumc_fit *)user;
+    const double id = (double)fit->options.first_chain_id + (double)chain + 1;
+    if (chain == SIZE_MAX) snprintf(name, room, "%s%s", base, ending);
+    else snprintf(name, room, "%s_%.0f.csv%s", base, id, ending);
+}
+
+/* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
+   complete, under their own; after a failure none is left. */
+static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
+                                       gpumc__contents contents, gpumc_error *error)
+{
+    const size_t room = base ? gpumc__size_add(strlen(base), 40) : 0, first = per_chain ? 0 : SIZE_MAX;
+    char *name, *temporary;
+    size_t n, written = 0, renamed = 0;
+    gpumc_status status = GPUMC_OK;
+    if (!fit || !base || !*base) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
+    if (!fit->draws || fit->n_draws == 0)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
+                           fit->options.discard_draws ? ": discard_draws was set" : "");
+    n = per_chain ? fit->n_chains : 1;
+    name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
+    if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));
+    temporary = name + room;
+    for (; status == GPUMC_OK && written < n; written += status == GPUMC_OK) {
+        gpumc__file_name(temporary, room, base, fit, first + written, ".tmp");
+        status = gpumc__write_file(temporary, fit, written, contents, error);
+    }
+    for (; status == GPUMC_OK && renamed < n; renamed += status == GPUMC_OK) {
+        gpumc__file_name(name, room, base, fit, first + renamed, "");
+        gpumc__file_name(temporary, room, base, fit, first + renamed, ".tmp");
+        if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
+    }
+    for (size_t i = 0; status != GPUMC_OK && i < written; i++) {
+        gpumc__file_name(name, room, base, fit, first + i, i < renamed ? "" : ".tmp");
+        (void)remove(name);
+    }
+    gpumc__release(&fit->allocator, name);
+    return status;
+}
+
+static void gpumc__summary_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
+{
     char name[512];
-    (void)file;
+    (void)chain;
     gpumc__put(w, "variable,mean,mcse,sd,q5,q50,q95,ess_bulk,ess_tail,r_hat\n");
     for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
         const gpumc_summary s = gpumc_summarise(fit, k);
         const double values[9] = { s.mean, s.mcse,     s.sd,       s.q5,   s.q50,
                                    s.q95,  s.ess_bulk, s.ess_tail, s.r_hat };
-        const char *quote;
         gpumc_column_name(fit, k, name, sizeof name);
-        quote = strchr(name, ',') ? "\"" : "";
-        gpumc__put(w, quote);
-        gpumc__put(w, name);
-        gpumc__put(w, quote);
-        for (size_t i = 0; i < 9; i++) {
-            gpumc__put(w, ",");
-            gpumc__put_number(w, values[i]);
-        }
+        gpumc__put(w, strchr(name, ',') ? "\"%s\"" : "%s", name);
+        for (size_t i = 0; i < 9; i++) gpumc__put_number(w, ",", values[i]);
         gpumc__put(w, "\n");
     }
 }
 
-static gpumc_status gpumc__check_fit(const gpumc_fit *fit, const char *path, gpumc_error *error)
-{
-    if (!fit || !path || !path[0]) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
-    if (fit->draws && fit->n_draws > 0) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
-                       fit->options.discard_draws ? ": discard_draws was set" : "");
-}
-
 GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error)
 {
-    gpumc__file_set set = { path, 0, 0, 1, gpumc__write_summary, NULL };
-    const gpumc_status status = gpumc__check_fit(fit, path, error);
-    if (status != GPUMC_OK) return status;
-    set.user = (void *)fit;
-    return gpumc__write_files(&set, &fit->allocator, error);
+    return gpumc__write_files(fit, path, 0, gpumc__summary_contents, error);
 }
 
 /* ---- Stan CSV ----------------------------------------------------------------------------------
@@ -10470,226 +10133,127 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
    index fastest (cmdstanpy ignores the indices in the names), the adaptation block is these lines and no
    other, integers bear no point, and the elapsed times begin in column 18. */
 
-typedef struct gpumc__stan {
-    const gpumc_fit *fit;
-    size_t *order;                       /* column of the fit for every column of the file */
-    size_t odd;                          /* a column with a value that is not finite; SIZE_MAX: none */
-} gpumc__stan;
-
-/* Element of a row-major block that comes at place j with the first index running fastest. */
-static size_t gpumc__first_fastest(const gpumc_block *b, size_t j)
-{
-    size_t below = b->size, element = 0;
-    if (b->n_dims == 0) return j;
-    for (size_t d = 0; d < b->n_dims; d++) {
-        const size_t length = b->dims[d] ? b->dims[d] : 1;
-        below /= length;
-        element += j % length * below;
-        j /= length;
-    }
-    return element;
-}
-
-static void gpumc__stan_order(const gpumc_fit *fit, size_t *order)
-{
-    for (size_t i = 0; i < fit->n_blocks; i++) {
-        const gpumc_block *b = &fit->blocks[i];
-        for (size_t j = 0; j < b->size; j++) order[b->offset + j] = b->offset + gpumc__first_fastest(b, j);
-    }
-}
-
-static void gpumc__stan_setting(gpumc__writer *w, const char *key, double value)
-{
-    gpumc__put(w, "# ");
-    gpumc__put(w, key);
-    gpumc__put(w, " = ");
-    gpumc__put_number(w, value);
-    gpumc__put(w, "\n");
-}
-
-static void gpumc__stan_text(gpumc__writer *w, const char *key, const char *text)
-{
-    gpumc__put(w, "# ");
-    gpumc__put(w, key);
-    gpumc__put(w, " = ");
-    for (; *text; text++) gpumc__put_bytes(w, (unsigned char)*text < 32 || *text == '=' ? "_" : text, 1);
-    gpumc__put(w, "\n");
-}
-
 /* num_samples counts draws before thinning, as Stan has it. The settings of Stan's step-size adaptation and
    windows are left out: ours has none of them, and no reader needs them. */
-static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t id)
+static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
     const gpumc_sample_options *o = &fit->options;
-    const int thin = o->thin > 1 ? o->thin : 1;
     const char *metric = fit->metric.kind == GPUMC_METRIC_DENSE  ? "dense_e"
                          : fit->metric.kind == GPUMC_METRIC_UNIT ? "unit_e"
                                                                  : "diag_e";
-    const double planned = o->num_warmup > 0 ? o->num_warmup : 0;
-    const double num_warmup = fit->warmup_draws ? (double)fit->n_warmup : planned;
+    const int thin = o->thin > 1 ? o->thin : 1, saved = fit->warmup_draws && fit->n_warmup > 0;
+    const double num_warmup = saved ? (double)fit->n_warmup : o->num_warmup > 0 ? o->num_warmup : 0;
+    char delta[32], step_size[32];
+    gpumc_format_number(o->target_accept, delta);
+    gpumc_format_number(o->step_size > 0 ? o->step_size : 1, step_size);
     gpumc__put(w, "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n");
-    gpumc__stan_text(w, "model", fit->model_name && fit->model_name[0] ? fit->model_name : "model");
-    gpumc__put(w, "# method = sample\n");
-    gpumc__stan_setting(w, "num_samples", (double)fit->n_draws * thin);
-    gpumc__stan_setting(w, "num_warmup", num_warmup);
-    gpumc__stan_setting(w, "save_warmup", fit->warmup_draws && fit->n_warmup > 0);
-    gpumc__stan_setting(w, "thin", thin);
-    gpumc__stan_setting(w, "engaged", num_warmup > 0);
-    gpumc__stan_setting(w, "delta", o->target_accept);
-    gpumc__put(w, "# algorithm = hmc\n# engine = nuts\n");
-    gpumc__stan_setting(w, "max_depth", o->max_treedepth);
-    gpumc__stan_text(w, "metric", metric);
-    gpumc__stan_setting(w, "stepsize", o->step_size > 0 ? o->step_size : 1);
-    gpumc__stan_setting(w, "id", (double)id);
-    gpumc__put(w, "# seed = ");
-    gpumc__put_integer(w, o->seed);
-    gpumc__put(w, "\n# generated_by = gpumc " GPUMC_VERSION "\n");
+    gpumc__put(w, "# model = ");
+    for (const char *c = fit->model_name && *fit->model_name ? fit->model_name : "model"; *c; c++)
+        gpumc__put(w, "%c", (unsigned char)*c < 32 || *c == '=' ? '_' : *c);
+    gpumc__put(w, "\n# method = sample\n# num_samples = %.0f\n# num_warmup = %.0f\n# save_warmup = %d\n",
+               (double)fit->n_draws * thin, num_warmup, saved);
+    gpumc__put(w, "# thin = %d\n# engaged = %d\n# delta = %s\n# algorithm = hmc\n# engine = nuts\n", thin,
+               num_warmup > 0, delta);
+    gpumc__put(w, "# max_depth = %d\n# metric = %s\n# stepsize = %s\n", o->max_treedepth, metric, step_size);
+    gpumc__put(w, "# id = %.0f\n# seed = %llu\n# generated_by = gpumc " GPUMC_VERSION "\n",
+               (double)o->first_chain_id + (double)chain + 1, (unsigned long long)o->seed);
 }
 
-/* Comma and name of one element, as A.2.1. */
-static void gpumc__stan_name(gpumc__writer *w, const gpumc_block *b, size_t element)
+/* Element of a row-major block that comes at place j with the first index running fastest; with w its name is
+   written, as A.2.1. */
+static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer *w)
 {
-    size_t below = b->size;
-    gpumc__put(w, ",");
-    gpumc__put(w, b->name);
-    if (b->n_dims == 0 && b->size > 1) { gpumc__put(w, "."); gpumc__put_integer(w, element + 1); }
-    for (size_t d = 0; d < b->n_dims; d++) {
-        const size_t length = b->dims[d] ? b->dims[d] : 1;
+    size_t below = b->size, element = 0;
+    const size_t n_dims = b->n_dims == 0 && b->size > 1 ? 1 : b->n_dims;
+    if (w) gpumc__put(w, ",%s", b->name);
+    for (size_t d = 0; d < n_dims; d++) {
+        const size_t length = b->n_dims ? b->dims[d] : b->size, index = j % length;
+        if (w) gpumc__put(w, ".%.0f", (double)index + 1);
         below /= length;
-        gpumc__put(w, ".");
-        gpumc__put_integer(w, element / below % length + 1);
+        element += index * below;
+        j /= length;
     }
+    return b->offset + element;
 }
 
-static void gpumc__stan_names(gpumc__writer *w, const gpumc_fit *fit)
+static void gpumc__stan_row(gpumc__writer *w, const gpumc_fit *fit, const double *values,
+                            const gpumc_draw_stats *s)
 {
-    gpumc__put(w, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__");
-    for (size_t i = 0; i < fit->n_blocks; i++)
-        for (size_t j = 0; j < fit->blocks[i].size; j++)
-            gpumc__stan_name(w, &fit->blocks[i], gpumc__first_fastest(&fit->blocks[i], j));
+    gpumc__put_number(w, "", s->lp);
+    gpumc__put_number(w, ",", s->accept_stat);
+    gpumc__put_number(w, ",", s->step_size);
+    gpumc__put(w, ",%d,%d,%d", (int)s->tree_depth, (int)s->n_leapfrog, s->divergent != 0);
+    gpumc__put_number(w, ",", s->energy);
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t j = 0; j < b->size; j++)
+            gpumc__put_number(w, ",", values[gpumc__stan_element(b, j, NULL)]);
     gpumc__put(w, "\n");
 }
 
-static void gpumc__stan_row(gpumc__writer *w, const gpumc__stan *s, const double *values,
-                            const gpumc_draw_stats *stats)
-{
-    const double sampler[7] = { stats->lp,
-                                stats->accept_stat,
-                                stats->step_size,
-                                (double)stats->tree_depth,
-                                (double)stats->n_leapfrog,
-                                stats->divergent ? 1.0 : 0.0,
-                                stats->energy };
-    for (size_t i = 0; i < 7; i++) {
-        if (i > 0) gpumc__put(w, ",");
-        gpumc__put_number(w, sampler[i]);
-    }
-    for (size_t k = 0; k < s->fit->n_columns; k++) {
-        gpumc__put(w, ",");
-        gpumc__put_number(w, values[s->order[k]]);
-    }
-    gpumc__put(w, "\n");
-}
-
-/* Every thin-th warm-up row: readers count on ceil(num_warmup / thin) of them. */
-static void gpumc__stan_warmup(gpumc__writer *w, gpumc__stan *s, size_t chain)
-{
-    const gpumc_fit *fit = s->fit;
-    const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
-    for (size_t i = 0; fit->warmup_draws && i < fit->n_warmup && !w->failed; i += thin) {
-        const size_t row = chain * fit->n_warmup + i;
-        gpumc__stan_row(w, s, fit->warmup_draws + row * fit->n_columns, &fit->warmup_stats[row]);
-    }
-}
-
-static void gpumc__stan_draws(gpumc__writer *w, gpumc__stan *s, size_t chain)
-{
-    const gpumc_fit *fit = s->fit;
-    for (size_t i = 0; i < fit->n_draws && !w->failed; i++) {
-        const size_t row = chain * fit->draw_capacity + i;
-        const double *values = fit->draws + row * fit->n_columns;
-        gpumc__stan_row(w, s, values, &fit->stats[row]);
-        for (size_t k = 0; k < fit->n_columns && s->odd == SIZE_MAX; k++)
-            if (!gpumc__is_finite(values[k])) s->odd = k;
-    }
-}
-
-/* Diagonal element of the inverse metric: of S (I + U (Lambda - I) U') S where the metric has a low rank. */
-static double gpumc__metric_diagonal(const gpumc_metric *m, size_t i)
+/* Element of the inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
+static double gpumc__stan_metric(const gpumc_metric *m, size_t row, size_t i)
 {
     double stretch = 1;
+    if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[row * m->dim + i];
     for (size_t k = 0; m->kind == GPUMC_METRIC_LOW_RANK && k < m->rank; k++)
         stretch += (m->lambda[k] - 1) * m->vectors[k * m->dim + i] * m->vectors[k * m->dim + i];
     return m->scale[i] * m->scale[i] * stretch;
 }
 
-static void gpumc__stan_metric_row(gpumc__writer *w, const gpumc_metric *m, size_t row)
-{
-    for (size_t i = 0; i < m->dim; i++) {
-        gpumc__put(w, i == 0 ? "# " : ", ");
-        gpumc__put_number(w, m->kind == GPUMC_METRIC_DENSE ? m->covariance[row * m->dim + i]
-                                                           : gpumc__metric_diagonal(m, i));
-    }
-    gpumc__put(w, "\n");
-}
-
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
-    gpumc__put(w, "# Adaptation terminated\n# Step size = ");
-    gpumc__put_number(w, fit->step_size);
-    gpumc__put(w, m->kind == GPUMC_METRIC_DENSE  ? "\n# Elements of inverse mass matrix:\n"
-                  : m->kind == GPUMC_METRIC_UNIT ? "\n# No free parameters for unit metric\n"
-                                                 : "\n# Diagonal elements of inverse mass matrix:\n");
-    if (m->kind == GPUMC_METRIC_UNIT) return;
-    for (size_t row = 0; row < (m->kind == GPUMC_METRIC_DENSE ? m->dim : 1); row++)
-        gpumc__stan_metric_row(w, m, row);
+    const size_t n_rows = m->kind == GPUMC_METRIC_UNIT ? 0 : m->kind == GPUMC_METRIC_DENSE ? m->dim : 1;
+    gpumc__put_number(w, "# Adaptation terminated\n# Step size = ", fit->step_size);
+    gpumc__put(w, "\n# %s\n", m->kind == GPUMC_METRIC_DENSE  ? "Elements of inverse mass matrix:"
+                              : m->kind == GPUMC_METRIC_UNIT ? "No free parameters for unit metric"
+                                                             : "Diagonal elements of inverse mass matrix:");
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t i = 0; i < m->dim; i++) {
+            gpumc__put_number(w, i ? ", " : "# ", gpumc__stan_metric(m, row, i));
+            if (i + 1 == m->dim) gpumc__put(w, "\n");
+        }
 }
 
-static void gpumc__stan_timing(gpumc__writer *w, const gpumc_fit *fit)
+/* Of saved warm-up every thin-th row: readers count on ceil(num_warmup / thin) of them. */
+static void gpumc__stan_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
-    gpumc__put(w, "# \n#  Elapsed Time: ");
-    gpumc__put_number(w, fit->warmup_seconds);
-    gpumc__put(w, " seconds (Warm-up)\n#                ");
-    gpumc__put_number(w, fit->sampling_seconds);
-    gpumc__put(w, " seconds (Sampling)\n#                ");
-    gpumc__put_number(w, fit->warmup_seconds + fit->sampling_seconds);
+    const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
+    const size_t n_warmup = fit->warmup_draws ? fit->n_warmup : 0;
+    gpumc__stan_header(w, fit, chain);
+    gpumc__put(w, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__");
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t j = 0; j < b->size; j++) gpumc__stan_element(b, j, w);
+    gpumc__put(w, "\n");
+    for (size_t i = 0; i < n_warmup && !w->failed; i += thin) {
+        const size_t row = chain * n_warmup + i;
+        gpumc__stan_row(w, fit, fit->warmup_draws + row * fit->n_columns, &fit->warmup_stats[row]);
+    }
+    gpumc__stan_adaptation(w, fit);
+    for (size_t i = 0; i < fit->n_draws && !w->failed; i++) {
+        const size_t row = chain * fit->draw_capacity + i;
+        gpumc__stan_row(w, fit, fit->draws + row * fit->n_columns, &fit->stats[row]);
+    }
+    gpumc__put_number(w, "# \n#  Elapsed Time: ", fit->warmup_seconds);
+    gpumc__put_number(w, " seconds (Warm-up)\n#                ", fit->sampling_seconds);
+    gpumc__put_number(w, " seconds (Sampling)\n#                ",
+                      fit->warmup_seconds + fit->sampling_seconds);
     gpumc__put(w, " seconds (Total)\n# \n");
-}
-
-static void gpumc__write_stan_chain(gpumc__writer *w, size_t chain, void *user)
-{
-    gpumc__stan *s = (gpumc__stan *)user;
-    gpumc__stan_header(w, s->fit, (size_t)s->fit->options.first_chain_id + chain + 1);
-    gpumc__stan_names(w, s->fit);
-    gpumc__stan_warmup(w, s, chain);
-    gpumc__stan_adaptation(w, s->fit);
-    gpumc__stan_draws(w, s, chain);
-    gpumc__stan_timing(w, s->fit);
 }
 
 /* Values that are not finite are written, but Stan's own reader would take them for 0: error says so. */
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error)
 {
-    gpumc__stan s = { fit, NULL, SIZE_MAX };
-    gpumc__file_set set = { prefix, 1, 0, 0, gpumc__write_stan_chain, &s };
+    const gpumc_status status = gpumc__write_files(fit, prefix, 1, gpumc__stan_contents, error);
     char name[128];
-    size_t bytes;
-    gpumc_status status = gpumc__check_fit(fit, prefix, error);
-    if (status != GPUMC_OK) return status;
-    set.first = (size_t)fit->options.first_chain_id + 1;
-    set.n = fit->n_chains;
-    bytes = gpumc__size_mul(fit->n_columns, sizeof(size_t));
-    s.order = (size_t *)gpumc__allocate(&fit->allocator, bytes);
-    if (!s.order) return gpumc__fail_memory(error, bytes);
-    gpumc__stan_order(fit, s.order);
-    status = gpumc__write_files(&set, &fit->allocator, error);
-    gpumc__release(&fit->allocator, s.order);
-    if (status != GPUMC_OK || s.odd == SIZE_MAX) return status;
-    gpumc_column_name(fit, s.odd, name, sizeof name);
-    return gpumc__fail(error, GPUMC_OK,
-                       "note: %.100s has values that are not finite; Stan's own reader takes them for 0",
-                       name);
+    for (size_t c = 0; status == GPUMC_OK && c < fit->n_chains; c++)
+        for (size_t i = 0; i < fit->n_draws * fit->n_columns; i++) {
+            if (gpumc__is_finite(fit->draws[c * fit->draw_capacity * fit->n_columns + i])) continue;
+            gpumc_column_name(fit, i % fit->n_columns, name, sizeof name);
+            return gpumc__fail(error, GPUMC_OK, "note: %.99s is not always finite: Stan's reader sees 0",
+                               name);
+        }
+    return status;
 }
 /* ========================================================================================== >>run
    From a model to a fit: start points, gradient check, warm-up, chains on threads, callbacks.
@@ -10885,8 +10449,9 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const size_t at = c * f->n_warmup + chain->done;
-    double *row = f->warmup_draws + at * f->n_columns;
+    double *row;
     if (!f->warmup_draws || chain->done >= f->n_warmup) return;
+    row = f->warmup_draws + at * f->n_columns;
     gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
     for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);

@@ -10,7 +10,8 @@
    Build:  cc -O2 examples/embed.c -o embed -lm
    Run:    ./embed
    Output: (last digits differ between compilers)
-   dose that kills half: -0.090, sd 0.096, from 4000 draws
+
+   dose that kills half: -0.086, sd 0.096, from 4000 draws
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -11,19 +11,20 @@
    Build:  cc -O2 examples/regression.c -o regression -lm -pthread
    Run:    ./regression                         (./regression help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
+
    water boils at 190 F: pressure 19.05 inches, 90 % between 18.91 and 19.20
    water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.55
    water boils at 210 F: pressure 28.72 inches, 90 % between 28.52 and 28.93
    elpd_loo 0.5, standard error 8.7, largest Pareto k 0.31
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.06 s
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.05 s
    step size 0.883, low-rank metric, 0 divergences
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22051    0.00060    0.03728   -0.28157   -0.22050   -0.15964      3479      2638   1.000
-   beta     0.89119    0.00012    0.00675    0.88020    0.89125    0.90214      3621      2687   1.001
-   sigma    0.13829    0.00069    0.04015    0.08765    0.13104    0.21477      3657      2920   1.000
+   alpha   -0.22051    0.00060    0.03728   -0.28158   -0.22050   -0.15964      3905      2638   1.001
+   beta     0.89119    0.00012    0.00675    0.88020    0.89126    0.90214      3402      2687   1.004
+   sigma    0.13829    0.00069    0.04015    0.08765    0.13104    0.21477      3517      2920   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=18425 divergences=0 warmup_s=0.0079 sampling_s=0.0568
+   gradients=18428 divergences=0 warmup_s=0.0074 sampling_s=0.0443
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

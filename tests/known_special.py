@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes known_special.h: incomplete gamma and beta functions on a grid of shapes from 1e-3 to 1e5, far tails included.
+"""Writes known_special.h: incomplete gamma and beta functions, shapes from 1e-3 to 1e5, far tails included.
 
-Both are power series of positive terms here (DLMF 8.7.1 and 8.17.8), summed in enough digits that 1 less the sum
-keeps 40; derivatives by the shapes are central differences. Nothing is shared with the quadrature in gpumc.h.
-python3 known_special.py > known_special.h      (a few minutes)
+Both are power series of positive terms here (DLMF 8.7.1, 8.17.8), summed in enough digits that 1 less the sum
+keeps a hundred; derivatives by the shapes are central differences. Nothing is shared with the quadrature in
+gpumc.h.      python3 known_special.py > known_special.h      (a minute)
 """
 import random
 
@@ -119,11 +119,13 @@ def beta_points():
                 x = exact(1 / (1 + mpf(b) / mpf(a) * exp(-z * width)))
                 if not_too_far(a, b, x) and 1 - x > 1e-12:
                     yield exact(a), exact(b), x
-    for a, b, x in ((0.5, 3, 1e-200), (2, 5, 1e-100), (300, 2, 0.01), (0.001, 0.001, 0.5), (1e5, 1e5, 0.48), (5, 1e5, 0.006)):
+    for a, b, x in ((0.5, 3, 1e-200), (2, 5, 1e-100), (300, 2, 0.01), (1e-3, 1e-3, 0.5), (1e5, 1e5, 0.48),
+                    (5, 1e5, 0.006)):
         yield exact(a), exact(b), exact(x)
     for _ in range(60):
         a, b = 10 ** random.uniform(-3, 5), 10 ** random.uniform(-3, 5)
-        x = exact(1 / (1 + mpf(b) / mpf(a) * exp(mpf(random.gauss(0, 4)) * (1 / mpf(a + 0.1) + 1 / mpf(b + 0.1)) ** 0.5)))
+        width = (1 / mpf(a + 0.1) + 1 / mpf(b + 0.1)) ** 0.5
+        x = exact(1 / (1 + mpf(b) / mpf(a) * exp(mpf(random.gauss(0, 4)) * width)))
         if not_too_far(a, b, x) and 1 - x > 1e-9:
             yield exact(a), exact(b), x
 
@@ -133,7 +135,8 @@ def t_lpdf(y, nu):
 
 
 def neg_binomial_lpmf(y, mu, phi):
-    return (loggamma(y + phi) - loggamma(phi) - loggamma(y + 1) - phi * log1p(mu / phi) + y * log(mu / (phi + mu)))
+    choose = loggamma(y + phi) - loggamma(phi) - loggamma(y + 1)
+    return choose - phi * log1p(mu / phi) + y * log(mu / (phi + mu))
 
 
 def neg_binomial_lcdf(y, mu, phi):
@@ -142,7 +145,8 @@ def neg_binomial_lcdf(y, mu, phi):
 
 def t_lcdf(y, nu):
     x = nu / (nu + y * y)
-    outside = beta_series(nu / 2, mpf(1) / 2, x, 1 - x) if x < 0.5 else 1 - beta_series(mpf(1) / 2, nu / 2, 1 - x, x)
+    half = mpf(1) / 2
+    outside = beta_series(nu / 2, half, x, 1 - x) if x < 0.5 else 1 - beta_series(half, nu / 2, 1 - x, x)
     return log(outside / 2 if y < 0 else 1 - outside / 2)
 
 
@@ -160,13 +164,18 @@ LARGE = [
     ("student_t_lcdf", t_lcdf, (0, 1), [(1.5, 1e8), (-1, 1e8), (-3, 1e6), (-2.5, 1e-3), (0.01, 1e10)]),
     ("gamma", lambda y, a, r: a * log(r) + (a - 1) * log(y) - r * y - loggamma(a), (0, 1, 2),
      [(1001000, 1e6, 1), (1e6, 1e6, 1.5), (1e-12, 1e-6, 2), (3e10, 1e10, 0.333), (1e15, 2, 1e-14)]),
-    ("beta", beta_lpdf, (0, 1, 2), [(0.5001, 1e6, 1e6), (1e-7, 3, 2e7), (0.5, 1e-3, 1e5), (0.999, 1e5, 1e-3)]),
-    ("beta_proportion", lambda y, m, k: beta_lpdf(y, m * k, (1 - m) * k), (0, 1, 2), [(0.3, 0.3001, 1e8), (0.01, 0.9, 1e3)]),
+    ("beta", beta_lpdf, (0, 1, 2),
+     [(0.5001, 1e6, 1e6), (1e-7, 3, 2e7), (0.5, 1e-3, 1e5), (0.999, 1e5, 1e-3)]),
+    ("beta_proportion", lambda y, m, k: beta_lpdf(y, m * k, (1 - m) * k), (0, 1, 2),
+     [(0.3, 0.3001, 1e8), (0.01, 0.9, 1e3)]),
     ("binomial", binomial_lpmf, (2,), [(500300, 1e6, 0.5), (3, 1e9, 2e-9), (999999, 1e6, 0.25)]),
-    ("poisson", lambda y, l: y * log(l) - l - loggamma(y + 1), (1,), [(1001000, 1e6), (10000100000, 1e10), (3, 1e-200), (0, 1e9)]),
+    ("poisson", lambda y, l: y * log(l) - l - loggamma(y + 1), (1,),
+     [(1001000, 1e6), (10000100000, 1e10), (3, 1e-200), (0, 1e9)]),
     ("neg_binomial_2", neg_binomial_lpmf, (1, 2),
-     [(3, 2.5, 1e10), (0, 1e-8, 1e10), (100200, 1e5, 1e10), (2, 1e-30, 1e10), (3, 1e6, 0.01), (5e4, 2.5, 0.3)]),
-    ("neg_binomial_2_lcdf", neg_binomial_lcdf, (1, 2), [(3, 2.5, 1e10), (0, 1e-8, 1e10), (1000, 950, 1e7), (20, 2.5, 1e5)]),
+     [(3, 2.5, 1e10), (0, 1e-8, 1e10), (100200, 1e5, 1e10), (2, 1e-30, 1e10),
+      (3, 1e6, 0.01), (5e4, 2.5, 0.3)]),
+    ("neg_binomial_2_lcdf", neg_binomial_lcdf, (1, 2),
+     [(3, 2.5, 1e10), (0, 1e-8, 1e10), (1000, 950, 1e7), (20, 2.5, 1e5)]),
 ]
 
 
@@ -183,12 +192,13 @@ def large_row(name, f, slots, point):
         up[i] += h
         down[i] -= h
         d.append((f(*up) - f(*down)) / (2 * h))
-    numbers = ", ".join(number(v) for v in x + [mpf(0)] * (3 - len(x)))
-    return wrap('    { "%s", { %s }, %s, { %s } },' % (name, numbers, number(f(*x)), ", ".join(map(number, d))))
+    arguments = ", ".join(map(number, x + [mpf(0)] * (3 - len(x))))
+    slopes = ", ".join(map(number, d))
+    return wrap('    { "%s", { %s }, %s, { %s } },' % (name, arguments, number(f(*x)), slopes))
 
 
 print("/* Made by known_special.py; do not edit. */")
-print("/* a family, its first arguments, its log density (or what the name says), derivatives by those arguments */")
+print("/* family, first arguments, log density (or what the name says), derivatives by these arguments */")
 print("static const struct { const char *name; double x[3], value, slope[3]; } known_large[] = {")
 for name, f, slots, points in LARGE:
     for point in points:

@@ -128,12 +128,12 @@ static double log_jacobian(const machine *m, const double *q)
 static double frame_error(const machine *m, const double *q, int a, int b)
 {
     const size_t n = gpumc_layout_dim(m->layout);
-    double g[MOST], u[MOST], h[MOST], r[MOST], s[MOST], total[MOST], direct[MOST], lp, change, worst;
+    double g[MOST], u[MOST], h[MOST], r[MOST], s[MOST], direct[MOST], lp, change, worst;
     set_weights(m->layout, a);
     lp = gpumc_model_eval(m->layout, q, g, m->work);
     change = gpumc__to_centred(m->layout, q, g, u, h, m->work);
     set_weights(m->layout, b);
-    change += gpumc__from_centred(m->layout, u, h, r, s, total, m->work);
+    change += gpumc__from_centred(m->layout, u, h, r, s, m->work);
     worst = fabs(gpumc_model_eval(m->layout, r, direct, m->work) - lp - change);
     for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(direct[i] - s[i]) / fmax(1, fabs(s[i])));
     return worst;

@@ -9,14 +9,15 @@ fi
 archs=${GPUMC_CUDA_ARCHS:-$(nvcc --list-gpu-arch | sed -nE 's/^compute_([0-9]+)$/\1/p' | awk '$1 >= 75' | sort -un)}
 set -- $archs
 oldest=$1
-flags='-std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused-function -Xptxas -v,-warn-spills,-warn-lmem-usage'
+for newest; do :; done
+strict='-std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused-function'
 
-# compile ARCH [FLAG...]: the assembler's report goes to leaf.ARCH
+# compile NAME ARCH [FLAG...]: the assembler's report goes to NAME.ARCH
 compile() {
-    arch=$1
-    shift
-    nvcc $flags -gencode arch=compute_"$arch",code=sm_"$arch" "$@" -c leaf.cu -o "$scratch/leaf.o" >"$scratch/leaf.$arch" 2>&1 \
-        || { grep -m 5 -E 'error|warning' "$scratch/leaf.$arch"; return 1; }
+    name=$1 arch=$2
+    shift 2
+    nvcc $strict -Xptxas -v,-warn-spills -gencode arch=compute_"$arch",code=sm_"$arch" "$@" -c "$name.cu" -o "$scratch/object" \
+        >"$scratch/$name.$arch" 2>&1 || { grep -m 5 -E 'error|warning' "$scratch/$name.$arch"; return 1; }
 }
 # Most registers of any kernel, and the bytes that spill.
 registers() { sed -nE 's/.*Used ([0-9]+) registers.*/\1/p' "$1" | sort -n | tail -n 1; }
@@ -26,18 +27,22 @@ no_spills() {
     [ "$(spilled "$1")" = 0 ] && grep -q 'Used .* registers' "$1"
 }
 
-for arch in $archs; do
-    check "sm_$arch" compile "$arch"
-    check "sm_$arch: no spills" no_spills "$scratch/leaf.$arch"
-    echo "sm_$arch: $(grep -c 'Used .* registers' "$scratch/leaf.$arch") kernels, at most $(registers "$scratch/leaf.$arch") registers"
-done
+# device NAME ARCH [FLAG...]
+device() {
+    check "$1, sm_$2" compile "$@"
+    check "$1, sm_$2: no spills" no_spills "$scratch/$1.$2"
+    echo "$1, sm_$2: $(grep -c 'Used .* registers' "$scratch/$1.$2") kernels, at most $(registers "$scratch/$1.$2") registers"
+}
 
-spills_noticed() { compile "$oldest" -DSPILL && no_spills "$scratch/leaf.$oldest"; }
+# Leaf functions keep everything in registers, so that local memory is an error too.
+for arch in $archs; do device leaf "$arch" -Xptxas -warn-lmem-usage; done
+for arch in $(printf '%s\n' "$oldest" "$newest" | sort -u); do device team "$arch"; done
+
+spills_noticed() { compile leaf "$oldest" -DSPILL && no_spills "$scratch/leaf.$oldest"; }
 check_fails 'a kernel that spills must be noticed' spills_noticed
 
 # The whole header in a file that nvcc compiles for the host.
 printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\nint main() { return gpumc_exp(0) != 1; }\n' >"$scratch/host.cu"
-check 'the implementation through nvcc' nvcc -std=c++17 -Werror all-warnings -I.. -arch=sm_"$oldest" \
-    -Xcompiler -Wall,-Wextra,-Wno-unused-function "$scratch/host.cu" -o "$scratch/host"
+check 'the implementation through nvcc' nvcc $strict -I.. -arch=sm_"$oldest" "$scratch/host.cu" -o "$scratch/host"
 check 'and it runs' "$scratch/host"
 finish

@@ -392,7 +392,7 @@ static moments moments_of(const family *f, const double *t)
     return m;
 }
 
-/* Parameters for which doubles reach far enough into the end of the support: not where beta crowds before 1. */
+/* Parameters for which doubles reach far enough into the end of the support; beta may crowd before 1. */
 static void integrable_parameters(const family *f, gpumc_rng *rng, double *t)
 {
     double low, high, before;

@@ -20,12 +20,12 @@ check 'at most 10000 lines' at_most "$(wc -l <$header)" 10000
 echo "gpumc.h: $(wc -l <$header) lines"
 
 # A bar opens a section: /* =====...===== >>tag. A smaller bar, /* ---- name ---- >>tag, opens a family inside one.
-bars=$(sed -nE 's|^/\* =+ >>([a-z-]+)$|\1|p' $header)
-small=$(sed -nE 's|^/\* -+ .* >>([a-z0-9_-]+)$|\1|p' $header)
+bars=$(sed -nE 's|^/\* =+ >>([a-z-]+)( \*/)?$|\1|p' $header)
+small=$(sed -nE 's|^/\* -+ .* >>([a-z0-9_-]+)( \*/)?$|\1|p' $header)
 contents=$(awk '/^ *CONTENTS/ { on = 1 } on && NF == 0 { exit } on' $header | grep -oE '>>[a-z-]+' | sed 's/>>//')
 check 'every tag has one bar only' is_empty "$(printf '%s\n%s\n' "$bars" "$small" | sort | uniq -d)"
 check 'the contents list names the bars in their order' test "$contents" = "$bars"
-check 'bars are 99 columns wide' is_empty "$(awk '/^\/\* =+ >>/ && length != 99 { print NR ": " length }' $header)"
+check 'bars are 99 columns wide' is_empty "$(awk '/^\/\* =+ >>/ { sub(/ \*\/$/, ""); if (length != 99) print NR ": " length }' $header)"
 known=$(printf '%s\n%s\n' "$bars" "$small" | sort -u)
 cited=$(grep -oE '(^|[ (])>>[a-z][a-z0-9_-]*' $header | sed 's/.*>>//' | sort -u)
 check 'every tag that is mentioned exists' is_empty "$(printf '%s\n' "$cited" | grep -vxF "$known")"

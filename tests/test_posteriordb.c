@@ -1,9 +1,10 @@
 /* The posteriors of the posteriordb development set: log densities and gradients against its check.json,
-   draws against its reference summaries. The files are looked for in $GPUMC_POSTERIORDB, then beside the project.
+   draws against its reference summaries. The files are looked for in $GPUMC_POSTERIORDB, then beside the
+   project.
 
-   Draws: for every column of the reference, z = (estimate - reference) / sqrt(mcse^2 + reference mcse^2) of the
-   mean and of the mean square; where the mean is over ten sd from 0, so that the square hardly sees the sd, the
-   sd takes its place. |z| is bounded with a false-alarm rate of 0.1 % over all of them (Bonferroni). */
+   Draws: for every column of the reference, z = (estimate - reference) / sqrt(mcse^2 + reference mcse^2) of
+   the mean and of the mean square; where the mean is over ten sd from 0, so that the square hardly sees the
+   sd, the sd takes its place. The bound of |z| has a false-alarm rate of 0.1 % over all of them. */
 #include "check.h"
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -1,5 +1,5 @@
 /* The generator and its samplers. Statistics are looked at with fixed seeds; each is allowed what a right
-   generator exceeds with probability 1e-5 or less, about 60 of them: new seeds would fail once in 1500 runs. */
+   generator exceeds with probability 1e-5 or less, about 60 of them: new seeds fail once in 1500 runs. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"

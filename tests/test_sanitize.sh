@@ -4,8 +4,8 @@
 # same code over and over.
 . ./check.sh
 CC=${CC:-cc}
-heavy='test_sbc test_targets test_posteriors'
-flags='-std=c99 -O1 -g -fno-omit-frame-pointer'
+heavy='test_posteriordb test_rng test_sbc test_targets'
+flags='-std=c99 -O0 -g'                # most of the time goes into compiling
 export UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1 MSAN_OPTIONS=allocator_may_return_null=1
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
 
