@@ -2565,6 +2565,19 @@ static void gpumc__store_flag(volatile int *flag, int value)
 #endif
 }
 
+
+/* ======================================================================================== >>math
+   Incomplete gamma and beta functions by one method each side of shape 1.
+
+   The gamma law of log t, and the beta law of logit t, has a smooth log density that is concave. So a tail
+   that starts at x, beyond the mean, is the density there times int_0^inf exp(h(v)) dv, where h is concave
+   and falls from h(0) = 0, whatever the shapes. It is cut off where h = -40: by concavity that leaves out
+   less than e^-40 of the whole. Two Gauss-Legendre panels give the rest to 1e-14, and derivatives by the
+   shapes are means of a positive weight over the same nodes. Where a shape below 1 makes such a tail nearly
+   everything, there is a power series instead. The other tail is 1 less this one.
+
+   Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
+
 /* ---- leaves as calls -----------------------------------------------------------------------------
    Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
    is no such loop calls these twins, and the header compiles a quarter faster. */
@@ -2579,19 +2592,6 @@ GPUMC__CALL(digamma)
 GPUMC__CALL(log_Phi)
 GPUMC__CALL(inv_Phi)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
-
-
-/* ======================================================================================== >>math
-   Incomplete gamma and beta functions by one method each side of shape 1.
-
-   The gamma law of log t, and the beta law of logit t, has a smooth log density that is concave. So a tail
-   that starts at x, beyond the mean, is the density there times int_0^inf exp(h(v)) dv, where h is concave
-   and falls from h(0) = 0, whatever the shapes. It is cut off where h = -40: by concavity that leaves out
-   less than e^-40 of the whole. Two Gauss-Legendre panels give the rest to 1e-14, and derivatives by the
-   shapes are means of a positive weight over the same nodes. Where a shape below 1 makes such a tail nearly
-   everything, there is a power series instead. The other tail is 1 less this one.
-
-   Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
 enum { GPUMC__LOWER, GPUMC__UPPER };
 
 static int gpumc__other(int side) { return side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER; }
@@ -2649,7 +2649,7 @@ static double gpumc__lgamma_rise(double z, double d)
     static const double series[] = { 1 / 156.0, -691 / 360360.0, 1 / 1188.0, -1 / 1680.0,
                                      1 / 1260.0, -1 / 360.0, 1 / 12.0 };
     double steps = 0, p, q, value = 0, difference = 0;
-    for (; z < 8; z++) steps += gpumc_log1p(d / z);
+    for (; z < 8; z++) steps += gpumc__log1p(d / z);
     p = 1 / z;
     q = 1 / (z + d);
     for (size_t i = 0; i < sizeof series / sizeof *series; i++) {
@@ -2657,14 +2657,14 @@ static double gpumc__lgamma_rise(double z, double d)
         value = value * p * p + series[i];
     }
     difference = value + q * (p + q) * difference;         /* of w (1/12 - w^2/360 + ...) between p and q */
-    return (z - 0.5) * gpumc_log1p(d / z) - d + d * gpumc_log(z + d) - d * p * q * difference - steps;
+    return (z - 0.5) * gpumc__log1p(d / z) - d + d * gpumc__log(z + d) - d * p * q * difference - steps;
 }
 
 /* exp(t) - 1 - t */
 static double gpumc__expm1_less(double t)
 {
     const double q = t * t;
-    if (fabs(t) > 0.5) return gpumc_expm1(t) - t;
+    if (fabs(t) > 0.5) return gpumc__expm1(t) - t;
     return q * ((1 / 2.0 + 1 / 6.0 * t)
         + q * ((1 / 24.0 + 1 / 120.0 * t)
         + q * ((1 / 720.0 + 1 / 5040.0 * t)
@@ -2691,7 +2691,7 @@ static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
     gpumc__point point;
     const double t = law->sign * v;
     point.exponent = -law->slope * v - law->x * gpumc__expm1_less(t);
-    point.fall = law->slope + law->x * fabs(gpumc_expm1(t));
+    point.fall = law->slope + law->x * fabs(gpumc__expm1(t));
     point.weight[0] = t;
     point.weight[1] = point.weight[2] = point.weight[3] = 0;
     return point;
@@ -2702,10 +2702,10 @@ static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
 static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 {
     gpumc__point point;
-    const double a = law->a, b = law->b, x = law->x, y = law->y, e = gpumc_expm1(v);
-    const double up = y * e, down = x * gpumc_expm1(-v);
+    const double a = law->a, b = law->b, x = law->x, y = law->y, e = gpumc__expm1(v);
+    const double up = y * e, down = x * gpumc__expm1(-v);
     const double up_share = up / (1 + up), down_share = -x * e / (1 + up);            /* down / (1 + down) */
-    const double log_up = gpumc_log1p(up), log_down = gpumc_log1p(down);
+    const double log_up = gpumc__log1p(up), log_down = gpumc__log1p(down);
     double bend = y < x ? log_up - y * v : log_down + x * v;
     if (v < 0.5) bend = y < x ? y * gpumc__expm1_less(v) + gpumc__log_less(up, log_up)
                               : x * gpumc__expm1_less(-v) + gpumc__log_less(down, log_down);
@@ -2760,7 +2760,7 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
         const double *node = nodes[i / 4], offset = i & 1 ? -node[0] : node[0];
         const double start = i & 2 ? 0.25 : 0, width = i & 2 ? 0.75 : 0.25;
         const gpumc__point point = gpumc__law_point(law, reach * (start + width * (0.5 + offset)));
-        const double mass = width * node[1] * gpumc_exp(point.exponent);
+        const double mass = width * node[1] * gpumc__exp(point.exponent);
         sum += mass;
         for (int k = 0; k < 4; k++) mean[k] += mass * point.weight[k];
     }
@@ -2780,7 +2780,7 @@ static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
     law.sign = x < a ? -1 : 1;
     law.slope = fabs(x - a);
     integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc_log(a * integral);
+    tail.value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc__log(a * integral);
     tail.by_a = ratio.log + gpumc__log_less_digamma(a) + mean[0];
     tail.by_log = -law.sign / integral;
     return tail;
@@ -2802,7 +2802,7 @@ static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, doubl
     law.slope = a * y - b * x;
     integral = gpumc__integrate(&law, mean);
     tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &ratio_a, &ratio_b)
-        + gpumc_log(a * integral) + gpumc_log(b / (a + b));
+        + gpumc__log(a * integral) + gpumc__log(b / (a + b));
     tail.by_a = ratio_a.log + rise_a + mean[0];
     tail.by_b = ratio_b.log + rise_b + mean[1];
     tail.by_log = 1 / integral;
@@ -2840,9 +2840,9 @@ static gpumc__tail gpumc__gamma_by_series(double a, double x, double log_x)
     gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
     const gpumc__series s = gpumc__tail_series(a, 0, x, 0);
     const double whole = 1 + a * s.sum;
-    tail.value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc_log1p(a * s.sum);
-    tail.by_a = log_x - gpumc_digamma(1 + a) + (s.sum + a * s.by_a) / whole;
-    tail.by_log = a * gpumc_exp(-x) / whole;
+    tail.value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc__log1p(a * s.sum);
+    tail.by_a = log_x - gpumc__digamma(1 + a) + (s.sum + a * s.by_a) / whole;
+    tail.by_log = a * gpumc__exp(-x) / whole;
     return tail;
 }
 
@@ -2852,10 +2852,10 @@ static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y,
     gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
     const gpumc__series s = gpumc__tail_series(a, x, b * x, y / b);
     const double whole = 1 + a * s.sum, rise = gpumc__digamma_rise(b, a);
-    tail.value = a * log_x + gpumc__lgamma_rise(b, a) - gpumc__lgamma_rise(1, a) + gpumc_log1p(a * s.sum);
-    tail.by_a = log_x + gpumc_digamma(b + a) - gpumc_digamma(1 + a) + (s.sum + a * s.by_a) / whole;
-    tail.by_b = rise + gpumc_log1p(a / b) + a * s.by_b / whole;
-    tail.by_log = a * gpumc_exp(b * gpumc_log1p(-x)) / whole;
+    tail.value = a * log_x + gpumc__lgamma_rise(b, a) - gpumc__lgamma_rise(1, a) + gpumc__log1p(a * s.sum);
+    tail.by_a = log_x + gpumc__digamma(b + a) - gpumc__digamma(1 + a) + (s.sum + a * s.by_a) / whole;
+    tail.by_b = rise + gpumc__log1p(a / b) + a * s.by_b / whole;
+    tail.by_log = a * gpumc__exp(b * gpumc__log1p(-x)) / whole;
     tail.by_a_fixed = tail.by_a + tail.by_log / a;
     tail.by_b_fixed = rise + gpumc__log1p_less(a / b) + a * (x / b + s.by_b_fixed / whole);
     return tail;
@@ -2887,13 +2887,13 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
 
 static gpumc__tail gpumc__gamma_tail_of(double a, double x, int side)
 {
-    return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc_log(x)));
+    return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x)));
 }
 
 static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
 {
-    const double log_x = x <= 0 ? -GPUMC_INF : gpumc_log(x);
-    const double log_y = x >= 1 ? -GPUMC_INF : x < 0.5 ? gpumc_log1p(-x) : gpumc_log(1 - x);
+    const double log_x = x <= 0 ? -GPUMC_INF : gpumc__log(x);
+    const double log_y = x >= 1 ? -GPUMC_INF : x < 0.5 ? gpumc__log1p(-x) : gpumc__log(1 - x);
     return gpumc__tail_at(side, gpumc__beta_tail(a, b, x, 1 - x, log_x, log_y));
 }
 
@@ -2929,15 +2929,15 @@ GPUMC_API double gpumc_log_gamma_q(double a, double x, double *da, double *dx)
 GPUMC_API double gpumc_gamma_p(double a, double x, double *da, double *dx)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__LOWER);
-    gpumc__add_gamma_slopes(&tail, gpumc_exp(tail.value), x, da, dx);
-    return gpumc_exp(tail.value);
+    gpumc__add_gamma_slopes(&tail, gpumc__exp(tail.value), x, da, dx);
+    return gpumc__exp(tail.value);
 }
 
 GPUMC_API double gpumc_gamma_q(double a, double x, double *da, double *dx)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__UPPER);
-    gpumc__add_gamma_slopes(&tail, gpumc_exp(tail.value), x, da, dx);
-    return gpumc_exp(tail.value);
+    gpumc__add_gamma_slopes(&tail, gpumc__exp(tail.value), x, da, dx);
+    return gpumc__exp(tail.value);
 }
 
 GPUMC_API double gpumc_log_beta_p(double a, double b, double x, double *da, double *db, double *dx)
@@ -2957,15 +2957,15 @@ GPUMC_API double gpumc_log_beta_q(double a, double b, double x, double *da, doub
 GPUMC_API double gpumc_beta_p(double a, double b, double x, double *da, double *db, double *dx)
 {
     const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__LOWER);
-    gpumc__add_beta_slopes(&tail, gpumc_exp(tail.value), x, da, db, dx);
-    return gpumc_exp(tail.value);
+    gpumc__add_beta_slopes(&tail, gpumc__exp(tail.value), x, da, db, dx);
+    return gpumc__exp(tail.value);
 }
 
 GPUMC_API double gpumc_beta_q(double a, double b, double x, double *da, double *db, double *dx)
 {
     const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__UPPER);
-    gpumc__add_beta_slopes(&tail, gpumc_exp(tail.value), x, da, db, dx);
-    return gpumc_exp(tail.value);
+    gpumc__add_beta_slopes(&tail, gpumc__exp(tail.value), x, da, db, dx);
+    return gpumc__exp(tail.value);
 }
 
 /* ---- inverses -------------------------------------------------------------------------------
@@ -2978,14 +2978,14 @@ GPUMC_API double gpumc_beta_q(double a, double b, double x, double *da, double *
 static double gpumc__gamma_solve(double a, double target, int side)
 {
     const double tau = -target, most = a < 1 ? tau : a + sqrt(2 * a * tau) + tau;
-    double s = side == GPUMC__LOWER ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc_log(most), x, miss = 1;
+    double s = side == GPUMC__LOWER ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc__log(most), x, miss = 1;
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
-        tail = gpumc__tail_at(side, gpumc__gamma_tail(a, gpumc_exp(s), s));
+        tail = gpumc__tail_at(side, gpumc__gamma_tail(a, gpumc__exp(s), s));
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    x = gpumc_exp(s);
+    x = gpumc__exp(s);
     if (x < DBL_MIN) return x;
     tail = gpumc__gamma_tail_of(a, x, side);
     return x + x * (target - tail.value) / tail.by_log;
@@ -3003,7 +3003,7 @@ static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 /* x with log lower tail = target <= log(1/2). P <= odds^a / (a B(a, b)) starts it. */
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
-    double s = (target + gpumc_lbeta(a, b) + gpumc_log(a)) / a, miss = 1, change;
+    double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1, change;
     gpumc__pair root;
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
@@ -3014,7 +3014,7 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
     root.x = gpumc_inv_logit(s);
     root.y = gpumc_inv_logit(-s);
     if (root.x < DBL_MIN) return root;
-    tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc_log(root.x), gpumc_log(root.y));
+    tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
     change = root.x * root.y * (target - tail.value) / tail.by_log;
     root.x += change;
@@ -3027,7 +3027,7 @@ static double gpumc__gamma_root(double a, double p, double q)
 {
     if (!(a > 0 && p >= 0 && q >= 0)) return GPUMC_NAN;
     if (p == 0 || q == 0) return p == 0 ? 0 : GPUMC_INF;
-    return gpumc__gamma_solve(a, gpumc_log(p < q ? p : q), p < q ? GPUMC__LOWER : GPUMC__UPPER);
+    return gpumc__gamma_solve(a, gpumc__log(p < q ? p : q), p < q ? GPUMC__LOWER : GPUMC__UPPER);
 }
 
 static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
@@ -3037,8 +3037,8 @@ static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
     root.x = p == 0 ? 0 : 1;
     root.y = p == 0 ? 1 : 0;
     if (p == 0 || q == 0) return root;
-    if (p < q) return gpumc__beta_solve(a, b, gpumc_log(p));
-    mirror = gpumc__beta_solve(b, a, gpumc_log(q));
+    if (p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
+    mirror = gpumc__beta_solve(b, a, gpumc__log(q));
     root.x = mirror.y;
     root.y = mirror.x;
     return root;
@@ -4109,8 +4109,8 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
 static gpumc__tail gpumc__t_outside(double z, double nu)
 {
     const double root = sqrt(nu), size = fabs(z), r = size < root ? size / root : root / size;
-    const double large = 1 / (1 + r * r), small = r * r * large, log_large = -gpumc_log1p(r * r);
-    const double log_r = -fabs(gpumc_log(size) - gpumc_log(root)), log_small = 2 * log_r + log_large;
+    const double large = 1 / (1 + r * r), small = r * r * large, log_large = -gpumc__log1p(r * r);
+    const double log_r = -fabs(gpumc__log(size) - gpumc__log(root)), log_small = 2 * log_r + log_large;
     return size < root ? gpumc__beta_tail(0.5 * nu, 0.5, large, small, log_large, log_small)
                        : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
 }
@@ -4121,7 +4121,7 @@ static double gpumc__t_lower(double z, double nu, double *slope, double *by_nu)
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(z, nu));
     tail.value -= GPUMC_LOG_2;
     if (z > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
-    *slope = gpumc_exp(gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL) - tail.value);
+    *slope = gpumc__exp(gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL) - tail.value);
     *slope = tail.value > -GPUMC_INF ? *slope : 0;
     *by_nu = 0.5 * tail.by_a_fixed;
     return tail.value;
@@ -4178,7 +4178,7 @@ static double gpumc__half_t(int side, double y, double nu, double sigma,
     const double z = y < 0 ? 0 : y / sigma;
     const gpumc__tail tail = gpumc__tail_at(gpumc__other(side), gpumc__t_outside(z, nu));
     const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
-    const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc_exp(log_density - tail.value);
+    const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
     const double slope = side == GPUMC__LOWER ? size : -size;
     gpumc__add_standard(slope, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
@@ -4204,7 +4204,7 @@ GPUMC_API double gpumc_half_student_t_rng(gpumc_rng *rng, double nu, double sigm
 }
 GPUMC_API double gpumc_half_student_t_mean(double nu, double sigma)
 {
-    const double first = 2 * sigma * sqrt(nu) / (nu - 1) * gpumc_exp(-gpumc_lbeta(0.5 * nu, 0.5));
+    const double first = 2 * sigma * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5));
     return gpumc__valid(nu > 0 && sigma > 0, nu > 1 ? first : GPUMC_INF);
 }
 GPUMC_API double gpumc_half_student_t_variance(double nu, double sigma)
@@ -4397,15 +4397,15 @@ static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, int side
 static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
 {
     const double slack = 64 * DBL_EPSILON;
-    if (p < 0.5) return gpumc__count_tail(law, k, GPUMC__LOWER).value >= gpumc_log(p) - slack;
-    return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc_log1p(-p) + slack + DBL_EPSILON / (1 - p);
+    if (p < 0.5) return gpumc__count_tail(law, k, GPUMC__LOWER).value >= gpumc__log(p) - slack;
+    return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc__log1p(-p) + slack + DBL_EPSILON / (1 - p);
 }
 
 /* From the normal approximation outwards in doubling steps, then by halving. */
 static double gpumc__count_quantile(const gpumc__count *law, double p)
 {
     const double spread = law->variance <= DBL_MAX ? sqrt(law->variance) : 0;
-    const double guess = floor(law->mean + spread * gpumc_inv_Phi(p));
+    const double guess = floor(law->mean + spread * gpumc__inv_Phi(p));
     double above, below, step = 1;
     if (!gpumc__is_probability(p) || !(law->mean >= 0 && law->mean <= DBL_MAX)) return GPUMC_NAN;
     if (p == 0 || p == 1) return p == 0 ? 0 : law->most;
@@ -4459,8 +4459,8 @@ static gpumc__count gpumc__binomial_count(double n, double p, double q, double l
 }
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
-    const double log_p = p < 0.5 ? gpumc_log(p) : gpumc_log1p(-(1 - p));
-    return gpumc__binomial_count(n, p, 1 - p, log_p, gpumc_log1p(-p));
+    const double log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-(1 - p));
+    return gpumc__binomial_count(n, p, 1 - p, log_p, gpumc__log1p(-p));
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
@@ -4476,7 +4476,7 @@ static double gpumc__binomial_cdf(int side, double y, double n, double p, double
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double k = floor(y), sign = side == GPUMC__LOWER ? -1 : 1;
     if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
-        gpumc__add(dp, sign * n * gpumc_exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
+        gpumc__add(dp, sign * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
 GPUMC_API double gpumc_binomial_lcdf(double y, double n, double p, double *dp)
@@ -4553,11 +4553,11 @@ static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 }
 static double gpumc__poisson_cdf(int side, double y, double lambda, double *dlambda)
 {
-    const gpumc__count law = gpumc__poisson_count(lambda, gpumc_log(lambda));
+    const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double sign = side == GPUMC__LOWER ? -1 : 1;
     if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
-        gpumc__add(dlambda, sign * gpumc_exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
+        gpumc__add(dlambda, sign * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
 GPUMC_API double gpumc_poisson_lcdf(double y, double lambda, double *dlambda)
@@ -4570,7 +4570,7 @@ GPUMC_API double gpumc_poisson_lccdf(double y, double lambda, double *dlambda)
 }
 GPUMC_API double gpumc_poisson_quantile(double p, double lambda)
 {
-    const gpumc__count law = gpumc__poisson_count(lambda, gpumc_log(lambda));
+    const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     return gpumc__count_quantile(&law, p);
 }
 GPUMC_API double gpumc_poisson_rng(gpumc_rng *rng, double lambda) { return gpumc__rng_poisson(rng, lambda); }
@@ -4580,7 +4580,7 @@ GPUMC_API double gpumc_poisson_variance(double lambda) { return gpumc__valid(lam
 /* ---- poisson_log -------------------------------------------------------------- >>poisson_log */
 static double gpumc__poisson_log_cdf(int side, double y, double eta, double *deta)
 {
-    const gpumc__count law = gpumc__poisson_count(gpumc_exp(eta), eta);
+    const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     gpumc__add(deta, tail.by_log);
     return gpumc__valid(eta == eta, tail.value);
@@ -4595,15 +4595,15 @@ GPUMC_API double gpumc_poisson_log_lccdf(double y, double eta, double *deta)
 }
 GPUMC_API double gpumc_poisson_log_quantile(double p, double eta)
 {
-    const gpumc__count law = gpumc__poisson_count(gpumc_exp(eta), eta);
+    const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
     return gpumc__count_quantile(&law, p);
 }
 GPUMC_API double gpumc_poisson_log_rng(gpumc_rng *rng, double eta)
 {
-    return gpumc__rng_poisson(rng, gpumc_exp(eta));
+    return gpumc__rng_poisson(rng, gpumc__exp(eta));
 }
-GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc_exp(eta); }
-GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc_exp(eta); }
+GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc__exp(eta); }
+GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc__exp(eta); }
 
 /* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
    P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative by phi is that by a
@@ -4611,7 +4611,7 @@ GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc_exp(eta);
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     gpumc__count law;
-    const double logit = gpumc_log(phi) - log_mu;
+    const double logit = gpumc__log(phi) - log_mu;
     law.tail = gpumc__neg_binomial_tail;
     law.size = phi;
     law.x = 1 / (1 + mu / phi);
@@ -4635,7 +4635,7 @@ static double gpumc__neg_binomial_cdf(int side, double y, double mu, double log_
 static double gpumc__neg_binomial_2_cdf(int side, double y, double mu, double phi, double *dmu, double *dphi)
 {
     double dlog_mu = 0;
-    const double value = gpumc__neg_binomial_cdf(side, y, mu, gpumc_log(mu), phi, &dlog_mu, dphi);
+    const double value = gpumc__neg_binomial_cdf(side, y, mu, gpumc__log(mu), phi, &dlog_mu, dphi);
     gpumc__add(dmu, dlog_mu / mu);
     return gpumc__valid(mu > 0, value);
 }
@@ -4649,7 +4649,7 @@ GPUMC_API double gpumc_neg_binomial_2_lccdf(double y, double mu, double phi, dou
 }
 GPUMC_API double gpumc_neg_binomial_2_quantile(double p, double mu, double phi)
 {
-    const gpumc__count law = gpumc__neg_binomial_count(mu, gpumc_log(mu), phi);
+    const gpumc__count law = gpumc__neg_binomial_count(mu, gpumc__log(mu), phi);
     return gpumc__valid(mu > 0 && phi > 0, gpumc__count_quantile(&law, p));
 }
 GPUMC_API double gpumc_neg_binomial_2_rng(gpumc_rng *rng, double mu, double phi)
@@ -4668,28 +4668,28 @@ GPUMC_API double gpumc_neg_binomial_2_variance(double mu, double phi)
 /* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log */
 GPUMC_API double gpumc_neg_binomial_2_log_lcdf(double y, double eta, double phi, double *deta, double *dphi)
 {
-    return gpumc__neg_binomial_cdf(GPUMC__LOWER, y, gpumc_exp(eta), eta, phi, deta, dphi);
+    return gpumc__neg_binomial_cdf(GPUMC__LOWER, y, gpumc__exp(eta), eta, phi, deta, dphi);
 }
 GPUMC_API double gpumc_neg_binomial_2_log_lccdf(double y, double eta, double phi, double *deta, double *dphi)
 {
-    return gpumc__neg_binomial_cdf(GPUMC__UPPER, y, gpumc_exp(eta), eta, phi, deta, dphi);
+    return gpumc__neg_binomial_cdf(GPUMC__UPPER, y, gpumc__exp(eta), eta, phi, deta, dphi);
 }
 GPUMC_API double gpumc_neg_binomial_2_log_quantile(double p, double eta, double phi)
 {
-    const gpumc__count law = gpumc__neg_binomial_count(gpumc_exp(eta), eta, phi);
+    const gpumc__count law = gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi);
     return gpumc__valid(phi > 0, gpumc__count_quantile(&law, p));
 }
 GPUMC_API double gpumc_neg_binomial_2_log_rng(gpumc_rng *rng, double eta, double phi)
 {
-    return gpumc__valid(phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc_exp(eta) / phi)));
+    return gpumc__valid(phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)));
 }
 GPUMC_API double gpumc_neg_binomial_2_log_mean(double eta, double phi)
 {
-    return gpumc__valid(phi > 0, gpumc_exp(eta));
+    return gpumc__valid(phi > 0, gpumc__exp(eta));
 }
 GPUMC_API double gpumc_neg_binomial_2_log_variance(double eta, double phi)
 {
-    const double mu = gpumc_exp(eta);
+    const double mu = gpumc__exp(eta);
     return gpumc__valid(phi > 0, mu + mu * (mu / phi));
 }
 /* ==================================================================================== >>transform

@@ -1,5 +1,5 @@
-/* The whole test framework: CHECK counts and reports, check_end prints the closing line and gives the exit status.
-   A test program is: #include "check.h", int main(void) { CHECK(...); return check_end(); } */
+/* The whole test framework: CHECK counts and reports, check_end prints the closing line and gives the exit
+   status. A test program is: #include "check.h", int main(void) { CHECK(...); return check_end(); } */
 #ifndef CHECK_H
 #define CHECK_H
 #include <math.h>
@@ -10,10 +10,16 @@
 static int check_passed, check_failed;
 
 /* CHECK(condition, "what was seen %g", x): prints the text only when the condition fails. */
-#define CHECK(condition, ...) do { \
-    if (condition) check_passed++; \
-    else { check_failed++; printf("%s:%d: failed: %s: ", __FILE__, __LINE__, #condition); printf(__VA_ARGS__); printf("\n"); } \
-} while (0)
+#define CHECK(condition, ...) \
+    do { \
+        if (condition) check_passed++; \
+        else { \
+            check_failed++; \
+            printf("%s:%d: failed: %s: ", __FILE__, __LINE__, #condition); \
+            printf(__VA_ARGS__); \
+            printf("\n"); \
+        } \
+    } while (0)
 
 static int check_end(void)
 {
@@ -21,7 +27,8 @@ static int check_end(void)
     return check_failed != 0;
 }
 
-/* |a - b| relative to |b|, with an absolute floor; NaN is far from everything but NaN, infinities equal only themselves. */
+/* |a - b| relative to |b|, with an absolute floor; NaN is far from everything but NaN, infinities equal
+   only themselves. */
 static __attribute__((unused)) double check_distance(double a, double b, double floor_value)
 {
     if (a == b || (isnan(a) && isnan(b))) return 0;

@@ -1,6 +1,6 @@
-# The framework of the shell tests, to be read in by them: `check TEXT COMMAND...` counts, and shows what the command
-# said when it failed, the same complaint only once; `skip TEXT` says what could not be tried; `finish` prints the
-# closing line and exits.
+# The framework of the shell tests, to be read in by them: `check TEXT COMMAND...` counts, and shows what
+# the command said when it failed, the same complaint only once; `skip TEXT` says what could not be tried;
+# `finish` prints the closing line and exits.
 set -u
 passed=0 failed=0 skipped=0
 scratch=$(mktemp -d) || exit 1

@@ -1,10 +1,11 @@
-// leaf.cu: every leaf function in a kernel of its own, for test_cuda.sh, which compiles it for every architecture and reads
-// registers and spills off the assembler. The families come from the header's own list.
+// leaf.cu: every leaf function in a kernel of its own, for test_cuda.sh, which compiles it for every
+// architecture and reads registers and spills off the assembler. The families come from the header's own
+// list.
 #include "../gpumc.h"
 
 #define INDEX (blockIdx.x * (size_t)blockDim.x + threadIdx.x)
 
-// ---- elementary functions --------------------------------------------------------------------------------------------
+// ---- elementary functions -----------------------------------------------------------------------
 
 #define UNARY(X) \
     X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(fabs) X(floor) X(erf) X(erfc) X(erfcx) X(Phi) X(log_Phi) X(inv_Phi) \
@@ -22,7 +23,7 @@ __global__ void math_sincos_2pi(const gpumc_real *x, gpumc_real *out)
     out[INDEX] = s + 2 * c;
 }
 
-// ---- families: value and every derivative ------------------------------------------------------------------------------
+// ---- families: value and every derivative -------------------------------------------------------
 
 #define ARGUMENTS(n) const gpumc_real *x = in + (n) * INDEX; gpumc_real g[(n)] = { 0 }, value
 #define CALL_REAL_0(name) ARGUMENTS(1); value = name(x[0], &g[0]); out[INDEX] = value + g[0]

@@ -1,9 +1,9 @@
 #!/bin/sh
-# run.sh one NAME SECONDS PROGRAM   runs a test; shows its closing line and time, and its output where it failed
-# run.sh total NAME...              adds up the closing lines; exits with 1 if anything failed
+# run.sh one NAME SECONDS PROGRAM   runs a test; shows its closing line and time, and its output where it
+# failed run.sh total NAME...              adds up the closing lines; exits with 1 if anything failed
 #
-# A closing line is `N passed, N failed`, perhaps with `, N skipped`. A test that ends without one, or by a signal, or
-# after SECONDS, or with a status that belies the line, counts as one failure more.
+# A closing line is `N passed, N failed`, perhaps with `, N skipped`. A test that ends without one, or by a
+# signal, or after SECONDS, or with a status that belies the line, counts as one failure more.
 set -u
 
 closing='^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$'

@@ -1,6 +1,6 @@
-// team.cu: the no-U-turn state machine as device code, one chain a block, for test_cuda.sh: the same text that the CPU runs
-// with a team of one. Every member has scalars of its own and computes them alike; the vectors are the block's. Compiled
-// only: whoever launches this places the states.
+// team.cu: the no-U-turn state machine as device code, one chain a block, for test_cuda.sh: the same text
+// that the CPU runs with a team of one. Every member has scalars of its own and computes them alike; the
+// vectors are the block's. Compiled only: whoever launches this places the states.
 #if defined(__CUDA_ARCH__)
 __device__ double team_sum(double x)
 {

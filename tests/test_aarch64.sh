@@ -1,6 +1,6 @@
 #!/bin/sh
-# The mathematics, the generator, the densities and a whole run on 64-bit ARM, by a cross compiler and user-mode
-# emulation: another instruction set, where multiply-adds are always fused.
+# The mathematics, the generator, the densities and a whole run on 64-bit ARM, by a cross compiler and
+# user-mode emulation: another instruction set, where multiply-adds are always fused.
 . ./check.sh
 cross=${CROSS_CC:-aarch64-linux-gnu-gcc}
 emulator=

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The header in every language version it promises, with every warning as an error, by gcc and by clang; what needs
-# the optimiser to be seen once more at -O2. A cut-down gpumc.h with a fault in it must be refused, or these checks are blind.
+# The header in every language version it promises, with every warning as an error, by gcc and by clang;
+# what needs the optimiser to be seen once more at -O2. A cut-down gpumc.h with a fault in it must be
+# refused, or these checks are blind.
 . ./check.sh
 
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wundef -Wcast-align
@@ -21,7 +22,8 @@ for compiler in gcc clang; do
     done
     check "$compiler -O2" $compiler -std=c99 -O2 $c_warnings "$scratch/implementation.c" -o "$scratch/program" -lm -pthread
     check "$compiler: the program runs" "$scratch/program"
-    # -O3 and link-time optimisation inline further, which lets the compiler see more that may be uninitialised.
+    # -O3 and link-time optimisation inline further, which lets the compiler see more that may be
+    # uninitialised.
     check "$compiler -O3" $compiler -std=c11 -O3 $c_warnings -c "$scratch/static.c" -o "$scratch/static.o"
 done
 
@@ -46,7 +48,8 @@ done
 no_pthread() { gcc -std=c99 -O1 -I.. -c "$scratch/no_threads.c" -o "$scratch/no_threads.o" && ! nm "$scratch/no_threads.o" | grep pthread; }
 have gcc && check 'GPUMC_NO_THREADS uses no pthread' no_pthread
 
-# The declarations must be harmless under any flags of the user; the implementation recognises NaN or says that it cannot.
+# The declarations must be harmless under any flags of the user; the implementation recognises NaN or says
+# that it cannot.
 printf '#include "gpumc.h"\n' >"$scratch/user.c"
 cat >"$scratch/fast.c" <<'C'
 #define GPUMC_IMPLEMENTATION

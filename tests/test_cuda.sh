@@ -1,6 +1,7 @@
 #!/bin/sh
-# Leaf functions as CUDA device code for every architecture from sm_75 that the installed nvcc knows: warnings are errors,
-# nothing spills. Needs no GPU. GPUMC_CUDA_ARCHS limits the architectures, as in GPUMC_CUDA_ARCHS="75 90".
+# Leaf functions as CUDA device code for every architecture from sm_75 that the installed nvcc knows:
+# warnings are errors, nothing spills. Needs no GPU. GPUMC_CUDA_ARCHS limits the architectures, as in
+# GPUMC_CUDA_ARCHS="75 90".
 . ./check.sh
 if ! have nvcc; then
     skip 'no nvcc: CUDA device code'

@@ -1,6 +1,7 @@
-/* What happens when things go wrong: every allocation refused in turn, threads that cannot be had, and every kind of bad
-   input. Each call must return a status, name the argument, its value and the remedy, leave nothing allocated and a fit
-   that can be released, call no density it has refused, and print nothing. */
+/* What happens when things go wrong: every allocation refused in turn, threads that cannot be had, and
+   every kind of bad input. Each call must return a status, name the argument, its value and the remedy,
+   leave nothing allocated and a fit that can be released, call no density it has refused, and print
+   nothing. */
 #define _POSIX_C_SOURCE 200809L
 #include <limits.h>
 #include <pthread.h>
@@ -10,7 +11,8 @@
 /* The n-th thread asked for cannot be had, nor can those after it; 0: all can. */
 static int refuse_thread;
 
-static int create_or_refuse(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+static int create_or_refuse(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                            void *argument)
 {
     if (refuse_thread > 0 && --refuse_thread == 0) { refuse_thread = 1; return 11; }
     return pthread_create(thread, attributes, start, argument);
@@ -20,7 +22,7 @@ static int create_or_refuse(pthread_t *thread, const pthread_attr_t *attributes,
 #include "../gpumc.h"
 #undef pthread_create
 
-/* ---- an allocator that refuses ----------------------------------------------------------------------------------- */
+/* ---- an allocator that refuses --------------------------------------------------------------- */
 
 typedef struct ledger { size_t calls, live, refuse_at; int refuse_all_later; } ledger;
 
@@ -42,9 +44,12 @@ static void ledger_release(void *block, void *user)
     free(block);
 }
 
-static gpumc_allocator ledger_allocator(ledger *l) { return (gpumc_allocator){ ledger_allocate, ledger_release, l }; }
+static gpumc_allocator ledger_allocator(ledger *l)
+{
+    return (gpumc_allocator){ ledger_allocate, ledger_release, l };
+}
 
-/* ---- silence ----------------------------------------------------------------------------------------------------- */
+/* ---- silence --------------------------------------------------------------------------------- */
 
 static int kept_out = -1, kept_err, silent_file = -1;
 
@@ -75,9 +80,10 @@ static long silence_end(void)
     return bytes;
 }
 
-/* ---- models ------------------------------------------------------------------------------------------------------ */
+/* ---- models ---------------------------------------------------------------------------------- */
 
-/* Independent standard normals on the natural values, whatever the constraint: a proper density for every kind. */
+/* Independent standard normals on the natural values, whatever the constraint: a proper density for every
+   kind. */
 typedef struct bowl {
     size_t n;
     int *calls;                      /* counts the calls where only one thread makes them */
@@ -100,15 +106,19 @@ static double bowl_density(const double *x, double *grad, void *data)
 
 static gpumc_model bowl_model(bowl *b, const gpumc_param *params, size_t n_params)
 {
-    return (gpumc_model){ .name = "bowl", .params = params, .n_params = n_params, .log_density = bowl_density, .data = b };
+    return (gpumc_model){
+        .name = "bowl", .params = params, .n_params = n_params, .log_density = bowl_density, .data = b
+    };
 }
 
-static const gpumc_sample_options quick = { .num_chains = 2, .num_warmup = 20, .num_samples = 10, .threads = 1, .seed = 1 };
+static const gpumc_sample_options quick = {
+    .num_chains = 2, .num_warmup = 20, .num_samples = 10, .threads = 1, .seed = 1
+};
 
-/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
-/* gpumc_sample refuses: with the status, a text that holds the words, a fit without draws, everything released, nothing
-   printed. The fit starts as garbage, as a local variable would. */
+/* gpumc_sample refuses: with the status, a text that holds the words, a fit without draws, everything
+   released, nothing printed. The fit starts as garbage, as a local variable would. */
 static void refuse(int line, const gpumc_model *model, gpumc_sample_options options, gpumc_status wanted,
                    const char *const *words)
 {
@@ -123,7 +133,8 @@ static void refuse(int line, const gpumc_model *model, gpumc_sample_options opti
     printed = silence_end();
     CHECK(status == wanted, "line %d: status %d where %d was due; %s", line, status, wanted, fit.message);
     CHECK(fit.status == status, "line %d: the fit has status %d", line, fit.status);
-    for (; *words; words++) CHECK(strstr(fit.message, *words), "line %d: no \"%s\" in: %s", line, *words, fit.message);
+    for (; *words; words++)
+        CHECK(strstr(fit.message, *words), "line %d: no \"%s\" in: %s", line, *words, fit.message);
     CHECK(strlen(fit.message) < sizeof fit.message - 1, "line %d: cut off: %s", line, fit.message);
     CHECK(fit.n_draws == 0, "line %d: %d draws", line, (int)fit.n_draws);
     CHECK(printed == 0, "line %d: %ld bytes were printed", line, printed);
@@ -143,17 +154,21 @@ static void refuse_params(int line, const gpumc_param *params, size_t n, const c
     gpumc_gradient_report report;
     refuse(line, &model, quick, GPUMC_ERROR_MODEL, words);
     CHECK(gpumc_layout_bytes(&model, &error) == 0, "line %d: a layout was granted", line);
-    CHECK(error.status == GPUMC_ERROR_MODEL && strstr(error.text, words[0]), "line %d: layout: %s", line, error.text);
+    CHECK(error.status == GPUMC_ERROR_MODEL && strstr(error.text, words[0]), "line %d: layout: %s", line,
+          error.text);
     CHECK(gpumc_layout_init(&model, &error, sizeof error, NULL) == NULL, "line %d: a layout was made", line);
-    CHECK(gpumc_check_gradient(&model, NULL, &report, &error) == GPUMC_ERROR_MODEL, "line %d: gradient: %s", line, error.text);
+    CHECK(gpumc_check_gradient(&model, NULL, &report, &error) == GPUMC_ERROR_MODEL, "line %d: gradient: %s",
+          line, error.text);
     CHECK(calls == 0, "line %d: the density was called %d times", line, calls);
 }
 
 #define WORDS(...) (const char *const[]){ __VA_ARGS__, NULL }
-#define PARAMS(...) (gpumc_param[]){ __VA_ARGS__ }, sizeof((gpumc_param[]){ __VA_ARGS__ }) / sizeof(gpumc_param)
+#define PARAMS(...) \
+    (gpumc_param[]){ __VA_ARGS__ }, sizeof((gpumc_param[]){ __VA_ARGS__ }) / sizeof(gpumc_param)
 #define REFUSE_PARAMS(words, ...) refuse_params(__LINE__, PARAMS(__VA_ARGS__), words)
 
-static const size_t two_by_three[2] = { 2, 3 }, zero_dim[2] = { 2, 0 }, huge_dims[2] = { (size_t)1 << 40, (size_t)1 << 40 };
+static const size_t two_by_three[2] = { 2, 3 }, zero_dim[2] = { 2, 0 },
+                    huge_dims[2] = { (size_t)1 << 40, (size_t)1 << 40 };
 static const size_t index_past[3] = { 0, 1, 2 };
 static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }, half[2] = { 0.5, 0.5 };
 
@@ -169,7 +184,8 @@ static void check_names_and_sizes(void)
     REFUSE_PARAMS(WORDS("\"h\303\244\""), { .name = "h\303\244" });
     REFUSE_PARAMS(WORDS("\"mu\"", "twice"), { .name = "mu" }, { .name = "mu" });
     REFUSE_PARAMS(WORDS("\"MU\"", "letter case"), { .name = "mu" }, { .name = "MU" });
-    REFUSE_PARAMS(WORDS("\"b\"", "size 5", "leave size 0"), { .name = "b", .size = 5, .dims = two_by_three, .n_dims = 2 });
+    REFUSE_PARAMS(WORDS("\"b\"", "size 5", "leave size 0"),
+                  { .name = "b", .size = 5, .dims = two_by_three, .n_dims = 2 });
     REFUSE_PARAMS(WORDS("\"b\"", "zero"), { .name = "b", .dims = zero_dim, .n_dims = 2 });
     REFUSE_PARAMS(WORDS("\"b\"", "overflow"), { .name = "b", .dims = huge_dims, .n_dims = 2 });
     REFUSE_PARAMS(WORDS("\"b\"", "overflow"), { .name = "b", .size = SIZE_MAX });
@@ -178,35 +194,41 @@ static void check_names_and_sizes(void)
 
 static void check_kinds(void)
 {
-    REFUSE_PARAMS(WORDS("\"p\"", "lower 2", "upper 1", "below"), { .name = "p", .kind = GPUMC_INTERVAL, .lower = 2, .upper = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "lower 2", "upper 1", "below"),
+                  { .name = "p", .kind = GPUMC_INTERVAL, .lower = 2, .upper = 1 });
     REFUSE_PARAMS(WORDS("\"p\"", "lower 0", "upper 0"), { .name = "p", .kind = GPUMC_INTERVAL });
     REFUSE_PARAMS(WORDS("\"p\"", "nan"), { .name = "p", .kind = GPUMC_LOWER, .lower = NAN });
     REFUSE_PARAMS(WORDS("\"p\"", "inf", "finite"), { .name = "p", .kind = GPUMC_UPPER, .upper = INFINITY });
-    REFUSE_PARAMS(WORDS("\"p\"", "below"), { .name = "p", .kind = GPUMC_INTERVAL, .lower = -1.7e308, .upper = 1.7e308 });
+    REFUSE_PARAMS(WORDS("\"p\"", "below"),
+                  { .name = "p", .kind = GPUMC_INTERVAL, .lower = -1.7e308, .upper = 1.7e308 });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier 0", "positive"), { .name = "p", .kind = GPUMC_AFFINE });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier -1"), { .name = "p", .kind = GPUMC_AFFINE, .multiplier = -1 });
     REFUSE_PARAMS(WORDS("\"p\"", "softplus", "-1"), { .name = "p", .kind = GPUMC_POSITIVE, .softplus = -1 });
     REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2", "1"), { .name = "p", .kind = GPUMC_SIMPLEX });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2"), { .name = "p", .kind = GPUMC_SUM_TO_ZERO, .size = 1 });
-    REFUSE_PARAMS(WORDS("\"p\"", "K, K"), { .name = "p", .kind = GPUMC_CHOLESKY_CORR, .dims = two_by_three, .n_dims = 2 });
+    REFUSE_PARAMS(WORDS("\"p\"", "K, K"),
+                  { .name = "p", .kind = GPUMC_CHOLESKY_CORR, .dims = two_by_three, .n_dims = 2 });
     REFUSE_PARAMS(WORDS("\"p\"", "K, K"), { .name = "p", .kind = GPUMC_CHOLESKY_CORR, .size = 4 });
 }
 
 static void check_hierarchy(void)
 {
     REFUSE_PARAMS(WORDS("\"t\"", "location \"m\"", "earlier", "add it"), { .name = "t", .location = "m" });
-    REFUSE_PARAMS(WORDS("\"t\"", "location \"m\"", "move it up"), { .name = "t", .location = "m" }, { .name = "m" });
+    REFUSE_PARAMS(WORDS("\"t\"", "location \"m\"", "move it up"), { .name = "t", .location = "m" },
+                  { .name = "m" });
     REFUSE_PARAMS(WORDS("\"t\"", "location \"t\""), { .name = "t", .location = "t" });
     REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "earlier"), { .name = "t", .scale = "s" });
-    REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "not positive", "GPUMC_POSITIVE"), { .name = "s" }, { .name = "t", .scale = "s" });
-    REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "not positive"), { .name = "s", .kind = GPUMC_LOWER, .lower = -1 },
+    REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "not positive", "GPUMC_POSITIVE"), { .name = "s" },
                   { .name = "t", .scale = "s" });
+    REFUSE_PARAMS(WORDS("\"t\"", "scale \"s\"", "not positive"),
+                  { .name = "s", .kind = GPUMC_LOWER, .lower = -1 }, { .name = "t", .scale = "s" });
     REFUSE_PARAMS(WORDS("\"t\"", "location \"m\"", "2 values", "location_index"), { .name = "m", .size = 2 },
                   { .name = "t", .size = 3, .location = "m" });
     REFUSE_PARAMS(WORDS("\"t\"", "location_index[2] = 2", "0..1", "\"m\""), { .name = "m", .size = 2 },
                   { .name = "t", .size = 3, .location = "m", .location_index = index_past });
-    REFUSE_PARAMS(WORDS("\"t\"", "scale_index", "without scale"), { .name = "t", .size = 3, .scale_index = index_past });
+    REFUSE_PARAMS(WORDS("\"t\"", "scale_index", "without scale"),
+                  { .name = "t", .size = 3, .scale_index = index_past });
     REFUSE_PARAMS(WORDS("\"t\"", "GPUMC_UNBOUNDED", "kind 1", "logarithm"), { .name = "m" },
                   { .name = "t", .kind = GPUMC_POSITIVE, .location = "m" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_dim 2", "1 dim"), { .name = "t", .size = 3, .walk_dim = 2 });
@@ -215,7 +237,8 @@ static void check_hierarchy(void)
                   { .name = "t", .size = 2, .covariates = half, .n_covariates = 1, .coefficients = "b" });
     REFUSE_PARAMS(WORDS("\"t\"", "weight 0.25", "0.1"),
                   { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 0.25 });
-    REFUSE_PARAMS(WORDS("\"t\"", "weight 2"), { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 2 });
+    REFUSE_PARAMS(WORDS("\"t\"", "weight 2"),
+                  { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 2 });
 }
 
 /* The model as a whole. */
@@ -243,7 +266,8 @@ static void check_models(void)
     silence_begin();
     status = gpumc_sample(&m, &quick, NULL);
     printed = silence_end();
-    CHECK(status == GPUMC_ERROR_ARGUMENT && printed == 0, "fit NULL: status %d, %ld bytes printed", status, printed);
+    CHECK(status == GPUMC_ERROR_ARGUMENT && printed == 0, "fit NULL: status %d, %ld bytes printed", status,
+          printed);
     CHECK(calls == 0, "a refused model's density was called");
     gpumc_free(NULL);
     memset(&fit, 0, sizeof fit);
@@ -278,7 +302,7 @@ static void check_outputs(void)
     }
 }
 
-/* ---- options ----------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 #define REFUSE_OPTION(field, bad, ...) do { \
     gpumc_sample_options o = quick; \
@@ -323,13 +347,15 @@ static void check_too_large(void)
     const gpumc_model m = bowl_model(&b, &wide, 1);
     const gpumc_param widest = { .name = "mu", .size = SIZE_MAX / 1100 };
     const gpumc_model far_too_wide = bowl_model(&b, &widest, 1);
-    const gpumc_sample_options o = { .num_chains = 1000, .num_samples = INT_MAX / 2, .num_warmup = 1, .threads = 1 };
+    const gpumc_sample_options o = {
+        .num_chains = 1000, .num_samples = INT_MAX / 2, .num_warmup = 1, .threads = 1
+    };
     refuse(__LINE__, &m, o, GPUMC_ERROR_MEMORY, WORDS("memory", "discard_draws"));
     refuse(__LINE__, &far_too_wide, quick, GPUMC_ERROR_MEMORY, WORDS("memory"));
     CHECK(calls == 0, "the density was called %d times", calls);
 }
 
-/* ---- start points and gradients ---------------------------------------------------------------------------------- */
+/* ---- start points and gradients -------------------------------------------------------------- */
 
 static void check_starts(void)
 {
@@ -372,7 +398,8 @@ static void check_gradients(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("theta[2]", "is 2 where", "sign error"));
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_ERROR_GRADIENT, "%s", error.text);
     CHECK(strcmp(report.name, "theta[2]") == 0 && report.analytic == 2 && fabs(report.numeric + 2) < 1e-4
-          && report.n_failed == 1 && report.n_checked == 3, "%s %g %g", report.name, report.analytic, report.numeric);
+              && report.n_failed == 1 && report.n_checked == 3,
+          "%s %g %g", report.name, report.analytic, report.numeric);
     b.wrong_factor = 1.01;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("theta[2]", "-2.02", "-2"));
     o.skip_gradient_check = 1;
@@ -382,12 +409,13 @@ static void check_gradients(void)
     CHECK(gpumc_check_gradient(&m, NULL, NULL, NULL) == GPUMC_OK, "rounding noise was refused");
     b.wrong_factor = 0;
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
-    CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "theta"),
+    CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT
+              && strstr(error.text, "theta"),
           "a point that is not finite: %s", error.text);
     CHECK(gpumc_check_gradient(NULL, NULL, &report, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
 }
 
-/* ---- the state machine's arguments ------------------------------------------------------------------------------- */
+/* ---- the state machine's arguments ----------------------------------------------------------- */
 
 static void check_machine(void)
 {
@@ -395,12 +423,16 @@ static void check_machine(void)
     gpumc_metric metric = { .kind = GPUMC_METRIC_DIAG, .dim = 2, .scale = scale, .mean = q };
     gpumc_adapt_options options = { .num_chains = 1 };
     gpumc_error e;
-    CHECK(gpumc_nuts_bytes(2, 10) > 0 && gpumc_nuts_bytes(2, 10) <= sizeof memory, "%d", (int)gpumc_nuts_bytes(2, 10));
-    CHECK(gpumc_nuts_bytes(0, 10) == 0 && gpumc_nuts_bytes(2, 0) == 0 && gpumc_nuts_bytes(2, 1000) == 0, "bytes");
+    CHECK(gpumc_nuts_bytes(2, 10) > 0 && gpumc_nuts_bytes(2, 10) <= sizeof memory, "%d",
+          (int)gpumc_nuts_bytes(2, 10));
+    CHECK(gpumc_nuts_bytes(0, 10) == 0 && gpumc_nuts_bytes(2, 0) == 0 && gpumc_nuts_bytes(2, 1000) == 0,
+          "bytes");
     CHECK(gpumc_nuts_bytes(SIZE_MAX / 16, 10) == SIZE_MAX, "an overflow must be no size that can be granted");
-#define REFUSE_INIT(word, ...) do { \
+#define REFUSE_INIT(word, ...) \
+    do { \
         memset(&e, 0, sizeof e); \
-        CHECK(gpumc_nuts_init(__VA_ARGS__, &e) == NULL && e.status == GPUMC_ERROR_ARGUMENT && strstr(e.text, word), \
+        CHECK(gpumc_nuts_init(__VA_ARGS__, &e) == NULL && e.status == GPUMC_ERROR_ARGUMENT \
+                  && strstr(e.text, word), \
               "%s", e.text); \
     } while (0)
     REFUSE_INIT("memory is NULL", NULL, sizeof memory, 2, 10, &metric, 0.1, 1, 1, q);
@@ -414,13 +446,17 @@ static void check_machine(void)
     REFUSE_INIT("step size -1", memory, sizeof memory, 2, 10, &metric, -1.0, 1, 1, q);
     REFUSE_INIT("step size nan", memory, sizeof memory, 2, 10, &metric, (double)NAN, 1, 1, q);
     CHECK(gpumc_adapt_init(memory, 8, NULL, 2, &options, &e) == NULL && strstr(e.text, "8"), "%s", e.text);
-    CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 0, &options, &e) == NULL && strstr(e.text, "dim is 0"), "%s", e.text);
+    CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 0, &options, &e) == NULL
+              && strstr(e.text, "dim is 0"),
+          "%s", e.text);
     options.target_accept = 2;
-    CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 2, &options, &e) == NULL && strstr(e.text, "target_accept 2"), "%s", e.text);
+    CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 2, &options, &e) == NULL
+              && strstr(e.text, "target_accept 2"),
+          "%s", e.text);
     CHECK(gpumc_adapt_bytes(NULL, 2, &options) == 0, "bytes in spite of a bad option");
 }
 
-/* ---- memory and threads that cannot be had ------------------------------------------------------------------------ */
+/* ---- memory and threads that cannot be had --------------------------------------------------- */
 
 static void generate_square(const double *x, gpumc_rng *rng, double *out, void *data)
 {
@@ -428,14 +464,16 @@ static void generate_square(const double *x, gpumc_rng *rng, double *out, void *
     out[0] = x[0] * x[0] + gpumc_rng_normal(rng);
 }
 
-static int look_away(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+static int look_away(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
+                     void *user)
 {
     return chain > 1 || draw > 9 || values == NULL || stats == NULL || user != NULL;
 }
 
-/* One run with the n-th allocation refused: no memory, no fit; or, where only the warnings wanted it, a whole fit that says
-   that they are incomplete. Returns whether there was an n-th allocation. */
-static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_t n, int all_later, const char *what)
+/* One run with the n-th allocation refused: no memory, no fit; or, where only the warnings wanted it, a
+   whole fit that says that they are incomplete. Returns whether there was an n-th allocation. */
+static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_t n, int all_later,
+                       const char *what)
 {
     ledger l = { 0, 0, n, all_later };
     gpumc_fit fit;
@@ -446,11 +484,16 @@ static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_
     silence_begin();
     status = gpumc_sample(m, &options, &fit);
     printed = silence_end();
-    CHECK(fit.status == status && printed == 0, "%s, allocation %d: status %d, %ld bytes printed", what, (int)n, status, printed);
-    if (l.calls < n) CHECK(status == GPUMC_OK && !fit.message[0], "%s: status %d, %s", what, status, fit.message);
+    CHECK(fit.status == status && printed == 0, "%s, allocation %d: status %d, %ld bytes printed", what,
+          (int)n, status, printed);
+    if (l.calls < n)
+        CHECK(status == GPUMC_OK && !fit.message[0], "%s: status %d, %s", what, status, fit.message);
     else CHECK(strstr(fit.message, "memory"), "%s, allocation %d: %s", what, (int)n, fit.message);
-    if (status == GPUMC_OK) CHECK(fit.n_draws == 10 || options.discard_draws, "%s: %d draws", what, (int)fit.n_draws);
-    else CHECK(status == GPUMC_ERROR_MEMORY && fit.n_draws == 0, "%s, allocation %d: status %d", what, (int)n, status);
+    if (status == GPUMC_OK)
+        CHECK(fit.n_draws == 10 || options.discard_draws, "%s: %d draws", what, (int)fit.n_draws);
+    else
+        CHECK(status == GPUMC_ERROR_MEMORY && fit.n_draws == 0, "%s, allocation %d: status %d", what, (int)n,
+              status);
     gpumc_free(&fit);
     CHECK(l.live == 0, "%s, allocation %d: %d blocks leaked", what, (int)n, (int)l.live);
     CHECK(l.calls > 0, "%s: nothing went through the allocator", what);
@@ -461,7 +504,9 @@ static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_
 static void check_allocations(gpumc_sample_options options, const char *what)
 {
     static const gpumc_param params[] = {
-        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = 3, .location = "mu", .scale = "tau" },
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 3, .location = "mu", .scale = "tau" },
     };
     static const gpumc_output output = { .name = "square" };
     bowl b = { .n = 5 };
@@ -488,7 +533,8 @@ static void check_thread_creation(void)
         refuse_thread = n;
         CHECK(gpumc_sample(&m, &o, &few) == GPUMC_OK, "thread %d refused: %s", n, few.message);
         refuse_thread = 0;
-        CHECK(few.draws && memcmp(one.draws, few.draws, 2 * 10 * 2 * sizeof(double)) == 0, "thread %d refused: other draws", n);
+        CHECK(few.draws && memcmp(one.draws, few.draws, 2 * 10 * 2 * sizeof(double)) == 0,
+              "thread %d refused: other draws", n);
         gpumc_free(&few);
     }
     gpumc_free(&one);

@@ -1,12 +1,14 @@
 #!/bin/sh
-# What gpumc.h promises as a text and as a translation unit: layout, names, no state of its own, every way to include it.
+# What gpumc.h promises as a text and as a translation unit: layout, names, no state of its own, every way
+# to include it.
 . ./check.sh
 header=../gpumc.h
 CC=${CC:-cc}
 CXX=${CXX:-c++}
 plain="-std=c99 -I.. -Wall -Wextra -Wpedantic -Werror"
 
-# ---- the text ---------------------------------------------------------------------------------------------------
+# ---- the text
+# ---------------------------------------------------------------------------------------------------
 
 is_empty() { [ -z "$1" ] || { echo "$1"; return 1; }; }
 few_lines() { at_most "$(printf '%s' "$1" | grep -c .)" "$2" || { echo "$1"; return 1; }; }
@@ -19,7 +21,8 @@ check 'no unfinished marks' is_empty "$(grep -niE 'TO''DO|FIX''ME|XX''X|place''h
 check 'at most 10000 lines' at_most "$(wc -l <$header)" 10000
 echo "gpumc.h: $(wc -l <$header) lines"
 
-# A bar opens a section: /* =====...===== >>tag. A smaller bar, /* ---- name ---- >>tag, opens a family inside one.
+# A bar opens a section: /* =====...===== >>tag. A smaller bar, /* ---- name ---- >>tag, opens a family
+# inside one.
 bars=$(sed -nE 's|^/\* =+ >>([a-z-]+)( \*/)?$|\1|p' $header)
 small=$(sed -nE 's|^/\* -+ .* >>([a-z0-9_-]+)( \*/)?$|\1|p' $header)
 contents=$(awk '/^ *CONTENTS/ { on = 1 } on && NF == 0 { exit } on' $header | grep -oE '>>[a-z-]+' | sed 's/>>//')
@@ -36,7 +39,8 @@ outside=$(awk '/^\/\* =+ >>/ { tag = $3 } /^ *# *if/ && tag !~ /platform$/ && !/
 check 'hardly any #if outside platform' few_lines "$outside" 10
 check 'at most 3 #if in 100 lines' at_most "$(($(grep -cE '^ *# *if' $header) * 100 / $(wc -l <$header)))" 3
 
-# ---- names ------------------------------------------------------------------------------------------------------
+# ---- names
+# ------------------------------------------------------------------------------------------------------
 
 cat >"$scratch/declarations.c" <<'C'
 #include "gpumc.h"
@@ -65,7 +69,8 @@ else
     skip "$CC has no -aux-info"
 fi
 
-# ---- symbols ----------------------------------------------------------------------------------------------------
+# ---- symbols
+# ----------------------------------------------------------------------------------------------------
 
 cpu_seconds() { ("$@" >/dev/null 2>&1; times) | awk 'NR == 2 { split($1, t, /[ms]/); printf "%.1f", 60 * t[1] + t[2] }'; }
 below() { awk "BEGIN { exit !($1 < $2) }"; }
@@ -84,7 +89,8 @@ echo "a file with the declarations takes $declarations_time s to compile at -O2,
 check 'a file with the declarations compiles within a second' below "$declarations_time" 1
 check 'the implementation compiles within 10 seconds' below "$implementation_time" 10
 
-# ---- the program in the manual ------------------------------------------------------------------------------------
+# ---- the program in the manual
+# ------------------------------------------------------------------------------------
 
 awk '/COMPLETE PROGRAM/ { on = 1; next } on && /^   [A-Z]/ { exit } on' $header >"$scratch/manual.c"
 manual_program() {
@@ -93,7 +99,8 @@ manual_program() {
 }
 check 'the program in the manual compiles and runs' manual_program
 
-# ---- ways to include it -----------------------------------------------------------------------------------------
+# ---- ways to include it
+# -----------------------------------------------------------------------------------------
 
 cat >"$scratch/user.c" <<'C'
 #include "gpumc.h"

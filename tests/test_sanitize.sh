@@ -1,7 +1,7 @@
 #!/bin/sh
-# The C tests once more under the address and undefined-behaviour sanitizers, the threaded run under the thread sanitizer,
-# and failures and threads under clang's memory sanitizer. Programs that only sample for long are left out: they run the
-# same code over and over.
+# The C tests once more under the address and undefined-behaviour sanitizers, the threaded run under the
+# thread sanitizer, and failures and threads under clang's memory sanitizer. Programs that only sample for
+# long are left out: they run the same code over and over.
 . ./check.sh
 CC=${CC:-cc}
 heavy='test_posteriordb test_rng test_sbc test_targets'

@@ -1,11 +1,12 @@
-/* Simulation-based calibration (Talts et al. 2018, Modrak et al. 2023): parameters are drawn from the prior and data given
-   them, the posterior is sampled, and the rank of the true value among thinned draws must be uniform. Ranked are every
-   parameter, the log likelihood (which notices a sampler that ignores the data), the log density and a product of two
-   parameters.
+/* Simulation-based calibration (Talts et al. 2018, Modrak et al. 2023): parameters are drawn from the prior
+   and data given them, the posterior is sampled, and the rank of the true value among thinned draws must be
+   uniform. Ranked are every parameter, the log likelihood (which notices a sampler that ignores the data),
+   the log density and a product of two parameters.
 
    Ranks of N_SIMULATIONS simulations are judged twice, by chi-square over 20 bins (spread) and by the
-   Kolmogorov-Smirnov distance (shift); LIMIT is the smallest p-value that passes. With 46 p-values in all the false-alarm
-   rate is below 0.005 for an arbitrary seed; the seed is fixed. Five kinds of wrong sampler must be caught. */
+   Kolmogorov-Smirnov distance (shift); LIMIT is the smallest p-value that passes. With 46 p-values in all
+   the false-alarm rate is below 0.005 for an arbitrary seed; the seed is fixed. Five kinds of wrong sampler
+   must be caught. */
 #include "check.h"
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -16,9 +17,10 @@
 enum { N_RANKED = 99, N_BINS = 20, MAX_QUANTITIES = 16, MAX_NATURAL = 10 };
 static const double LIMIT = 1e-4;
 
-/* ---- models ---------------------------------------------------------------------------------------------------------- */
+/* ---- models ---------------------------------------------------------------------------------- */
 
-/* Both have mu, log scale tau, n group effects; the second a residual scale sigma as well. How a density goes wrong: */
+/* Both have mu, log scale tau, n group effects; the second a residual scale sigma as well. How a density
+   goes wrong: */
 typedef enum mistake { RIGHT, NO_JACOBIAN, NO_LIKELIHOOD, WRONG_PRIOR, WRONG_SIGN } mistake;
 
 typedef struct problem {
@@ -37,7 +39,7 @@ static double simulation_density(const double *x, double *grad, void *data)
     const simulation *s = data;
     double lp = s->problem->prior(x, grad, s->wrong);
     if (s->wrong != NO_LIKELIHOOD) lp += s->problem->likelihood(x, grad, s->y);
-    if (s->wrong == NO_JACOBIAN) {                   /* of tau, whose Jacobian on the log scale is tau itself */
+    if (s->wrong == NO_JACOBIAN) { /* of tau, whose Jacobian on the log scale is tau itself */
         lp -= log(x[1]);
         grad[1] -= 1 / x[1];
     }
@@ -45,10 +47,13 @@ static double simulation_density(const double *x, double *grad, void *data)
     return lp;
 }
 
-/* Eight schools: mu ~ normal(0, 5), tau ~ half-normal(5), theta ~ normal(mu, tau), effect ~ normal(theta, error). */
+/* Eight schools: mu ~ normal(0, 5), tau ~ half-normal(5), theta ~ normal(mu, tau), effect ~ normal(theta,
+   error). */
 static const double error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
 static const gpumc_param schools_params[] = {
-    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
+    { .name = "mu" },
+    { .name = "tau", .kind = GPUMC_POSITIVE },
+    { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
 };
 
 static double schools_prior(const double *x, double *g, mistake wrong)
@@ -76,10 +81,12 @@ static void schools_draw(gpumc_rng *rng, double *x, double *y)
     }
 }
 
-/* Four groups of three: mu ~ normal(0, 1), tau ~ lognormal(-1/2, 1), sigma ~ exponential(1), theta ~ normal(mu, tau),
-   y ~ normal(theta, sigma). */
+/* Four groups of three: mu ~ normal(0, 1), tau ~ lognormal(-1/2, 1), sigma ~ exponential(1), theta ~
+   normal(mu, tau), y ~ normal(theta, sigma). */
 static const gpumc_param groups_params[] = {
-    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = 4, .location = "mu", .scale = "tau" },
+    { .name = "mu" },
+    { .name = "tau", .kind = GPUMC_POSITIVE },
+    { .name = "theta", .size = 4, .location = "mu", .scale = "tau" },
     { .name = "sigma", .kind = GPUMC_POSITIVE },
 };
 
@@ -95,7 +102,8 @@ static double groups_prior(const double *x, double *g, mistake wrong)
 static double groups_likelihood(const double *x, double *g, const double *y)
 {
     double lp = 0;
-    for (int i = 0; i < 12; i++) lp += gpumc_normal_lpdf(y[i], x[2 + i / 3], x[6], NULL, &g[2 + i / 3], &g[6]);
+    for (int i = 0; i < 12; i++)
+        lp += gpumc_normal_lpdf(y[i], x[2 + i / 3], x[6], NULL, &g[2 + i / 3], &g[6]);
     return lp;
 }
 
@@ -108,10 +116,12 @@ static void groups_draw(gpumc_rng *rng, double *x, double *y)
     for (int i = 0; i < 12; i++) y[i] = x[2 + i / 3] + x[6] * gpumc_rng_normal(rng);
 }
 
-static const problem schools = { "eight schools", schools_params, 3, 10, schools_prior, schools_likelihood, schools_draw };
-static const problem groups = { "hierarchical normal", groups_params, 4, 7, groups_prior, groups_likelihood, groups_draw };
+static const problem schools = { "eight schools", schools_params,     3,           10,
+                                 schools_prior,   schools_likelihood, schools_draw };
+static const problem groups = { "hierarchical normal", groups_params,     4,          7,
+                                groups_prior,          groups_likelihood, groups_draw };
 
-/* ---- ranks ------------------------------------------------------------------------------------------------------------ */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 /* The natural values, log likelihood, log density, mu theta[1]: all by the right model. */
 static size_t quantities(const problem *p, const double *x, const double *y, double *out)
@@ -128,8 +138,8 @@ static size_t quantities(const problem *p, const double *x, const double *y, dou
 typedef struct ranks { size_t n, counts[MAX_QUANTITIES][N_RANKED + 1]; } ranks;
 
 /* Ranks of the true values among N_RANKED of the draws, evenly spaced; ties are broken at random. */
-static void rank_draws(ranks *r, const problem *p, const double *truth, const double *y, const double *draws, size_t n_draws,
-                       gpumc_rng *rng)
+static void rank_draws(ranks *r, const problem *p, const double *truth, const double *y, const double *draws,
+                       size_t n_draws, gpumc_rng *rng)
 {
     double wanted[MAX_QUANTITIES], seen[MAX_QUANTITIES];
     size_t below[MAX_QUANTITIES] = { 0 };
@@ -142,17 +152,27 @@ static void rank_draws(ranks *r, const problem *p, const double *truth, const do
     for (size_t k = 0; k < r->n; k++) r->counts[k][below[k]]++;
 }
 
-/* ---- samplers ---------------------------------------------------------------------------------------------------------- */
+/* ---- samplers -------------------------------------------------------------------------------- */
 
-/* Fills draws with n rows of natural values; returns how many of the runs' warnings speak of a sampler that failed. */
+/* Fills draws with n rows of natural values; returns how many of the runs' warnings speak of a sampler that
+   failed. */
 typedef int (*sampler)(simulation *s, uint64_t seed, double *draws, size_t n);
 
 static int nuts(simulation *s, uint64_t seed, double *draws, size_t n)
 {
-    const gpumc_model model = { .name = s->problem->name, .params = s->problem->params, .n_params = s->problem->n_params,
-                                .log_density = simulation_density, .data = s };
-    const gpumc_sample_options options = { .num_chains = 2, .num_samples = (int)(n / 2), .thin = 4, .target_accept = 0.9,
-        .threads = 1, .seed = seed, .skip_gradient_check = s->wrong == WRONG_SIGN, .max_treedepth = 6 };
+    const gpumc_model model = { .name = s->problem->name,
+                                .params = s->problem->params,
+                                .n_params = s->problem->n_params,
+                                .log_density = simulation_density,
+                                .data = s };
+    const gpumc_sample_options options = { .num_chains = 2,
+                                           .num_samples = (int)(n / 2),
+                                           .thin = 4,
+                                           .target_accept = 0.9,
+                                           .threads = 1,
+                                           .seed = seed,
+                                           .skip_gradient_check = s->wrong == WRONG_SIGN,
+                                           .max_treedepth = 6 };
     gpumc_fit fit;
     int complaints = 0;
     if (gpumc_sample(&model, &options, &fit) != GPUMC_OK) {
@@ -164,8 +184,8 @@ static int nuts(simulation *s, uint64_t seed, double *draws, size_t n)
     memcpy(draws, fit.draws, n * s->problem->n_natural * sizeof(double));
     for (size_t i = 0; i < fit.n_warnings; i++) {
         const gpumc_warning_code code = fit.warnings[i].code;
-        complaints += code == GPUMC_W_DIVERGENT || code == GPUMC_W_ACCEPT || code == GPUMC_W_RHAT || code == GPUMC_W_NOT_MIXED
-            || code == GPUMC_W_STUCK || code == GPUMC_W_TREEDEPTH;
+        complaints += code == GPUMC_W_DIVERGENT || code == GPUMC_W_ACCEPT || code == GPUMC_W_RHAT
+            || code == GPUMC_W_NOT_MIXED || code == GPUMC_W_STUCK || code == GPUMC_W_TREEDEPTH;
     }
     gpumc_free(&fit);
     return complaints;
@@ -186,7 +206,8 @@ static int hmc_without_test(simulation *s, uint64_t seed, double *draws, size_t 
         gpumc_model_eval(layout, q, g, work);
         for (int step = 0; step < 10; step++) {
             for (size_t i = 0; i < dim; i++) { p[i] += 0.25 * g[i]; q[i] += 0.5 * p[i]; }
-            if (!(gpumc_model_eval(layout, q, g, work) > -1e6)) memset(q, 0, sizeof q);          /* thrown out: start again */
+            if (!(gpumc_model_eval(layout, q, g, work) > -1e6))
+                memset(q, 0, sizeof q); /* thrown out: start again */
             for (size_t i = 0; i < dim; i++) p[i] += 0.25 * g[i];
         }
         gpumc_model_natural(layout, q, draws + d * s->problem->n_natural, work);
@@ -208,7 +229,7 @@ static void calibrate(const problem *p, sampler sample, mistake wrong, size_t n_
     }
 }
 
-/* ---- uniformity --------------------------------------------------------------------------------------------------------- */
+/* ---- uniformity ------------------------------------------------------------------------------ */
 
 /* P(chi^2 with 19 degrees of freedom > x) by Wilson and Hilferty, exact enough for a limit. */
 static double chi_square_tail(double x)
@@ -233,7 +254,8 @@ static double uniformity(const size_t *counts)
     for (size_t k = 0; k <= N_RANKED; k++) total += (double)counts[k];
     for (size_t b = 0; b < N_BINS; b++) {
         double seen = 0;
-        for (size_t k = 0; k < (N_RANKED + 1) / N_BINS; k++) seen += (double)counts[b * ((N_RANKED + 1) / N_BINS) + k];
+        for (size_t k = 0; k < (N_RANKED + 1) / N_BINS; k++)
+            seen += (double)counts[b * ((N_RANKED + 1) / N_BINS) + k];
         chi += (seen - total / N_BINS) * (seen - total / N_BINS) / (total / N_BINS);
     }
     for (size_t k = 0; k <= N_RANKED; k++) {
@@ -256,15 +278,15 @@ static double worst_quantity(const ranks *r, size_t *which)
     return worst;
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void check_calibrated(const problem *p)
 {
     ranks r;
     calibrate(p, nuts, RIGHT, N_SIMULATIONS, &r);
     for (size_t k = 0; k < r.n; k++)
-        CHECK(uniformity(r.counts[k]) > LIMIT, "%s: ranks of quantity %d are not uniform, p = %.2g", p->name, (int)k,
-              uniformity(r.counts[k]));
+        CHECK(uniformity(r.counts[k]) > LIMIT, "%s: ranks of quantity %d are not uniform, p = %.2g", p->name,
+              (int)k, uniformity(r.counts[k]));
 }
 
 static void check_caught(const problem *p, sampler sample, mistake wrong, const char *what)
@@ -272,29 +294,37 @@ static void check_caught(const problem *p, sampler sample, mistake wrong, const 
     ranks r;
     size_t which;
     calibrate(p, sample, wrong, 200, &r);
-    CHECK(worst_quantity(&r, &which) < LIMIT, "%s: %s went unnoticed, smallest p = %.2g", p->name, what, worst_quantity(&r, &which));
+    CHECK(worst_quantity(&r, &which) < LIMIT, "%s: %s went unnoticed, smallest p = %.2g", p->name, what,
+          worst_quantity(&r, &which));
     if (wrong == NO_LIKELIHOOD)
-        CHECK(uniformity(r.counts[p->n_natural]) < LIMIT, "%s: ranks of the log likelihood do not see that it is ignored", p->name);
+        CHECK(uniformity(r.counts[p->n_natural]) < LIMIT,
+              "%s: ranks of the log likelihood do not see that it is ignored", p->name);
 }
 
-/* A gradient of wrong sign is refused. With the check switched off the acceptance test keeps the draws honest in the limit,
-   but the trajectories lead nowhere: nearly every run must complain of that. */
+/* A gradient of wrong sign is refused. With the check switched off the acceptance test keeps the draws
+   honest in the limit, but the trajectories lead nowhere: nearly every run must complain of that. */
 static void check_wrong_sign(const problem *p)
 {
     gpumc_rng rng = gpumc_rng_at(1, 1, 1, 1);
     simulation s = { p, WRONG_SIGN, { 0 } };
-    const gpumc_model model = { .name = "x", .params = p->params, .n_params = p->n_params, .log_density = simulation_density, .data = &s };
+    const gpumc_model model = { .name = "x",
+                                .params = p->params,
+                                .n_params = p->n_params,
+                                .log_density = simulation_density,
+                                .data = &s };
     double truth[MAX_NATURAL], draws[100 * MAX_NATURAL];
     int complaints = 0;
     gpumc_fit fit;
     p->draw(&rng, truth, s.y);
-    CHECK(gpumc_sample(&model, NULL, &fit) == GPUMC_ERROR_GRADIENT && strstr(fit.message, "mu"), "%s: %s", p->name, fit.message);
+    CHECK(gpumc_sample(&model, NULL, &fit) == GPUMC_ERROR_GRADIENT && strstr(fit.message, "mu"), "%s: %s",
+          p->name, fit.message);
     gpumc_free(&fit);
     for (uint64_t i = 0; i < 20; i++) {
         p->draw(&rng, truth, s.y);
         complaints += nuts(&s, i, draws, 100) > 0;
     }
-    CHECK(complaints >= 18, "%s: only %d of 20 runs with a gradient of wrong sign complain", p->name, complaints);
+    CHECK(complaints >= 18, "%s: only %d of 20 runs with a gradient of wrong sign complain", p->name,
+          complaints);
 }
 
 int main(void)

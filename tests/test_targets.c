@@ -1,11 +1,13 @@
-/* The sampler against targets whose moments are known exactly: means, variances and correlations, with every metric.
+/* The sampler against targets whose moments are known exactly: means, variances and correlations, with
+   every metric.
 
-   A target is a model and a list of residuals, functions of a draw whose expectation is zero: x - mean, (x - mean)^2 -
-   variance, products minus covariances, and, from the free coordinates q with gradient g of the log density, g and
-   q g + 1, which have expectation zero for any density that vanishes at infinity. Each residual is judged by z, its mean
-   over its Monte Carlo standard error from 20 batches in each of 4 chains; under the null hypothesis z is Student t with
-   79 degrees of freedom. LIMIT makes the false-alarm rate of the whole file about 0.001 over its 11,000 residuals; seeds
-   are fixed, so that a green test stays green. Targets that are wrong by a few per cent must be rejected. */
+   A target is a model and a list of residuals, functions of a draw whose expectation is zero: x - mean, (x
+   - mean)^2 - variance, products minus covariances, and, from the free coordinates q with gradient g of the
+   log density, g and q g + 1, which have expectation zero for any density that vanishes at infinity. Each
+   residual is judged by z, its mean over its Monte Carlo standard error from 20 batches in each of 4
+   chains; under the null hypothesis z is Student t with 79 degrees of freedom. LIMIT makes the false-alarm
+   rate of the whole file about 0.001 over its 11,000 residuals; seeds are fixed, so that a green test stays
+   green. Targets that are wrong by a few per cent must be rejected. */
 #include "check.h"
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -26,10 +28,10 @@ typedef struct known_target {
     size_t (*residuals)(const double *x, double *r, const void *data);
     double target_accept;
     int num_warmup;                  /* 0: the default */
-    int linked;                      /* learned centring: the free coordinates of the draws cannot be evaluated here */
+    int linked; /* learned centring: the free coordinates of the draws cannot be evaluated here */
 } known_target;
 
-/* ---- judging ------------------------------------------------------------------------------------------------------- */
+/* ---- judging --------------------------------------------------------------------------------- */
 
 /* Sums of every residual over every batch. */
 typedef struct tally { double sums[N_CHAINS * N_BATCHES][MAX_RESIDUALS]; size_t n; } tally;
@@ -40,14 +42,16 @@ static void tally_draw(tally *t, size_t batch, const double *r, size_t n)
     for (size_t i = 0; i < n; i++) t->sums[batch][i] += r[i] / (N_DRAWS / N_BATCHES);
 }
 
-/* The mean in standard errors; batches of one chain share its mean only through the truth, so all are compared with 0. */
+/* The mean in standard errors; batches of one chain share its mean only through the truth, so all are
+   compared with 0. */
 static double tally_z(const tally *t, size_t i)
 {
     const int n = N_CHAINS * N_BATCHES;
     double mean = 0, square = 0;
     for (int b = 0; b < n; b++) mean += t->sums[b][i] / n;
     for (int b = 0; b < n; b++) square += (t->sums[b][i] - mean) * (t->sums[b][i] - mean);
-    if (square == 0) return fabs(mean) < 1e-12 ? 0 : INFINITY;       /* an identity, such as a sum that is always 0 */
+    if (square == 0)
+        return fabs(mean) < 1e-12 ? 0 : INFINITY; /* an identity, such as a sum that is always 0 */
     return mean / sqrt(square / (n - 1) / n);
 }
 
@@ -69,7 +73,8 @@ static void tally_fit(tally *t, const known_target *target, const gpumc_fit *fit
         for (size_t d = 0; d < fit->n_draws; d++) {
             const size_t row = c * fit->draw_capacity + d, batch = c * N_BATCHES + d / (N_DRAWS / N_BATCHES);
             size_t n = target->residuals(fit->draws + row * fit->n_columns, r, target->model.data);
-            if (!target->linked) n += score_residuals(layout, fit->unconstrained + row * fit->n_free, r + n, work);
+            if (!target->linked)
+                n += score_residuals(layout, fit->unconstrained + row * fit->n_free, r + n, work);
             tally_draw(t, batch, r, n);
         }
 }
@@ -78,8 +83,13 @@ static void tally_fit(tally *t, const known_target *target, const gpumc_fit *fit
 static double worst_z(const known_target *target, gpumc_metric_kind metric, size_t *where, size_t *n)
 {
     static tally t;
-    const gpumc_sample_options options = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .num_warmup = target->num_warmup,
-        .target_accept = target->target_accept, .metric = metric, .seed = next_seed++, .save_unconstrained = 1 };
+    const gpumc_sample_options options = { .num_chains = N_CHAINS,
+                                           .num_samples = N_DRAWS,
+                                           .num_warmup = target->num_warmup,
+                                           .target_accept = target->target_accept,
+                                           .metric = metric,
+                                           .seed = next_seed++,
+                                           .save_unconstrained = 1 };
     double worst = 0;
     gpumc_fit fit;
     const gpumc_status status = gpumc_sample(&target->model, &options, &fit);
@@ -104,10 +114,11 @@ static void check_target(const known_target *target, gpumc_metric_kind metric)
     size_t where, n;
     const double z = worst_z(target, metric, &where, &n);
     n_judged += (int)n;
-    CHECK(z < LIMIT, "%s, %s metric: residual %d of %d is %.2f standard errors from 0", target->name, metric_names[metric],
-          (int)where, (int)n, z);
+    CHECK(z < LIMIT, "%s, %s metric: residual %d of %d is %.2f standard errors from 0", target->name,
+          metric_names[metric], (int)where, (int)n, z);
     if (getenv("GPUMC_TEST_VERBOSE"))
-        printf("%-24s %-10s largest of %4d: %.2f (residual %d)\n", target->name, metric_names[metric], (int)n, z, (int)where);
+        printf("%-24s %-10s largest of %4d: %.2f (residual %d)\n", target->name, metric_names[metric], (int)n,
+               z, (int)where);
 }
 
 /* A target that claims other moments than it has. */
@@ -115,10 +126,11 @@ static void check_rejected(const known_target *target)
 {
     size_t where, n;
     const double z = worst_z(target, GPUMC_METRIC_AUTO, &where, &n);
-    CHECK(z > LIMIT, "%s is wrong, yet no residual is more than %.2f standard errors from 0", target->name, z);
+    CHECK(z > LIMIT, "%s is wrong, yet no residual is more than %.2f standard errors from 0", target->name,
+          z);
 }
 
-/* ---- Gaussians ------------------------------------------------------------------------------------------------------ */
+/* ---- Gaussians ------------------------------------------------------------------------------- */
 
 /* log p = -factor / 2 x' P x with P = diag(1 / sd^2) + band (tridiagonal) - spike sum v v' */
 typedef struct gaussian {
@@ -203,7 +215,8 @@ static gaussian *make_gaussian(size_t n, double least_log10_sd, double most_log1
     g->n = n;
     g->factor = 1;
     for (size_t i = 0; i < n; i++) {
-        const double sd = pow(10, least_log10_sd + (most_log10_sd - least_log10_sd) * (double)i / (double)(n > 1 ? n - 1 : 1));
+        const double sd = pow(
+            10, least_log10_sd + (most_log10_sd - least_log10_sd) * (double)i / (double)(n > 1 ? n - 1 : 1));
         g->precision[i] = 1 / (sd * sd);
         g->covariance[i][i] = sd * sd;
     }
@@ -221,10 +234,14 @@ static known_target gaussian_target(const char *name, gaussian *g, gpumc_param *
 
 static void check_gaussians(void)
 {
-    gaussian *iid = make_gaussian(100, 0, 0), *scales = make_gaussian(100, -2, 2), *ar1 = make_gaussian(50, 0, 0);
-    gaussian *spikes = make_gaussian(100, 0, 0), *one = make_gaussian(1, 3, 3), *two = make_gaussian(2, 0, -3);
+    gaussian *iid = make_gaussian(100, 0, 0), *scales = make_gaussian(100, -2, 2),
+             *ar1 = make_gaussian(50, 0, 0);
+    gaussian *spikes = make_gaussian(100, 0, 0), *one = make_gaussian(1, 3, 3),
+             *two = make_gaussian(2, 0, -3);
     gaussian *all[] = { iid, scales, ar1, spikes, one, two };
-    static const char *const names[] = { "iid", "scales", "AR(1)", "spikes", "one dimension", "two dimensions" };
+    static const char *const names[] = {
+        "iid", "scales", "AR(1)", "spikes", "one dimension", "two dimensions"
+    };
     gpumc_param p;
     make_ar1(ar1, 0.95);
     make_spikes(spikes);
@@ -236,15 +253,19 @@ static void check_gaussians(void)
     }
     /* Broken twins: a precision 3 % too high, a correlation of .945 where .95 is claimed. */
     iid->factor = 1.03;
-    check_rejected(&(known_target){ .name = "iid with precision 1.03", .residuals = gaussian_residuals, .linked = 1,
-                              .model = gaussian_target("iid", iid, &p).model });
+    check_rejected(&(known_target){ .name = "iid with precision 1.03",
+                                    .residuals = gaussian_residuals,
+                                    .linked = 1,
+                                    .model = gaussian_target("iid", iid, &p).model });
     ar1->off_diagonal *= 0.9993;
-    check_rejected(&(known_target){ .name = "AR(1) with a weaker link", .residuals = gaussian_residuals, .linked = 1,
-                              .model = gaussian_target("AR(1)", ar1, &p).model });
+    check_rejected(&(known_target){ .name = "AR(1) with a weaker link",
+                                    .residuals = gaussian_residuals,
+                                    .linked = 1,
+                                    .model = gaussian_target("AR(1)", ar1, &p).model });
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
-/* ---- Student t with 4 degrees of freedom ------------------------------------------------------------------------------ */
+/* ---- Student t with 4 degrees of freedom ----------------------------------------------------- */
 
 static double t4_density(const double *x, double *grad, void *data)
 {
@@ -254,14 +275,16 @@ static double t4_density(const double *x, double *grad, void *data)
     return lp;
 }
 
-/* x^4 has no expectation, so x^2 has no standard error: judged by |x|, with mean 1, and u = P(X < x), uniform. */
+/* x^4 has no expectation, so x^2 has no standard error: judged by |x|, with mean 1, and u = P(X < x),
+   uniform. */
 static size_t t4_residuals(const double *x, double *r, const void *data)
 {
     size_t k = 0;
     (void)data;
     for (size_t i = 0; i < 50; i++) {
         const double s = x[i] / sqrt(x[i] * x[i] + 4), u = 0.75 * s * (1 - s * s / 3);
-        const double s1 = x[(i + 1) % 50] / sqrt(x[(i + 1) % 50] * x[(i + 1) % 50] + 4), u1 = 0.75 * s1 * (1 - s1 * s1 / 3);
+        const double s1 = x[(i + 1) % 50] / sqrt(x[(i + 1) % 50] * x[(i + 1) % 50] + 4),
+                     u1 = 0.75 * s1 * (1 - s1 * s1 / 3);
         r[k++] = x[i];
         r[k++] = fabs(x[i]) - 1;
         r[k++] = u;
@@ -271,7 +294,7 @@ static size_t t4_residuals(const double *x, double *r, const void *data)
     return k;
 }
 
-/* ---- banana ----------------------------------------------------------------------------------------------------------- */
+/* ---- banana ---------------------------------------------------------------------------------- */
 
 static double banana_density(const double *x, double *grad, void *data)
 {
@@ -302,7 +325,7 @@ static size_t banana_residuals(const double *x, double *r, const void *data)
     return k;
 }
 
-/* ---- every constraint -------------------------------------------------------------------------------------------------- */
+/* ---- every constraint ------------------------------------------------------------------------ */
 
 /* One block a kind, with a density whose moments are known; in the order of the struct. */
 struct constrained {
@@ -335,7 +358,7 @@ static double constrained_density(const double *x, double *grad, void *data)
         lp -= p->zero_sum[i] * p->zero_sum[i] / 2;
         g->zero_sum[i] -= p->zero_sum[i];
     }
-    for (int i = 1; i < 3; i++) {                                   /* LKJ with eta = 1.5: exponents K - i - 1 + 2 eta - 2 */
+    for (int i = 1; i < 3; i++) { /* LKJ with eta = 1.5: exponents K - i - 1 + 2 eta - 2 */
         const double power = 3 - i;
         lp += power * log(p->factor[i][i]);
         g->factor[i][i] += power / p->factor[i][i];
@@ -354,11 +377,12 @@ static size_t moment_residuals(double x, double mean, double variance, double *r
 static size_t constrained_residuals(const double *x, double *r, const void *data)
 {
     static const double alpha[3] = { 0.8, 2, 3.5 }, total = 6.3;
-    /* order statistics of three normals: mean of the largest 3 / (2 sqrt pi), its variance 1 + sqrt 3 / (2 pi) - 9 / (4 pi),
-       that of the middle one 1 - sqrt 3 / pi */
+    /* order statistics of three normals: mean of the largest 3 / (2 sqrt pi), its variance 1 + sqrt 3 / (2
+       pi) - 9 / (4 pi), that of the middle one 1 - sqrt 3 / pi */
     static const double order_mean[3] = { -0.84628437532163443, 0, 0.84628437532163443 };
     static const double order_variance[3] = { 0.55946720379540996, 0.44867110457820802, 0.55946720379540996 };
-    static const double spacing_mean[3] = { 1.0 / 3, 5.0 / 6, 11.0 / 6 }, spacing_variance[3] = { 1.0 / 9, 13.0 / 36, 49.0 / 36 };
+    static const double spacing_mean[3] = { 1.0 / 3, 5.0 / 6, 11.0 / 6 },
+                        spacing_variance[3] = { 1.0 / 9, 13.0 / 36, 49.0 / 36 };
     const struct constrained *p = (const struct constrained *)x;
     const double hazard = 0.24197072451914335 / 0.15865525393145705;         /* phi(1) / Phi(-1) */
     size_t k = 0;
@@ -373,16 +397,18 @@ static size_t constrained_residuals(const double *x, double *r, const void *data
     for (int i = 0; i < 3; i++) {
         k += moment_residuals(p->ordered[i], order_mean[i], order_variance[i], r + k);
         k += moment_residuals(p->positive_ordered[i], spacing_mean[i], spacing_variance[i], r + k);
-        k += moment_residuals(p->simplex[i], alpha[i] / total, alpha[i] * (total - alpha[i]) / (total * total * (total + 1)), r + k);
+        k += moment_residuals(p->simplex[i], alpha[i] / total,
+                              alpha[i] * (total - alpha[i]) / (total * total * (total + 1)), r + k);
         r[k++] = (p->simplex[i] - alpha[i] / total) * (p->simplex[(i + 1) % 3] - alpha[(i + 1) % 3] / total)
             + alpha[i] * alpha[(i + 1) % 3] / (total * total * (total + 1));
     }
-    r[k++] = (p->positive_ordered[0] - spacing_mean[0]) * (p->positive_ordered[2] - spacing_mean[2]) - spacing_variance[0];
+    r[k++] = (p->positive_ordered[0] - spacing_mean[0]) * (p->positive_ordered[2] - spacing_mean[2])
+        - spacing_variance[0];
     for (int i = 0; i < 4; i++) {
         k += moment_residuals(p->zero_sum[i], 0, 0.75, r + k);
         r[k++] = p->zero_sum[i] * p->zero_sum[(i + 1) % 4] + 0.25;
     }
-    for (int i = 1; i < 3; i++)                                     /* every correlation is 2 beta(2, 2) - 1 */
+    for (int i = 1; i < 3; i++) /* every correlation is 2 beta(2, 2) - 1 */
         for (int j = 0; j < i; j++) {
             double correlation = 0;
             for (int l = 0; l < 3; l++) correlation += p->factor[i][l] * p->factor[j][l];
@@ -393,23 +419,29 @@ static size_t constrained_residuals(const double *x, double *r, const void *data
 
 static const size_t factor_dims[2] = { 3, 3 };
 static const gpumc_param constrained_params[] = {
-    { .name = "rate", .kind = GPUMC_POSITIVE }, { .name = "shifted", .kind = GPUMC_LOWER, .lower = 2 },
-    { .name = "below", .kind = GPUMC_UPPER, .upper = -1 }, { .name = "proportion", .kind = GPUMC_UNIT },
+    { .name = "rate", .kind = GPUMC_POSITIVE },
+    { .name = "shifted", .kind = GPUMC_LOWER, .lower = 2 },
+    { .name = "below", .kind = GPUMC_UPPER, .upper = -1 },
+    { .name = "proportion", .kind = GPUMC_UNIT },
     { .name = "interval", .kind = GPUMC_INTERVAL, .lower = -3, .upper = 5 },
     { .name = "affine", .kind = GPUMC_AFFINE, .offset = 250, .multiplier = 40 },
-    { .name = "soft", .kind = GPUMC_POSITIVE, .softplus = 0.5 }, { .name = "ordered", .kind = GPUMC_ORDERED, .size = 3 },
+    { .name = "soft", .kind = GPUMC_POSITIVE, .softplus = 0.5 },
+    { .name = "ordered", .kind = GPUMC_ORDERED, .size = 3 },
     { .name = "positive_ordered", .kind = GPUMC_POSITIVE_ORDERED, .size = 3 },
-    { .name = "zero_sum", .kind = GPUMC_SUM_TO_ZERO, .size = 4 }, { .name = "simplex", .kind = GPUMC_SIMPLEX, .size = 3 },
+    { .name = "zero_sum", .kind = GPUMC_SUM_TO_ZERO, .size = 4 },
+    { .name = "simplex", .kind = GPUMC_SIMPLEX, .size = 3 },
     { .name = "factor", .kind = GPUMC_CHOLESKY_CORR, .dims = factor_dims, .n_dims = 2 },
 };
 
-/* ---- conjugate models ---------------------------------------------------------------------------------------------------- */
+/* ---- conjugate models ------------------------------------------------------------------------ */
 
-/* mu ~ normal(1, 2), four observations ~ normal(mu, 3); p ~ beta(2, 3), 7 of 10; lambda ~ gamma(2, 1), counts 4, 0, 3 */
+/* mu ~ normal(1, 2), four observations ~ normal(mu, 3); p ~ beta(2, 3), 7 of 10; lambda ~ gamma(2, 1),
+   counts 4, 0, 3 */
 static double conjugate_density(const double *x, double *grad, void *data)
 {
     static const double y[4] = { 4, -1, 7, 2 }, counts[3] = { 4, 0, 3 };
-    double lp = gpumc_normal_lpdf(x[0], 1, 2, &grad[0], NULL, NULL) + gpumc_beta_lpdf(x[1], 2, 3, &grad[1], NULL, NULL)
+    double lp = gpumc_normal_lpdf(x[0], 1, 2, &grad[0], NULL, NULL)
+        + gpumc_beta_lpdf(x[1], 2, 3, &grad[1], NULL, NULL)
         + gpumc_gamma_lpdf(x[2], 2, 1, &grad[2], NULL, NULL) + gpumc_binomial_lpmf(7, 10, x[1], &grad[1]);
     (void)data;
     for (int i = 0; i < 4; i++) lp += gpumc_normal_lpdf(y[i], x[0], 3, NULL, &grad[0], NULL);
@@ -433,16 +465,18 @@ static const gpumc_param conjugate_params[] = {
     { .name = "mu" }, { .name = "p", .kind = GPUMC_UNIT }, { .name = "lambda", .kind = GPUMC_POSITIVE },
 };
 
-/* ---- eight schools --------------------------------------------------------------------------------------------------------- */
+/* ---- eight schools --------------------------------------------------------------------------- */
 
 struct schools { double mu, tau, theta[8]; };
 
 static double schools_density(const double *x, double *grad, void *data)
 {
-    static const double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 }, error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
+    static const double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 },
+                        error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
     const struct schools *p = (const struct schools *)x;
     struct schools *g = (struct schools *)grad;
-    double lp = gpumc_normal_lpdf(p->mu, 0, 5, &g->mu, NULL, NULL) + gpumc_half_cauchy_lpdf(p->tau, 5, &g->tau, NULL);
+    double lp = gpumc_normal_lpdf(p->mu, 0, 5, &g->mu, NULL, NULL)
+        + gpumc_half_cauchy_lpdf(p->tau, 5, &g->tau, NULL);
     (void)data;
     for (int j = 0; j < 8; j++)
         lp += gpumc_normal_lpdf(p->theta[j], p->mu, p->tau, &g->theta[j], &g->mu, &g->tau)
@@ -467,14 +501,16 @@ static size_t schools_residuals(const double *x, double *r, const void *data)
     return k;
 }
 
-/* ---- links: location by index, scale by index, walk, linear predictor --------------------------------------------------------- */
+/* ---- links: location by index, scale by index, walk, linear predictor ------------------------ */
 
 /* mu, beta ~ normal(0, 1), log tau ~ normal(0, 1/4); theta[i] ~ normal(mu[i / 3], tau[i % 2]);
-   walk[k][t] ~ normal(walk[k][t - 1], tau[k]) from mu[k] on; line[i] ~ normal(covariates[i] . beta, tau[0]) */
+   walk[k][t] ~ normal(walk[k][t - 1], tau[k]) from mu[k] on; line[i] ~ normal(covariates[i] . beta,
+   tau[0]) */
 struct links { double mu[2], tau[2], beta[2], theta[6], walk[2][3], line[4]; };
 
 static const size_t theta_location[6] = { 0, 0, 0, 1, 1, 1 }, theta_scale[6] = { 0, 1, 0, 1, 0, 1 };
-static const size_t walk_scale[6] = { 0, 0, 0, 1, 1, 1 }, walk_location[6] = { 0, 0, 0, 1, 1, 1 }, walk_dims[2] = { 2, 3 };
+static const size_t walk_scale[6] = { 0, 0, 0, 1, 1, 1 }, walk_location[6] = { 0, 0, 0, 1, 1, 1 },
+                    walk_dims[2] = { 2, 3 };
 static const size_t line_scale[4] = { 0, 0, 0, 0 };
 static const double line_covariates[4][2] = { { 1, 0 }, { 1, 1 }, { 0.5, -2 }, { -1, 0.3 } };
 
@@ -483,19 +519,20 @@ static double links_density(const double *x, double *grad, void *data)
     const struct links *p = (const struct links *)x;
     struct links *g = (struct links *)grad;
     double lp = 0;
-    if (data) {                                                     /* broken: the log Jacobian of one element too many */
+    if (data) { /* broken: the log Jacobian of one element too many */
         lp += log(p->tau[0]);
         g->tau[0] += 1 / p->tau[0];
     }
     for (int k = 0; k < 2; k++)
-        lp += gpumc_normal_lpdf(p->mu[k], 0, 1, &g->mu[k], NULL, NULL) + gpumc_lognormal_lpdf(p->tau[k], 0, 0.25, &g->tau[k], NULL, NULL)
+        lp += gpumc_normal_lpdf(p->mu[k], 0, 1, &g->mu[k], NULL, NULL)
+            + gpumc_lognormal_lpdf(p->tau[k], 0, 0.25, &g->tau[k], NULL, NULL)
             + gpumc_normal_lpdf(p->beta[k], 0, 1, &g->beta[k], NULL, NULL);
     for (int i = 0; i < 6; i++) {
         const size_t l = theta_location[i], s = theta_scale[i];
         const int row = i / 3, t = i % 3;
         lp += gpumc_normal_lpdf(p->theta[i], p->mu[l], p->tau[s], &g->theta[i], &g->mu[l], &g->tau[s]);
-        lp += gpumc_normal_lpdf(p->walk[row][t], t ? p->walk[row][t - 1] : p->mu[row], p->tau[row], &g->walk[row][t],
-                                t ? &g->walk[row][t - 1] : &g->mu[row], &g->tau[row]);
+        lp += gpumc_normal_lpdf(p->walk[row][t], t ? p->walk[row][t - 1] : p->mu[row], p->tau[row],
+                                &g->walk[row][t], t ? &g->walk[row][t - 1] : &g->mu[row], &g->tau[row]);
     }
     for (int i = 0; i < 4; i++) {
         double at = 0, d = 0;
@@ -534,11 +571,14 @@ static size_t links_residuals(const double *x, double *r, const void *data)
     return k;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 #define TARGET(title, parameters, count, what, ...) \
-    { .name = title, .residuals = what##_residuals, \
-      .model = { .name = title, .params = parameters, .n_params = count, .log_density = what##_density }, __VA_ARGS__ }
+    { \
+        .name = title, .residuals = what##_residuals, \
+        .model = { .name = title, .params = parameters, .n_params = count, .log_density = what##_density }, \
+        __VA_ARGS__ \
+    }
 
 static void check_others(void)
 {
@@ -546,8 +586,8 @@ static void check_others(void)
     const known_target targets[] = {
         TARGET("Student t4", &fifty, 1, t4, .target_accept = 0.8),
         TARGET("banana", &twenty, 1, banana, .target_accept = 0.95),
-        TARGET("constraints", constrained_params, sizeof constrained_params / sizeof *constrained_params, constrained,
-               .target_accept = 0.9),
+        TARGET("constraints", constrained_params, sizeof constrained_params / sizeof *constrained_params,
+               constrained, .target_accept = 0.9),
         TARGET("conjugate", conjugate_params, 3, conjugate, .target_accept = 0.8),
     };
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
@@ -557,11 +597,12 @@ static void check_others(void)
 
 static void check_hierarchies(void)
 {
-    static const struct { gpumc_centring centring; double weight; const char *schools, *links; } forms[] = {
+    static const struct { gpumc_centring centring; double weight; const char *schools, *links;
+    } forms[] = {
         { GPUMC_CENTRING_LEARNED, 0, "schools, learned", "links, learned" },
         { GPUMC_NONCENTRED, 0, "schools, non-centred", "links, non-centred" },
         { GPUMC_CENTRING_WEIGHT, 0.4, "schools, weight .4", "links, weight .4" },
-        { GPUMC_CENTRED, 0, NULL, "links, centred" },                /* the funnel of schools is not to be had so */
+        { GPUMC_CENTRED, 0, NULL, "links, centred" }, /* the funnel of schools is not to be had so */
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const gpumc_param schools[] = {
@@ -570,39 +611,75 @@ static void check_hierarchies(void)
               .centring_weight = forms[i].weight },
         };
         const gpumc_param links[] = {
-            { .name = "mu", .size = 2 }, { .name = "tau", .size = 2, .kind = GPUMC_POSITIVE }, { .name = "beta", .size = 2 },
-            { .name = "theta", .size = 6, .location = "mu", .location_index = theta_location, .scale = "tau",
-              .scale_index = theta_scale, .centring = forms[i].centring, .centring_weight = forms[i].weight },
-            { .name = "walk", .dims = walk_dims, .n_dims = 2, .location = "mu", .location_index = walk_location, .scale = "tau",
-              .scale_index = walk_scale, .walk_dim = 2, .centring = forms[i].centring, .centring_weight = forms[i].weight },
-            { .name = "line", .size = 4, .scale = "tau", .scale_index = line_scale, .covariates = line_covariates[0],
-              .n_covariates = 2, .coefficients = "beta", .centring = forms[i].centring, .centring_weight = forms[i].weight },
+            { .name = "mu", .size = 2 },
+            { .name = "tau", .size = 2, .kind = GPUMC_POSITIVE },
+            { .name = "beta", .size = 2 },
+            { .name = "theta",
+              .size = 6,
+              .location = "mu",
+              .location_index = theta_location,
+              .scale = "tau",
+              .scale_index = theta_scale,
+              .centring = forms[i].centring,
+              .centring_weight = forms[i].weight },
+            { .name = "walk",
+              .dims = walk_dims,
+              .n_dims = 2,
+              .location = "mu",
+              .location_index = walk_location,
+              .scale = "tau",
+              .scale_index = walk_scale,
+              .walk_dim = 2,
+              .centring = forms[i].centring,
+              .centring_weight = forms[i].weight },
+            { .name = "line",
+              .size = 4,
+              .scale = "tau",
+              .scale_index = line_scale,
+              .covariates = line_covariates[0],
+              .n_covariates = 2,
+              .coefficients = "beta",
+              .centring = forms[i].centring,
+              .centring_weight = forms[i].weight },
         };
-        const known_target schools_target = TARGET(forms[i].schools, schools, 3, schools, .target_accept = 0.95, .linked = 1);
-        const known_target links_target = TARGET(forms[i].links, links, 6, links, .target_accept = 0.9, .linked = 1);
+        const known_target schools_target = TARGET(forms[i].schools, schools, 3, schools,
+                                                   .target_accept = 0.95, .linked = 1);
+        const known_target links_target = TARGET(forms[i].links, links, 6, links, .target_accept = 0.9,
+                                                 .linked = 1);
         if (forms[i].schools) check_target(&schools_target, GPUMC_METRIC_AUTO);
         check_target(&links_target, GPUMC_METRIC_AUTO);
     }
     {
         static int forget = 1;
         const gpumc_param plain[] = {
-            { .name = "mu", .size = 2 }, { .name = "tau", .size = 2, .kind = GPUMC_LOWER, .softplus = 3 }, { .name = "beta", .size = 2 },
-            { .name = "theta", .size = 6 }, { .name = "walk", .size = 6 }, { .name = "line", .size = 4 },
+            { .name = "mu", .size = 2 },   { .name = "tau", .size = 2, .kind = GPUMC_LOWER, .softplus = 3 },
+            { .name = "beta", .size = 2 }, { .name = "theta", .size = 6 },
+            { .name = "walk", .size = 6 }, { .name = "line", .size = 4 },
         };
         const known_target unlinked = TARGET("links, as plain blocks", plain, 6, links, .target_accept = 0.9);
-        known_target broken = TARGET("links with a Jacobian missing", plain, 6, links, .target_accept = 0.9, .linked = 1);
+        known_target broken = TARGET("links with a Jacobian missing", plain, 6, links, .target_accept = 0.9,
+                                     .linked = 1);
         check_target(&unlinked, GPUMC_METRIC_AUTO);
         broken.model.data = &forget;
         check_rejected(&broken);
     }
 }
 
-/* ---- densities that misbehave ------------------------------------------------------------------------------------------------ */
+/* ---- densities that misbehave ---------------------------------------------------------------- */
 
-typedef enum fault_kind { BOX, NAN_VALUE, NAN_GRADIENT, INFINITE_GRADIENT, CONSTANT_SLOPE, FLAT, PLUS_INFINITY } fault_kind;
+typedef enum fault_kind {
+    BOX,
+    NAN_VALUE,
+    NAN_GRADIENT,
+    INFINITE_GRADIENT,
+    CONSTANT_SLOPE,
+    FLAT,
+    PLUS_INFINITY
+} fault_kind;
 typedef struct misbehaviour { fault_kind fault; double scale; size_t n; } misbehaviour;
 
-/* A normal of the given scale that breaks where the first coordinate exceeds one scale, or has no curvature at all. */
+/* A normal of the given scale that breaks where the first coordinate exceeds one scale, or has no curvature
+   at all. */
 static double misbehaving_density(const double *x, double *grad, void *data)
 {
     const misbehaviour *m = data;
@@ -623,26 +700,31 @@ static double misbehaving_density(const double *x, double *grad, void *data)
     return lp;
 }
 
-/* Whatever the density does, the run ends within the gradients that its depth limit allows, and every draw is finite. */
+/* Whatever the density does, the run ends within the gradients that its depth limit allows, and every draw
+   is finite. */
 static void check_misbehaviour(fault_kind fault, double scale, size_t n, gpumc_status wanted)
 {
     misbehaviour m = { fault, scale, n };
     const gpumc_param p = { .name = "x", .size = n };
-    const gpumc_model model = { .name = "misbehaving", .params = &p, .n_params = 1, .log_density = misbehaving_density, .data = &m };
-    const gpumc_sample_options options = { .num_chains = 2, .num_warmup = 100, .num_samples = 200, .max_treedepth = 8, .seed = 5,
-                                           .threads = 1 };
+    const gpumc_model model = {
+        .name = "misbehaving", .params = &p, .n_params = 1, .log_density = misbehaving_density, .data = &m
+    };
+    const gpumc_sample_options options = {
+        .num_chains = 2, .num_warmup = 100, .num_samples = 200, .max_treedepth = 8, .seed = 5, .threads = 1
+    };
     gpumc_fit fit;
     const gpumc_status status = gpumc_sample(&model, &options, &fit);
     size_t n_bad = 0;
-    CHECK(status == wanted, "fault %d, scale %g, dimension %d: status %d where %d was due, %s", fault, scale, (int)n, status,
-          wanted, fit.message);
+    CHECK(status == wanted, "fault %d, scale %g, dimension %d: status %d where %d was due, %s", fault, scale,
+          (int)n, status, wanted, fit.message);
     if (status == GPUMC_OK) {
-        for (size_t i = 0; i < fit.n_chains * fit.n_draws * fit.n_columns; i++) n_bad += !isfinite(fit.draws[i]);
+        for (size_t i = 0; i < fit.n_chains * fit.n_draws * fit.n_columns; i++)
+            n_bad += (size_t)!isfinite(fit.draws[i]);
         for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++)
             n_bad += (size_t)(fit.draws[i * n] > scale && (fault == BOX || fault == NAN_VALUE));
         CHECK(n_bad == 0, "fault %d: %d impossible draws", fault, (int)n_bad);
-        CHECK(fit.warmup_gradients + fit.sampling_gradients <= 2u * 300 * 256 + 5000, "fault %d: %.0f gradients", fault,
-              (double)(fit.warmup_gradients + fit.sampling_gradients));
+        CHECK(fit.warmup_gradients + fit.sampling_gradients <= 2u * 300 * 256 + 5000,
+              "fault %d: %.0f gradients", fault, (double)(fit.warmup_gradients + fit.sampling_gradients));
     }
     gpumc_free(&fit);
 }

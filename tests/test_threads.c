@@ -1,5 +1,5 @@
-/* Draws do not depend on the number of threads, on callbacks or on being stopped: byte for byte. Built once more with
-   the thread sanitizer by test_sanitize.sh, which sees what a lucky schedule hides. */
+/* Draws do not depend on the number of threads, on callbacks or on being stopped: byte for byte. Built once
+   more with the thread sanitizer by test_sanitize.sh, which sees what a lucky schedule hides. */
 #include "check.h"
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -32,7 +32,9 @@ static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
 }
 
 static const gpumc_param params[] = {
-    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
+    { .name = "mu" },
+    { .name = "tau", .kind = GPUMC_POSITIVE },
+    { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
 };
 static const gpumc_output output = { .name = "new_school", .group = GPUMC_POSTERIOR_PREDICTIVE };
 static const gpumc_model schools = {
@@ -42,41 +44,53 @@ static const gpumc_model schools = {
 
 static gpumc_sample_options options_for(int threads)
 {
-    const gpumc_sample_options o = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .num_warmup = N_WARMUP, .seed = 20240229,
-                                     .threads = threads, .save_warmup = 1, .save_unconstrained = 1 };
+    const gpumc_sample_options o = { .num_chains = N_CHAINS,
+                                     .num_samples = N_DRAWS,
+                                     .num_warmup = N_WARMUP,
+                                     .seed = 20240229,
+                                     .threads = threads,
+                                     .save_warmup = 1,
+                                     .save_unconstrained = 1 };
     return o;
 }
 
 static int same_stats(const gpumc_draw_stats *a, const gpumc_draw_stats *b, size_t n)
 {
     for (; n-- > 0; a++, b++)
-        if (memcmp(&a->lp, &b->lp, 8 * sizeof(double)) != 0 || a->tree_depth != b->tree_depth || a->n_leapfrog != b->n_leapfrog
-            || a->selected != b->selected || a->divergent != b->divergent || a->hit_max_treedepth != b->hit_max_treedepth)
+        if (memcmp(&a->lp, &b->lp, 8 * sizeof(double)) != 0 || a->tree_depth != b->tree_depth
+            || a->n_leapfrog != b->n_leapfrog || a->selected != b->selected || a->divergent != b->divergent
+            || a->hit_max_treedepth != b->hit_max_treedepth)
             return 0;
     return 1;
 }
 
-static int same_doubles(const double *a, const double *b, size_t n) { return memcmp(a, b, n * sizeof(double)) == 0; }
+static int same_doubles(const double *a, const double *b, size_t n)
+{
+    return memcmp(a, b, n * sizeof(double)) == 0;
+}
 
 static void check_same(const gpumc_fit *a, const gpumc_fit *b, const char *what)
 {
     const size_t n = a->n_chains * a->n_draws;
-    CHECK(n == N_CHAINS * N_DRAWS && b->n_draws == a->n_draws, "%s: %d and %d draws", what, (int)a->n_draws, (int)b->n_draws);
+    CHECK(n == N_CHAINS * N_DRAWS && b->n_draws == a->n_draws, "%s: %d and %d draws", what, (int)a->n_draws,
+          (int)b->n_draws);
     CHECK(same_doubles(a->draws, b->draws, n * a->n_columns), "%s: other draws", what);
-    CHECK(same_doubles(a->unconstrained, b->unconstrained, n * a->n_free), "%s: other unconstrained draws", what);
+    CHECK(same_doubles(a->unconstrained, b->unconstrained, n * a->n_free), "%s: other unconstrained draws",
+          what);
     for (size_t row = 0; row < N_CHAINS * N_WARMUP; row++)         /* outputs are NaN in warm-up */
         if (!same_doubles(a->warmup_draws + row * a->n_columns, b->warmup_draws + row * a->n_columns, 10)) {
             CHECK(0, "%s: warm-up draw %d differs", what, (int)row);
             break;
         }
     CHECK(same_stats(a->stats, b->stats, n), "%s: other statistics", what);
-    CHECK(same_stats(a->warmup_stats, b->warmup_stats, N_CHAINS * N_WARMUP), "%s: other warm-up statistics", what);
+    CHECK(same_stats(a->warmup_stats, b->warmup_stats, N_CHAINS * N_WARMUP), "%s: other warm-up statistics",
+          what);
     CHECK(same_doubles(a->metric.scale, b->metric.scale, a->n_free), "%s: another metric", what);
     CHECK(same_doubles(a->centring, b->centring, a->n_free), "%s: other centring", what);
     CHECK(a->step_size == b->step_size, "%s: step size %g and %g", what, a->step_size, b->step_size);
 }
 
-/* ---- callbacks: serialised, and without influence ------------------------------------------------------------------ */
+/* ---- callbacks: serialised, and without influence -------------------------------------------- */
 
 typedef struct witness {
     int inside, overlaps;            /* plain integers: the thread sanitizer objects if two callbacks meet */
@@ -140,12 +154,14 @@ static void check_stop(const gpumc_fit *reference)
     CHECK(fit.n_draws < N_DRAWS, "%d draws", (int)fit.n_draws);
     for (size_t c = 0; c < fit.n_chains; c++)
         CHECK(same_doubles(fit.draws + c * fit.draw_capacity * fit.n_columns,
-                           reference->draws + c * reference->draw_capacity * reference->n_columns, fit.n_draws * fit.n_columns),
+                           reference->draws + c * reference->draw_capacity * reference->n_columns,
+                           fit.n_draws * fit.n_columns),
               "chain %d: a stopped run has other draws", (int)c);
     gpumc_free(&fit);
     o = with_callbacks(2, &w);
     gpumc_stop(&w.flag);
-    CHECK(gpumc_sample(&schools, &o, &fit) == GPUMC_STOPPED && fit.n_draws == 0 && w.draws == 0, "status %d", fit.status);
+    CHECK(gpumc_sample(&schools, &o, &fit) == GPUMC_STOPPED && fit.n_draws == 0 && w.draws == 0, "status %d",
+          fit.status);
     gpumc_free(&fit);
 }
 
@@ -167,7 +183,8 @@ int main(void)
     o = options_for(2);
     o.seed++;
     CHECK(gpumc_sample(&schools, &o, &other) == GPUMC_OK, "%s", other.message);
-    CHECK(!same_doubles(reference.draws, other.draws, N_DRAWS), "another seed gives the same draws: this test is blind");
+    CHECK(!same_doubles(reference.draws, other.draws, N_DRAWS),
+          "another seed gives the same draws: this test is blind");
     gpumc_free(&other);
     check_callbacks(&reference);
     check_stop(&reference);
