@@ -41,9 +41,9 @@
        }
 
    CONTENTS    search for the tag
-     interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-rng  >>api-dist
-                      >>api-transform  >>api-model  >>api-nuts  >>api-adapt  >>api-run  >>api-diagnose
-                      >>api-output
+     interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
+                      >>api-dist  >>api-transform  >>api-model  >>api-nuts  >>api-adapt  >>api-run
+                      >>api-diagnose  >>api-output
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>nuts
                       >>adapt  >>diagnose  >>output  >>run
 
@@ -827,7 +827,7 @@ GPUMC_FN double gpumc_lbeta(double a, double b)
     return 0.0 < p ? inside : outside;
 }
 
-/* ================================================================================= >>api-special
+/* ================================================================================== >>api-special
    Incomplete gamma and beta functions, both tails, their logarithms and all derivatives.
    P and Q = 1 - P are each as accurate as the other, however small; logarithms go on where they underflow.
    Partial derivatives are ADDED to the pointers that are not NULL, as the densities do. Values are good to
@@ -2318,82 +2318,6 @@ static GPUMC__UNUSED int gpumc__is_nan(double x)
     return (bits & 0x7fffffffffffffffULL) > 0x7ff0000000000000ULL;
 }
 
-/* ======================================================================================== >>error */
-static const char *gpumc__status_texts(gpumc_status status)
-{
-    switch (status) {
-#define GPUMC__TEXT(name, value, text) case name: return text;
-    GPUMC_STATUS_LIST(GPUMC__TEXT)
-#undef GPUMC__TEXT
-    case GPUMC__STATUS_END: break;
-    }
-    return "unknown status";
-}
-
-GPUMC_API const char *gpumc_status_text(gpumc_status status) { return gpumc__status_texts(status); }
-
-/* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). */
-static GPUMC__PRINTF(3, 4) gpumc_status
-    gpumc__fail(gpumc_error *error, gpumc_status status, const char *format, ...)
-{
-    if (error) {
-        va_list arguments;
-        va_start(arguments, format);
-        error->status = status;
-        vsnprintf(error->text, sizeof error->text, format, arguments);
-        va_end(arguments);
-    }
-    return status;
-}
-
-static GPUMC__UNUSED gpumc_status gpumc__fail_memory(gpumc_error *error, size_t bytes)
-{
-    return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes);
-}
-
-/* ======================================================================================= >>memory
-   Sizes are added and multiplied with saturation: a sum that overflowed is SIZE_MAX, which no allocation
-   grants. */
-static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
-{
-    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
-}
-static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
-{
-    return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
-}
-
-static GPUMC__UNUSED void *gpumc__allocate(const gpumc_allocator *allocator, size_t bytes)
-{
-    if (bytes == SIZE_MAX) return NULL;
-    if (bytes == 0) bytes = 1;
-    if (allocator && allocator->allocate) return allocator->allocate(bytes, allocator->user);
-    return malloc(bytes);
-}
-
-static GPUMC__UNUSED void gpumc__release(const gpumc_allocator *allocator, void *block)
-{
-    if (!block) return;
-    if (allocator && allocator->release) allocator->release(block, allocator->user);
-    else free(block);
-}
-
-/* Hands out parts of one block, 64-byte aligned from an aligned base; with base NULL it only counts. */
-typedef struct gpumc__arena { char *base; size_t used; } gpumc__arena;
-
-static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t each)
-{
-    const size_t at = arena->used, bytes = gpumc__size_mul(count, each);
-    const size_t rounded = bytes > SIZE_MAX - 63 ? SIZE_MAX : (bytes + 63) / 64 * 64;
-    arena->used = gpumc__size_add(at, rounded);
-    return arena->base && arena->used != SIZE_MAX ? arena->base + at : NULL;
-}
-
-static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t count)
-{
-    return (double *)gpumc__take(arena, count, sizeof(double));
-}
-
 /* ---- clock, threads, terminal: POSIX, Win32, or neither ---------------------------------------- */
 #include <time.h>
 #if defined(_WIN32)
@@ -2565,8 +2489,85 @@ static void gpumc__store_flag(volatile int *flag, int value)
 #endif
 }
 
+/* ======================================================================================== >>error
+   Texts of statuses from the list above; failures that return their status. */
+static const char *gpumc__status_texts(gpumc_status status)
+{
+    switch (status) {
+#define GPUMC__TEXT(name, value, text) case name: return text;
+    GPUMC_STATUS_LIST(GPUMC__TEXT)
+#undef GPUMC__TEXT
+    case GPUMC__STATUS_END: break;
+    }
+    return "unknown status";
+}
 
-/* ======================================================================================== >>math
+GPUMC_API const char *gpumc_status_text(gpumc_status status) { return gpumc__status_texts(status); }
+
+/* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). */
+static GPUMC__PRINTF(3, 4) gpumc_status
+    gpumc__fail(gpumc_error *error, gpumc_status status, const char *format, ...)
+{
+    if (error) {
+        va_list arguments;
+        va_start(arguments, format);
+        error->status = status;
+        vsnprintf(error->text, sizeof error->text, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+static GPUMC__UNUSED gpumc_status gpumc__fail_memory(gpumc_error *error, size_t bytes)
+{
+    return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes);
+}
+
+/* ======================================================================================= >>memory
+   Sizes are added and multiplied with saturation: a sum that overflowed is SIZE_MAX, which no allocation
+   grants. */
+static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
+{
+    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
+}
+static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
+{
+    return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
+
+static GPUMC__UNUSED void *gpumc__allocate(const gpumc_allocator *allocator, size_t bytes)
+{
+    if (bytes == SIZE_MAX) return NULL;
+    if (bytes == 0) bytes = 1;
+    if (allocator && allocator->allocate) return allocator->allocate(bytes, allocator->user);
+    return malloc(bytes);
+}
+
+static GPUMC__UNUSED void gpumc__release(const gpumc_allocator *allocator, void *block)
+{
+    if (!block) return;
+    if (allocator && allocator->release) allocator->release(block, allocator->user);
+    else free(block);
+}
+
+/* Hands out parts of one block, 64-byte aligned from an aligned base; with base NULL it only counts. */
+typedef struct gpumc__arena { char *base; size_t used; } gpumc__arena;
+
+static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t each)
+{
+    const size_t at = arena->used, bytes = gpumc__size_mul(count, each);
+    const size_t rounded = bytes > SIZE_MAX - 63 ? SIZE_MAX : (bytes + 63) / 64 * 64;
+    arena->used = gpumc__size_add(at, rounded);
+    return arena->base && arena->used != SIZE_MAX ? arena->base + at : NULL;
+}
+
+static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t count)
+{
+    return (double *)gpumc__take(arena, count, sizeof(double));
+}
+
+
+/* ========================================================================================= >>math
    Incomplete gamma and beta functions by one method each side of shape 1.
 
    The gamma law of log t, and the beta law of logit t, has a smooth log density that is concave. So a tail
@@ -3076,8 +3077,8 @@ GPUMC_FN double gpumc__lane_sum(const double *a)
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b,
-                                    size_t n)
+static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a,
+                                               const double *GPUMC__RESTRICT b, size_t n)
 {
     double sum[GPUMC__LANES] = { 0 };
     size_t i = GPUMC__LANES_START;
@@ -4103,7 +4104,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
     }
 }
 
-/* ---- student_t ------------------------------------------------------------------ >>student_t
+/* ---- student_t ------------------------------------------------------------------------
    P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by nu at fixed z
    is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
 static gpumc__tail gpumc__t_outside(double z, double nu)
@@ -4171,7 +4172,7 @@ GPUMC_API double gpumc_student_t_variance(double nu, double mu, double sigma)
     return gpumc__valid(sigma > 0 && mu == mu, nu > 2 ? sigma * sigma * (nu / (nu - 2)) : infinite);
 }
 
-/* ---- half_student_t -------------------------------------------------------- >>half_student_t */
+/* ---- half_student_t ----------------------------------------------------------- */
 static double gpumc__half_t(int side, double y, double nu, double sigma,
                             double *dy, double *dnu, double *dsigma)
 {
@@ -4214,7 +4215,7 @@ GPUMC_API double gpumc_half_student_t_variance(double nu, double sigma)
     return gpumc__valid(nu > 0 && sigma > 0, nu > 2 ? finite : infinite);
 }
 
-/* ---- gamma -------------------------------------------------------------------------- >>gamma */
+/* ---- gamma ----------------------------------------------------------------------------- */
 static double gpumc__gamma_cdf(int side, double y, double shape, double rate,
                                double *dy, double *dshape, double *drate)
 {
@@ -4251,7 +4252,7 @@ GPUMC_API double gpumc_gamma_variance(double shape, double rate)
     return gpumc__valid(shape > 0 && rate > 0, shape / rate / rate);
 }
 
-/* ---- inv_gamma ------------------------------------------------------------------ >>inv_gamma */
+/* ---- inv_gamma --------------------------------------------------------------------- */
 static double gpumc__inv_gamma_cdf(int side, double y, double shape, double scale,
                                    double *dy, double *dshape, double *dscale)
 {
@@ -4290,7 +4291,7 @@ GPUMC_API double gpumc_inv_gamma_variance(double shape, double scale)
     return gpumc__valid(shape > 0 && scale > 0, shape > 2 ? mean * mean / (shape - 2) : infinite);
 }
 
-/* ---- chi_square ---------------------------------------------------------------- >>chi_square */
+/* ---- chi_square ------------------------------------------------------------------- */
 static double gpumc__chi_square_cdf(int side, double y, double nu, double *dy, double *dnu)
 {
     double dshape = 0;
@@ -4317,7 +4318,7 @@ GPUMC_API double gpumc_chi_square_rng(gpumc_rng *rng, double nu)
 GPUMC_API double gpumc_chi_square_mean(double nu) { return gpumc__valid(nu > 0, nu); }
 GPUMC_API double gpumc_chi_square_variance(double nu) { return gpumc__valid(nu > 0, 2 * nu); }
 
-/* ---- beta ---------------------------------------------------------------------------- >>beta */
+/* ---- beta ------------------------------------------------------------------------------- */
 GPUMC_API double gpumc_beta_lcdf(double y, double a, double b, double *dy, double *da, double *db)
 {
     return gpumc_log_beta_p(a, b, y, da, db, dy);
@@ -4335,7 +4336,7 @@ GPUMC_API double gpumc_beta_variance(double a, double b)
     return gpumc__valid(a > 0 && b > 0, a / n * (b / n) / (n + 1));
 }
 
-/* ---- beta_proportion ------------------------------------------------------ >>beta_proportion */
+/* ---- beta_proportion --------------------------------------------------------- */
 static int gpumc__is_proportion(double mu, double kappa) { return mu > 0 && mu < 1 && kappa > 0; }
 
 static double gpumc__beta_proportion_cdf(int side, double y, double mu, double kappa,
@@ -4441,7 +4442,7 @@ static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
     return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y);
 }
 
-/* ---- binomial -------------------------------------------------------------------- >>binomial
+/* ---- binomial --------------------------------------------------------------------------
    P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
 static gpumc__count gpumc__binomial_count(double n, double p, double q, double log_p, double log_q)
 {
@@ -4505,7 +4506,7 @@ GPUMC_API double gpumc_binomial_variance(double n, double p)
     return gpumc__valid(gpumc__is_binomial(n, p), n * p * (1 - p));
 }
 
-/* ---- binomial_logit -------------------------------------------------------- >>binomial_logit */
+/* ---- binomial_logit ----------------------------------------------------------- */
 static double gpumc__binomial_logit_cdf(int side, double y, double n, double eta, double *deta)
 {
     const gpumc__count law = gpumc__binomial_by_logit(n, eta);
@@ -4539,7 +4540,7 @@ GPUMC_API double gpumc_binomial_logit_variance(double n, double eta)
     return gpumc__valid(gpumc__is_trials(n), n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta));
 }
 
-/* ---- poisson ---------------------------------------------------------------------- >>poisson
+/* ---- poisson ----------------------------------------------------------------------------
    P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 {
@@ -4577,7 +4578,7 @@ GPUMC_API double gpumc_poisson_rng(gpumc_rng *rng, double lambda) { return gpumc
 GPUMC_API double gpumc_poisson_mean(double lambda) { return gpumc__valid(lambda >= 0, lambda); }
 GPUMC_API double gpumc_poisson_variance(double lambda) { return gpumc__valid(lambda >= 0, lambda); }
 
-/* ---- poisson_log -------------------------------------------------------------- >>poisson_log */
+/* ---- poisson_log ----------------------------------------------------------------- */
 static double gpumc__poisson_log_cdf(int side, double y, double eta, double *deta)
 {
     const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
@@ -4605,7 +4606,7 @@ GPUMC_API double gpumc_poisson_log_rng(gpumc_rng *rng, double eta)
 GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc__exp(eta); }
 GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc__exp(eta); }
 
-/* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
+/* ---- neg_binomial_2 --------------------------------------------------------------
    P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative by phi is that by a
    at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
@@ -4665,7 +4666,7 @@ GPUMC_API double gpumc_neg_binomial_2_variance(double mu, double phi)
     return gpumc__valid(mu > 0 && phi > 0, mu + mu * (mu / phi));
 }
 
-/* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log */
+/* ---- neg_binomial_2_log --------------------------------------------------- */
 GPUMC_API double gpumc_neg_binomial_2_log_lcdf(double y, double eta, double phi, double *deta, double *dphi)
 {
     return gpumc__neg_binomial_cdf(GPUMC__LOWER, y, gpumc__exp(eta), eta, phi, deta, dphi);
@@ -4681,7 +4682,8 @@ GPUMC_API double gpumc_neg_binomial_2_log_quantile(double p, double eta, double 
 }
 GPUMC_API double gpumc_neg_binomial_2_log_rng(gpumc_rng *rng, double eta, double phi)
 {
-    return gpumc__valid(phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)));
+    return gpumc__valid(phi > 0,
+                        gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)));
 }
 GPUMC_API double gpumc_neg_binomial_2_log_mean(double eta, double phi)
 {
@@ -6493,12 +6495,13 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_si
 
 /* ---- integrator -------------------------------------------------------------------------------- */
 
+/* The first (0) or second (1) uniform number of a stream of this transition, as gpumc_rng_uniform draws it. */
 static GPUMC_TEAM double gpumc__uniform_at(const gpumc_nuts *s, uint32_t stream, int which)
 {
-    gpumc_rng rng = gpumc_rng_at(s->seed, stream, s->draw, s->chain);
-    double u = gpumc_rng_uniform(&rng);
-    if (which == 2) u = gpumc_rng_uniform(&rng);
-    return u;
+    const uint32_t key[2] = { (uint32_t)s->seed, (uint32_t)(s->seed >> 32) };
+    uint32_t w[4] = { 0, stream, s->draw, s->chain };
+    gpumc__philox(w, key);
+    return gpumc__unit(w[2 * which], w[2 * which + 1]);
 }
 
 static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, int slot)
@@ -6632,7 +6635,7 @@ static GPUMC_TEAM double gpumc__log_add(double a, double b)
 
 static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
 {
-    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 1);
+    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 0);
     s->direction = u > 0.5 ? 1 : -1;
     s->from = s->ends[u > 0.5];
     s->n_leaves = 0;
@@ -6695,7 +6698,7 @@ static GPUMC_TEAM int gpumc__nuts_join(gpumc_nuts *s)
 {
     const int near = s->direction > 0, far = 1 - near;
     gpumc__node *b = &s->stack[0];
-    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 2);
+    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 1);
     const int turns = gpumc__turns(s, s->ends[far], s->ends[near], b->begin, b->end, s->depth);
     if (gpumc_log(u) < s->subtree_weight - s->log_weight) {
         gpumc__slot_drop(s, &s->selected);
@@ -6738,11 +6741,12 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
     const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size);
     const double w = s->H0 - H;
     const int divergent = !(-w <= GPUMC__DIVERGENCE);
+    const double e = divergent ? 0 : gpumc_exp(-fabs(w));
     gpumc__node *node = &s->stack[s->n_stack];
     s->leaf++;
     s->steps[s->direction > 0]++;
-    s->accept_sum += divergent ? 0 : w > 0 ? 1 : gpumc_exp(w);
-    s->sym_sum += divergent ? 0 : 2 / (1 + gpumc_exp(fabs(w)));
+    s->accept_sum += w > 0 ? 1 : e;
+    s->sym_sum += 2 * e / (1 + e);
     if (fabs(w) > fabs(s->stats.max_energy_error)) s->stats.max_energy_error = -w;
     if (divergent) {
         s->stats.divergent = 1;
@@ -6752,7 +6756,7 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
     }
     s->subtree_weight = gpumc__log_add(s->subtree_weight, w);
     if (s->n_leaves == 0
-        || gpumc_log(gpumc__uniform_at(s, GPUMC__STREAM_LEAF | s->leaf, 1)) < w - s->subtree_weight) {
+        || gpumc_log(gpumc__uniform_at(s, GPUMC__STREAM_LEAF | s->leaf, 0)) < w - s->subtree_weight) {
         gpumc__slot_drop(s, &s->candidate);
         s->candidate = gpumc__slot_keep(s, s->next);
         s->candidate_energy = H;
@@ -7349,7 +7353,8 @@ static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
         double *to = m->vectors + m->rank * n;
         size_t k = 0;
         for (size_t i = 1; i < r; i++) if (fabs(log(d[i])) > fabs(log(d[k]))) k = i;
-        if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF) || !gpumc__is_finite(d[k]) || !(d[k] > 0)) return;
+        if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF) || !gpumc__is_finite(d[k]) || !(d[k] > 0))
+            return;
         memset(to, 0, n * sizeof(double));
         if (!projected) memcpy(to, z + k * r, n * sizeof(double));
         for (size_t j = 0; projected && j < r; j++)
@@ -7725,51 +7730,34 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
    what they say about a whole fit. Definitions are those of the R package posterior (Vehtari, Gelman,
    Simpson, Carpenter & Buerkner 2021, Bayesian Analysis 16); smoothed importance weights those of loo
    (Vehtari, Simpson, Gelman, Yao & Gabry 2024). Everything about a quantity is worked out on a sheet:
-   gathered once, sorted once. Read first: gpumc__centre and gpumc__ess, through which every R-hat and every
-   effective sample size goes. */
+   gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess, through which every
+   R-hat and every effective sample size goes. */
+
+/* Flags of draws that have ranks at most. */
+enum { GPUMC__NO_NUMBERS = GPUMC_FLAG_NAN | GPUMC_FLAG_INFINITE };
 
 /* A value and where it stands on its sheet. */
 typedef struct gpumc__ranked { double value; size_t index; } gpumc__ranked;
 
 /* Chains are split in halves; the middle draw of an odd chain belongs to neither, only to the quantiles. */
 typedef struct gpumc__sheet {
-    size_t n_chains, n_draws, total;
-    size_t half, n_halves, kept;    /* kept = n_halves * half */
-    double *x;                      /* the halves one after the other, then the middle draws of odd chains */
-    gpumc__ranked *sorted, *spare;  /* all of x ascending, once is_sorted; what is being ranked */
-    size_t *counts;                 /* of the sort */
-    double *scores;                 /* normal score of each rank among kept values */
+    size_t n_chains, n_draws, total, half, n_halves, kept;                      /* kept = n_halves * half */
+    double *x;                      /* the halves one after the other, then the middle draws */
     double *y;                      /* the series under study, laid out like x */
-    double *half_means;
-    double within, between;         /* mean variance of the halves, variance of their means */
-    double *lags;                   /* autocovariances of y, mean over the halves; n_lags of them are known */
-    size_t n_lags;
-    double *wave, *power, *turn;    /* of the Fourier transform: complex, real, roots of unity */
-    size_t length;                  /* a power of two, at least twice half */
-    double mean, sd;                /* of all draws, once has_moments */
-    double rough, rest;             /* mean = rough + rest before rounding */
-    int is_sorted, has_moments, flags;
+    gpumc__ranked *sorted, *spare;  /* all of x ascending, once is_sorted; what is being ranked */
+    double *scores;                 /* normal score of each rank among kept values, once has_scores */
+    double within, between;         /* mean variance of the halves of y, variance of their means */
+    double *lags;                   /* autocovariances of y, mean over the halves; n_lags are known */
+    double *wave;                   /* work of the Fourier transform, whose length is at least twice half */
+    size_t n_lags, length;
+    double *weights;                /* logarithms of importance weights */
+    double mean, sd;                /* of all draws, by gpumc__take_moments */
+    int is_sorted, has_scores, flags;
     void *memory;
     const gpumc_allocator *allocator;
 } gpumc__sheet;
 
-enum { GPUMC__BYTES = 8, GPUMC__BYTE_VALUES = 256 };
-
 /* ---- sums ---------------------------------------------------------------------------------------- */
-
-static GPUMC_LOOP double gpumc__sum_of(const double *x, size_t n)
-{
-    double a = 0, b = 0, c = 0, d = 0;
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        a += x[i];
-        b += x[i + 1];
-        c += x[i + 2];
-        d += x[i + 3];
-    }
-    for (; i < n; i++) a += x[i];
-    return (a + c) + (b + d);
-}
 
 static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
 {
@@ -7781,18 +7769,6 @@ static GPUMC_LOOP void gpumc__exp_shifted(const double *x, size_t n, double by, 
     for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by);
 }
 
-/* Sum of squares about the mean of few numbers. */
-static double gpumc__scatter(const double *x, size_t n)
-{
-    double mean = 0, sum = 0, rest = 0;
-    for (size_t i = 0; i < n; i++) mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++) {
-        sum += (x[i] - mean) * (x[i] - mean);
-        rest += x[i] - mean;
-    }
-    return sum - rest * rest / (double)n;
-}
-
 static double gpumc__largest(const double *x, size_t n)
 {
     double largest = -GPUMC_INF;
@@ -7800,95 +7776,21 @@ static double gpumc__largest(const double *x, size_t n)
     return largest;
 }
 
-static int gpumc__all_equal(const double *x, size_t n)
+/* Mean and sum of squares about it, one number at a time (Welford 1962). */
+typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
+
+static void gpumc__count_in(gpumc__tally *t, double x)
 {
-    for (size_t i = 1; i < n; i++) if (x[i] < x[0] || x[i] > x[0]) return 0;
-    return 1;
+    const double step = x - t->mean;
+    t->n += 1;
+    t->mean += step / t->n;
+    t->scatter += step * (x - t->mean);
 }
 
-/* ---- sorting ------------------------------------------------------------------------------------- */
-
-/* An integer that orders as the number does. */
-static uint64_t gpumc__sort_key(double x)
-{
-    const uint64_t bits = gpumc__bits_of(x);
-    return bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
-}
-
-static size_t gpumc__sort_byte(double x, int byte) { return (size_t)(gpumc__sort_key(x) >> 8 * byte & 255); }
-
-/* Radix sort by bytes, lowest first; a byte that all numbers share is passed over. The two arrays may change
-   places. */
-static void gpumc__sort(gpumc__ranked **values, gpumc__ranked **spare, size_t n, size_t *counts)
-{
-    memset(counts, 0, GPUMC__BYTES * GPUMC__BYTE_VALUES * sizeof *counts);
-    for (size_t i = 0; i < n; i++)
-        for (int byte = 0; byte < GPUMC__BYTES; byte++)
-            counts[byte * GPUMC__BYTE_VALUES + (int)gpumc__sort_byte((*values)[i].value, byte)]++;
-    for (int byte = 0; byte < GPUMC__BYTES && n; byte++) {
-        gpumc__ranked *from = *values, *to = *spare;
-        size_t *start = counts + byte * GPUMC__BYTE_VALUES, sum = 0;
-        if (start[gpumc__sort_byte(from[0].value, byte)] == n) continue;
-        for (int b = 0; b < GPUMC__BYTE_VALUES; b++) {
-            const size_t count = start[b];
-            start[b] = sum;
-            sum += count;
-        }
-        for (size_t i = 0; i < n; i++) to[start[gpumc__sort_byte(from[i].value, byte)]++] = from[i];
-        *values = to;
-        *spare = from;
-    }
-}
+/* Variance, 0 for a single number. */
+static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
 
 /* ---- the sheet ----------------------------------------------------------------------------------- */
-
-static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
-{
-    const double scale = 1 / ((double)n + 0.25);
-    for (size_t i = 0; i < (n + 1) / 2; i++) scores[i] = gpumc_inv_Phi(((double)i + 0.625) * scale);
-    for (size_t i = (n + 1) / 2; i < n; i++) scores[i] = -scores[n - 1 - i];
-}
-
-static void gpumc__place_sheet(gpumc__arena *arena, gpumc__sheet *s)
-{
-    s->x = gpumc__take_doubles(arena, s->total);
-    s->y = gpumc__take_doubles(arena, s->total);
-    s->sorted = (gpumc__ranked *)gpumc__take(arena, s->total, sizeof(gpumc__ranked));
-    s->spare = (gpumc__ranked *)gpumc__take(arena, s->total, sizeof(gpumc__ranked));
-    s->counts = (size_t *)gpumc__take(arena, GPUMC__BYTES * GPUMC__BYTE_VALUES, sizeof(size_t));
-    s->scores = gpumc__take_doubles(arena, s->kept);
-    s->half_means = gpumc__take_doubles(arena, s->n_halves);
-    s->lags = gpumc__take_doubles(arena, gpumc__size_add(s->half, GPUMC__LANES));
-    s->wave = gpumc__take_doubles(arena, gpumc__size_mul(2, s->length));
-    s->power = gpumc__take_doubles(arena, s->length);
-    s->turn = gpumc__take_doubles(arena, s->length);
-}
-
-/* Room for series of one shape, to be filled again and again. Returns 0 when memory was refused. */
-static int gpumc__open_sheet(gpumc__sheet *s, const gpumc_allocator *allocator, size_t n_chains,
-                             size_t n_draws)
-{
-    gpumc__arena arena = { NULL, 0 };
-    memset(s, 0, sizeof *s);
-    s->allocator = allocator;
-    s->n_chains = n_chains;
-    s->n_draws = n_draws;
-    s->total = gpumc__size_mul(n_chains, n_draws);
-    s->half = n_draws / 2;
-    s->n_halves = gpumc__size_mul(2, n_chains);
-    s->kept = s->total - n_draws % 2 * n_chains;
-    for (s->length = 2; s->length < n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
-    gpumc__place_sheet(&arena, s);
-    s->memory = gpumc__allocate(allocator, gpumc__size_add(arena.used, 63));
-    if (!s->memory) return 0;
-    arena.base = (char *)s->memory + (64 - (uintptr_t)s->memory % 64) % 64;
-    arena.used = 0;
-    gpumc__place_sheet(&arena, s);
-    gpumc__fill_scores(s->scores, s->kept);
-    return 1;
-}
-
-static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s->memory); }
 
 /* Where draw i of chain c stands on the sheet. */
 static size_t gpumc__place_of(const gpumc__sheet *s, size_t c, size_t i)
@@ -7910,70 +7812,125 @@ static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
     const int by_default = !series.chain_stride && !series.draw_stride;
     const size_t chain_stride = by_default ? series.n_draws : series.chain_stride;
     const size_t draw_stride = by_default ? 1 : series.draw_stride;
-    size_t constant_chains = 0;
-    double low = GPUMC_INF, high = -GPUMC_INF;
+    int one_varies = 0, one_is_constant = 0;
     s->flags = s->n_chains == 1 ? GPUMC_FLAG_ONE_CHAIN : 0;
-    s->is_sorted = s->has_moments = 0;
+    s->is_sorted = 0;
     for (size_t c = 0; c < s->n_chains; c++) {
         const double *from = series.x + c * chain_stride;
-        double least = from[0], most = from[0];
+        int varies = 0;
         for (size_t i = 0; i < s->n_draws; i++) {
             const double x = from[i * draw_stride];
             s->x[gpumc__place_of(s, c, i)] = x;
             s->flags |= gpumc__flags_of_value(x);
-            least = x < least ? x : least;
-            most = most < x ? x : most;
+            varies |= x < from[0] || x > from[0];
         }
-        constant_chains += !(least < most);
-        low = least < low ? least : low;
-        high = high < most ? most : high;
+        one_is_constant |= !varies;
+        one_varies |= varies || from[0] < series.x[0] || from[0] > series.x[0];
     }
     if (s->flags & GPUMC_FLAG_NAN) return;
-    if (!(low < high)) s->flags |= GPUMC_FLAG_CONSTANT;
-    else if (constant_chains) s->flags |= GPUMC_FLAG_CONSTANT_CHAIN;
+    if (!one_varies) s->flags |= GPUMC_FLAG_CONSTANT;
+    else if (one_is_constant) s->flags |= GPUMC_FLAG_CONSTANT_CHAIN;
 }
 
-static int gpumc__lacks_numbers(const gpumc__sheet *s)
+/* A sheet for series of this shape, filled with the first. On failure the flags say why and there is nothing
+   to close. */
+static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_allocator *allocator)
 {
-    return (s->flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_INFINITE)) != 0;
+    gpumc__arena arena = { NULL, 0 };
+    memset(s, 0, sizeof *s);
+    s->flags = GPUMC_FLAG_FEW_DRAWS;
+    if (!series.x || !series.n_chains || !series.n_draws) return 0;
+    s->flags = GPUMC_FLAG_MEMORY;
+    s->allocator = allocator;
+    s->n_chains = series.n_chains;
+    s->n_draws = series.n_draws;
+    s->total = gpumc__size_mul(s->n_chains, s->n_draws);
+    s->half = s->n_draws / 2;
+    s->n_halves = gpumc__size_mul(2, s->n_chains);
+    s->kept = s->total - s->n_draws % 2 * s->n_chains;
+    for (s->length = 2; s->length < s->n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
+    for (;;) {                                                            /* counts, then hands out */
+        s->x = gpumc__take_doubles(&arena, s->total);
+        s->y = gpumc__take_doubles(&arena, s->total);
+        s->sorted = (gpumc__ranked *)gpumc__take(&arena, s->total, sizeof(gpumc__ranked));
+        s->spare = (gpumc__ranked *)gpumc__take(&arena, s->total, sizeof(gpumc__ranked));
+        s->scores = gpumc__take_doubles(&arena, s->kept);
+        s->lags = gpumc__take_doubles(&arena, gpumc__size_add(s->half, GPUMC__LANES));
+        s->wave = gpumc__take_doubles(&arena, gpumc__size_mul(6, s->length));
+        s->weights = gpumc__take_doubles(&arena, s->total);
+        if (arena.base) break;
+        s->memory = arena.base = (char *)gpumc__allocate(allocator, arena.used);
+        if (!s->memory) return 0;
+        arena.used = 0;
+    }
+    gpumc__fill_sheet(s, series);
+    return 1;
 }
 
-/* Mean and standard deviation of all draws; y becomes x minus the mean. The second pass makes up for what the
-   first one rounded off, so that a large offset costs nothing. */
-static void gpumc__take_moments(gpumc__sheet *s)
+static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s->memory); }
+
+/* Mean and standard deviation of all draws; y becomes x minus the mean. Differences to the first draw are
+   what is summed, so that a large offset costs nothing and constant draws have themselves as mean. */
+static int gpumc__take_moments(gpumc__sheet *s)
 {
     const double n = (double)s->total;
-    const int known = s->has_moments;
-    if (!known) s->rough = s->flags & GPUMC_FLAG_CONSTANT ? s->x[0] : gpumc__sum_of(s->x, s->total) / n;
-    gpumc__shift(s->x, s->total, s->rough, s->y);
-    if (!known) s->rest = gpumc__sum_of(s->y, s->total) / n;
-    gpumc__shift(s->y, s->total, s->rest, s->y);
-    if (known) return;
-    s->has_moments = 1;
-    s->mean = s->rough + s->rest;
+    double rest;
+    s->mean = s->sd = GPUMC_NAN;
+    if (s->flags & GPUMC__NO_NUMBERS) return 0;
+    gpumc__shift(s->x, s->total, s->x[0], s->y);
+    rest = gpumc__sum(s->y, s->total) / n;
+    gpumc__shift(s->y, s->total, rest, s->y);
+    s->mean = s->x[0] + rest;
     s->sd = sqrt(gpumc__dot(s->y, s->y, s->total) / (n - 1));
     if (!gpumc__is_finite(s->mean)) s->flags |= GPUMC_FLAG_INFINITE;       /* the sum overflowed */
+    return 1;
+}
+
+/* A byte of an integer that orders as the number does. */
+static size_t gpumc__sort_byte(double x, int byte)
+{
+    const uint64_t bits = gpumc__bits_of(x), key = bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
+    return (size_t)(key >> 8 * byte & 255);
+}
+
+/* s->sorted becomes x ascending. Radix sort by bytes, lowest first; a byte that all share is passed over. */
+static void gpumc__sort(gpumc__sheet *s, const double *x)
+{
+    size_t starts[8][256];
+    memset(starts, 0, sizeof starts);
+    for (size_t i = 0; i < s->total; i++) {
+        s->sorted[i].value = x[i];
+        s->sorted[i].index = i;
+        for (int byte = 0; byte < 8; byte++) starts[byte][gpumc__sort_byte(x[i], byte)]++;
+    }
+    for (int byte = 0; byte < 8; byte++) {
+        gpumc__ranked *from = s->sorted, *to = s->spare;
+        size_t *start = starts[byte], sum = 0;
+        if (start[gpumc__sort_byte(x[0], byte)] == s->total) continue;
+        for (int b = 0; b < 256; b++) {
+            sum += start[b];
+            start[b] = sum - start[b];
+        }
+        for (size_t i = 0; i < s->total; i++) to[start[gpumc__sort_byte(from[i].value, byte)]++] = from[i];
+        s->sorted = to;
+        s->spare = from;
+    }
 }
 
 static void gpumc__sort_sheet(gpumc__sheet *s)
 {
-    if (s->is_sorted) return;
+    if (!s->is_sorted) gpumc__sort(s, s->x);
     s->is_sorted = 1;
-    for (size_t i = 0; i < s->total; i++) {
-        s->sorted[i].value = s->x[i];
-        s->sorted[i].index = i;
-    }
-    gpumc__sort(&s->sorted, &s->spare, s->total, s->counts);
 }
 
 /* Type 7 of Hyndman & Fan (1996). */
 static double gpumc__quantile(gpumc__sheet *s, double p)
 {
-    double position, low, high;
+    const double position = p * (double)(s->total - 1);
+    double low, high;
     size_t at;
     if (!(p >= 0 && p <= 1)) return GPUMC_NAN;
     gpumc__sort_sheet(s);
-    position = p * (double)(s->total - 1);
     at = (size_t)position;
     low = s->sorted[at].value;
     high = s->sorted[at + 1 < s->total ? at + 1 : at].value;
@@ -7996,47 +7953,26 @@ static void gpumc__lags_directly(gpumc__sheet *s)
     s->n_lags += GPUMC__LANES;
 }
 
-/* Exchanges the entries whose places mirror each other in binary. */
-static void gpumc__reverse_bits(double *z, size_t n)
+/* sum_j z_j exp(-2 pi i jk / n) for all k; turn[k] = exp(-2 pi i k / n) for k < n / 2. Stockham's passes lead
+   from one array to the other and leave the result in order; returns the array that holds it. */
+static double *gpumc__fourier(double *z, double *other, const double *turn, size_t n)
 {
-    for (size_t i = 0, j = 0; i < n; i++) {
-        size_t bit = n / 2;
-        if (i < j) {
-            const double re = z[2 * i], im = z[2 * i + 1];
-            z[2 * i] = z[2 * j];
-            z[2 * i + 1] = z[2 * j + 1];
-            z[2 * j] = re;
-            z[2 * j + 1] = im;
-        }
-        for (; bit && j & bit; bit /= 2) j ^= bit;
-        j |= bit;
-    }
-}
-
-/* z_k = sum_j z_j exp(-2 pi i jk / n) in place; turn[k] = exp(-2 pi i k / n) for k < n / 2. */
-static void gpumc__fourier(double *z, const double *turn, size_t n)
-{
-    gpumc__reverse_bits(z, n);
-    for (size_t width = 1; width < n; width *= 2)
-        for (size_t from = 0; from < n; from += 2 * width)
-            for (size_t k = 0; k < width; k++) {
-                double *a = z + 2 * (from + k), *b = a + 2 * width;
-                const double *w = turn + 2 * (k * (n / 2 / width));
-                const double re = w[0] * b[0] - w[1] * b[1], im = w[0] * b[1] + w[1] * b[0];
-                b[0] = a[0] - re;
-                b[1] = a[1] - im;
-                a[0] += re;
-                a[1] += im;
+    for (size_t stride = 1; stride < n; stride *= 2) {
+        double *from = z, *to = other;
+        for (size_t p = 0; p < n / 2; p += stride)
+            for (size_t q = 0; q < stride; q++) {
+                const double *a = from + 2 * (p + q), *b = a + n;
+                double *sum = to + 2 * (2 * p + q), *difference = sum + 2 * stride;
+                const double re = a[0] - b[0], im = a[1] - b[1];
+                sum[0] = a[0] + b[0];
+                sum[1] = a[1] + b[1];
+                difference[0] = turn[2 * p] * re - turn[2 * p + 1] * im;
+                difference[1] = turn[2 * p] * im + turn[2 * p + 1] * re;
             }
-}
-
-static void gpumc__fill_turns(double *turn, size_t n)
-{
-    for (size_t k = 0; k < n / 2; k++) {
-        double sine;
-        gpumc_sincos_2pi((double)k / (double)n, &sine, &turn[2 * k]);
-        turn[2 * k + 1] = -sine;
+        z = to;
+        other = from;
     }
+    return z;
 }
 
 /* All further lags from the power spectrum. Two halves a and b go into one transform as a + ib: the inverse
@@ -8044,24 +7980,23 @@ static void gpumc__fill_turns(double *turn, size_t n)
 static void gpumc__lags_by_spectrum(gpumc__sheet *s)
 {
     const size_t n = s->length;
-    double *z = s->wave;
-    gpumc__fill_turns(s->turn, n);
-    memset(s->power, 0, n * sizeof(double));
+    double *z = s->wave, *other = z + 2 * n, *power = other + 2 * n, *turn = power + n;
+    for (size_t k = 0; k < n / 2; k++)
+        gpumc_sincos_2pi(-(double)k / (double)n, &turn[2 * k + 1], &turn[2 * k]);
+    memset(power, 0, n * sizeof(double));
     for (size_t h = 0; h < s->n_halves; h += 2) {
-        const double *a = s->y + h * s->half, *b = a + s->half;
+        const double *a = s->y + h * s->half, *b = a + s->half, *spectrum;
         memset(z, 0, 2 * n * sizeof(double));
         for (size_t i = 0; i < s->half; i++) {
             z[2 * i] = a[i];
             z[2 * i + 1] = b[i];
         }
-        gpumc__fourier(z, s->turn, n);
-        for (size_t k = 0; k < n; k++) s->power[k] += z[2 * k] * z[2 * k] + z[2 * k + 1] * z[2 * k + 1];
+        spectrum = gpumc__fourier(z, other, turn, n);
+        for (size_t k = 0; k < 2 * n; k++) power[k / 2] += spectrum[k] * spectrum[k];
     }
-    for (size_t k = 0; k < n; k++) {
-        z[2 * k] = s->power[k];
-        z[2 * k + 1] = 0;
-    }
-    gpumc__fourier(z, s->turn, n);
+    memset(z, 0, 2 * n * sizeof(double));
+    for (size_t k = 0; k < n; k++) z[2 * k] = power[k];
+    z = gpumc__fourier(z, other, turn, n);
     for (size_t t = s->n_lags; t < s->half; t++) s->lags[t] = z[2 * t] / ((double)n * (double)s->kept);
     s->n_lags = s->half;
 }
@@ -8076,33 +8011,33 @@ static double gpumc__lag(gpumc__sheet *s, size_t t)
     return s->lags[t];
 }
 
-/* ---- R-hat and effective sample size ------------------------------------------------------------- */
+/* ---- R-hat and effective sample size of y -------------------------------------------------------- */
 
 /* Centres each half of y, exactly for constant ones, and compares the halves. */
 static void gpumc__centre(gpumc__sheet *s)
 {
     const double n = (double)s->half;
+    gpumc__tally means = { 0, 0, 0 };
     double sum = 0;
+    s->n_lags = 0;
     s->within = s->between = GPUMC_NAN;
     if (s->half < 2) {
         s->flags |= GPUMC_FLAG_FEW_DRAWS;
         return;
     }
     for (size_t h = 0; h < s->n_halves; h++) {
-        double *y = s->y + h * s->half, mean = y[0], rest;
-        if (!gpumc__all_equal(y, s->half)) mean = gpumc__sum_of(y, s->half) / n;
-        gpumc__shift(y, s->half, mean, y);
-        rest = gpumc__sum_of(y, s->half) / n;
+        double *y = s->y + h * s->half, first = y[0], rest;
+        gpumc__shift(y, s->half, first, y);
+        rest = gpumc__sum(y, s->half) / n;
         gpumc__shift(y, s->half, rest, y);
-        s->half_means[h] = mean + rest;
+        gpumc__count_in(&means, first + rest);
         sum += gpumc__dot(y, y, s->half);
     }
     s->within = sum / ((n - 1) * (double)s->n_halves);
-    s->between = gpumc__scatter(s->half_means, s->n_halves) / (double)(s->n_halves - 1);
-    s->n_lags = 0;
+    s->between = gpumc__tally_variance(&means);
 }
 
-/* Of a centred y: sqrt(B / (n W) + (n - 1) / n). */
+/* sqrt(B / (n W) + (n - 1) / n) */
 static double gpumc__r_hat(const gpumc__sheet *s)
 {
     const double n = (double)s->half;
@@ -8133,7 +8068,7 @@ static size_t gpumc__geyer_sequence(gpumc__sheet *s)
     return t;
 }
 
-/* Of a centred y: kept / tau, with tau at least 1 / log10 kept. */
+/* kept / tau, with tau at least 1 / log10 kept */
 static double gpumc__ess(gpumc__sheet *s)
 {
     const double bound = 1 / log10((double)s->kept);
@@ -8145,9 +8080,18 @@ static double gpumc__ess(gpumc__sheet *s)
     }
     if (!(s->within + s->between > 0)) return GPUMC_NAN;
     last = gpumc__geyer_sequence(s);
-    tau = last ? 2 * gpumc__sum_of(s->lags, last) + s->lags[last] - 1 : 0;
+    tau = last ? 2 * gpumc__sum(s->lags, last) + s->lags[last] - 1 : 0;
     if (tau < bound) s->flags |= GPUMC_FLAG_CAPPED;
     return (double)s->kept / (tau < bound ? bound : tau);
+}
+
+/* ---- views of a quantity, of which R-hat and ESS are taken --------------------------------------- */
+
+static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
+{
+    const double scale = 1 / ((double)n + 0.25);
+    for (size_t i = 0; i < (n + 1) / 2; i++) scores[i] = gpumc_inv_Phi(((double)i + 0.625) * scale);
+    for (size_t i = (n + 1) / 2; i < n; i++) scores[i] = -scores[n - 1 - i];
 }
 
 /* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order; ties
@@ -8155,6 +8099,8 @@ static double gpumc__ess(gpumc__sheet *s)
 static void gpumc__score(gpumc__sheet *s)
 {
     const gpumc__ranked *v = s->spare;
+    if (!s->has_scores) gpumc__fill_scores(s->scores, s->kept);
+    s->has_scores = 1;
     for (size_t a = 0, b; a < s->kept; a = b) {
         double score;
         for (b = a + 1; b < s->kept && v[b].value <= v[a].value; b++) continue;
@@ -8162,10 +8108,9 @@ static void gpumc__score(gpumc__sheet *s)
         else score = gpumc_inv_Phi((0.5 * (double)(a + b + 1) - 0.375) / ((double)s->kept + 0.25));
         for (size_t k = a; k < b; k++) s->y[v[k].index] = score;
     }
-    gpumc__centre(s);
 }
 
-static void gpumc__score_bulk(gpumc__sheet *s)
+static void gpumc__score_values(gpumc__sheet *s)
 {
     size_t n = 0;
     gpumc__sort_sheet(s);
@@ -8175,7 +8120,7 @@ static void gpumc__score_bulk(gpumc__sheet *s)
 }
 
 /* Scores of the distances to the median, which merging outwards from it puts in order. */
-static void gpumc__score_folded(gpumc__sheet *s, double median)
+static void gpumc__score_distances(gpumc__sheet *s, double median)
 {
     const gpumc__ranked *v = s->sorted;
     size_t n = 0, right = 0, left;
@@ -8192,81 +8137,55 @@ static void gpumc__score_folded(gpumc__sheet *s, double median)
     gpumc__score(s);
 }
 
-/* Dispersion about the median; NaN for two-valued draws, whose distances may all be equal. */
-static double gpumc__r_hat_folded(gpumc__sheet *s)
+typedef enum gpumc__view {
+    GPUMC__VALUES,
+    GPUMC__SQUARES,                       /* ((x - mean) / sd)^2 */
+    GPUMC__BELOW,                         /* x <= quantile p */
+    GPUMC__SCORES,                        /* the two by ranks, which may be of infinite values */
+    GPUMC__DISTANCES
+} gpumc__view;
+
+/* y becomes a view, centred. Returns 0 where there is none. */
+static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
 {
-    const double median = gpumc__quantile(s, 0.5);
-    if (!gpumc__is_finite(median)) return GPUMC_NAN;
-    gpumc__score_folded(s, median);
-    return gpumc__r_hat(s);
-}
-
-/* ---- statistics of a sheet; p is a probability where one is needed -------------------------------- */
-
-typedef double (*gpumc__statistic)(gpumc__sheet *s, double p);
-
-static double gpumc__stat_mean(gpumc__sheet *s, double p)
-{
-    (void)p;
-    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
-    gpumc__take_moments(s);
-    return s->mean;
-}
-
-static double gpumc__stat_sd(gpumc__sheet *s, double p)
-{
-    (void)p;
-    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
-    gpumc__take_moments(s);
-    return s->sd;
-}
-
-static double gpumc__stat_quantile(gpumc__sheet *s, double p)
-{
-    return gpumc__lacks_numbers(s) ? GPUMC_NAN : gpumc__quantile(s, p);
-}
-
-static double gpumc__stat_r_hat(gpumc__sheet *s, double p)
-{
-    double bulk;
-    (void)p;
-    gpumc__score_bulk(s);
-    bulk = gpumc__r_hat(s);
-    return fmax(bulk, gpumc__r_hat_folded(s));
-}
-
-static double gpumc__stat_r_hat_basic(gpumc__sheet *s, double p)
-{
-    (void)p;
-    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
-    gpumc__take_moments(s);
+    if (view <= GPUMC__SQUARES && !gpumc__take_moments(s)) return 0;
+    if (view == GPUMC__SQUARES) {
+        for (size_t i = 0; i < s->kept; i++) s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
+    } else if (view == GPUMC__BELOW) {    /* the largest draw as a quantile would make it constant */
+        const double limit = gpumc__quantile(s, p == 1 ? 1 - 0.5 / (double)s->total : p);
+        if ((s->flags & GPUMC__NO_NUMBERS) || !gpumc__is_finite(limit)) return 0;
+        for (size_t i = 0; i < s->kept; i++) s->y[i] = s->x[i] <= limit;
+    } else if (view == GPUMC__SCORES) {
+        gpumc__score_values(s);
+    } else if (view == GPUMC__DISTANCES) {
+        const double median = gpumc__quantile(s, 0.5);
+        if (!gpumc__is_finite(median)) return 0;
+        gpumc__score_distances(s, median);
+    }
     gpumc__centre(s);
-    return gpumc__r_hat(s);
+    return 1;
 }
 
-/* Mean and sum of squares about it, one number at a time (Welford 1962). */
-typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
-
-static void gpumc__count_in(gpumc__tally *t, double x)
+static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
 {
-    const double step = x - t->mean;
-    t->n += 1;
-    t->mean += step / t->n;
-    t->scatter += step * (x - t->mean);
+    return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN;
 }
 
-/* Variance, 0 for a single number. */
-static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
+static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
+{
+    return gpumc__look(s, view, p) ? gpumc__ess(s) : GPUMC_NAN;
+}
+
+/* ---- statistics ---------------------------------------------------------------------------------- */
 
 /* Margossian et al. (2024): superchains are compared by their means; the variance within one is the mean
-   variance of its chains plus the variance of their means. p is the number of superchains. */
-static double gpumc__stat_r_hat_nested(gpumc__sheet *s, double p)
+   variance of its chains plus the variance of their means. */
+static double gpumc__r_hat_nested(gpumc__sheet *s, size_t n_super)
 {
-    const size_t n_super = (size_t)p, each = n_super ? s->n_chains / n_super : 0;
+    const size_t each = n_super ? s->n_chains / n_super : 0;
     gpumc__tally super_means = { 0, 0, 0 };
     double within = 0;
-    if (gpumc__lacks_numbers(s) || n_super < 2 || each * n_super != s->n_chains) return GPUMC_NAN;
-    gpumc__take_moments(s);
+    if (n_super < 2 || each * n_super != s->n_chains || !gpumc__take_moments(s)) return GPUMC_NAN;
     for (size_t k = 0; k < n_super; k++) {
         gpumc__tally chain_means = { 0, 0, 0 };
         double variance = 0;
@@ -8277,74 +8196,17 @@ static double gpumc__stat_r_hat_nested(gpumc__sheet *s, double p)
             variance += gpumc__tally_variance(&chain) / (double)each;
         }
         gpumc__count_in(&super_means, chain_means.mean);
-        within += (variance + gpumc__tally_variance(&chain_means)) / p;
+        within += (variance + gpumc__tally_variance(&chain_means)) / (double)n_super;
     }
     return sqrt(1 + gpumc__tally_variance(&super_means) / within);
 }
 
-static double gpumc__stat_ess_bulk(gpumc__sheet *s, double p)
-{
-    (void)p;
-    gpumc__score_bulk(s);
-    return gpumc__ess(s);
-}
-
-static double gpumc__stat_ess_mean(gpumc__sheet *s, double p)
-{
-    (void)p;
-    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
-    gpumc__take_moments(s);
-    gpumc__centre(s);
-    return gpumc__ess(s);
-}
-
-/* Of ((x - mean) / sd)^2. */
-static double gpumc__stat_ess_sd(gpumc__sheet *s, double p)
-{
-    (void)p;
-    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
-    gpumc__take_moments(s);
-    for (size_t i = 0; i < s->kept; i++) {
-        const double z = s->y[i] / s->sd;
-        s->y[i] = z * z;
-    }
-    gpumc__centre(s);
-    return gpumc__ess(s);
-}
-
-/* Of the indicator x <= quantile. The largest draw as a quantile would make it constant. */
-static double gpumc__stat_ess_quantile(gpumc__sheet *s, double p)
-{
-    double limit;
-    if (gpumc__lacks_numbers(s)) return GPUMC_NAN;
-    limit = gpumc__quantile(s, p == 1 ? 1 - 0.5 / (double)s->total : p);
-    if (!gpumc__is_finite(limit)) return GPUMC_NAN;
-    for (size_t i = 0; i < s->kept; i++) s->y[i] = s->x[i] <= limit;
-    gpumc__centre(s);
-    return gpumc__ess(s);
-}
-
-/* A quantile of discrete draws can be one that no draw exceeds; then the other tail speaks alone. */
-static double gpumc__stat_ess_tail(gpumc__sheet *s, double p)
-{
-    const double lower = gpumc__stat_ess_quantile(s, 0.05);
-    (void)p;
-    return fmin(lower, gpumc__stat_ess_quantile(s, 0.95));
-}
-
-static double gpumc__stat_mcse_mean(gpumc__sheet *s, double p)
-{
-    const double ess = gpumc__stat_ess_mean(s, p);
-    return s->sd / sqrt(ess);
-}
-
 /* Delta method: sd(c^2) / sqrt(ESS) / (2 sd), with c = x - mean. */
-static double gpumc__stat_mcse_sd(gpumc__sheet *s, double p)
+static double gpumc__mcse_sd(gpumc__sheet *s)
 {
-    const double ess = gpumc__stat_ess_sd(s, p), n = (double)s->total;
+    const double ess = gpumc__ess_of(s, GPUMC__SQUARES, 0), n = (double)s->total;
     double variance, fourth = 0;
-    if (!(ess > 0)) return GPUMC_NAN;
-    gpumc__take_moments(s);
+    if (!(ess > 0) || !gpumc__take_moments(s)) return GPUMC_NAN;
     variance = gpumc__dot(s->y, s->y, s->total) / n;
     for (size_t i = 0; i < s->total; i++) {
         const double square = s->y[i] * (s->y[i] / variance);
@@ -8354,37 +8216,23 @@ static double gpumc__stat_mcse_sd(gpumc__sheet *s, double p)
 }
 
 /* Half the distance of the draws one standard deviation of the rank's beta distribution to either side. */
-static double gpumc__stat_mcse_quantile(gpumc__sheet *s, double p)
+static double gpumc__mcse_quantile(gpumc__sheet *s, double p)
 {
-    const double n = (double)s->total, ess = gpumc__stat_ess_quantile(s, p);
+    const double n = (double)s->total, ess = gpumc__ess_of(s, GPUMC__BELOW, p);
     const double a = ess * p + 1, b = ess * (1 - p) + 1;
     double lower, upper;
     if (!(ess > 0)) return GPUMC_NAN;
-    lower = fmax(floor(gpumc_beta_quantile(0.1586553, a, b) * n), 1);
-    upper = fmin(ceil(gpumc_beta_quantile(0.8413447, a, b) * n), n);
-    if (!(lower <= n && upper >= 1)) return GPUMC_NAN;
+    lower = fmin(fmax(floor(gpumc_beta_quantile(0.1586553, a, b) * n), 1), n);
+    upper = fmin(fmax(ceil(gpumc_beta_quantile(0.8413447, a, b) * n), 1), n);
     return (s->sorted[(size_t)upper - 1].value - s->sorted[(size_t)lower - 1].value) / 2;
 }
 
+typedef double (*gpumc__statistic)(gpumc__sheet *s, double p);
+
 static gpumc_stat gpumc__stat(double value, int flags)
 {
-    gpumc_stat stat;
-    stat.value = value;
-    stat.flags = flags;
+    const gpumc_stat stat = { value, flags };
     return stat;
-}
-
-/* Opens and fills a sheet; on failure the flags say why and there is nothing to close. */
-static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_allocator *allocator)
-{
-    s->flags = GPUMC_FLAG_FEW_DRAWS;
-    if (!series.x || !series.n_chains || !series.n_draws) return 0;
-    if (!gpumc__open_sheet(s, allocator, series.n_chains, series.n_draws)) {
-        s->flags = GPUMC_FLAG_MEMORY;
-        return 0;
-    }
-    gpumc__fill_sheet(s, series);
-    return 1;
 }
 
 static gpumc_stat gpumc__measure(gpumc_series series, gpumc__statistic statistic, double p)
@@ -8397,137 +8245,94 @@ static gpumc_stat gpumc__measure(gpumc_series series, gpumc__statistic statistic
     return gpumc__stat(value, s.flags);
 }
 
-GPUMC_API gpumc_stat gpumc_mean(gpumc_series s) { return gpumc__measure(s, gpumc__stat_mean, 0); }
-GPUMC_API gpumc_stat gpumc_sd(gpumc_series s) { return gpumc__measure(s, gpumc__stat_sd, 0); }
-GPUMC_API gpumc_stat gpumc_quantile(gpumc_series s, double p)
-{
-    return gpumc__measure(s, gpumc__stat_quantile, p);
-}
-GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s) { return gpumc__measure(s, gpumc__stat_r_hat, 0); }
-GPUMC_API gpumc_stat gpumc_r_hat_basic(gpumc_series s)
-{
-    return gpumc__measure(s, gpumc__stat_r_hat_basic, 0);
-}
-GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super)
-{
-    return gpumc__measure(s, gpumc__stat_r_hat_nested, (double)n_super);
-}
-GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_bulk, 0); }
-GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_tail, 0); }
-GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_mean, 0); }
-GPUMC_API gpumc_stat gpumc_ess_sd(gpumc_series s) { return gpumc__measure(s, gpumc__stat_ess_sd, 0); }
-GPUMC_API gpumc_stat gpumc_ess_quantile(gpumc_series s, double p)
-{
-    return gpumc__measure(s, gpumc__stat_ess_quantile, p);
-}
-GPUMC_API gpumc_stat gpumc_mcse_mean(gpumc_series s) { return gpumc__measure(s, gpumc__stat_mcse_mean, 0); }
-GPUMC_API gpumc_stat gpumc_mcse_sd(gpumc_series s) { return gpumc__measure(s, gpumc__stat_mcse_sd, 0); }
-GPUMC_API gpumc_stat gpumc_mcse_quantile(gpumc_series s, double p)
-{
-    return gpumc__measure(s, gpumc__stat_mcse_quantile, p);
-}
+/* A public statistic from what it is of a sheet; the second kind has an argument. */
+#define GPUMC__STATISTIC(name, of_sheet) \
+    static double gpumc__stat_##name(gpumc__sheet *s, double p) { (void)p; return of_sheet; } \
+    GPUMC_API gpumc_stat gpumc_##name(gpumc_series s) { return gpumc__measure(s, gpumc__stat_##name, 0); }
+#define GPUMC__STATISTIC_AT(name, type, p, of_sheet) \
+    static double gpumc__stat_##name(gpumc__sheet *s, double p) { return of_sheet; } \
+    GPUMC_API gpumc_stat gpumc_##name(gpumc_series s, type p) \
+    { return gpumc__measure(s, gpumc__stat_##name, (double)p); }
+
+GPUMC__STATISTIC(mean, gpumc__take_moments(s) ? s->mean : GPUMC_NAN)
+GPUMC__STATISTIC(sd, gpumc__take_moments(s) ? s->sd : GPUMC_NAN)
+GPUMC__STATISTIC_AT(quantile, double, p, s->flags & GPUMC__NO_NUMBERS ? GPUMC_NAN : gpumc__quantile(s, p))
+GPUMC__STATISTIC(r_hat, fmax(gpumc__r_hat_of(s, GPUMC__SCORES), gpumc__r_hat_of(s, GPUMC__DISTANCES)))
+GPUMC__STATISTIC(r_hat_basic, gpumc__r_hat_of(s, GPUMC__VALUES))
+GPUMC__STATISTIC_AT(r_hat_nested, size_t, n_super, gpumc__r_hat_nested(s, (size_t)n_super))
+GPUMC__STATISTIC(ess_bulk, gpumc__ess_of(s, GPUMC__SCORES, 0))
+/* A quantile of discrete draws can be one that no draw exceeds; then the other tail speaks alone. */
+GPUMC__STATISTIC(ess_tail, fmin(gpumc__ess_of(s, GPUMC__BELOW, 0.05), gpumc__ess_of(s, GPUMC__BELOW, 0.95)))
+GPUMC__STATISTIC(ess_mean, gpumc__ess_of(s, GPUMC__VALUES, 0))
+GPUMC__STATISTIC(ess_sd, gpumc__ess_of(s, GPUMC__SQUARES, 0))
+GPUMC__STATISTIC_AT(ess_quantile, double, p, gpumc__ess_of(s, GPUMC__BELOW, p))
+GPUMC__STATISTIC(mcse_mean, gpumc__take_moments(s) ? s->sd / sqrt(gpumc__stat_ess_mean(s, 0)) : s->sd)
+GPUMC__STATISTIC(mcse_sd, gpumc__mcse_sd(s))
+GPUMC__STATISTIC_AT(mcse_quantile, double, p, gpumc__mcse_quantile(s, p))
+#undef GPUMC__STATISTIC
+#undef GPUMC__STATISTIC_AT
 
 /* Mean squared step of the energy over its variance (Betancourt 2016). */
 GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride)
 {
-    double mean = 0, scatter = 0, rest = 0, steps = 0;
+    gpumc__tally differences = { 0, 0, 0 };       /* to the first energy */
+    double steps = 0;
     int flags = n < 4 ? GPUMC_FLAG_FEW_DRAWS : 0;
     for (size_t i = 0; i < n; i++) {
-        flags |= gpumc__flags_of_value(energy[i * stride]);
-        mean += energy[i * stride] / (double)n;
-    }
-    if (flags) return gpumc__stat(GPUMC_NAN, flags);
-    for (size_t i = 0; i < n; i++) {
-        const double e = energy[i * stride], c = e - mean, step = i ? e - energy[(i - 1) * stride] : 0;
-        scatter += c * c;
-        rest += c;
+        const double e = energy[i * stride], step = i ? e - energy[(i - 1) * stride] : 0;
+        flags |= gpumc__flags_of_value(e);
+        gpumc__count_in(&differences, e - energy[0]);
         steps += step * step;
     }
-    scatter -= rest * rest / (double)n;
-    if (!(steps > 0)) return gpumc__stat(GPUMC_NAN, GPUMC_FLAG_CONSTANT);
-    return gpumc__stat(steps / scatter, 0);
+    if (!flags && !(steps > 0)) flags = GPUMC_FLAG_CONSTANT;
+    return gpumc__stat(flags ? GPUMC_NAN : steps / differences.scatter, flags);
 }
 
 /* The narrowest interval between draws floor(mass S) apart; meaningful for one mode only. */
-static double gpumc__narrowest(gpumc__sheet *s, double mass, double *lower, double *upper)
-{
-    const size_t n = s->total, apart = mass > 0 && mass < 1 ? (size_t)(mass * (double)n) : 0;
-    double width = GPUMC_NAN;
-    if (!apart || gpumc__lacks_numbers(s)) return GPUMC_NAN;
-    gpumc__sort_sheet(s);
-    for (size_t i = 0; i + apart < n; i++) {
-        const double low = s->sorted[i].value, high = s->sorted[i + apart].value;
-        if (high - low >= width) continue;
-        width = high - low;
-        *lower = low;
-        *upper = high;
-    }
-    return width;
-}
-
 GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, double *upper)
 {
     gpumc__sheet s;
-    gpumc_stat width = { GPUMC_NAN, 0 };
     double low = GPUMC_NAN, high = GPUMC_NAN;
     if (gpumc__open_series(&s, series, NULL)) {
-        width.value = gpumc__narrowest(&s, mass, &low, &high);
+        const size_t apart = mass > 0 && mass < 1 ? (size_t)(mass * (double)s.total) : 0;
+        gpumc__sort_sheet(&s);
+        for (size_t i = 0; apart && !(s.flags & GPUMC__NO_NUMBERS) && i + apart < s.total; i++) {
+            if (s.sorted[i + apart].value - s.sorted[i].value >= high - low) continue;
+            low = s.sorted[i].value;
+            high = s.sorted[i + apart].value;
+        }
         gpumc__close_sheet(&s);
     }
-    width.flags = s.flags;
     if (lower) *lower = low;
     if (upper) *upper = high;
-    return width;
+    return gpumc__stat(high - low, s.flags);
 }
 
 /* ---- importance weights -------------------------------------------------------------------------- */
 
-/* Work memory to smooth weights. */
-typedef struct gpumc__smoother {
-    gpumc__ranked *sorted, *spare;
-    size_t *counts;
-    double *work;                      /* exp of the log ratios, then the tail */
-    double *theta, *weight;            /* grid of the fit */
-    int flags;
-} gpumc__smoother;
-
-static size_t gpumc__grid_size(size_t n) { return 30 + (size_t)sqrt((double)n); }
-
-static void gpumc__place_smoother(gpumc__arena *arena, gpumc__smoother *w, size_t n)
-{
-    w->sorted = (gpumc__ranked *)gpumc__take(arena, n, sizeof(gpumc__ranked));
-    w->spare = (gpumc__ranked *)gpumc__take(arena, n, sizeof(gpumc__ranked));
-    w->counts = (size_t *)gpumc__take(arena, GPUMC__BYTES * GPUMC__BYTE_VALUES, sizeof(size_t));
-    w->work = gpumc__take_doubles(arena, n);
-    w->theta = gpumc__take_doubles(arena, gpumc__grid_size(n));
-    w->weight = gpumc__take_doubles(arena, gpumc__grid_size(n));
-}
-
 static GPUMC_LOOP double gpumc__mean_log1p(const double *y, size_t n, double theta, double *work)
 {
     for (size_t i = 0; i < n; i++) work[i] = gpumc_log1p(-theta * y[i]);
-    return gpumc__sum_of(work, n) / (double)n;
+    return gpumc__sum(work, n) / (double)n;
 }
 
-/* Generalised Pareto distribution fitted to ascending y by Zhang & Stephens (2009); returns k shrunk towards
-   1/2 with the weight of ten observations, infinity where the fit fails. work: n. */
-static double gpumc__fit_pareto(const double *y, size_t n, gpumc__smoother *w, double *work, double *sigma)
+/* Generalised Pareto distribution fitted to ascending y by Zhang & Stephens (2009), a running average over
+   their grid. Returns k shrunk towards 1/2 with the weight of ten observations, infinity where the fit fails.
+   work: n. */
+static double gpumc__fit_pareto(const double *y, size_t n, double *work, double *sigma)
 {
-    const size_t m = gpumc__grid_size(n);
-    const double count = (double)n, quartile = y[(size_t)(count / 4 + 0.5) - 1];
-    double largest, theta = 0, total = 0, k;
+    const double count = (double)n, m = 30 + floor(sqrt(count));
+    const double quartile = y[(size_t)(count / 4 + 0.5) - 1];
+    double largest = -GPUMC_INF, total = 0, theta = 0, k;
     *sigma = 0;
     if (!(quartile > y[0])) return GPUMC_INF;
-    for (size_t j = 0; j < m; j++) {
-        w->theta[j] = 1 / y[n - 1] + (1 - sqrt((double)m / ((double)j + 0.5))) / (3 * quartile);
-        k = gpumc__mean_log1p(y, n, w->theta[j], work);
-        w->weight[j] = count * (log(-w->theta[j] / k) - k - 1);
-    }
-    largest = gpumc__largest(w->weight, m);
-    for (size_t j = 0; j < m; j++) {
-        const double weight = exp(w->weight[j] - largest);
-        total += weight;
-        theta += weight * w->theta[j];
+    for (double j = 0.5; j < m; j++) {
+        const double t = 1 / y[n - 1] + (1 - sqrt(m / j)) / (3 * quartile);
+        const double mean = gpumc__mean_log1p(y, n, t, work), l = count * (log(-t / mean) - mean - 1);
+        const double fade = l > largest ? exp(largest - l) : 1, weight = l > largest ? 1 : exp(l - largest);
+        largest = l > largest ? l : largest;
+        total = total * fade + weight;
+        theta = theta * fade + weight * t;
     }
     theta /= total;
     k = gpumc__mean_log1p(y, n, theta, work);
@@ -8536,81 +8341,61 @@ static double gpumc__fit_pareto(const double *y, size_t n, gpumc__smoother *w, d
     return gpumc__is_nan(k) || gpumc__is_nan(*sigma) ? GPUMC_INF : k;
 }
 
-/* Quantile of the excess, sigma ((1 - p)^-k - 1) / k. */
-static double gpumc__pareto_excess(double p, double k, double sigma)
-{
-    const double t = -log1p(-p);
-    return k != 0 ? sigma * expm1(k * t) / k : sigma * t;
-}
-
-/* Replaces the n_tail largest log ratios, whose maximum is 0, by expected order statistics of the fit. */
-static double gpumc__smooth_tail(double *log_ratios, size_t n, size_t n_tail, gpumc__smoother *w)
+/* Replaces the n_tail largest log ratios, whose maximum is 0, by expected order statistics of the fit: its
+   quantiles sigma ((1 - p)^-k - 1) / k above the next smaller ratio. */
+static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_tail)
 {
     const gpumc__ranked *tail;
-    double cutoff, k, sigma, *y = w->work;
-    for (size_t i = 0; i < n; i++) {
-        w->sorted[i].value = log_ratios[i];
-        w->sorted[i].index = i;
-    }
-    gpumc__sort(&w->sorted, &w->spare, n, w->counts);
-    tail = w->sorted + (n - n_tail);
-    cutoff = exp(tail[-1].value);
+    double cutoff, k, sigma;
+    gpumc__sort(s, log_ratios);
+    tail = s->sorted + (s->total - n_tail);
     if (tail[n_tail - 1].value - tail[0].value < DBL_EPSILON / 100) {
-        w->flags |= GPUMC_FLAG_CONSTANT;
+        s->flags |= GPUMC_FLAG_CONSTANT;
         return GPUMC_INF;
     }
-    for (size_t i = 0; i < n_tail; i++) y[i] = exp(tail[i].value) - cutoff;
-    k = gpumc__fit_pareto(y, n_tail, w, y + n_tail, &sigma);
-    if (!gpumc__is_finite(k)) return k;
-    for (size_t i = 0; i < n_tail; i++) {
-        const double p = ((double)i + 0.5) / (double)n_tail;
-        log_ratios[tail[i].index] = fmin(0, log(cutoff + gpumc__pareto_excess(p, k, sigma)));
+    cutoff = exp(tail[-1].value);
+    for (size_t i = 0; i < n_tail; i++) s->y[i] = exp(tail[i].value) - cutoff;
+    k = gpumc__fit_pareto(s->y, n_tail, s->y + n_tail, &sigma);
+    for (size_t i = 0; i < n_tail && gpumc__is_finite(k); i++) {
+        const double t = -log1p(-((double)i + 0.5) / (double)n_tail);
+        const double excess = k != 0 ? sigma * expm1(k * t) / k : sigma * t;
+        log_ratios[tail[i].index] = fmin(0, log(cutoff + excess));
     }
     return k;
 }
 
-/* The method itself, for finite maximum; ess receives r_eff / sum of squared weights. */
-static double gpumc__smooth_weights(double *log_ratios, size_t n, double r_eff, gpumc__smoother *w,
-                                    double *ess)
+/* Pareto-smooths as many log ratios as the sheet has values, of finite maximum, and normalises them; returns
+   k, ess receives r_eff / sum of squared weights. */
+static double gpumc__smooth_weights(gpumc__sheet *s, double *log_ratios, double r_eff, double *ess)
 {
-    const double share = fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff));
-    const size_t n_tail = (size_t)ceil(share);
+    const size_t n = s->total, n_tail = (size_t)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff)));
     double k = GPUMC_INF, total;
-    w->flags = 0;
     gpumc__shift(log_ratios, n, gpumc__largest(log_ratios, n), log_ratios);
-    if (n_tail < 5) w->flags |= GPUMC_FLAG_FEW_DRAWS;
-    else k = gpumc__smooth_tail(log_ratios, n, n_tail, w);
-    gpumc__exp_shifted(log_ratios, n, 0, w->work);
-    total = gpumc__sum_of(w->work, n);
-    *ess = r_eff * total * total / gpumc__dot(w->work, w->work, n);
+    if (n_tail < 5) s->flags |= GPUMC_FLAG_FEW_DRAWS;
+    else k = gpumc__smooth_tail(s, log_ratios, n_tail);
+    gpumc__exp_shifted(log_ratios, n, 0, s->y);
+    total = gpumc__sum(s->y, n);
+    *ess = r_eff * total * total / gpumc__dot(s->y, s->y, n);
     gpumc__shift(log_ratios, n, log(total), log_ratios);
     return k;
 }
 
 GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess)
 {
-    gpumc__smoother w;
-    gpumc__arena arena = { NULL, 0 };
-    gpumc_stat k = { GPUMC_NAN, 0 };
-    double effective = GPUMC_NAN;
+    const gpumc_series series = { log_ratios, 1, n, 0, 0 };
+    gpumc__sheet s;
+    double k = GPUMC_NAN, effective = GPUMC_NAN;
+    if (gpumc__open_series(&s, series, NULL)) {
+        s.flags &= GPUMC_FLAG_NAN;
+        if (!s.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) s.flags = GPUMC_FLAG_INFINITE;
+        if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
+        gpumc__close_sheet(&s);
+    }
     if (ess) *ess = effective;
-    if (!log_ratios || !n) return gpumc__stat(GPUMC_NAN, GPUMC_FLAG_FEW_DRAWS);
-    for (size_t i = 0; i < n; i++) k.flags |= gpumc__flags_of_value(log_ratios[i]) & GPUMC_FLAG_NAN;
-    if (!k.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) k.flags = GPUMC_FLAG_INFINITE;
-    if (k.flags) return k;
-    gpumc__place_smoother(&arena, &w, n);
-    arena.base = (char *)gpumc__allocate(NULL, arena.used);
-    if (!arena.base) return gpumc__stat(GPUMC_NAN, GPUMC_FLAG_MEMORY);
-    arena.used = 0;
-    gpumc__place_smoother(&arena, &w, n);
-    k.value = gpumc__smooth_weights(log_ratios, n, r_eff > 0 ? r_eff : 1, &w, &effective);
-    k.flags = w.flags;
-    gpumc__release(NULL, arena.base);
-    if (ess) *ess = effective;
-    return k;
+    return gpumc__stat(k, s.flags);
 }
 
-/* ---- leave-one-out cross-validation -------------------------------------------------------------- */
+/* ---- columns of a fit ---------------------------------------------------------------------------- */
 
 GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column)
 {
@@ -8624,166 +8409,22 @@ GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column)
     return s;
 }
 
-typedef struct gpumc__observation { double elpd, log_mean, k; } gpumc__observation;
-
-/* Relative efficiency of exp(x), the sheet's log likelihoods; 1 where it cannot be told. */
-static double gpumc__relative_efficiency(gpumc__sheet *s, double largest)
-{
-    double ess;
-    gpumc__exp_shifted(s->x, s->kept, largest, s->y);
-    gpumc__centre(s);
-    ess = gpumc__ess(s);
-    return ess > 0 ? ess / (double)s->kept : 1;
-}
-
-/* log p(y_i | y_-i) by weights 1 / p(y_i | draw), smoothed. */
-static gpumc__observation gpumc__leave_out(gpumc__sheet *s, gpumc__smoother *w, double *log_weights)
-{
-    gpumc__observation o;
-    const double r_eff = gpumc__relative_efficiency(s, gpumc__largest(s->x, s->total));
-    double ess;
-    for (size_t i = 0; i < s->total; i++) log_weights[i] = -s->x[i];
-    o.k = gpumc__smooth_weights(log_weights, s->total, r_eff, w, &ess);
-    for (size_t i = 0; i < s->total; i++) log_weights[i] += s->x[i];
-    o.elpd = gpumc__log_sum_exp_of(log_weights, s->total);
-    o.log_mean = gpumc__log_sum_exp_of(s->x, s->total) - log((double)s->total);
-    return o;
-}
-
-static int gpumc__is_log_likelihood(const gpumc_block *block)
-{
-    return block->is_output && block->group == GPUMC_LOG_LIKELIHOOD;
-}
-
-static size_t gpumc__count_observations(const gpumc_fit *fit)
-{
-    size_t n = 0;
-    for (size_t b = 0; b < fit->n_blocks; b++)
-        if (gpumc__is_log_likelihood(&fit->blocks[b])) n += fit->blocks[b].size;
-    return n;
-}
-
-static gpumc_status gpumc__check_loo(const gpumc_fit *fit, const gpumc_loo *loo, gpumc_error *error)
-{
-    if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
-    if (!fit->draws || !fit->n_draws || !fit->n_chains)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
-    if (!gpumc__count_observations(fit))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
-                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
-    return GPUMC_OK;
-}
-
-/* Buffers for one observation after another, and what has been summed over them. */
-typedef struct gpumc__loo_run {
-    const gpumc_fit *fit;
-    gpumc__sheet sheet;
-    gpumc__smoother smoother;
-    double *log_weights;
-    gpumc__tally elpd;
-    gpumc_loo sums;
-} gpumc__loo_run;
-
-/* Returns GPUMC_ERROR_NUMERIC where a log likelihood is not finite. */
-static gpumc_status gpumc__loo_column(gpumc__loo_run *r, size_t column, gpumc__observation *o,
-                                      gpumc_error *error)
-{
-    char name[128];
-    gpumc__fill_sheet(&r->sheet, gpumc_fit_series(r->fit, column));
-    if (gpumc__lacks_numbers(&r->sheet)) {
-        gpumc_column_name(r->fit, column, name, sizeof name);
-        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving out needs "
-                           "finite log likelihoods", name);
-    }
-    *o = gpumc__leave_out(&r->sheet, &r->smoother, r->log_weights);
-    if (r->elpd.n < 1 || o->k > r->sums.worst_k) r->sums.worst_k = o->k;
-    gpumc__count_in(&r->elpd, o->elpd);
-    r->sums.elpd += o->elpd;
-    r->sums.p_loo += o->log_mean - o->elpd;
-    r->sums.n_bad_k += o->k > r->sums.k_threshold;
-    return GPUMC_OK;
-}
-
-static gpumc_status gpumc__loo_columns(gpumc__loo_run *r, double *elpd, double *pareto_k, gpumc_error *error)
-{
-    size_t i = 0;
-    for (size_t b = 0; b < r->fit->n_blocks; b++) {
-        const gpumc_block *block = &r->fit->blocks[b];
-        for (size_t k = 0; gpumc__is_log_likelihood(block) && k < block->size; k++, i++) {
-            gpumc__observation o = { 0, 0, 0 };
-            const gpumc_status status = gpumc__loo_column(r, block->offset + k, &o, error);
-            if (status != GPUMC_OK) return status;
-            if (elpd) elpd[i] = o.elpd;
-            if (pareto_k) pareto_k[i] = o.k;
-        }
-    }
-    r->sums.n_observations = i;
-    r->sums.se = sqrt((double)i * gpumc__tally_variance(&r->elpd));
-    r->sums.looic = -2 * r->sums.elpd;
-    return GPUMC_OK;
-}
-
-static void gpumc__place_loo(gpumc__arena *arena, gpumc__loo_run *r)
-{
-    gpumc__place_smoother(arena, &r->smoother, r->sheet.total);
-    r->log_weights = gpumc__take_doubles(arena, r->sheet.total);
-}
-
-GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
-                                      double *pareto_k, gpumc_error *error)
-{
-    gpumc__loo_run r;
-    gpumc__arena arena = { NULL, 0 };
-    gpumc_status status = gpumc__check_loo(fit, loo, error);
-    memset(&r, 0, sizeof r);
-    if (loo) *loo = r.sums;
-    if (status != GPUMC_OK) return status;
-    r.fit = fit;
-    if (!gpumc__open_sheet(&r.sheet, &fit->allocator, fit->n_chains, fit->n_draws))
-        return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)r.sheet.total);
-    r.sums.k_threshold = fmin(1 - 1 / log10((double)r.sheet.total), 0.7);
-    gpumc__place_loo(&arena, &r);
-    arena.base = (char *)gpumc__allocate(&fit->allocator, arena.used);
-    if (arena.base) {
-        arena.used = 0;
-        gpumc__place_loo(&arena, &r);
-        status = gpumc__loo_columns(&r, pointwise_elpd, pareto_k, error);
-        if (status == GPUMC_OK) *loo = r.sums;
-    } else {
-        status = gpumc__fail_memory(error, arena.used);
-    }
-    gpumc__release(&fit->allocator, arena.base);
-    gpumc__close_sheet(&r.sheet);
-    return status;
-}
-
-/* ---- summary of a column ------------------------------------------------------------------------- */
-
-static gpumc_summary gpumc__no_summary(int flags)
-{
-    const double nan = GPUMC_NAN;
-    gpumc_summary r = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
-    r.mean = r.mcse = r.sd = r.q5 = r.q50 = r.q95 = r.ess_bulk = r.ess_tail = r.r_hat = nan;
-    r.flags = flags;
-    return r;
-}
-
 /* Everything from one sort; the scores serve both R-hat and bulk ESS. */
 static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
 {
-    gpumc_summary r = gpumc__no_summary(0);
-    if (!(s->flags & GPUMC_FLAG_NAN)) {
-        r.mcse = gpumc__stat_mcse_mean(s, 0);
-        r.mean = gpumc__stat_mean(s, 0);
-        r.sd = gpumc__stat_sd(s, 0);
-        r.q5 = gpumc__stat_quantile(s, 0.05);
-        r.q50 = gpumc__stat_quantile(s, 0.5);
-        r.q95 = gpumc__stat_quantile(s, 0.95);
-        r.ess_bulk = gpumc__stat_ess_bulk(s, 0);
-        r.r_hat = gpumc__r_hat(s);
-        r.r_hat = fmax(r.r_hat, gpumc__r_hat_folded(s));
-        r.ess_tail = gpumc__stat_ess_tail(s, 0);
-    }
+    const double nan = GPUMC_NAN;
+    gpumc_summary r = { nan, nan, nan, nan, nan, nan, nan, nan, nan, s->flags };
+    if (s->flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_MEMORY) || !s->total) return r;
+    r.mcse = gpumc__stat_mcse_mean(s, 0);
+    r.mean = s->mean;
+    r.sd = s->sd;
+    r.q5 = gpumc__stat_quantile(s, 0.05);
+    r.q50 = gpumc__stat_quantile(s, 0.5);
+    r.q95 = gpumc__stat_quantile(s, 0.95);
+    r.ess_bulk = gpumc__stat_ess_bulk(s, 0);
+    r.r_hat = gpumc__r_hat(s);
+    r.r_hat = fmax(r.r_hat, gpumc__r_hat_of(s, GPUMC__DISTANCES));
+    r.ess_tail = gpumc__stat_ess_tail(s, 0);
     r.flags = s->flags;
     return r;
 }
@@ -8792,8 +8433,7 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 {
     gpumc__sheet s;
     gpumc_summary r;
-    if (!gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL))
-        return gpumc__no_summary(s.flags);
+    gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
     r = gpumc__summarise_sheet(&s);
     gpumc__close_sheet(&s);
     return r;
@@ -8805,76 +8445,154 @@ static int gpumc__is_estimate(const gpumc_block *block)
     return !block->is_output || block->group == GPUMC_GENERATED;
 }
 
+static int gpumc__is_log_likelihood(const gpumc_block *block)
+{
+    return block->is_output && block->group == GPUMC_LOG_LIKELIHOOD;
+}
+
+/* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
+   1 / p(y_i | draw). */
+static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *elpds, double *elpd, double *k)
+{
+    const size_t n = s->total;
+    double *w = s->weights, ess;
+    gpumc__exp_shifted(s->x, s->kept, gpumc__largest(s->x, n), s->y);
+    gpumc__centre(s);
+    ess = gpumc__ess(s);                  /* of the likelihood; taken for n where it cannot be told */
+    for (size_t i = 0; i < n; i++) w[i] = -s->x[i];
+    *k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &ess);
+    for (size_t i = 0; i < n; i++) w[i] += s->x[i];
+    *elpd = gpumc__log_sum_exp_of(w, n);
+    gpumc__count_in(elpds, *elpd);
+    loo->elpd += *elpd;
+    loo->p_loo += gpumc__log_sum_exp_of(s->x, n) - log((double)n) - *elpd;
+    loo->worst_k = loo->n_observations++ ? fmax(loo->worst_k, *k) : *k;
+    loo->n_bad_k += *k > loo->k_threshold;
+}
+
+static gpumc_status gpumc__loo_columns(const gpumc_fit *fit, gpumc__sheet *s, gpumc_loo *loo, double *elpds,
+                                       double *ks, gpumc_error *error)
+{
+    gpumc__tally tally = { 0, 0, 0 };
+    char name[128];
+    for (size_t b = 0; b < fit->n_blocks; b++) {
+        const gpumc_block *block = &fit->blocks[b];
+        for (size_t i = 0; gpumc__is_log_likelihood(block) && i < block->size; i++) {
+            const size_t at = loo->n_observations, column = block->offset + i;
+            double elpd, k;
+            gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
+            gpumc_column_name(fit, column, name, sizeof name);
+            if (s->flags & GPUMC__NO_NUMBERS)
+                return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving "
+                                   "out needs finite log likelihoods", name);
+            gpumc__leave_out(s, loo, &tally, elpds ? elpds + at : &elpd, ks ? ks + at : &k);
+        }
+    }
+    if (!loo->n_observations)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
+                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
+    loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
+    loo->looic = -2 * loo->elpd;
+    return GPUMC_OK;
+}
+
+GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
+                                      double *pareto_k, gpumc_error *error)
+{
+    gpumc_loo sums = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    gpumc__sheet s;
+    gpumc_status status;
+    if (loo) *loo = sums;
+    if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
+    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator)) {
+        if (s.flags & GPUMC_FLAG_MEMORY)
+            return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
+    }
+    sums.k_threshold = fmin(1 - 1 / log10((double)s.total), 0.7);
+    status = gpumc__loo_columns(fit, &s, &sums, pointwise_elpd, pareto_k, error);
+    if (status == GPUMC_OK) *loo = sums;
+    gpumc__close_sheet(&s);
+    return status;
+}
+
 /* ---- numbers in print, whatever the locale ------------------------------------------------------- */
 
-enum { GPUMC__CELL = 40 };
+enum { GPUMC__CELL = 40, GPUMC__NAMES = 160 };
 
 /* Exponent of the leading digit once x is rounded to that many digits. */
 static int gpumc__leading_exponent(double x, int digits)
 {
-    int e = (int)floor(log10(fabs(x)));
-    if (floor(fabs(x) * pow(10, digits - 1 - e) + 0.5) >= pow(10, digits)) e++;
-    return e;
+    const int e = (int)floor(log10(fabs(x)));
+    return floor(fabs(x) * pow(10, digits - 1 - e) + 0.5) >= pow(10, digits) ? e + 1 : e;
 }
 
 /* x with a fixed number of decimals, made of whole numbers because they have no decimal point. */
-static void gpumc__fixed(double x, int decimals, char *text)
+static const char *gpumc__fixed(double x, int decimals, char *text)
 {
     const double scale = pow(10, decimals), scaled = floor(fabs(x) * scale + 0.5);
     const double whole = floor(scaled / scale);
     const char *sign = x < 0 && scaled > 0 ? "-" : "";
     if (gpumc__is_nan(x)) snprintf(text, GPUMC__CELL, "nan");
-    else if (!gpumc__is_finite(x)) snprintf(text, GPUMC__CELL, x < 0 ? "-inf" : "inf");
+    else if (!gpumc__is_finite(x)) snprintf(text, GPUMC__CELL, "%sinf", sign);
     else if (decimals == 0) snprintf(text, GPUMC__CELL, "%s%.0f", sign, scaled);
     else snprintf(text, GPUMC__CELL, "%s%.0f.%0*.0f", sign, whole, decimals, scaled - whole * scale);
+    return text;
 }
 
 /* x with decimals where that fits a narrow column, else d.dde+dd with as many of its digits as fit. */
-static void gpumc__decimal(double x, int decimals, char *text)
+static const char *gpumc__decimal(double x, int decimals, char *text)
 {
-    const int wide = gpumc__is_finite(x) && (decimals > 6 || fabs(x) >= 1e7);
-    int digits, exponent;
+    int exponent;
     if (fabs(x) < 1e-300) x = 0;
-    if (!wide) {
-        gpumc__fixed(x, decimals < 0 ? 0 : decimals, text);
-        return;
-    }
+    if (!gpumc__is_finite(x) || (decimals <= 6 && fabs(x) < 1e7))
+        return gpumc__fixed(x, decimals < 0 ? 0 : decimals, text);
     exponent = x != 0 ? gpumc__leading_exponent(x, 4) : 0;
-    digits = exponent + decimals < 0 ? 0 : exponent + decimals > 3 ? 3 : exponent + decimals;
-    gpumc__fixed(x / pow(10, exponent), digits, text);
+    gpumc__fixed(x / pow(10, exponent), (int)fmin(fmax(exponent + decimals, 0), 3), text);
     snprintf(text + strlen(text), GPUMC__CELL - strlen(text), "e%+03d", exponent);
+    return text;
 }
 
 /* x with so many significant digits. */
-static void gpumc__significant(double x, int digits, char *text)
+static const char *gpumc__significant(double x, int digits, char *text)
 {
     const int known = gpumc__is_finite(x) && x != 0;
-    gpumc__decimal(x, known ? digits - 1 - gpumc__leading_exponent(x, digits) : digits - 1, text);
+    return gpumc__decimal(x, digits - 1 - (known ? gpumc__leading_exponent(x, digits) : 0), text);
+}
+
+/* Puts a point where the locale's radix stands between digits, but not in names like theta[1,2]. */
+static void gpumc__put_points(char *text)
+{
+    char half[16];
+    size_t length;
+    int in_name = 0;
+    snprintf(half, sizeof half, "%.1f", 0.5);
+    length = strlen(half) - 2;
+    for (char *at = text; *at; at++) {
+        in_name = *at == '[' || (in_name && *at != ']');
+        if (in_name || strncmp(at, half + 1, length) != 0) continue;
+        if (at == text || (unsigned)(at[-1] - '0') > 9 || (unsigned)(at[length] - '0') > 9) continue;
+        *at = '.';
+        memmove(at + 1, at + length, strlen(at + length) + 1);
+    }
 }
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
 
-/* Room for 16 warnings, doubled whenever a power of two is full. */
-static gpumc_status gpumc__grow_warnings(gpumc_fit *fit)
-{
-    const size_t n = fit->n_warnings, room = n ? gpumc__size_mul(2, n) : 16;
-    gpumc_warning *grown;
-    if (n && (n < 16 || (n & (n - 1)))) return GPUMC_OK;
-    grown = (gpumc_warning *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, sizeof *grown));
-    if (!grown) return GPUMC_ERROR_MEMORY;
-    if (n) memcpy(grown, fit->warnings, n * sizeof *grown);
-    gpumc__release(&fit->allocator, fit->warnings);
-    fit->warnings = grown;
-    return GPUMC_OK;
-}
-
-/* Appends a warning to the fit, or a note. */
+/* Appends a warning to the fit, or a note. There is room for 16, doubled whenever a power of two is full. */
 static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
 {
+    const size_t n = fit->n_warnings;
     gpumc_warning *w;
     va_list arguments;
-    if (gpumc__grow_warnings(fit) != GPUMC_OK) return GPUMC_ERROR_MEMORY;
+    if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) {
+        w = (gpumc_warning *)gpumc__allocate(&fit->allocator, gpumc__size_mul(n ? 2 * n : 16, sizeof *w));
+        if (!w) return GPUMC_ERROR_MEMORY;
+        if (n) memcpy(w, fit->warnings, n * sizeof *w);
+        gpumc__release(&fit->allocator, fit->warnings);
+        fit->warnings = w;
+    }
     w = &fit->warnings[fit->n_warnings++];
     w->code = code;
     w->note = note;
@@ -8882,122 +8600,93 @@ static GPUMC__PRINTF(5, 6) gpumc_status
     va_start(arguments, format);
     vsnprintf(w->text, sizeof w->text, format, arguments);
     va_end(arguments);
+    gpumc__put_points(w->text);
     return GPUMC_OK;
 }
 
-/* How many columns fail a check, and the three that fail it most. */
-typedef struct gpumc__worst { size_t count, n, column[3]; double value[3]; } gpumc__worst;
+/* How many columns or chains fail a check, and the three that fail it most. */
+typedef struct gpumc__worst { double count, value[3]; size_t which[3]; } gpumc__worst;
 
-static void gpumc__add_worst(gpumc__worst *w, size_t column, double value)
+static void gpumc__add_worst(gpumc__worst *w, size_t which, double value)
 {
-    size_t at = w->n;
-    w->count++;
-    while (at > 0 && value > w->value[at - 1]) at--;
-    if (at == 3) return;
-    w->n += w->n < 3;
-    for (size_t k = w->n - 1; k > at; k--) {
-        w->column[k] = w->column[k - 1];
-        w->value[k] = w->value[k - 1];
+    size_t at = w->count < 3 ? (size_t)w->count : 2;
+    if (w->count++ >= 3 && !(value > w->value[2])) return;
+    for (; at > 0 && value > w->value[at - 1]; at--) {
+        w->which[at] = w->which[at - 1];
+        w->value[at] = w->value[at - 1];
     }
-    w->column[at] = column;
+    w->which[at] = which;
     w->value[at] = value;
 }
 
-enum { GPUMC__NAMES = 160 };
-
-/* "tau 1.034, theta[3] 1.021": names, and |values| unless decimals is negative. */
-static void gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w, int decimals, char *text)
+/* The first few columns: "tau 1.034, theta[3] 1.021", or "tau, theta[3], ..." where decimals is negative. */
+static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w, size_t most, int decimals,
+                                     char *text)
 {
+    size_t length = 0;
     text[0] = 0;
-    for (size_t k = 0; k < w->n; k++) {
+    for (size_t k = 0; (double)k < w->count && k < most; k++) {
         char name[33], value[GPUMC__CELL] = "";
-        const size_t length = strlen(text);
-        gpumc_column_name(fit, w->column[k], name, sizeof name);
+        gpumc_column_name(fit, w->which[k], name, sizeof name);
         if (decimals >= 0) gpumc__fixed(fabs(w->value[k]), decimals, value);
-        snprintf(text + length, GPUMC__NAMES - length, "%s%s%s%s", k ? ", " : "", name,
-                 decimals < 0 ? "" : " ", value);
+        snprintf(text + length, GPUMC__NAMES - length, "%s%s%s%s", k ? ", " : "", name, value[0] ? " " : "",
+                 value);
+        length = strlen(text);
     }
+    if (decimals < 0 && w->count > (double)most) snprintf(text + length, GPUMC__NAMES - length, ", ...");
+    return text;
 }
 
-/* What the sampler's statistics say, over all chains. Chains count from 1. */
-typedef struct gpumc__tallies {
-    size_t divergent, deep, draws, stuck_chains, stuck_chain, low_chains, lowest_chain;
-    double accept, residual, stuck_share, lowest_ebfmi;
-} gpumc__tallies;
-
-static void gpumc__tally_chain(const gpumc_fit *fit, size_t c, gpumc__tallies *t)
-{
-    const gpumc_draw_stats *stats = fit->stats + c * fit->draw_capacity;
-    const size_t stride = sizeof *stats / sizeof(double), n = fit->n_draws;
-    const double ebfmi = gpumc_ebfmi(&stats->energy, n, stride).value;
-    size_t stuck = 0;
-    for (size_t i = 0; i < n; i++) {
-        t->divergent += stats[i].divergent != 0;
-        t->deep += stats[i].hit_max_treedepth != 0;
-        t->accept += stats[i].accept_stat;
-        t->residual += stats[i].fisher_residual;
-        stuck += stats[i].selected == 0;
-    }
-    t->draws += n;
-    if (2 * stuck > n) {
-        t->stuck_chains++;
-        if ((double)stuck > t->stuck_share * (double)n) {
-            t->stuck_share = (double)stuck / (double)n;
-            t->stuck_chain = c + 1;
-        }
-    }
-    if (ebfmi < 0.3) {
-        if (!t->low_chains++ || ebfmi < t->lowest_ebfmi) {
-            t->lowest_ebfmi = ebfmi;
-            t->lowest_chain = c + 1;
-        }
-    }
-}
-
-/* One pass over the columns of a fit. */
+/* What one pass over the chains and one over the columns of a fit has found. */
 typedef struct gpumc__review {
     gpumc_fit *fit;
-    gpumc__tallies tallies;
-    gpumc__worst r_hat, ess, constant, not_finite;
-    gpumc__worst apart;           /* parameters in which diverging draws differ from the rest */
-    size_t n_columns, constant_params;
     gpumc__sheet sheet;
-    unsigned char *diverged;      /* by place on the sheet; NULL without divergences */
+    double draws, divergent, deep, accept, residual;        /* sums over draws that have statistics */
+    double n_columns, constant_params;
+    gpumc__worst stuck, slow;                               /* chains */
+    gpumc__worst r_hat, ess, constant, not_finite;          /* columns */
+    gpumc__worst apart;                   /* parameters in which diverging draws differ from the rest */
 } gpumc__review;
 
-/* Marks the places of diverging draws. */
-static gpumc_status gpumc__mark_divergences(gpumc__review *v)
+static void gpumc__review_chain(gpumc__review *v, size_t c)
 {
-    const gpumc__sheet *s = &v->sheet;
-    if (!v->tallies.divergent) return GPUMC_OK;
-    v->diverged = (unsigned char *)gpumc__allocate(&v->fit->allocator, s->total);
-    if (!v->diverged) return GPUMC_ERROR_MEMORY;
-    for (size_t c = 0; c < s->n_chains; c++)
-        for (size_t i = 0; i < s->n_draws; i++)
-            v->diverged[gpumc__place_of(s, c, i)] = v->fit->stats[c * v->fit->draw_capacity + i].divergent;
-    return GPUMC_OK;
+    const gpumc_draw_stats *stats = v->fit->stats + c * v->fit->draw_capacity;
+    const size_t n = v->fit->n_draws;
+    const double ebfmi = gpumc_ebfmi(&stats->energy, n, sizeof *stats / sizeof(double)).value;
+    double stuck = 0;
+    for (size_t i = 0; i < n; i++) {
+        v->divergent += stats[i].divergent != 0;
+        v->deep += stats[i].hit_max_treedepth != 0;
+        v->accept += stats[i].accept_stat;
+        v->residual += stats[i].fisher_residual;
+        stuck += stats[i].selected == 0;
+    }
+    v->draws += (double)n;
+    if (2 * stuck > (double)n) gpumc__add_worst(&v->stuck, c, stuck / (double)n);
+    if (ebfmi < 0.3) gpumc__add_worst(&v->slow, c, -ebfmi);
 }
 
 /* |mean relative rank of the diverging draws|, ranks running from -1 to 1. Where divergences have nothing to
    do with a parameter its standard deviation is 1 / sqrt(3 n); what is within three of them is no finding. */
 static void gpumc__review_divergences(gpumc__review *v, size_t column)
 {
-    const gpumc__sheet *s = &v->sheet;
-    const double n = (double)v->tallies.divergent;
+    gpumc__sheet *s = &v->sheet;
     double sum = 0, distance;
-    if (!v->diverged || v->sheet.flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_CONSTANT)) return;
-    for (size_t k = 0; k < s->total; k++)
-        if (v->diverged[s->sorted[k].index]) sum += (double)k + 0.5;
-    distance = fabs(2 * sum / (n * (double)s->total) - 1);
-    if (distance > 3 / sqrt(3 * n)) gpumc__add_worst(&v->apart, column, distance);
+    gpumc__sort_sheet(s);
+    for (size_t k = 0; k < s->total; k++) s->y[s->sorted[k].index] = (double)k + 0.5;
+    for (size_t c = 0; c < s->n_chains; c++)
+        for (size_t i = 0; i < s->n_draws; i++)
+            if (v->fit->stats[c * v->fit->draw_capacity + i].divergent) sum += s->y[gpumc__place_of(s, c, i)];
+    distance = fabs(2 * sum / (v->divergent * (double)s->total) - 1);
+    if (distance > 3 / sqrt(3 * v->divergent)) gpumc__add_worst(&v->apart, column, distance);
 }
 
 /* Square factors have zeros above the diagonal and ones on it by construction. */
 static int gpumc__is_structural(const gpumc_block *block, size_t element, double value)
 {
-    size_t n, row, column;
-    if (block->n_dims < 2 || block->dims[block->n_dims - 1] != block->dims[block->n_dims - 2]) return 0;
-    n = block->dims[block->n_dims - 1];
+    const size_t n = block->n_dims < 2 ? 0 : block->dims[block->n_dims - 1];
+    size_t row, column;
+    if (n == 0 || block->dims[block->n_dims - 2] != n) return 0;
     row = element / n % n;
     column = element % n;
     return (row < column && value == 0) || (row == column && value == 1);
@@ -9014,190 +8703,117 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
         gpumc__add_worst(&v->constant, column, 0);
         v->constant_params += !block->is_output;
     }
-    if (gpumc__lacks_numbers(s)) gpumc__add_worst(&v->not_finite, column, 0);
+    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     v->n_columns++;
     r = gpumc__summarise_sheet(s);
     ess = fmin(r.ess_bulk, r.ess_tail);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
     if (ess < 100 * (double)s->n_chains) gpumc__add_worst(&v->ess, column, -ess);
-    if (!block->is_output) gpumc__review_divergences(v, column);
+    if (v->divergent > 0 && !block->is_output && !(s->flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_CONSTANT)))
+        gpumc__review_divergences(v, column);
 }
 
-static gpumc_status gpumc__warn_divergent(gpumc_fit *fit, const gpumc__review *v)
+/* These three append what was found, gravest first, and return 0 when memory was refused. */
+static int gpumc__report_trajectories(gpumc_fit *fit, const gpumc__review *v)
 {
-    const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
-    const size_t draws = v->tallies.draws * thin;
-    const size_t n = fit->n_divergent > v->tallies.divergent ? fit->n_divergent : v->tallies.divergent;
-    const double share = (double)n / (double)draws;
+    const double kept = fit->options.thin > 1 ? fit->options.thin : 1, draws = v->draws * kept;
+    const double divergent = fmax((double)fit->n_divergent, v->divergent), deep = v->deep / v->draws;
     char names[GPUMC__NAMES], percent[GPUMC__CELL];
-    if (!n) return GPUMC_OK;
-    gpumc__name_worst(fit, &v->apart, -1, names);
-    gpumc__significant(100 * share, 2, percent);
-    return gpumc__warn(fit, GPUMC_W_DIVERGENT, 0, share,
-                       "%.0f of %.0f draws (%s %%) diverged%s%s: estimates may be biased, a region of high "
-                       "curvature is missed; check priors and scales, non-centre, then raise target_accept",
-                       (double)n, (double)draws, percent, v->apart.n ? ", unlike the rest in " : "", names);
+    int done = 1;
+    if (!(v->draws > 0)) return 1;
+    if (divergent > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_DIVERGENT, 0, divergent / draws,
+            "%.0f of %.0f draws (%s %%) diverged%s%s: estimates may be biased, a region of high curvature is "
+            "missed; check priors and scales, non-centre, then raise target_accept", divergent, draws,
+            gpumc__significant(100 * divergent / draws, 2, percent),
+            v->apart.count > 0 ? ", unlike the rest in " : "",
+            gpumc__name_worst(fit, &v->apart, 3, -1, names));
+    if (deep > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_TREEDEPTH, deep <= 0.05, deep,
+            "%.0f of %.0f draws (%s %%) reached max_treedepth %d: trajectories were cut short, which costs "
+            "speed, not validity; rescale or decorrelate, then raise it", v->deep, v->draws,
+            gpumc__significant(100 * deep, 2, percent), fit->options.max_treedepth);
+    if (v->slow.count > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_EBFMI, 0, -v->slow.value[0],
+            "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): the range of energies is "
+            "explored slowly, tails may be missed; heavy tails or a funnel, reparameterise", v->slow.count,
+            (double)fit->n_chains, -v->slow.value[0], (double)(v->slow.which[0] + 1));
+    return done;
 }
 
-static gpumc_status gpumc__warn_treedepth(gpumc_fit *fit, const gpumc__tallies *t)
+static int gpumc__report_columns(gpumc_fit *fit, const gpumc__review *v)
 {
-    const double share = (double)t->deep / (double)t->draws;
-    char percent[GPUMC__CELL];
-    if (!t->deep) return GPUMC_OK;
-    gpumc__significant(100 * share, 2, percent);
-    return gpumc__warn(fit, GPUMC_W_TREEDEPTH, share <= 0.05, share,
-                       "%.0f of %.0f draws (%s %%) reached max_treedepth %d: trajectories were cut short, "
-                       "which costs speed, not validity; rescale or decorrelate, then raise it",
-                       (double)t->deep, (double)t->draws, percent, fit->options.max_treedepth);
-}
-
-static gpumc_status gpumc__warn_ebfmi(gpumc_fit *fit, const gpumc__tallies *t)
-{
-    char lowest[GPUMC__CELL];
-    if (!t->low_chains) return GPUMC_OK;
-    gpumc__fixed(t->lowest_ebfmi, 2, lowest);
-    return gpumc__warn(fit, GPUMC_W_EBFMI, 0, t->lowest_ebfmi,
-                       "E-BFMI is below 0.3 in %.0f of %.0f chains (%s in chain %.0f): the range of energies "
-                       "is explored slowly, tails may be missed; heavy tails or a funnel, reparameterise",
-                       (double)t->low_chains, (double)fit->n_chains, lowest, (double)t->lowest_chain);
-}
-
-static gpumc_status gpumc__warn_r_hat(gpumc_fit *fit, const gpumc__review *v)
-{
+    const double n = v->n_columns;
     char names[GPUMC__NAMES];
-    if (!v->r_hat.count) return GPUMC_OK;
-    gpumc__name_worst(fit, &v->r_hat, 3, names);
-    return gpumc__warn(fit, GPUMC_W_RHAT, 0, v->r_hat.value[0],
-                       "R-hat is above 1.01 for %.0f of %.0f quantities (%s): chains disagree; run longer "
-                       "first, then suspect several modes, label switching, priors",
-                       (double)v->r_hat.count, (double)v->n_columns, names);
+    int done = 1;
+    if (v->r_hat.count > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_RHAT, 0, v->r_hat.value[0],
+            "R-hat is above 1.01 for %.0f of %.0f quantities (%s): chains disagree; run longer first, then "
+            "suspect several modes, label switching, priors", v->r_hat.count, n,
+            gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
+    if (v->ess.count > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_ESS, 0, -v->ess.value[0],
+            "ESS is below 100 a chain for %.0f of %.0f quantities (%s): estimates are noisy; %s",
+            v->ess.count, n, gpumc__name_worst(fit, &v->ess, 3, 0, names),
+            v->r_hat.count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
+    if (v->constant.count > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_CONSTANT, !(v->constant_params > 0), v->constant.count,
+            "%.0f of %.0f quantities never change (%s)", v->constant.count, n,
+            gpumc__name_worst(fit, &v->constant, 3, -1, names));
+    if (v->not_finite.count > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_NOT_FINITE, 0, v->not_finite.count,
+            "%.0f of %.0f quantities have draws that are NaN or infinite, so that they have no mean (%s)",
+            v->not_finite.count, n, gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
+    return done;
 }
 
-static gpumc_status gpumc__warn_ess(gpumc_fit *fit, const gpumc__review *v)
+static int gpumc__report_setup(gpumc_fit *fit, const gpumc__review *v)
 {
-    char names[GPUMC__NAMES];
-    if (!v->ess.count) return GPUMC_OK;
-    gpumc__name_worst(fit, &v->ess, 0, names);
-    return gpumc__warn(fit, GPUMC_W_ESS, 0, -v->ess.value[0],
-                       "ESS is below 100 a chain for %.0f of %.0f quantities (%s): estimates are noisy; %s",
-                       (double)v->ess.count, (double)v->n_columns, names,
-                       v->r_hat.count ? "see R-hat first" : "R-hat is good, just run longer");
-}
-
-/* Columns that no diagnostic applies to, by name. */
-static gpumc_status gpumc__warn_unusable(gpumc_fit *fit, const gpumc__review *v, const gpumc__worst *w,
-                                         gpumc_warning_code code, int note, const char *text)
-{
-    char names[GPUMC__NAMES];
-    if (!w->count) return GPUMC_OK;
-    gpumc__name_worst(fit, w, -1, names);
-    return gpumc__warn(fit, code, note, (double)w->count, "%.0f of %.0f quantities %s (%s%s)",
-                       (double)w->count, (double)v->n_columns, text, names, w->count > w->n ? ", ..." : "");
-}
-
-static gpumc_status gpumc__warn_stuck(gpumc_fit *fit, const gpumc__tallies *t)
-{
-    char share[GPUMC__CELL];
-    if (!t->stuck_chains) return GPUMC_OK;
-    gpumc__fixed(100 * t->stuck_share, 0, share);
-    return gpumc__warn(fit, GPUMC_W_STUCK, 0, t->stuck_share,
-                       "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain "
-                       "%.0f): steps are too long where they are; look at the start, raise target_accept",
-                       (double)t->stuck_chains, (double)fit->n_chains, share, (double)t->stuck_chain);
-}
-
-static gpumc_status gpumc__warn_accept(gpumc_fit *fit, const gpumc__tallies *t)
-{
-    const double accept = t->accept / (double)t->draws, aim = fit->options.target_accept;
-    char seen[GPUMC__CELL], wanted[GPUMC__CELL];
-    if (!fit->n_warmup || !(aim > 0) || !(fabs(accept - aim) > 0.1)) return GPUMC_OK;
-    gpumc__fixed(accept, 2, seen);
-    gpumc__fixed(aim, 2, wanted);
-    return gpumc__warn(fit, GPUMC_W_ACCEPT, accept > aim, accept,
-                       "mean acceptance is %s where %s was wanted: the step size came out too %s; a longer "
-                       "num_warmup may help", seen, wanted,
-                       accept > aim ? "short, which costs speed" : "long");
-}
-
-static gpumc_status gpumc__warn_metric(gpumc_fit *fit, const gpumc__tallies *t)
-{
-    const double residual = t->residual / ((double)t->draws * (double)(fit->n_free ? fit->n_free : 1));
+    const double chains = (double)fit->n_chains, draws = (double)fit->n_draws;
+    const double accept = v->accept / v->draws, aim = fit->options.target_accept;
+    const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
     char seen[GPUMC__CELL];
-    if (!(residual > 10)) return GPUMC_OK;
-    gpumc__significant(residual, 2, seen);
-    return gpumc__warn(fit, GPUMC_W_METRIC, 0, residual,
-                       "the metric does not fit: the squared Fisher residual is %s a dimension, where 0 is "
-                       "perfect; scales vary over the posterior, reparameterise", seen);
-}
-
-static gpumc_status gpumc__warn_few_chains(gpumc_fit *fit)
-{
-    if (fit->n_chains >= 4) return GPUMC_OK;
-    return gpumc__warn(fit, GPUMC_W_FEW_CHAINS, 1, (double)fit->n_chains, "%.0f chain%s: %s",
-                       (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", fit->n_chains == 1
-                       ? "only its halves can be compared, another mode would go unseen; run 4"
-                       : "R-hat is more dependable with 4");
-}
-
-static gpumc_status gpumc__warn_few_draws(gpumc_fit *fit)
-{
-    if (fit->n_draws >= 100) return GPUMC_OK;
-    return gpumc__warn(fit, GPUMC_W_FEW_DRAWS, 1, (double)fit->n_draws,
-                       "%.0f draws a chain: diagnostics and intervals are not dependable below 100",
-                       (double)fit->n_draws);
-}
-
-/* Gravest first; a fit without statistics of its draws has tallies of zero. */
-static gpumc_status gpumc__report_review(gpumc_fit *fit, const gpumc__review *v)
-{
-    const gpumc__tallies *t = &v->tallies;
-    gpumc_status status = GPUMC_OK;
-    if (t->draws) {
-        status = gpumc__warn_divergent(fit, v);
-        if (status == GPUMC_OK) status = gpumc__warn_treedepth(fit, t);
-        if (status == GPUMC_OK) status = gpumc__warn_ebfmi(fit, t);
-    }
-    if (status == GPUMC_OK) status = gpumc__warn_r_hat(fit, v);
-    if (status == GPUMC_OK) status = gpumc__warn_ess(fit, v);
-    if (status == GPUMC_OK)
-        status = gpumc__warn_unusable(fit, v, &v->constant, GPUMC_W_CONSTANT, !v->constant_params,
-                                      "never change");
-    if (status == GPUMC_OK)
-        status = gpumc__warn_unusable(fit, v, &v->not_finite, GPUMC_W_NOT_FINITE, 0,
-                                      "have draws that are NaN or infinite, so that they have no mean");
-    if (t->draws) {
-        if (status == GPUMC_OK) status = gpumc__warn_stuck(fit, t);
-        if (status == GPUMC_OK) status = gpumc__warn_accept(fit, t);
-        if (status == GPUMC_OK) status = gpumc__warn_metric(fit, t);
-    }
-    if (status == GPUMC_OK) status = gpumc__warn_few_chains(fit);
-    return status == GPUMC_OK ? gpumc__warn_few_draws(fit) : status;
-}
-
-static void gpumc__review_fit(gpumc__review *v)
-{
-    for (size_t b = 0; b < v->fit->n_blocks; b++) {
-        const gpumc_block *block = &v->fit->blocks[b];
-        if (!gpumc__is_estimate(block)) continue;
-        for (size_t k = 0; k < block->size; k++) gpumc__review_column(v, block, block->offset + k);
-    }
+    int done = 1;
+    if (v->stuck.count > 0)
+        done &= !gpumc__warn(fit, GPUMC_W_STUCK, 0, v->stuck.value[0],
+            "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain %.0f): steps "
+            "are too long where they are; look at the start, raise target_accept", v->stuck.count, chains,
+            gpumc__fixed(100 * v->stuck.value[0], 0, seen), (double)(v->stuck.which[0] + 1));
+    if (fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1)
+        done &= !gpumc__warn(fit, GPUMC_W_ACCEPT, accept > aim, accept,
+            "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer "
+            "num_warmup may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
+    if (residual > 10)
+        done &= !gpumc__warn(fit, GPUMC_W_METRIC, 0, residual,
+            "the metric does not fit: the squared Fisher residual is %s a dimension, where 0 is perfect; "
+            "scales vary over the posterior, reparameterise", gpumc__significant(residual, 2, seen));
+    if (chains < 4)
+        done &= !gpumc__warn(fit, GPUMC_W_FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
+            ? "s: R-hat is more dependable with 4"
+            : ": only its halves can be compared, another mode would go unseen; run 4");
+    if (draws < 100)
+        done &= !gpumc__warn(fit, GPUMC_W_FEW_DRAWS, 1, draws,
+            "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
+    return done;
 }
 
 /* Makes all checks and appends what they found to fit->warnings. */
 static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 {
     gpumc__review v;
-    gpumc_status status;
-    if (!fit->draws || !fit->n_draws || !fit->n_chains) return GPUMC_OK;
     memset(&v, 0, sizeof v);
     v.fit = fit;
-    for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__tally_chain(fit, c, &v.tallies);
-    if (!gpumc__open_sheet(&v.sheet, &fit->allocator, fit->n_chains, fit->n_draws)) return GPUMC_ERROR_MEMORY;
-    status = gpumc__mark_divergences(&v);
-    if (status == GPUMC_OK) gpumc__review_fit(&v);
-    gpumc__release(&fit->allocator, v.diverged);
+    if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator))
+        return v.sheet.flags & GPUMC_FLAG_MEMORY ? GPUMC_ERROR_MEMORY : GPUMC_OK;
+    for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__review_chain(&v, c);
+    for (size_t b = 0; b < fit->n_blocks; b++) {
+        const gpumc_block *block = &fit->blocks[b];
+        for (size_t k = 0; gpumc__is_estimate(block) && k < block->size; k++)
+            gpumc__review_column(&v, block, block->offset + k);
+    }
     gpumc__close_sheet(&v.sheet);
-    return status == GPUMC_OK ? gpumc__report_review(fit, &v) : status;
+    return gpumc__report_trajectories(fit, &v) && gpumc__report_columns(fit, &v)
+        && gpumc__report_setup(fit, &v) ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
 /* ---- the printed summary ------------------------------------------------------------------------- */
@@ -9206,72 +8822,24 @@ enum { GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
 static const char *gpumc__warning_name(gpumc_warning_code code)
 {
-    switch (code) {
-    case GPUMC_W_DIVERGENT: return "GPUMC_W_DIVERGENT";
-    case GPUMC_W_TREEDEPTH: return "GPUMC_W_TREEDEPTH";
-    case GPUMC_W_EBFMI: return "GPUMC_W_EBFMI";
-    case GPUMC_W_RHAT: return "GPUMC_W_RHAT";
-    case GPUMC_W_ESS: return "GPUMC_W_ESS";
-    case GPUMC_W_FEW_CHAINS: return "GPUMC_W_FEW_CHAINS";
-    case GPUMC_W_FEW_DRAWS: return "GPUMC_W_FEW_DRAWS";
-    case GPUMC_W_CONSTANT: return "GPUMC_W_CONSTANT";
-    case GPUMC_W_NOT_FINITE: return "GPUMC_W_NOT_FINITE";
-    case GPUMC_W_ACCEPT: return "GPUMC_W_ACCEPT";
-    case GPUMC_W_STUCK: return "GPUMC_W_STUCK";
-    case GPUMC_W_RESTARTED: return "GPUMC_W_RESTARTED";
-    case GPUMC_W_NOT_MIXED: return "GPUMC_W_NOT_MIXED";
-    case GPUMC_W_METRIC: return "GPUMC_W_METRIC";
-    }
-    return "unknown";
+    static const char *const names[] = {
+        "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
+        "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC" };
+    return names[code];
 }
 
-static const char *gpumc__metric_name(gpumc_metric_kind kind)
+static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 {
-    switch (kind) {
-    case GPUMC_METRIC_AUTO: break;
-    case GPUMC_METRIC_DIAG: return "diagonal";
-    case GPUMC_METRIC_LOW_RANK: return "low-rank";
-    case GPUMC_METRIC_DENSE: return "dense";
-    case GPUMC_METRIC_UNIT: return "unit";
-    }
-    return "automatic";
-}
-
-/* A page being printed; the first failed write is remembered, the others are not tried. */
-typedef struct gpumc__page {
-    const gpumc_fit *fit;
-    FILE *stream;
-    int failed, name_width;
-    gpumc__sheet sheet;
-} gpumc__page;
-
-static GPUMC__PRINTF(2, 3) void gpumc__print(gpumc__page *page, const char *format, ...)
-{
-    va_list arguments;
-    if (page->failed) return;
-    va_start(arguments, format);
-    page->failed = vfprintf(page->stream, format, arguments) < 0;
-    va_end(arguments);
-}
-
-static void gpumc__print_header(gpumc__page *page)
-{
-    const gpumc_fit *fit = page->fit;
-    const double n = (double)fit->n_divergent;
+    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
     char step[GPUMC__CELL], seconds[GPUMC__CELL];
-    gpumc__significant(fit->step_size, 3, step);
-    gpumc__decimal(fit->warmup_seconds + fit->sampling_seconds, 2, seconds);
-    gpumc__print(page, "%s: %.0f chains x %.0f draws after %.0f of warm-up, %s s%s\n",
-                 fit->model_name ? fit->model_name : "model", (double)fit->n_chains, (double)fit->n_draws,
-                 (double)fit->n_warmup, seconds, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
-    gpumc__print(page, "step size %s, %s metric, %.0f divergence%s\n", step,
-                 gpumc__metric_name(fit->metric.kind), n, n == 1 ? "" : "s");
-    if (fit->status < 0) gpumc__print(page, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
-}
-
-static size_t gpumc__rows_of(const gpumc_block *block)
-{
-    return block->size > GPUMC__MAX_ROWS ? GPUMC__MAX_ROWS - 2 : block->size;
+    fprintf(stream, "%s: %.0f chains x %.0f draws after %.0f of warm-up, %s s%s\n",
+            fit->model_name ? fit->model_name : "model", (double)fit->n_chains, (double)fit->n_draws,
+            (double)fit->n_warmup, gpumc__decimal(fit->warmup_seconds + fit->sampling_seconds, 2, seconds),
+            fit->status == GPUMC_STOPPED ? ", stopped early" : "");
+    fprintf(stream, "step size %s, %s metric, %.0f divergence%s\n",
+            gpumc__significant(fit->step_size, 3, step), metrics[fit->metric.kind], (double)fit->n_divergent,
+            fit->n_divergent == 1 ? "" : "s");
+    if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
 }
 
 static int gpumc__widest_name(const gpumc_fit *fit)
@@ -9279,109 +8847,85 @@ static int gpumc__widest_name(const gpumc_fit *fit)
     size_t widest = 4;
     for (size_t b = 0; b < fit->n_blocks; b++) {
         const gpumc_block *block = &fit->blocks[b];
-        for (size_t k = 0; gpumc__is_estimate(block) && k < gpumc__rows_of(block); k++) {
+        for (size_t k = 0; gpumc__is_estimate(block) && k < block->size && k < GPUMC__MAX_ROWS; k++) {
             const size_t length = gpumc_column_name(fit, block->offset + k, NULL, 0);
-            if (length > widest) widest = length;
+            widest = length > widest ? length : widest;
         }
     }
     return widest < GPUMC__LONGEST_NAME ? (int)widest : GPUMC__LONGEST_NAME;
 }
 
 /* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
-static int gpumc__decimals_of(const gpumc_summary *r)
-{
-    if (r->mcse > 0 && gpumc__is_finite(r->mcse)) return 1 - gpumc__leading_exponent(r->mcse, 2);
-    return gpumc__is_finite(r->mean) && r->mean != 0 ? 3 - gpumc__leading_exponent(r->mean, 4) : 3;
-}
-
-static void gpumc__print_row(gpumc__page *page, size_t column, const gpumc_summary *r)
+static void gpumc__print_row(FILE *stream, const char *name, int width, const gpumc_summary *r)
 {
     const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
-    const int decimals = gpumc__decimals_of(r);
-    char name[128], cell[GPUMC__CELL];
-    gpumc_column_name(page->fit, column, name, sizeof name);
-    gpumc__print(page, "%-*s", page->name_width, name);
-    for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
-        gpumc__decimal(values[k], decimals, cell);
-        gpumc__print(page, " %10s", cell);
-    }
-    gpumc__fixed(floor(r->ess_bulk), 0, cell);
-    gpumc__print(page, " %9s", cell);
-    gpumc__fixed(floor(r->ess_tail), 0, cell);
-    gpumc__print(page, " %9s", cell);
-    gpumc__fixed(r->r_hat, 3, cell);
-    gpumc__print(page, " %7s\n", cell);
+    char cell[GPUMC__CELL];
+    int decimals = 3;
+    if (r->mcse > 0 && gpumc__is_finite(r->mcse)) decimals = 1 - gpumc__leading_exponent(r->mcse, 2);
+    else if (gpumc__is_finite(r->mean) && r->mean != 0) decimals = 3 - gpumc__leading_exponent(r->mean, 4);
+    fprintf(stream, "%-*s", width, name);
+    for (size_t k = 0; k < sizeof values / sizeof values[0]; k++)
+        fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
+    fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_bulk), 0, cell));
+    fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_tail), 0, cell));
+    fprintf(stream, " %7s\n", gpumc__fixed(r->r_hat, 3, cell));
 }
 
-/* The line that stands for n columns of a large block. */
-static void gpumc__print_rest(gpumc__page *page, size_t n, const gpumc__worst *r_hat, const gpumc__worst *ess)
+/* The first rows of a block, then one line for the others. */
+static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_block *block, int width,
+                               gpumc__sheet *s)
 {
-    gpumc__print(page, "... %.0f more", (double)n);
-    if (r_hat->n && ess->n) {
-        char names[GPUMC__NAMES];
-        gpumc__name_worst(page->fit, r_hat, 3, names);
-        gpumc__print(page, ", largest r_hat: %s", names);
-        gpumc__name_worst(page->fit, ess, 0, names);
-        gpumc__print(page, "; smallest ess: %s", names);
-    }
-    gpumc__print(page, "\n");
-}
-
-static void gpumc__print_block(gpumc__page *page, const gpumc_block *block)
-{
-    const size_t rows = gpumc__rows_of(block);
+    const size_t rows = block->size > GPUMC__MAX_ROWS ? GPUMC__MAX_ROWS - 2 : block->size;
     gpumc__worst r_hat, ess;
+    char names[GPUMC__NAMES];
     memset(&r_hat, 0, sizeof r_hat);
     memset(&ess, 0, sizeof ess);
     for (size_t k = 0; k < block->size; k++) {
         const size_t column = block->offset + k;
         gpumc_summary r;
-        gpumc__fill_sheet(&page->sheet, gpumc_fit_series(page->fit, column));
-        r = gpumc__summarise_sheet(&page->sheet);
-        if (k < rows) {
-            gpumc__print_row(page, column, &r);
-            continue;
-        }
-        if (r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
-        if (r.ess_bulk > 0) gpumc__add_worst(&ess, column, -floor(fmin(r.ess_bulk, r.ess_tail)));
+        gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
+        r = gpumc__summarise_sheet(s);
+        gpumc_column_name(fit, column, names, 128);
+        if (k < rows) gpumc__print_row(stream, names, width, &r);
+        if (k >= rows && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
+        if (k >= rows && r.ess_bulk > 0) gpumc__add_worst(&ess, column, -floor(fmin(r.ess_bulk, r.ess_tail)));
     }
-    r_hat.n = r_hat.n > 1 ? 1 : r_hat.n;
-    ess.n = ess.n > 1 ? 1 : ess.n;
-    if (rows < block->size) gpumc__print_rest(page, block->size - rows, &r_hat, &ess);
+    if (rows == block->size) return;
+    fprintf(stream, "... %.0f more", (double)(block->size - rows));
+    if (r_hat.count > 0) fprintf(stream, ", largest r_hat: %s", gpumc__name_worst(fit, &r_hat, 1, 3, names));
+    if (ess.count > 0) fprintf(stream, "; smallest ess: %s", gpumc__name_worst(fit, &ess, 1, 0, names));
+    fprintf(stream, "\n");
 }
 
-static void gpumc__print_table(gpumc__page *page)
+static void gpumc__print_table(const gpumc_fit *fit, FILE *stream, gpumc__sheet *s)
 {
-    const gpumc_fit *fit = page->fit;
-    page->name_width = gpumc__widest_name(fit);
-    gpumc__print(page, "%-*s %10s %10s %10s %10s %10s %10s %9s %9s %7s\n", page->name_width, "", "mean",
-                 "mcse", "sd", "q5", "q50", "q95", "ess_bulk", "ess_tail", "r_hat");
+    const int width = gpumc__widest_name(fit);
+    fprintf(stream, "%-*s %10s %10s %10s %10s %10s %10s %9s %9s %7s\n", width, "", "mean", "mcse", "sd", "q5",
+            "q50", "q95", "ess_bulk", "ess_tail", "r_hat");
     for (size_t b = 0; b < fit->n_blocks; b++) {
         const gpumc_block *block = &fit->blocks[b];
-        if (gpumc__is_estimate(block)) gpumc__print_block(page, block);
-        else gpumc__print(page, "%s: %.0f %s, not shown\n", block->name, (double)block->size,
-                          block->group == GPUMC_LOG_LIKELIHOOD ? "log likelihoods" : "predicted values");
+        if (gpumc__is_estimate(block)) gpumc__print_block(fit, stream, block, width, s);
+        else fprintf(stream, "%s: %.0f %s, not shown\n", block->name, (double)block->size,
+                     gpumc__is_log_likelihood(block) ? "log likelihoods" : "predicted values");
     }
 }
 
+/* Writes that failed are remembered by the stream. */
 GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 {
-    gpumc__page page;
+    gpumc__sheet s;
     if (!fit || !stream) return GPUMC_ERROR_ARGUMENT;
-    memset(&page, 0, sizeof page);
-    page.fit = fit;
-    page.stream = stream;
-    gpumc__print_header(&page);
-    if (fit->draws && fit->n_draws && fit->n_chains) {
-        if (!gpumc__open_sheet(&page.sheet, &fit->allocator, fit->n_chains, fit->n_draws))
-            return GPUMC_ERROR_MEMORY;
-        gpumc__print_table(&page);
-        gpumc__close_sheet(&page.sheet);
+    gpumc__print_header(fit, stream);
+    if (gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator)) {
+        gpumc__print_table(fit, stream, &s);
+        gpumc__close_sheet(&s);
+    } else if (s.flags & GPUMC_FLAG_MEMORY) {
+        return GPUMC_ERROR_MEMORY;
     }
     for (size_t i = 0; i < fit->n_warnings; i++)
-        gpumc__print(&page, "%s %s: %s\n", fit->warnings[i].note ? "note" : "warning",
-                     gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
-    return page.failed || fflush(stream) != 0 ? GPUMC_ERROR_FILE : GPUMC_OK;
+        fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
+                gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
+    return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
 /* ---- files: POSIX or Win32 --------------------------------------------------------------------- */
 #if defined(_WIN32)

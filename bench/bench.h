@@ -44,7 +44,7 @@ static int bench_compare(const void *a, const void *b)
 }
 
 /* Sorts the values. */
-static double bench_median(double *values, size_t n)
+static __attribute__((unused)) double bench_median(double *values, size_t n)
 {
     qsort(values, n, sizeof *values, bench_compare);
     return 0.5 * (values[(n - 1) / 2] + values[n / 2]);

@@ -1,6 +1,7 @@
-"""Posterior moments of eight schools (mu ~ normal(0, 5), tau ~ half-Cauchy(5)) for test_targets.c, at 30 digits.
+"""Posterior moments of eight schools (mu ~ normal(0, 5), tau ~ half-Cauchy(5)) for test_targets.c.
 
-Given tau everything else is normal and integrates in closed form, so each moment is one integral over log tau.
+Given tau everything else is normal and integrates in closed form, so each moment is one integral over log
+tau, taken with 30 digits.
     python3 known_targets.py >known_targets.h
 """
 from mpmath import mp, mpf, quad, log, exp, sqrt
@@ -36,14 +37,16 @@ def main():
     mean += [expectation(lambda u, p, m, v, th, *_, j=j: p * th[j]) / total for j in range(8)]
     variance = [expectation(lambda u, p, *_: p * (u - mean[0]) ** 2) / total,
                 expectation(lambda u, p, m, v, *_: p * (v + (m - mean[1]) ** 2)) / total]
-    variance += [expectation(lambda u, p, m, v, th, vt, c, j=j: p * (vt[j] + (th[j] - mean[2 + j]) ** 2)) / total
-                 for j in range(8)]
-    tau_theta = [expectation(lambda u, p, m, v, th, vt, c, j=j: p * (u - mean[0]) * (th[j] - mean[2 + j])) / total
-                 for j in range(8)]
-    mu_theta = [expectation(lambda u, p, m, v, th, vt, c, j=j: p * (c[j] + (m - mean[1]) * (th[j] - mean[2 + j]))) / total
-                for j in range(8)]
+    tau_theta, mu_theta = [], []
+    for j in range(8):
+        at = mean[2 + j]
+        variance.append(expectation(lambda u, p, m, v, th, vt, c: p * (vt[j] + (th[j] - at) ** 2)) / total)
+        tau_theta.append(expectation(lambda u, p, m, v, th, vt, c: p * (u - mean[0]) * (th[j] - at)) / total)
+        mu_theta.append(expectation(
+            lambda u, p, m, v, th, vt, c: p * (c[j] + (m - mean[1]) * (th[j] - at))) / total)
     print('/* Made by known_targets.py: eight schools, in the order log tau, mu, theta[1..8]. */')
-    for name, values in [('mean', mean), ('variance', variance), ('log_tau_theta', tau_theta), ('mu_theta', mu_theta)]:
+    for name, values in [('mean', mean), ('variance', variance), ('log_tau_theta', tau_theta),
+                         ('mu_theta', mu_theta)]:
         print('static const double schools_%s[%d] = {' % (name, len(values)))
         for value in values:
             print('    %s,' % mp.nstr(value, 17))

@@ -8,14 +8,19 @@
 // ---- elementary functions -----------------------------------------------------------------------
 
 #define UNARY(X) \
-    X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(fabs) X(floor) X(erf) X(erfc) X(erfcx) X(Phi) X(log_Phi) X(inv_Phi) \
-    X(lgamma) X(digamma) X(log1p_exp) X(logit) X(inv_logit) X(tanh)
+    X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(fabs) X(floor) X(erf) X(erfc) X(erfcx) X(Phi) \
+    X(log_Phi) X(inv_Phi) X(lgamma) X(digamma) X(log1p_exp) X(logit) X(inv_logit) X(tanh)
 #define UNARY_KERNEL(name) \
     __global__ void math_##name(const gpumc_real *x, gpumc_real *out) { out[INDEX] = gpumc_##name(x[INDEX]); }
 UNARY(UNARY_KERNEL)
 
-__global__ void math_log_sum_exp(const gpumc_real *x, gpumc_real *out) { out[INDEX] = gpumc_log_sum_exp(x[INDEX], out[INDEX]); }
-__global__ void math_lbeta(const gpumc_real *x, gpumc_real *out) { out[INDEX] = gpumc_lbeta(x[INDEX], out[INDEX]); }
+#define BINARY_KERNEL(name) \
+    __global__ void math_##name(const gpumc_real *x, gpumc_real *out) \
+    { \
+        out[INDEX] = gpumc_##name(x[INDEX], out[INDEX]); \
+    }
+BINARY_KERNEL(log_sum_exp)
+BINARY_KERNEL(lbeta)
 __global__ void math_sincos_2pi(const gpumc_real *x, gpumc_real *out)
 {
     gpumc_real s, c;
@@ -27,13 +32,15 @@ __global__ void math_sincos_2pi(const gpumc_real *x, gpumc_real *out)
 
 #define ARGUMENTS(n) const gpumc_real *x = in + (n) * INDEX; gpumc_real g[(n)] = { 0 }, value
 #define CALL_REAL_0(name) ARGUMENTS(1); value = name(x[0], &g[0]); out[INDEX] = value + g[0]
-#define CALL_REAL_1(name) ARGUMENTS(2); value = name(x[0], x[1], &g[0], &g[1]); out[INDEX] = value + g[0] + g[1]
+#define CALL_REAL_1(name) ARGUMENTS(2); value = name(x[0], x[1], &g[0], &g[1]); \
+    out[INDEX] = value + g[0] + g[1]
 #define CALL_REAL_2(name) ARGUMENTS(3); value = name(x[0], x[1], x[2], &g[0], &g[1], &g[2]); \
     out[INDEX] = value + g[0] + g[1] + g[2]
 #define CALL_REAL_3(name) ARGUMENTS(4); value = name(x[0], x[1], x[2], x[3], &g[0], &g[1], &g[2], &g[3]); \
     out[INDEX] = value + g[0] + g[1] + g[2] + g[3]
 #define CALL_COUNT_1(name) ARGUMENTS(2); value = name(x[0], x[1], &g[1]); out[INDEX] = value + g[1]
-#define CALL_COUNT_2(name) ARGUMENTS(3); value = name(x[0], x[1], x[2], &g[1], &g[2]); out[INDEX] = value + g[1] + g[2]
+#define CALL_COUNT_2(name) ARGUMENTS(3); value = name(x[0], x[1], x[2], &g[1], &g[2]); \
+    out[INDEX] = value + g[1] + g[2]
 #define CALL_TRIALS_1(name) ARGUMENTS(3); value = name(x[0], x[1], x[2], &g[2]); out[INDEX] = value + g[2]
 
 #define DENSITY_REAL_0(family) gpumc_##family##_lpdf

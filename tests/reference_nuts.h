@@ -110,8 +110,8 @@ static int reference_leaf(reference_chain *c, const reference_point *from, refer
     c->steps[side]++;
     if (fabs(w) > fabs(c->stats.max_energy_error)) c->stats.max_energy_error = -w;
     if (-w > 1000) { c->stats.divergent = 1; return 0; }
-    c->accept_sum += w > 0 ? 1 : gpumc_exp(w);
-    c->sym_sum += 2 / (1 + gpumc_exp(fabs(w)));
+    c->accept_sum += w > 0 ? 1 : gpumc_exp(-fabs(w));
+    c->sym_sum += 2 * gpumc_exp(-fabs(w)) / (1 + gpumc_exp(-fabs(w)));
     c->subtree_weight = reference_log_sum(c->subtree_weight, w);
     if (c->has_candidate) {
         gpumc_rng rng = gpumc_rng_at(c->seed, 3u << 24 | (uint32_t)c->stats.n_leapfrog, c->draw, c->chain);

@@ -11,7 +11,8 @@ if ! have "$cross" || [ -z "$emulator" ]; then
 fi
 
 emulated() {
-    $cross -std=c99 -O2 -static "$1.c" -o "$scratch/program" -lm -pthread && $emulator "$scratch/program" >"$scratch/output"
+    $cross -std=c99 -O2 -static "$1.c" -o "$scratch/program" -lm -pthread \
+        && $emulator "$scratch/program" >"$scratch/output"
     status=$?
     tail -n 5 "$scratch/output"
     return $status
@@ -24,8 +25,9 @@ done
 # Eight schools: the posterior mean of mu is 4.4 and of tau 3.6.
 eight_schools() {
     emulated ../examples/eight_schools || return 1
-    awk '$1 == "mu" { mu = $2 } $1 == "tau" { tau = $2 } END { exit !(mu > 3.9 && mu < 4.9 && tau > 3.1 && tau < 4.1) }' \
-        "$scratch/output"
+    awk '$1 == "mu" { mu = $2 }
+         $1 == "tau" { tau = $2 }
+         END { exit !(mu > 3.9 && mu < 4.9 && tau > 3.1 && tau < 4.1) }' "$scratch/output"
 }
 check 'eight schools on aarch64' eight_schools
 finish

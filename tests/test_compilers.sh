@@ -4,11 +4,15 @@
 # refused, or these checks are blind.
 . ./check.sh
 
-warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wundef -Wcast-align
-          -Wformat=2 -Wvla -Wpointer-arith -Wwrite-strings -Werror -I..'
+warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wundef
+          -Wcast-align -Wformat=2 -Wvla -Wpointer-arith -Wwrite-strings -Werror -I..'
 c_warnings="$warnings -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition"
 
-printf '#include "gpumc.h"\n#include "gpumc.h"\nint main(void) { return gpumc_exp(0) != 1; }\n' >"$scratch/declarations.c"
+cat >"$scratch/declarations.c" <<'C'
+#include "gpumc.h"
+#include "gpumc.h"
+int main(void) { return gpumc_exp(0) != 1; }
+C
 printf '#define GPUMC_IMPLEMENTATION\n' | cat - "$scratch/declarations.c" >"$scratch/implementation.c"
 printf '#define GPUMC_STATIC\n' | cat - "$scratch/implementation.c" >"$scratch/static.c"
 for file in declarations implementation static; do cp "$scratch/$file.c" "$scratch/$file.cc"; done
@@ -17,10 +21,12 @@ for compiler in gcc clang; do
     if ! have $compiler; then skip "no $compiler"; continue; fi
     for standard in c99 c11 c17 gnu11; do
         for file in declarations implementation static; do
-            check "$compiler -std=$standard: $file" $compiler -std=$standard $c_warnings -fsyntax-only "$scratch/$file.c"
+            check "$compiler -std=$standard: $file" \
+                $compiler -std=$standard $c_warnings -fsyntax-only "$scratch/$file.c"
         done
     done
-    check "$compiler -O2" $compiler -std=c99 -O2 $c_warnings "$scratch/implementation.c" -o "$scratch/program" -lm -pthread
+    check "$compiler -O2" $compiler -std=c99 -O2 $c_warnings "$scratch/implementation.c" \
+        -o "$scratch/program" -lm -pthread
     check "$compiler: the program runs" "$scratch/program"
     # -O3 and link-time optimisation inline further, which lets the compiler see more that may be
     # uninitialised.
@@ -31,11 +37,12 @@ for compiler in g++ clang++; do
     if ! have $compiler; then skip "no $compiler"; continue; fi
     for standard in c++11 c++17 c++20; do
         for file in declarations implementation static; do
-            check "$compiler -std=$standard: $file" $compiler -std=$standard $warnings -fsyntax-only "$scratch/$file.cc"
+            check "$compiler -std=$standard: $file" \
+                $compiler -std=$standard $warnings -fsyntax-only "$scratch/$file.cc"
         done
     done
-    check "$compiler -O2" $compiler -std=c++11 -O2 -fno-exceptions -fno-rtti $warnings "$scratch/implementation.cc" \
-        -o "$scratch/program" -pthread
+    check "$compiler -O2" $compiler -std=c++11 -O2 -fno-exceptions -fno-rtti $warnings \
+        "$scratch/implementation.cc" -o "$scratch/program" -pthread
     check "$compiler: the program runs" "$scratch/program"
 done
 
@@ -45,7 +52,10 @@ for compiler in gcc clang; do
     have $compiler || continue
     check "$compiler: GPUMC_NO_THREADS" $compiler -std=c99 $c_warnings -fsyntax-only "$scratch/no_threads.c"
 done
-no_pthread() { gcc -std=c99 -O1 -I.. -c "$scratch/no_threads.c" -o "$scratch/no_threads.o" && ! nm "$scratch/no_threads.o" | grep pthread; }
+no_pthread() {
+    gcc -std=c99 -O1 -I.. -c "$scratch/no_threads.c" -o "$scratch/no_threads.o" || return 1
+    ! nm "$scratch/no_threads.o" | grep pthread
+}
 have gcc && check 'GPUMC_NO_THREADS uses no pthread' no_pthread
 
 # The declarations must be harmless under any flags of the user; the implementation recognises NaN or says
@@ -54,10 +64,14 @@ printf '#include "gpumc.h"\n' >"$scratch/user.c"
 cat >"$scratch/fast.c" <<'C'
 #define GPUMC_IMPLEMENTATION
 #include "gpumc.h"
-static double log_density(const double *x, double *grad, void *nan) { grad[0] = -x[0]; return *(double *)nan; }
+static double log_density(const double *x, double *grad, void *nan)
+{
+    grad[0] = -x[0];
+    return *(double *)nan;
+}
 int main(int argc, char **argv)
 {
-    const gpumc_param mu = { "mu", GPUMC_UNBOUNDED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, GPUMC_CENTRED, 0 };
+    gpumc_param mu;
     uint64_t bits = 0x7ff8000000000000ULL;
     double nan, q = argc, grad, work[64], lp;
     gpumc_model model;
@@ -66,6 +80,8 @@ int main(int argc, char **argv)
     (void)argv;
     memcpy(&nan, &bits, sizeof nan);
     memset(&model, 0, sizeof model);
+    memset(&mu, 0, sizeof mu);
+    mu.name = "mu";
     model.params = &mu;
     model.n_params = 1;
     model.log_density = log_density;
@@ -79,23 +95,27 @@ int main(int argc, char **argv)
 C
 for compiler in gcc clang; do
     have $compiler || continue
-    check "$compiler -ffast-math: declarations" $compiler -std=c99 -Ofast -ffast-math $c_warnings -c "$scratch/user.c" \
-        -o "$scratch/user.o"
+    check "$compiler -ffast-math: declarations" \
+        $compiler -std=c99 -Ofast -ffast-math $c_warnings -c "$scratch/user.c" -o "$scratch/user.o"
 done
 if have gcc; then
-    check 'gcc -ffast-math: implementation' gcc -std=c99 -O2 -ffast-math -I.. "$scratch/fast.c" -o "$scratch/fast" -lm -pthread
+    check 'gcc -ffast-math: implementation' \
+        gcc -std=c99 -O2 -ffast-math -I.. "$scratch/fast.c" -o "$scratch/fast" -lm -pthread
     check 'gcc -ffast-math: a NaN density rejects' "$scratch/fast"
 fi
-have clang && check_fails 'clang -ffast-math must be refused' clang -std=c99 -ffast-math -I.. -fsyntax-only "$scratch/fast.c"
+have clang && check_fails 'clang -ffast-math must be refused' \
+    clang -std=c99 -ffast-math -I.. -fsyntax-only "$scratch/fast.c"
 
 # Broken twins: one conversion and one shadowed name that these flags must catch.
 mkdir "$scratch/broken"
-for fault in 'static int gpumc__fault(double x) { return x; }' 'static int gpumc__fault(int x) { { int x = 1; return x; } }'; do
+for fault in 'static int gpumc__fault(double x) { return x; }' \
+             'static int gpumc__fault(int x) { { int x = 1; return x; } }'; do
     awk -v fault="$fault" '/^\/\* =+ >>error/ { print fault } { print }' ../gpumc.h >"$scratch/broken/gpumc.h"
     sed 's|"gpumc.h"|"broken/gpumc.h"|' "$scratch/static.c" >"$scratch/broken.c"
     for compiler in gcc clang; do
         have $compiler || continue
-        check_fails "$compiler must refuse: $fault" $compiler -std=c99 $c_warnings -fsyntax-only "$scratch/broken.c"
+        check_fails "$compiler must refuse: $fault" \
+            $compiler -std=c99 $c_warnings -fsyntax-only "$scratch/broken.c"
     done
 done
 finish

@@ -7,7 +7,8 @@ if ! have nvcc; then
     skip 'no nvcc: CUDA device code'
     finish
 fi
-archs=${GPUMC_CUDA_ARCHS:-$(nvcc --list-gpu-arch | sed -nE 's/^compute_([0-9]+)$/\1/p' | awk '$1 >= 75' | sort -un)}
+known=$(nvcc --list-gpu-arch | sed -nE 's/^compute_([0-9]+)$/\1/p' | awk '$1 >= 75' | sort -un)
+archs=${GPUMC_CUDA_ARCHS:-$known}
 set -- $archs
 oldest=$1
 for newest; do :; done
@@ -17,22 +18,29 @@ strict='-std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused
 compile() {
     name=$1 arch=$2
     shift 2
-    nvcc $strict -Xptxas -v,-warn-spills -gencode arch=compute_"$arch",code=sm_"$arch" "$@" -c "$name.cu" -o "$scratch/object" \
-        >"$scratch/$name.$arch" 2>&1 || { grep -m 5 -E 'error|warning' "$scratch/$name.$arch"; return 1; }
+    nvcc $strict -Xptxas -v,-warn-spills -gencode arch=compute_"$arch",code=sm_"$arch" "$@" \
+        -c "$name.cu" -o "$scratch/object" >"$scratch/$name.$arch" 2>&1 && return
+    grep -m 5 -E 'error|warning' "$scratch/$name.$arch"
+    return 1
 }
 # Most registers of any kernel, and the bytes that spill.
 registers() { sed -nE 's/.*Used ([0-9]+) registers.*/\1/p' "$1" | sort -n | tail -n 1; }
-spilled() { awk '/spill stores/ { for (i = 2; i <= NF; i++) if ($i == "spill") n += $(i - 2) } END { print n + 0 }' "$1"; }
+spilled() {
+    awk '/spill stores/ { for (i = 2; i <= NF; i++) if ($i == "spill") n += $(i - 2) }
+         END { print n + 0 }' "$1"
+}
+kernels() { grep -c 'Used .* registers' "$1"; }
 no_spills() {
-    echo "$(grep -c 'Used .* registers' "$1") kernels, $(spilled "$1") bytes spilled"
-    [ "$(spilled "$1")" = 0 ] && grep -q 'Used .* registers' "$1"
+    echo "$(kernels "$1") kernels, $(spilled "$1") bytes spilled"
+    [ "$(spilled "$1")" = 0 ] && [ "$(kernels "$1")" -gt 0 ]
 }
 
 # device NAME ARCH [FLAG...]
 device() {
     check "$1, sm_$2" compile "$@"
     check "$1, sm_$2: no spills" no_spills "$scratch/$1.$2"
-    echo "$1, sm_$2: $(grep -c 'Used .* registers' "$scratch/$1.$2") kernels, at most $(registers "$scratch/$1.$2") registers"
+    report=$scratch/$1.$2
+    echo "$1, sm_$2: $(kernels "$report") kernels, at most $(registers "$report") registers"
 }
 
 # Leaf functions keep everything in registers, so that local memory is an error too.
@@ -43,7 +51,12 @@ spills_noticed() { compile leaf "$oldest" -DSPILL && no_spills "$scratch/leaf.$o
 check_fails 'a kernel that spills must be noticed' spills_noticed
 
 # The whole header in a file that nvcc compiles for the host.
-printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\nint main() { return gpumc_exp(0) != 1; }\n' >"$scratch/host.cu"
-check 'the implementation through nvcc' nvcc $strict -I.. -arch=sm_"$oldest" "$scratch/host.cu" -o "$scratch/host"
+cat >"$scratch/host.cu" <<'C'
+#define GPUMC_IMPLEMENTATION
+#include "gpumc.h"
+int main() { return gpumc_exp(0) != 1; }
+C
+check 'the implementation through nvcc' \
+    nvcc $strict -I.. -arch=sm_"$oldest" "$scratch/host.cu" -o "$scratch/host"
 check 'and it runs' "$scratch/host"
 finish

@@ -1,6 +1,9 @@
 /* The state machine of NUTS against a recursive reference, bit for bit; its integrator against the properties
    that make the sampler exact; warm-up's estimators against cases that can be solved by hand; pausing and
    resuming. Every check is also run on something broken, which it must reject. */
+static double test_ridge = 0.02, test_cutoff = 2;    /* of the low-rank metric, as the library has them */
+#define GPUMC__RIDGE test_ridge
+#define GPUMC__CUTOFF test_cutoff
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -603,8 +606,8 @@ static double fisher_residual(gpumc_adapt *a, size_t n)
                 x += a->x[k * d + i] * a->x[k * d + j];
                 g += a->y[k * d + i] * a->y[k * d + j];
             }
-            cx[i * d + j] = x / (double)n + (i == j ? 0.02 : 0);
-            cg[i * d + j] = g / (double)n + (i == j ? 0.02 : 0);
+            cx[i * d + j] = x / (double)n + (i == j ? test_ridge : 0);
+            cg[i * d + j] = g / (double)n + (i == j ? test_ridge : 0);
         }
     gpumc__multiply(sigma, 0, cg, t, d);
     gpumc__multiply(t, 0, sigma, left, d);
@@ -615,7 +618,7 @@ static double fisher_residual(gpumc_adapt *a, size_t n)
     return worst / largest;
 }
 
-/* A covariance with three long directions: unit plus 99 times the projection on them. */
+/* The factor of a unit covariance but for one direction of variance 100 and one of 0.01. */
 static void spikes_factor(double *L, size_t d)
 {
     static metric_memory m;
@@ -667,6 +670,39 @@ static void test_low_rank(void)
         a->shared.rank = 2;
     }
     free(a);
+}
+
+/* Without ridge and cut-off the estimate is exact for any Gaussian, as its gradients are linear. */
+static double recovery_error(double gradient_factor)
+{
+    enum { DIM = 20, N = 120 };
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400);
+    static double L[DIM * DIM], found[DIM * DIM];
+    double worst = 0;
+    test_ridge = 0;
+    test_cutoff = 1;
+    spikes_factor(L, DIM);
+    adapt_feed(a, L, N, gradient_factor);
+    gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+    gpumc__adapt_select(a, &a->shared);
+    CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate without a ridge");
+    gpumc__adapt_low_rank(a, DIM, 0);
+    written_out(&a->shared, found);
+    for (size_t i = 0; i < DIM; i++)
+        for (size_t j = 0; j < DIM; j++) {
+            const double covariance = gpumc__dot(L + i * DIM, L + j * DIM, DIM);
+            worst = fmax(worst, fabs(found[i * DIM + j] - covariance));
+        }
+    test_ridge = 0.02;
+    test_cutoff = 2;
+    free(a);
+    return worst;
+}
+
+static void test_recovery(void)
+{
+    CHECK(recovery_error(1) < 1e-8, "the covariance of a Gaussian is found up to %g", recovery_error(1));
+    CHECK(recovery_error(1.0001) > 1e-8, "with wrong gradients it is found as well");
 }
 
 /* Eigenvectors and eigenvalues give the matrix back. */
@@ -770,6 +806,7 @@ int main(void)
     test_dual_averaging();
     test_fisher_diagonal();
     test_low_rank();
+    test_recovery();
     test_eigen();
     test_pause();
     return check_end();

@@ -25,15 +25,19 @@ int main(int argc, char **argv)
     int unset[2];
     block = (int *)malloc(sizeof *block);
     if (argc == 2) { block[argc * 20] = table[0]; return block[argc * 20] + (0x7fffffff - 1 + argc); }
-    if (argc == 3) { pthread_create(&thread, NULL, add, NULL); add(NULL); pthread_join(thread, NULL); return 0; }
+    if (argc == 3) {
+        pthread_create(&thread, NULL, add, NULL);
+        add(NULL);
+        pthread_join(thread, NULL);
+    }
     if (argc == 4) return unset[argc & 1] ? 3 : 4;
     return argv == NULL;
 }
 C
-    "$1" -O0 -w -fsanitize="$2" -fno-sanitize-recover=all "$scratch/probe.c" -o "$scratch/probe" -pthread 2>/dev/null \
-        && steady "$scratch/probe" 2>/dev/null || return 1
+    "$1" -O0 -w -fsanitize="$2" -fno-sanitize-recover=all "$scratch/probe.c" -o "$scratch/probe" -pthread \
+        && steady "$scratch/probe" || return 1
     case $2 in address*) set -- 1 ;; thread) set -- 1 2 ;; memory) set -- 1 2 3 ;; esac
-    ! steady "$scratch/probe" "$@" 2>/dev/null
+    ! steady "$scratch/probe" "$@"
 }
 
 # sanitized COMPILER SANITIZER TEST
@@ -46,7 +50,7 @@ sanitized() {
     return $status
 }
 
-if works "$CC" address,undefined; then
+if works "$CC" address,undefined 2>/dev/null; then
     for source in test_*.c; do
         name=${source%.c}
         case " $heavy " in *" $name "*) continue ;; esac
@@ -55,12 +59,12 @@ if works "$CC" address,undefined; then
 else
     skip "$CC has no working address sanitizer here"
 fi
-if works "$CC" thread; then
+if works "$CC" thread 2>/dev/null; then
     check 'test_threads: data races' sanitized "$CC" thread test_threads
 else
     skip "$CC has no working thread sanitizer here"
 fi
-if have clang && works clang memory; then
+if have clang && works clang memory 2>/dev/null; then
     for name in test_threads test_failures; do
         check "$name: uninitialised memory" sanitized clang memory $name
     done
