@@ -5,6 +5,7 @@
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
+#include <locale.h>
 #include <time.h>
 
 /* ---- series ------------------------------------------------------------------------------------ */
@@ -838,6 +839,19 @@ static void check_many_warnings(void)
     free_warnings(&h.fit);
 }
 
+/* Numbers in warnings have a point in every locale that is installed; indices keep their comma. */
+static void check_points(void)
+{
+    const char *const locales[] = { "C", "de_DE.UTF-8", "fr_FR.UTF-8", "pt_BR.UTF-8" };
+    make_fit(&h);
+    for (int i = 0; i < 4; i++) {
+        if (!setlocale(LC_NUMERIC, locales[i])) continue;
+        gpumc__warn(&h.fit, GPUMC_W_METRIC, 0, 1, "L[1,2] %.2f, %.4g, %.0f", 0.5, -1.25e9, 3.0);
+        setlocale(LC_NUMERIC, "C");
+        expect_text("L[1,2] 0.50, -1.25e+09, 3");
+    }
+}
+
 static double normal_lpdf(double y, double mean, double variance)
 {
     return -0.5 * (y - mean) * (y - mean) / variance - 0.5 * log(2 * GPUMC_PI * variance);
@@ -1098,6 +1112,7 @@ int main(void)
     check_sampler_warnings();
     check_column_warnings();
     check_many_warnings();
+    check_points();
     check_loo();
     check_summary();
     check_numbers();

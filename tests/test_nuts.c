@@ -178,6 +178,7 @@ static void machine_draw(gpumc_nuts *s, reference_density density, size_t dim)
     }
 }
 
+/* The same bits, but for two means that each side may sum up in its own way. */
 static int same_draw(const gpumc_nuts *s, const reference_chain *c)
 {
     const gpumc_draw_stats *a = gpumc_nuts_stats(s), *b = &c->stats;
@@ -186,8 +187,8 @@ static int same_draw(const gpumc_nuts *s, const reference_chain *c)
         && a->tree_depth == b->tree_depth && a->n_leapfrog == b->n_leapfrog && a->selected == b->selected
         && a->divergent == b->divergent && a->hit_max_treedepth == b->hit_max_treedepth && a->lp == b->lp
         && a->energy == b->energy && a->energy_error == b->energy_error
-        && a->max_energy_error == b->max_energy_error && a->accept_stat == b->accept_stat
-        && a->accept_sym == b->accept_sym && a->step_size == b->step_size;
+        && a->max_energy_error == b->max_energy_error && a->step_size == b->step_size
+        && fabs(a->accept_stat - b->accept_stat) < 1e-14 && fabs(a->accept_sym - b->accept_sym) < 1e-14;
 }
 
 typedef struct tally { size_t transitions, divergent, deepest, moved; } tally;
