@@ -5559,25 +5559,45 @@ static size_t gpumc__block_size(size_t size, const size_t *dims, size_t n_dims)
     return product;
 }
 
-static gpumc_status gpumc__check_block(const char *what, size_t index, const char *name, size_t size,
-                                       const size_t *dims, size_t n_dims, gpumc_error *error)
+/* Parameters, then outputs, as blocks of one kind. */
+static gpumc_output gpumc__nth_block(const gpumc_model *m, size_t i)
 {
-    const size_t n = name ? gpumc__block_size(size, dims, n_dims) : 1;
-    if (!name)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name", what, (double)index);
-    if (!gpumc__name_is_valid(name))
+    gpumc_output block = { NULL, 0, NULL, 0, GPUMC_GENERATED };
+    if (i >= m->n_params) return m->outputs[i - m->n_params];
+    block.name = m->params[i].name;
+    block.size = m->params[i].size;
+    block.dims = m->params[i].dims;
+    block.n_dims = m->params[i].n_dims;
+    return block;
+}
+
+static gpumc_status gpumc__check_block(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_output b = gpumc__nth_block(m, i);
+    const char *what = i < m->n_params ? "parameter" : "output";
+    const size_t n = gpumc__block_size(b.size, b.dims, b.n_dims);
+    if (!b.name)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name", what,
+                           (double)(i < m->n_params ? i : i - m->n_params));
+    if (!gpumc__name_is_valid(b.name))
         return gpumc__fail(error, GPUMC_ERROR_MODEL,
                            "%s \"%.60s\": names are letters, digits and _, start with a letter, do not end "
-                           "in __, and are not chain, draw, sample or pred_id",
-                           what, name);
-    if (n_dims > 0 && !dims)
+                           "in __, and are not chain, draw, sample or pred_id", what, b.name);
+    if (b.n_dims > 0 && !b.dims)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.60s\": n_dims is %.0f but dims is NULL", what,
-                           name, (double)n_dims);
+                           b.name, (double)b.n_dims);
     if (n == 0 || n >= SIZE_MAX / 1024)
         return gpumc__fail(error, GPUMC_ERROR_MODEL,
                            "%s \"%.60s\": size %.0f and dims contradict each other, hold a zero or overflow; "
-                           "leave size 0 to take the product of dims",
-                           what, name, (double)size);
+                           "leave size 0 to take the product of dims", what, b.name, (double)b.size);
+    if ((int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "output \"%.60s\": group %d is unknown", b.name,
+                           (int)b.group);
+    for (size_t j = 0; j < i; j++)
+        if (gpumc__same_word(b.name, gpumc__nth_block(m, j).name))
+            return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                               "the name \"%.60s\" stands twice; letter case does not tell blocks apart",
+                               b.name);
     return GPUMC_OK;
 }
 
@@ -5702,21 +5722,6 @@ static gpumc_status gpumc__check_hierarchy(const gpumc_model *m, size_t i, gpumc
     return GPUMC_OK;
 }
 
-static gpumc_status gpumc__check_names(const gpumc_model *m, gpumc_error *error)
-{
-    const size_t n = m->n_params + m->n_outputs;
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < i; j++) {
-            const char *a = i < m->n_params ? m->params[i].name : m->outputs[i - m->n_params].name;
-            const char *b = j < m->n_params ? m->params[j].name : m->outputs[j - m->n_params].name;
-            if (gpumc__same_word(a, b))
-                return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                                   "the name \"%.60s\" stands twice; letter case does not tell blocks apart",
-                                   a);
-        }
-    return GPUMC_OK;
-}
-
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 {
     gpumc_status status = GPUMC_OK;
@@ -5729,20 +5734,13 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
                            (double)m->n_outputs);
-    for (size_t i = 0; i < m->n_params && status == GPUMC_OK; i++) {
-        const gpumc_param *p = &m->params[i];
-        status = gpumc__check_block("parameter", i, p->name, p->size, p->dims, p->n_dims, error);
-        if (status == GPUMC_OK) status = gpumc__check_kind(p, error);
+    for (size_t i = 0; i < m->n_params + m->n_outputs && status == GPUMC_OK; i++) {
+        status = gpumc__check_block(m, i, error);
+        if (i >= m->n_params) continue;
+        if (status == GPUMC_OK) status = gpumc__check_kind(&m->params[i], error);
         if (status == GPUMC_OK) status = gpumc__check_hierarchy(m, i, error);
     }
-    for (size_t i = 0; i < m->n_outputs && status == GPUMC_OK; i++) {
-        const gpumc_output *o = &m->outputs[i];
-        status = gpumc__check_block("output", i, o->name, o->size, o->dims, o->n_dims, error);
-        if (status == GPUMC_OK && ((int)o->group < 0 || o->group > GPUMC_POSTERIOR_PREDICTIVE))
-            status = gpumc__fail(error, GPUMC_ERROR_MODEL, "output \"%.60s\": group %d is unknown", o->name,
-                                 (int)o->group);
-    }
-    return status == GPUMC_OK ? gpumc__check_names(m, error) : status;
+    return status;
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
@@ -9705,14 +9703,13 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
    written, as A.2.1. */
 static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer *w)
 {
-    size_t below = b->size, element = 0;
     const size_t n_dims = b->n_dims == 0 && b->size > 1 ? 1 : b->n_dims;
+    size_t element = 0;
     if (w) gpumc__put(w, ",%s", b->name);
     for (size_t d = 0; d < n_dims; d++) {
-        const size_t length = b->n_dims ? b->dims[d] : b->size, index = j % length;
-        if (w) gpumc__put(w, ".%.0f", (double)index + 1);
-        below /= length;
-        element += index * below;
+        const size_t length = b->n_dims ? b->dims[d] : b->size;
+        element = element * length + j % length;
+        if (w) gpumc__put(w, ".%.0f", (double)(j % length) + 1);
         j /= length;
     }
     return b->offset + element;
@@ -10155,35 +10152,12 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
     return GPUMC_OK;
 }
 
-static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
-{
-    gpumc_adapt_options a;
-    memset(&a, 0, sizeof a);
-    if (o->num_chains == 0) o->num_chains = 4;
-    if (o->num_samples == 0) o->num_samples = 1000;
-    if (o->thin == 0) o->thin = 1;
-    if (!(o->init_radius > 0)) o->init_radius = 2;
-    if (o->threads == 0) o->threads = gpumc__cores();
-    if (o->threads > o->num_chains || !GPUMC__HAS_THREADS)
-        o->threads = GPUMC__HAS_THREADS ? o->num_chains : 1;
-    a.num_chains = (size_t)o->num_chains;
-    a.num_warmup = (size_t)(o->num_warmup > 0 ? o->num_warmup : 0);
-    a.target_accept = o->target_accept;
-    a.max_treedepth = o->max_treedepth;
-    a.metric = o->metric;
-    gpumc__adapt_resolve(&a, layout, layout->n_free);
-    if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
-    o->target_accept = a.target_accept;
-    o->max_treedepth = a.max_treedepth;
-    o->metric = a.metric;
-}
-
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
 {
     gpumc_adapt_options a;
     memset(&a, 0, sizeof a);
     a.num_chains = (size_t)o->num_chains;
-    a.num_warmup = (size_t)(o->num_warmup > 0 ? o->num_warmup : 1);
+    a.num_warmup = (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup);
     a.target_accept = o->target_accept;
     a.max_treedepth = o->max_treedepth;
     a.metric = o->metric;
@@ -10194,45 +10168,52 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
     return a;
 }
 
-/* ---- memory of a fit --------------------------------------------------------------------------- */
-
-static void gpumc__copy_block(gpumc__arena *arena, gpumc_block *to, const char *name, const size_t *dims,
-                              size_t n_dims, size_t size, size_t offset)
+static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
 {
-    const size_t shown = dims && n_dims ? n_dims : size > 1 ? 1 : 0;
-    char *copy = (char *)gpumc__take(arena, strlen(name) + 1, 1);
-    size_t *own_dims = (size_t *)gpumc__take(arena, shown, sizeof(size_t));
-    if (!arena->base) return;
-    memset(to, 0, sizeof *to);
-    memcpy(copy, name, strlen(name) + 1);
-    for (size_t d = 0; d < shown; d++) own_dims[d] = dims && n_dims ? dims[d] : size;
-    to->name = copy;
-    to->dims = own_dims;
-    to->n_dims = shown;
-    to->size = size;
-    to->offset = offset;
+    gpumc_adapt_options a;
+    if (o->num_chains == 0) o->num_chains = 4;
+    if (o->num_samples == 0) o->num_samples = 1000;
+    if (o->thin == 0) o->thin = 1;
+    if (!(o->init_radius > 0)) o->init_radius = 2;
+    if (o->threads == 0) o->threads = gpumc__cores();
+    if (o->threads > o->num_chains || !GPUMC__HAS_THREADS)
+        o->threads = GPUMC__HAS_THREADS ? o->num_chains : 1;
+    a = gpumc__adapt_options_of(o);
+    gpumc__adapt_resolve(&a, layout, layout->n_free);
+    if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
+    o->target_accept = a.target_accept;
+    o->max_treedepth = a.max_treedepth;
+    o->metric = a.metric;
 }
 
+/* ---- memory of a fit --------------------------------------------------------------------------- */
+
+/* Descriptions of the columns, with names and dimensions of their own: the model may be gone later. */
 static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
 {
     size_t offset = 0;
     f->n_blocks = m->n_params + m->n_outputs;
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
     for (size_t i = 0; i < f->n_blocks; i++) {
-        gpumc_block *to = f->blocks ? &f->blocks[i] : NULL;
-        if (i < m->n_params) {
-            const gpumc_param *p = &m->params[i];
-            const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
-            gpumc__copy_block(arena, to, p->name, p->dims, p->n_dims, size, offset);
-            offset = gpumc__size_add(offset, size);
-            f->n_params_columns = offset;
-        } else {
-            const gpumc_output *o = &m->outputs[i - m->n_params];
-            const size_t size = gpumc__block_size(o->size, o->dims, o->n_dims);
-            gpumc__copy_block(arena, to, o->name, o->dims, o->n_dims, size, offset);
-            if (to) { to->is_output = 1; to->group = o->group; }
-            offset = gpumc__size_add(offset, size);
+        const gpumc_output from = gpumc__nth_block(m, i);
+        const size_t size = gpumc__block_size(from.size, from.dims, from.n_dims);
+        const size_t length = strlen(from.name) + 1, n_dims = from.n_dims ? from.n_dims : size > 1;
+        char *name = (char *)gpumc__take(arena, length, 1);
+        size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
+        if (arena->base) {
+            gpumc_block *to = &f->blocks[i];
+            memset(to, 0, sizeof *to);
+            to->name = (const char *)memcpy(name, from.name, length);
+            for (size_t d = 0; d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
+            to->dims = dims;
+            to->n_dims = n_dims;
+            to->size = size;
+            to->offset = offset;
+            to->is_output = i >= m->n_params;
+            to->group = from.group;
         }
+        offset = gpumc__size_add(offset, size);
+        if (i + 1 == m->n_params) f->n_params_columns = offset;
     }
     f->n_columns = offset;
 }

@@ -32,7 +32,7 @@ static void *ledger_allocate(size_t bytes, void *user)
     void *block = NULL;
     l->calls++;
     if (l->calls != l->refuse_at && !(l->refuse_all_later && l->refuse_at && l->calls > l->refuse_at)
-        && bytes < (size_t)1 << 40)                    /* sanitizers complain aloud about more */
+        && bytes < (size_t)1 << 30)                    /* sanitizers complain aloud about more */
         block = malloc(bytes);
     l->live += block != NULL;
     return block;
