@@ -114,7 +114,8 @@
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
    SWITCHES GPUMC_STATIC makes all functions private to the file, GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
-     a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH.
+     a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH. GPUMC_MAX_JSON_DEPTH (16) and
+     GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.
    WHAT IT DOES NOT DO  no automatic differentiation, no modelling language, no discrete parameters. */
 #ifndef GPUMC_H
 #define GPUMC_H
@@ -2246,6 +2247,8 @@ typedef struct gpumc_data {
     gpumc_allocator allocator;
 } gpumc_data;
 
+/* Readers of Stan JSON and of CSV. data arrives zeroed, perhaps with its allocator set, and is released by
+   gpumc_data_free; errors name variable, line and column. */
 GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data,
                                         gpumc_error *error);
 GPUMC_API gpumc_status gpumc_read_json(const char *path, gpumc_data *data, gpumc_error *error);
@@ -2318,7 +2321,7 @@ static GPUMC__UNUSED int gpumc__is_nan(double x)
     return (bits & 0x7fffffffffffffffULL) > 0x7ff0000000000000ULL;
 }
 
-/* ---- clock, threads, terminal: POSIX, Win32, or neither ---------------------------------------- */
+/* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
 #include <time.h>
 #if defined(_WIN32)
 #ifndef WIN32_LEAN_AND_MEAN
@@ -2360,6 +2363,20 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
 extern int fileno(FILE *stream);
 #endif
+
+#if defined(_WIN32)
+static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
+static int gpumc__rename(const char *from, const char *to)
+{
+    return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
+}
+#else
+#if !defined(__cplusplus) && defined(__STRICT_ANSI__)
+extern int fsync(int file);              /* -std=c99 hides the name, not the function */
+#endif
+static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
+static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
+#endif /* _WIN32 */
 
 static double gpumc__seconds(void)
 {
@@ -8923,21 +8940,6 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
                 gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
     return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
-/* ---- files: POSIX or Win32 --------------------------------------------------------------------- */
-#if defined(_WIN32)
-static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
-static int gpumc__rename(const char *from, const char *to)
-{
-    return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
-}
-#else
-#if !defined(__cplusplus) && defined(__STRICT_ANSI__)
-extern int fsync(int file);              /* -std=c99 hides the name, not the function */
-#endif
-static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
-static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
-#endif /* _WIN32 */
-
 /* ======================================================================================= >>output
    Data files read, results written. Numbers look the same in every locale, a reader believes nothing it is
    given, and a writer leaves a complete file or none. Read first: gpumc__scan_literal, through which every
