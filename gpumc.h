@@ -1016,17 +1016,17 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 #define GPUMC__AFTER_COUNT_1(first) (first, double a)
 #define GPUMC__AFTER_COUNT_2(first) (first, double a, double b)
 #define GPUMC__AFTER_TRIALS_1(first) (first, double n, double a)
-#define GPUMC__CDF_REAL_1 (double y, double a, double *dy, double *da)
-#define GPUMC__CDF_REAL_2 (double y, double a, double b, double *dy, double *da, double *db)
-#define GPUMC__CDF_REAL_3 \
-    (double y, double a, double b, double c, double *dy, double *da, double *db, double *dc)
-#define GPUMC__CDF_COUNT_1 (double y, double a, double *da)
-#define GPUMC__CDF_COUNT_2 (double y, double a, double b, double *da, double *db)
-#define GPUMC__CDF_TRIALS_1 (double y, double n, double a, double *da)
+#define GPUMC__CDF_REAL_0(real) (real y, real *dy)
+#define GPUMC__CDF_REAL_1(real) (real y, real a, real *dy, real *da)
+#define GPUMC__CDF_REAL_2(real) (real y, real a, real b, real *dy, real *da, real *db)
+#define GPUMC__CDF_REAL_3(real) (real y, real a, real b, real c, real *dy, real *da, real *db, real *dc)
+#define GPUMC__CDF_COUNT_1(real) (real y, real a, real *da)
+#define GPUMC__CDF_COUNT_2(real) (real y, real a, real b, real *da, real *db)
+#define GPUMC__CDF_TRIALS_1(real) (real y, real n, real a, real *da)
 #define GPUMC__DECLARE_CDF_LEAF(shape, family)
 #define GPUMC__DECLARE_CDF_CALL(shape, family) \
-    GPUMC_API double gpumc_##family##_lcdf GPUMC__CDF_##shape; \
-    GPUMC_API double gpumc_##family##_lccdf GPUMC__CDF_##shape;
+    GPUMC_API double gpumc_##family##_lcdf GPUMC__CDF_##shape(double); \
+    GPUMC_API double gpumc_##family##_lccdf GPUMC__CDF_##shape(double);
 #define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) \
     GPUMC__DECLARE_CDF_##cdf(shape, family) \
     GPUMC_API double gpumc_##family##_quantile GPUMC__AFTER_##shape(double p); \
@@ -1034,6 +1034,21 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     GPUMC_API double gpumc_##family##_mean GPUMC__ALONE_##shape; \
     GPUMC_API double gpumc_##family##_variance GPUMC__ALONE_##shape;
 GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
+
+/* Both cdfs of a family from gpumc__<family>_cdf(side, ...), where the two differ by signs mostly. */
+enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
+#define GPUMC__PASS_REAL_0 y, dy
+#define GPUMC__PASS_REAL_1 y, a, dy, da
+#define GPUMC__PASS_REAL_2 y, a, b, dy, da, db
+#define GPUMC__PASS_REAL_3 y, a, b, c, dy, da, db, dc
+#define GPUMC__PASS_COUNT_1 y, a, da
+#define GPUMC__PASS_COUNT_2 y, a, b, da, db
+#define GPUMC__PASS_TRIALS_1 y, n, a, da
+#define GPUMC__SIDE(function, real, shape, name, family, side) \
+    function real name GPUMC__CDF_##shape(real) { return gpumc__##family##_cdf(side, GPUMC__PASS_##shape); }
+#define GPUMC__SIDES(function, real, shape, family) \
+    GPUMC__SIDE(function, real, shape, gpumc_##family##_lcdf, family, GPUMC__LOWER) \
+    GPUMC__SIDE(function, real, shape, gpumc_##family##_lccdf, family, GPUMC__UPPER)
 
 /* What every leaf density is made of. Conditions are written so that NaN fails "valid", passes "outside". */
 GPUMC_FN void gpumc__add(gpumc_real *p, gpumc_real v) { if (p) *p += v; }
@@ -1093,7 +1108,6 @@ GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
     const gpumc_real lower = 1 / scaled, upper = bell / (2 - bell * scaled);
     return GPUMC_R(0.79788456080286535588) * (z < 0 ? lower : upper);           /* sqrt(2/pi) */
 }
-
 GPUMC_FN gpumc_real gpumc_normal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
@@ -1103,22 +1117,14 @@ GPUMC_FN gpumc_real gpumc_normal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real si
     gpumc__add(dsigma, (z * z - 1) * inv);
     return gpumc__valid(sigma > 0, GPUMC_R(-0.5) * z * z - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI));
 }
-
-GPUMC_FN gpumc_real gpumc_normal_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+GPUMC_FN gpumc_real gpumc__normal_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    gpumc__add_standard(gpumc__log_Phi_slope(z), z, inv, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, gpumc_log_Phi(z));
+    gpumc__add_standard(side * gpumc__log_Phi_slope(side * z), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, gpumc_log_Phi(side * z));
 }
-
-GPUMC_FN gpumc_real gpumc_normal_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    gpumc__add_standard(-gpumc__log_Phi_slope(-z), z, inv, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, gpumc_log_Phi(-z));
-}
+GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, normal)
 
 /* ---- std_normal ---------------------------------------------------------------- >>std_normal
    y real.   log p = -y^2/2 - log sqrt(2 pi),  P(Y <= y) = Phi(y)                            */
@@ -1127,18 +1133,12 @@ GPUMC_FN gpumc_real gpumc_std_normal_lpdf(gpumc_real y, gpumc_real *dy)
     gpumc__add(dy, -y);
     return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
 }
-
-GPUMC_FN gpumc_real gpumc_std_normal_lcdf(gpumc_real y, gpumc_real *dy)
+GPUMC_FN gpumc_real gpumc__std_normal_cdf(gpumc_real side, gpumc_real y, gpumc_real *dy)
 {
-    gpumc__add(dy, gpumc__log_Phi_slope(y));
-    return gpumc_log_Phi(y);
+    gpumc__add(dy, side * gpumc__log_Phi_slope(side * y));
+    return gpumc_log_Phi(side * y);
 }
-
-GPUMC_FN gpumc_real gpumc_std_normal_lccdf(gpumc_real y, gpumc_real *dy)
-{
-    gpumc__add(dy, -gpumc__log_Phi_slope(-y));
-    return gpumc_log_Phi(-y);
-}
+GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_0, std_normal)
 
 /* ---- cauchy ------------------------------------------------------------------------ >>cauchy
    y real, mu real, sigma > 0.                                     z = (y - mu) / sigma
@@ -1165,7 +1165,6 @@ GPUMC_FN gpumc_real gpumc__laplace_lower(gpumc_real z, gpumc_real *slope)
     *slope = z < 0 ? GPUMC_R(1.0) : tail / (1 - tail);
     return z < 0 ? z - GPUMC_R(GPUMC_LOG_2) : upper;
 }
-
 GPUMC_FN gpumc_real gpumc_laplace_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
@@ -1176,24 +1175,15 @@ GPUMC_FN gpumc_real gpumc_laplace_lpdf(gpumc_real y, gpumc_real mu, gpumc_real s
     gpumc__add(dsigma, (gpumc_fabs(z) - 1) * inv);
     return gpumc__valid(sigma > 0, -gpumc_fabs(z) - gpumc_log(2 * sigma));
 }
-
-GPUMC_FN gpumc_real gpumc_laplace_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+GPUMC_FN gpumc_real gpumc__laplace_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
     gpumc_real slope;
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, value = gpumc__laplace_lower(z, &slope);
-    gpumc__add_standard(slope, z, inv, dy, dmu, dsigma);
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, value = gpumc__laplace_lower(side * z, &slope);
+    gpumc__add_standard(side * slope, z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, value);
 }
-
-GPUMC_FN gpumc_real gpumc_laplace_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    gpumc_real slope;
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, value = gpumc__laplace_lower(-z, &slope);
-    gpumc__add_standard(-slope, z, inv, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, value);
-}
+GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, laplace)
 
 /* ---- logistic -------------------------------------------------------------------- >>logistic
    y real, mu real, sigma > 0 (standard deviation sigma pi / sqrt 3).   z = (y - mu) / sigma
@@ -1209,22 +1199,14 @@ GPUMC_FN gpumc_real gpumc_logistic_lpdf(gpumc_real y, gpumc_real mu, gpumc_real 
     gpumc__add(dsigma, (size * far_out - 1) * inv);
     return gpumc__valid(sigma > 0, -far_out - 2 * gpumc_log1p(1 + fall) - gpumc_log(sigma));
 }
-
-GPUMC_FN gpumc_real gpumc_logistic_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+GPUMC_FN gpumc_real gpumc__logistic_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    gpumc__add_standard(gpumc_inv_logit(-z), z, inv, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-z));
+    gpumc__add_standard(side * gpumc_inv_logit(-side * z), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-side * z));
 }
-
-GPUMC_FN gpumc_real gpumc_logistic_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    gpumc__add_standard(-gpumc_inv_logit(z), z, inv, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, -gpumc_log1p_exp(z));
-}
+GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, logistic)
 
 /* ---- gumbel ------------------------------------------------------------------------ >>gumbel
    y real, mu real, beta > 0 (largest values: the long tail is the upper one).   z = (y - mu) / beta
@@ -1239,7 +1221,6 @@ GPUMC_FN gpumc_real gpumc_gumbel_lpdf(gpumc_real y, gpumc_real mu, gpumc_real be
     gpumc__add(dbeta, (-slope * z - 1) * inv);
     return gpumc__valid(beta > 0, (z < -GPUMC_R(1e30) ? -GPUMC_INF : sum) - gpumc_log(beta));
 }
-
 GPUMC_FN gpumc_real gpumc_gumbel_lcdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
 {
@@ -1247,7 +1228,6 @@ GPUMC_FN gpumc_real gpumc_gumbel_lcdf(gpumc_real y, gpumc_real mu, gpumc_real be
     gpumc__add_standard(t, z, inv, dy, dmu, dbeta);
     return gpumc__valid(beta > 0, -t);
 }
-
 GPUMC_FN gpumc_real gpumc_gumbel_lccdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
 {
@@ -1270,31 +1250,17 @@ GPUMC_FN gpumc_real gpumc_lognormal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real
     gpumc__add(dsigma, (z * z - 1) * inv);
     return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, value));
 }
-
-/* From a function of z and its slope to lognormal's derivatives: as add_standard with log y for y. */
-GPUMC_FN void gpumc__add_log_standard(gpumc_real slope, gpumc_real z, gpumc_real inv, gpumc_real y,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real inside = y <= 0 ? GPUMC_R(0.0) : slope;
-    gpumc__add(dy, inside * inv / gpumc__positive(y));
-    gpumc__add_standard(inside, z, inv, NULL, dmu, dsigma);
-}
-
-GPUMC_FN gpumc_real gpumc_lognormal_lcdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
+GPUMC_FN gpumc_real gpumc__lognormal_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
                                          gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
-    const gpumc_real inv = 1 / sigma, z = (gpumc_log(gpumc__positive(y)) - mu) * inv;
-    gpumc__add_log_standard(gpumc__log_Phi_slope(z), z, inv, y, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, gpumc_log_Phi(z)));
+    const gpumc_real x = gpumc__positive(y), inv = 1 / sigma, z = (gpumc_log(x) - mu) * inv;
+    const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : side * gpumc__log_Phi_slope(side * z);
+    const gpumc_real at_0 = side > 0 ? -GPUMC_INF : GPUMC_R(0.0);
+    gpumc__add(dy, slope * inv / x);
+    gpumc__add_standard(slope, z, inv, NULL, dmu, dsigma);
+    return gpumc__valid(sigma > 0, y <= 0 ? at_0 : gpumc_log_Phi(side * z));
 }
-
-GPUMC_FN gpumc_real gpumc_lognormal_lccdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                          gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real inv = 1 / sigma, z = (gpumc_log(gpumc__positive(y)) - mu) * inv;
-    gpumc__add_log_standard(-gpumc__log_Phi_slope(-z), z, inv, y, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, y <= 0 ? GPUMC_R(0.0) : gpumc_log_Phi(-z));
-}
+GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, lognormal)
 
 /* ---- exponential -------------------------------------------------------------- >>exponential
    y >= 0, rate > 0 (mean 1 / rate).
@@ -1305,7 +1271,6 @@ GPUMC_FN gpumc_real gpumc_exponential_lpdf(gpumc_real y, gpumc_real rate, gpumc_
     gpumc__add(drate, 1 / rate - y);
     return gpumc__valid(rate > 0, gpumc__outside(y < 0, gpumc_log(rate) - rate * y));
 }
-
 GPUMC_FN gpumc_real gpumc_exponential_lcdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
 {
     const gpumc_real x = y < 0 ? GPUMC_R(0.0) : y, t = rate * x, slope = 1 / gpumc_expm1(t);
@@ -1313,7 +1278,6 @@ GPUMC_FN gpumc_real gpumc_exponential_lcdf(gpumc_real y, gpumc_real rate, gpumc_
     gpumc__add(drate, gpumc__times_log(slope, x));
     return gpumc__valid(rate > 0, gpumc__log1m_exp(t));
 }
-
 GPUMC_FN gpumc_real gpumc_exponential_lccdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
 {
     gpumc__add(dy, y < 0 ? GPUMC_R(0.0) : -rate);
@@ -1336,7 +1300,6 @@ GPUMC_FN gpumc_real gpumc_weibull_lpdf(gpumc_real y, gpumc_real shape, gpumc_rea
     gpumc__add(dscale, shape * (t - 1) * inv);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y < 0) | (y == GPUMC_INF), value));
 }
-
 GPUMC_FN gpumc_real gpumc_weibull_lcdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
                                        gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
 {
@@ -1349,7 +1312,6 @@ GPUMC_FN gpumc_real gpumc_weibull_lcdf(gpumc_real y, gpumc_real shape, gpumc_rea
     gpumc__add(dscale, -inside * shape * inv);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside(y <= 0, value));
 }
-
 GPUMC_FN gpumc_real gpumc_weibull_lccdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
                                         gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
 {
@@ -1369,7 +1331,6 @@ GPUMC_FN gpumc_real gpumc_half_normal_lpdf(gpumc_real y, gpumc_real sigma, gpumc
     const gpumc_real whole = gpumc_normal_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
-
 GPUMC_FN gpumc_real gpumc_half_normal_lcdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
 {
     const gpumc_real inv = 1 / sigma, z = y * inv, t = gpumc__positive(z) * GPUMC_R(0.70710678118654752440);
@@ -1378,7 +1339,6 @@ GPUMC_FN gpumc_real gpumc_half_normal_lcdf(gpumc_real y, gpumc_real sigma, gpumc
     gpumc__add_standard(y <= 0 ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, t < GPUMC_R(0.5) ? lower : upper));
 }
-
 GPUMC_FN gpumc_real gpumc_half_normal_lccdf(gpumc_real y, gpumc_real sigma,
                                             gpumc_real *dy, gpumc_real *dsigma)
 {
@@ -1430,28 +1390,19 @@ GPUMC_FN gpumc_real gpumc__log_share(gpumc_real part, gpumc_real rest)
     const gpumc_real inside = part < rest ? near_0 : near_1;
     return part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : inside;
 }
-
-GPUMC_FN gpumc_real gpumc_uniform_lcdf(gpumc_real y, gpumc_real a, gpumc_real b,
+GPUMC_FN gpumc_real gpumc__uniform_cdf(gpumc_real side, gpumc_real y, gpumc_real a, gpumc_real b,
                                        gpumc_real *dy, gpumc_real *da, gpumc_real *db)
 {
-    const gpumc_real width = b - a, below = gpumc__inner(y, a, b) - a;
+    const gpumc_real width = b - a, inner = gpumc__inner(y, a, b), below = y - a, above = b - y;
     const gpumc_real scale = gpumc__if_inner(y, a, b, 1 / width);
-    gpumc__add(dy, scale * (width / below));
-    gpumc__add(da, scale * (1 - width / below));
-    gpumc__add(db, -scale);
-    return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__log_share(y - a, b - y));
+    const gpumc_real ratio = width / (side > 0 ? inner - a : b - inner);
+    gpumc__add(dy, side * scale * ratio);
+    gpumc__add(da, side > 0 ? scale * (1 - ratio) : scale);
+    gpumc__add(db, side > 0 ? -scale : scale * (ratio - 1));
+    return gpumc__valid((width > 0) & (width < GPUMC_INF),
+                        side > 0 ? gpumc__log_share(below, above) : gpumc__log_share(above, below));
 }
-
-GPUMC_FN gpumc_real gpumc_uniform_lccdf(gpumc_real y, gpumc_real a, gpumc_real b,
-                                        gpumc_real *dy, gpumc_real *da, gpumc_real *db)
-{
-    const gpumc_real width = b - a, above = b - gpumc__inner(y, a, b);
-    const gpumc_real scale = gpumc__if_inner(y, a, b, 1 / width);
-    gpumc__add(dy, -scale * (width / above));
-    gpumc__add(da, scale);
-    gpumc__add(db, scale * (width / above - 1));
-    return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__log_share(b - y, y - a));
-}
+GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, uniform)
 
 /* ---- bernoulli ------------------------------------------------------------------ >>bernoulli
    y 0 or 1, p in [0, 1].   P(Y = 1) = p                                                     */
@@ -1469,21 +1420,18 @@ GPUMC_FN gpumc_real gpumc__one_step(gpumc_real y, gpumc_real before, gpumc_real 
     const gpumc_real late = y >= 1 ? after : y < 1 ? between : y;
     return y < 0 ? before : late;
 }
-
 GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
 {
     const gpumc_real value = gpumc__binary(y, gpumc_log1p(-p), gpumc_log(p));
     gpumc__add(dp, y > 0 ? 1 / p : -1 / (1 - p));
     return gpumc__valid((p >= 0) & (p <= 1), value);
 }
-
 GPUMC_FN gpumc_real gpumc_bernoulli_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
 {
     const gpumc_real value = gpumc__one_step(y, -GPUMC_INF, gpumc_log1p(-p), GPUMC_R(0.0));
     gpumc__add(dp, gpumc__one_step(y, GPUMC_R(0.0), -1 / (1 - p), GPUMC_R(0.0)));
     return gpumc__valid((p >= 0) & (p <= 1), value);
 }
-
 GPUMC_FN gpumc_real gpumc_bernoulli_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
 {
     const gpumc_real value = gpumc__one_step(y, GPUMC_R(0.0), gpumc_log(p), -GPUMC_INF);
@@ -1500,13 +1448,11 @@ GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(gpumc_real y, gpumc_real eta, gpu
     gpumc__add(deta, y > 0 ? miss : -miss);
     return gpumc__binary(y, value, value);
 }
-
 GPUMC_FN gpumc_real gpumc_bernoulli_logit_lcdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
 {
     gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), -gpumc_inv_logit(eta), GPUMC_R(0.0)));
     return gpumc__valid(eta == eta, gpumc__one_step(y, -GPUMC_INF, -gpumc_log1p_exp(eta), GPUMC_R(0.0)));
 }
-
 GPUMC_FN gpumc_real gpumc_bernoulli_logit_lccdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
 {
     gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), gpumc_inv_logit(-eta), GPUMC_R(0.0)));
@@ -1522,7 +1468,6 @@ GPUMC_FN gpumc_real gpumc_geometric_lpmf(gpumc_real y, gpumc_real p, gpumc_real 
     gpumc__add(dp, 1 / p - gpumc__times_log(y, 1 / (1 - p)));
     return gpumc__valid((p > 0) & (p <= 1), gpumc__outside((y < 0) | !gpumc__is_whole(y), value));
 }
-
 GPUMC_FN gpumc_real gpumc_geometric_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
 {
     const gpumc_real huge = GPUMC_R(1e30), k = huge < y ? huge : gpumc_floor(y), log_q = gpumc_log1p(-p);
@@ -1531,7 +1476,6 @@ GPUMC_FN gpumc_real gpumc_geometric_lcdf(gpumc_real y, gpumc_real p, gpumc_real 
     gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : slope);
     return gpumc__valid((p > 0) & (p <= 1), gpumc__log1m_exp(t));
 }
-
 GPUMC_FN gpumc_real gpumc_geometric_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
 {
     const gpumc_real trials = gpumc_floor(y) + 1;
@@ -1663,7 +1607,6 @@ GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real l
     *ratio = gpumc__compare(some, t - a, log_t - gpumc_log(some));
     return (a > 0 ? a * ratio->less : -t) - gpumc__stirling_rest(a);
 }
-
 GPUMC_FN gpumc_real gpumc_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real rate,
                                      gpumc_real *dy, gpumc_real *dshape, gpumc_real *drate)
 {
@@ -1733,7 +1676,6 @@ GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b
     gpumc__add(dy, (a - 1) / p - (b - 1) / q);
     return gpumc__outside((y < 0) | (y > 1), y == 0 ? at_0 : y == 1 ? at_1 : value);
 }
-
 GPUMC_FN gpumc_real gpumc_beta_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
                                     gpumc_real *dy, gpumc_real *da, gpumc_real *db)
 {
@@ -1769,7 +1711,6 @@ GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_re
     const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
     return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
 }
-
 GPUMC_FN gpumc_real gpumc_binomial_lpmf(gpumc_real y, gpumc_real n, gpumc_real p, gpumc_real *dp)
 {
     gpumc__ratio successes, failures;
@@ -1799,7 +1740,6 @@ GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 {
     return gpumc__outside((y < 0) | !gpumc__is_whole(y), value);
 }
-
 GPUMC_FN gpumc_real gpumc_poisson_lpmf(gpumc_real y, gpumc_real lambda, gpumc_real *dlambda)
 {
     gpumc__ratio ratio;
@@ -1832,7 +1772,6 @@ GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc
     gpumc__add(dphi, ratio_phi.less + gpumc__digamma_rise(phi, y));
     return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
 }
-
 GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(gpumc_real y, gpumc_real mu, gpumc_real phi,
                                               gpumc_real *dmu, gpumc_real *dphi)
 {
@@ -2610,9 +2549,12 @@ GPUMC__CALL(digamma)
 GPUMC__CALL(log_Phi)
 GPUMC__CALL(inv_Phi)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
-enum { GPUMC__LOWER, GPUMC__UPPER };
 
-static int gpumc__other(int side) { return side == GPUMC__LOWER ? GPUMC__UPPER : GPUMC__LOWER; }
+/* Ordinary functions of one formula; the second kind is NaN where the condition does not hold. */
+#define GPUMC__FORMULA(name, arguments, value) GPUMC_API double name arguments { return value; }
+#define GPUMC__FORMULA_IF(name, arguments, condition, value) \
+    GPUMC_API double name arguments { return gpumc__valid(condition, value); }
+#define GPUMC__CDFS(shape, family) GPUMC__SIDES(GPUMC_API, double, shape, family)
 
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
@@ -2651,7 +2593,7 @@ static gpumc__tail gpumc__tail_at(int side, gpumc__tail tail)
 static gpumc__tail gpumc__mirrored(gpumc__tail tail)
 {
     const double by_a = tail.by_a, by_a_fixed = tail.by_a_fixed;
-    tail.side = gpumc__other(tail.side);
+    tail.side = -tail.side;
     tail.by_log = -tail.by_log;
     tail.by_a = tail.by_b;
     tail.by_b = by_a;
@@ -2789,15 +2731,11 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
 /* Lower tail for x < a, where a >= 1, upper tail from there on. */
 static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
 {
-    gpumc__law law = { 0, 0, 0, 0, 0, 0 };
+    const gpumc__law law = { a, 0, x, 0, x < a ? -1.0 : 1.0, fabs(x - a) };
     gpumc__tail tail = gpumc__certain_tail(x < a ? GPUMC__LOWER : GPUMC__UPPER, 0);
     gpumc__ratio ratio;
-    double mean[4], integral;
-    law.a = a;
-    law.x = x;
-    law.sign = x < a ? -1 : 1;
-    law.slope = fabs(x - a);
-    integral = gpumc__integrate(&law, mean);
+    double mean[4];
+    const double integral = gpumc__integrate(&law, mean);
     tail.value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc__log(a * integral);
     tail.by_a = ratio.log + gpumc__log_less_digamma(a) + mean[0];
     tail.by_log = -law.sign / integral;
@@ -2808,17 +2746,12 @@ static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
 static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y,
                                              double log_x, double log_y)
 {
-    gpumc__law law = { 0, 0, 0, 0, 0, 0 };
+    const gpumc__law law = { a, b, x, y, 0, a * y - b * x };
     gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
     gpumc__ratio ratio_a, ratio_b;
     const double rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
-    double mean[4], integral;
-    law.a = a;
-    law.b = b;
-    law.x = x;
-    law.y = y;
-    law.slope = a * y - b * x;
-    integral = gpumc__integrate(&law, mean);
+    double mean[4];
+    const double integral = gpumc__integrate(&law, mean);
     tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &ratio_a, &ratio_b)
         + gpumc__log(a * integral) + gpumc__log(b / (a + b));
     tail.by_a = ratio_a.log + rise_a + mean[0];
@@ -2916,75 +2849,42 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
 }
 
 /* ---- what the user calls: derivatives of the logarithm times factor -------------------------- */
-static void gpumc__add_gamma_slopes(const gpumc__tail *tail, double factor, double x, double *da, double *dx)
+static double gpumc__gamma_share(int side, int is_log, double a, double x, double *da, double *dx)
 {
-    gpumc__add(da, factor * tail->by_a);
-    gpumc__add(dx, x > 0 ? factor * tail->by_log / x : 0);
+    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, side);
+    const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
+    gpumc__add(da, factor * tail.by_a);
+    gpumc__add(dx, x > 0 ? factor * tail.by_log / x : 0);
+    return is_log ? tail.value : share;
 }
 
-static void gpumc__add_beta_slopes(const gpumc__tail *tail, double factor, double x,
-                                   double *da, double *db, double *dx)
+static double gpumc__beta_share(int side, int is_log, double a, double b, double x,
+                                double *da, double *db, double *dx)
 {
-    gpumc__add(da, factor * tail->by_a);
-    gpumc__add(db, factor * tail->by_b);
-    gpumc__add(dx, x > 0 && x < 1 ? factor * tail->by_log / x / (1 - x) : 0);
+    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, side);
+    const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
+    gpumc__add(da, factor * tail.by_a);
+    gpumc__add(db, factor * tail.by_b);
+    gpumc__add(dx, x > 0 && x < 1 ? factor * tail.by_log / x / (1 - x) : 0);
+    return is_log ? tail.value : share;
 }
 
-GPUMC_API double gpumc_log_gamma_p(double a, double x, double *da, double *dx)
-{
-    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__LOWER);
-    gpumc__add_gamma_slopes(&tail, 1, x, da, dx);
-    return tail.value;
-}
-
-GPUMC_API double gpumc_log_gamma_q(double a, double x, double *da, double *dx)
-{
-    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__UPPER);
-    gpumc__add_gamma_slopes(&tail, 1, x, da, dx);
-    return tail.value;
-}
-
-GPUMC_API double gpumc_gamma_p(double a, double x, double *da, double *dx)
-{
-    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__LOWER);
-    gpumc__add_gamma_slopes(&tail, gpumc__exp(tail.value), x, da, dx);
-    return gpumc__exp(tail.value);
-}
-
-GPUMC_API double gpumc_gamma_q(double a, double x, double *da, double *dx)
-{
-    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, GPUMC__UPPER);
-    gpumc__add_gamma_slopes(&tail, gpumc__exp(tail.value), x, da, dx);
-    return gpumc__exp(tail.value);
-}
-
-GPUMC_API double gpumc_log_beta_p(double a, double b, double x, double *da, double *db, double *dx)
-{
-    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__LOWER);
-    gpumc__add_beta_slopes(&tail, 1, x, da, db, dx);
-    return tail.value;
-}
-
-GPUMC_API double gpumc_log_beta_q(double a, double b, double x, double *da, double *db, double *dx)
-{
-    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__UPPER);
-    gpumc__add_beta_slopes(&tail, 1, x, da, db, dx);
-    return tail.value;
-}
-
-GPUMC_API double gpumc_beta_p(double a, double b, double x, double *da, double *db, double *dx)
-{
-    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__LOWER);
-    gpumc__add_beta_slopes(&tail, gpumc__exp(tail.value), x, da, db, dx);
-    return gpumc__exp(tail.value);
-}
-
-GPUMC_API double gpumc_beta_q(double a, double b, double x, double *da, double *db, double *dx)
-{
-    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, GPUMC__UPPER);
-    gpumc__add_beta_slopes(&tail, gpumc__exp(tail.value), x, da, db, dx);
-    return gpumc__exp(tail.value);
-}
+GPUMC__FORMULA(gpumc_log_gamma_p, (double a, double x, double *da, double *dx),
+               gpumc__gamma_share(GPUMC__LOWER, 1, a, x, da, dx))
+GPUMC__FORMULA(gpumc_log_gamma_q, (double a, double x, double *da, double *dx),
+               gpumc__gamma_share(GPUMC__UPPER, 1, a, x, da, dx))
+GPUMC__FORMULA(gpumc_gamma_p, (double a, double x, double *da, double *dx),
+               gpumc__gamma_share(GPUMC__LOWER, 0, a, x, da, dx))
+GPUMC__FORMULA(gpumc_gamma_q, (double a, double x, double *da, double *dx),
+               gpumc__gamma_share(GPUMC__UPPER, 0, a, x, da, dx))
+GPUMC__FORMULA(gpumc_log_beta_p, (double a, double b, double x, double *da, double *db, double *dx),
+               gpumc__beta_share(GPUMC__LOWER, 1, a, b, x, da, db, dx))
+GPUMC__FORMULA(gpumc_log_beta_q, (double a, double b, double x, double *da, double *db, double *dx),
+               gpumc__beta_share(GPUMC__UPPER, 1, a, b, x, da, db, dx))
+GPUMC__FORMULA(gpumc_beta_p, (double a, double b, double x, double *da, double *db, double *dx),
+               gpumc__beta_share(GPUMC__LOWER, 0, a, b, x, da, db, dx))
+GPUMC__FORMULA(gpumc_beta_q, (double a, double b, double x, double *da, double *db, double *dx),
+               gpumc__beta_share(GPUMC__UPPER, 0, a, b, x, da, db, dx))
 
 /* ---- inverses -------------------------------------------------------------------------------
    Log tails are concave in log x and logit x, so that Newton's method started beyond the root, where the tail
@@ -3062,17 +2962,10 @@ static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
     return root;
 }
 
-GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
-GPUMC_API double gpumc_gamma_q_inverse(double a, double q) { return gpumc__gamma_root(a, 1 - q, q); }
-GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p)
-{
-    return gpumc__beta_root(a, b, p, 1 - p).x;
-}
-
-GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
-{
-    return gpumc__beta_root(a, b, 1 - q, q).x;
-}
+GPUMC__FORMULA(gpumc_gamma_p_inverse, (double a, double p), gpumc__gamma_root(a, p, 1 - p))
+GPUMC__FORMULA(gpumc_gamma_q_inverse, (double a, double q), gpumc__gamma_root(a, 1 - q, q))
+GPUMC__FORMULA(gpumc_beta_p_inverse, (double a, double b, double p), gpumc__beta_root(a, b, p, 1 - p).x)
+GPUMC__FORMULA(gpumc_beta_q_inverse, (double a, double b, double q), gpumc__beta_root(a, b, 1 - q, q).x)
 /* ---- dense linear algebra, n x n, row-major ----------------------------------------------------- */
 
 /* A team of threads can share a chain: loops over coordinates are dealt out, sums go through a reduction,
@@ -3505,25 +3398,15 @@ static double gpumc__cauchy_standard(double p)
 }
 
 /* ---- normal --------------------------------------------------------------------------------- */
-GPUMC_API double gpumc_normal_quantile(double p, double mu, double sigma)
-{
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__inv_Phi(p));
-}
-GPUMC_API double gpumc_normal_rng(gpumc_rng *rng, double mu, double sigma)
-{
-    return gpumc__valid(sigma > 0, mu + sigma * gpumc_rng_normal(rng));
-}
-GPUMC_API double gpumc_normal_mean(double mu, double sigma) { return gpumc__valid(sigma > 0, mu); }
-GPUMC_API double gpumc_normal_variance(double mu, double sigma)
-{
-    return gpumc__valid(sigma > 0 && mu == mu, sigma * sigma);
-}
+GPUMC__FORMULA_IF(gpumc_normal_quantile, (double p, double mu, double sigma),
+                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__inv_Phi(p))
+GPUMC__FORMULA_IF(gpumc_normal_rng, (gpumc_rng *rng, double mu, double sigma),
+                  sigma > 0, mu + sigma * gpumc_rng_normal(rng))
+GPUMC__FORMULA_IF(gpumc_normal_mean, (double mu, double sigma), sigma > 0, mu)
+GPUMC__FORMULA_IF(gpumc_normal_variance, (double mu, double sigma), sigma > 0 && mu == mu, sigma * sigma)
 
 /* ---- std_normal ----------------------------------------------------------------------------- */
-GPUMC_API double gpumc_std_normal_quantile(double p)
-{
-    return gpumc__valid(gpumc__is_probability(p), gpumc__inv_Phi(p));
-}
+GPUMC__FORMULA_IF(gpumc_std_normal_quantile, (double p), gpumc__is_probability(p), gpumc__inv_Phi(p))
 GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
 GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
 GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
@@ -3537,129 +3420,79 @@ static double gpumc__cauchy_lower(double z, double *slope)
     *slope = 1 / (GPUMC_PI * (1 + z * z) * share);
     return z < 0 ? log(tail) : log1p(-tail);
 }
-GPUMC_API double gpumc_cauchy_lcdf(double y, double mu, double sigma,
-                                   double *dy, double *dmu, double *dsigma)
+static double gpumc__cauchy_cdf(int side, double y, double mu, double sigma,
+                                double *dy, double *dmu, double *dsigma)
 {
     double slope;
-    const double z = (y - mu) / sigma, value = gpumc__cauchy_lower(z, &slope);
-    gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
+    const double z = (y - mu) / sigma, value = gpumc__cauchy_lower(side * z, &slope);
+    gpumc__add_standard(side * slope, z, 1 / sigma, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, value);
 }
-GPUMC_API double gpumc_cauchy_lccdf(double y, double mu, double sigma,
-                                    double *dy, double *dmu, double *dsigma)
-{
-    double slope;
-    const double z = (y - mu) / sigma, value = gpumc__cauchy_lower(-z, &slope);
-    gpumc__add_standard(-slope, z, 1 / sigma, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, value);
-}
-GPUMC_API double gpumc_cauchy_quantile(double p, double mu, double sigma)
-{
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__cauchy_standard(p));
-}
-GPUMC_API double gpumc_cauchy_rng(gpumc_rng *rng, double mu, double sigma)
-{
-    return gpumc_cauchy_quantile(gpumc_rng_uniform(rng), mu, sigma);
-}
+GPUMC__CDFS(REAL_2, cauchy)
+GPUMC__FORMULA_IF(gpumc_cauchy_quantile, (double p, double mu, double sigma),
+                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__cauchy_standard(p))
+GPUMC__FORMULA(gpumc_cauchy_rng, (gpumc_rng *rng, double mu, double sigma),
+               gpumc_cauchy_quantile(gpumc_rng_uniform(rng), mu, sigma))
 GPUMC_API double gpumc_cauchy_mean(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
 GPUMC_API double gpumc_cauchy_variance(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
 
 /* ---- laplace -------------------------------------------------------------------------------- */
-GPUMC_API double gpumc_laplace_quantile(double p, double mu, double sigma)
-{
-    const double z = p < 0.5 ? gpumc__log(2 * p) : -gpumc__log(2 * (1 - p));
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * z);
-}
-GPUMC_API double gpumc_laplace_rng(gpumc_rng *rng, double mu, double sigma)
-{
-    return gpumc_laplace_quantile(gpumc_rng_uniform(rng), mu, sigma);
-}
-GPUMC_API double gpumc_laplace_mean(double mu, double sigma) { return gpumc__valid(sigma > 0, mu); }
-GPUMC_API double gpumc_laplace_variance(double mu, double sigma)
-{
-    return gpumc__valid(sigma > 0 && mu == mu, 2 * sigma * sigma);
-}
+GPUMC__FORMULA_IF(gpumc_laplace_quantile, (double p, double mu, double sigma),
+                  gpumc__is_probability(p) && sigma > 0,
+                  mu + sigma * (p < 0.5 ? gpumc__log(2 * p) : -gpumc__log(2 * (1 - p))))
+GPUMC__FORMULA(gpumc_laplace_rng, (gpumc_rng *rng, double mu, double sigma),
+               gpumc_laplace_quantile(gpumc_rng_uniform(rng), mu, sigma))
+GPUMC__FORMULA_IF(gpumc_laplace_mean, (double mu, double sigma), sigma > 0, mu)
+GPUMC__FORMULA_IF(gpumc_laplace_variance, (double mu, double sigma), sigma > 0 && mu == mu, 2 * sigma * sigma)
 
 /* ---- logistic ------------------------------------------------------------------------------- */
-GPUMC_API double gpumc_logistic_quantile(double p, double mu, double sigma)
-{
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_logit(p));
-}
-GPUMC_API double gpumc_logistic_rng(gpumc_rng *rng, double mu, double sigma)
-{
-    return gpumc_logistic_quantile(gpumc_rng_uniform(rng), mu, sigma);
-}
-GPUMC_API double gpumc_logistic_mean(double mu, double sigma) { return gpumc__valid(sigma > 0, mu); }
-GPUMC_API double gpumc_logistic_variance(double mu, double sigma)
-{
-    return gpumc__valid(sigma > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 3 * sigma * sigma);
-}
+GPUMC__FORMULA_IF(gpumc_logistic_quantile, (double p, double mu, double sigma),
+                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_logit(p))
+GPUMC__FORMULA(gpumc_logistic_rng, (gpumc_rng *rng, double mu, double sigma),
+               gpumc_logistic_quantile(gpumc_rng_uniform(rng), mu, sigma))
+GPUMC__FORMULA_IF(gpumc_logistic_mean, (double mu, double sigma), sigma > 0, mu)
+GPUMC__FORMULA_IF(gpumc_logistic_variance, (double mu, double sigma),
+                  sigma > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 3 * sigma * sigma)
 
 /* ---- gumbel --------------------------------------------------------------------------------- */
-GPUMC_API double gpumc_gumbel_quantile(double p, double mu, double beta)
-{
-    return gpumc__valid(gpumc__is_probability(p) && beta > 0, mu - beta * gpumc__log(-gpumc__log(p)));
-}
-GPUMC_API double gpumc_gumbel_rng(gpumc_rng *rng, double mu, double beta)
-{
-    return gpumc__valid(beta > 0, mu - beta * gpumc__log(gpumc_rng_exponential(rng)));
-}
-GPUMC_API double gpumc_gumbel_mean(double mu, double beta)
-{
-    return gpumc__valid(beta > 0, mu + 0.57721566490153286061 * beta);               /* Euler's constant */
-}
-GPUMC_API double gpumc_gumbel_variance(double mu, double beta)
-{
-    return gpumc__valid(beta > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 6 * beta * beta);
-}
+GPUMC__FORMULA_IF(gpumc_gumbel_quantile, (double p, double mu, double beta),
+                  gpumc__is_probability(p) && beta > 0, mu - beta * gpumc__log(-gpumc__log(p)))
+GPUMC__FORMULA_IF(gpumc_gumbel_rng, (gpumc_rng *rng, double mu, double beta),
+                  beta > 0, mu - beta * gpumc__log(gpumc_rng_exponential(rng)))
+GPUMC__FORMULA_IF(gpumc_gumbel_mean, (double mu, double beta),
+                  beta > 0, mu + 0.57721566490153286061 * beta)                      /* Euler's constant */
+GPUMC__FORMULA_IF(gpumc_gumbel_variance, (double mu, double beta),
+                  beta > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 6 * beta * beta)
 
 /* ---- lognormal ------------------------------------------------------------------------------ */
-GPUMC_API double gpumc_lognormal_quantile(double p, double mu, double sigma)
-{
-    return gpumc__exp(gpumc_normal_quantile(p, mu, sigma));
-}
-GPUMC_API double gpumc_lognormal_rng(gpumc_rng *rng, double mu, double sigma)
-{
-    return gpumc__exp(gpumc_normal_rng(rng, mu, sigma));
-}
-GPUMC_API double gpumc_lognormal_mean(double mu, double sigma)
-{
-    return gpumc__valid(sigma > 0, gpumc__exp(mu + 0.5 * sigma * sigma));
-}
-GPUMC_API double gpumc_lognormal_variance(double mu, double sigma)
-{
-    return gpumc__valid(sigma > 0, gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma));
-}
+GPUMC__FORMULA(gpumc_lognormal_quantile, (double p, double mu, double sigma),
+               gpumc__exp(gpumc_normal_quantile(p, mu, sigma)))
+GPUMC__FORMULA(gpumc_lognormal_rng, (gpumc_rng *rng, double mu, double sigma),
+               gpumc__exp(gpumc_normal_rng(rng, mu, sigma)))
+GPUMC__FORMULA_IF(gpumc_lognormal_mean, (double mu, double sigma),
+                  sigma > 0, gpumc__exp(mu + 0.5 * sigma * sigma))
+GPUMC__FORMULA_IF(gpumc_lognormal_variance, (double mu, double sigma),
+                  sigma > 0, gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma))
 
 /* ---- exponential ---------------------------------------------------------------------------- */
-GPUMC_API double gpumc_exponential_quantile(double p, double rate)
-{
-    return gpumc__valid(gpumc__is_probability(p) && rate > 0, -gpumc__log1p(-p) / rate);
-}
-GPUMC_API double gpumc_exponential_rng(gpumc_rng *rng, double rate)
-{
-    return gpumc__valid(rate > 0, gpumc_rng_exponential(rng) / rate);
-}
-GPUMC_API double gpumc_exponential_mean(double rate) { return gpumc__valid(rate > 0, 1 / rate); }
-GPUMC_API double gpumc_exponential_variance(double rate) { return gpumc__valid(rate > 0, 1 / rate / rate); }
+GPUMC__FORMULA_IF(gpumc_exponential_quantile, (double p, double rate),
+                  gpumc__is_probability(p) && rate > 0, -gpumc__log1p(-p) / rate)
+GPUMC__FORMULA_IF(gpumc_exponential_rng, (gpumc_rng *rng, double rate),
+                  rate > 0, gpumc_rng_exponential(rng) / rate)
+GPUMC__FORMULA_IF(gpumc_exponential_mean, (double rate), rate > 0, 1 / rate)
+GPUMC__FORMULA_IF(gpumc_exponential_variance, (double rate), rate > 0, 1 / rate / rate)
 
 /* ---- weibull -------------------------------------------------------------------------------- */
 static double gpumc__weibull_from(double exponential, double shape, double scale)
 {
     return gpumc__valid(shape > 0 && scale > 0, scale * gpumc__exp(gpumc__log(exponential) / shape));
 }
-GPUMC_API double gpumc_weibull_quantile(double p, double shape, double scale)
-{
-    return gpumc__valid(gpumc__is_probability(p), gpumc__weibull_from(-gpumc__log1p(-p), shape, scale));
-}
-GPUMC_API double gpumc_weibull_rng(gpumc_rng *rng, double shape, double scale)
-{
-    return gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale);
-}
-GPUMC_API double gpumc_weibull_mean(double shape, double scale)
-{
-    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)));
-}
+GPUMC__FORMULA_IF(gpumc_weibull_quantile, (double p, double shape, double scale),
+                  gpumc__is_probability(p), gpumc__weibull_from(-gpumc__log1p(-p), shape, scale))
+GPUMC__FORMULA(gpumc_weibull_rng, (gpumc_rng *rng, double shape, double scale),
+               gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale))
+GPUMC__FORMULA_IF(gpumc_weibull_mean, (double shape, double scale),
+                  shape > 0 && scale > 0, scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)))
 GPUMC_API double gpumc_weibull_variance(double shape, double scale)
 {
     const double first = gpumc__lgamma(1 + 1 / shape), second = gpumc__lgamma(1 + 2 / shape);
@@ -3678,97 +3511,60 @@ static double gpumc__half_normal_low(double p)
         z -= (gpumc_erf(z * 0.70710678118654752440) - p) / (density_at_0 * gpumc__exp(-0.5 * z * z));
     return z;
 }
-GPUMC_API double gpumc_half_normal_quantile(double p, double sigma)
-{
-    const double z = p < 0.5 ? gpumc__half_normal_low(p) : -gpumc__inv_Phi(0.5 * (1 - p));
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * z);
-}
-GPUMC_API double gpumc_half_normal_rng(gpumc_rng *rng, double sigma)
-{
-    return gpumc__valid(sigma > 0, sigma * gpumc_fabs(gpumc_rng_normal(rng)));
-}
-GPUMC_API double gpumc_half_normal_mean(double sigma)
-{
-    return gpumc__valid(sigma > 0, 0.79788456080286535588 * sigma);                  /* sqrt(2/pi) */
-}
-GPUMC_API double gpumc_half_normal_variance(double sigma)
-{
-    return gpumc__valid(sigma > 0, (1 - 2 / GPUMC_PI) * sigma * sigma);
-}
+GPUMC__FORMULA_IF(gpumc_half_normal_quantile, (double p, double sigma),
+                  gpumc__is_probability(p) && sigma > 0,
+                  sigma * (p < 0.5 ? gpumc__half_normal_low(p) : -gpumc__inv_Phi(0.5 * (1 - p))))
+GPUMC__FORMULA_IF(gpumc_half_normal_rng, (gpumc_rng *rng, double sigma),
+                  sigma > 0, sigma * gpumc_fabs(gpumc_rng_normal(rng)))
+GPUMC__FORMULA_IF(gpumc_half_normal_mean, (double sigma),
+                  sigma > 0, 0.79788456080286535588 * sigma)                         /* sqrt(2/pi) */
+GPUMC__FORMULA_IF(gpumc_half_normal_variance, (double sigma), sigma > 0, (1 - 2 / GPUMC_PI) * sigma * sigma)
 
 /* ---- half_cauchy ---------------------------------------------------------------------------- */
-GPUMC_API double gpumc_half_cauchy_lcdf(double y, double sigma, double *dy, double *dsigma)
+static double gpumc__half_cauchy_cdf(int side, double y, double sigma, double *dy, double *dsigma)
 {
     const double z = y <= 0 ? 0 : y / sigma;
     const double above = atan2(1, z) * 2 / GPUMC_PI, below = atan2(z, 1) * 2 / GPUMC_PI;
-    const double slope = 2 / (GPUMC_PI * (1 + z * z) * below);
-    gpumc__add_standard(y <= 0 ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, z < 1 ? log(below) : log1p(-above));
+    const int lower = side == GPUMC__LOWER;
+    const double part = lower ? below : above, rest = lower ? above : below;
+    const double slope = side * 2 / (GPUMC_PI * (1 + z * z) * part);
+    gpumc__add_standard((lower ? y <= 0 : y < 0) ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, (z < 1) == lower ? log(part) : log1p(-rest));
 }
-GPUMC_API double gpumc_half_cauchy_lccdf(double y, double sigma, double *dy, double *dsigma)
-{
-    const double z = y <= 0 ? 0 : y / sigma;
-    const double above = atan2(1, z) * 2 / GPUMC_PI, below = atan2(z, 1) * 2 / GPUMC_PI;
-    const double slope = -2 / (GPUMC_PI * (1 + z * z) * above);
-    gpumc__add_standard(y < 0 ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, z < 1 ? log1p(-below) : log(above));
-}
+GPUMC__CDFS(REAL_1, half_cauchy)
 GPUMC_API double gpumc_half_cauchy_quantile(double p, double sigma)
 {
     const double z = p > 0.5 ? -gpumc__cauchy_standard(0.5 * (1 - p)) : -1 / gpumc__cauchy_standard(0.5 * p);
     return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * z);
 }
-GPUMC_API double gpumc_half_cauchy_rng(gpumc_rng *rng, double sigma)
-{
-    return gpumc_half_cauchy_quantile(gpumc_rng_uniform(rng), sigma);
-}
-GPUMC_API double gpumc_half_cauchy_mean(double sigma) { return gpumc__valid(sigma > 0, GPUMC_INF); }
+GPUMC__FORMULA(gpumc_half_cauchy_rng, (gpumc_rng *rng, double sigma),
+               gpumc_half_cauchy_quantile(gpumc_rng_uniform(rng), sigma))
+GPUMC__FORMULA_IF(gpumc_half_cauchy_mean, (double sigma), sigma > 0, GPUMC_INF)
 GPUMC_API double gpumc_half_cauchy_variance(double sigma) { (void)sigma; return GPUMC_NAN; }
 
 /* ---- uniform -------------------------------------------------------------------------------- */
-GPUMC_API double gpumc_uniform_quantile(double p, double a, double b)
-{
-    return gpumc__valid(gpumc__is_probability(p) && b > a, p < 0.5 ? a + p * (b - a) : b - (1 - p) * (b - a));
-}
-GPUMC_API double gpumc_uniform_rng(gpumc_rng *rng, double a, double b)
-{
-    return gpumc_uniform_quantile(gpumc_rng_uniform(rng), a, b);
-}
-GPUMC_API double gpumc_uniform_mean(double a, double b) { return gpumc__valid(b > a, a + 0.5 * (b - a)); }
-GPUMC_API double gpumc_uniform_variance(double a, double b)
-{
-    return gpumc__valid(b > a, (b - a) * (b - a) / 12);
-}
+GPUMC__FORMULA_IF(gpumc_uniform_quantile, (double p, double a, double b),
+                  gpumc__is_probability(p) && b > a, p < 0.5 ? a + p * (b - a) : b - (1 - p) * (b - a))
+GPUMC__FORMULA(gpumc_uniform_rng, (gpumc_rng *rng, double a, double b),
+               gpumc_uniform_quantile(gpumc_rng_uniform(rng), a, b))
+GPUMC__FORMULA_IF(gpumc_uniform_mean, (double a, double b), b > a, a + 0.5 * (b - a))
+GPUMC__FORMULA_IF(gpumc_uniform_variance, (double a, double b), b > a, (b - a) * (b - a) / 12)
 
 /* ---- bernoulli ------------------------------------------------------------------------------ */
-GPUMC_API double gpumc_bernoulli_quantile(double q, double p)
-{
-    return gpumc__valid(gpumc__is_probability(q) && gpumc__is_probability(p), q > 1 - p);
-}
-GPUMC_API double gpumc_bernoulli_rng(gpumc_rng *rng, double p)
-{
-    return gpumc__valid(gpumc__is_probability(p), gpumc_rng_uniform(rng) < p);
-}
-GPUMC_API double gpumc_bernoulli_mean(double p) { return gpumc__valid(gpumc__is_probability(p), p); }
-GPUMC_API double gpumc_bernoulli_variance(double p)
-{
-    return gpumc__valid(gpumc__is_probability(p), p * (1 - p));
-}
+GPUMC__FORMULA_IF(gpumc_bernoulli_quantile, (double q, double p),
+                  gpumc__is_probability(q) && gpumc__is_probability(p), q > 1 - p)
+GPUMC__FORMULA_IF(gpumc_bernoulli_rng, (gpumc_rng *rng, double p),
+                  gpumc__is_probability(p), gpumc_rng_uniform(rng) < p)
+GPUMC__FORMULA_IF(gpumc_bernoulli_mean, (double p), gpumc__is_probability(p), p)
+GPUMC__FORMULA_IF(gpumc_bernoulli_variance, (double p), gpumc__is_probability(p), p * (1 - p))
 
 /* ---- bernoulli_logit ------------------------------------------------------------------------ */
-GPUMC_API double gpumc_bernoulli_logit_quantile(double q, double eta)
-{
-    return gpumc__valid(gpumc__is_probability(q) && eta == eta, q > gpumc_inv_logit(-eta));
-}
-GPUMC_API double gpumc_bernoulli_logit_rng(gpumc_rng *rng, double eta)
-{
-    return gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta));
-}
+GPUMC__FORMULA_IF(gpumc_bernoulli_logit_quantile, (double q, double eta),
+                  gpumc__is_probability(q) && eta == eta, q > gpumc_inv_logit(-eta))
+GPUMC__FORMULA(gpumc_bernoulli_logit_rng, (gpumc_rng *rng, double eta),
+               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)))
 GPUMC_API double gpumc_bernoulli_logit_mean(double eta) { return gpumc_inv_logit(eta); }
-GPUMC_API double gpumc_bernoulli_logit_variance(double eta)
-{
-    return gpumc_inv_logit(eta) * gpumc_inv_logit(-eta);
-}
+GPUMC__FORMULA(gpumc_bernoulli_logit_variance, (double eta), gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
 
 /* ---- geometric ------------------------------------------------------------------------------ */
 GPUMC_API double gpumc_geometric_quantile(double q, double p)
@@ -3778,12 +3574,10 @@ GPUMC_API double gpumc_geometric_quantile(double q, double p)
     if (y > 0 && gpumc_geometric_lccdf(y - 1, p, NULL) <= log_above) y--;       /* the division rounded up */
     return gpumc__valid(gpumc__is_probability(q) && p > 0 && p <= 1, p < 1 ? y : 0);
 }
-GPUMC_API double gpumc_geometric_rng(gpumc_rng *rng, double p)
-{
-    return gpumc__valid(p > 0 && p <= 1, gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)));
-}
-GPUMC_API double gpumc_geometric_mean(double p) { return gpumc__valid(p > 0 && p <= 1, (1 - p) / p); }
-GPUMC_API double gpumc_geometric_variance(double p) { return gpumc__valid(p > 0 && p <= 1, (1 - p) / p / p); }
+GPUMC__FORMULA_IF(gpumc_geometric_rng, (gpumc_rng *rng, double p),
+                  p > 0 && p <= 1, gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)))
+GPUMC__FORMULA_IF(gpumc_geometric_mean, (double p), p > 0 && p <= 1, (1 - p) / p)
+GPUMC__FORMULA_IF(gpumc_geometric_variance, (double p), p > 0 && p <= 1, (1 - p) / p / p)
 
 /* ---- families of vectors ------------------------------------------------------- >>dist-vectors
    Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
@@ -4158,24 +3952,16 @@ static double gpumc__t_lower(double z, double nu, double *slope, double *by_nu)
     *by_nu = 0.5 * tail.by_a_fixed;
     return tail.value;
 }
-GPUMC_API double gpumc_student_t_lcdf(double y, double nu, double mu, double sigma,
-                                      double *dy, double *dnu, double *dmu, double *dsigma)
+static double gpumc__student_t_cdf(int side, double y, double nu, double mu, double sigma,
+                                   double *dy, double *dnu, double *dmu, double *dsigma)
 {
     double slope, by_nu;
-    const double z = (y - mu) / sigma, value = gpumc__t_lower(z, nu, &slope, &by_nu);
-    gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
+    const double z = (y - mu) / sigma, value = gpumc__t_lower(side * z, nu, &slope, &by_nu);
+    gpumc__add_standard(side * slope, z, 1 / sigma, dy, dmu, dsigma);
     gpumc__add(dnu, by_nu);
     return gpumc__valid(sigma > 0, value);
 }
-GPUMC_API double gpumc_student_t_lccdf(double y, double nu, double mu, double sigma,
-                                       double *dy, double *dnu, double *dmu, double *dsigma)
-{
-    double slope, by_nu;
-    const double z = (y - mu) / sigma, value = gpumc__t_lower(-z, nu, &slope, &by_nu);
-    gpumc__add_standard(-slope, z, 1 / sigma, dy, dmu, dsigma);
-    gpumc__add(dnu, by_nu);
-    return gpumc__valid(sigma > 0, value);
-}
+GPUMC__CDFS(REAL_3, student_t)
 
 /* r with P(|Z| <= r) = p, from p and q = 1 - p. */
 static double gpumc__t_radius(double p, double q, double nu)
@@ -4193,47 +3979,27 @@ GPUMC_API double gpumc_student_t_rng(gpumc_rng *rng, double nu, double mu, doubl
     const double z = gpumc_rng_normal(rng), share = gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu);
     return gpumc__valid(nu > 0 && sigma > 0, mu + sigma * z / sqrt(share));
 }
-GPUMC_API double gpumc_student_t_mean(double nu, double mu, double sigma)
-{
-    return gpumc__valid(nu > 1 && sigma > 0, mu);
-}
-GPUMC_API double gpumc_student_t_variance(double nu, double mu, double sigma)
-{
-    const double infinite = nu > 1 ? GPUMC_INF : GPUMC_NAN;
-    return gpumc__valid(sigma > 0 && mu == mu, nu > 2 ? sigma * sigma * (nu / (nu - 2)) : infinite);
-}
+GPUMC__FORMULA_IF(gpumc_student_t_mean, (double nu, double mu, double sigma), nu > 1 && sigma > 0, mu)
+GPUMC__FORMULA_IF(gpumc_student_t_variance, (double nu, double mu, double sigma),
+                  nu > 1 && sigma > 0 && mu == mu, nu > 2 ? sigma * sigma * (nu / (nu - 2)) : GPUMC_INF)
 
 /* ---- half_student_t ----------------------------------------------------------- */
-static double gpumc__half_t(int side, double y, double nu, double sigma,
-                            double *dy, double *dnu, double *dsigma)
+static double gpumc__half_student_t_cdf(int side, double y, double nu, double sigma,
+                                         double *dy, double *dnu, double *dsigma)
 {
     const double z = y < 0 ? 0 : y / sigma;
-    const gpumc__tail tail = gpumc__tail_at(gpumc__other(side), gpumc__t_outside(z, nu));
+    const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
     const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
     const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
-    const double slope = side == GPUMC__LOWER ? size : -size;
-    gpumc__add_standard(slope, z, 1 / sigma, dy, NULL, dsigma);
+    gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0, tail.value);
 }
-GPUMC_API double gpumc_half_student_t_lcdf(double y, double nu, double sigma,
-                                           double *dy, double *dnu, double *dsigma)
-{
-    return gpumc__half_t(GPUMC__LOWER, y, nu, sigma, dy, dnu, dsigma);
-}
-GPUMC_API double gpumc_half_student_t_lccdf(double y, double nu, double sigma,
-                                            double *dy, double *dnu, double *dsigma)
-{
-    return gpumc__half_t(GPUMC__UPPER, y, nu, sigma, dy, dnu, dsigma);
-}
-GPUMC_API double gpumc_half_student_t_quantile(double p, double nu, double sigma)
-{
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * gpumc__t_radius(p, 1 - p, nu));
-}
-GPUMC_API double gpumc_half_student_t_rng(gpumc_rng *rng, double nu, double sigma)
-{
-    return fabs(gpumc_student_t_rng(rng, nu, 0, sigma));
-}
+GPUMC__CDFS(REAL_2, half_student_t)
+GPUMC__FORMULA_IF(gpumc_half_student_t_quantile, (double p, double nu, double sigma),
+                  gpumc__is_probability(p) && sigma > 0, sigma * gpumc__t_radius(p, 1 - p, nu))
+GPUMC__FORMULA(gpumc_half_student_t_rng, (gpumc_rng *rng, double nu, double sigma),
+               fabs(gpumc_student_t_rng(rng, nu, 0, sigma)))
 GPUMC_API double gpumc_half_student_t_mean(double nu, double sigma)
 {
     const double first = 2 * sigma * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5));
@@ -4256,66 +4022,33 @@ static double gpumc__gamma_cdf(int side, double y, double shape, double rate,
     gpumc__add(drate, tail.by_log / rate);
     return gpumc__valid(rate > 0, tail.value);
 }
-GPUMC_API double gpumc_gamma_lcdf(double y, double shape, double rate,
-                                  double *dy, double *dshape, double *drate)
-{
-    return gpumc__gamma_cdf(GPUMC__LOWER, y, shape, rate, dy, dshape, drate);
-}
-GPUMC_API double gpumc_gamma_lccdf(double y, double shape, double rate,
-                                   double *dy, double *dshape, double *drate)
-{
-    return gpumc__gamma_cdf(GPUMC__UPPER, y, shape, rate, dy, dshape, drate);
-}
-GPUMC_API double gpumc_gamma_quantile(double p, double shape, double rate)
-{
-    return gpumc__valid(rate > 0, gpumc_gamma_p_inverse(shape, p) / rate);
-}
-GPUMC_API double gpumc_gamma_rng(gpumc_rng *rng, double shape, double rate)
-{
-    return gpumc__valid(rate > 0, gpumc_rng_gamma(rng, shape) / rate);
-}
-GPUMC_API double gpumc_gamma_mean(double shape, double rate)
-{
-    return gpumc__valid(shape > 0 && rate > 0, shape / rate);
-}
-GPUMC_API double gpumc_gamma_variance(double shape, double rate)
-{
-    return gpumc__valid(shape > 0 && rate > 0, shape / rate / rate);
-}
+GPUMC__CDFS(REAL_2, gamma)
+GPUMC__FORMULA_IF(gpumc_gamma_quantile, (double p, double shape, double rate),
+                  rate > 0, gpumc_gamma_p_inverse(shape, p) / rate)
+GPUMC__FORMULA_IF(gpumc_gamma_rng, (gpumc_rng *rng, double shape, double rate),
+                  rate > 0, gpumc_rng_gamma(rng, shape) / rate)
+GPUMC__FORMULA_IF(gpumc_gamma_mean, (double shape, double rate), shape > 0 && rate > 0, shape / rate)
+GPUMC__FORMULA_IF(gpumc_gamma_variance, (double shape, double rate),
+                  shape > 0 && rate > 0, shape / rate / rate)
 
 /* ---- inv_gamma --------------------------------------------------------------------- */
 static double gpumc__inv_gamma_cdf(int side, double y, double shape, double scale,
                                    double *dy, double *dshape, double *dscale)
 {
     const double t = y <= 0 ? GPUMC_INF : scale / y;
-    const gpumc__tail tail = gpumc__gamma_tail_of(shape, t, gpumc__other(side));
+    const gpumc__tail tail = gpumc__gamma_tail_of(shape, t, -side);
     gpumc__add(dy, y > 0 ? -tail.by_log / y : 0);
     gpumc__add(dshape, tail.by_a);
     gpumc__add(dscale, tail.by_log / scale);
     return gpumc__valid(scale > 0, tail.value);
 }
-GPUMC_API double gpumc_inv_gamma_lcdf(double y, double shape, double scale,
-                                      double *dy, double *dshape, double *dscale)
-{
-    return gpumc__inv_gamma_cdf(GPUMC__LOWER, y, shape, scale, dy, dshape, dscale);
-}
-GPUMC_API double gpumc_inv_gamma_lccdf(double y, double shape, double scale,
-                                       double *dy, double *dshape, double *dscale)
-{
-    return gpumc__inv_gamma_cdf(GPUMC__UPPER, y, shape, scale, dy, dshape, dscale);
-}
-GPUMC_API double gpumc_inv_gamma_quantile(double p, double shape, double scale)
-{
-    return gpumc__valid(scale > 0, scale / gpumc_gamma_q_inverse(shape, p));
-}
-GPUMC_API double gpumc_inv_gamma_rng(gpumc_rng *rng, double shape, double scale)
-{
-    return gpumc__valid(scale > 0, scale / gpumc_rng_gamma(rng, shape));
-}
-GPUMC_API double gpumc_inv_gamma_mean(double shape, double scale)
-{
-    return gpumc__valid(shape > 0 && scale > 0, shape > 1 ? scale / (shape - 1) : GPUMC_INF);
-}
+GPUMC__CDFS(REAL_2, inv_gamma)
+GPUMC__FORMULA_IF(gpumc_inv_gamma_quantile, (double p, double shape, double scale),
+                  scale > 0, scale / gpumc_gamma_q_inverse(shape, p))
+GPUMC__FORMULA_IF(gpumc_inv_gamma_rng, (gpumc_rng *rng, double shape, double scale),
+                  scale > 0, scale / gpumc_rng_gamma(rng, shape))
+GPUMC__FORMULA_IF(gpumc_inv_gamma_mean, (double shape, double scale),
+                  shape > 0 && scale > 0, shape > 1 ? scale / (shape - 1) : GPUMC_INF)
 GPUMC_API double gpumc_inv_gamma_variance(double shape, double scale)
 {
     const double mean = scale / (shape - 1), infinite = shape > 1 ? GPUMC_INF : GPUMC_NAN;
@@ -4330,42 +4063,23 @@ static double gpumc__chi_square_cdf(int side, double y, double nu, double *dy, d
     gpumc__add(dnu, 0.5 * dshape);
     return value;
 }
-GPUMC_API double gpumc_chi_square_lcdf(double y, double nu, double *dy, double *dnu)
-{
-    return gpumc__chi_square_cdf(GPUMC__LOWER, y, nu, dy, dnu);
-}
-GPUMC_API double gpumc_chi_square_lccdf(double y, double nu, double *dy, double *dnu)
-{
-    return gpumc__chi_square_cdf(GPUMC__UPPER, y, nu, dy, dnu);
-}
-GPUMC_API double gpumc_chi_square_quantile(double p, double nu)
-{
-    return gpumc_gamma_quantile(p, 0.5 * nu, 0.5);
-}
-GPUMC_API double gpumc_chi_square_rng(gpumc_rng *rng, double nu)
-{
-    return gpumc_gamma_rng(rng, 0.5 * nu, 0.5);
-}
-GPUMC_API double gpumc_chi_square_mean(double nu) { return gpumc__valid(nu > 0, nu); }
-GPUMC_API double gpumc_chi_square_variance(double nu) { return gpumc__valid(nu > 0, 2 * nu); }
+GPUMC__CDFS(REAL_1, chi_square)
+GPUMC__FORMULA(gpumc_chi_square_quantile, (double p, double nu), gpumc_gamma_quantile(p, 0.5 * nu, 0.5))
+GPUMC__FORMULA(gpumc_chi_square_rng, (gpumc_rng *rng, double nu), gpumc_gamma_rng(rng, 0.5 * nu, 0.5))
+GPUMC__FORMULA_IF(gpumc_chi_square_mean, (double nu), nu > 0, nu)
+GPUMC__FORMULA_IF(gpumc_chi_square_variance, (double nu), nu > 0, 2 * nu)
 
 /* ---- beta ------------------------------------------------------------------------------- */
-GPUMC_API double gpumc_beta_lcdf(double y, double a, double b, double *dy, double *da, double *db)
+static double gpumc__beta_cdf(int side, double y, double a, double b, double *dy, double *da, double *db)
 {
-    return gpumc_log_beta_p(a, b, y, da, db, dy);
+    return gpumc__beta_share(side, 1, a, b, y, da, db, dy);
 }
-GPUMC_API double gpumc_beta_lccdf(double y, double a, double b, double *dy, double *da, double *db)
-{
-    return gpumc_log_beta_q(a, b, y, da, db, dy);
-}
+GPUMC__CDFS(REAL_2, beta)
 GPUMC_API double gpumc_beta_quantile(double p, double a, double b) { return gpumc_beta_p_inverse(a, b, p); }
 GPUMC_API double gpumc_beta_rng(gpumc_rng *rng, double a, double b) { return gpumc_rng_beta(rng, a, b); }
-GPUMC_API double gpumc_beta_mean(double a, double b) { return gpumc__valid(a > 0 && b > 0, a / (a + b)); }
-GPUMC_API double gpumc_beta_variance(double a, double b)
-{
-    const double n = a + b;
-    return gpumc__valid(a > 0 && b > 0, a / n * (b / n) / (n + 1));
-}
+GPUMC__FORMULA_IF(gpumc_beta_mean, (double a, double b), a > 0 && b > 0, a / (a + b))
+GPUMC__FORMULA_IF(gpumc_beta_variance, (double a, double b),
+                  a > 0 && b > 0, a / (a + b) * (b / (a + b)) / (a + b + 1))
 
 /* ---- beta_proportion --------------------------------------------------------- */
 static int gpumc__is_proportion(double mu, double kappa) { return mu > 0 && mu < 1 && kappa > 0; }
@@ -4379,32 +4093,14 @@ static double gpumc__beta_proportion_cdf(int side, double y, double mu, double k
     gpumc__add(dkappa, mu * tail.by_a + (1 - mu) * tail.by_b);
     return gpumc__valid(gpumc__is_proportion(mu, kappa), tail.value);
 }
-GPUMC_API double gpumc_beta_proportion_lcdf(double y, double mu, double kappa,
-                                            double *dy, double *dmu, double *dkappa)
-{
-    return gpumc__beta_proportion_cdf(GPUMC__LOWER, y, mu, kappa, dy, dmu, dkappa);
-}
-GPUMC_API double gpumc_beta_proportion_lccdf(double y, double mu, double kappa,
-                                             double *dy, double *dmu, double *dkappa)
-{
-    return gpumc__beta_proportion_cdf(GPUMC__UPPER, y, mu, kappa, dy, dmu, dkappa);
-}
-GPUMC_API double gpumc_beta_proportion_quantile(double p, double mu, double kappa)
-{
-    return gpumc_beta_p_inverse(mu * kappa, (1 - mu) * kappa, p);
-}
-GPUMC_API double gpumc_beta_proportion_rng(gpumc_rng *rng, double mu, double kappa)
-{
-    return gpumc_rng_beta(rng, mu * kappa, (1 - mu) * kappa);
-}
-GPUMC_API double gpumc_beta_proportion_mean(double mu, double kappa)
-{
-    return gpumc__valid(gpumc__is_proportion(mu, kappa), mu);
-}
-GPUMC_API double gpumc_beta_proportion_variance(double mu, double kappa)
-{
-    return gpumc__valid(gpumc__is_proportion(mu, kappa), mu * (1 - mu) / (kappa + 1));
-}
+GPUMC__CDFS(REAL_2, beta_proportion)
+GPUMC__FORMULA(gpumc_beta_proportion_quantile, (double p, double mu, double kappa),
+               gpumc_beta_p_inverse(mu * kappa, (1 - mu) * kappa, p))
+GPUMC__FORMULA(gpumc_beta_proportion_rng, (gpumc_rng *rng, double mu, double kappa),
+               gpumc_rng_beta(rng, mu * kappa, (1 - mu) * kappa))
+GPUMC__FORMULA_IF(gpumc_beta_proportion_mean, (double mu, double kappa), gpumc__is_proportion(mu, kappa), mu)
+GPUMC__FORMULA_IF(gpumc_beta_proportion_variance, (double mu, double kappa),
+                  gpumc__is_proportion(mu, kappa), mu * (1 - mu) / (kappa + 1))
 
 /* ---- counts ----------------------------------------------------------------------------------
    A law of counts as a tail function: P(Y <= k) is a gamma or beta tail with k + 1 for a shape. */
@@ -4434,17 +4130,17 @@ static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
 }
 
 /* From the normal approximation outwards in doubling steps, then by halving. */
-static double gpumc__count_quantile(const gpumc__count *law, double p)
+static double gpumc__count_quantile(gpumc__count law, double p)
 {
-    const double spread = law->variance <= DBL_MAX ? sqrt(law->variance) : 0;
-    const double guess = floor(law->mean + spread * gpumc__inv_Phi(p));
+    const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
+    const double guess = floor(law.mean + spread * gpumc__inv_Phi(p));
     double above, below, step = 1;
-    if (!gpumc__is_probability(p) || !(law->mean >= 0 && law->mean <= DBL_MAX)) return GPUMC_NAN;
-    if (p == 0 || p == 1) return p == 0 ? 0 : law->most;
-    above = guess < 0 ? 0 : guess < law->most ? guess : law->most;
-    for (; !gpumc__count_reaches(law, above, p); step *= 2) above += step;
+    if (!gpumc__is_probability(p) || !(law.mean >= 0 && law.mean <= DBL_MAX)) return GPUMC_NAN;
+    if (p == 0 || p == 1) return p == 0 ? 0 : law.most;
+    above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
+    for (; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
     below = above - 1;
-    for (step = 1; below >= 0 && gpumc__count_reaches(law, below, p); step *= 2) {
+    for (step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
         above = below;
         below -= step;
     }
@@ -4452,7 +4148,7 @@ static double gpumc__count_quantile(const gpumc__count *law, double p)
     while (above - below > 1) {
         const double middle = below + floor(0.5 * (above - below));
         if (middle <= below || middle >= above) break;              /* counts beyond 2^53 */
-        if (gpumc__count_reaches(law, middle, p)) above = middle;
+        if (gpumc__count_reaches(&law, middle, p)) above = middle;
         else below = middle;
     }
     return above;
@@ -4461,7 +4157,7 @@ static double gpumc__count_quantile(const gpumc__count *law, double p)
 static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
 {
     gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
-    tail.side = gpumc__other(tail.side);
+    tail.side = -tail.side;
     return tail;
 }
 static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
@@ -4477,16 +4173,7 @@ static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
    P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
 static gpumc__count gpumc__binomial_count(double n, double p, double q, double log_p, double log_q)
 {
-    gpumc__count law;
-    law.tail = gpumc__binomial_tail;
-    law.size = n;
-    law.x = q;
-    law.y = p;
-    law.log_x = log_q;
-    law.log_y = log_p;
-    law.most = n;
-    law.mean = n * p;
-    law.variance = n * p * q;
+    const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
     return law;
 }
 static gpumc__count gpumc__binomial_by_p(double n, double p)
@@ -4506,36 +4193,18 @@ static double gpumc__binomial_cdf(int side, double y, double n, double p, double
 {
     const gpumc__count law = gpumc__binomial_by_p(n, p);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    const double k = floor(y), sign = side == GPUMC__LOWER ? -1 : 1;
+    const double k = floor(y);
     if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
-        gpumc__add(dp, sign * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
+        gpumc__add(dp, -side * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
-GPUMC_API double gpumc_binomial_lcdf(double y, double n, double p, double *dp)
-{
-    return gpumc__binomial_cdf(GPUMC__LOWER, y, n, p, dp);
-}
-GPUMC_API double gpumc_binomial_lccdf(double y, double n, double p, double *dp)
-{
-    return gpumc__binomial_cdf(GPUMC__UPPER, y, n, p, dp);
-}
-GPUMC_API double gpumc_binomial_quantile(double q, double n, double p)
-{
-    const gpumc__count law = gpumc__binomial_by_p(n, p);
-    return gpumc__valid(gpumc__is_binomial(n, p), gpumc__count_quantile(&law, q));
-}
-GPUMC_API double gpumc_binomial_rng(gpumc_rng *rng, double n, double p)
-{
-    return gpumc__valid(gpumc__is_binomial(n, p), gpumc__rng_binomial(rng, n, p));
-}
-GPUMC_API double gpumc_binomial_mean(double n, double p)
-{
-    return gpumc__valid(gpumc__is_binomial(n, p), n * p);
-}
-GPUMC_API double gpumc_binomial_variance(double n, double p)
-{
-    return gpumc__valid(gpumc__is_binomial(n, p), n * p * (1 - p));
-}
+GPUMC__CDFS(TRIALS_1, binomial)
+GPUMC__FORMULA_IF(gpumc_binomial_quantile, (double q, double n, double p),
+                  gpumc__is_binomial(n, p), gpumc__count_quantile(gpumc__binomial_by_p(n, p), q))
+GPUMC__FORMULA_IF(gpumc_binomial_rng, (gpumc_rng *rng, double n, double p),
+                  gpumc__is_binomial(n, p), gpumc__rng_binomial(rng, n, p))
+GPUMC__FORMULA_IF(gpumc_binomial_mean, (double n, double p), gpumc__is_binomial(n, p), n * p)
+GPUMC__FORMULA_IF(gpumc_binomial_variance, (double n, double p), gpumc__is_binomial(n, p), n * p * (1 - p))
 
 /* ---- binomial_logit ----------------------------------------------------------- */
 static double gpumc__binomial_logit_cdf(int side, double y, double n, double eta, double *deta)
@@ -4545,69 +4214,38 @@ static double gpumc__binomial_logit_cdf(int side, double y, double n, double eta
     gpumc__add(deta, -tail.by_log);
     return gpumc__valid(gpumc__is_trials(n) && eta == eta, tail.value);
 }
-GPUMC_API double gpumc_binomial_logit_lcdf(double y, double n, double eta, double *deta)
-{
-    return gpumc__binomial_logit_cdf(GPUMC__LOWER, y, n, eta, deta);
-}
-GPUMC_API double gpumc_binomial_logit_lccdf(double y, double n, double eta, double *deta)
-{
-    return gpumc__binomial_logit_cdf(GPUMC__UPPER, y, n, eta, deta);
-}
-GPUMC_API double gpumc_binomial_logit_quantile(double q, double n, double eta)
-{
-    const gpumc__count law = gpumc__binomial_by_logit(n, eta);
-    return gpumc__valid(gpumc__is_trials(n) && eta == eta, gpumc__count_quantile(&law, q));
-}
-GPUMC_API double gpumc_binomial_logit_rng(gpumc_rng *rng, double n, double eta)
-{
-    return gpumc_binomial_rng(rng, n, gpumc_inv_logit(eta));
-}
-GPUMC_API double gpumc_binomial_logit_mean(double n, double eta)
-{
-    return gpumc_binomial_mean(n, gpumc_inv_logit(eta));
-}
-GPUMC_API double gpumc_binomial_logit_variance(double n, double eta)
-{
-    return gpumc__valid(gpumc__is_trials(n), n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta));
-}
+GPUMC__CDFS(TRIALS_1, binomial_logit)
+GPUMC__FORMULA_IF(gpumc_binomial_logit_quantile, (double q, double n, double eta),
+                  gpumc__is_trials(n) && eta == eta,
+                  gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), q))
+GPUMC__FORMULA(gpumc_binomial_logit_rng, (gpumc_rng *rng, double n, double eta),
+               gpumc_binomial_rng(rng, n, gpumc_inv_logit(eta)))
+GPUMC__FORMULA(gpumc_binomial_logit_mean, (double n, double eta),
+               gpumc_binomial_mean(n, gpumc_inv_logit(eta)))
+GPUMC__FORMULA_IF(gpumc_binomial_logit_variance, (double n, double eta),
+                  gpumc__is_trials(n), n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
 
 /* ---- poisson ----------------------------------------------------------------------------
    P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 {
-    gpumc__count law;
-    law.tail = gpumc__poisson_tail;
-    law.x = law.mean = law.variance = lambda;
-    law.log_x = log_lambda;
-    law.size = law.y = law.log_y = 0;
-    law.most = GPUMC_INF;
+    const gpumc__count law = { gpumc__poisson_tail, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda };
     return law;
 }
 static double gpumc__poisson_cdf(int side, double y, double lambda, double *dlambda)
 {
     const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    const double sign = side == GPUMC__LOWER ? -1 : 1;
     if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
-        gpumc__add(dlambda, sign * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
+        gpumc__add(dlambda, -side * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
-GPUMC_API double gpumc_poisson_lcdf(double y, double lambda, double *dlambda)
-{
-    return gpumc__poisson_cdf(GPUMC__LOWER, y, lambda, dlambda);
-}
-GPUMC_API double gpumc_poisson_lccdf(double y, double lambda, double *dlambda)
-{
-    return gpumc__poisson_cdf(GPUMC__UPPER, y, lambda, dlambda);
-}
-GPUMC_API double gpumc_poisson_quantile(double p, double lambda)
-{
-    const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
-    return gpumc__count_quantile(&law, p);
-}
+GPUMC__CDFS(COUNT_1, poisson)
+GPUMC__FORMULA(gpumc_poisson_quantile, (double p, double lambda),
+               gpumc__count_quantile(gpumc__poisson_count(lambda, gpumc__log(lambda)), p))
 GPUMC_API double gpumc_poisson_rng(gpumc_rng *rng, double lambda) { return gpumc__rng_poisson(rng, lambda); }
-GPUMC_API double gpumc_poisson_mean(double lambda) { return gpumc__valid(lambda >= 0, lambda); }
-GPUMC_API double gpumc_poisson_variance(double lambda) { return gpumc__valid(lambda >= 0, lambda); }
+GPUMC__FORMULA_IF(gpumc_poisson_mean, (double lambda), lambda >= 0, lambda)
+GPUMC__FORMULA_IF(gpumc_poisson_variance, (double lambda), lambda >= 0, lambda)
 
 /* ---- poisson_log ----------------------------------------------------------------- */
 static double gpumc__poisson_log_cdf(int side, double y, double eta, double *deta)
@@ -4617,23 +4255,10 @@ static double gpumc__poisson_log_cdf(int side, double y, double eta, double *det
     gpumc__add(deta, tail.by_log);
     return gpumc__valid(eta == eta, tail.value);
 }
-GPUMC_API double gpumc_poisson_log_lcdf(double y, double eta, double *deta)
-{
-    return gpumc__poisson_log_cdf(GPUMC__LOWER, y, eta, deta);
-}
-GPUMC_API double gpumc_poisson_log_lccdf(double y, double eta, double *deta)
-{
-    return gpumc__poisson_log_cdf(GPUMC__UPPER, y, eta, deta);
-}
-GPUMC_API double gpumc_poisson_log_quantile(double p, double eta)
-{
-    const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
-    return gpumc__count_quantile(&law, p);
-}
-GPUMC_API double gpumc_poisson_log_rng(gpumc_rng *rng, double eta)
-{
-    return gpumc__rng_poisson(rng, gpumc__exp(eta));
-}
+GPUMC__CDFS(COUNT_1, poisson_log)
+GPUMC__FORMULA(gpumc_poisson_log_quantile, (double p, double eta),
+               gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), p))
+GPUMC__FORMULA(gpumc_poisson_log_rng, (gpumc_rng *rng, double eta), gpumc__rng_poisson(rng, gpumc__exp(eta)))
 GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc__exp(eta); }
 GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc__exp(eta); }
 
@@ -4642,17 +4267,10 @@ GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc__exp(eta)
    at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
-    gpumc__count law;
     const double logit = gpumc__log(phi) - log_mu;
-    law.tail = gpumc__neg_binomial_tail;
-    law.size = phi;
-    law.x = 1 / (1 + mu / phi);
-    law.y = 1 / (1 + phi / mu);
-    law.log_x = -gpumc_log1p_exp(-logit);
-    law.log_y = -gpumc_log1p_exp(logit);
-    law.most = GPUMC_INF;
-    law.mean = mu;
-    law.variance = mu + mu * (mu / phi);
+    const gpumc__count law = { gpumc__neg_binomial_tail, phi, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
+                               -gpumc_log1p_exp(-logit), -gpumc_log1p_exp(logit),
+                               GPUMC_INF, mu, mu + mu * (mu / phi) };
     return law;
 }
 static double gpumc__neg_binomial_cdf(int side, double y, double mu, double log_mu, double phi,
@@ -4671,60 +4289,30 @@ static double gpumc__neg_binomial_2_cdf(int side, double y, double mu, double ph
     gpumc__add(dmu, dlog_mu / mu);
     return gpumc__valid(mu > 0, value);
 }
-GPUMC_API double gpumc_neg_binomial_2_lcdf(double y, double mu, double phi, double *dmu, double *dphi)
-{
-    return gpumc__neg_binomial_2_cdf(GPUMC__LOWER, y, mu, phi, dmu, dphi);
-}
-GPUMC_API double gpumc_neg_binomial_2_lccdf(double y, double mu, double phi, double *dmu, double *dphi)
-{
-    return gpumc__neg_binomial_2_cdf(GPUMC__UPPER, y, mu, phi, dmu, dphi);
-}
-GPUMC_API double gpumc_neg_binomial_2_quantile(double p, double mu, double phi)
-{
-    const gpumc__count law = gpumc__neg_binomial_count(mu, gpumc__log(mu), phi);
-    return gpumc__valid(mu > 0 && phi > 0, gpumc__count_quantile(&law, p));
-}
-GPUMC_API double gpumc_neg_binomial_2_rng(gpumc_rng *rng, double mu, double phi)
-{
-    return gpumc__valid(mu > 0 && phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)));
-}
-GPUMC_API double gpumc_neg_binomial_2_mean(double mu, double phi)
-{
-    return gpumc__valid(mu > 0 && phi > 0, mu);
-}
-GPUMC_API double gpumc_neg_binomial_2_variance(double mu, double phi)
-{
-    return gpumc__valid(mu > 0 && phi > 0, mu + mu * (mu / phi));
-}
+GPUMC__CDFS(COUNT_2, neg_binomial_2)
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_quantile, (double p, double mu, double phi),
+                  mu > 0 && phi > 0,
+                  gpumc__count_quantile(gpumc__neg_binomial_count(mu, gpumc__log(mu), phi), p))
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_rng, (gpumc_rng *rng, double mu, double phi),
+                  mu > 0 && phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)))
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_mean, (double mu, double phi), mu > 0 && phi > 0, mu)
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_variance, (double mu, double phi),
+                  mu > 0 && phi > 0, mu + mu * (mu / phi))
 
 /* ---- neg_binomial_2_log --------------------------------------------------- */
-GPUMC_API double gpumc_neg_binomial_2_log_lcdf(double y, double eta, double phi, double *deta, double *dphi)
+static double gpumc__neg_binomial_2_log_cdf(int side, double y, double eta, double phi,
+                                            double *deta, double *dphi)
 {
-    return gpumc__neg_binomial_cdf(GPUMC__LOWER, y, gpumc__exp(eta), eta, phi, deta, dphi);
+    return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi);
 }
-GPUMC_API double gpumc_neg_binomial_2_log_lccdf(double y, double eta, double phi, double *deta, double *dphi)
-{
-    return gpumc__neg_binomial_cdf(GPUMC__UPPER, y, gpumc__exp(eta), eta, phi, deta, dphi);
-}
-GPUMC_API double gpumc_neg_binomial_2_log_quantile(double p, double eta, double phi)
-{
-    const gpumc__count law = gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi);
-    return gpumc__valid(phi > 0, gpumc__count_quantile(&law, p));
-}
-GPUMC_API double gpumc_neg_binomial_2_log_rng(gpumc_rng *rng, double eta, double phi)
-{
-    return gpumc__valid(phi > 0,
-                        gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)));
-}
-GPUMC_API double gpumc_neg_binomial_2_log_mean(double eta, double phi)
-{
-    return gpumc__valid(phi > 0, gpumc__exp(eta));
-}
-GPUMC_API double gpumc_neg_binomial_2_log_variance(double eta, double phi)
-{
-    const double mu = gpumc__exp(eta);
-    return gpumc__valid(phi > 0, mu + mu * (mu / phi));
-}
+GPUMC__CDFS(COUNT_2, neg_binomial_2_log)
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_quantile, (double p, double eta, double phi),
+                  phi > 0, gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), p))
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_rng, (gpumc_rng *rng, double eta, double phi),
+                  phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)))
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_mean, (double eta, double phi), phi > 0, gpumc__exp(eta))
+GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_variance, (double eta, double phi),
+                  phi > 0, gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
 /* ==================================================================================== >>transform
    Constraints, a block each: the map x(q) with its log Jacobian (NAME_map), the way back (NAME_inverse), the
    chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:

@@ -417,7 +417,8 @@ static chain chain_new(const gpumc_model *model)
     c.q = doubles(dim * sizeof(double));
     c.g = doubles(dim * sizeof(double));
     c.work = doubles(gpumc_layout_work(c.layout) * sizeof(double));
-    c.nuts = gpumc_nuts_init(doubles(nuts), nuts, dim, 10, gpumc_adapt_metric(c.adapt, 0), 0, 1, 0, c.q, NULL);
+    c.nuts = gpumc_nuts_init(doubles(nuts), nuts, dim, 10, gpumc_adapt_metric(c.adapt, 0), 0, 1, 0, c.q,
+                             NULL);
     chain_draws(&c, 1, 1);
     return c;
 }

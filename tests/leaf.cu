@@ -21,11 +21,11 @@ UNARY(UNARY_KERNEL)
     }
 BINARY_KERNEL(log_sum_exp)
 BINARY_KERNEL(lbeta)
-__global__ void math_sincos_2pi(const gpumc_real *x, gpumc_real *out)
+__global__ void math_sincos_2pi(const double *x, double *out)
 {
-    gpumc_real s, c;
-    gpumc_sincos_2pi(x[INDEX], &s, &c);
-    out[INDEX] = s + 2 * c;
+    double sine, cosine;
+    gpumc_sincos_2pi(x[INDEX], &sine, &cosine);
+    out[INDEX] = sine + 2 * cosine;
 }
 
 // ---- families: value and every derivative -------------------------------------------------------
