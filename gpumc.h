@@ -501,7 +501,7 @@ GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
     return gpumc__times_exp(y, scale * (h * h), scale * ((a + h) * (a - h)));
 }
 
-/* exp(x) - 1: r + c is the reduced argument, s = 2^(n-1). 1.4 ULP */
+/* exp(x) - 1: r + c is the reduced argument, s = 2^(n-1). 1.5 ULP */
 GPUMC_FN double gpumc_expm1(double x)
 {
     const double above = x < -50.0 ? -50.0 : x, clamped = 709.9 < above ? 709.9 : above;
@@ -631,14 +631,14 @@ GPUMC_FN double gpumc_log1p_exp(double x)
     return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x)));
 }
 
-/* log(exp(a) + exp(b)). 1 ULP of the largest of |a|, |b| and the result */
+/* log(exp(a) + exp(b)). 1.7 ULP of the largest of |a|, |b| and the result */
 GPUMC_FN double gpumc_log_sum_exp(double a, double b)
 {
     const double gap = a == b ? 0.0 : gpumc_fabs(a - b);
     return (a < b ? b : a) + gpumc__log1p_unit(gpumc_exp(-gap));
 }
 
-/* 1 / (1 + exp(-x)). 2 ULP */
+/* 1 / (1 + exp(-x)). 2.2 ULP */
 GPUMC_FN double gpumc_inv_logit(double x)
 {
     const double e = gpumc_exp(-gpumc_fabs(x));
@@ -666,7 +666,7 @@ GPUMC_FN double gpumc_tanh(double x)
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
 
-/* sin(2 pi u) and cos(2 pi u) for every finite u. 1.7 ULP each
+/* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
    u less the nearest whole number is exact, and so is the rest r in [-1/8, 1/8] from the nearest quarter. */
 GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 {
@@ -693,14 +693,14 @@ GPUMC_FN double gpumc__erfcx_sum(double x, double lo)
     return r + r * (a * inv * rest + (x < 1e18 ? 2.0 * (r_lo - r * d_lo) : 0.0));
 }
 
-/* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2.5 ULP */
+/* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2.6 ULP */
 GPUMC_FN double gpumc_erfcx(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
     return x < 0.0 ? e - y : y;
 }
 
-/* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3 ULP */
+/* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3.3 ULP */
 GPUMC_FN double gpumc_erfc(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
@@ -723,14 +723,14 @@ GPUMC_FN double gpumc__half_erfcx(double x)
     return 0.5 * gpumc__erfcx_sum(z, (h * root_hi - z) + (h * root_lo + (a - h) * root));
 }
 
-/* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3.1 ULP */
+/* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3.2 ULP */
 GPUMC_FN double gpumc_Phi(double x)
 {
     const double a = gpumc_fabs(x), tail = gpumc__times_exp_square(gpumc__half_erfcx(a), a, -0.5);
     return 0.0 < x ? 1.0 - tail : tail;
 }
 
-/* log Phi(x). 3.7 ULP
+/* log Phi(x). 3.8 ULP
    Below 0 the logarithm of erfcx / 2 less x^2 / 2, above 0 that of 1 less the other tail. */
 GPUMC_FN double gpumc_log_Phi(double x)
 {
@@ -741,7 +741,7 @@ GPUMC_FN double gpumc_log_Phi(double x)
     return y - (x < 0.0 ? 0.5 * x * x : 0.0);
 }
 
-/* The standard normal quantile Phi^-1(p), -infinity at 0, infinity at 1. 3.3 ULP
+/* The standard normal quantile Phi^-1(p), -infinity at 0, infinity at 1. 3.2 ULP
    As Wichura (1988, algorithm AS 241) by rational functions of q = p - 1/2 in the middle and of sqrt(-log p)
    in the tails, here each as a correction to a straight line, which makes its errors count little. */
 GPUMC_FN double gpumc_inv_Phi(double p)
@@ -773,7 +773,7 @@ GPUMC_FN double gpumc__gamma_steps(double x, double *product)
     return low + (x < 3.5 ? 0.0 : 1.0) + (x < 4.5 ? 0.0 : 1.0) + (x < 5.5 ? 0.0 : 1.0);
 }
 
-/* log Gamma(x) for x >= 0, infinity at 0; relative accuracy also at its zeros 1 and 2. 3.4 ULP
+/* log Gamma(x) for x >= 0, infinity at 0; relative accuracy also at its zeros 1 and 2. 3.5 ULP
    Below 6.5 by steps to [1.4, 2.5), from there on by Stirling's series. Around 1, where f = u, the linear
    terms of lgamma(2 + u) and log m are joined, (1 - gamma) - 1 with Euler's gamma, before any rounding. */
 GPUMC_FN double gpumc_lgamma(double x)
@@ -814,16 +814,18 @@ GPUMC_FN double gpumc__half_stirling(double y)
     return -inv * gpumc__poly_half_stirling(1.0 - 1.5 * inv);
 }
 
-/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 5 ULP of it or of 1
+/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 4.5 ULP of it or of 1
    That cancels unless each is written by its half_stirling and the large terms are combined: with p <= q,
    A = p + 1/2, B = q + 1/2, C = B + p
        p log(A / C) + B log(B / C) - log(p q / (p + q) / sqrt A) + (log(2 pi) - 1) / 2 + the three series. */
 GPUMC_FN double gpumc_lbeta(double a, double b)
 {
     const double p = b < a ? b : a, q = b < a ? a : b, A = p + 0.5, B = q + 0.5, C = B + p;
-    const double powers = p * gpumc_log(A / C) + B * gpumc_log1p(-p / C), s = p / (1.0 + p / q);
+    const double log_a = gpumc_log(A / C), log_b = gpumc_log1p(-p / C), s = p / (1.0 + p / q);
+    const double lost = (0.5 - (A - p)) + (0.5 - (B - q)) * log_b;     /* in rounding A and B; C cancels */
     const double series = gpumc__half_stirling(A) + gpumc__half_stirling(B) - gpumc__half_stirling(C);
-    const double y = powers - gpumc_log(s * gpumc_rsqrt(A)) + (series + (GPUMC_LOG_SQRT_2PI - 0.5));
+    const double rest = (series + lost + (GPUMC_LOG_SQRT_2PI - 0.5)) - gpumc_log(s * gpumc_rsqrt(A));
+    const double y = (p * log_a + rest) + B * log_b;
     const double outside = p == 0.0 ? GPUMC_INF : GPUMC_NAN, inside = q < GPUMC_INF ? y : -q;
     return 0.0 < p ? inside : outside;
 }
@@ -1035,7 +1037,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     GPUMC_API double gpumc_##family##_variance GPUMC__ALONE_##shape;
 GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
 
-/* Both cdfs of a family from gpumc__<family>_cdf(side, ...), where the two differ by signs mostly. */
+/* Defines gpumc_<family>_lcdf and _lccdf by one gpumc__<family>_cdf(side, ...). */
 enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
 #define GPUMC__PASS_REAL_0 y, dy
 #define GPUMC__PASS_REAL_1 y, a, dy, da
@@ -1422,9 +1424,8 @@ GPUMC_FN gpumc_real gpumc__one_step(gpumc_real y, gpumc_real before, gpumc_real 
 }
 GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
 {
-    const gpumc_real value = gpumc__binary(y, gpumc_log1p(-p), gpumc_log(p));
     gpumc__add(dp, y > 0 ? 1 / p : -1 / (1 - p));
-    return gpumc__valid((p >= 0) & (p <= 1), value);
+    return gpumc__valid((p >= 0) & (p <= 1), gpumc__binary(y, gpumc_log1p(-p), gpumc_log(p)));
 }
 GPUMC_FN gpumc_real gpumc_bernoulli_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
 {
@@ -1864,9 +1865,7 @@ typedef struct gpumc_param {
 } gpumc_param;
 
 typedef enum gpumc_group {
-    GPUMC_GENERATED = 0,
-    GPUMC_LOG_LIKELIHOOD,
-    GPUMC_POSTERIOR_PREDICTIVE
+    GPUMC_GENERATED = 0, GPUMC_LOG_LIKELIHOOD, GPUMC_POSTERIOR_PREDICTIVE
 } gpumc_group;
 
 typedef struct gpumc_output {             /* a block of generated quantities, computed once a kept draw */
@@ -2115,14 +2114,8 @@ typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stri
 } gpumc_series;
 
 enum {
-    GPUMC_FLAG_NAN = 1,
-    GPUMC_FLAG_INFINITE = 2,
-    GPUMC_FLAG_CONSTANT = 4,
-    GPUMC_FLAG_CONSTANT_CHAIN = 8,
-    GPUMC_FLAG_FEW_DRAWS = 16,
-    GPUMC_FLAG_CAPPED = 32,
-    GPUMC_FLAG_MEMORY = 64,
-    GPUMC_FLAG_ONE_CHAIN = 128
+    GPUMC_FLAG_NAN = 1, GPUMC_FLAG_INFINITE = 2, GPUMC_FLAG_CONSTANT = 4, GPUMC_FLAG_CONSTANT_CHAIN = 8,
+    GPUMC_FLAG_FEW_DRAWS = 16, GPUMC_FLAG_CAPPED = 32, GPUMC_FLAG_MEMORY = 64, GPUMC_FLAG_ONE_CHAIN = 128
 };
 typedef struct gpumc_stat { double value; int flags; } gpumc_stat;
 
@@ -2836,6 +2829,7 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
     return gpumc__mirrored(gpumc__beta_by_quadrature(b, a, y, x, log_y, log_x));
 }
 
+/* The same from x alone, on the wanted side. */
 static gpumc__tail gpumc__gamma_tail_of(double a, double x, int side)
 {
     return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x)));
@@ -2848,7 +2842,7 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
     return gpumc__tail_at(side, gpumc__beta_tail(a, b, x, 1 - x, log_x, log_y));
 }
 
-/* ---- what the user calls: derivatives of the logarithm times factor -------------------------- */
+/* ---- what the user calls --------------------------------------------------------------------- */
 static double gpumc__gamma_share(int side, int is_log, double a, double x, double *da, double *dx)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(a, x, side);
@@ -4183,8 +4177,8 @@ static gpumc__count gpumc__binomial_by_p(double n, double p)
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
-    return gpumc__binomial_count(n, gpumc_inv_logit(eta), gpumc_inv_logit(-eta),
-                               -gpumc_log1p_exp(-eta), -gpumc_log1p_exp(eta));
+    const double log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    return gpumc__binomial_count(n, gpumc_inv_logit(eta), gpumc_inv_logit(-eta), log_p, log_q);
 }
 static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
 static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
@@ -4769,7 +4763,6 @@ static void gpumc__correlation_pull(size_t n, const double *q, const double *x, 
 /* ---- a whole block ------------------------------------------------------------------------------ */
 
 static int gpumc__is_elementwise(gpumc_kind kind) { return kind < GPUMC_ORDERED; }
-
 static size_t gpumc__n_vectors(const gpumc_transform *t) { return t->count ? t->count : 1; }
 
 static size_t gpumc__vector_size(const gpumc_transform *t)

@@ -101,7 +101,7 @@ typedef struct outcome {
     size_t n_compared;
 } outcome;
 
-/* A worst_z that is not a number stays so, and passes no bound. */
+/* What is not a number counts as infinitely far off. */
 static void note_z(gpumc_series s, double reference, double error, const char *name, outcome *o)
 {
     const double mcse = gpumc_mcse_mean(s).value;
