@@ -9535,13 +9535,12 @@ static void gpumc__print_chain(const gpumc_progress *p, FILE *stream, const char
 
 /* A terminal gets one line a chain, redrawn at most four times a second; a log gets one line a chain per
    tenth. */
-static void gpumc__print_progress(gpumc__run *r, const gpumc_progress *p)
+static void gpumc__print_progress(gpumc__run *r, const gpumc_progress *p, size_t before)
 {
     FILE *stream = r->options->progress_stream;
     const double now = gpumc__seconds();
     if (!gpumc__is_terminal(stream)) {
-        const size_t tenth = p->total / 10 ? p->total / 10 : 1;
-        if (p->iteration % tenth == 0 || p->iteration == p->total) gpumc__print_chain(p, stream, "\n");
+        if (10 * p->iteration / p->total > 10 * before / p->total) gpumc__print_chain(p, stream, "\n");
     } else if (now - r->last_print >= 0.25 || p->iteration == p->total) {
         if (r->printed_lines) fprintf(stream, "\033[%dA", r->printed_lines);
         for (size_t c = 0; c < r->n_chains; c++)
@@ -9558,9 +9557,10 @@ static void gpumc__report(gpumc__run *r, size_t c)
     const gpumc_sample_options *o = r->options;
     const size_t phase = (size_t)(r->warmup ? o->num_warmup : o->num_samples * o->thin);
     const size_t step = phase / 100 ? phase / 100 : 1, done = r->chains[c].done;
+    const size_t before = r->chains[c].progress.iteration;
     if (done % step != 0 && done != phase) return;
     r->chains[c].progress = gpumc__progress_of(r, c);
-    if (!o->progress) gpumc__print_progress(r, &r->chains[c].progress);
+    if (!o->progress) gpumc__print_progress(r, &r->chains[c].progress, before);
     else if (o->progress(&r->chains[c].progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check_passed, check_failed;
+static int check_passed, check_failed, check_skipped;
 
 /* CHECK(condition, "what was seen %g", x): prints the text only when the condition fails. */
 #define CHECK(condition, ...) \
@@ -21,9 +21,18 @@ static int check_passed, check_failed;
         } \
     } while (0)
 
+/* Says what could not be tried here. */
+static __attribute__((unused)) void check_skip(const char *what)
+{
+    check_skipped++;
+    printf("skipped: %s\n", what);
+}
+
 static int check_end(void)
 {
-    printf("%d passed, %d failed\n", check_passed, check_failed);
+    printf("%d passed, %d failed", check_passed, check_failed);
+    if (check_skipped) printf(", %d skipped", check_skipped);
+    printf("\n");
     return check_failed != 0;
 }
 

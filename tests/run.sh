@@ -22,6 +22,7 @@ one() {
     elif [ $status -gt 128 ]; then trouble="ended by signal $((status - 128))"
     elif [ -z "$line" ]; then trouble="no closing line (exit status $status)"
     elif [ "$status" != 0 ] && [ "$count" = 0 ]; then trouble="exit status $status"
+    elif [ "$line" = '0 passed, 0 failed' ]; then trouble='nothing was tried'
     fi
     [ -n "$trouble" ] && line="$(echo "${line:-0 passed, 0 failed}" | awk '{ $3 += 1; print }')"
     {

@@ -1,6 +1,5 @@
 /* The leaf functions against values of 60 digits (known_math.h) and at special values, as loops for every
    instruction set that the processor has and as plain calls. Prints the largest error in ULP, and where. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 #include "math_loops.h"

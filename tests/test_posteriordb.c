@@ -296,7 +296,7 @@ int main(void)
 {
     size_t n_columns = 0;
     if (!find_folder()) {
-        printf("skipped: no posteriordb files (set GPUMC_POSTERIORDB to their folder)\n");
+        check_skip("no posteriordb files (set GPUMC_POSTERIORDB to their folder)");
         return check_end();
     }
     for (size_t i = 0; i < N_POSTERIORS; i++) check_density(&posteriors[i]);
