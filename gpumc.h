@@ -814,7 +814,7 @@ GPUMC_FN double gpumc__half_stirling(double y)
     return -inv * gpumc__poly_half_stirling(1.0 - 1.5 * inv);
 }
 
-/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 4.5 ULP of it or of 1
+/* log B(a, b) = lgamma(a) + lgamma(b) - lgamma(a + b), infinity if either is 0. 4.3 ULP of it or of 1
    That cancels unless each is written by its half_stirling and the large terms are combined: with p <= q,
    A = p + 1/2, B = q + 1/2, C = B + p
        p log(A / C) + B log(B / C) - log(p q / (p + q) / sqrt A) + (log(2 pi) - 1) / 2 + the three series. */
