@@ -171,6 +171,37 @@
 #define GPUMC_LOOP
 #endif
 
+/* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
+   X(suffix, attributes, pragma, ...) once for each; GPUMC__ISA_TABLE(name) lists name_suffix in the order of
+   gpumc_isa. clang wants the width of 512 bits said before the loop. */
+#if defined(__clang__) && defined(__OPTIMIZE__)
+#define GPUMC__LANE_LOOP _Pragma("clang loop vectorize(enable)")
+#define GPUMC__WIDE_LOOP _Pragma("clang loop vectorize_width(8)")
+#else
+#define GPUMC__LANE_LOOP
+#define GPUMC__WIDE_LOOP
+#endif
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+#define GPUMC__AVX2 GPUMC_LOOP __attribute__((target("avx2,fma")))
+#if defined(__clang__)
+#define GPUMC__AVX512 \
+    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma"), min_vector_width(512)))
+#else
+#define GPUMC__AVX512 GPUMC_LOOP \
+    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
+#endif
+#define GPUMC__ISA_COPIES(X, ...) \
+    X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__) \
+    X(avx2, GPUMC__AVX2, GPUMC__LANE_LOOP, __VA_ARGS__) \
+    X(avx512, GPUMC__AVX512, GPUMC__WIDE_LOOP, __VA_ARGS__)
+#define GPUMC__ISA_TABLE(name) { name##_baseline, name##_avx2, name##_avx512 }
+#else
+#define GPUMC__ISA_COPIES(X, ...) X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__)
+#define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
+#endif
+typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2, GPUMC_ISA_AVX512 } gpumc_isa;
+enum { GPUMC__N_ISA = 3 };
+
 /* Marks what a team of GPU threads runs too: the sampler's state machine and what it stands on. */
 #if !defined(GPUMC_TEAM)
 #define GPUMC_TEAM
@@ -193,6 +224,12 @@ typedef GPUMC_REAL gpumc_real;
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The set that wanted stands for on this machine: AUTO is the one that the environment variable GPUMC_ISA
+   names (baseline, avx2, avx512), or the best; a set that is missing here becomes the best below it. */
+GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted);
+/* "SSE2", "AVX2", "AVX-512", "NEON" or "baseline". */
+GPUMC_API const char *gpumc_isa_name(gpumc_isa isa);
 
 /* ==================================================================================== >>api-error
    Calls return a status by value; the text that names the argument, its value and the remedy goes to the
@@ -2251,6 +2288,42 @@ static GPUMC__UNUSED int gpumc__is_nan(double x)
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return (bits & 0x7fffffffffffffffULL) > 0x7ff0000000000000ULL;
+}
+
+/* ---- instruction sets -------------------------------------------------------------------------- */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+static gpumc_isa gpumc__isa_best(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return GPUMC_ISA_BASELINE;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+                   && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
+               ? GPUMC_ISA_AVX512
+               : GPUMC_ISA_AVX2;
+}
+#define GPUMC__ISA_NAMES { "SSE2", "AVX2", "AVX-512" }
+#elif defined(__aarch64__)
+static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
+#define GPUMC__ISA_NAMES { "NEON", "NEON", "NEON" }
+#else
+static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
+#define GPUMC__ISA_NAMES { "baseline", "baseline", "baseline" }
+#endif
+
+GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted)
+{
+    static const char *const names[GPUMC__N_ISA] = { "baseline", "avx2", "avx512" };
+    const gpumc_isa best = gpumc__isa_best();
+    const char *forced = wanted == GPUMC_ISA_AUTO ? getenv("GPUMC_ISA") : NULL;
+    for (int i = 0; forced && i < GPUMC__N_ISA; i++)
+        if (!strcmp(forced, names[i])) wanted = (gpumc_isa)(GPUMC_ISA_BASELINE + i);
+    return wanted == GPUMC_ISA_AUTO || wanted > best ? best : wanted;
+}
+
+GPUMC_API const char *gpumc_isa_name(gpumc_isa isa)
+{
+    static const char *const names[GPUMC__N_ISA] = GPUMC__ISA_NAMES;
+    return names[gpumc_isa_resolve(isa) - 1];
 }
 
 /* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
