@@ -42,10 +42,10 @@
 
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
-                      >>api-dist  >>api-transform  >>api-model  >>api-nuts  >>api-adapt  >>api-run
+                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-nuts  >>api-adapt  >>api-run
                       >>api-diagnose  >>api-output
-     implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>nuts
-                      >>adapt  >>diagnose  >>output  >>run
+     implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
+                      >>nuts  >>adapt  >>diagnose  >>output  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -210,8 +210,10 @@ enum { GPUMC__N_ISA = 3 };
 /* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define GPUMC__UNROLL _Pragma("GCC unroll 8")
+#define GPUMC__FLAT _Pragma("GCC unroll 64")            /* short loops inside a loop that becomes vector code */
 #else
 #define GPUMC__UNROLL
+#define GPUMC__FLAT
 #endif
 
 /* The number type of leaf functions: double, or float in a single-precision device build. */
@@ -1960,6 +1962,233 @@ typedef struct gpumc_gradient_report {
    natural values, or NULL for the model's start values (blocks without init: free coordinates 0.5). */
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error);
+
+/* ====================================================================================== >>api-rows
+   A likelihood that is a sum over data rows, each with the parameters of its group and shared ones. The user
+   writes one row as a leaf, at file scope:
+
+       GPUMC_ROW(response, 2, 1, 1)                            // group, shared parameters; columns
+       {
+           return gpumc_student_t_lpdf(x[0], p[2], p[0], p[1], NULL, &g[2], &g[0], &g[1]);
+       }
+
+   p: the group's parameters, then the shared ones; x: this row's columns; g: arrives zeroed, gets d/dp; the
+   value is the log likelihood. A leaf has no libm, no loops of varying length, no branch but ?:. The macro
+   compiles the loop over rows for every instruction set and defines a gpumc_row_kind of that name.
+
+   GPUMC_CELLS(name, group, shared, columns, node columns) is a row in two stages, for quadrature and
+   mixtures: its body is the leaf of one node (x: the columns of the row, then those of the node), summed with
+   its derivatives over the nodes, which all rows share. The body after GPUMC_FINISH(name) makes the row's log
+   likelihood of sum[0] and, in g, its derivatives of sum[1 + k], the derivative of sum[0] by p[k]. */
+#define GPUMC_LANES 16
+
+/* What one call of a compiled loop works on: slices (see >>rows), and their tiles one after the other. */
+typedef struct gpumc__row_args {
+    size_t n_slices;
+    const uint32_t *tiles;         /* of each slice */
+    const unsigned char *active;   /* of each tile: lanes that count; the others come last */
+    const double *columns;         /* of each tile: columns x lanes */
+    const double *weights;         /* of each tile: lanes; NULL: 1 for active ones */
+    const double *ones;            /* GPUMC_LANES ones, then as many zeros */
+    const double *p, *shared;      /* of each slice: group parameters x lanes; one value each */
+    double *sums, *shared_sums;    /* of each slice: (1 + group parameters) x lanes; shared x lanes, added to */
+    const double *nodes;           /* of each tile of nodes: node columns x lanes */
+    size_t n_nodes;
+} gpumc__row_args;
+typedef void gpumc__row_loop(const gpumc__row_args *a);
+
+typedef struct gpumc_row_kind {
+    const char *name;
+    size_t n_group, n_shared, n_columns, n_node_columns;
+    gpumc__row_loop *segments[GPUMC__N_ISA], *slices[GPUMC__N_ISA];
+} gpumc_row_kind;
+
+GPUMC_FN double gpumc__sum_16(const double *a)
+{
+    return (((a[0] + a[8]) + (a[4] + a[12])) + ((a[2] + a[10]) + (a[6] + a[14])))
+         + (((a[1] + a[9]) + (a[5] + a[13])) + ((a[3] + a[11]) + (a[7] + a[15])));
+}
+GPUMC_FN const double *gpumc__row_weights(const gpumc__row_args *a, size_t tile)
+{
+    return a->weights ? a->weights + tile * GPUMC_LANES : a->ones + (GPUMC_LANES - a->active[tile]);
+}
+GPUMC_FN void gpumc__row_store(const gpumc__row_args *a, size_t slice, size_t n_group, size_t n_shared,
+                               const double *sum)
+{
+    const size_t own = (1 + n_group) * GPUMC_LANES;
+    memcpy(a->sums + slice * own, sum, own * sizeof *sum);
+    for (size_t i = 0; i < n_shared * GPUMC_LANES; i++) a->shared_sums[i] += sum[own + i];
+}
+
+/* Fills the idle lanes of n columns with their first lane; the active ones from x if that is given. */
+GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t active)
+{
+    for (size_t i = 0; i < n * GPUMC_LANES; i++) {
+        const size_t first = i / GPUMC_LANES * GPUMC_LANES, from = i - first < active ? i : first;
+        at[i] = x ? x[from] : at[from];
+    }
+}
+
+/* Adds a leaf's values and derivatives in all lanes l to sum; parameter and column are those of index k. */
+#define GPUMC__ROW_TILE(pragma, leaf, n_p, n_x, parameter, column, weight) \
+    pragma for (int l = 0; l < GPUMC_LANES; l++) { \
+        gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) { q[k] = (gpumc_real)(parameter); g[k] = 0; } \
+        GPUMC__FLAT for (int k = 0; k < (n_x); k++) c[k] = (gpumc_real)(column); \
+        sum[0][l] += (weight)[l] * leaf(q, c, g); \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
+    }
+#define GPUMC__ROW_SHARED(k, n_group) shared[(k) < (n_group) ? 0 : (k) - (n_group)]
+
+/* lane is l where every lane has parameters of its own, 0 where all have the same. */
+#define GPUMC__ROW_LOOP(set, attributes, pragma, layout, lane, name, n_group, n_shared, n_columns) \
+    attributes static void name##_##layout##_##set(const gpumc__row_args *a) \
+    { \
+        size_t t = 0; \
+        double shared[(n_shared) + 1]; \
+        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
+        for (size_t s = 0; s < a->n_slices; s++) { \
+            const double *own = a->p + s * (n_group) * GPUMC_LANES; \
+            double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
+            memset(sum, 0, sizeof sum); \
+            for (const size_t end = t + a->tiles[s]; t < end; t++) { \
+                const double *x = a->columns + t * (n_columns) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
+                GPUMC__ROW_TILE(pragma, name##_row, (n_group) + (n_shared), n_columns, \
+                    k < (n_group) ? own[k * GPUMC_LANES + lane] : GPUMC__ROW_SHARED(k, n_group), \
+                    x[k * GPUMC_LANES + l], w) \
+            } \
+            gpumc__row_store(a, s, n_group, n_shared, sum[0]); \
+        } \
+    }
+
+#define GPUMC_ROW(name, n_group, n_shared, n_columns) \
+    GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
+    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, segments, 0, name, n_group, n_shared, n_columns) \
+    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, slices, l, name, n_group, n_shared, n_columns) \
+    static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
+        GPUMC__ISA_TABLE(name##_segments), GPUMC__ISA_TABLE(name##_slices) }; \
+    GPUMC_FN gpumc_real name##_row(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
+                                   gpumc_real *g GPUMC__UNUSED)
+
+/* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
+#define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
+    attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, const double *own, \
+        const double *shared, const double *x, double *sums) \
+    { \
+        double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
+        memset(sum, 0, sizeof sum); \
+        for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
+            const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
+            const double *node = a->nodes + i * (n_node), *w = a->ones + (GPUMC_LANES - live); \
+            GPUMC__ROW_TILE(pragma, name##_node, (n_group) + (n_shared), (n_columns) + (n_node), \
+                k < (n_group) ? own[k * GPUMC_LANES] : GPUMC__ROW_SHARED(k, n_group), \
+                k < (n_columns) ? x[k * GPUMC_LANES] : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
+        } \
+        for (int k = 0; k <= (n_group) + (n_shared); k++) sums[k * GPUMC_LANES] = gpumc__sum_16(sum[k]); \
+    }
+#define GPUMC__CELLS_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
+    attributes static void name##_cells_##set(const gpumc__row_args *a) \
+    { \
+        size_t t = 0; \
+        double shared[(n_shared) + 1]; \
+        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
+        for (size_t s = 0; s < a->n_slices; s++) { \
+            const double *own = a->p + s * (n_group) * GPUMC_LANES; \
+            double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
+            memset(sum, 0, sizeof sum); \
+            for (const size_t end = t + a->tiles[s]; t < end; t++) { \
+                double at[1 + (n_group) + (n_shared) + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
+                const double *x = a->columns + t * (n_columns) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
+                for (int l = 0; l < a->active[t]; l++) \
+                    name##_nodes_##set(a, own + l, shared, x + l, &at[0][l]); \
+                gpumc__row_repeat(at[0], NULL, 1 + (n_group) + (n_shared), a->active[t]); \
+                gpumc__row_repeat(at[1 + (n_group) + (n_shared)], x, n_columns, a->active[t]); \
+                gpumc__row_repeat(p[0], own, n_group, a->active[t]); \
+                GPUMC__ROW_TILE(pragma, name##_whole, (n_group) + (n_shared), \
+                    1 + (n_group) + (n_shared) + (n_columns), \
+                    k < (n_group) ? p[k][l] : GPUMC__ROW_SHARED(k, n_group), at[k][l], w) \
+            } \
+            gpumc__row_store(a, s, n_group, n_shared, sum[0]); \
+        } \
+    }
+#define GPUMC_CELLS(name, n_group, n_shared, n_columns, n_node) \
+    GPUMC_FN gpumc_real name##_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
+    GPUMC_FN gpumc_real name##_finish(const gpumc_real *sum, const gpumc_real *p, const gpumc_real *x, \
+                                      gpumc_real *g); \
+    GPUMC_FN gpumc_real name##_whole(const gpumc_real *p, const gpumc_real *x, gpumc_real *g) \
+    { \
+        return name##_finish(x, p, x + 1 + (n_group) + (n_shared), g); \
+    } \
+    GPUMC__ISA_COPIES(GPUMC__CELLS_NODES, name, n_group, n_shared, n_columns, n_node) \
+    GPUMC__ISA_COPIES(GPUMC__CELLS_LOOP, name, n_group, n_shared, n_columns) \
+    static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, n_node, \
+        GPUMC__ISA_TABLE(name##_cells), GPUMC__ISA_TABLE(name##_cells) }; \
+    GPUMC_FN gpumc_real name##_node(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
+                                    gpumc_real *g GPUMC__UNUSED)
+#define GPUMC_FINISH(name) \
+    GPUMC_FN gpumc_real name##_finish(const gpumc_real *sum GPUMC__UNUSED, const gpumc_real *p GPUMC__UNUSED, \
+                                      const gpumc_real *x GPUMC__UNUSED, gpumc_real *g GPUMC__UNUSED)
+
+/* Rows of one kind. A model may have several, on the same parameters. */
+typedef struct gpumc_rows_data {
+    const gpumc_row_kind *kind;
+    size_t n_rows, n_groups;
+    const size_t *group;               /* of each row, from 0; NULL: all rows are of one group */
+    const double *const *columns;      /* of n_rows values each */
+    const char *const *column_names;   /* for messages; NULL: numbers from 0 */
+    size_t n_columns;                  /* how many you give, compared with the kind; 0: not compared */
+    const double *weights;             /* of each row, >= 0: multiplies its log likelihood; NULL: 1 */
+    int single_precision;              /* store columns as float; arithmetic and sums stay double */
+    gpumc_isa isa;                     /* AUTO: see gpumc_isa_resolve */
+    const double *const *nodes;        /* GPUMC_CELLS: node columns of n_nodes values each */
+    size_t n_nodes;
+    const gpumc_allocator *allocator;  /* for the time of these two calls: 30 bytes a row; NULL: malloc */
+} gpumc_rows_data;
+
+/* The rows sorted and laid out in caller's memory of gpumc_rows_bytes, which keeps nothing of data but the
+   kind. Both return 0 or NULL, with a text that names the row, on an index out of range, NaN or infinity. */
+typedef struct gpumc_rows gpumc_rows;
+GPUMC_API size_t gpumc_rows_bytes(const gpumc_rows_data *data, gpumc_error *error);
+GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory, size_t bytes,
+                                      gpumc_error *error);
+
+typedef struct gpumc_rows_info {
+    gpumc_isa isa;                     /* what runs */
+    size_t n_rows, n_groups, n_empty;  /* n_empty: groups without rows (or with rows of weight 0 alone) */
+    size_t n_segments, n_slices;       /* blocks of one large group; of 16 small ones */
+    size_t n_tiles;                    /* n_rows / (16 n_tiles) of the lanes do work */
+} gpumc_rows_info;
+GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows);
+
+/* Returns the log likelihood. p: for each group parameter its n_groups values, for each shared one its value;
+   the gradient is ADDED to grad, of the same form, where NULL means not wanted. Neither the number of threads
+   nor that of points changes a bit. work: gpumc_rows_work doubles. */
+GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows);
+GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad,
+                                 double *work);
+
+/* The same at n_points points, whose pointers follow each other in p and grad, in one pass over the columns;
+   lp gets the log likelihoods. team (NULL: this thread alone) shares out the rows. work: gpumc_rows_work
+   doubles for every point or every thread of the team, whichever are more. */
+typedef struct gpumc_team gpumc_team;
+GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
+                                     double *const *grad, double *lp, double *work, gpumc_team *team);
+
+/* The weighted log likelihood of every row, in the caller's order. */
+GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik,
+                                    double *work);
+/* After a value that is not finite: names the first row whose log likelihood or gradient is not, or is OK. */
+GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
+                                          gpumc_error *error);
+
+/* Threads that wait for work to share: at most num_threads with the caller's own, 0 for one a core. One
+   thread at a time may use a team. run is called once for each part below n_parts; member is below the
+   number of threads. NULL when out of memory. */
+GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
+GPUMC_API int gpumc_team_threads(const gpumc_team *team);
+GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
+                              size_t n_parts, void *user);
+GPUMC_API void gpumc_team_stop(gpumc_team *team);
 
 /* ===================================================================================== >>api-nuts
    The no-U-turn sampler as a state machine: ask where a gradient is wanted, tell it, repeat. It works on free
@@ -5897,6 +6126,648 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     gpumc__release(NULL, q);
     gpumc__release(NULL, memory);
     return status;
+}
+
+/* ========================================================================================= >>rows
+   Rows of a likelihood in tiles of 16 lanes, column after column, and what is summed from them. Where a group
+   is large, the lanes are its rows: a segment, in which all that depends on parameters alone is computed once.
+   Where groups are small, the lanes are 16 groups of like size, ordered by size, and each keeps its own
+   gradient: a slice (SELL-C-sigma of sparse matrices; Kreutzer et al. 2014). A lane left over repeats a row
+   of its group with weight zero. Slices and segments are bundled in chunks, the unit that threads share: every
+   chunk has its own place for its sums, which are added in order, so no bit depends on who computed them.
+   Read first: gpumc__chunk_eval. */
+enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32, GPUMC__MOST_ROW_PARAMS = 64 };
+#define GPUMC__NO_ROW UINT32_MAX
+
+typedef struct gpumc__chunk { size_t slice, n_slices, tile, n_tiles; } gpumc__chunk;
+
+struct gpumc_rows {
+    gpumc_row_kind kind;
+    gpumc_rows_info info;
+    size_t n_blocks, n_chunks, n_nodes;  /* blocks: segments, then slices */
+    gpumc__chunk *chunks;
+    uint32_t *tiles, *groups;            /* of each block: its tiles, the groups of its lanes */
+    unsigned char *lanes, *neighbours;   /* of each block: its groups; whether they are 16 in a row */
+    uint32_t *row;                       /* of each lane of each tile: the caller's row, or GPUMC__NO_ROW */
+    unsigned char *active;
+    double *weights, *columns, *nodes;
+    float *single;                       /* instead of columns */
+};
+
+static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+
+/* ---- checks ------------------------------------------------------------------------------------ */
+
+static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n, const char *what,
+                                        const char *name, size_t c, gpumc_error *error)
+{
+    char label[64];
+    if (name) snprintf(label, sizeof label, "%s \"%.40s\"", what, name);
+    else snprintf(label, sizeof label, "%s %.0f", what, (double)c);
+    if (!values) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is NULL", d->kind->name, label);
+    for (size_t i = 0; i < n; i++)
+        if (!gpumc__is_finite(values[i]) || (d->single_precision && fabs(values[i]) > FLT_MAX))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is %g in row %.0f (from 0)%s",
+                               d->kind->name, label, values[i], (double)i,
+                               gpumc__is_finite(values[i]) ? ", too large for single precision" : "");
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *error)
+{
+    const size_t n = d->n_groups;
+    if (d->n_rows >= GPUMC__NO_ROW || n >= GPUMC__NO_ROW)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f rows, %.0f groups; at most %.0f",
+                           d->kind->name, (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
+    if (n == 0 || (!d->group && n > 1))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": n_groups is %.0f%s", d->kind->name, (double)n,
+                           n ? " but group is NULL" : "; set 1 for rows without groups");
+    for (size_t i = 0; d->group && i < d->n_rows; i++)
+        if (d->group[i] >= n)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "rows \"%.40s\": group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups "
+                               "count from 0", d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
+    for (size_t i = 0; d->weights && i < d->n_rows; i++)
+        if (!(d->weights[i] >= 0 && gpumc__is_finite(d->weights[i])))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "rows \"%.40s\": weight %g of row %.0f (from 0) must be finite and not negative",
+                               d->kind->name, d->weights[i], (double)i);
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *error)
+{
+    const gpumc_row_kind *k = d->kind;
+    gpumc_status status = GPUMC_OK;
+    if (!k) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: kind is NULL; point it to a GPUMC_ROW");
+    if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": the row has %.0f columns, the data %.0f",
+                           k->name, (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
+    if (k->n_group + k->n_shared > GPUMC__MOST_ROW_PARAMS)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f parameters, at most %d", k->name,
+                           (double)(k->n_group + k->n_shared), GPUMC__MOST_ROW_PARAMS);
+    if (k->n_node_columns ? !d->nodes || d->n_nodes == 0 : d->nodes || d->n_nodes)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them",
+                           k->name);
+    status = gpumc__check_groups(d, error);
+    for (size_t c = 0; status == GPUMC_OK && c < k->n_columns; c++)
+        status = gpumc__check_column(d, d->columns[c], d->n_rows, "column", d->column_names ? d->column_names[c] : NULL,
+                                     c, error);
+    for (size_t c = 0; status == GPUMC_OK && c < k->n_node_columns; c++)
+        status = gpumc__check_column(d, d->nodes[c], d->n_nodes, "node column", NULL, c, error);
+    return status;
+}
+
+/* ---- layout ------------------------------------------------------------------------------------ */
+
+/* The rows that count, group by group, and the groups from large to small. */
+typedef struct gpumc__rows_plan {
+    uint32_t *size, *sorted;
+    size_t *start;
+    uint64_t *order;
+    size_t n_kept, n_used;
+} gpumc__rows_plan;
+
+static int gpumc__ascending_keys(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void *gpumc__plan_place(gpumc__rows_plan *plan, const gpumc_rows_data *d, gpumc__arena *arena)
+{
+    plan->order = (uint64_t *)gpumc__take(arena, d->n_groups, sizeof *plan->order);
+    plan->start = (size_t *)gpumc__take(arena, d->n_groups + 1, sizeof *plan->start);
+    plan->size = (uint32_t *)gpumc__take(arena, d->n_groups, sizeof *plan->size);
+    plan->sorted = (uint32_t *)gpumc__take(arena, d->n_rows, sizeof *plan->sorted);
+    return arena->base;
+}
+
+/* Returns the block to be released, NULL when out of memory. */
+static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d)
+{
+    gpumc__arena arena = { NULL, 0 };
+    memset(plan, 0, sizeof *plan);
+    gpumc__plan_place(plan, d, &arena);
+    arena.base = (char *)gpumc__allocate(d->allocator, arena.used);
+    arena.used = 0;
+    if (!arena.base) return NULL;
+    gpumc__plan_place(plan, d, &arena);
+    memset(plan->start, 0, (d->n_groups + 1) * sizeof *plan->start);
+    for (size_t i = 0; i < d->n_rows; i++)
+        plan->start[(d->group ? d->group[i] : 0) + 1] += !d->weights || d->weights[i] > 0;
+    for (size_t g = 0; g < d->n_groups; g++) {
+        plan->size[g] = (uint32_t)plan->start[g + 1];
+        plan->n_used += plan->size[g] > 0;
+        plan->order[g] = (uint64_t)(GPUMC__NO_ROW - plan->size[g]) << 32 | g;
+        plan->start[g + 1] += plan->start[g];
+    }
+    plan->n_kept = plan->start[d->n_groups];
+    qsort(plan->order, d->n_groups, sizeof *plan->order, gpumc__ascending_keys);
+    for (size_t i = 0; i < d->n_rows; i++)
+        if (!d->weights || d->weights[i] > 0) plan->sorted[plan->start[d->group ? d->group[i] : 0]++] = (uint32_t)i;
+    for (size_t g = 0; g < d->n_groups; g++) plan->start[g] -= plan->size[g];
+    return arena.base;
+}
+
+static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
+{
+    return (uint32_t)(plan->order[i] & UINT32_MAX);
+}
+
+/* Whether groups first .. first + n - 1 by size shall be one slice. In units of a tile's time, a segment costs
+   about 4 to begin with; a slice computes in every tile what segments do once, here half as much again. */
+static int gpumc__is_slice(const gpumc__rows_plan *plan, size_t first, size_t n)
+{
+    size_t apart = 0;
+    for (size_t i = first; i < first + n; i++)
+        apart += (plan->size[gpumc__plan_group(plan, i)] + GPUMC_LANES - 1) / GPUMC_LANES + 4;
+    return 3 * (size_t)plan->size[gpumc__plan_group(plan, first)] <= 2 * apart;
+}
+
+/* Puts a tile's lane: the row at place i of group g, beyond the last of them a copy that does not count. */
+static void gpumc__fill_lane(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan, size_t tile,
+                             size_t lane, size_t g, size_t i, int live)
+{
+    const size_t at = tile * GPUMC_LANES + lane, n_columns = r->kind.n_columns, size = plan->size[g];
+    const uint32_t from = plan->sorted[plan->start[g] + (i < size ? i : size - 1)];
+    const int counts = live && i < size;
+    r->row[at] = counts ? from : GPUMC__NO_ROW;
+    r->active[tile] = (unsigned char)(r->active[tile] + counts);
+    if (r->weights) r->weights[at] = counts ? d->weights[from] : 0.0;
+    for (size_t c = 0; c < n_columns; c++) {
+        const size_t to = (tile * n_columns + c) * GPUMC_LANES + lane;
+        if (r->single) r->single[to] = (float)d->columns[c][from];
+        else r->columns[to] = d->columns[c][from];
+    }
+}
+
+/* Adds a block of n_tiles: of 16 groups, or of one and its rows from place begin on. Without arrays it counts. */
+static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan, size_t first,
+                             size_t n_groups, size_t begin, size_t n_tiles, int is_slice)
+{
+    const size_t b = r->n_blocks++, t_0 = r->info.n_tiles;
+    r->info.n_tiles += n_tiles;
+    if (is_slice) r->info.n_slices++;
+    else r->info.n_segments++;
+    if (!r->tiles) return;
+    r->tiles[b] = (uint32_t)n_tiles;
+    r->lanes[b] = (unsigned char)n_groups;
+    r->neighbours[b] = n_groups == GPUMC_LANES;
+    for (size_t l = 0; l < GPUMC_LANES; l++) {
+        const size_t i = first + (l < n_groups ? l : 0);
+        r->groups[b * GPUMC_LANES + l] = gpumc__plan_group(plan, i);
+        if (r->groups[b * GPUMC_LANES + l] != r->groups[b * GPUMC_LANES] + l) r->neighbours[b] = 0;
+    }
+    for (size_t t = 0; t < n_tiles; t++)
+        for (size_t l = 0; l < GPUMC_LANES; l++)
+            gpumc__fill_lane(r, d, plan, t_0 + t, l, r->groups[b * GPUMC_LANES + l],
+                             is_slice ? t : begin + t * GPUMC_LANES + l, !is_slice || l < n_groups);
+}
+
+static void gpumc__add_segments(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan, size_t i)
+{
+    const size_t most = (size_t)GPUMC__CHUNK_TILES * GPUMC_LANES, size = plan->size[gpumc__plan_group(plan, i)];
+    for (size_t begin = 0; begin < size; begin += most) {
+        const size_t n = size - begin < most ? size - begin : most;
+        gpumc__add_block(r, d, plan, i, 1, begin, (n + GPUMC_LANES - 1) / GPUMC_LANES, 0);
+    }
+}
+
+/* All segments, then all slices. */
+static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan)
+{
+    for (int slices = 0; slices < 2; slices++)
+        for (size_t first = 0; first < plan->n_used; first += GPUMC_LANES) {
+            const size_t left = plan->n_used - first, n = left < GPUMC_LANES ? left : GPUMC_LANES;
+            if (gpumc__is_slice(plan, first, n) != slices) continue;
+            if (slices)
+                gpumc__add_block(r, d, plan, first, n, 0, plan->size[gpumc__plan_group(plan, first)], 1);
+            else
+                for (size_t i = first; i < first + n; i++) gpumc__add_segments(r, d, plan, i);
+        }
+}
+
+/* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
+static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
+{
+    const size_t n = 128 / (2 * kind->n_group + 1);
+    return n < 1 ? 1 : n > GPUMC__CHUNK_SLICES ? GPUMC__CHUNK_SLICES : n;
+}
+static void gpumc__add_chunks(gpumc_rows *r)
+{
+    const size_t most = gpumc__slices_of_chunk(&r->kind);
+    gpumc__chunk chunk = { 0, 0, 0, 0 };
+    for (size_t b = 0; b < r->n_blocks; b++) {
+        const int full = chunk.n_slices == most || b == r->info.n_segments
+                      || chunk.n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES;
+        if (full && chunk.n_slices > 0) {
+            r->chunks[r->n_chunks++] = chunk;
+            chunk.slice = b;
+            chunk.tile += chunk.n_tiles;
+            chunk.n_slices = chunk.n_tiles = 0;
+        }
+        chunk.n_slices++;
+        chunk.n_tiles += r->tiles[b];
+    }
+    if (chunk.n_slices > 0) r->chunks[r->n_chunks++] = chunk;
+}
+
+static void gpumc__copy_nodes(gpumc_rows *r, const gpumc_rows_data *d)
+{
+    const size_t n = r->kind.n_node_columns, lanes = GPUMC_LANES;
+    for (size_t i = 0; i < (r->n_nodes + lanes - 1) / lanes * lanes; i++)
+        for (size_t c = 0; c < n; c++)
+            r->nodes[(i / lanes * n + c) * lanes + i % lanes] = d->nodes[c][i < r->n_nodes ? i : r->n_nodes - 1];
+}
+
+/* The rows in the arena, or their size if that has no memory. */
+static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data *d, const gpumc__rows_plan *plan)
+{
+    gpumc_rows counted, *r = (gpumc_rows *)gpumc__take(arena, 1, sizeof *r);
+    memset(&counted, 0, sizeof counted);
+    counted.kind = *d->kind;
+    counted.n_nodes = d->n_nodes;
+    gpumc__add_blocks(&counted, d, plan);
+    const size_t n = counted.n_blocks, tiles = counted.info.n_tiles, cells = gpumc__size_mul(tiles, GPUMC_LANES);
+    const size_t values = gpumc__size_mul(cells, d->kind->n_columns);
+    const size_t nodes = gpumc__size_mul((d->n_nodes + GPUMC_LANES - 1) / GPUMC_LANES, GPUMC_LANES);
+    counted.chunks = (gpumc__chunk *)gpumc__take(arena, n, sizeof *counted.chunks);
+    counted.tiles = (uint32_t *)gpumc__take(arena, n, sizeof *counted.tiles);
+    counted.groups = (uint32_t *)gpumc__take(arena, n, GPUMC_LANES * sizeof *counted.groups);
+    counted.lanes = (unsigned char *)gpumc__take(arena, n, 1);
+    counted.neighbours = (unsigned char *)gpumc__take(arena, n, 1);
+    counted.row = (uint32_t *)gpumc__take(arena, cells, sizeof *counted.row);
+    counted.active = (unsigned char *)gpumc__take(arena, tiles, 1);
+    counted.weights = d->weights ? gpumc__take_doubles(arena, cells) : NULL;
+    counted.nodes = gpumc__take_doubles(arena, gpumc__size_mul(nodes, d->kind->n_node_columns));
+    counted.columns = d->single_precision ? NULL : gpumc__take_doubles(arena, values);
+    counted.single = d->single_precision ? (float *)gpumc__take(arena, values, sizeof(float)) : NULL;
+    if (!r) return NULL;
+    *r = counted;
+    memset(&r->info, 0, sizeof r->info);
+    memset(r->active, 0, tiles);
+    r->n_blocks = 0;
+    gpumc__add_blocks(r, d, plan);
+    gpumc__add_chunks(r);
+    gpumc__copy_nodes(r, d);
+    r->info.isa = gpumc_isa_resolve(d->isa);
+    r->info.n_rows = d->n_rows;
+    r->info.n_groups = d->n_groups;
+    r->info.n_empty = d->n_groups - plan->n_used;
+    return r;
+}
+
+/* Both public calls: bytes gets what is needed; memory NULL counts only. */
+static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size_t given, size_t *bytes,
+                                    gpumc_error *error)
+{
+    gpumc__arena arena = { NULL, 0 };
+    gpumc__rows_plan plan;
+    gpumc_rows *r = NULL;
+    void *block;
+    *bytes = 0;
+    if (gpumc__check_rows(d, error) != GPUMC_OK) return NULL;
+    block = gpumc__plan_rows(&plan, d);
+    if (!block) {
+        gpumc__fail_memory(error, gpumc__size_mul(d->n_rows, 4));
+        return NULL;
+    }
+    gpumc__rows_place(&arena, d, &plan);
+    *bytes = arena.used;
+    arena.base = (char *)memory;
+    arena.used = 0;
+    if (memory && given >= *bytes && (uintptr_t)memory % sizeof(double) == 0) r = gpumc__rows_place(&arena, d, &plan);
+    gpumc__release(d->allocator, block);
+    return r;
+}
+
+GPUMC_API size_t gpumc_rows_bytes(const gpumc_rows_data *data, gpumc_error *error)
+{
+    size_t bytes;
+    gpumc__rows_make(data, NULL, 0, &bytes, error);
+    if (bytes != SIZE_MAX) return bytes;
+    gpumc__fail(error, GPUMC_ERROR_MEMORY, "rows \"%.40s\": the sizes overflow", data->kind->name);
+    return 0;
+}
+
+GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory, size_t bytes, gpumc_error *error)
+{
+    size_t needed;
+    gpumc_rows *r = gpumc__rows_make(data, memory, bytes, &needed, error);
+    if (!r && needed)
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                    "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, not %.0f", (double)needed,
+                    memory ? (double)bytes : 0.0);
+    return r;
+}
+
+GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
+
+/* ---- evaluation -------------------------------------------------------------------------------- */
+
+/* Where things lie in the work of one point or thread: sums of chunks, sums of segments; then scratch. */
+static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
+static size_t gpumc__rows_sums(const gpumc_rows *r)
+{
+    return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group;
+}
+
+GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
+{
+    const gpumc_row_kind *k = &rows->kind;
+    const size_t slices = gpumc__slices_of_chunk(k) * (2 * k->n_group + 1) + k->n_shared;
+    const size_t columns = rows->single ? GPUMC__CHUNK_TILES * k->n_columns : 0;
+    return gpumc__rows_sums(rows) + k->n_shared + (slices + columns) * GPUMC_LANES;
+}
+
+/* Parameters of a block's groups into its lanes, and gradients back. */
+static GPUMC_LOOP void gpumc__gather(const gpumc_rows *r, size_t block, const double *p, double *lanes)
+{
+    const uint32_t *g = r->groups + block * GPUMC_LANES;
+    if (r->neighbours[block]) memcpy(lanes, p + g[0], GPUMC_LANES * sizeof *p);
+    else for (int l = 0; l < GPUMC_LANES; l++) lanes[l] = p[g[l]];
+}
+static GPUMC_LOOP void gpumc__scatter(const gpumc_rows *r, size_t block, const double *lanes, double *grad)
+{
+    const uint32_t *g = r->groups + block * GPUMC_LANES;
+    if (r->neighbours[block]) for (size_t l = 0; l < GPUMC_LANES; l++) grad[g[0] + l] += lanes[l];
+    else for (size_t l = 0; l < r->lanes[block]; l++) grad[g[l]] += lanes[l];
+}
+
+static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) to[i] = from[i];
+}
+
+/* The arguments of a loop over blocks from first on, whose tiles begin at tile; scratch gets parameters and
+   receives sums. */
+static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
+                                          const double *columns, const double *const *p, double *scratch)
+{
+    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
+    double *own = scratch + n_shared, *sums = own + n * n_group * GPUMC_LANES;
+    gpumc__row_args a = { n, r->tiles + first, r->active + tile, columns,
+                          r->weights ? r->weights + tile * GPUMC_LANES : NULL, gpumc__ones_then_zeros, own, scratch,
+                          sums, sums + n * (1 + n_group) * GPUMC_LANES, r->nodes, r->n_nodes };
+    for (size_t k = 0; k < n_shared; k++) scratch[k] = *p[n_group + k];
+    for (size_t b = 0; b < n; b++)
+        for (size_t k = 0; k < n_group; k++)
+            gpumc__gather(r, first + b, p[k], own + (b * n_group + k) * GPUMC_LANES);
+    memset(a.shared_sums, 0, n_shared * GPUMC_LANES * sizeof(double));
+    return a;
+}
+
+/* One chunk at one point: its sums go to their places, gradients of the groups of slices, which no other chunk
+   has, to grad. */
+static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *columns, const double *const *p,
+                              double *const *grad, double *places, double *scratch)
+{
+    const gpumc__chunk chunk = r->chunks[c];
+    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared, each = (1 + n_group) * GPUMC_LANES;
+    const int is_slice = chunk.slice >= r->info.n_segments;
+    const gpumc__row_args a = gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p, scratch);
+    double *sums = places + c * (1 + n_shared), *own = places + gpumc__chunk_sums(r) + chunk.slice * n_group;
+    (is_slice ? r->kind.slices : r->kind.segments)[r->info.isa - 1](&a);
+    sums[0] = 0;
+    for (size_t b = 0; b < chunk.n_slices; b++) {
+        const double *lanes = a.sums + b * each;
+        sums[0] += gpumc__sum_16(lanes);
+        for (size_t k = 0; k < n_group; k++)
+            if (!is_slice) own[b * n_group + k] = gpumc__sum_16(lanes + (1 + k) * GPUMC_LANES);
+            else if (grad[k]) gpumc__scatter(r, chunk.slice + b, lanes + (1 + k) * GPUMC_LANES, grad[k]);
+    }
+    for (size_t k = 0; k < n_shared; k++) sums[1 + k] = gpumc__sum_16(a.shared_sums + k * GPUMC_LANES);
+}
+
+/* Adds the sums of all chunks in their order. */
+static double gpumc__rows_total(const gpumc_rows *r, double *const *grad, const double *places)
+{
+    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
+    const double *own = places + gpumc__chunk_sums(r);
+    double total = 0;
+    for (size_t c = 0; c < r->n_chunks; c++, places += 1 + n_shared) {
+        total += places[0];
+        for (size_t k = 0; k < n_shared; k++)
+            if (grad[n_group + k]) *grad[n_group + k] += places[1 + k];
+    }
+    for (size_t b = 0; b < r->info.n_segments; b++)
+        for (size_t k = 0; k < n_group; k++)
+            if (grad[k]) grad[k][r->groups[b * GPUMC_LANES]] += own[b * n_group + k];
+    return total;
+}
+
+typedef struct gpumc__rows_job {
+    const gpumc_rows *rows;
+    size_t n_points, n_work;
+    const double *const *p;
+    double *const *grad;
+    double *work;
+} gpumc__rows_job;
+
+/* One chunk at all points: places in the work of each, scratch in that of the thread. */
+static void gpumc__rows_part(size_t c, int member, void *user)
+{
+    const gpumc__rows_job *job = (const gpumc__rows_job *)user;
+    const gpumc_rows *r = job->rows;
+    const size_t n_p = r->kind.n_group + r->kind.n_shared, width = r->kind.n_columns * GPUMC_LANES;
+    double *scratch = job->work + (size_t)member * job->n_work + gpumc__rows_sums(r);
+    const double *columns = r->columns + r->chunks[c].tile * width;
+    if (r->single) {
+        gpumc__widen(r->single + r->chunks[c].tile * width, scratch, r->chunks[c].n_tiles * width);
+        columns = scratch;
+        scratch += GPUMC__CHUNK_TILES * width;
+    }
+    for (size_t i = 0; i < job->n_points; i++)
+        gpumc__chunk_eval(r, c, columns, job->p + i * n_p, job->grad + i * n_p, job->work + i * job->n_work, scratch);
+}
+
+GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
+                                     double *const *grad, double *lp, double *work, gpumc_team *team)
+{
+    const size_t n_p = rows->kind.n_group + rows->kind.n_shared;
+    gpumc__rows_job job = { rows, n_points, gpumc_rows_work(rows), p, grad, work };
+    if (team) gpumc_team_run(team, gpumc__rows_part, rows->n_chunks, &job);
+    else for (size_t c = 0; c < rows->n_chunks; c++) gpumc__rows_part(c, 0, &job);
+    for (size_t i = 0; i < n_points; i++)
+        lp[i] = gpumc__rows_total(rows, grad + i * n_p, work + i * job.n_work);
+}
+
+GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad, double *work)
+{
+    double lp;
+    gpumc_rows_eval_batch(rows, 1, p, grad, &lp, work, NULL);
+    return lp;
+}
+
+/* ---- row by row -------------------------------------------------------------------------------- */
+
+/* Evaluates one tile of a block, each lane for itself; value and derivatives of lane l are sums[16 k + l]. */
+static const double *gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile, const double *const *p,
+                                      double *scratch)
+{
+    static const uint32_t one_tile = 1;
+    const size_t width = r->kind.n_columns * GPUMC_LANES;
+    const double *columns = r->columns + tile * width;
+    gpumc__row_args a;
+    if (r->single) {
+        gpumc__widen(r->single + tile * width, scratch, width);
+        columns = scratch;
+        scratch += width;
+    }
+    a = gpumc__row_args_of(r, block, 1, tile, columns, p, scratch);
+    a.tiles = &one_tile;
+    r->kind.slices[r->info.isa - 1](&a);
+    return a.sums;
+}
+
+GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik, double *work)
+{
+    size_t tile = 0;
+    for (size_t i = 0; i < rows->info.n_rows; i++) log_lik[i] = 0;
+    for (size_t b = 0; b < rows->n_blocks; b++)
+        for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
+            const double *value = gpumc__tile_eval(rows, b, tile, p, work);
+            for (size_t l = 0; l < rows->active[tile]; l++) log_lik[rows->row[tile * GPUMC_LANES + l]] = value[l];
+        }
+}
+
+GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
+                                          gpumc_error *error)
+{
+    const size_t n = 1 + rows->kind.n_group + rows->kind.n_shared;
+    size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
+    double value = 0;
+    for (size_t b = 0; b < rows->n_blocks; b++)
+        for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
+            const double *lanes = gpumc__tile_eval(rows, b, tile, p, work);
+            for (size_t i = 0; i < n * GPUMC_LANES; i++) {
+                const size_t l = i % GPUMC_LANES, at = rows->row[tile * GPUMC_LANES + l];
+                if (gpumc__is_finite(lanes[i]) || at >= row) continue;
+                row = at;
+                group = rows->groups[b * GPUMC_LANES + l];
+                what = i / GPUMC_LANES;
+                value = lanes[i];
+            }
+        }
+    if (row == GPUMC__NO_ROW) return GPUMC_OK;
+    if (what == 0)
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f, group %.0f "
+                           "(from 0), is %g", rows->kind.name, (double)row, (double)group, value);
+    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
+                       "by p[%.0f] is %g", rows->kind.name, (double)row, (double)group, (double)what - 1, value);
+}
+
+/* ---- teams ------------------------------------------------------------------------------------- */
+
+typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
+
+struct gpumc_team {
+    gpumc_allocator allocator;
+    gpumc__mutex mutex;
+    gpumc__condition work, done;
+    int n_threads, n_busy, stop;
+    size_t round, next, n_parts;
+    void (*run)(size_t part, int member, void *user);
+    void *user;
+    gpumc__member *members;
+};
+
+/* Takes parts until none is left, several at once while there are many. */
+static void gpumc__team_share(gpumc_team *t, int member)
+{
+    for (;;) {
+        size_t from, n;
+        gpumc__lock(&t->mutex);
+        from = t->next;
+        n = (t->n_parts - from) / (4 * (size_t)t->n_threads);
+        n = n ? n : from < t->n_parts;
+        t->next += n;
+        gpumc__unlock(&t->mutex);
+        if (n == 0) return;
+        for (size_t i = from; i < from + n; i++) t->run(i, member, t->user);
+    }
+}
+
+static void *gpumc__team_member(void *user)
+{
+    gpumc__member *m = (gpumc__member *)user;
+    gpumc_team *t = m->team;
+    size_t seen = 0;
+    for (;;) {
+        int stop;
+        gpumc__lock(&t->mutex);
+        while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
+        seen = t->round;
+        stop = t->stop;
+        gpumc__unlock(&t->mutex);
+        if (stop) return NULL;
+        gpumc__team_share(t, m->rank);
+        gpumc__lock(&t->mutex);
+        if (--t->n_busy == 0) gpumc__wake(&t->done);
+        gpumc__unlock(&t->mutex);
+    }
+}
+
+GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
+{
+    const int wanted = !GPUMC__HAS_THREADS ? 1 : num_threads > 0 ? num_threads : gpumc__cores();
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_team *t;
+    gpumc__take(&arena, 1, sizeof *t);
+    gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
+    arena.base = (char *)gpumc__allocate(allocator, arena.used);
+    arena.used = 0;
+    if (!arena.base) return NULL;
+    t = (gpumc_team *)gpumc__take(&arena, 1, sizeof *t);
+    memset(t, 0, sizeof *t);
+    t->members = (gpumc__member *)gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
+    if (allocator) t->allocator = *allocator;
+    gpumc__mutex_init(&t->mutex);
+    gpumc__condition_init(&t->work);
+    gpumc__condition_init(&t->done);
+    for (t->n_threads = 1; t->n_threads < wanted; t->n_threads++) {
+        gpumc__member *m = &t->members[t->n_threads];
+        m->team = t;
+        m->rank = t->n_threads;
+        if (gpumc__thread_start(&m->thread, gpumc__team_member, m) != 0) break;
+    }
+    return t;
+}
+
+GPUMC_API int gpumc_team_threads(const gpumc_team *team) { return team->n_threads; }
+
+GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user), size_t n_parts,
+                              void *user)
+{
+    gpumc__lock(&team->mutex);
+    team->run = run;
+    team->user = user;
+    team->n_parts = n_parts;
+    team->next = 0;
+    team->n_busy = team->n_threads - 1;
+    team->round++;
+    gpumc__wake(&team->work);
+    gpumc__unlock(&team->mutex);
+    gpumc__team_share(team, 0);
+    gpumc__lock(&team->mutex);
+    while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
+    gpumc__unlock(&team->mutex);
+}
+
+GPUMC_API void gpumc_team_stop(gpumc_team *team)
+{
+    if (!team) return;
+    gpumc__lock(&team->mutex);
+    team->stop = 1;
+    gpumc__wake(&team->work);
+    gpumc__unlock(&team->mutex);
+    for (int i = 1; i < team->n_threads; i++) gpumc__thread_join(team->members[i].thread);
+    gpumc__mutex_free(&team->mutex);
+    gpumc__condition_free(&team->work);
+    gpumc__condition_free(&team->done);
+    const gpumc_allocator allocator = team->allocator;
+    gpumc__release(&allocator, team);
 }
 
 /* ========================================================================================= >>nuts
