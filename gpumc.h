@@ -42,10 +42,10 @@
 
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
-                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-nuts  >>api-adapt  >>api-run
-                      >>api-diagnose  >>api-output
+                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-device  >>api-nuts  >>api-adapt
+                      >>api-run  >>api-diagnose  >>api-output
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>nuts  >>adapt  >>diagnose  >>output  >>run
+                      >>device  >>nuts  >>adapt  >>diagnose  >>output  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -246,7 +246,8 @@ GPUMC_API const char *gpumc_isa_name(gpumc_isa isa);
     X(GPUMC_ERROR_MEMORY, -5, "out of memory") \
     X(GPUMC_ERROR_FILE, -6, "a file could not be read or written") \
     X(GPUMC_ERROR_FORMAT, -7, "a file is malformed") \
-    X(GPUMC_ERROR_NUMERIC, -8, "a computation failed")
+    X(GPUMC_ERROR_NUMERIC, -8, "a computation failed") \
+    X(GPUMC_ERROR_DEVICE, -9, "the GPU failed")
 
 #define GPUMC__ENUMERATE(name, value, text) name = value,
 typedef enum gpumc_status { GPUMC_STATUS_LIST(GPUMC__ENUMERATE) GPUMC__STATUS_END = 127 } gpumc_status;
@@ -1951,7 +1952,7 @@ GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double
                                         gpumc_error *error);
 
 typedef struct gpumc_gradient_report {
-    char name[128];           /* the worst component, as theta[3], or "direction 2" */
+    char name[256];           /* the worst component, as theta[3], or "direction 2" */
     double analytic, numeric, relative_error;
     size_t n_checked, n_failed;
 } gpumc_gradient_report;
@@ -2189,6 +2190,32 @@ GPUMC_API int gpumc_team_threads(const gpumc_team *team);
 GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
                               size_t n_parts, void *user);
 GPUMC_API void gpumc_team_stop(gpumc_team *team);
+
+/* =================================================================================== >>api-device
+   The hot loops on a GPU: a table that gpumc_cuda.cu fills in. Parameters of a point lie one after the other:
+   for rows the values of each group parameter in all groups, then the shared ones; derivatives likewise. */
+typedef struct gpumc_device_info {
+    char name[256];
+    int n_devices, major, minor;          /* compute capability */
+    int driver, runtime;                  /* 1000 major + 10 minor */
+    size_t bytes, bytes_free;
+} gpumc_device_info;
+
+typedef struct gpumc_hot gpumc_hot;       /* data that have been uploaded */
+typedef struct gpumc_device {
+    gpumc_status (*info)(gpumc_device_info *info, gpumc_error *error);
+    /* Uploads; max_points are evaluated at once, more in turns. NULL on error, with the driver's words. */
+    gpumc_hot *(*upload_rows)(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
+    /* Writes n log likelihoods to lp and adds the derivatives to grad. */
+    gpumc_status (*evaluate)(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                             gpumc_error *error);
+    void (*release)(gpumc_hot *hot);
+} gpumc_device;
+/* NULL where the implementation was compiled without GPUMC_CUDA. */
+GPUMC_API const gpumc_device *gpumc_device_get(void);
+#if defined(GPUMC_CUDA)
+extern const gpumc_device *gpumc_cuda_device(void);
+#endif
 
 /* ===================================================================================== >>api-nuts
    The no-U-turn sampler as a state machine: ask where a gradient is wanted, tell it, repeat. It works on free
@@ -6770,6 +6797,17 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
     gpumc__release(&allocator, team);
 }
 
+/* ======================================================================================= >>device
+   Programs with a GPU define GPUMC_CUDA and link gpumc_cuda.cu. */
+GPUMC_API const gpumc_device *gpumc_device_get(void)
+{
+#if defined(GPUMC_CUDA)
+    return gpumc_cuda_device();
+#else
+    return NULL;
+#endif
+}
+
 /* ========================================================================================= >>nuts
    The no-U-turn sampler as a state machine: it asks for a gradient, is told one, and advances by one leapfrog
    step. No recursion, no callback, no allocation: O(depth) states in the caller's block, so the same text
@@ -9012,7 +9050,7 @@ static gpumc_status gpumc__loo_columns(const gpumc_fit *fit, gpumc__sheet *s, gp
                                        double *ks, gpumc_error *error)
 {
     gpumc__tally tally = { 0, 0, 0 };
-    char name[128];
+    char name[256];
     for (size_t b = 0; b < fit->n_blocks; b++) {
         const gpumc_block *block = &fit->blocks[b];
         for (size_t i = 0; gpumc__is_log_likelihood(block) && i < block->size; i++) {
@@ -10311,7 +10349,7 @@ static void gpumc__stan_contents(gpumc__writer *w, const gpumc_fit *fit, size_t 
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error)
 {
     const gpumc_status status = gpumc__write_files(fit, prefix, 1, gpumc__stan_contents, error);
-    char name[128];
+    char name[256];
     for (size_t c = 0; status == GPUMC_OK && c < fit->n_chains; c++)
         for (size_t i = 0; i < fit->n_draws * fit->n_columns; i++) {
             if (gpumc__is_finite(fit->draws[c * fit->draw_capacity * fit->n_columns + i])) continue;

@@ -102,7 +102,7 @@ static void arguments_usage(const char *program, const argument *list, size_t n)
 }
 
 /* Reads the command line into r and the program's own arguments; returns GO_ON or the status to exit with. */
-static int arguments_read(int argc, char **argv, run *r, const argument *own, size_t n_own)
+static inline int arguments_read(int argc, char **argv, run *r, const argument *own, size_t n_own)
 {
     gpumc_sample_options *o = &r->options;
     int metric = 0;           /* an enum may be narrower than int */
@@ -135,7 +135,7 @@ static int run_failed(const char *text)
 }
 
 /* Prints the summary, writes the files that were asked for and ends with one line of totals. */
-static int run_report(const run *r, const gpumc_fit *fit)
+static inline int run_report(const run *r, const gpumc_fit *fit)
 {
     gpumc_error error;
     if (gpumc_print_summary(fit, stdout) != GPUMC_OK) return run_failed("the summary could not be printed");

@@ -14,12 +14,14 @@ oldest=$1
 for newest; do :; done
 strict='-std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused-function'
 
+source_of() { if [ "$1" = gpumc_cuda ]; then echo ../gpumc_cuda.cu; else echo "$1.cu"; fi; }
+
 # compile NAME ARCH [FLAG...]: the assembler's report goes to NAME.ARCH
 compile() {
     name=$1 arch=$2
     shift 2
     nvcc $strict -Xptxas -v,-warn-spills -gencode arch=compute_"$arch",code=sm_"$arch" "$@" \
-        -c "$name.cu" -o "$scratch/object" >"$scratch/$name.$arch" 2>&1 && return
+        -c "$(source_of "$name")" -o "$scratch/object" >"$scratch/$name.$arch" 2>&1 && return
     grep -m 5 -E 'error|warning' "$scratch/$name.$arch"
     return 1
 }
@@ -46,6 +48,19 @@ device() {
 # Leaf functions keep everything in registers, so that local memory is an error too.
 for arch in $archs; do device leaf "$arch" -Xptxas -warn-lmem-usage; done
 for arch in $(printf '%s\n' "$oldest" "$newest" | sort -u); do device team "$arch"; done
+rows="-I.. -DGPUMC_ROWS=\"tests/device_rows.h\""
+for arch in $archs; do device gpumc_cuda "$arch" $rows; done
+device gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
+
+# The launches, where there is a GPU: the same program that test_device.sh runs on the CPU.
+if nvidia-smi >/dev/null 2>&1; then
+    check 'gpumc_cuda.cu for this GPU' nvcc $strict -arch=native $rows -c ../gpumc_cuda.cu -o "$scratch/cuda.o"
+    check 'a program with it' sh -c "cc -std=c99 -O1 -DGPUMC_CUDA -c device.c -o $scratch/device.o
+        && nvcc $scratch/device.o $scratch/cuda.o -o $scratch/device"
+    check 'sums on the GPU' "$scratch/device"
+else
+    skip 'no GPU: launches of gpumc_cuda.cu'
+fi
 
 spills_noticed() { compile leaf "$oldest" -DSPILL && no_spills "$scratch/leaf.$oldest"; }
 check_fails 'a kernel that spills must be noticed' spills_noticed

@@ -1,0 +1,479 @@
+// gpumc_cuda.cu: the hot loops of gpumc.h on an NVIDIA GPU.
+//
+//     nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'
+//     cc -O2 -DGPUMC_CUDA main.c gpumc_cuda.o -lm -pthread -lcudart -lstdc++      (or link with nvcc)
+//
+// my_rows.h holds the program's GPUMC_ROW functions, the very text that cc compiles for the CPU; several files
+// go into one that includes them. The program itself does not change: gpumc.h finds the table below.
+//
+// Every sum is taken by a team of threads: each member adds up its own share in a fixed order, a tree adds the
+// members, the first one stores. No atomics, so that results repeat bit for bit and do not depend on how many
+// points are evaluated in one call. A job says what a member adds up and where the sum goes. Only the functions
+// of the first part (memory, copies, one launch) know the GPU; compiled by a C++ compiler with
+// -DGPUMC_CUDA_ON_HOST the same jobs run on the CPU, which is how they are tested where there is no GPU.
+//
+// -DGPUMC_REAL=float does the arithmetic of a row in single precision. Sums are always double.
+#include "gpumc.h"
+
+#include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#if !defined(__CUDACC__) && !defined(GPUMC_CUDA_ON_HOST)
+#error "gpumc_cuda.cu: compile with nvcc (or, for tests without a GPU, define GPUMC_CUDA_ON_HOST)"
+#endif
+
+namespace {
+
+gpumc_status fail(gpumc_error *error, gpumc_status status, const char *format, ...)
+{
+    if (error) {
+        va_list list;
+        va_start(list, format);
+        std::vsnprintf(error->text, sizeof error->text, format, list);
+        va_end(list);
+        error->status = status;
+    }
+    return status;
+}
+
+// ---- memory, copies, launches: all that differs between GPU and CPU ---------------------------------------
+#if defined(__CUDACC__)
+#define BOTH __host__ __device__ __forceinline__
+
+gpumc_status driver(cudaError_t code, const char *what, gpumc_error *error)
+{
+    if (code == cudaSuccess) return GPUMC_OK;
+    cudaGetLastError();         // forgets it: the next call starts afresh
+    return fail(error, code == cudaErrorMemoryAllocation ? GPUMC_ERROR_MEMORY : GPUMC_ERROR_DEVICE,
+                "GPU: %s: %s", what, cudaGetErrorString(code));
+}
+
+void *device_allocate(std::size_t bytes, gpumc_error *error)
+{
+    void *memory = NULL;
+    return driver(cudaMalloc(&memory, bytes), "cudaMalloc", error) == GPUMC_OK ? memory : NULL;
+}
+void device_free(void *memory) { cudaFree(memory); }
+gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_error *error)
+{
+    return driver(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "upload", error);
+}
+gpumc_status from_device(void *to, const void *from, std::size_t bytes, gpumc_error *error)
+{
+    return driver(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "kernel or download", error);
+}
+
+template <class Job> __global__ void run_teams(Job job, std::size_t n_teams)
+{
+    const std::size_t thread = (std::size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    const std::size_t team = thread / Job::team;
+    const int rank = (int)(thread % Job::team);
+    double sum[Job::n_sums];
+    for (int k = 0; k < Job::n_sums; k++) sum[k] = 0;
+    if (team < n_teams) job.share(team, rank, sum);
+    for (int offset = Job::team / 2; offset > 0; offset /= 2)
+#pragma unroll
+        for (int k = 0; k < Job::n_sums; k++) sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], offset);
+    if (team < n_teams && rank == 0) job.store(team, sum);
+}
+
+template <class Job> gpumc_status run(const Job &job, std::size_t n_teams, gpumc_error *error)
+{
+    const std::size_t blocks = (n_teams * Job::team + 127) / 128;
+    if (blocks > INT_MAX) return fail(error, GPUMC_ERROR_ARGUMENT, "GPU: %zu teams are too many for one launch", n_teams);
+    if (blocks) run_teams<Job><<<(unsigned)blocks, 128>>>(job, n_teams);
+    return driver(cudaGetLastError(), "launch", error);
+}
+#else
+#define BOTH inline
+
+void *device_allocate(std::size_t bytes, gpumc_error *error)
+{
+    void *memory = std::malloc(bytes);
+    if (!memory) fail(error, GPUMC_ERROR_MEMORY, "%zu bytes were not to be had", bytes);
+    return memory;
+}
+void device_free(void *memory) { std::free(memory); }
+gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_error *)
+{
+    std::memcpy(to, from, bytes);
+    return GPUMC_OK;
+}
+gpumc_status from_device(void *to, const void *from, std::size_t bytes, gpumc_error *)
+{
+    std::memcpy(to, from, bytes);
+    return GPUMC_OK;
+}
+
+// The tree of the shuffles above, in the same order.
+template <class Job> gpumc_status run(const Job &job, std::size_t n_teams, gpumc_error *)
+{
+    for (std::size_t team = 0; team < n_teams; team++) {
+        double sum[Job::team][Job::n_sums] = {}, other[Job::team][Job::n_sums];
+        for (int rank = 0; rank < Job::team; rank++) job.share(team, rank, sum[rank]);
+        for (int offset = Job::team / 2; offset > 0; offset /= 2) {
+            std::memcpy(other, sum, sizeof sum);
+            for (int rank = 0; rank < Job::team; rank++)
+                for (int k = 0; k < Job::n_sums; k++) sum[rank][k] += other[rank ^ offset][k];
+        }
+        job.store(team, sum[0]);
+    }
+    return GPUMC_OK;
+}
+#endif
+
+template <class T> class device_array {
+public:
+    T *at;
+    std::size_t size;
+    device_array() : at(NULL), size(0) {}
+    ~device_array() { device_free(at); }
+    gpumc_status allocate(std::size_t n, gpumc_error *error)
+    {
+        if (n > (std::size_t)-1 / sizeof(T)) return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
+        at = (T *)device_allocate(n ? n * sizeof(T) : 1, error);
+        size = n;
+        return at ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+    }
+    gpumc_status upload(const std::vector<T> &from, gpumc_error *error)
+    {
+        const gpumc_status status = allocate(from.size(), error);
+        return status == GPUMC_OK && size ? to_device(at, from.data(), size * sizeof(T), error) : status;
+    }
+private:
+    device_array(const device_array &);
+    device_array &operator=(const device_array &);
+};
+
+// ---- what has been uploaded once and is evaluated many times ----------------------------------------------
+// The result of a point is its value, then its derivatives.
+} // namespace
+
+struct gpumc_hot {
+    std::size_t n_params, max_points;
+    device_array<double> points, results;
+    std::vector<double> host;
+    std::mutex one_at_a_time;
+    gpumc_hot() : n_params(0), max_points(0) {}
+    virtual ~gpumc_hot() {}
+    virtual gpumc_status launch(std::size_t n_points, gpumc_error *error) = 0;
+
+    gpumc_status allocate(gpumc_error *error)
+    {
+        const gpumc_status status = points.allocate(max_points * n_params, error);
+        host.resize(max_points * (1 + n_params));
+        return status == GPUMC_OK ? results.allocate(host.size(), error) : status;
+    }
+    gpumc_status evaluate(std::size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
+    {
+        const std::lock_guard<std::mutex> lock(one_at_a_time);
+        for (std::size_t done = 0; done < n; done += max_points) {
+            const std::size_t some = n - done < max_points ? n - done : max_points, stride = 1 + n_params;
+            gpumc_status status = to_device(points.at, p + done * n_params, some * n_params * sizeof(double), error);
+            if (status == GPUMC_OK) status = launch(some, error);
+            if (status == GPUMC_OK)
+                status = from_device(host.data(), results.at, some * stride * sizeof(double), error);
+            if (status != GPUMC_OK) return status;
+            for (std::size_t i = 0; i < some; i++) {
+                lp[done + i] = host[i * stride];
+                for (std::size_t k = 0; k < n_params; k++)
+                    grad[(done + i) * n_params + k] += host[i * stride + 1 + k];
+            }
+        }
+        return GPUMC_OK;
+    }
+};
+
+namespace {
+
+// Sums first .. first + n - 1 of partial[point][n_sums_each][n_partials], into out[point][at ..].
+struct total_job {
+    enum { team = 32, n_sums = 1 };
+    const double *partial;
+    std::size_t n_sums_each, n_partials, first, n;
+    double *out;
+    std::size_t stride, at;
+    BOTH void share(std::size_t t, int rank, double *sum) const
+    {
+        const double *p = partial + (t / n * n_sums_each + first + t % n) * n_partials;
+        for (std::size_t i = (std::size_t)rank; i < n_partials; i += team) sum[0] += p[i];
+    }
+    BOTH void store(std::size_t t, const double *sum) const { out[t / n * stride + at + t % n] = sum[0]; }
+};
+
+gpumc_status run_total(const total_job &job, std::size_t n_points, gpumc_error *error)
+{
+    return job.n ? run(job, n_points * job.n, error) : GPUMC_OK;
+}
+
+// ---- rows: sorted by group, cut into segments of at most SEGMENT rows -------------------------------------
+const std::size_t SEGMENT = 1024;
+
+struct segment { std::size_t begin, length, group; };
+
+template <class Column> struct rows_view {
+    const Column *columns;              // one after the other
+    const double *weights;              // NULL: 1
+    const segment *segments;
+    std::size_t n_rows, n_groups, n_segments;
+};
+
+// Value and derivatives of one segment. Parameters of a point: n_group times n_groups values, then n_shared.
+template <class Leaf, class Column, int Team> struct segment_job {
+    enum { team = Team, n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
+    rows_view<Column> v;
+    const double *points;
+    double *partial;                    // [point][sum][segment]
+    BOTH void share(std::size_t t, int rank, double *sum) const
+    {
+        const segment s = v.segments[t % v.n_segments];
+        const double *from = points + t / v.n_segments * (n_group * v.n_groups + n_shared);
+        gpumc_real p[n_sums];
+        for (int k = 0; k < n_group; k++) p[k] = (gpumc_real)from[k * v.n_groups + s.group];
+        for (int k = 0; k < n_shared; k++) p[n_group + k] = (gpumc_real)from[n_group * v.n_groups + k];
+        for (std::size_t i = s.begin + (std::size_t)rank; i < s.begin + s.length; i += team) {
+            gpumc_real x[Leaf::n_columns], g[n_sums] = {};
+            for (int c = 0; c < Leaf::n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + i];
+            const double value = (double)Leaf::call(p, x, g), w = v.weights ? v.weights[i] : 1;
+            sum[0] += w * value;
+            for (int k = 1; k < n_sums; k++) sum[k] += w * (double)g[k - 1];
+        }
+    }
+    BOTH void store(std::size_t t, const double *sum) const
+    {
+        double *to = partial + t / v.n_segments * n_sums * v.n_segments + t % v.n_segments;
+        for (int k = 0; k < n_sums; k++) to[k * v.n_segments] = sum[k];
+    }
+};
+
+// The segments of each group, for the derivatives of group parameters.
+template <int Team, int N_GROUP, int N_SUMS> struct group_job {
+    enum { team = Team, n_sums = N_GROUP };
+    const double *partial;
+    const std::size_t *first_segment;   // n_groups + 1
+    std::size_t n_groups, n_segments;
+    double *out;
+    std::size_t stride;
+    BOTH void share(std::size_t t, int rank, double *sum) const
+    {
+        const std::size_t group = t % n_groups;
+        const double *from = partial + (t / n_groups * N_SUMS + 1) * n_segments;
+        for (std::size_t s = first_segment[group] + (std::size_t)rank; s < first_segment[group + 1]; s += team)
+            for (int k = 0; k < N_GROUP; k++) sum[k] += from[k * n_segments + s];
+    }
+    BOTH void store(std::size_t t, const double *sum) const
+    {
+        double *to = out + t / n_groups * stride + 1 + t % n_groups;
+        for (int k = 0; k < N_GROUP; k++) to[k * n_groups] = sum[k];
+    }
+};
+
+struct sorted_rows {
+    std::vector<std::size_t> order, first_segment;
+    std::vector<segment> segments;
+    sorted_rows(const std::size_t *group, std::size_t n_rows, std::size_t n_groups)
+        : order(n_rows), first_segment(n_groups + 1)
+    {
+        std::vector<std::size_t> begin(n_groups + 1);
+        for (std::size_t i = 0; i < n_rows; i++) begin[(group ? group[i] : 0) + 1]++;
+        for (std::size_t g = 0; g < n_groups; g++) begin[g + 1] += begin[g];
+        std::vector<std::size_t> next(begin);
+        for (std::size_t i = 0; i < n_rows; i++) order[next[group ? group[i] : 0]++] = i;
+        for (std::size_t g = 0; g < n_groups; g++) {
+            first_segment[g] = segments.size();
+            for (std::size_t at = begin[g]; at < begin[g + 1]; at += SEGMENT) {
+                const segment s = { at, begin[g + 1] - at < SEGMENT ? begin[g + 1] - at : SEGMENT, g };
+                segments.push_back(s);
+            }
+        }
+        first_segment[n_groups] = segments.size();
+    }
+    template <class T> void append(std::vector<T> &to, const double *from) const
+    {
+        for (std::size_t i = 0; i < order.size(); i++) to.push_back((T)from[order[i]]);
+    }
+};
+
+template <class Leaf, class Column> struct hot_rows : gpumc_hot {
+    enum { n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
+    device_array<Column> columns;
+    device_array<double> weights, partial;
+    device_array<segment> segments;
+    device_array<std::size_t> first_segment;
+    std::size_t n_rows, n_groups, n_segments;
+
+    gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+    {
+        const sorted_rows rows(d.group, d.n_rows, d.n_groups);
+        std::vector<Column> all;
+        std::vector<double> all_weights;
+        for (int c = 0; c < Leaf::n_columns; c++) rows.append(all, d.columns[c]);
+        if (d.weights) rows.append(all_weights, d.weights);
+        n_rows = d.n_rows;
+        n_groups = d.n_groups;
+        n_segments = rows.segments.size();
+        n_params = n_group * n_groups + n_shared;
+        max_points = points_at_once;
+        gpumc_status status = columns.upload(all, error);
+        if (status == GPUMC_OK && d.weights) status = weights.upload(all_weights, error);
+        if (status == GPUMC_OK) status = segments.upload(rows.segments, error);
+        if (status == GPUMC_OK) status = first_segment.upload(rows.first_segment, error);
+        if (status == GPUMC_OK) status = partial.allocate(max_points * n_sums * n_segments, error);
+        return status == GPUMC_OK ? allocate(error) : status;
+    }
+
+    // A large team would be idle for the most part where segments are short.
+    gpumc_status launch(std::size_t n_points, gpumc_error *error)
+    {
+        const std::size_t stride = 1 + n_params;
+        const total_job value = { partial.at, n_sums, n_segments, 0, 1, results.at, stride, 0 };
+        const total_job shared = { partial.at, n_sums, n_segments, 1 + n_group, n_shared, results.at, stride,
+                                   1 + n_group * n_groups };
+        gpumc_status status = n_rows < 4 * n_segments    ? run_segments<1>(n_points, error)
+                              : n_rows < 32 * n_segments ? run_segments<8>(n_points, error)
+                                                         : run_segments<32>(n_points, error);
+        if (status == GPUMC_OK && n_group > 0)
+            status = n_segments > 8 * n_groups ? run_groups<32>(n_points, error) : run_groups<1>(n_points, error);
+        if (status == GPUMC_OK) status = run_total(value, n_points, error);
+        return status == GPUMC_OK ? run_total(shared, n_points, error) : status;
+    }
+    template <int Team> gpumc_status run_segments(std::size_t n_points, gpumc_error *error)
+    {
+        const rows_view<Column> view = { columns.at, weights.at, segments.at, n_rows, n_groups, n_segments };
+        const segment_job<Leaf, Column, Team> job = { view, points.at, partial.at };
+        return run(job, n_points * n_segments, error);
+    }
+    template <int Team> gpumc_status run_groups(std::size_t n_points, gpumc_error *error)
+    {
+        const group_job<Team, (int)n_group + (n_group == 0), n_sums> job = { partial.at, first_segment.at, n_groups,
+                                                                    n_segments, results.at, 1 + n_params };
+        return run(job, n_points * n_groups, error);
+    }
+};
+
+template <class Leaf, class Column>
+gpumc_hot *make_rows(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+{
+    hot_rows<Leaf, Column> *rows = new hot_rows<Leaf, Column>;
+    if (rows->upload(d, points_at_once, error) == GPUMC_OK) return rows;
+    delete rows;
+    return NULL;
+}
+
+// ---- the program's row functions --------------------------------------------------------------------------
+struct row_entry {
+    const char *name;
+    int n_group, n_shared, n_columns;
+    gpumc_hot *(*make[2])(const gpumc_rows_data &, std::size_t, gpumc_error *);     // double, float columns
+};
+
+struct row_list {
+    row_entry entry;
+    const row_list *next;
+    static const row_list *&first()     // filled before main, read only afterwards
+    {
+        static const row_list *list = NULL;
+        return list;
+    }
+    explicit row_list(const row_entry &e) : entry(e), next(first()) { first() = this; }
+};
+} // namespace
+
+#undef GPUMC_ROW
+#define GPUMC_ROW(row, groups, shared, columns) \
+    GPUMC_FN gpumc_real row##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
+    namespace { \
+    struct row##_leaf { \
+        enum { n_group = groups, n_shared = shared, n_columns = columns }; \
+        static BOTH gpumc_real call(const gpumc_real *p, const gpumc_real *x, gpumc_real *g) \
+        { return row##_row(p, x, g); } \
+    }; \
+    const row_entry row##_entry = { #row, groups, shared, columns, \
+                                    { make_rows<row##_leaf, double>, make_rows<row##_leaf, float> } }; \
+    const row_list row##_listed(row##_entry); \
+    } \
+    GPUMC_FN gpumc_real row##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
+#ifdef GPUMC_ROWS
+#include GPUMC_ROWS
+#endif
+
+// ---- the table --------------------------------------------------------------------------------------------
+namespace {
+
+gpumc_status device_info(gpumc_device_info *info, gpumc_error *error)
+{
+    std::memset(info, 0, sizeof *info);
+#if defined(__CUDACC__)
+    cudaDeviceProp p;
+    int device = 0;
+    gpumc_status status = driver(cudaGetDeviceCount(&info->n_devices), "cudaGetDeviceCount", error);
+    if (status == GPUMC_OK && !info->n_devices) return fail(error, GPUMC_ERROR_DEVICE, "GPU: there is none");
+    if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
+    if (status == GPUMC_OK) status = driver(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties", error);
+    if (status == GPUMC_OK) status = driver(cudaMemGetInfo(&info->bytes_free, &info->bytes), "cudaMemGetInfo", error);
+    if (status == GPUMC_OK) status = driver(cudaDriverGetVersion(&info->driver), "cudaDriverGetVersion", error);
+    if (status == GPUMC_OK) status = driver(cudaRuntimeGetVersion(&info->runtime), "cudaRuntimeGetVersion", error);
+    if (status != GPUMC_OK) return status;
+    std::snprintf(info->name, sizeof info->name, "%s", p.name);
+    info->major = p.major;
+    info->minor = p.minor;
+    return GPUMC_OK;
+#else
+    std::snprintf(info->name, sizeof info->name, "the CPU, in the GPU's place");
+    info->n_devices = 1;
+    (void)error;
+    return GPUMC_OK;
+#endif
+}
+
+// Standard containers may throw when memory ends; C callers get a status.
+template <class Make> gpumc_hot *guarded(Make make, gpumc_error *error)
+{
+    try {
+        return make();
+    } catch (const std::bad_alloc &) {
+        fail(error, GPUMC_ERROR_MEMORY, "GPU: out of host memory while uploading");
+        return NULL;
+    }
+}
+
+gpumc_hot *upload_rows(const gpumc_rows_data *d, std::size_t max_points, gpumc_error *error)
+{
+    const gpumc_row_kind *kind = d->kind;
+    gpumc_device_info info;
+    if (device_info(&info, error) != GPUMC_OK) return NULL;
+    for (const row_list *l = row_list::first(); l; l = l->next) {
+        const row_entry &e = l->entry;
+        if (std::strcmp(e.name, kind->name)) continue;
+        if ((size_t)e.n_group != kind->n_group || (size_t)e.n_shared != kind->n_shared
+            || (size_t)e.n_columns != kind->n_columns) {
+            fail(error, GPUMC_ERROR_DEVICE, "GPU: row %s has other numbers of parameters or columns here: compile "
+                 "gpumc_cuda.cu with the same rows as the program", e.name);
+            return NULL;
+        }
+        return guarded([&] { return e.make[d->single_precision != 0](*d, max_points, error); }, error);
+    }
+    fail(error, GPUMC_ERROR_DEVICE, "GPU: row %s was not compiled for it: nvcc -DGPUMC_ROWS='\"file.h\"' with the "
+         "file that holds it", kind->name);
+    return NULL;
+}
+
+gpumc_status evaluate(gpumc_hot *hot, std::size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
+{
+    return hot->evaluate(n, p, grad, lp, error);
+}
+
+void release(gpumc_hot *hot) { delete hot; }
+} // namespace
+
+extern "C" const gpumc_device *gpumc_cuda_device(void)
+{
+    static const gpumc_device table = { device_info, upload_rows, evaluate, release };
+    return &table;
+}
