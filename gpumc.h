@@ -42,10 +42,10 @@
 
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
-                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-device  >>api-nuts  >>api-adapt
-                      >>api-run  >>api-diagnose  >>api-output
+                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-glm  >>api-device  >>api-nuts
+                      >>api-adapt  >>api-run  >>api-diagnose  >>api-output
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>device  >>nuts  >>adapt  >>diagnose  >>output  >>run
+                      >>glm  >>device  >>nuts  >>adapt  >>diagnose  >>output  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -201,6 +201,21 @@
 #endif
 typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2, GPUMC_ISA_AVX512 } gpumc_isa;
 enum { GPUMC__N_ISA = 3 };
+
+/* GPUMC__LOOP_INLINE: a loop that each instruction set inlines; it carries the attributes itself, for gcc
+   optimises it once before. GPUMC__PEEL: unrolls loops of a few vectors. GPUMC__FETCH: brings a line closer. */
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define GPUMC__LOOP_INLINE static inline __attribute__((always_inline, unused)) GPUMC_LOOP
+#define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 2)
+#else
+#define GPUMC__LOOP_INLINE static inline
+#define GPUMC__FETCH(p) ((void)(p))
+#endif
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define GPUMC__PEEL __attribute__((optimize("peel-loops")))
+#else
+#define GPUMC__PEEL
+#endif
 
 /* Marks what a team of GPU threads runs too: the sampler's state machine and what it stands on. */
 #if !defined(GPUMC_TEAM)
@@ -2191,30 +2206,118 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
                               size_t n_parts, void *user);
 GPUMC_API void gpumc_team_stop(gpumc_team *team);
 
+/* ====================================================================================== >>api-glm
+   Regressions with a dense design matrix X: y[i] ~ family(eta[i]) with
+       eta = intercept + X beta + offset + the sum over factors f of effect_f[level_f[i]].
+   One pass over X gives the log likelihood and its whole gradient, for one point or for all that wait; priors
+   are left to the caller. Factors are the grouping variables of varying intercepts, crossed or nested, and
+   the cheap form of indicator columns: one index a row in place of one column a level. Sums have a fixed
+   order: the same bits for any number of points a pass and of parts. */
+
+/* X(NAME, name, support): the families, the law of y named as in >>api-dist with its location eta. sigma
+   belongs to normal and student_t, nu to student_t, phi to neg_binomial_2_log. */
+#define GPUMC_GLM_FAMILIES(X) \
+    X(NORMAL, normal, "a finite number") \
+    X(BERNOULLI_LOGIT, bernoulli_logit, "0 or 1") \
+    X(POISSON_LOG, poisson_log, "0, 1, 2, ...") \
+    X(NEG_BINOMIAL_2_LOG, neg_binomial_2_log, "0, 1, 2, ...") \
+    X(STUDENT_T, student_t, "a finite number")
+#define GPUMC__GLM_ENUMERATE(NAME, name, support) GPUMC_GLM_##NAME,
+typedef enum gpumc_glm_family { GPUMC_GLM_FAMILIES(GPUMC__GLM_ENUMERATE) GPUMC__GLM_N } gpumc_glm_family;
+
+typedef struct gpumc_glm_factor {
+    const size_t *level;      /* one a row, from 0 */
+    size_t n_levels;
+} gpumc_glm_factor;
+
+typedef struct gpumc_glm_data {
+    gpumc_glm_family family;
+    size_t n_rows, n_columns;
+    const double *x;          /* n_rows x n_columns, or x_float; both NULL without columns */
+    const float *x_float;     /* is also stored so */
+    int column_major;         /* 0: one row after the other */
+    const double *y;
+    const double *offset;     /* one a row; NULL: 0 */
+    const double *weights;    /* not negative, a factor of each row's log likelihood; NULL: 1 */
+    const gpumc_glm_factor *factors;
+    size_t n_factors;
+    int single_precision;     /* stores x as float: half the memory traffic; arithmetic and sums stay double */
+    gpumc_isa isa;            /* AUTO: the best */
+} gpumc_glm_data;
+
+typedef struct gpumc_glm gpumc_glm;
+/* Bytes that _init wants; 0 with an error if the data are unusable. */
+GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error);
+/* Copies what it needs into memory, which must live as long as the result; NULL with an error that names row
+   and column or factor. */
+GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, size_t bytes,
+                                    gpumc_error *error);
+
+/* Where the parameters of a point stand. An intercept, effect or slope that is NULL is 0; a sigma, nu or phi
+   that the family needs must be there. */
+typedef struct gpumc_glm_point {
+    const double *intercept, *beta, *const *effects;     /* effects: a pointer for each factor */
+    const double *sigma, *nu, *phi;
+} gpumc_glm_point;
+/* Where derivatives are ADDED; NULL means not wanted. */
+typedef struct gpumc_glm_gradient {
+    double *intercept, *beta, *const *effects;
+    double *sigma, *nu, *phi;
+} gpumc_glm_gradient;
+
+/* Doubles of scratch for n_points a pass, shared out in n_parts. */
+GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_parts);
+/* Log likelihood; NaN for invalid parameters. gradient may be NULL. */
+GPUMC_API double gpumc_glm_eval(const gpumc_glm *glm, const gpumc_glm_point *at,
+                                const gpumc_glm_gradient *gradient, double *work);
+/* The same for n points in one pass over X. */
+GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
+                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work);
+/* That pass for several threads: each calls _part with a number of its own below n_parts, on one work; when
+   all are back, one calls _sum. */
+GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at, size_t part,
+                                   size_t n_parts, double *work);
+GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
+                                  const gpumc_glm_gradient *gradient, double *log_lik, double *work);
+/* Log likelihood of every row, without its weight. */
+GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *at, double *log_lik,
+                                   double *work);
+
 /* =================================================================================== >>api-device
-   The hot loops on a GPU: a table that gpumc_cuda.cu fills in. Parameters of a point lie one after the other:
-   for rows the values of each group parameter in all groups, then the shared ones; derivatives likewise. */
+   The hot loops on a GPU, for programs that define GPUMC_CUDA and link gpumc_cuda.cu; in others these calls
+   return GPUMC_ERROR_DEVICE and say so. Parameters of a point lie one after the other, derivatives likewise:
+     rows   the values of each group parameter in all groups, then the shared parameters;
+     glm    intercept, slopes, the effects of each factor, then sigma or phi, then nu, where the family has them. */
 typedef struct gpumc_device_info {
     char name[256];
     int n_devices, major, minor;          /* compute capability */
     int driver, runtime;                  /* 1000 major + 10 minor */
     size_t bytes, bytes_free;
 } gpumc_device_info;
+GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error);
 
-typedef struct gpumc_hot gpumc_hot;       /* data that have been uploaded */
-typedef struct gpumc_device {
-    gpumc_status (*info)(gpumc_device_info *info, gpumc_error *error);
-    /* Uploads; max_points are evaluated at once, more in turns. NULL on error, with the driver's words. */
-    gpumc_hot *(*upload_rows)(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
-    /* Writes n log likelihoods to lp and adds the derivatives to grad. */
-    gpumc_status (*evaluate)(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
-                             gpumc_error *error);
+/* Data on the device. max_points are evaluated at once, more in turns. NULL on error, with the driver's words;
+   the data are checked as gpumc_rows_bytes and gpumc_glm_bytes do. */
+typedef struct gpumc_hot gpumc_hot;
+GPUMC_API gpumc_hot *gpumc_device_rows(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
+GPUMC_API gpumc_hot *gpumc_device_glm(const gpumc_glm_data *data, size_t max_points, gpumc_error *error);
+/* Writes n log likelihoods to lp and ADDS the derivatives to grad. The same bits however many points a call
+   has; they differ from the CPU's by rounding. */
+GPUMC_API gpumc_status gpumc_device_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                                         gpumc_error *error);
+GPUMC_API void gpumc_device_release(gpumc_hot *hot);
+
+/* What gpumc_cuda.cu fills in. */
+typedef struct gpumc__device {
+    gpumc_status (*describe)(gpumc_device_info *info, gpumc_error *error);
+    gpumc_hot *(*rows)(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
+    gpumc_hot *(*glm)(const gpumc_glm_data *data, size_t max_points, gpumc_error *error);
+    gpumc_status (*eval)(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                         gpumc_error *error);
     void (*release)(gpumc_hot *hot);
-} gpumc_device;
-/* NULL where the implementation was compiled without GPUMC_CUDA. */
-GPUMC_API const gpumc_device *gpumc_device_get(void);
+} gpumc__device;
 #if defined(GPUMC_CUDA)
-extern const gpumc_device *gpumc_cuda_device(void);
+extern const gpumc__device *gpumc__cuda_device(void);
 #endif
 
 /* ===================================================================================== >>api-nuts
@@ -3346,6 +3449,12 @@ static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
     }
     for (size_t l = 0; i < n; i++, l++) sum[l] += v[i];
     return gpumc__lane_sum(sum);
+}
+
+static int gpumc__compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 /* a = L L'; the upper triangle of L is zeroed. Returns 0 when a is not positive definite. */
@@ -4653,7 +4762,7 @@ GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_variance, (double eta, double phi),
 /* Intermediate arrays live on the stack in pieces of this length. */
 #define GPUMC__PIECE 64
 
-/* Sum of log(1 + e) over at most GPUMC__PIECE numbers e in [0, 1]: the logarithm of a product below 2^65. */
+/* Sum of log(1 + e) over at most 1000 numbers e in [0, 1]: the logarithm of a product. */
 static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
 {
     double product[GPUMC__LANES] = { 1, 1, 1, 1, 1, 1, 1, 1 };
@@ -6797,15 +6906,692 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
     gpumc__release(&allocator, team);
 }
 
-/* ======================================================================================= >>device
-   Programs with a GPU define GPUMC_CUDA and link gpumc_cuda.cu. */
-GPUMC_API const gpumc_device *gpumc_device_get(void)
+/* ========================================================================================== >>glm
+   X lies in blocks of GPUMC__GLM_LANES rows, column by column, so that both products with it are maps over
+   lanes: eta += X b takes four columns a step, X'r four blocks, into lanes that are summed at the end of a
+   chunk. Blocks form tiles that stay in cache from eta to X'r, while the next tile is fetched; tiles form
+   chunks, whose sums are added in order. Nothing of this depends on points, parts or threads.
+   A row computes the terms of log p that depend on eta. The others come once an evaluation, from the total
+   weight, or for counts from the weight of each distinct one.
+   Read first: gpumc__glm_tile. */
+enum {
+    GPUMC__GLM_LANES = 8,
+    GPUMC__GLM_MOST = 512,                   /* rows of a tile; gpumc__sum_log1p bounds it */
+    GPUMC__GLM_TILE_BYTES = 32768,
+    GPUMC__GLM_CHUNKS = 128,
+    GPUMC__GLM_SUMS = 4                      /* of a chunk before those by beta and effects: value, by eta, a, b */
+};
+
+/* ---- rows ------------------------------------------------------------------------------------------
+   Terms of log p that depend on eta; g arrives zeroed and gets their derivatives by eta and by the
+   parameters a (sigma or phi) and b (nu). */
+GPUMC_FN gpumc_real gpumc__glm_normal(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b, gpumc_real *g)
 {
-#if defined(GPUMC_CUDA)
-    return gpumc_cuda_device();
-#else
+    const gpumc_real inv = 1 / a, z = (y - eta) * inv;
+    (void)b;
+    g[0] = z * inv;
+    g[1] = z * z * inv;
+    return GPUMC_R(-0.5) * z * z;
+}
+
+/* log p = min(z, 0) - log(1 + e), z = (2 y - 1) eta. The second term is left to gpumc__sum_log1p, which takes
+   one logarithm a tile: g[1] is e. */
+GPUMC_FN gpumc_real gpumc__glm_bernoulli_logit(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
+                                               gpumc_real *g)
+{
+    const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc_exp(-gpumc_fabs(z));
+    (void)a, (void)b;
+    g[0] = (z < 0 ? s : s * e) / (1 + e);
+    g[1] = e;
+    return z < 0 ? z : 0;
+}
+
+GPUMC_FN gpumc_real gpumc__glm_bernoulli_weighted(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
+                                                  gpumc_real *g)
+{
+    (void)a, (void)b;
+    return gpumc_bernoulli_logit_lpmf(y, eta, &g[0]);
+}
+
+GPUMC_FN gpumc_real gpumc__glm_poisson_log(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
+                                           gpumc_real *g)
+{
+    const gpumc_real mean = gpumc_exp(eta);
+    (void)a, (void)b;
+    g[0] = y - mean;
+    return y * eta - mean;
+}
+
+/* phi log p + y log q, q = mean / (mean + phi), t = logit q */
+GPUMC_FN gpumc_real gpumc__glm_neg_binomial_2_log(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
+                                                  gpumc_real *g)
+{
+    const gpumc_real t = eta - gpumc_log(a), e = gpumc_exp(-gpumc_fabs(t)), inv = 1 / (1 + e);
+    const gpumc_real p = (t < 0 ? 1 : e) * inv, q = (t < 0 ? e : 1) * inv;
+    const gpumc_real minus_log_p = (t < 0 ? 0 : t) + gpumc__log1p_unit(e);
+    (void)b;
+    g[0] = y * p - a * q;
+    g[1] = -minus_log_p - g[0] / a;
+    return y * t - (y + a) * minus_log_p;
+}
+
+GPUMC_FN gpumc_real gpumc__glm_student_t(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
+                                         gpumc_real *g)
+{
+    const gpumc_real half = GPUMC_R(0.5), inv = 1 / a, z = (y - eta) * inv, inv_b = 1 / b, r = z * z * inv_b;
+    const gpumc_real share = r / (1 + r), log_1r = gpumc_log1p(r), pull = (b + 1) / (b + z * z);
+    g[0] = pull * z * inv;
+    g[1] = pull * z * z * inv;
+    g[2] = half * (gpumc__share_less_log(r, share, log_1r) + share * inv_b);
+    return -half * (b + 1) * log_1r;
+}
+
+/* What a negative binomial row leaves out, log(Gamma(y + phi) / (Gamma(phi) y!)), and its derivative. */
+GPUMC_FN gpumc_real gpumc__glm_neg_binomial_rest(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
+                                                 gpumc_real *g)
+{
+    const gpumc_real some = y > 0 ? y : 1, rest = -gpumc_lbeta(a, some) - gpumc_log(some);
+    (void)eta, (void)b;
+    g[1] = gpumc__digamma_rise(a, y) + gpumc_log1p(y / a);
+    return y > 0 ? rest : 0;
+}
+
+/* The whole log density, by the library: what rows are accepted and reported by. */
+static double gpumc__glm_density(gpumc_glm_family family, double y, double eta, const double *a_b)
+{
+    switch (family) {
+    case GPUMC_GLM_NORMAL: return gpumc_normal_lpdf(y, eta, a_b[0], NULL, NULL, NULL);
+    case GPUMC_GLM_BERNOULLI_LOGIT: return gpumc_bernoulli_logit_lpmf(y, eta, NULL);
+    case GPUMC_GLM_POISSON_LOG: return gpumc_poisson_log_lpmf(y, eta, NULL);
+    case GPUMC_GLM_NEG_BINOMIAL_2_LOG: return gpumc_neg_binomial_2_log_lpmf(y, eta, a_b[0], NULL, NULL);
+    case GPUMC_GLM_STUDENT_T: return gpumc_student_t_lpdf(y, a_b[1], eta, a_b[0], NULL, NULL, NULL, NULL);
+    case GPUMC__GLM_N: break;
+    }
+    return GPUMC_NAN;
+}
+
+/* ---- loops, one copy an instruction set ------------------------------------------------------------ */
+
+/* eta += X b for n columns, 4 or 1, of some blocks. */
+GPUMC__LOOP_INLINE void gpumc__glm_columns(const double *GPUMC__RESTRICT x, size_t stride, size_t n_blocks,
+                                           int n, const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta)
+{
+    enum { V = GPUMC__GLM_LANES };
+    const double b_0 = b[0], b_1 = b[n / 4], b_2 = b[n / 2], b_3 = b[n - 1];
+    for (size_t i = 0; i < n_blocks; i++, x += stride, eta += V) {
+        GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
+            const double sum = eta[l] + x[l] * b_0;
+            eta[l] = n == 1 ? sum : ((sum + x[V + l] * b_1) + x[2 * V + l] * b_2) + x[3 * V + l] * b_3;
+        }
+    }
+}
+GPUMC__LOOP_INLINE void gpumc__glm_predict(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
+                                           const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta)
+{
+    const size_t stride = n_columns * GPUMC__GLM_LANES;
+    size_t k = 0;
+    for (; k + 4 <= n_columns; k += 4)
+        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 4, b + k, eta);
+    for (; k < n_columns; k++)
+        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 1, b + k, eta);
+}
+
+/* lanes[k][l] += X'r for n blocks, 4 or 1; fetches as many from next, unless NULL. */
+GPUMC__LOOP_INLINE void gpumc__glm_blocks(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n,
+                                          const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
+                                          const char *next)
+{
+    enum { V = GPUMC__GLM_LANES };
+    const size_t s = n_columns * V;
+    for (size_t k = 0; k < n_columns; k++, x += V, lanes += V) {
+        for (size_t i = 0; next && i < n; i++) GPUMC__FETCH(next + (k * n + i) * 64);
+        GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
+            const double sum = lanes[l] + x[l] * r[l];
+            lanes[l] = n == 1 ? sum : ((sum + x[s + l] * r[V + l]) + x[2 * s + l] * r[2 * V + l])
+                                          + x[3 * s + l] * r[3 * V + l];
+        }
+    }
+}
+GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
+                                        const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
+                                        const char *next)
+{
+    const size_t stride = n_columns * GPUMC__GLM_LANES;
+    size_t i = 0;
+    for (; i + 4 <= n_blocks; i += 4)
+        gpumc__glm_blocks(x + i * stride, n_columns, 4, r + i * GPUMC__GLM_LANES, lanes, next ? next + i * stride * 8 : NULL);
+    for (; i < n_blocks; i++)
+        gpumc__glm_blocks(x + i * stride, n_columns, 1, r + i * GPUMC__GLM_LANES, lanes, next ? next + i * stride * 8 : NULL);
+}
+
+typedef void gpumc__glm_predict_fn(const double *x, size_t n_columns, size_t n_blocks, const double *b,
+                                   double *eta);
+typedef void gpumc__glm_push_fn(const double *x, size_t n_columns, size_t n_blocks, const double *r,
+                                double *lanes, const char *next);
+typedef void gpumc__glm_widen_fn(const float *from, double *to, size_t n);
+/* out: r, the derivatives by eta; values; derivatives by a; by b: GPUMC__GLM_MOST of each. */
+typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, double a, double b, double *out);
+typedef struct gpumc__glm_loops {
+    gpumc__glm_predict_fn *predict;
+    gpumc__glm_push_fn *push;
+    gpumc__glm_widen_fn *widen;
+    gpumc__glm_rows_fn *rows[GPUMC__GLM_N + 2];      /* the families, bernoulli_weighted, neg_binomial_rest */
+} gpumc__glm_loops;
+
+#define GPUMC__GLM_PRODUCTS(suffix, attributes, pragma, ...) \
+    attributes static void gpumc__glm_predict_##suffix( \
+        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT b, \
+        double *GPUMC__RESTRICT eta) { gpumc__glm_predict(x, n_columns, n_blocks, b, eta); } \
+    attributes GPUMC__PEEL static void gpumc__glm_push_##suffix( \
+        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT r, \
+        double *GPUMC__RESTRICT lanes, const char *next) \
+    { gpumc__glm_push(x, n_columns, n_blocks, r, lanes, next); } \
+    attributes static void gpumc__glm_widen_##suffix( \
+        const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n) \
+    { pragma for (size_t i = 0; i < n; i++) to[i] = from[i]; }
+#define GPUMC__GLM_ROWS(suffix, attributes, pragma, name) \
+    attributes static void gpumc__glm_##name##_##suffix( \
+        size_t n, const double *GPUMC__RESTRICT y, const double *GPUMC__RESTRICT eta, double a, double b, \
+        double *GPUMC__RESTRICT out) \
+    { \
+        pragma for (size_t i = 0; i < n; i++) { \
+            gpumc_real g[3] = { 0, 0, 0 }; \
+            out[GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
+            out[i] = g[0]; \
+            out[2 * GPUMC__GLM_MOST + i] = g[1]; \
+            out[3 * GPUMC__GLM_MOST + i] = g[2]; \
+        } \
+    }
+#define GPUMC__GLM_LOOPS(suffix, attributes, pragma, ...) \
+    static const gpumc__glm_loops gpumc__glm_loops_##suffix = { \
+        gpumc__glm_predict_##suffix, gpumc__glm_push_##suffix, gpumc__glm_widen_##suffix, \
+        { gpumc__glm_normal_##suffix, gpumc__glm_bernoulli_logit_##suffix, gpumc__glm_poisson_log_##suffix, \
+          gpumc__glm_neg_binomial_2_log_##suffix, gpumc__glm_student_t_##suffix, \
+          gpumc__glm_bernoulli_weighted_##suffix, gpumc__glm_neg_binomial_rest_##suffix } };
+GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 0)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, normal)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_logit)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_weighted)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_rest)
+GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
+static const gpumc__glm_loops *const gpumc__glm_isa[GPUMC__N_ISA] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
+
+/* ---- one pass ---------------------------------------------------------------------------------------- */
+struct gpumc_glm {
+    gpumc_glm_family family;
+    const gpumc__glm_loops *loops;
+    gpumc__glm_rows_fn *rows;
+    size_t n_rows, n_columns, n_factors, tile_rows, chunk_rows, n_chunks;
+    size_t n_sums, width;           /* sums of a row's outputs; all sums of a chunk at a point */
+    void *x;                        /* float if is_float, otherwise double */
+    int is_float, is_product;       /* is_product: out holds e of bernoulli_logit in place of derivatives by a */
+    double *y, *offset, *weights;
+    uint32_t *level;                /* factor after factor */
+    size_t *effect_at;              /* where the effects of each factor begin in the sums */
+    double total_weight, constant;  /* what no parameter changes */
+    double *counts, *count_weights; /* negative binomial: each distinct count and its total weight */
+    size_t n_counts;
+};
+
+static void *gpumc__aligned(void *p) { return (char *)p + (64 - (uintptr_t)p % 64) % 64; }
+
+/* Whole blocks for n rows. */
+static size_t gpumc__glm_filled(size_t n)
+{
+    return gpumc__size_add(n, GPUMC__GLM_LANES - 1) / GPUMC__GLM_LANES * GPUMC__GLM_LANES;
+}
+
+/* sigma or phi, and nu; NaN for one that the family needs and does not get. */
+static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
+{
+    const double *a = g->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? at->phi : at->sigma;
+    a_b[0] = a ? *a : GPUMC_NAN;
+    a_b[1] = at->nu ? *at->nu : GPUMC_NAN;
+}
+
+/* Runs a loop over rows, weighs what it gives and adds it up. */
+static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_fn *rows, size_t n,
+                                           const double *y, const double *eta, const double *weights,
+                                           const double *a_b, double *out, double *sums)
+{
+    rows(n, y, eta, a_b[0], a_b[1], out);
+    for (size_t q = 0; q < g->n_sums; q++) {
+        double *v = out + q * GPUMC__GLM_MOST;
+        for (size_t i = 0; weights && i < n; i++) v[i] = weights[i] > 0 ? v[i] * weights[i] : 0;
+        sums[q] += gpumc__sum(v, n);
+    }
+    if (g->is_product) sums[1] -= gpumc__sum_log1p(out + 2 * GPUMC__GLM_MOST, n);
+}
+
+/* eta of rows first .. first + n; those that fill up the last block get the intercept alone. */
+static void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
+                           const double *x, double *eta)
+{
+    const size_t filled = gpumc__glm_filled(n);
+    const double intercept = at->intercept ? *at->intercept : 0;
+    for (size_t i = 0; i < filled; i++) eta[i] = intercept;
+    for (size_t i = 0; g->offset && i < n; i++) eta[i] += g->offset[first + i];
+    for (size_t f = 0; at->effects && f < g->n_factors; f++) {
+        const uint32_t *level = g->level + f * g->n_rows + first;
+        const double *effect = at->effects[f];
+        for (size_t i = 0; effect && i < n; i++) eta[i] += effect[level[i]];
+    }
+    if (at->beta) g->loops->predict(x, g->n_columns, filled / GPUMC__GLM_LANES, at->beta, eta);
+}
+
+/* Everything that rows first .. first + n add at one point: sums, and X'r in lanes. */
+static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
+                            const double *x, const char *next, double *scratch, double *sums, double *lanes)
+{
+    double *eta = scratch, *r = scratch + GPUMC__GLM_MOST, a_b[2];
+    const size_t filled = gpumc__glm_filled(n);
+    gpumc__glm_parameters(g, at, a_b);
+    gpumc__glm_eta(g, at, first, n, x, eta);
+    gpumc__glm_add_rows(g, g->rows, n, g->y + first, eta, g->weights ? g->weights + first : NULL, a_b, r, sums);
+    for (size_t f = 0; f < g->n_factors; f++) {
+        const uint32_t *level = g->level + f * g->n_rows + first;
+        double *by_effect = sums + g->effect_at[f];
+        for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
+    }
+    for (size_t i = n; i < filled; i++) r[i] = 0;
+    g->loops->push(x, g->n_columns, filled / GPUMC__GLM_LANES, r, lanes, next);
+}
+
+/* Where the columns of rows from first on are stored. */
+static const char *gpumc__glm_at(const gpumc_glm *g, size_t first)
+{
+    return (const char *)g->x + first * g->n_columns * (g->is_float ? sizeof(float) : sizeof(double));
+}
+
+/* The columns of n rows, widened if they are stored in single precision. */
+static const double *gpumc__glm_columns_of(const gpumc_glm *g, size_t first, size_t n, double *wide)
+{
+    const void *stored = gpumc__glm_at(g, first);
+    if (!g->is_float) return (const double *)stored;
+    g->loops->widen((const float *)stored, wide, gpumc__glm_filled(n) * g->n_columns);
+    return wide;
+}
+
+static size_t gpumc__glm_rows_of(const gpumc_glm *g, size_t first)
+{
+    return g->n_rows - first < g->tile_rows ? g->n_rows - first : g->tile_rows;
+}
+
+/* The sums of a chunk at n points. */
+static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t chunk,
+                             double *sums, double *scratch)
+{
+    const size_t K = g->n_columns, V = GPUMC__GLM_LANES, from = chunk * g->chunk_rows, to = from + g->chunk_rows;
+    double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
+    memset(sums, 0, n * g->width * sizeof *sums);
+    memset(lanes, 0, n * K * V * sizeof *lanes);
+    for (size_t first = from; first < to && first < g->n_rows; first += g->tile_rows) {
+        const size_t rows = gpumc__glm_rows_of(g, first);
+        const double *x = gpumc__glm_columns_of(g, first, rows, wide);
+        const char *next = gpumc__glm_at(g, first + g->tile_rows);
+        for (size_t p = 0; p < n; p++)
+            gpumc__glm_tile(g, &at[p], first, rows, x, p ? NULL : next, scratch, sums + p * g->width,
+                            lanes + p * K * V);
+    }
+    for (size_t p = 0; p < n; p++)
+        for (size_t k = 0; k < K; k++)
+            sums[p * g->width + GPUMC__GLM_SUMS + k] = gpumc__lane_sum(lanes + (p * K + k) * V);
+}
+
+/* Doubles of scratch of one part. */
+static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
+{
+    const size_t lanes = gpumc__size_mul(n_points, g->n_columns * GPUMC__GLM_LANES);
+    const size_t wide = g->is_float ? g->tile_rows * g->n_columns : 0;
+    return gpumc__size_add(5 * GPUMC__GLM_MOST + wide, lanes);
+}
+
+GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
+{
+    const size_t sums = gpumc__size_mul(g->n_chunks * g->width, n_points);
+    const size_t scratch = gpumc__size_mul(gpumc__glm_scratch(g, n_points), n_parts);
+    return gpumc__size_add(gpumc__size_add(sums, scratch), 8);
+}
+
+GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
+                                   size_t n_parts, double *work)
+{
+    double *sums = (double *)gpumc__aligned(work), *scratch = sums + g->n_chunks * n * g->width;
+    const size_t end = (part + 1) * g->n_chunks / n_parts;
+    for (size_t c = part * g->n_chunks / n_parts; c < end; c++)
+        gpumc__glm_chunk(g, n, at, c, sums + c * n * g->width,
+                         scratch + part * gpumc__glm_scratch(g, n));
+}
+
+/* ---- the end of a pass -------------------------------------------------------------------------------- */
+
+/* Adds the terms of log p that do not depend on eta to sums, laid out as a chunk's. */
+static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *sums, double *out)
+{
+    double by_a = 0, by_b = 0;
+    if (g->family == GPUMC_GLM_NORMAL)
+        sums[1] += g->total_weight * gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, &by_a);
+    if (g->family == GPUMC_GLM_STUDENT_T)
+        sums[1] += g->total_weight * gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, &by_b, NULL, &by_a);
+    sums[1] += g->constant;
+    sums[2] += g->total_weight * by_a;
+    sums[3] += g->total_weight * by_b;
+    for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST) {
+        const size_t left = g->n_counts - i, n = left < GPUMC__GLM_MOST ? left : GPUMC__GLM_MOST;
+        gpumc__glm_add_rows(g, g->loops->rows[GPUMC__GLM_N + 1], n, g->counts + i, g->counts + i,
+                            g->count_weights + i, a_b, out, sums);
+    }
+}
+
+static void gpumc__glm_add_all(double *to, const double *from, size_t n)
+{
+    for (size_t i = 0; to && i < n; i++) to[i] += from[i];
+}
+
+static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, const gpumc_glm_gradient *to)
+{
+    const int has_phi = g->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
+    gpumc__glm_add_all(to->intercept, sums, 1);
+    if (g->n_sums > 2) gpumc__glm_add_all(has_phi ? to->phi : to->sigma, sums + 2, 1);
+    if (g->n_sums > 3) gpumc__glm_add_all(to->nu, sums + 3, 1);
+    gpumc__glm_add_all(to->beta, sums + GPUMC__GLM_SUMS, g->n_columns);
+    for (size_t f = 0; to->effects && f < g->n_factors; f++)
+        gpumc__glm_add_all(to->effects[f], sums + g->effect_at[f], g->effect_at[f + 1] - g->effect_at[f]);
+}
+
+GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
+                                  const gpumc_glm_gradient *gradient, double *log_lik, double *work)
+{
+    double *all = (double *)gpumc__aligned(work), *scratch = all + g->n_chunks * n * g->width, a_b[2];
+    for (size_t c = 1; c < g->n_chunks; c++)
+        gpumc__glm_add_all(all, all + c * n * g->width, n * g->width);
+    for (size_t p = 0; p < n; p++) {
+        double *sums = all + p * g->width;
+        gpumc__glm_parameters(g, &at[p], a_b);
+        gpumc__glm_add_rest(g, a_b, sums, scratch);
+        log_lik[p] = sums[1];
+        if (gradient) gpumc__glm_add_gradient(g, sums, &gradient[p]);
+    }
+}
+
+GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
+                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work)
+{
+    gpumc_glm_eval_part(g, n, at, 0, 1, work);
+    gpumc_glm_eval_sum(g, n, at, gradient, log_lik, work);
+}
+
+GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
+                                const gpumc_glm_gradient *gradient, double *work)
+{
+    double log_lik;
+    gpumc_glm_eval_batch(g, 1, at, gradient, &log_lik, work);
+    return log_lik;
+}
+
+GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at, double *log_lik,
+                                   double *work)
+{
+    double *eta = (double *)gpumc__aligned(work), *wide = eta + 5 * GPUMC__GLM_MOST, a_b[2];
+    gpumc__glm_parameters(g, at, a_b);
+    for (size_t first = 0; first < g->n_rows; first += g->tile_rows) {
+        const size_t n = gpumc__glm_rows_of(g, first);
+        gpumc__glm_eta(g, at, first, n, gpumc__glm_columns_of(g, first, n, wide), eta);
+        for (size_t i = 0; i < n; i++)
+            log_lik[first + i] = gpumc__glm_density(g->family, g->y[first + i], eta[i], a_b);
+    }
+}
+
+/* ---- compiling the data -------------------------------------------------------------------------------- */
+#define GPUMC__GLM_NAME(NAME, name, support) #name,
+#define GPUMC__GLM_SUPPORT(NAME, name, support) support,
+
+static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error *error)
+{
+    const char *wrong = NULL;
+    if ((int)d->family < 0 || d->family >= GPUMC__GLM_N) wrong = "family is unknown; use a GPUMC_GLM_... name";
+    else if (d->n_rows == 0 || !d->y) wrong = "there are no rows; set n_rows and y";
+    else if (d->x && d->x_float) wrong = "both x and x_float are given; leave one NULL";
+    else if ((d->x || d->x_float) != (d->n_columns > 0)) wrong = "x and n_columns contradict each other";
+    else if (d->n_factors && !d->factors) wrong = "n_factors is set but factors is NULL";
+    if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
+    for (size_t f = 0; f < d->n_factors; f++)
+        if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "glm: factor %.0f has no level array or n_levels %.0f; it needs both", (double)f,
+                               (double)d->factors[f].n_levels);
+    return GPUMC_OK;
+}
+
+static double gpumc__glm_x(const gpumc_glm_data *d, size_t row, size_t column)
+{
+    const size_t at = d->column_major ? column * d->n_rows + row : row * d->n_columns + column;
+    return d->x ? d->x[at] : (double)d->x_float[at];
+}
+
+static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpumc_error *error)
+{
+    static const char *const names[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_NAME) };
+    static const char *const supports[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_SUPPORT) };
+    static const double ones[] = { 1, 1 };
+    const double most = d->single_precision ? FLT_MAX : DBL_MAX, row = (double)i;
+    if (!gpumc__is_finite(gpumc__glm_density(d->family, d->y[i], 0, ones)))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: y is %g in row %.0f (from 0); %s wants %s", d->y[i],
+                           row, names[d->family], supports[d->family]);
+    if (d->offset && !gpumc__is_finite(d->offset[i]))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: offset is %g in row %.0f (from 0)", d->offset[i],
+                           row);
+    if (d->weights && !(gpumc__is_finite(d->weights[i]) && d->weights[i] >= 0))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "glm: weight %g in row %.0f (from 0) must be finite and not negative", d->weights[i],
+                           row);
+    for (size_t f = 0; f < d->n_factors; f++)
+        if (d->factors[f].level[i] >= d->factors[f].n_levels)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "glm: level %.0f of factor %.0f in row %.0f is outside 0..%.0f; count from 0",
+                               (double)d->factors[f].level[i], (double)f, row,
+                               (double)(d->factors[f].n_levels - 1));
+    for (size_t k = 0; k < d->n_columns; k++)
+        if (!gpumc__is_finite(gpumc__glm_x(d, i, k)) || fabs(gpumc__glm_x(d, i, k)) > most)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "glm: x is %g in row %.0f, column %.0f (from 0); it must be finite%s",
+                               gpumc__glm_x(d, i, k), row, (double)k,
+                               d->single_precision ? " in single precision" : "");
+    return GPUMC_OK;
+}
+
+/* Fills a glm, or with an arena that only counts, finds its size. */
+static gpumc_glm *gpumc__glm_place(gpumc__arena *arena, const gpumc_glm_data *d, gpumc_glm *g)
+{
+    gpumc_glm *kept = (gpumc_glm *)gpumc__take(arena, 1, sizeof *kept);
+    const size_t N = d->n_rows, tile = gpumc__size_mul(g->tile_rows, d->n_columns);
+    const size_t values = gpumc__size_add(gpumc__size_mul(gpumc__glm_filled(N), d->n_columns), 2 * tile);
+    g->x = gpumc__take(arena, values, g->is_float ? sizeof(float) : sizeof(double));
+    g->y = gpumc__take_doubles(arena, N);
+    if (d->offset) g->offset = gpumc__take_doubles(arena, N);
+    if (d->weights) g->weights = gpumc__take_doubles(arena, N);
+    g->level = (uint32_t *)gpumc__take(arena, gpumc__size_mul(N, d->n_factors), sizeof *g->level);
+    g->effect_at = (size_t *)gpumc__take(arena, gpumc__size_add(d->n_factors, 1), sizeof *g->effect_at);
+    if (d->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) {
+        g->counts = gpumc__take_doubles(arena, N);
+        g->count_weights = gpumc__take_doubles(arena, N);
+    }
+    if (kept) *kept = *g;
+    return kept;
+}
+
+/* Sizes alone. A chunk is long enough for its sums to cost little beside its rows. */
+static gpumc_glm gpumc__glm_sizes(const gpumc_glm_data *d)
+{
+    static const size_t n_sums[] = { 3, 2, 2, 3, 4 };
+    const size_t K = d->n_columns, fit = GPUMC__GLM_TILE_BYTES / sizeof(double) / (K ? K : 1) / 32 * 32;
+    double chunks;
+    size_t n_tiles, chunk_tiles;
+    gpumc_glm g;
+    memset(&g, 0, sizeof g);
+    g.family = d->family;
+    g.n_rows = d->n_rows;
+    g.n_columns = K;
+    g.n_factors = d->n_factors;
+    g.n_sums = n_sums[d->family];
+    g.is_float = d->single_precision || d->x_float;
+    g.is_product = d->family == GPUMC_GLM_BERNOULLI_LOGIT && !d->weights;
+    g.loops = gpumc__glm_isa[gpumc_isa_resolve(d->isa) - 1];
+    g.rows = g.loops->rows[d->family == GPUMC_GLM_BERNOULLI_LOGIT && d->weights ? GPUMC__GLM_N : d->family];
+    g.width = gpumc__size_add(GPUMC__GLM_SUMS, K);
+    for (size_t f = 0; f < d->n_factors; f++) g.width = gpumc__size_add(g.width, d->factors[f].n_levels);
+    g.width = gpumc__glm_filled(g.width);
+    g.tile_rows = fit < 32 ? 32 : fit > GPUMC__GLM_MOST ? GPUMC__GLM_MOST : fit;
+    n_tiles = (d->n_rows - 1) / g.tile_rows + 1;
+    chunks = (double)d->n_rows * (double)(K + d->n_factors + 8) / (16.0 * (double)g.width);
+    chunk_tiles = (n_tiles - 1) / (chunks > GPUMC__GLM_CHUNKS ? GPUMC__GLM_CHUNKS : 1 + (size_t)chunks) + 1;
+    g.chunk_rows = chunk_tiles * g.tile_rows;
+    g.n_chunks = (d->n_rows - 1) / g.chunk_rows + 1;
+    return g;
+}
+
+static size_t gpumc__glm_size(const gpumc_glm_data *d)
+{
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_glm g = gpumc__glm_sizes(d);
+    gpumc__glm_place(&arena, d, &g);
+    return gpumc__size_add(arena.used, 64);
+}
+
+GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error)
+{
+    size_t bytes;
+    if (gpumc__glm_check_shape(data, error) != GPUMC_OK) return 0;
+    bytes = gpumc__glm_size(data);
+    if (bytes != SIZE_MAX) return bytes;
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: the sizes overflow");
+    return 0;
+}
+
+/* Rows that fill up the last block are zeros. */
+static void gpumc__glm_store_columns(gpumc_glm *g, const gpumc_glm_data *d)
+{
+    for (size_t i = 0; i < gpumc__glm_filled(g->n_rows); i++)
+        for (size_t k = 0; k < g->n_columns; k++) {
+            const double x = i < g->n_rows ? gpumc__glm_x(d, i, k) : 0;
+            const size_t at = (i / GPUMC__GLM_LANES * g->n_columns + k) * GPUMC__GLM_LANES + i % GPUMC__GLM_LANES;
+            if (g->is_float) ((float *)g->x)[at] = (float)x;
+            else ((double *)g->x)[at] = x;
+        }
+}
+
+static void gpumc__glm_store_factors(gpumc_glm *g, const gpumc_glm_data *d)
+{
+    g->effect_at[0] = GPUMC__GLM_SUMS + g->n_columns;
+    for (size_t f = 0; f < g->n_factors; f++) {
+        g->effect_at[f + 1] = g->effect_at[f] + d->factors[f].n_levels;
+        for (size_t i = 0; i < g->n_rows; i++)
+            g->level[f * g->n_rows + i] = (uint32_t)d->factors[f].level[i];
+    }
+}
+
+/* Distinct counts in order, with their weights. */
+static void gpumc__glm_tally(gpumc_glm *g)
+{
+    double *counts = g->counts;
+    size_t n = 0;
+    memcpy(counts, g->y, g->n_rows * sizeof *counts);
+    qsort(counts, g->n_rows, sizeof *counts, gpumc__compare_doubles);
+    for (size_t i = 0; i < g->n_rows; i++)
+        if (i == 0 || counts[i] != counts[n - 1]) counts[n++] = counts[i];
+    memset(g->count_weights, 0, n * sizeof(double));
+    for (size_t i = 0; i < g->n_rows; i++) {
+        const void *found = bsearch(&g->y[i], counts, n, sizeof *counts, gpumc__compare_doubles);
+        g->count_weights[(const double *)found - counts] += g->weights ? g->weights[i] : 1;
+    }
+    g->n_counts = n;
+}
+
+GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, size_t bytes,
+                                    gpumc_error *error)
+{
+    gpumc__arena arena = { (char *)gpumc__aligned(memory), 0 };
+    const size_t needed = gpumc_glm_bytes(data, error);
+    gpumc_glm sizes, *g;
+    if (needed == 0) return NULL;
+    if (!memory || bytes < needed) {
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %.0f bytes given, gpumc_glm_bytes says %.0f",
+                    memory ? (double)bytes : 0.0, (double)needed);
+        return NULL;
+    }
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (gpumc__glm_check_row(data, i, error) != GPUMC_OK) return NULL;
+    sizes = gpumc__glm_sizes(data);
+    g = gpumc__glm_place(&arena, data, &sizes);
+    memcpy(g->y, data->y, g->n_rows * sizeof(double));
+    if (g->offset) memcpy(g->offset, data->offset, g->n_rows * sizeof(double));
+    if (g->weights) memcpy(g->weights, data->weights, g->n_rows * sizeof(double));
+    gpumc__glm_store_columns(g, data);
+    gpumc__glm_store_factors(g, data);
+    if (g->counts) gpumc__glm_tally(g);
+    for (size_t i = 0; i < g->n_rows; i++) {
+        const double weight = g->weights ? g->weights[i] : 1;
+        g->total_weight += weight;
+        if (g->family == GPUMC_GLM_POISSON_LOG) g->constant -= weight * gpumc__lgamma(g->y[i] + 1);
+    }
+    return g;
+}
+
+/* ======================================================================================= >>device
+   The table of gpumc_cuda.cu, or one whose every entry says that there is none. */
+#if !defined(GPUMC_CUDA)
+static gpumc_status gpumc__no_device(gpumc_error *error)
+{
+    return gpumc__fail(error, GPUMC_ERROR_DEVICE, "GPU: this program was built without GPUMC_CUDA");
+}
+static gpumc_status gpumc__no_describe(gpumc_device_info *info, gpumc_error *error)
+{
+    memset(info, 0, sizeof *info);
+    return gpumc__no_device(error);
+}
+static gpumc_hot *gpumc__no_rows(const gpumc_rows_data *data, size_t max_points, gpumc_error *error)
+{
+    (void)data;
+    (void)max_points;
+    gpumc__no_device(error);
     return NULL;
+}
+static gpumc_hot *gpumc__no_glm(const gpumc_glm_data *data, size_t max_points, gpumc_error *error)
+{
+    (void)data;
+    return gpumc__no_rows(NULL, max_points, error);
+}
+static const gpumc__device *gpumc__cuda_device(void)
+{
+    static const gpumc__device none = { gpumc__no_describe, gpumc__no_rows, gpumc__no_glm, NULL, NULL };
+    return &none;
+}
 #endif
+
+GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error)
+{
+    return gpumc__cuda_device()->describe(info, error);
+}
+GPUMC_API gpumc_hot *gpumc_device_rows(const gpumc_rows_data *data, size_t max_points, gpumc_error *error)
+{
+    return gpumc_rows_bytes(data, error) ? gpumc__cuda_device()->rows(data, max_points, error) : NULL;
+}
+GPUMC_API gpumc_hot *gpumc_device_glm(const gpumc_glm_data *data, size_t max_points, gpumc_error *error)
+{
+    return gpumc_glm_bytes(data, error) ? gpumc__cuda_device()->glm(data, max_points, error) : NULL;
+}
+GPUMC_API gpumc_status gpumc_device_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                                         gpumc_error *error)
+{
+    if (!hot) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_device_eval: hot is NULL");
+    return gpumc__cuda_device()->eval(hot, n, p, grad, lp, error);
+}
+GPUMC_API void gpumc_device_release(gpumc_hot *hot)
+{
+    if (hot) gpumc__cuda_device()->release(hot);
 }
 
 /* ========================================================================================= >>nuts
@@ -7703,12 +8489,6 @@ static void gpumc__adapt_forget(gpumc_adapt *a)
     a->n_kept = kept;
     a->background -= from;
     a->foreground = 0;
-}
-
-static int gpumc__compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static double gpumc__median_of(double *x, size_t n)

@@ -275,12 +275,11 @@ template <int Team, int N_GROUP, int N_SUMS> struct group_job {
 };
 
 struct sorted_rows {
-    std::vector<std::size_t> order, first_segment;
+    std::vector<std::size_t> order, first_segment, begin;   // begin: n_groups + 1 places in order
     std::vector<segment> segments;
     sorted_rows(const std::size_t *group, std::size_t n_rows, std::size_t n_groups)
-        : order(n_rows), first_segment(n_groups + 1)
+        : order(n_rows), first_segment(n_groups + 1), begin(n_groups + 1)
     {
-        std::vector<std::size_t> begin(n_groups + 1);
         for (std::size_t i = 0; i < n_rows; i++) begin[(group ? group[i] : 0) + 1]++;
         for (std::size_t g = 0; g < n_groups; g++) begin[g + 1] += begin[g];
         std::vector<std::size_t> next(begin);
@@ -357,13 +356,212 @@ template <class Leaf, class Column> struct hot_rows : gpumc_hot {
     }
 };
 
-template <class Leaf, class Column>
-gpumc_hot *make_rows(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+// ---- linear predictors ------------------------------------------------------------------------------------
+// One thread a row computes eta, the density and its derivative by eta, the residual; then a team for every
+// column and block of rows adds up column times residual for a few points at once, so that X is read twice.
+
+struct normal_family {
+    enum { n_aux = 1 };
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r, gpumc_real *da)
+    { return gpumc_normal_lpdf(y, eta, a[0], NULL, r, &da[0]); }
+};
+struct bernoulli_logit_family {
+    enum { n_aux = 0 };
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *, gpumc_real *r, gpumc_real *)
+    { return gpumc_bernoulli_logit_lpmf(y, eta, r); }
+};
+struct poisson_log_family {
+    enum { n_aux = 0 };
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *, gpumc_real *r, gpumc_real *)
+    { return gpumc_poisson_log_lpmf(y, eta, r); }
+};
+struct neg_binomial_2_log_family {
+    enum { n_aux = 1 };
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r, gpumc_real *da)
+    { return gpumc_neg_binomial_2_log_lpmf(y, eta, a[0], r, &da[0]); }
+};
+struct student_t_family {
+    enum { n_aux = 2 };
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r, gpumc_real *da)
+    { return gpumc_student_t_lpdf(y, a[1], eta, a[0], NULL, &da[1], r, &da[0]); }
+};
+
+const std::size_t ROW_BLOCK = 512, COLUMN_BLOCK = 4096;
+enum { POINTS_A_PASS = 4 };
+
+// Parameters of a point: intercept, slopes, the effects of each factor, then sigma or phi, then nu.
+template <class Column> struct glm_view {
+    const Column *x;                    // column after column
+    const double *y, *offset, *weights; // offset, weights: NULL for 0 and 1
+    const std::size_t *levels;          // factor after factor: which parameter a row takes
+    std::size_t n_rows, n_columns, n_factors, n_params, first_aux;
+};
+
+template <class Family, class Column> struct glm_rows_job {
+    enum { team = 32, n_aux = Family::n_aux, n_sums = 2 + n_aux };
+    glm_view<Column> v;
+    const double *points;
+    double *residuals;                  // [point][row]
+    double *partial;                    // [point][sum][block]: value, intercept, sigma or phi, nu
+    std::size_t n_blocks;
+    BOTH void share(std::size_t t, int rank, double *sum) const
+    {
+        const std::size_t point = t / n_blocks, begin = t % n_blocks * ROW_BLOCK;
+        const std::size_t end = begin + ROW_BLOCK < v.n_rows ? begin + ROW_BLOCK : v.n_rows;
+        const double *p = points + point * v.n_params;
+        gpumc_real a[n_aux + 1];
+        for (int k = 0; k < n_aux; k++) a[k] = (gpumc_real)p[v.first_aux + k];
+        for (std::size_t i = begin + (std::size_t)rank; i < end; i += team) {
+            gpumc_real eta = (gpumc_real)(p[0] + (v.offset ? v.offset[i] : 0)), r = 0, da[n_aux + 1] = {};
+            for (std::size_t c = 0; c < v.n_columns; c++)
+                eta += (gpumc_real)v.x[c * v.n_rows + i] * (gpumc_real)p[1 + c];
+            for (std::size_t f = 0; f < v.n_factors; f++) eta += (gpumc_real)p[v.levels[f * v.n_rows + i]];
+            const double w = v.weights ? v.weights[i] : 1;
+            sum[0] += w * (double)Family::density((gpumc_real)v.y[i], eta, a, &r, da);
+            sum[1] += w * (double)r;
+            for (int k = 0; k < n_aux; k++) sum[2 + k] += w * (double)da[k];
+            residuals[point * v.n_rows + i] = w * (double)r;
+        }
+    }
+    BOTH void store(std::size_t t, const double *sum) const
+    {
+        for (int k = 0; k < n_sums; k++) partial[(t / n_blocks * n_sums + k) * n_blocks + t % n_blocks] = sum[k];
+    }
+};
+
+template <class Column> struct glm_columns_job {
+    enum { team = 32, n_sums = POINTS_A_PASS };
+    glm_view<Column> v;
+    const double *residuals;
+    double *partial;                    // [point][column][block]
+    std::size_t n_blocks, n_points;
+    BOTH void share(std::size_t t, int rank, double *sum) const
+    {
+        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns, first = t / n_blocks / v.n_columns * n_sums;
+        const std::size_t begin = b * COLUMN_BLOCK;
+        const std::size_t end = begin + COLUMN_BLOCK < v.n_rows ? begin + COLUMN_BLOCK : v.n_rows;
+        const int n = n_points - first < n_sums ? (int)(n_points - first) : n_sums;
+        for (std::size_t i = begin + (std::size_t)rank; i < end; i += team) {
+            const double x = (double)v.x[c * v.n_rows + i];
+            for (int k = 0; k < n_sums; k++)
+                if (k < n) sum[k] += x * residuals[(first + (std::size_t)k) * v.n_rows + i];
+        }
+    }
+    BOTH void store(std::size_t t, const double *sum) const
+    {
+        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns, first = t / n_blocks / v.n_columns * n_sums;
+        for (std::size_t k = 0; k < n_sums && first + k < n_points; k++)
+            partial[((first + k) * v.n_columns + c) * n_blocks + b] = sum[k];
+    }
+};
+
+// The rows of each level of every factor; the sum is final.
+struct glm_levels_job {
+    enum { team = 32, n_sums = 1 };
+    const double *residuals;
+    const std::size_t *order, *begin;   // rows by level, n_levels + 1 places in them
+    std::size_t n_rows, n_levels, stride, at;
+    double *out;
+    BOTH void share(std::size_t t, int rank, double *sum) const
+    {
+        const double *r = residuals + t / n_levels * n_rows;
+        const std::size_t level = t % n_levels;
+        for (std::size_t i = begin[level] + (std::size_t)rank; i < begin[level + 1]; i += team) sum[0] += r[order[i]];
+    }
+    BOTH void store(std::size_t t, const double *sum) const { out[t / n_levels * stride + at + t % n_levels] = sum[0]; }
+};
+
+template <class Family, class Column> struct hot_glm : gpumc_hot {
+    typedef glm_rows_job<Family, Column> rows_job;
+    device_array<Column> x;
+    device_array<double> y, offset, weights, residuals, row_sums, column_sums;
+    device_array<std::size_t> levels, order, begin;
+    std::size_t n_rows, n_columns, n_factors, n_levels, row_blocks, column_blocks;
+
+    gpumc_status upload(const gpumc_glm_data &d, std::size_t points_at_once, gpumc_error *error)
+    {
+        gpumc_status status = upload_levels(d, error);
+        n_rows = d.n_rows;
+        n_columns = d.n_columns;
+        row_blocks = (n_rows + ROW_BLOCK - 1) / ROW_BLOCK;
+        column_blocks = (n_rows + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
+        n_params = 1 + n_columns + n_levels + Family::n_aux;
+        max_points = points_at_once;
+        if (status == GPUMC_OK) status = upload_design(d, error);
+        if (status == GPUMC_OK) status = y.upload(std::vector<double>(d.y, d.y + n_rows), error);
+        if (status == GPUMC_OK && d.offset)
+            status = offset.upload(std::vector<double>(d.offset, d.offset + n_rows), error);
+        if (status == GPUMC_OK && d.weights)
+            status = weights.upload(std::vector<double>(d.weights, d.weights + n_rows), error);
+        if (status == GPUMC_OK) status = residuals.allocate(max_points * n_rows, error);
+        if (status == GPUMC_OK) status = row_sums.allocate(max_points * rows_job::n_sums * row_blocks, error);
+        if (status == GPUMC_OK) status = column_sums.allocate(max_points * n_columns * column_blocks, error);
+        return status == GPUMC_OK ? allocate(error) : status;
+    }
+    gpumc_status upload_design(const gpumc_glm_data &d, gpumc_error *error)
+    {
+        std::vector<Column> all(n_rows * n_columns);
+        for (std::size_t i = 0; i < n_rows; i++)
+            for (std::size_t c = 0; c < n_columns; c++) {
+                const std::size_t from = d.column_major ? c * n_rows + i : i * n_columns + c;
+                all[c * n_rows + i] = d.x ? (Column)d.x[from] : (Column)d.x_float[from];
+            }
+        return x.upload(all, error);
+    }
+    // Levels are counted through all factors, so that one job serves them all.
+    gpumc_status upload_levels(const gpumc_glm_data &d, gpumc_error *error)
+    {
+        std::vector<std::size_t> which, by_level, places(1, 0);
+        n_factors = d.n_factors;
+        n_levels = 0;
+        for (std::size_t f = 0; f < n_factors; f++) {
+            const sorted_rows rows(d.factors[f].level, d.n_rows, d.factors[f].n_levels);
+            const std::size_t earlier = by_level.size();
+            for (std::size_t i = 0; i < d.n_rows; i++) which.push_back(1 + d.n_columns + n_levels + d.factors[f].level[i]);
+            by_level.insert(by_level.end(), rows.order.begin(), rows.order.end());
+            for (std::size_t k = 0; k < d.factors[f].n_levels; k++) places.push_back(earlier + rows.begin[k + 1]);
+            n_levels += d.factors[f].n_levels;
+        }
+        gpumc_status status = levels.upload(which, error);
+        if (status == GPUMC_OK) status = order.upload(by_level, error);
+        return status == GPUMC_OK ? begin.upload(places, error) : status;
+    }
+
+    gpumc_status launch(std::size_t n_points, gpumc_error *error)
+    {
+        const std::size_t stride = 1 + n_params, groups_of_points = (n_points + POINTS_A_PASS - 1) / POINTS_A_PASS;
+        const glm_view<Column> view = { x.at, y.at, offset.at, weights.at, levels.at, n_rows, n_columns, n_factors,
+                                        n_params, 1 + n_columns + n_levels };
+        const rows_job rows = { view, points.at, residuals.at, row_sums.at, row_blocks };
+        const glm_columns_job<Column> columns = { view, residuals.at, column_sums.at, column_blocks, n_points };
+        const glm_levels_job by_level = { residuals.at, order.at, begin.at, n_rows, n_levels, stride, 2 + n_columns,
+                                          results.at };
+        const total_job value = { row_sums.at, rows_job::n_sums, row_blocks, 0, 2, results.at, stride, 0 };
+        const total_job aux = { row_sums.at, rows_job::n_sums, row_blocks, 2, Family::n_aux, results.at, stride,
+                                2 + n_columns + n_levels };
+        const total_job slopes = { column_sums.at, n_columns, column_blocks, 0, n_columns, results.at, stride, 2 };
+        gpumc_status status = run(rows, n_points * row_blocks, error);
+        if (status == GPUMC_OK) status = run(columns, groups_of_points * n_columns * column_blocks, error);
+        if (status == GPUMC_OK && n_levels > 0) status = run(by_level, n_points * n_levels, error);
+        if (status == GPUMC_OK) status = run_total(value, n_points, error);
+        if (status == GPUMC_OK) status = run_total(aux, n_points, error);
+        return status == GPUMC_OK ? run_total(slopes, n_points, error) : status;
+    }
+};
+
+template <class Hot, class Data>
+gpumc_hot *make_hot(const Data &d, std::size_t points_at_once, gpumc_error *error)
 {
-    hot_rows<Leaf, Column> *rows = new hot_rows<Leaf, Column>;
-    if (rows->upload(d, points_at_once, error) == GPUMC_OK) return rows;
-    delete rows;
+    Hot *hot = new Hot;
+    if (hot->upload(d, points_at_once, error) == GPUMC_OK) return hot;
+    delete hot;
     return NULL;
+}
+
+template <class Family> gpumc_hot *make_glm(const gpumc_glm_data &d, std::size_t points, gpumc_error *error)
+{
+    return d.single_precision || d.x_float ? make_hot<hot_glm<Family, float> >(d, points, error)
+                                           : make_hot<hot_glm<Family, double> >(d, points, error);
 }
 
 // ---- the program's row functions --------------------------------------------------------------------------
@@ -395,7 +593,8 @@ struct row_list {
         { return row##_row(p, x, g); } \
     }; \
     const row_entry row##_entry = { #row, groups, shared, columns, \
-                                    { make_rows<row##_leaf, double>, make_rows<row##_leaf, float> } }; \
+                                    { make_hot<hot_rows<row##_leaf, double>, gpumc_rows_data>, \
+                                      make_hot<hot_rows<row##_leaf, float>, gpumc_rows_data> } }; \
     const row_list row##_listed(row##_entry); \
     } \
     GPUMC_FN gpumc_real row##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
@@ -464,6 +663,22 @@ gpumc_hot *upload_rows(const gpumc_rows_data *d, std::size_t max_points, gpumc_e
     return NULL;
 }
 
+gpumc_hot *upload_glm(const gpumc_glm_data *d, std::size_t max_points, gpumc_error *error)
+{
+    gpumc_device_info info;
+    if (device_info(&info, error) != GPUMC_OK) return NULL;
+    return guarded([&]() -> gpumc_hot * {
+        switch (d->family) {
+        case GPUMC_GLM_NORMAL: return make_glm<normal_family>(*d, max_points, error);
+        case GPUMC_GLM_BERNOULLI_LOGIT: return make_glm<bernoulli_logit_family>(*d, max_points, error);
+        case GPUMC_GLM_POISSON_LOG: return make_glm<poisson_log_family>(*d, max_points, error);
+        case GPUMC_GLM_NEG_BINOMIAL_2_LOG: return make_glm<neg_binomial_2_log_family>(*d, max_points, error);
+        case GPUMC_GLM_STUDENT_T: return make_glm<student_t_family>(*d, max_points, error);
+        default: fail(error, GPUMC_ERROR_ARGUMENT, "GPU: unknown family %d", (int)d->family); return NULL;
+        }
+    }, error);
+}
+
 gpumc_status evaluate(gpumc_hot *hot, std::size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
 {
     return hot->evaluate(n, p, grad, lp, error);
@@ -472,8 +687,8 @@ gpumc_status evaluate(gpumc_hot *hot, std::size_t n, const double *p, double *gr
 void release(gpumc_hot *hot) { delete hot; }
 } // namespace
 
-extern "C" const gpumc_device *gpumc_cuda_device(void)
+extern "C" const gpumc__device *gpumc__cuda_device(void)
 {
-    static const gpumc_device table = { device_info, upload_rows, evaluate, release };
+    static const gpumc__device table = { device_info, upload_rows, upload_glm, evaluate, release };
     return &table;
 }

@@ -121,17 +121,12 @@ static void check_instruction_set(report *r, problem *q, gpumc_isa isa)
 
 static void check_gpu(report *r, problem *q)
 {
-    const gpumc_device *device = gpumc_device_get();
     const double *const columns[] = { q->y };
     const gpumc_rows_data d = problem_rows(q, columns);
     gpumc_device_info info;
     gpumc_error error;
     char text[320];
-    if (!device) {
-        fact(r, "GPU", "not asked for (built without GPUMC_CUDA)");
-        return;
-    }
-    if (device->info(&info, &error) != GPUMC_OK) {
+    if (gpumc_device_describe(&info, &error) != GPUMC_OK) {
         fact(r, "GPU", error.text);
         return;
     }
@@ -143,14 +138,14 @@ static void check_gpu(report *r, problem *q)
     snprintf(text, sizeof text, "driver %d.%d, runtime %d.%d", info.driver / 1000, info.driver % 1000 / 10,
              info.runtime / 1000, info.runtime % 1000 / 10);
     fact(r, "CUDA", text);
-    gpumc_hot *hot = device->upload_rows(&d, 1, &error);
+    gpumc_hot *hot = gpumc_device_rows(&d, 1, &error);
     double *p = (double *)calloc(2 * (GROUPS + 1), sizeof *p), *gradient = p + GROUPS + 1, value = 0;
     if (!hot || !p) {
         check(r, "a million rows, GPU", 0, hot ? "out of memory" : error.text);
     } else {
         memcpy(p, q->level, GROUPS * sizeof *p);
         p[GROUPS] = q->sigma;
-        if (device->evaluate(hot, 1, p, gradient, &value, &error) != GPUMC_OK) {
+        if (gpumc_device_eval(hot, 1, p, gradient, &value, &error) != GPUMC_OK) {
             check(r, "a million rows, GPU", 0, error.text);
         } else {
             memcpy(q->gradient, gradient, GROUPS * sizeof *gradient);
@@ -159,7 +154,7 @@ static void check_gpu(report *r, problem *q)
             check(r, "a million rows, GPU", worst < 1e-10, text);
         }
     }
-    if (hot) device->release(hot);
+    gpumc_device_release(hot);
     free(p);
 }
 

@@ -59,7 +59,8 @@ static double on_cpu(const problem *q, const double *p, double *grad)
 {
     gpumc_error error;
     const size_t bytes = gpumc_rows_bytes(&q->data, &error);
-    gpumc_rows *rows = gpumc_rows_init(&q->data, malloc(bytes), bytes, &error);
+    void *memory = malloc(bytes);
+    gpumc_rows *rows = gpumc_rows_init(&q->data, memory, bytes, &error);
     double *work = (double *)malloc(gpumc_rows_work(rows) * sizeof *work), value;
     const double *from[MOST_PARAMS];
     double *to[MOST_PARAMS];
@@ -70,13 +71,13 @@ static double on_cpu(const problem *q, const double *p, double *grad)
     }
     value = gpumc_rows_eval(rows, from, to, work);
     free(work);
-    free(rows);
+    free(memory);
     return value;
 }
 
 static double relative(double a, double b) { return fabs(a - b) / (1 + fabs(b)); }
 
-static void compare(const gpumc_device *device, const gpumc_row_kind *kind, size_t n_rows, size_t n_groups,
+static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups,
                     int weighted, int single)
 {
     problem q;
@@ -88,41 +89,120 @@ static void compare(const gpumc_device *device, const gpumc_row_kind *kind, size
     double *p = (double *)calloc(4 * POINTS * n, sizeof *p), *grad = p + POINTS * n, *again = grad + POINTS * n;
     double *expected = again + POINTS * n, lp[POINTS], lp_again[POINTS], worst = 0;
     for (size_t i = 0; i < POINTS * n; i++) p[i] = 1 + gpumc_rng_uniform(&rng);
-    hot = device->upload_rows(&q.data, 2, &error);       /* 2 at once: five points take three turns */
+    hot = gpumc_device_rows(&q.data, 2, &error);       /* 2 at once: five points take three turns */
     CHECK(hot != NULL, "%s", error.text);
     if (hot) {
-        CHECK(device->evaluate(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
+        CHECK(gpumc_device_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
         for (size_t i = 0; i < POINTS; i++) {
             worst = fmax(worst, relative(lp[i], on_cpu(&q, p + i * n, expected + i * n)));
             for (size_t k = 0; k < n; k++)
                 worst = fmax(worst, relative(grad[i * n + k], expected[i * n + k]));
         }
         CHECK(worst < TOLERANCE, "%s, %zu rows in %zu groups: off by %g", kind->name, n_rows, n_groups, worst);
-        CHECK(device->evaluate(hot, 1, p + 3 * n, again + 3 * n, &lp_again[3], &error) == GPUMC_OK, "%s", error.text);
+        CHECK(gpumc_device_eval(hot, 1, p + 3 * n, again + 3 * n, &lp_again[3], &error) == GPUMC_OK, "%s", error.text);
         CHECK(memcmp(&lp_again[3], &lp[3], sizeof(double)) == 0, "%s", error.text);        /* alone and in company: the same bits */
         CHECK(memcmp(again + 3 * n, grad + 3 * n, n * sizeof(double)) == 0, "%s", error.text);
-        CHECK(device->evaluate(hot, 1, p, grad, lp_again, &error) == GPUMC_OK, "%s", error.text);     /* added, not stored */
+        CHECK(gpumc_device_eval(hot, 1, p, grad, lp_again, &error) == GPUMC_OK, "%s", error.text);     /* added, not stored */
         CHECK(relative(grad[0], 2 * expected[0]) < TOLERANCE, "%g, %g", grad[0], expected[0]);
-        device->release(hot);
+        gpumc_device_release(hot);
     }
     free(p);
     problem_free(&q);
 }
 
-static void check_refusals(const gpumc_device *device)
+/* ---- linear predictors --------------------------------------------------------------------------- */
+enum { COLUMNS = 7, LEVELS_1 = 5, LEVELS_2 = 40, EFFECTS = LEVELS_1 + LEVELS_2 };
+
+static size_t aux_of(gpumc_glm_family family)
+{
+    return family == GPUMC_GLM_STUDENT_T ? 2 : family == GPUMC_GLM_NORMAL || family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
+}
+
+static double glm_on_cpu(const gpumc_glm_data *d, const double *p, double *grad)
+{
+    gpumc_error error;
+    const size_t bytes = gpumc_glm_bytes(d, &error), aux = 1 + d->n_columns + (d->n_factors ? EFFECTS : 0);
+    const int count = d->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
+    void *memory = malloc(bytes);
+    gpumc_glm *glm = gpumc_glm_init(d, memory, bytes, &error);
+    double *work = (double *)malloc(gpumc_glm_work(glm, 1, 1) * sizeof *work), value;
+    const double *effects[2] = { p + 1 + d->n_columns, p + 1 + d->n_columns + LEVELS_1 };
+    double *to_effects[2] = { grad + 1 + d->n_columns, grad + 1 + d->n_columns + LEVELS_1 };
+    const gpumc_glm_point at = { p, p + 1, effects, count ? NULL : p + aux, p + aux + 1, count ? p + aux : NULL };
+    const int two = d->family == GPUMC_GLM_STUDENT_T, one = two || d->family == GPUMC_GLM_NORMAL;
+    const gpumc_glm_gradient to = { grad, grad + 1, to_effects, one ? grad + aux : NULL, two ? grad + aux + 1 : NULL,
+                                    count ? grad + aux : NULL };
+    value = gpumc_glm_eval(glm, &at, &to, work);
+    free(work);
+    free(memory);
+    return value;
+}
+
+static void compare_glm(gpumc_glm_family family, size_t n_rows, int form)
+{
+    gpumc_rng rng = gpumc_rng_at(9, 0, (uint32_t)n_rows, (uint32_t)family);
+    gpumc_error error = { GPUMC_OK, "" };
+    double *x = (double *)malloc(n_rows * (COLUMNS + 3) * sizeof *x), *y = x + n_rows * COLUMNS;
+    double *offset = y + n_rows, *weights = offset + n_rows, lp[POINTS], alone, worst = 0;
+    size_t *level_1 = (size_t *)malloc(2 * n_rows * sizeof *level_1), *level_2 = level_1 + n_rows;
+    const gpumc_glm_factor factors[2] = { { level_1, LEVELS_1 }, { level_2, LEVELS_2 } };
+    gpumc_glm_data d;
+    gpumc_hot *hot;
+    memset(&d, 0, sizeof d);
+    for (size_t i = 0; i < n_rows * COLUMNS; i++) x[i] = (double)(float)gpumc_rng_normal(&rng);
+    for (size_t i = 0; i < n_rows; i++) {
+        y[i] = gpumc_rng_uniform(&rng) < 0.4;
+        offset[i] = 0.3 * gpumc_rng_normal(&rng);
+        weights[i] = 2 * gpumc_rng_uniform(&rng);
+        level_1[i] = (size_t)(gpumc_rng_uniform(&rng) * LEVELS_1);
+        level_2[i] = (size_t)(gpumc_rng_uniform(&rng) * (LEVELS_2 - 1));       /* the last level has no rows */
+    }
+    d.family = family;
+    d.n_rows = n_rows;
+    d.n_columns = COLUMNS;
+    d.x = x;
+    d.y = y;
+    d.column_major = form & 1;
+    d.single_precision = form >> 1 & 1;
+    if (form & 1) { d.offset = offset; d.factors = factors; d.n_factors = 2; }
+    if (form & 2) d.weights = weights;
+    const size_t n = 1 + COLUMNS + (d.n_factors ? EFFECTS : 0) + aux_of(family);
+    double *p = (double *)calloc(4 * POINTS * (n + 2), sizeof *p), *grad = p + POINTS * (n + 2);
+    double *again = grad + POINTS * n, *expected = again + POINTS * n;
+    for (size_t i = 0; i < POINTS * n; i++) p[i] = 0.2 + 0.3 * gpumc_rng_uniform(&rng);
+    hot = gpumc_device_glm(&d, 5, &error);
+    CHECK(hot != NULL, "%s", error.text);
+    if (hot) {
+        CHECK(gpumc_device_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
+        for (size_t i = 0; i < POINTS; i++) {
+            worst = fmax(worst, relative(lp[i], glm_on_cpu(&d, p + i * n, expected + i * n)));
+            for (size_t k = 0; k < n; k++) worst = fmax(worst, relative(grad[i * n + k], expected[i * n + k]));
+        }
+        CHECK(worst < TOLERANCE, "family %d, form %d, %zu rows: off by %g", (int)family, form, n_rows, worst);
+        CHECK(gpumc_device_eval(hot, 1, p + 4 * n, again, &alone, &error) == GPUMC_OK, "%s", error.text);
+        CHECK(alone == lp[4] && memcmp(again, grad + 4 * n, n * sizeof *again) == 0, "alone %g, in company %g", alone,
+              lp[4]);
+        gpumc_device_release(hot);
+    }
+    free(p);
+    free(level_1);
+    free(x);
+}
+
+static void check_refusals(void)
 {
     problem q;
     gpumc_error error;
     gpumc_row_kind other = device_normal;
     problem_make(&q, &device_unknown, 10, 1, 0, 0);
-    CHECK(device->upload_rows(&q.data, 1, &error) == NULL, "%s", error.text);
+    CHECK(gpumc_device_rows(&q.data, 1, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "device_unknown"), "%s", error.text);
     other.n_shared = 2;
     q.data.kind = &other;
-    CHECK(device->upload_rows(&q.data, 1, &error) == NULL, "%s", error.text);
+    CHECK(gpumc_device_rows(&q.data, 1, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "other numbers"), "%s", error.text);
     q.data.kind = &device_normal;
-    CHECK(device->upload_rows(&q.data, (size_t)-1 / 4, &error) == NULL, "%s", error.text);
+    CHECK(gpumc_device_rows(&q.data, (size_t)-1 / 4, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_MEMORY, "%s", error.text);
     problem_free(&q);
 }
@@ -130,26 +210,29 @@ static void check_refusals(const gpumc_device *device)
 int main(void)
 {
     static const size_t sizes[][2] = { { 1, 1 }, { 100, 60 }, { 3000, 400 }, { 20000, 3 }, { 5000, 1 }, { 9000, 900 } };
-    const gpumc_device *device = gpumc_device_get();
     gpumc_device_info info;
     gpumc_error error = { GPUMC_OK, "" };
-    CHECK(device != NULL, "%s", error.text);
-    if (device->info(&info, &error) != GPUMC_OK) {
+    if (gpumc_device_describe(&info, &error) != GPUMC_OK) {
         check_skip(error.text);
         CHECK(error.status == GPUMC_ERROR_DEVICE, "%s", error.text);       /* and the upload falls through with the same words */
         problem q;
         problem_make(&q, &device_normal, 10, 1, 0, 0);
-        CHECK(device->upload_rows(&q.data, 1, &error) == NULL && error.status == GPUMC_ERROR_DEVICE, "%s", error.text);
+        CHECK(gpumc_device_rows(&q.data, 1, &error) == NULL && error.status == GPUMC_ERROR_DEVICE, "%s", error.text);
         problem_free(&q);
         return check_end();
     }
     printf("%s\n", info.name);
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         for (int form = 0; form < 4; form++) {
-            compare(device, &device_normal, sizes[k][0], sizes[k][1], form & 1, form >> 1);
-            compare(device, &device_student, sizes[k][0], sizes[k][1], form & 1, form >> 1);
-            compare(device, &device_shared, sizes[k][0], 1, form & 1, form >> 1);
+            compare(&device_normal, sizes[k][0], sizes[k][1], form & 1, form >> 1);
+            compare(&device_student, sizes[k][0], sizes[k][1], form & 1, form >> 1);
+            compare(&device_shared, sizes[k][0], 1, form & 1, form >> 1);
         }
-    check_refusals(device);
+    for (int family = 0; family < GPUMC__GLM_N; family++)
+        for (int form = 0; form < 4; form++) {
+            compare_glm((gpumc_glm_family)family, 1, form);
+            compare_glm((gpumc_glm_family)family, 10007, form);
+        }
+    check_refusals();
     return check_end();
 }
