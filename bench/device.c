@@ -1,0 +1,186 @@
+/* The hot loops of gpumc_cuda.cu beside those of one CPU core, in one run: milliseconds a gradient at 1, 4, 16
+   and 64 waiting points, the largest difference, and how fast the GPU reads the data if each pass reads them
+   once. Without a GPU it says so and ends.
+
+   Build:  nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"bench/device_rows.h"'
+           cc -O2 -c -DGPUMC_CUDA bench/device.c && nvcc device.o gpumc_cuda.o -o device
+   Run:    ./device [rows]                      (1000000 unless given) */
+#if !defined(_POSIX_C_SOURCE)
+#define _POSIX_C_SOURCE 199309L
+#endif
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "bench.h"
+#include "device_rows.h"
+
+enum { MOST_POINTS = 64, GROUPS = 1000, COLUMNS = 54 };
+
+/* The GPU works while the processor waits, so that here the clock on the wall counts. */
+static double wall_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void *checked(void *memory)
+{
+    if (memory) return memory;
+    fprintf(stderr, "out of memory\n");
+    exit(EXIT_FAILURE);
+}
+static double *doubles(size_t n) { return (double *)checked(calloc(n, sizeof(double))); }
+
+/* Least seconds of a call at n points, of 7 after the first. */
+static double seconds_at(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp)
+{
+    double least = 1e30;
+    gpumc_error error;
+    for (int k = 0; k < 8; k++) {
+        const double begin = wall_seconds();
+        if (gpumc_device_eval(hot, n, p, grad, lp, &error) != GPUMC_OK) {
+            fprintf(stderr, "%s\n", error.text);
+            exit(EXIT_FAILURE);
+        }
+        const double took = wall_seconds() - begin;
+        if (k > 0 && took < least) least = took;
+    }
+    return least;
+}
+
+/* One line: cpu is the time of one point on a core, expected its value and gradient. */
+static void report(const char *name, gpumc_hot *hot, size_t n_params, const double *p, double bytes, double cpu,
+                   double value, const double *expected)
+{
+    double *grad = doubles(MOST_POINTS * n_params), *points = doubles(MOST_POINTS * n_params), lp[MOST_POINTS];
+    double worst;
+    gpumc_error error;
+    for (size_t i = 0; i < MOST_POINTS; i++) memcpy(points + i * n_params, p, n_params * sizeof *p);
+    if (gpumc_device_eval(hot, 1, p, grad, lp, &error) != GPUMC_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(EXIT_FAILURE);
+    }
+    worst = fabs(lp[0] - value) / (1 + fabs(value));
+    for (size_t k = 0; k < n_params; k++) worst = fmax(worst, fabs(grad[k] - expected[k]) / (1 + fabs(expected[k])));
+    printf("%-26s %9.3f", name, 1e3 * cpu);
+    for (size_t n = 1; n <= MOST_POINTS; n *= 4) {
+        const double took = seconds_at(hot, n, points, grad, lp);
+        printf(" %9.4f", 1e3 * took / (double)n);
+        if (n == 1) printf(" %6.0f", bytes / took * 1e-9);
+    }
+    printf("  %8.1e\n", worst);
+    free(grad);
+    free(points);
+}
+
+static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, int single)
+{
+    gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
+    gpumc_rows_data d;
+    gpumc_error error;
+    const size_t n_params = kind->n_group * n_groups + kind->n_shared;
+    double *y = doubles(2 * n_rows), *p = doubles(2 * n_params), *grad = p + n_params, value = 0, least = 1e30;
+    size_t *group = (size_t *)checked(malloc(n_rows * sizeof *group)), at = 0;
+    const double *columns[2] = { y, y + n_rows }, *from[4];
+    double *to[4];
+    for (size_t i = 0; i < n_rows; i++) {
+        y[i] = gpumc_rng_uniform(&rng) < 0.5;
+        y[n_rows + i] = gpumc_rng_normal(&rng);
+        group[i] = i * n_groups / n_rows;
+    }
+    for (size_t k = 0; k < n_params; k++) p[k] = 1 + gpumc_rng_uniform(&rng);
+    memset(&d, 0, sizeof d);
+    d.kind = kind;
+    d.n_rows = n_rows;
+    d.n_groups = n_groups;
+    d.group = group;
+    d.columns = columns;
+    d.single_precision = single;
+    const size_t bytes = gpumc_rows_bytes(&d, &error);
+    void *memory = checked(malloc(bytes));
+    gpumc_rows *on_cpu = (gpumc_rows *)checked(gpumc_rows_init(&d, memory, bytes, &error));
+    double *work = doubles(gpumc_rows_work(on_cpu));
+    for (size_t k = 0; k < kind->n_group + kind->n_shared; k++) {
+        from[k] = p + at;
+        to[k] = grad + at;
+        at += k < kind->n_group ? n_groups : 1;
+    }
+    for (int k = 0; k < 5; k++) {
+        const double begin = wall_seconds();
+        memset(grad, 0, n_params * sizeof *grad);
+        value = gpumc_rows_eval(on_cpu, from, to, work);
+        least = fmin(least, wall_seconds() - begin);
+    }
+    gpumc_hot *hot = gpumc_device_rows(&d, MOST_POINTS, &error);
+    if (!hot) { printf("%-26s %s\n", name, error.text); exit(EXIT_FAILURE); }
+    report(name, hot, n_params, p, (double)(n_rows * kind->n_columns) * (single ? 4 : 8), least, value, grad);
+    gpumc_device_release(hot);
+    free(work);
+    free(memory);
+    free(group);
+    free(p);
+    free(y);
+}
+
+static void logistic(const char *name, size_t n_rows, int single)
+{
+    gpumc_rng rng = gpumc_rng_at(2, 0, 0, 0);
+    gpumc_glm_data d;
+    gpumc_error error;
+    const size_t n_params = 1 + COLUMNS;
+    double *x = doubles(n_rows * COLUMNS), *y = doubles(n_rows), *p = doubles(2 * n_params), *grad = p + n_params;
+    double value = 0, least = 1e30;
+    for (size_t i = 0; i < n_rows * COLUMNS; i++) x[i] = gpumc_rng_uniform(&rng) - 0.5;
+    for (size_t i = 0; i < n_rows; i++) y[i] = gpumc_rng_uniform(&rng) < 0.5;
+    for (size_t k = 0; k < n_params; k++) p[k] = gpumc_rng_uniform(&rng) - 0.5;
+    memset(&d, 0, sizeof d);
+    d.family = GPUMC_GLM_BERNOULLI_LOGIT;
+    d.n_rows = n_rows;
+    d.n_columns = COLUMNS;
+    d.x = x;
+    d.y = y;
+    d.single_precision = single;
+    const size_t bytes = gpumc_glm_bytes(&d, &error);
+    void *memory = checked(malloc(bytes));
+    gpumc_glm *on_cpu = (gpumc_glm *)checked(gpumc_glm_init(&d, memory, bytes, &error));
+    double *work = doubles(gpumc_glm_work(on_cpu, 1, 1));
+    const gpumc_glm_point at = { p, p + 1, NULL, NULL, NULL, NULL };
+    const gpumc_glm_gradient to = { grad, grad + 1, NULL, NULL, NULL, NULL };
+    for (int k = 0; k < 5; k++) {
+        const double begin = wall_seconds();
+        memset(grad, 0, n_params * sizeof *grad);
+        value = gpumc_glm_eval(on_cpu, &at, &to, work);
+        least = fmin(least, wall_seconds() - begin);
+    }
+    gpumc_hot *hot = gpumc_device_glm(&d, MOST_POINTS, &error);
+    if (!hot) { printf("%-26s %s\n", name, error.text); exit(EXIT_FAILURE); }
+    report(name, hot, n_params, p, (double)(n_rows * COLUMNS) * (single ? 4 : 8), least, value, grad);
+    gpumc_device_release(hot);
+    free(work);
+    free(memory);
+    free(p);
+    free(y);
+    free(x);
+}
+
+int main(int argc, char **argv)
+{
+    const size_t n = argc > 1 ? (size_t)strtod(argv[1], NULL) : 1000000;
+    gpumc_device_info info;
+    gpumc_error error;
+    bench_header(argc, argv);
+    if (gpumc_device_describe(&info, &error) != GPUMC_OK) {
+        printf("skipped: %s\n", error.text);
+        return EXIT_SUCCESS;
+    }
+    printf("GPU       %s, driver %d, runtime %d\n\n", info.name, info.driver, info.runtime);
+    printf("%-26s %9s %9s %6s %9s %9s %9s  %8s\n", "ms a gradient", "one core", "1 point", "GB/s", "4", "16", "64",
+           "error");
+    rows("normal, 10 rows a group", &bench_normal, n, n / 10 + 1, 0);
+    rows("normal, 1000 groups", &bench_normal, n, GROUPS, 0);
+    rows("normal, 1000 groups, float", &bench_normal, n, GROUPS, 1);
+    rows("logit, 1000 groups", &bench_logit, n, GROUPS, 0);
+    logistic("logistic, 54 columns", n, 0);
+    logistic("logistic, 54, float", n, 1);
+    return EXIT_SUCCESS;
+}
