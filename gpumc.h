@@ -112,7 +112,8 @@
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
-   SWITCHES GPUMC_STATIC makes all functions private to the file, GPUMC_NO_THREADS builds without threads.
+   SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
+     in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
      a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH. GPUMC_MAX_JSON_DEPTH (16) and
      GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.

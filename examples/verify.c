@@ -9,7 +9,6 @@
            cc -O2 -DGPUMC_CUDA examples/verify.c gpumc_cuda.o -o verify -lm -pthread -lcudart -lstdc++
    Run:    ./verify
 */
-#define GPUMC_STATIC
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "arguments.h"
