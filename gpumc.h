@@ -150,7 +150,7 @@
 #define GPUMC__PRINTF(f, a)
 #endif
 
-#if defined(GPUMC_STATIC)
+#if defined(GPUMC_STATIC) && !defined(GPUMC__IMPLEMENTED)
 #define GPUMC_API static GPUMC__UNUSED
 #else
 #define GPUMC_API extern
