@@ -2125,8 +2125,7 @@ GPUMC_API gpumc_stat gpumc_sd(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_quantile(gpumc_series s, double p);               /* type 7 */
 GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);  /* rank-normalised, split, folded */
 GPUMC_API gpumc_stat gpumc_r_hat_basic(gpumc_series s);                      /* split only */
-/* chains in n_super equal groups, in order */
-GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);
+GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);     /* equal groups of chains */
 GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s);
@@ -2440,7 +2439,7 @@ static void gpumc__store_flag(volatile int *flag, int value)
 
 /* ======================================================================================== >>error
    Texts of statuses from the list above; failures that return their status. */
-static const char *gpumc__status_texts(gpumc_status status)
+GPUMC_API const char *gpumc_status_text(gpumc_status status)
 {
     switch (status) {
 #define GPUMC__TEXT(name, value, text) case name: return text;
@@ -2450,8 +2449,6 @@ static const char *gpumc__status_texts(gpumc_status status)
     }
     return "unknown status";
 }
-
-GPUMC_API const char *gpumc_status_text(gpumc_status status) { return gpumc__status_texts(status); }
 
 /* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). */
 static GPUMC__PRINTF(3, 4) gpumc_status
@@ -7350,8 +7347,6 @@ typedef struct gpumc__sheet {
     const gpumc_allocator *allocator;
 } gpumc__sheet;
 
-/* ---- sums ---------------------------------------------------------------------------------------- */
-
 static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
 {
     for (size_t i = 0; i < n; i++) y[i] = x[i] - by;
@@ -7477,11 +7472,13 @@ static size_t gpumc__sort_byte(double x, int byte)
 /* s->sorted becomes x ascending. Radix sort by bytes, lowest first. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
-    for (size_t i = 0; i < s->total && s->sorted_of != x; i++) {
+    if (s->sorted_of == x) return;
+    s->sorted_of = x;
+    for (size_t i = 0; i < s->total; i++) {
         s->sorted[i].value = x[i];
         s->sorted[i].index = i;
     }
-    for (int byte = 0; byte < 8 && s->sorted_of != x; byte++) {
+    for (int byte = 0; byte < 8; byte++) {
         gpumc__ranked *from = s->sorted, *to = s->spare;
         size_t start[257] = { 0 };
         for (size_t i = 0; i < s->total; i++) start[gpumc__sort_byte(from[i].value, byte) + 1]++;
@@ -7490,7 +7487,6 @@ static void gpumc__sort(gpumc__sheet *s, const double *x)
         s->sorted = to;
         s->spare = from;
     }
-    s->sorted_of = x;
 }
 
 /* Type 7 of Hyndman & Fan (1996). */
@@ -7538,9 +7534,9 @@ static double *gpumc__fourier(double *z, double *other, const double *turn, size
             difference[0] = w[0] * re - w[1] * im;
             difference[1] = w[1] * re + w[0] * im;
         }
-        double *const done = other;
+        double *const result = other;
         other = z;
-        z = done;
+        z = result;
     }
     return z;
 }
@@ -7636,8 +7632,6 @@ static double gpumc__ess(gpumc__sheet *s)
     return (double)s->kept / fmax(tau, bound);
 }
 
-/* ---- views of a quantity, of which R-hat and ESS are taken --------------------------------------- */
-
 static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
 {
     const double scale = 1 / ((double)n + 0.25);
@@ -7699,20 +7693,16 @@ typedef enum gpumc__view {
 static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
 {
     if (view < GPUMC__SCORES && s->flags & GPUMC__NO_NUMBERS) return 0;
-    if (view == GPUMC__SCORES) gpumc__score_values(s);
     if (view <= GPUMC__SQUARES) gpumc__take_moments(s);
+    if (view == GPUMC__SCORES) gpumc__score_values(s);
+    if (view == GPUMC__BELOW || view == GPUMC__DISTANCES) {
+        const double limit = gpumc__quantile(s, view == GPUMC__DISTANCES ? 0.5 : p);
+        if (!gpumc__is_finite(limit)) return 0;
+        if (view == GPUMC__DISTANCES) gpumc__score_distances(s, limit);
+        else for (size_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= limit;
+    }
     for (size_t i = 0; view == GPUMC__SQUARES && i < s->total; i++)
         s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
-    if (view == GPUMC__BELOW) {           /* the largest draw as a quantile would make it constant */
-        const double limit = gpumc__quantile(s, p == 1 ? 1 - 0.5 / (double)s->total : p);
-        if (!gpumc__is_finite(limit)) return 0;
-        for (size_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= limit;
-    }
-    if (view == GPUMC__DISTANCES) {
-        const double median = gpumc__quantile(s, 0.5);
-        if (!gpumc__is_finite(median)) return 0;
-        gpumc__score_distances(s, median);
-    }
     gpumc__centre(s);
     return 1;
 }
@@ -7722,9 +7712,10 @@ static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
     return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN;
 }
 
+/* Of p = 1 a draw is left above, or the view would be constant. */
 static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
 {
-    return gpumc__look(s, view, p) ? gpumc__ess(s) : GPUMC_NAN;
+    return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN;
 }
 
 /* ---- statistics ---------------------------------------------------------------------------------- */
@@ -8004,11 +7995,10 @@ GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, doub
     char name[128];
     if (loo) *loo = sums;
     if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
-    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator)) {
-        if (s.flags & GPUMC_FLAG_MEMORY)
-            return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total);
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
-    }
+    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator))
+        return s.flags & GPUMC_FLAG_MEMORY
+             ? gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total)
+             : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
     sums.k_threshold = fmin(1 - 1 / log10((double)s.total), 0.7);
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size && status == GPUMC_OK; i++) {
@@ -8136,23 +8126,23 @@ static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w
     for (size_t k = 0; (double)k < w->count && k < most; k++) {
         char name[33], value[GPUMC__CELL];
         gpumc_column_name(fit, w->which[k], name, sizeof name);
-        n += (size_t)snprintf(text + n, GPUMC__NAMES - n, "%s%s", k ? ", " : "", name);
-        if (decimals >= 0)
-            n += (size_t)snprintf(text + n, GPUMC__NAMES - n, " %s",
-                                  gpumc__fixed(fabs(w->value[k]), decimals, value));
+        n += (size_t)snprintf(text + n, GPUMC__NAMES - n, "%s%s%s%s", k ? ", " : "", name,
+                              decimals < 0 ? "" : " ",
+                              decimals < 0 ? "" : gpumc__fixed(fabs(w->value[k]), decimals, value));
     }
     if (decimals < 0 && w->count > (double)most) snprintf(text + n, GPUMC__NAMES - n, ", ...");
     return text;
 }
 
-/* What one pass over the chains and one over the columns of a fit has found: lists of chains or columns by
-   warning. That of GPUMC_W_DIVERGENT is of parameters in which diverging draws differ from the rest. */
+/* What one pass over the chains and one over the columns of a fit has found. */
 typedef struct gpumc__review {
     gpumc_fit *fit;
     gpumc__sheet sheet;
     double draws, divergent, deep, accept, residual;        /* sums over draws that have statistics */
     double n_columns, constant_params;
-    gpumc__worst worst[GPUMC_W_METRIC + 1];
+    gpumc__worst stuck, slow;                               /* chains */
+    gpumc__worst r_hat, ess, constant, not_finite;          /* columns */
+    gpumc__worst apart;                   /* parameters in which diverging draws differ from the rest */
 } gpumc__review;
 
 static void gpumc__review_chain(gpumc__review *v, size_t c)
@@ -8169,8 +8159,8 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
         stuck += stats[i].selected == 0;
     }
     v->draws += (double)n;
-    if (2 * stuck > (double)n) gpumc__add_worst(&v->worst[GPUMC_W_STUCK], c, stuck / (double)n);
-    if (ebfmi < 0.3) gpumc__add_worst(&v->worst[GPUMC_W_EBFMI], c, -ebfmi);
+    if (2 * stuck > (double)n) gpumc__add_worst(&v->stuck, c, stuck / (double)n);
+    if (ebfmi < 0.3) gpumc__add_worst(&v->slow, c, -ebfmi);
 }
 
 /* |mean relative rank of the diverging draws|, ranks running from -1 to 1. Where divergences have nothing to
@@ -8185,8 +8175,7 @@ static void gpumc__review_divergences(gpumc__review *v, size_t column)
         if (v->fit->stats[chain * v->fit->draw_capacity + draw].divergent) sum += (double)k + 0.5;
     }
     const double distance = fabs(2 * sum / (v->divergent * (double)s->total) - 1);
-    if (distance > 3 / sqrt(3 * v->divergent))
-        gpumc__add_worst(&v->worst[GPUMC_W_DIVERGENT], column, distance);
+    if (distance > 3 / sqrt(3 * v->divergent)) gpumc__add_worst(&v->apart, column, distance);
 }
 
 /* Square factors have zeros above the diagonal and ones on it by construction. */
@@ -8208,18 +8197,17 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
     v->constant_params += constant && !block->is_output;
     const gpumc_summary r = gpumc__summarise_sheet(s);
     const double ess = fmin(r.ess_bulk, r.ess_tail);
-    if (constant) gpumc__add_worst(&v->worst[GPUMC_W_CONSTANT], column, 0);
-    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->worst[GPUMC_W_NOT_FINITE], column, 0);
-    if (r.r_hat > 1.01) gpumc__add_worst(&v->worst[GPUMC_W_RHAT], column, r.r_hat);
-    if (ess < 100 * (double)s->n_chains) gpumc__add_worst(&v->worst[GPUMC_W_ESS], column, -ess);
+    if (constant) gpumc__add_worst(&v->constant, column, 0);
+    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
+    if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
+    if (ess < 100 * (double)s->n_chains) gpumc__add_worst(&v->ess, column, -ess);
     if (v->divergent > 0 && !block->is_output && !constant && !(s->flags & GPUMC_FLAG_NAN))
         gpumc__review_divergences(v, column);
 }
 
-/* Appends what was found, gravest first, and returns 0 when memory was refused. */
+/* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
 static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
-    const gpumc__worst *w = v->worst;
     const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
     const double divergent = fmax((double)fit->n_divergent, v->divergent), deep = v->deep / v->draws;
@@ -8227,52 +8215,48 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
     char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;
-#define GPUMC__WARN_IF(failed, name, note, value, ...) \
-    if (failed) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
-    GPUMC__WARN_IF(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all,
-        "%.0f of %.0f draws (%s %%) diverged%s%s: estimates may be biased, a region of high curvature is "
-        "missed; check priors and scales, non-centre, then raise target_accept", divergent, all,
+#define GPUMC__WARN(found, name, note, value, ...) \
+    if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
+    GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
+        "diverged%s%s: estimates may be biased, a region of high curvature is missed; check priors and scales, "
+        "non-centre, then raise target_accept", divergent, all,
         gpumc__significant(100 * divergent / all, 2, number),
-        w[GPUMC_W_DIVERGENT].count > 0 ? ", unlike the rest in " : "",
-        gpumc__name_worst(fit, &w[GPUMC_W_DIVERGENT], 3, -1, names));
-    GPUMC__WARN_IF(deep > 0, TREEDEPTH, deep <= 0.05, deep,
-        "%.0f of %.0f draws (%s %%) reached max_treedepth %d: trajectories were cut short, which costs "
-        "speed, not validity; rescale or decorrelate, then raise it", v->deep, v->draws,
-        gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
-    GPUMC__WARN_IF(w[GPUMC_W_EBFMI].count > 0, EBFMI, 0, -w[GPUMC_W_EBFMI].value[0],
-        "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): the range of energies is "
-        "explored slowly, tails may be missed; heavy tails or a funnel, reparameterise",
-        w[GPUMC_W_EBFMI].count, chains, -w[GPUMC_W_EBFMI].value[0], (double)w[GPUMC_W_EBFMI].which[0] + 1);
-    GPUMC__WARN_IF(w[GPUMC_W_RHAT].count > 0, RHAT, 0, w[GPUMC_W_RHAT].value[0],
-        "R-hat is above 1.01 for %.0f of %.0f quantities (%s): chains disagree; run longer first, then "
-        "suspect several modes, label switching, priors", w[GPUMC_W_RHAT].count, n,
-        gpumc__name_worst(fit, &w[GPUMC_W_RHAT], 3, 3, names));
-    GPUMC__WARN_IF(w[GPUMC_W_ESS].count > 0, ESS, 0, -w[GPUMC_W_ESS].value[0],
-        "ESS is below 100 a chain for %.0f of %.0f quantities (%s): estimates are noisy; %s",
-        w[GPUMC_W_ESS].count, n, gpumc__name_worst(fit, &w[GPUMC_W_ESS], 3, 0, names),
-        w[GPUMC_W_RHAT].count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
-    GPUMC__WARN_IF(w[GPUMC_W_CONSTANT].count > 0, CONSTANT, !(v->constant_params > 0),
-        w[GPUMC_W_CONSTANT].count, "%.0f of %.0f quantities never change (%s)", w[GPUMC_W_CONSTANT].count, n,
-        gpumc__name_worst(fit, &w[GPUMC_W_CONSTANT], 3, -1, names));
-    GPUMC__WARN_IF(w[GPUMC_W_NOT_FINITE].count > 0, NOT_FINITE, 0, w[GPUMC_W_NOT_FINITE].count,
-        "%.0f of %.0f quantities have draws that are NaN or infinite, so that they have no mean (%s)",
-        w[GPUMC_W_NOT_FINITE].count, n, gpumc__name_worst(fit, &w[GPUMC_W_NOT_FINITE], 3, -1, names));
-    GPUMC__WARN_IF(w[GPUMC_W_STUCK].count > 0, STUCK, 0, w[GPUMC_W_STUCK].value[0],
-        "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain %.0f): steps "
-        "are too long where they are; look at the start, raise target_accept", w[GPUMC_W_STUCK].count, chains,
-        gpumc__fixed(100 * w[GPUMC_W_STUCK].value[0], 0, number), (double)w[GPUMC_W_STUCK].which[0] + 1);
-    GPUMC__WARN_IF(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
-        "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer "
-        "num_warmup may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
-    GPUMC__WARN_IF(residual > 10, METRIC, 0, residual,
-        "the metric does not fit: the squared Fisher residual is %s a dimension, where 0 is perfect; "
-        "scales vary over the posterior, reparameterise", gpumc__significant(residual, 2, number));
-    GPUMC__WARN_IF(chains < 4, FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
+        v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names));
+    GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
+        "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then raise "
+        "it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
+    GPUMC__WARN(v->slow.count > 0, EBFMI, 0, -v->slow.value[0], "E-BFMI is below 0.3 in %.0f of %.0f chains "
+        "(%.2f in chain %.0f): the range of energies is explored slowly, tails may be missed; heavy tails or a "
+        "funnel, reparameterise", v->slow.count, chains, -v->slow.value[0], (double)v->slow.which[0] + 1);
+    GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
+        "quantities (%s): chains disagree; run longer first, then suspect several modes, label switching, "
+        "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
+    GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
+        "quantities (%s): estimates are noisy; %s", v->ess.count, n,
+        gpumc__name_worst(fit, &v->ess, 3, 0, names),
+        v->r_hat.count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
+    GPUMC__WARN(v->constant.count > 0, CONSTANT, !(v->constant_params > 0), v->constant.count,
+        "%.0f of %.0f quantities never change (%s)", v->constant.count, n,
+        gpumc__name_worst(fit, &v->constant, 3, -1, names));
+    GPUMC__WARN(v->not_finite.count > 0, NOT_FINITE, 0, v->not_finite.count, "%.0f of %.0f quantities have "
+        "draws that are NaN or infinite, so that they have no mean (%s)", v->not_finite.count, n,
+        gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
+    GPUMC__WARN(v->stuck.count > 0, STUCK, 0, v->stuck.value[0], "%.0f of %.0f chains did not move in more "
+        "than half of their draws (%s %% in chain %.0f): steps are too long where they are; look at the start, "
+        "raise target_accept", v->stuck.count, chains, gpumc__fixed(100 * v->stuck.value[0], 0, number),
+        (double)v->stuck.which[0] + 1);
+    GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
+        "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup may "
+        "help", accept, aim, accept > aim ? "short, which costs speed" : "long");
+    GPUMC__WARN(residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher residual "
+        "is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
+        gpumc__significant(residual, 2, number));
+    GPUMC__WARN(chains < 4, FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
         ? "s: R-hat is more dependable with 4"
         : ": only its halves can be compared, another mode would go unseen; run 4");
-    GPUMC__WARN_IF(draws < 100, FEW_DRAWS, 1, draws,
+    GPUMC__WARN(draws < 100, FEW_DRAWS, 1, draws,
         "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
-#undef GPUMC__WARN_IF
+#undef GPUMC__WARN
     return done;
 }
 
@@ -8400,8 +8384,7 @@ enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER, GPUMC__KEPT = 800 };
    767 digits, so of those not kept it only matters whether they are zero; else the last one kept is not. */
 typedef struct gpumc__literal {
     const char *start, *end;             /* its first digit or point; one past its last character */
-    size_t before, has_point, after;     /* digits on either side of the point */
-    size_t n;                            /* digits kept */
+    size_t before, has_point, after, n;  /* digits on either side of the point; digits kept */
     uint64_t leading;                    /* the first 19 of these, all that surely fit */
     int64_t exponent;
     int negative, is_integer;            /* is_integer: written without point and exponent */
@@ -8887,9 +8870,7 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
     return gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: cannot be %s: %s (errno %d)", path, what,
                        reason == ENOENT   ? "no such file or directory"
                        : reason == EACCES ? "permission denied"
-                       : reason == ENOSPC ? "no space left on the device"
-                                          : "input or output error",
-                       reason);
+                       : reason == ENOSPC ? "no space left on the device" : "input or output error", reason);
 }
 
 static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const gpumc_csv_options *csv,
@@ -8898,8 +8879,6 @@ static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const g
     gpumc__buffer all = { NULL, 0, 0 };
     gpumc_status status = GPUMC_OK;
     if (!path || !data) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "path or data is NULL");
-    data->variables = NULL;
-    data->n_variables = 0;
     FILE *file = fopen(path, "rb");
     if (!file) return gpumc__file_failed(error, path, "opened");
     for (size_t got = 1; got > 0 && status == GPUMC_OK; all.n += got) {
@@ -9097,32 +9076,33 @@ static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer 
     return b->offset + element;
 }
 
-static void gpumc__stan_row(gpumc__writer *w, const gpumc_fit *fit, const double *values,
-                            const gpumc_draw_stats *s)
+static void gpumc__stan_rows(gpumc__writer *w, const gpumc_fit *fit, const double *draws,
+                             const gpumc_draw_stats *s, size_t n, size_t step)
 {
-    gpumc__put_number(w, "", s->lp);
-    gpumc__put_number(w, ",", s->accept_stat);
-    gpumc__put_number(w, ",", s->step_size);
-    gpumc__put(w, ",%d,%d,%d", (int)s->tree_depth, (int)s->n_leapfrog, s->divergent != 0);
-    gpumc__put_number(w, ",", s->energy);
-    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
-        for (size_t j = 0; j < b->size; j++)
-            gpumc__put_number(w, ",", values[gpumc__stan_element(b, j, NULL)]);
-    gpumc__put(w, "\n");
+    for (size_t i = 0; i < n && !w->failed; i += step) {
+        gpumc__put_number(w, "", s[i].lp);
+        gpumc__put_number(w, ",", s[i].accept_stat);
+        gpumc__put_number(w, ",", s[i].step_size);
+        gpumc__put(w, ",%d,%d,%d", (int)s[i].tree_depth, (int)s[i].n_leapfrog, s[i].divergent != 0);
+        gpumc__put_number(w, ",", s[i].energy);
+        for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+            for (size_t j = 0; j < b->size; j++)
+                gpumc__put_number(w, ",", draws[i * fit->n_columns + gpumc__stan_element(b, j, NULL)]);
+        gpumc__put(w, "\n");
+    }
 }
 
 /* The inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
-    static const char *const heads[] = { "Diagonal elements of inverse mass matrix:",
-        "Diagonal elements of inverse mass matrix:", "Diagonal elements of inverse mass matrix:",
-        "Elements of inverse mass matrix:", "No free parameters for unit metric" };
     const gpumc_metric *m = &fit->metric;
-    const int dense = m->kind == GPUMC_METRIC_DENSE;
+    const int dense = m->kind == GPUMC_METRIC_DENSE, unit = m->kind == GPUMC_METRIC_UNIT;
     const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
     gpumc__put_number(w, "# Adaptation terminated\n# Step size = ", fit->step_size);
-    gpumc__put(w, "\n# %s\n", heads[m->kind]);
-    for (size_t k = 0; k < (dense ? m->dim : m->kind != GPUMC_METRIC_UNIT) * m->dim; k++) {
+    gpumc__put(w, "\n# %s\n", unit    ? "No free parameters for unit metric"
+                              : dense ? "Elements of inverse mass matrix:"
+                                      : "Diagonal elements of inverse mass matrix:");
+    for (size_t k = 0; k < (dense ? m->dim : !unit) * m->dim; k++) {
         const size_t i = k % m->dim;
         double stretch = 1;
         for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + i], 2);
@@ -9135,21 +9115,17 @@ static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 static void gpumc__stan_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
     const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
-    const size_t n_warmup = fit->warmup_draws ? fit->n_warmup : 0;
+    const size_t warmup = chain * fit->n_warmup, kept = chain * fit->draw_capacity;
     gpumc__stan_header(w, fit, chain);
     gpumc__put(w, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__");
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t j = 0; j < b->size; j++) gpumc__stan_element(b, j, w);
     gpumc__put(w, "\n");
-    for (size_t i = 0; i < n_warmup && !w->failed; i += thin) {
-        const size_t row = chain * n_warmup + i;
-        gpumc__stan_row(w, fit, fit->warmup_draws + row * fit->n_columns, &fit->warmup_stats[row]);
-    }
+    if (fit->warmup_draws)
+        gpumc__stan_rows(w, fit, fit->warmup_draws + warmup * fit->n_columns, fit->warmup_stats + warmup,
+                         fit->n_warmup, thin);
     gpumc__stan_adaptation(w, fit);
-    for (size_t i = 0; i < fit->n_draws && !w->failed; i++) {
-        const size_t row = chain * fit->draw_capacity + i;
-        gpumc__stan_row(w, fit, fit->draws + row * fit->n_columns, &fit->stats[row]);
-    }
+    gpumc__stan_rows(w, fit, fit->draws + kept * fit->n_columns, fit->stats + kept, fit->n_draws, 1);
     gpumc__put_number(w, "# \n#  Elapsed Time: ", fit->warmup_seconds);
     gpumc__put_number(w, " seconds (Warm-up)\n#                ", fit->sampling_seconds);
     gpumc__put_number(w, " seconds (Sampling)\n#                ",
