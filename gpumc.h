@@ -2123,7 +2123,7 @@ GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column);
 GPUMC_API gpumc_stat gpumc_mean(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_sd(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_quantile(gpumc_series s, double p);               /* type 7 */
-GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);  /* rank-normalised, split, folded */
+GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);            /* rank-normalised, split, folded */
 GPUMC_API gpumc_stat gpumc_r_hat_basic(gpumc_series s);                      /* split only */
 GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);     /* equal groups of chains */
 GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s);
@@ -2137,8 +2137,8 @@ GPUMC_API gpumc_stat gpumc_mcse_quantile(gpumc_series s, double p);
 GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride);
 GPUMC_API gpumc_stat gpumc_hdi(gpumc_series s, double mass, double *lower, double *upper);
 
-/* Pareto-smoothed importance sampling: smooths n log ratios in place into normalised log weights; returns
-   k-hat. r_eff 0 means 1. */
+/* Pareto-smoothed importance sampling: n log ratios become normalised log weights; returns k-hat. r_eff 0
+   means 1. */
 GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess);
 
 typedef struct gpumc_loo {                /* leave-one-out cross-validation */
@@ -2146,8 +2146,7 @@ typedef struct gpumc_loo {                /* leave-one-out cross-validation */
     size_t n_observations, n_bad_k;       /* k above min(1 - 1 / log10 S, 0.7) */
     double k_threshold, worst_k;
 } gpumc_loo;
-/* Over every column of the log_likelihood group. pointwise_elpd and pareto_k (n_observations each) may be
-   NULL. */
+/* Over every column of group GPUMC_LOG_LIKELIHOOD; pointwise_elpd and pareto_k, one each, may be NULL. */
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error);
 
@@ -2194,8 +2193,7 @@ GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gp
                                        gpumc_data *data, gpumc_error *error);
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error);
-/* The variable of a name, or NULL. With expected n_values > 0, or integers wanted, a mismatch is an error
-   text too. */
+/* The variable of a name; NULL, and an error text, also where n_values > 0 or integer are not met. */
 GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
                                                int integer, gpumc_error *error);
 GPUMC_API void gpumc_data_free(gpumc_data *data);
@@ -7317,12 +7315,11 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* ===================================================================================== >>diagnose
-   How far the draws of one quantity can be trusted: R-hat, effective sample sizes, Monte Carlo errors, and
-   what they say about a whole fit. Definitions are those of the R package posterior (Vehtari, Gelman,
-   Simpson, Carpenter & Buerkner 2021, Bayesian Analysis 16); smoothed importance weights those of loo
-   (Vehtari, Simpson, Gelman, Yao & Gabry 2024). Everything about a quantity is worked out on a sheet:
-   gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess, through which every
-   R-hat and every effective sample size goes. */
+   How far the draws of one quantity can be trusted, and what that says about a whole fit. Definitions are
+   those of the R package posterior (Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021, Bayesian Analysis
+   16); smoothed importance weights those of loo (Vehtari, Simpson, Gelman, Yao & Gabry 2024). A quantity is
+   worked out on a sheet: gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess,
+   through which every R-hat and every effective sample size goes. */
 
 /* Flags of draws that have ranks at most. */
 enum { GPUMC__NO_NUMBERS = GPUMC_FLAG_NAN | GPUMC_FLAG_INFINITE };
@@ -7913,12 +7910,10 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
     const gpumc_series series = { log_ratios, 1, n, 0, 0 };
     gpumc__sheet s;
     double k = GPUMC_NAN, effective = GPUMC_NAN;
-    if (gpumc__open_series(&s, series, NULL)) {
-        s.flags &= GPUMC_FLAG_NAN;
-        if (!s.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) s.flags = GPUMC_FLAG_INFINITE;
-        if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
-        gpumc__close_sheet(&s);
-    }
+    if (gpumc__open_series(&s, series, NULL)) s.flags &= GPUMC_FLAG_NAN;
+    if (!s.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) s.flags = GPUMC_FLAG_INFINITE;
+    if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
+    gpumc__close_sheet(&s);
     if (ess) *ess = effective;
     return gpumc__stat(k, s.flags);
 }
@@ -8218,16 +8213,16 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
-        "diverged%s%s: estimates may be biased, a region of high curvature is missed; check priors and scales, "
-        "non-centre, then raise target_accept", divergent, all,
+        "diverged%s%s: estimates may be biased, a region of high curvature is missed; check priors and "
+        "scales, non-centre, then raise target_accept", divergent, all,
         gpumc__significant(100 * divergent / all, 2, number),
         v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names));
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
-        "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then raise "
-        "it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
+        "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
+        "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
     GPUMC__WARN(v->slow.count > 0, EBFMI, 0, -v->slow.value[0], "E-BFMI is below 0.3 in %.0f of %.0f chains "
-        "(%.2f in chain %.0f): the range of energies is explored slowly, tails may be missed; heavy tails or a "
-        "funnel, reparameterise", v->slow.count, chains, -v->slow.value[0], (double)v->slow.which[0] + 1);
+        "(%.2f in chain %.0f): the range of energies is explored slowly, tails may be missed; heavy tails or "
+        "a funnel, reparameterise", v->slow.count, chains, -v->slow.value[0], (double)v->slow.which[0] + 1);
     GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
         "quantities (%s): chains disagree; run longer first, then suspect several modes, label switching, "
         "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
@@ -8242,12 +8237,12 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "draws that are NaN or infinite, so that they have no mean (%s)", v->not_finite.count, n,
         gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
     GPUMC__WARN(v->stuck.count > 0, STUCK, 0, v->stuck.value[0], "%.0f of %.0f chains did not move in more "
-        "than half of their draws (%s %% in chain %.0f): steps are too long where they are; look at the start, "
-        "raise target_accept", v->stuck.count, chains, gpumc__fixed(100 * v->stuck.value[0], 0, number),
-        (double)v->stuck.which[0] + 1);
+        "than half of their draws (%s %% in chain %.0f): steps are too long where they are; look at the "
+        "start, raise target_accept", v->stuck.count, chains,
+        gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
     GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
-        "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup may "
-        "help", accept, aim, accept > aim ? "short, which costs speed" : "long");
+        "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
+        "may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
     GPUMC__WARN(residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher residual "
         "is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
         gpumc__significant(residual, 2, number));
@@ -8619,16 +8614,11 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
                                      const gpumc_csv_options *csv, int (*parse)(gpumc__reader *r),
                                      gpumc_error *error)
 {
-    gpumc__reader r;
+    const gpumc_csv_options defaults = { 0, 0, 0, 0 };
     if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
-    memset(&r, 0, sizeof r);
-    r.text = r.at = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-    r.end = length ? text + length : text;
-    r.path = path;
-    if (csv) r.csv = *csv;
-    r.data = data;
-    r.failure = GPUMC_ERROR_MEMORY;
-    r.error = error;
+    const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data, 0,
+                        { NULL, 0, 0 }, NULL, 0, NULL, GPUMC_ERROR_MEMORY, error };
     data->variables = NULL;
     data->n_variables = 0;
     const int done = parse(&r);
