@@ -7466,20 +7466,26 @@ static size_t gpumc__sort_byte(double x, int byte)
     return (size_t)(key >> 8 * byte & 255);
 }
 
-/* s->sorted becomes x ascending. Radix sort by bytes, lowest first. */
+/* s->sorted becomes x ascending. Radix sort by bytes, lowest first; a byte that all share is passed over. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
+    size_t starts[8][256];
     if (s->sorted_of == x) return;
     s->sorted_of = x;
+    memset(starts, 0, sizeof starts);
     for (size_t i = 0; i < s->total; i++) {
         s->sorted[i].value = x[i];
         s->sorted[i].index = i;
+        for (int byte = 0; byte < 8; byte++) starts[byte][gpumc__sort_byte(x[i], byte)]++;
     }
     for (int byte = 0; byte < 8; byte++) {
         gpumc__ranked *from = s->sorted, *to = s->spare;
-        size_t start[257] = { 0 };
-        for (size_t i = 0; i < s->total; i++) start[gpumc__sort_byte(from[i].value, byte) + 1]++;
-        for (int b = 0; b < 256; b++) start[b + 1] += start[b];
+        size_t *start = starts[byte], sum = 0;
+        if (start[gpumc__sort_byte(x[0], byte)] == s->total) continue;
+        for (int b = 0; b < 256; b++) {
+            sum += start[b];
+            start[b] = sum - start[b];
+        }
         for (size_t i = 0; i < s->total; i++) to[start[gpumc__sort_byte(from[i].value, byte)]++] = from[i];
         s->sorted = to;
         s->spare = from;
@@ -7521,19 +7527,19 @@ static void gpumc__lags_directly(gpumc__sheet *s)
 static double *gpumc__fourier(double *z, double *other, const double *turn, size_t n)
 {
     for (size_t stride = 1; stride < n; stride *= 2) {
-        for (size_t k = 0; k < n / 2; k++) {
-            const size_t block = k & ~(stride - 1);
-            const double *a = z + 2 * k, *b = a + n, *w = turn + 2 * block;
-            const double re = a[0] - b[0], im = a[1] - b[1];
-            double *sum = other + 2 * (k + block), *difference = sum + 2 * stride;
-            sum[0] = a[0] + b[0];
-            sum[1] = a[1] + b[1];
-            difference[0] = w[0] * re - w[1] * im;
-            difference[1] = w[1] * re + w[0] * im;
-        }
-        double *const result = other;
-        other = z;
-        z = result;
+        double *from = z, *to = other;
+        for (size_t p = 0; p < n / 2; p += stride)
+            for (size_t q = 0; q < stride; q++) {
+                const double *a = from + 2 * (p + q), *b = a + n;
+                double *sum = to + 2 * (2 * p + q), *difference = sum + 2 * stride;
+                const double re = a[0] - b[0], im = a[1] - b[1];
+                sum[0] = a[0] + b[0];
+                sum[1] = a[1] + b[1];
+                difference[0] = turn[2 * p] * re - turn[2 * p + 1] * im;
+                difference[1] = turn[2 * p] * im + turn[2 * p + 1] * re;
+            }
+        z = to;
+        other = from;
     }
     return z;
 }
@@ -7548,8 +7554,9 @@ static void gpumc__lags_by_spectrum(gpumc__sheet *s)
         gpumc_sincos_2pi(-(double)k / (double)n, &turn[2 * k + 1], &turn[2 * k]);
     memset(power, 0, n * sizeof(double));
     for (size_t h = 0; h < s->n_halves; h += 2) {
+        const double *pair[] = { gpumc__half(s, h), gpumc__half(s, h + 1) };
         memset(z, 0, 2 * n * sizeof(double));
-        for (size_t i = 0; i < 2 * s->half; i++) z[i] = gpumc__half(s, h + i % 2)[i / 2];
+        for (size_t i = 0; i < 2 * s->half; i++) z[i] = pair[i % 2][i / 2];
         const double *spectrum = gpumc__fourier(z, other, turn, n);
         for (size_t k = 0; k < 2 * n; k++) power[k / 2] += spectrum[k] * spectrum[k];
     }
@@ -8373,7 +8380,9 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 /* ---- numbers as text --------------------------------------------------------------------------- */
 
 /* What a text turns out to be. An integer is written as one and, as a double, exact. */
-enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER, GPUMC__KEPT = 800 };
+enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
+
+enum { GPUMC__KEPT = 800 };
 
 /* A decimal number: digits as a whole number * 10^exponent. A point half way between two doubles has at most
    767 digits, so of those not kept it only matters whether they are zero; else the last one kept is not. */
@@ -8406,8 +8415,8 @@ static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *en
     int64_t power = 0;
     memset(d, 0, offsetof(gpumc__literal, digits));
     d->negative = at < end && *at == '-';
-    d->start = at += at < end && (*at == '-' || *at == '+');
-    at = gpumc__scan_digits(d, at, end);
+    d->start = at + (at < end && (*at == '-' || *at == '+'));
+    at = gpumc__scan_digits(d, d->start, end);
     d->before = (size_t)(at - d->start);
     d->has_point = at < end && *at == '.';
     d->is_integer = !d->has_point && (at == end || (*at != 'e' && *at != 'E'));
