@@ -2160,10 +2160,9 @@ GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column);
 GPUMC_API gpumc_stat gpumc_mean(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_sd(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_quantile(gpumc_series s, double p);               /* type 7 */
-GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);  /* rank-normalised, split, folded */
+GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);            /* rank-normalised, split, folded */
 GPUMC_API gpumc_stat gpumc_r_hat_basic(gpumc_series s);                      /* split only */
-/* chains in n_super equal groups, in order */
-GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);
+GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);     /* equal groups of chains */
 GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s);
@@ -2175,8 +2174,8 @@ GPUMC_API gpumc_stat gpumc_mcse_quantile(gpumc_series s, double p);
 GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride);
 GPUMC_API gpumc_stat gpumc_hdi(gpumc_series s, double mass, double *lower, double *upper);
 
-/* Pareto-smoothed importance sampling: smooths n log ratios in place into normalised log weights; returns
-   k-hat. r_eff 0 means 1. */
+/* Pareto-smoothed importance sampling: n log ratios become normalised log weights; returns k-hat. r_eff 0
+   means 1. */
 GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess);
 
 typedef struct gpumc_loo {                /* leave-one-out cross-validation */
@@ -2184,8 +2183,7 @@ typedef struct gpumc_loo {                /* leave-one-out cross-validation */
     size_t n_observations, n_bad_k;       /* k above min(1 - 1 / log10 S, 0.7) */
     double k_threshold, worst_k;
 } gpumc_loo;
-/* Over every column of the log_likelihood group. pointwise_elpd and pareto_k (n_observations each) may be
-   NULL. */
+/* Over every column of group GPUMC_LOG_LIKELIHOOD; pointwise_elpd and pareto_k, one each, may be NULL. */
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error);
 
@@ -2232,8 +2230,7 @@ GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gp
                                        gpumc_data *data, gpumc_error *error);
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error);
-/* The variable of a name, or NULL. With expected n_values > 0, or integers wanted, a mismatch is an error
-   text too. */
+/* The variable of a name; NULL, and an error text, also where n_values > 0 or integer are not met. */
 GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
                                                int integer, gpumc_error *error);
 GPUMC_API void gpumc_data_free(gpumc_data *data);
@@ -2513,7 +2510,7 @@ static void gpumc__store_flag(volatile int *flag, int value)
 
 /* ======================================================================================== >>error
    Texts of statuses from the list above; failures that return their status. */
-static const char *gpumc__status_texts(gpumc_status status)
+GPUMC_API const char *gpumc_status_text(gpumc_status status)
 {
     switch (status) {
 #define GPUMC__TEXT(name, value, text) case name: return text;
@@ -2523,8 +2520,6 @@ static const char *gpumc__status_texts(gpumc_status status)
     }
     return "unknown status";
 }
-
-GPUMC_API const char *gpumc_status_text(gpumc_status status) { return gpumc__status_texts(status); }
 
 /* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). */
 static GPUMC__PRINTF(3, 4) gpumc_status
@@ -7393,12 +7388,11 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* ===================================================================================== >>diagnose
-   How far the draws of one quantity can be trusted: R-hat, effective sample sizes, Monte Carlo errors, and
-   what they say about a whole fit. Definitions are those of the R package posterior (Vehtari, Gelman,
-   Simpson, Carpenter & Buerkner 2021, Bayesian Analysis 16); smoothed importance weights those of loo
-   (Vehtari, Simpson, Gelman, Yao & Gabry 2024). Everything about a quantity is worked out on a sheet:
-   gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess, through which every
-   R-hat and every effective sample size goes. */
+   How far the draws of one quantity can be trusted, and what that says about a whole fit. Definitions are
+   those of the R package posterior (Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021, Bayesian Analysis
+   16); smoothed importance weights those of loo (Vehtari, Simpson, Gelman, Yao & Gabry 2024). A quantity is
+   worked out on a sheet: gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess,
+   through which every R-hat and every effective sample size goes. */
 
 /* Flags of draws that have ranks at most. */
 enum { GPUMC__NO_NUMBERS = GPUMC_FLAG_NAN | GPUMC_FLAG_INFINITE };
@@ -7409,9 +7403,9 @@ typedef struct gpumc__ranked { double value; size_t index; } gpumc__ranked;
 /* Chains are split in halves; the middle draw of an odd chain belongs to neither, only to the quantiles. */
 typedef struct gpumc__sheet {
     size_t n_chains, n_draws, total, half, n_halves, kept;                      /* kept = n_halves * half */
-    double *x;                      /* the halves one after the other, then the middle draws */
-    double *y;                      /* the series under study, laid out like x */
-    gpumc__ranked *sorted, *spare;  /* all of x ascending, once is_sorted; what is being ranked */
+    double *x, *y;                  /* all draws, chain by chain; the series under study */
+    gpumc__ranked *sorted, *spare;  /* all of sorted_of ascending; what is being ranked */
+    const double *sorted_of;
     double *scores;                 /* normal score of each rank among kept values, once has_scores */
     double within, between;         /* mean variance of the halves of y, variance of their means */
     double *lags;                   /* autocovariances of y, mean over the halves; n_lags are known */
@@ -7419,12 +7413,9 @@ typedef struct gpumc__sheet {
     size_t n_lags, length;
     double *weights;                /* logarithms of importance weights */
     double mean, sd;                /* of all draws, by gpumc__take_moments */
-    int is_sorted, has_scores, flags;
-    void *memory;
+    int has_scores, flags;
     const gpumc_allocator *allocator;
 } gpumc__sheet;
-
-/* ---- sums ---------------------------------------------------------------------------------------- */
 
 static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
 {
@@ -7443,6 +7434,17 @@ static double gpumc__largest(const double *x, size_t n)
     return largest;
 }
 
+/* y becomes x minus its mean, which is returned. Differences to the first number are what is summed, so that
+   a large offset costs nothing and constant numbers have themselves as mean. */
+static double gpumc__subtract_mean(const double *x, size_t n, double *y)
+{
+    const double first = x[0];
+    gpumc__shift(x, n, first, y);
+    const double rest = gpumc__sum(y, n) / (double)n;
+    gpumc__shift(y, n, rest, y);
+    return first + rest;
+}
+
 /* Mean and sum of squares about it, one number at a time (Welford 1962). */
 typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
 
@@ -7459,96 +7461,73 @@ static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t
 
 /* ---- the sheet ----------------------------------------------------------------------------------- */
 
-/* Where draw i of chain c stands on the sheet. */
-static size_t gpumc__place_of(const gpumc__sheet *s, size_t c, size_t i)
-{
-    if (i < s->half) return 2 * c * s->half + i;
-    if (i < s->n_draws - s->half) return s->kept + c;
-    return (2 * c + 1) * s->half + i - (s->n_draws - s->half);
-}
-
 static int gpumc__flags_of_value(double x)
 {
-    if (gpumc__is_finite(x)) return 0;
-    return gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE;
+    return gpumc__is_finite(x) ? 0 : gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE;
 }
 
 /* Copies a series of the sheet's shape and notes what is unusual about it. */
 static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
 {
-    const int by_default = !series.chain_stride && !series.draw_stride;
-    const size_t chain_stride = by_default ? series.n_draws : series.chain_stride;
-    const size_t draw_stride = by_default ? 1 : series.draw_stride;
+    const int strided = series.chain_stride || series.draw_stride;
+    const size_t stride = strided ? series.draw_stride : 1;
     int one_varies = 0, one_is_constant = 0;
     s->flags = s->n_chains == 1 ? GPUMC_FLAG_ONE_CHAIN : 0;
-    s->is_sorted = 0;
+    s->sorted_of = NULL;
     for (size_t c = 0; c < s->n_chains; c++) {
-        const double *from = series.x + c * chain_stride;
+        const double *from = series.x + c * (strided ? series.chain_stride : s->n_draws), first = from[0];
         int varies = 0;
         for (size_t i = 0; i < s->n_draws; i++) {
-            const double x = from[i * draw_stride];
-            s->x[gpumc__place_of(s, c, i)] = x;
+            const double x = s->x[c * s->n_draws + i] = from[i * stride];
             s->flags |= gpumc__flags_of_value(x);
-            varies |= x < from[0] || x > from[0];
+            varies |= x < first || x > first;
         }
         one_is_constant |= !varies;
-        one_varies |= varies || from[0] < series.x[0] || from[0] > series.x[0];
+        one_varies |= varies || first < s->x[0] || first > s->x[0];
     }
-    if (s->flags & GPUMC_FLAG_NAN) return;
-    if (!one_varies) s->flags |= GPUMC_FLAG_CONSTANT;
-    else if (one_is_constant) s->flags |= GPUMC_FLAG_CONSTANT_CHAIN;
+    if (s->flags & GPUMC_FLAG_NAN || !one_is_constant) return;
+    s->flags |= one_varies ? GPUMC_FLAG_CONSTANT_CHAIN : GPUMC_FLAG_CONSTANT;
 }
 
 /* A sheet for series of this shape, filled with the first. On failure the flags say why and there is nothing
    to close. */
 static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_allocator *allocator)
 {
-    gpumc__arena arena = { NULL, 0 };
     memset(s, 0, sizeof *s);
-    s->flags = GPUMC_FLAG_FEW_DRAWS;
-    if (!series.x || !series.n_chains || !series.n_draws) return 0;
-    s->flags = GPUMC_FLAG_MEMORY;
+    s->flags = series.x && series.n_chains && series.n_draws ? GPUMC_FLAG_MEMORY : GPUMC_FLAG_FEW_DRAWS;
+    if (s->flags == GPUMC_FLAG_FEW_DRAWS) return 0;
     s->allocator = allocator;
     s->n_chains = series.n_chains;
     s->n_draws = series.n_draws;
     s->total = gpumc__size_mul(s->n_chains, s->n_draws);
     s->half = s->n_draws / 2;
-    s->n_halves = gpumc__size_mul(2, s->n_chains);
-    s->kept = s->total - s->n_draws % 2 * s->n_chains;
+    s->n_halves = 2 * s->n_chains;
+    s->kept = s->n_halves * s->half;
     for (s->length = 2; s->length < s->n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
-    for (;;) {                                                            /* counts, then hands out */
-        s->x = gpumc__take_doubles(&arena, s->total);
-        s->y = gpumc__take_doubles(&arena, s->total);
-        s->sorted = (gpumc__ranked *)gpumc__take(&arena, s->total, sizeof(gpumc__ranked));
-        s->spare = (gpumc__ranked *)gpumc__take(&arena, s->total, sizeof(gpumc__ranked));
-        s->scores = gpumc__take_doubles(&arena, s->kept);
-        s->lags = gpumc__take_doubles(&arena, gpumc__size_add(s->half, GPUMC__LANES));
-        s->wave = gpumc__take_doubles(&arena, gpumc__size_mul(6, s->length));
-        s->weights = gpumc__take_doubles(&arena, s->total);
-        if (arena.base) break;
-        s->memory = arena.base = (char *)gpumc__allocate(allocator, arena.used);
-        if (!s->memory) return 0;
-        arena.used = 0;
-    }
+    const size_t of_chain = gpumc__size_add(gpumc__size_mul(6, s->length), s->half + GPUMC__LANES);
+    const size_t room = gpumc__size_add(gpumc__size_mul(8, s->total), of_chain);   /* of ranked: two */
+    s->x = (double *)gpumc__allocate(allocator, gpumc__size_mul(room, sizeof(double)));
+    if (!s->x) return 0;
+    s->y = s->x + s->total;
+    s->scores = s->y + s->total;
+    s->weights = s->scores + s->total;
+    s->lags = s->weights + s->total;
+    s->wave = s->lags + s->half + GPUMC__LANES;
+    s->sorted = (gpumc__ranked *)(s->wave + 6 * s->length);
+    s->spare = s->sorted + s->total;
     gpumc__fill_sheet(s, series);
     return 1;
 }
 
-static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s->memory); }
+static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s->x); }
 
-/* Mean and standard deviation of all draws; y becomes x minus the mean. Differences to the first draw are
-   what is summed, so that a large offset costs nothing and constant draws have themselves as mean. */
+/* Mean and standard deviation of all draws; y becomes x minus the mean. */
 static int gpumc__take_moments(gpumc__sheet *s)
 {
-    const double n = (double)s->total;
-    double rest;
     s->mean = s->sd = GPUMC_NAN;
     if (s->flags & GPUMC__NO_NUMBERS) return 0;
-    gpumc__shift(s->x, s->total, s->x[0], s->y);
-    rest = gpumc__sum(s->y, s->total) / n;
-    gpumc__shift(s->y, s->total, rest, s->y);
-    s->mean = s->x[0] + rest;
-    s->sd = sqrt(gpumc__dot(s->y, s->y, s->total) / (n - 1));
+    s->mean = gpumc__subtract_mean(s->x, s->total, s->y);
+    s->sd = sqrt(gpumc__dot(s->y, s->y, s->total) / ((double)s->total - 1));
     if (!gpumc__is_finite(s->mean)) s->flags |= GPUMC_FLAG_INFINITE;       /* the sum overflowed */
     return 1;
 }
@@ -7564,6 +7543,8 @@ static size_t gpumc__sort_byte(double x, int byte)
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
     size_t starts[8][256];
+    if (s->sorted_of == x) return;
+    s->sorted_of = x;
     memset(starts, 0, sizeof starts);
     for (size_t i = 0; i < s->total; i++) {
         s->sorted[i].value = x[i];
@@ -7584,37 +7565,31 @@ static void gpumc__sort(gpumc__sheet *s, const double *x)
     }
 }
 
-static void gpumc__sort_sheet(gpumc__sheet *s)
-{
-    if (!s->is_sorted) gpumc__sort(s, s->x);
-    s->is_sorted = 1;
-}
-
 /* Type 7 of Hyndman & Fan (1996). */
 static double gpumc__quantile(gpumc__sheet *s, double p)
 {
-    const double position = p * (double)(s->total - 1);
-    double low, high;
-    size_t at;
     if (!(p >= 0 && p <= 1)) return GPUMC_NAN;
-    gpumc__sort_sheet(s);
-    at = (size_t)position;
-    low = s->sorted[at].value;
-    high = s->sorted[at + 1 < s->total ? at + 1 : at].value;
+    gpumc__sort(s, s->x);
+    const double position = p * (double)(s->total - 1);
+    const size_t at = (size_t)position, next = at + 1 < s->total ? at + 1 : at;
+    const double low = s->sorted[at].value, high = s->sorted[next].value;
     return low < high ? low + (position - (double)at) * (high - low) : low;
 }
 
 /* ---- autocovariance ------------------------------------------------------------------------------ */
+
+static double *gpumc__half(const gpumc__sheet *s, size_t h)
+{
+    return s->y + h / 2 * s->n_draws + h % 2 * (s->n_draws - s->half);
+}
 
 /* The next eight lags, summed one by one. */
 static void gpumc__lags_directly(gpumc__sheet *s)
 {
     for (size_t t = s->n_lags; t < s->n_lags + GPUMC__LANES && t < s->half; t++) {
         double sum = 0;
-        for (size_t h = 0; h < s->n_halves; h++) {
-            const double *y = s->y + h * s->half;
-            sum += gpumc__dot(y, y + t, s->half - t);
-        }
+        for (size_t h = 0; h < s->n_halves; h++)
+            sum += gpumc__dot(gpumc__half(s, h), gpumc__half(s, h) + t, s->half - t);
         s->lags[t] = sum / (double)s->kept;
     }
     s->n_lags += GPUMC__LANES;
@@ -7652,13 +7627,10 @@ static void gpumc__lags_by_spectrum(gpumc__sheet *s)
         gpumc_sincos_2pi(-(double)k / (double)n, &turn[2 * k + 1], &turn[2 * k]);
     memset(power, 0, n * sizeof(double));
     for (size_t h = 0; h < s->n_halves; h += 2) {
-        const double *a = s->y + h * s->half, *b = a + s->half, *spectrum;
+        const double *pair[] = { gpumc__half(s, h), gpumc__half(s, h + 1) };
         memset(z, 0, 2 * n * sizeof(double));
-        for (size_t i = 0; i < s->half; i++) {
-            z[2 * i] = a[i];
-            z[2 * i + 1] = b[i];
-        }
-        spectrum = gpumc__fourier(z, other, turn, n);
+        for (size_t i = 0; i < 2 * s->half; i++) z[i] = pair[i % 2][i / 2];
+        const double *spectrum = gpumc__fourier(z, other, turn, n);
         for (size_t k = 0; k < 2 * n; k++) power[k / 2] += spectrum[k] * spectrum[k];
     }
     memset(z, 0, 2 * n * sizeof(double));
@@ -7683,24 +7655,18 @@ static double gpumc__lag(gpumc__sheet *s, size_t t)
 /* Centres each half of y, exactly for constant ones, and compares the halves. */
 static void gpumc__centre(gpumc__sheet *s)
 {
-    const double n = (double)s->half;
     gpumc__tally means = { 0, 0, 0 };
     double sum = 0;
     s->n_lags = 0;
     s->within = s->between = GPUMC_NAN;
-    if (s->half < 2) {
-        s->flags |= GPUMC_FLAG_FEW_DRAWS;
-        return;
-    }
+    if (s->half < 2) s->flags |= GPUMC_FLAG_FEW_DRAWS;
+    if (s->half < 2) return;
     for (size_t h = 0; h < s->n_halves; h++) {
-        double *y = s->y + h * s->half, first = y[0], rest;
-        gpumc__shift(y, s->half, first, y);
-        rest = gpumc__sum(y, s->half) / n;
-        gpumc__shift(y, s->half, rest, y);
-        gpumc__count_in(&means, first + rest);
+        double *y = gpumc__half(s, h);
+        gpumc__count_in(&means, gpumc__subtract_mean(y, s->half, y));
         sum += gpumc__dot(y, y, s->half);
     }
-    s->within = sum / ((n - 1) * (double)s->n_halves);
+    s->within = sum / ((double)s->kept - (double)s->n_halves);
     s->between = gpumc__tally_variance(&means);
 }
 
@@ -7718,18 +7684,14 @@ static size_t gpumc__geyer_sequence(gpumc__sheet *s)
 {
     const double n = (double)s->half, first = gpumc__lag(s, 0);
     const double within = first * n / (n - 1), all = first + s->between;
-    double even = 1, odd = 1 - (within - gpumc__lag(s, 1)) / all;
     double *r = s->lags;
     size_t t = 0;
-    r[0] = even;
-    r[1] = odd;
-    while (t + 5 < s->half && even + odd > 0) {
+    r[1] = 1 - (within - gpumc__lag(s, 1)) / all;
+    for (r[0] = 1; t + 5 < s->half && r[t] + r[t + 1] > 0;) {
         t += 2;
-        even = 1 - (within - gpumc__lag(s, t)) / all;
-        odd = 1 - (within - gpumc__lag(s, t + 1)) / all;
-        r[t] = even + odd >= 0 || even > 0 ? even : 0;
-        r[t + 1] = odd;
+        for (size_t k = t; k < t + 2; k++) r[k] = 1 - (within - gpumc__lag(s, k)) / all;
     }
+    if (!(r[t] > 0 || r[t] + r[t + 1] >= 0)) r[t] = 0;
     for (size_t k = 2; k + 2 <= t; k += 2)
         if (r[k] + r[k + 1] > r[k - 2] + r[k - 1]) r[k] = r[k + 1] = (r[k - 2] + r[k - 1]) / 2;
     return t;
@@ -7739,26 +7701,24 @@ static size_t gpumc__geyer_sequence(gpumc__sheet *s)
 static double gpumc__ess(gpumc__sheet *s)
 {
     const double bound = 1 / log10((double)s->kept);
-    size_t last;
-    double tau;
-    if (s->half < 6) {
-        s->flags |= GPUMC_FLAG_FEW_DRAWS;
-        return GPUMC_NAN;
-    }
-    if (!(s->within + s->between > 0)) return GPUMC_NAN;
-    last = gpumc__geyer_sequence(s);
-    tau = last ? 2 * gpumc__sum(s->lags, last) + s->lags[last] - 1 : 0;
+    if (s->half < 6) s->flags |= GPUMC_FLAG_FEW_DRAWS;
+    if (s->half < 6 || !(s->within + s->between > 0)) return GPUMC_NAN;
+    const size_t last = gpumc__geyer_sequence(s);
+    const double tau = last ? 2 * gpumc__sum(s->lags, last) + s->lags[last] - 1 : 0;
     if (tau < bound) s->flags |= GPUMC_FLAG_CAPPED;
-    return (double)s->kept / (tau < bound ? bound : tau);
+    return (double)s->kept / fmax(tau, bound);
 }
-
-/* ---- views of a quantity, of which R-hat and ESS are taken --------------------------------------- */
 
 static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
 {
     const double scale = 1 / ((double)n + 0.25);
     for (size_t i = 0; i < (n + 1) / 2; i++) scores[i] = gpumc_inv_Phi(((double)i + 0.625) * scale);
     for (size_t i = (n + 1) / 2; i < n; i++) scores[i] = -scores[n - 1 - i];
+}
+
+static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
+{
+    return s->n_draws % 2 == 0 || index % s->n_draws != s->half;
 }
 
 /* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order; ties
@@ -7780,26 +7740,20 @@ static void gpumc__score(gpumc__sheet *s)
 static void gpumc__score_values(gpumc__sheet *s)
 {
     size_t n = 0;
-    gpumc__sort_sheet(s);
+    gpumc__sort(s, s->x);
     for (size_t k = 0; k < s->total; k++)
-        if (s->sorted[k].index < s->kept) s->spare[n++] = s->sorted[k];
+        if (gpumc__is_kept(s, s->sorted[k].index)) s->spare[n++] = s->sorted[k];
     gpumc__score(s);
 }
 
-/* Scores of the distances to the median, which merging outwards from it puts in order. */
+/* Scores of the distances to the median: the largest of what is left stands at either end. */
 static void gpumc__score_distances(gpumc__sheet *s, double median)
 {
-    const gpumc__ranked *v = s->sorted;
-    size_t n = 0, right = 0, left;
-    while (right < s->total && v[right].value <= median) right++;
-    left = right;
-    while (left > 0 || right < s->total) {
-        const int take_left =
-            right == s->total || (left > 0 && median - v[left - 1].value <= v[right].value - median);
-        const gpumc__ranked next = take_left ? v[--left] : v[right++];
-        if (next.index >= s->kept) continue;
-        s->spare[n].value = take_left ? median - next.value : next.value - median;
-        s->spare[n++].index = next.index;
+    const gpumc__ranked *low = s->sorted, *high = low + s->total - 1;
+    for (size_t n = s->kept; low <= high;) {
+        const double below = median - low->value, above = high->value - median;
+        const gpumc__ranked next = { fmax(below, above), below > above ? low++->index : high--->index };
+        if (gpumc__is_kept(s, next.index)) s->spare[--n] = next;
     }
     gpumc__score(s);
 }
@@ -7815,20 +7769,17 @@ typedef enum gpumc__view {
 /* y becomes a view, centred. Returns 0 where there is none. */
 static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
 {
-    if (view <= GPUMC__SQUARES && !gpumc__take_moments(s)) return 0;
-    if (view == GPUMC__SQUARES) {
-        for (size_t i = 0; i < s->kept; i++) s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
-    } else if (view == GPUMC__BELOW) {    /* the largest draw as a quantile would make it constant */
-        const double limit = gpumc__quantile(s, p == 1 ? 1 - 0.5 / (double)s->total : p);
-        if ((s->flags & GPUMC__NO_NUMBERS) || !gpumc__is_finite(limit)) return 0;
-        for (size_t i = 0; i < s->kept; i++) s->y[i] = s->x[i] <= limit;
-    } else if (view == GPUMC__SCORES) {
-        gpumc__score_values(s);
-    } else if (view == GPUMC__DISTANCES) {
-        const double median = gpumc__quantile(s, 0.5);
-        if (!gpumc__is_finite(median)) return 0;
-        gpumc__score_distances(s, median);
+    if (view < GPUMC__SCORES && s->flags & GPUMC__NO_NUMBERS) return 0;
+    if (view <= GPUMC__SQUARES) gpumc__take_moments(s);
+    if (view == GPUMC__SCORES) gpumc__score_values(s);
+    if (view == GPUMC__BELOW || view == GPUMC__DISTANCES) {
+        const double limit = gpumc__quantile(s, view == GPUMC__DISTANCES ? 0.5 : p);
+        if (!gpumc__is_finite(limit)) return 0;
+        if (view == GPUMC__DISTANCES) gpumc__score_distances(s, limit);
+        else for (size_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= limit;
     }
+    for (size_t i = 0; view == GPUMC__SQUARES && i < s->total; i++)
+        s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
     gpumc__centre(s);
     return 1;
 }
@@ -7838,9 +7789,10 @@ static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
     return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN;
 }
 
+/* Of p = 1 a draw is left above, or the view would be constant. */
 static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
 {
-    return gpumc__look(s, view, p) ? gpumc__ess(s) : GPUMC_NAN;
+    return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN;
 }
 
 /* ---- statistics ---------------------------------------------------------------------------------- */
@@ -7853,17 +7805,16 @@ static double gpumc__r_hat_nested(gpumc__sheet *s, size_t n_super)
     gpumc__tally super_means = { 0, 0, 0 };
     double within = 0;
     if (n_super < 2 || each * n_super != s->n_chains || !gpumc__take_moments(s)) return GPUMC_NAN;
-    for (size_t k = 0; k < n_super; k++) {
+    for (size_t c = 0; c < s->n_chains; c += each) {
         gpumc__tally chain_means = { 0, 0, 0 };
-        double variance = 0;
-        for (size_t c = k * each; c < (k + 1) * each; c++) {
+        for (size_t k = c; k < c + each; k++) {
             gpumc__tally chain = { 0, 0, 0 };
-            for (size_t i = 0; i < s->n_draws; i++) gpumc__count_in(&chain, s->y[gpumc__place_of(s, c, i)]);
+            for (size_t i = 0; i < s->n_draws; i++) gpumc__count_in(&chain, s->y[k * s->n_draws + i]);
             gpumc__count_in(&chain_means, chain.mean);
-            variance += gpumc__tally_variance(&chain) / (double)each;
+            within += gpumc__tally_variance(&chain) / (double)s->n_chains;
         }
         gpumc__count_in(&super_means, chain_means.mean);
-        within += (variance + gpumc__tally_variance(&chain_means)) / (double)n_super;
+        within += gpumc__tally_variance(&chain_means) / (double)n_super;
     }
     return sqrt(1 + gpumc__tally_variance(&super_means) / within);
 }
@@ -7872,13 +7823,10 @@ static double gpumc__r_hat_nested(gpumc__sheet *s, size_t n_super)
 static double gpumc__mcse_sd(gpumc__sheet *s)
 {
     const double ess = gpumc__ess_of(s, GPUMC__SQUARES, 0), n = (double)s->total;
-    double variance, fourth = 0;
+    double fourth = 0;
     if (!(ess > 0) || !gpumc__take_moments(s)) return GPUMC_NAN;
-    variance = gpumc__dot(s->y, s->y, s->total) / n;
-    for (size_t i = 0; i < s->total; i++) {
-        const double square = s->y[i] * (s->y[i] / variance);
-        fourth += square * square;
-    }
+    const double variance = gpumc__dot(s->y, s->y, s->total) / n;
+    for (size_t i = 0; i < s->total; i++) fourth += pow(s->y[i] * (s->y[i] / variance), 2);
     return sqrt(variance * (fourth / n - 1) / ess / 4);
 }
 
@@ -7887,14 +7835,11 @@ static double gpumc__mcse_quantile(gpumc__sheet *s, double p)
 {
     const double n = (double)s->total, ess = gpumc__ess_of(s, GPUMC__BELOW, p);
     const double a = ess * p + 1, b = ess * (1 - p) + 1;
-    double lower, upper;
     if (!(ess > 0)) return GPUMC_NAN;
-    lower = fmin(fmax(floor(gpumc_beta_quantile(0.1586553, a, b) * n), 1), n);
-    upper = fmin(fmax(ceil(gpumc_beta_quantile(0.8413447, a, b) * n), 1), n);
+    const double lower = fmin(fmax(floor(gpumc_beta_quantile(0.1586553, a, b) * n), 1), n);
+    const double upper = fmin(fmax(ceil(gpumc_beta_quantile(0.8413447, a, b) * n), 1), n);
     return (s->sorted[(size_t)upper - 1].value - s->sorted[(size_t)lower - 1].value) / 2;
 }
-
-typedef double (*gpumc__statistic)(gpumc__sheet *s, double p);
 
 static gpumc_stat gpumc__stat(double value, int flags)
 {
@@ -7902,12 +7847,11 @@ static gpumc_stat gpumc__stat(double value, int flags)
     return stat;
 }
 
-static gpumc_stat gpumc__measure(gpumc_series series, gpumc__statistic statistic, double p)
+static gpumc_stat gpumc__measure(gpumc_series series, double (*statistic)(gpumc__sheet *, double), double p)
 {
     gpumc__sheet s;
-    double value;
-    if (!gpumc__open_series(&s, series, NULL)) return gpumc__stat(GPUMC_NAN, s.flags);
-    value = s.flags & GPUMC_FLAG_NAN ? GPUMC_NAN : statistic(&s, p);
+    const int open = gpumc__open_series(&s, series, NULL);
+    const double value = !open || s.flags & GPUMC_FLAG_NAN ? GPUMC_NAN : statistic(&s, p);
     gpumc__close_sheet(&s);
     return gpumc__stat(value, s.flags);
 }
@@ -7960,16 +7904,15 @@ GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, 
 {
     gpumc__sheet s;
     double low = GPUMC_NAN, high = GPUMC_NAN;
-    if (gpumc__open_series(&s, series, NULL)) {
-        const size_t apart = mass > 0 && mass < 1 ? (size_t)(mass * (double)s.total) : 0;
-        gpumc__sort_sheet(&s);
-        for (size_t i = 0; apart && !(s.flags & GPUMC__NO_NUMBERS) && i + apart < s.total; i++) {
-            if (s.sorted[i + apart].value - s.sorted[i].value >= high - low) continue;
-            low = s.sorted[i].value;
-            high = s.sorted[i + apart].value;
-        }
-        gpumc__close_sheet(&s);
+    const int done = gpumc__open_series(&s, series, NULL) && !(s.flags & GPUMC__NO_NUMBERS);
+    const size_t apart = done && mass > 0 && mass < 1 ? (size_t)(mass * (double)s.total) : 0;
+    if (apart) gpumc__sort(&s, s.x);
+    for (size_t i = 0; apart && i + apart < s.total; i++) {
+        if (s.sorted[i + apart].value - s.sorted[i].value >= high - low) continue;
+        low = s.sorted[i].value;
+        high = s.sorted[i + apart].value;
     }
+    gpumc__close_sheet(&s);
     if (lower) *lower = low;
     if (upper) *upper = high;
     return gpumc__stat(high - low, s.flags);
@@ -7990,10 +7933,8 @@ static double gpumc__fit_pareto(const double *y, size_t n, double *work, double 
 {
     const double count = (double)n, m = 30 + floor(sqrt(count));
     const double quartile = y[(size_t)(count / 4 + 0.5) - 1];
-    double largest = -GPUMC_INF, total = 0, theta = 0, k;
-    *sigma = 0;
-    if (!(quartile > y[0])) return GPUMC_INF;
-    for (double j = 0.5; j < m; j++) {
+    double largest = -GPUMC_INF, total = 0, theta = 0;
+    for (double j = 0.5; j < m && quartile > y[0]; j++) {
         const double t = 1 / y[n - 1] + (1 - sqrt(m / j)) / (3 * quartile);
         const double mean = gpumc__mean_log1p(y, n, t, work), l = count * (log(-t / mean) - mean - 1);
         const double fade = l > largest ? exp(largest - l) : 1, weight = l > largest ? 1 : exp(l - largest);
@@ -8001,28 +7942,26 @@ static double gpumc__fit_pareto(const double *y, size_t n, double *work, double 
         total = total * fade + weight;
         theta = theta * fade + weight * t;
     }
-    theta /= total;
-    k = gpumc__mean_log1p(y, n, theta, work);
+    theta /= total;                       /* 0 / 0 where the quartile is the smallest */
+    const double k = gpumc__mean_log1p(y, n, theta, work);
     *sigma = -k / theta;
-    k = (count * k + 5) / (count + 10);
-    return gpumc__is_nan(k) || gpumc__is_nan(*sigma) ? GPUMC_INF : k;
+    return gpumc__is_nan(k / theta) ? GPUMC_INF : (count * k + 5) / (count + 10);
 }
 
 /* Replaces the n_tail largest log ratios, whose maximum is 0, by expected order statistics of the fit: its
    quantiles sigma ((1 - p)^-k - 1) / k above the next smaller ratio. */
 static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_tail)
 {
-    const gpumc__ranked *tail;
-    double cutoff, k, sigma;
+    double sigma;
     gpumc__sort(s, log_ratios);
-    tail = s->sorted + (s->total - n_tail);
+    const gpumc__ranked *tail = s->sorted + (s->total - n_tail);
+    const double cutoff = exp(tail[-1].value);
     if (tail[n_tail - 1].value - tail[0].value < DBL_EPSILON / 100) {
         s->flags |= GPUMC_FLAG_CONSTANT;
         return GPUMC_INF;
     }
-    cutoff = exp(tail[-1].value);
     for (size_t i = 0; i < n_tail; i++) s->y[i] = exp(tail[i].value) - cutoff;
-    k = gpumc__fit_pareto(s->y, n_tail, s->y + n_tail, &sigma);
+    const double k = gpumc__fit_pareto(s->y, n_tail, s->y + n_tail, &sigma);
     for (size_t i = 0; i < n_tail && gpumc__is_finite(k); i++) {
         const double t = -log1p(-((double)i + 0.5) / (double)n_tail);
         const double excess = k != 0 ? sigma * expm1(k * t) / k : sigma * t;
@@ -8036,12 +7975,11 @@ static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_t
 static double gpumc__smooth_weights(gpumc__sheet *s, double *log_ratios, double r_eff, double *ess)
 {
     const size_t n = s->total, n_tail = (size_t)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff)));
-    double k = GPUMC_INF, total;
     gpumc__shift(log_ratios, n, gpumc__largest(log_ratios, n), log_ratios);
     if (n_tail < 5) s->flags |= GPUMC_FLAG_FEW_DRAWS;
-    else k = gpumc__smooth_tail(s, log_ratios, n_tail);
+    const double k = n_tail < 5 ? GPUMC_INF : gpumc__smooth_tail(s, log_ratios, n_tail);
     gpumc__exp_shifted(log_ratios, n, 0, s->y);
-    total = gpumc__sum(s->y, n);
+    const double total = gpumc__sum(s->y, n);
     *ess = r_eff * total * total / gpumc__dot(s->y, s->y, n);
     gpumc__shift(log_ratios, n, log(total), log_ratios);
     return k;
@@ -8052,12 +7990,10 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
     const gpumc_series series = { log_ratios, 1, n, 0, 0 };
     gpumc__sheet s;
     double k = GPUMC_NAN, effective = GPUMC_NAN;
-    if (gpumc__open_series(&s, series, NULL)) {
-        s.flags &= GPUMC_FLAG_NAN;
-        if (!s.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) s.flags = GPUMC_FLAG_INFINITE;
-        if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
-        gpumc__close_sheet(&s);
-    }
+    if (gpumc__open_series(&s, series, NULL)) s.flags &= GPUMC_FLAG_NAN;
+    if (!s.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) s.flags = GPUMC_FLAG_INFINITE;
+    if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
+    gpumc__close_sheet(&s);
     if (ess) *ess = effective;
     return gpumc__stat(k, s.flags);
 }
@@ -8066,13 +8002,10 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
 
 GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column)
 {
-    gpumc_series s = { NULL, 0, 0, 0, 0 };
-    if (!fit || !fit->draws || column >= fit->n_columns) return s;
-    s.x = fit->draws + column;
-    s.n_chains = fit->n_chains;
-    s.n_draws = fit->n_draws;
-    s.chain_stride = gpumc__size_mul(fit->draw_capacity, fit->n_columns);
-    s.draw_stride = fit->n_columns;
+    const gpumc_series none = { NULL, 0, 0, 0, 0 };
+    if (!fit || !fit->draws || column >= fit->n_columns) return none;
+    const gpumc_series s = { fit->draws + column, fit->n_chains, fit->n_draws,
+                             gpumc__size_mul(fit->draw_capacity, fit->n_columns), fit->n_columns };
     return s;
 }
 
@@ -8099,149 +8032,122 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 {
     gpumc__sheet s;
-    gpumc_summary r;
     gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
-    r = gpumc__summarise_sheet(&s);
+    const gpumc_summary r = gpumc__summarise_sheet(&s);
     gpumc__close_sheet(&s);
     return r;
 }
 
-/* Log likelihoods and replicated data are inputs of other checks, not estimates. */
-static int gpumc__is_estimate(const gpumc_block *block)
-{
-    return !block->is_output || block->group == GPUMC_GENERATED;
-}
-
-static int gpumc__is_log_likelihood(const gpumc_block *block)
-{
-    return block->is_output && block->group == GPUMC_LOG_LIKELIHOOD;
-}
-
 /* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
    1 / p(y_i | draw). */
-static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *elpds, double *elpd, double *k)
+static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *tally, double *elpds, double *ks)
 {
-    const size_t n = s->total;
-    double *w = s->weights, ess;
-    gpumc__exp_shifted(s->x, s->kept, gpumc__largest(s->x, n), s->y);
+    const size_t n = s->total, at = loo->n_observations++;
+    double *w = s->weights, weights_ess;
+    gpumc__exp_shifted(s->x, n, gpumc__largest(s->x, n), s->y);
     gpumc__centre(s);
-    ess = gpumc__ess(s);                  /* of the likelihood; taken for n where it cannot be told */
+    const double ess = gpumc__ess(s);     /* of the likelihood; taken for n where it cannot be told */
     for (size_t i = 0; i < n; i++) w[i] = -s->x[i];
-    *k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &ess);
+    const double k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &weights_ess);
     for (size_t i = 0; i < n; i++) w[i] += s->x[i];
-    *elpd = gpumc__log_sum_exp_of(w, n);
-    gpumc__count_in(elpds, *elpd);
-    loo->elpd += *elpd;
-    loo->p_loo += gpumc__log_sum_exp_of(s->x, n) - log((double)n) - *elpd;
-    loo->worst_k = loo->n_observations++ ? fmax(loo->worst_k, *k) : *k;
-    loo->n_bad_k += *k > loo->k_threshold;
-}
-
-static gpumc_status gpumc__loo_columns(const gpumc_fit *fit, gpumc__sheet *s, gpumc_loo *loo, double *elpds,
-                                       double *ks, gpumc_error *error)
-{
-    gpumc__tally tally = { 0, 0, 0 };
-    char name[128];
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        for (size_t i = 0; gpumc__is_log_likelihood(block) && i < block->size; i++) {
-            const size_t at = loo->n_observations, column = block->offset + i;
-            double elpd, k;
-            gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-            gpumc_column_name(fit, column, name, sizeof name);
-            if (s->flags & GPUMC__NO_NUMBERS)
-                return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving "
-                                   "out needs finite log likelihoods", name);
-            gpumc__leave_out(s, loo, &tally, elpds ? elpds + at : &elpd, ks ? ks + at : &k);
-        }
-    }
-    if (!loo->n_observations)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
-                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
-    loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
-    loo->looic = -2 * loo->elpd;
-    return GPUMC_OK;
+    const double elpd = gpumc__log_sum_exp_of(w, n);
+    gpumc__count_in(tally, elpd);
+    loo->elpd += elpd;
+    loo->p_loo += gpumc__log_sum_exp_of(s->x, n) - log((double)n) - elpd;
+    loo->worst_k = at ? fmax(loo->worst_k, k) : k;
+    loo->n_bad_k += k > loo->k_threshold;
+    if (elpds) elpds[at] = elpd;
+    if (ks) ks[at] = k;
 }
 
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error)
 {
     gpumc_loo sums = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    gpumc__tally elpds = { 0, 0, 0 };
     gpumc__sheet s;
-    gpumc_status status;
+    gpumc_status status = GPUMC_OK;
+    char name[128];
     if (loo) *loo = sums;
     if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
-    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator)) {
-        if (s.flags & GPUMC_FLAG_MEMORY)
-            return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total);
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
-    }
+    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator))
+        return s.flags & GPUMC_FLAG_MEMORY
+             ? gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total)
+             : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
     sums.k_threshold = fmin(1 - 1 / log10((double)s.total), 0.7);
-    status = gpumc__loo_columns(fit, &s, &sums, pointwise_elpd, pareto_k, error);
-    if (status == GPUMC_OK) *loo = sums;
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size && status == GPUMC_OK; i++) {
+            gpumc__fill_sheet(&s, gpumc_fit_series(fit, b->offset + i));
+            gpumc_column_name(fit, b->offset + i, name, sizeof name);
+            if (s.flags & GPUMC__NO_NUMBERS)
+                status = gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving "
+                                     "out needs finite log likelihoods", name);
+            else gpumc__leave_out(&s, &sums, &elpds, pointwise_elpd, pareto_k);
+        }
     gpumc__close_sheet(&s);
-    return status;
+    if (status != GPUMC_OK) return status;
+    if (!sums.n_observations)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
+                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
+    sums.se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
+    sums.looic = -2 * sums.elpd;
+    *loo = sums;
+    return GPUMC_OK;
 }
 
 /* ---- numbers in print, whatever the locale ------------------------------------------------------- */
 
-enum { GPUMC__CELL = 40, GPUMC__NAMES = 160 };
+enum { GPUMC__CELL = 40, GPUMC__NAMES = 160, GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
-/* Exponent of the leading digit once x is rounded to that many digits. */
-static int gpumc__leading_exponent(double x, int digits)
+static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Puts a point where the radix of a locale, a comma or the Arabic U+066B, stands between digits, but not in
+   names like theta[1,2]. */
+static void gpumc__put_points(char *text)
 {
-    const int e = (int)floor(log10(fabs(x)));
-    return floor(fabs(x) * pow(10, digits - 1 - e) + 0.5) >= pow(10, digits) ? e + 1 : e;
+    int in_name = 0;
+    for (char *at = text; *at; at++) {
+        const size_t length = *at == ',' ? 1 : strncmp(at, "\xd9\xab", 2) == 0 ? 2 : 0;
+        in_name = *at == '[' || (in_name && *at != ']');
+        if (in_name || !length || at == text || !gpumc__is_digit(at[-1]) || !gpumc__is_digit(at[length]))
+            continue;
+        *at = '.';
+        memmove(at + 1, at + length, strlen(at + length) + 1);
+    }
 }
 
-/* x with a fixed number of decimals, made of whole numbers because they have no decimal point. */
+/* Exponent of the leading digit of a finite number once it is rounded to so many digits, else 0. */
+static int gpumc__leading_exponent(double x, int digits)
+{
+    char text[GPUMC__CELL];
+    snprintf(text, sizeof text, "%.*e", digits - 1, x);
+    return gpumc__is_finite(x) ? atoi(strchr(text, 'e') + 1) : 0;
+}
+
+/* x with a fixed number of decimals, halves up; neither nan nor what is rounded to zero has a sign. */
 static const char *gpumc__fixed(double x, int decimals, char *text)
 {
-    const double scale = pow(10, decimals), scaled = floor(fabs(x) * scale + 0.5);
-    const double whole = floor(scaled / scale);
-    const char *sign = x < 0 && scaled > 0 ? "-" : "";
-    if (gpumc__is_nan(x)) snprintf(text, GPUMC__CELL, "nan");
-    else if (!gpumc__is_finite(x)) snprintf(text, GPUMC__CELL, "%sinf", sign);
-    else if (decimals == 0) snprintf(text, GPUMC__CELL, "%s%.0f", sign, scaled);
-    else snprintf(text, GPUMC__CELL, "%s%.0f.%0*.0f", sign, whole, decimals, scaled - whole * scale);
+    if (!(fabs(x) >= 0.5 * pow(10, -decimals))) x = fabs(x);
+    snprintf(text, GPUMC__CELL, "%.*f", decimals, x * (1 + 4 * DBL_EPSILON));
+    gpumc__put_points(text);
     return text;
 }
 
 /* x with decimals where that fits a narrow column, else d.dde+dd with as many of its digits as fit. */
 static const char *gpumc__decimal(double x, int decimals, char *text)
 {
-    int exponent;
-    if (fabs(x) < 1e-300) x = 0;
     if (!gpumc__is_finite(x) || (decimals <= 6 && fabs(x) < 1e7))
         return gpumc__fixed(x, decimals < 0 ? 0 : decimals, text);
-    exponent = x != 0 ? gpumc__leading_exponent(x, 4) : 0;
-    gpumc__fixed(x / pow(10, exponent), (int)fmin(fmax(exponent + decimals, 0), 3), text);
-    snprintf(text + strlen(text), GPUMC__CELL - strlen(text), "e%+03d", exponent);
+    const int digits = gpumc__leading_exponent(x, 4) + decimals;
+    snprintf(text, GPUMC__CELL, "%.*e", digits < 0 ? 0 : digits > 3 ? 3 : digits, x);
+    gpumc__put_points(text);
     return text;
 }
 
 /* x with so many significant digits. */
 static const char *gpumc__significant(double x, int digits, char *text)
 {
-    const int known = gpumc__is_finite(x) && x != 0;
-    return gpumc__decimal(x, digits - 1 - (known ? gpumc__leading_exponent(x, digits) : 0), text);
-}
-
-/* Puts a point where the locale's radix stands between digits, but not in names like theta[1,2]. */
-static void gpumc__put_points(char *text)
-{
-    char half[16];
-    size_t length;
-    int in_name = 0;
-    snprintf(half, sizeof half, "%.1f", 0.5);
-    length = strlen(half) - 2;
-    for (char *at = text; *at; at++) {
-        in_name = *at == '[' || (in_name && *at != ']');
-        if (in_name || strncmp(at, half + 1, length) != 0) continue;
-        if (at == text || (unsigned)(at[-1] - '0') > 9 || (unsigned)(at[length] - '0') > 9) continue;
-        *at = '.';
-        memmove(at + 1, at + length, strlen(at + length) + 1);
-    }
+    return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text);
 }
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
@@ -8251,16 +8157,16 @@ static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
 {
     const size_t n = fit->n_warnings;
-    gpumc_warning *w;
-    va_list arguments;
     if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) {
-        w = (gpumc_warning *)gpumc__allocate(&fit->allocator, gpumc__size_mul(n ? 2 * n : 16, sizeof *w));
-        if (!w) return GPUMC_ERROR_MEMORY;
-        if (n) memcpy(w, fit->warnings, n * sizeof *w);
+        const size_t bytes = gpumc__size_mul(n ? 2 * n : 16, sizeof(gpumc_warning));
+        gpumc_warning *more = (gpumc_warning *)gpumc__allocate(&fit->allocator, bytes);
+        if (!more) return GPUMC_ERROR_MEMORY;
+        if (n) memcpy(more, fit->warnings, n * sizeof *more);
         gpumc__release(&fit->allocator, fit->warnings);
-        fit->warnings = w;
+        fit->warnings = more;
     }
-    w = &fit->warnings[fit->n_warnings++];
+    gpumc_warning *w = &fit->warnings[fit->n_warnings++];
+    va_list arguments;
     w->code = code;
     w->note = note;
     w->value = value;
@@ -8290,17 +8196,16 @@ static void gpumc__add_worst(gpumc__worst *w, size_t which, double value)
 static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w, size_t most, int decimals,
                                      char *text)
 {
-    size_t length = 0;
+    size_t n = 0;
     text[0] = 0;
     for (size_t k = 0; (double)k < w->count && k < most; k++) {
-        char name[33], value[GPUMC__CELL] = "";
+        char name[33], value[GPUMC__CELL];
         gpumc_column_name(fit, w->which[k], name, sizeof name);
-        if (decimals >= 0) gpumc__fixed(fabs(w->value[k]), decimals, value);
-        snprintf(text + length, GPUMC__NAMES - length, "%s%s%s%s", k ? ", " : "", name, value[0] ? " " : "",
-                 value);
-        length = strlen(text);
+        n += (size_t)snprintf(text + n, GPUMC__NAMES - n, "%s%s%s%s", k ? ", " : "", name,
+                              decimals < 0 ? "" : " ",
+                              decimals < 0 ? "" : gpumc__fixed(fabs(w->value[k]), decimals, value));
     }
-    if (decimals < 0 && w->count > (double)most) snprintf(text + length, GPUMC__NAMES - length, ", ...");
+    if (decimals < 0 && w->count > (double)most) snprintf(text + n, GPUMC__NAMES - n, ", ...");
     return text;
 }
 
@@ -8338,13 +8243,13 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
 static void gpumc__review_divergences(gpumc__review *v, size_t column)
 {
     gpumc__sheet *s = &v->sheet;
-    double sum = 0, distance;
-    gpumc__sort_sheet(s);
-    for (size_t k = 0; k < s->total; k++) s->y[s->sorted[k].index] = (double)k + 0.5;
-    for (size_t c = 0; c < s->n_chains; c++)
-        for (size_t i = 0; i < s->n_draws; i++)
-            if (v->fit->stats[c * v->fit->draw_capacity + i].divergent) sum += s->y[gpumc__place_of(s, c, i)];
-    distance = fabs(2 * sum / (v->divergent * (double)s->total) - 1);
+    double sum = 0;
+    gpumc__sort(s, s->x);
+    for (size_t k = 0; k < s->total; k++) {
+        const size_t chain = s->sorted[k].index / s->n_draws, draw = s->sorted[k].index % s->n_draws;
+        if (v->fit->stats[chain * v->fit->draw_capacity + draw].divergent) sum += (double)k + 0.5;
+    }
+    const double distance = fabs(2 * sum / (v->divergent * (double)s->total) - 1);
     if (distance > 3 / sqrt(3 * v->divergent)) gpumc__add_worst(&v->apart, column, distance);
 }
 
@@ -8352,115 +8257,81 @@ static void gpumc__review_divergences(gpumc__review *v, size_t column)
 static int gpumc__is_structural(const gpumc_block *block, size_t element, double value)
 {
     const size_t n = block->n_dims < 2 ? 0 : block->dims[block->n_dims - 1];
-    size_t row, column;
     if (n == 0 || block->dims[block->n_dims - 2] != n) return 0;
-    row = element / n % n;
-    column = element % n;
+    const size_t row = element / n % n, column = element % n;
     return (row < column && value == 0) || (row == column && value == 1);
 }
 
 static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, size_t column)
 {
     gpumc__sheet *s = &v->sheet;
-    gpumc_summary r;
-    double ess;
     gpumc__fill_sheet(s, gpumc_fit_series(v->fit, column));
-    if (s->flags & GPUMC_FLAG_CONSTANT) {
-        if (gpumc__is_structural(block, column - block->offset, s->x[0])) return;
-        gpumc__add_worst(&v->constant, column, 0);
-        v->constant_params += !block->is_output;
-    }
-    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
+    const int constant = (s->flags & GPUMC_FLAG_CONSTANT) != 0;
+    if (constant && gpumc__is_structural(block, column - block->offset, s->x[0])) return;
     v->n_columns++;
-    r = gpumc__summarise_sheet(s);
-    ess = fmin(r.ess_bulk, r.ess_tail);
+    v->constant_params += constant && !block->is_output;
+    const gpumc_summary r = gpumc__summarise_sheet(s);
+    const double ess = fmin(r.ess_bulk, r.ess_tail);
+    if (constant) gpumc__add_worst(&v->constant, column, 0);
+    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
     if (ess < 100 * (double)s->n_chains) gpumc__add_worst(&v->ess, column, -ess);
-    if (v->divergent > 0 && !block->is_output && !(s->flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_CONSTANT)))
+    if (v->divergent > 0 && !block->is_output && !constant && !(s->flags & GPUMC_FLAG_NAN))
         gpumc__review_divergences(v, column);
 }
 
-/* These three append what was found, gravest first, and return 0 when memory was refused. */
-static int gpumc__report_trajectories(gpumc_fit *fit, const gpumc__review *v)
+/* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
+static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
-    const double kept = fit->options.thin > 1 ? fit->options.thin : 1, draws = v->draws * kept;
+    const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
+    const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
     const double divergent = fmax((double)fit->n_divergent, v->divergent), deep = v->deep / v->draws;
-    char names[GPUMC__NAMES], percent[GPUMC__CELL];
-    int done = 1;
-    if (!(v->draws > 0)) return 1;
-    if (divergent > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_DIVERGENT, 0, divergent / draws,
-            "%.0f of %.0f draws (%s %%) diverged%s%s: estimates may be biased, a region of high curvature is "
-            "missed; check priors and scales, non-centre, then raise target_accept", divergent, draws,
-            gpumc__significant(100 * divergent / draws, 2, percent),
-            v->apart.count > 0 ? ", unlike the rest in " : "",
-            gpumc__name_worst(fit, &v->apart, 3, -1, names));
-    if (deep > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_TREEDEPTH, deep <= 0.05, deep,
-            "%.0f of %.0f draws (%s %%) reached max_treedepth %d: trajectories were cut short, which costs "
-            "speed, not validity; rescale or decorrelate, then raise it", v->deep, v->draws,
-            gpumc__significant(100 * deep, 2, percent), fit->options.max_treedepth);
-    if (v->slow.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_EBFMI, 0, -v->slow.value[0],
-            "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): the range of energies is "
-            "explored slowly, tails may be missed; heavy tails or a funnel, reparameterise", v->slow.count,
-            (double)fit->n_chains, -v->slow.value[0], (double)(v->slow.which[0] + 1));
-    return done;
-}
-
-static int gpumc__report_columns(gpumc_fit *fit, const gpumc__review *v)
-{
-    const double n = v->n_columns;
-    char names[GPUMC__NAMES];
-    int done = 1;
-    if (v->r_hat.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_RHAT, 0, v->r_hat.value[0],
-            "R-hat is above 1.01 for %.0f of %.0f quantities (%s): chains disagree; run longer first, then "
-            "suspect several modes, label switching, priors", v->r_hat.count, n,
-            gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
-    if (v->ess.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_ESS, 0, -v->ess.value[0],
-            "ESS is below 100 a chain for %.0f of %.0f quantities (%s): estimates are noisy; %s",
-            v->ess.count, n, gpumc__name_worst(fit, &v->ess, 3, 0, names),
-            v->r_hat.count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
-    if (v->constant.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_CONSTANT, !(v->constant_params > 0), v->constant.count,
-            "%.0f of %.0f quantities never change (%s)", v->constant.count, n,
-            gpumc__name_worst(fit, &v->constant, 3, -1, names));
-    if (v->not_finite.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_NOT_FINITE, 0, v->not_finite.count,
-            "%.0f of %.0f quantities have draws that are NaN or infinite, so that they have no mean (%s)",
-            v->not_finite.count, n, gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
-    return done;
-}
-
-static int gpumc__report_setup(gpumc_fit *fit, const gpumc__review *v)
-{
-    const double chains = (double)fit->n_chains, draws = (double)fit->n_draws;
     const double accept = v->accept / v->draws, aim = fit->options.target_accept;
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
-    char seen[GPUMC__CELL];
+    char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;
-    if (v->stuck.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_STUCK, 0, v->stuck.value[0],
-            "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain %.0f): steps "
-            "are too long where they are; look at the start, raise target_accept", v->stuck.count, chains,
-            gpumc__fixed(100 * v->stuck.value[0], 0, seen), (double)(v->stuck.which[0] + 1));
-    if (fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1)
-        done &= !gpumc__warn(fit, GPUMC_W_ACCEPT, accept > aim, accept,
-            "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer "
-            "num_warmup may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
-    if (residual > 10)
-        done &= !gpumc__warn(fit, GPUMC_W_METRIC, 0, residual,
-            "the metric does not fit: the squared Fisher residual is %s a dimension, where 0 is perfect; "
-            "scales vary over the posterior, reparameterise", gpumc__significant(residual, 2, seen));
-    if (chains < 4)
-        done &= !gpumc__warn(fit, GPUMC_W_FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
-            ? "s: R-hat is more dependable with 4"
-            : ": only its halves can be compared, another mode would go unseen; run 4");
-    if (draws < 100)
-        done &= !gpumc__warn(fit, GPUMC_W_FEW_DRAWS, 1, draws,
-            "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
+#define GPUMC__WARN(found, name, note, value, ...) \
+    if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
+    GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
+        "diverged%s%s: estimates may be biased, a region of high curvature is missed; check priors and "
+        "scales, non-centre, then raise target_accept", divergent, all,
+        gpumc__significant(100 * divergent / all, 2, number),
+        v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names));
+    GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
+        "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
+        "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
+    GPUMC__WARN(v->slow.count > 0, EBFMI, 0, -v->slow.value[0], "E-BFMI is below 0.3 in %.0f of %.0f chains "
+        "(%.2f in chain %.0f): the range of energies is explored slowly, tails may be missed; heavy tails or "
+        "a funnel, reparameterise", v->slow.count, chains, -v->slow.value[0], (double)v->slow.which[0] + 1);
+    GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
+        "quantities (%s): chains disagree; run longer first, then suspect several modes, label switching, "
+        "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
+    GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
+        "quantities (%s): estimates are noisy; %s", v->ess.count, n,
+        gpumc__name_worst(fit, &v->ess, 3, 0, names),
+        v->r_hat.count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
+    GPUMC__WARN(v->constant.count > 0, CONSTANT, !(v->constant_params > 0), v->constant.count,
+        "%.0f of %.0f quantities never change (%s)", v->constant.count, n,
+        gpumc__name_worst(fit, &v->constant, 3, -1, names));
+    GPUMC__WARN(v->not_finite.count > 0, NOT_FINITE, 0, v->not_finite.count, "%.0f of %.0f quantities have "
+        "draws that are NaN or infinite, so that they have no mean (%s)", v->not_finite.count, n,
+        gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
+    GPUMC__WARN(v->stuck.count > 0, STUCK, 0, v->stuck.value[0], "%.0f of %.0f chains did not move in more "
+        "than half of their draws (%s %% in chain %.0f): steps are too long where they are; look at the "
+        "start, raise target_accept", v->stuck.count, chains,
+        gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
+    GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
+        "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
+        "may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
+    GPUMC__WARN(residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher residual "
+        "is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
+        gpumc__significant(residual, 2, number));
+    GPUMC__WARN(chains < 4, FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
+        ? "s: R-hat is more dependable with 4"
+        : ": only its halves can be compared, another mode would go unseen; run 4");
+    GPUMC__WARN(draws < 100, FEW_DRAWS, 1, draws,
+        "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
+#undef GPUMC__WARN
     return done;
 }
 
@@ -8473,19 +8344,14 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
     if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator))
         return v.sheet.flags & GPUMC_FLAG_MEMORY ? GPUMC_ERROR_MEMORY : GPUMC_OK;
     for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__review_chain(&v, c);
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        for (size_t k = 0; gpumc__is_estimate(block) && k < block->size; k++)
-            gpumc__review_column(&v, block, block->offset + k);
-    }
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size; k++)
+            gpumc__review_column(&v, b, b->offset + k);
     gpumc__close_sheet(&v.sheet);
-    return gpumc__report_trajectories(fit, &v) && gpumc__report_columns(fit, &v)
-        && gpumc__report_setup(fit, &v) ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+    return gpumc__report_findings(fit, &v) ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
 /* ---- the printed summary ------------------------------------------------------------------------- */
-
-enum { GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
 static const char *gpumc__warning_name(gpumc_warning_code code)
 {
@@ -8509,30 +8375,15 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
     if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
 }
 
-static int gpumc__widest_name(const gpumc_fit *fit)
-{
-    size_t widest = 4;
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        for (size_t k = 0; gpumc__is_estimate(block) && k < block->size && k < GPUMC__MAX_ROWS; k++) {
-            const size_t length = gpumc_column_name(fit, block->offset + k, NULL, 0);
-            widest = length > widest ? length : widest;
-        }
-    }
-    return widest < GPUMC__LONGEST_NAME ? (int)widest : GPUMC__LONGEST_NAME;
-}
-
 /* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
 static void gpumc__print_row(FILE *stream, const char *name, int width, const gpumc_summary *r)
 {
     const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
+    const int decimals = r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2)
+                                     : 3 - gpumc__leading_exponent(r->mean, 4);
     char cell[GPUMC__CELL];
-    int decimals = 3;
-    if (r->mcse > 0 && gpumc__is_finite(r->mcse)) decimals = 1 - gpumc__leading_exponent(r->mcse, 2);
-    else if (gpumc__is_finite(r->mean) && r->mean != 0) decimals = 3 - gpumc__leading_exponent(r->mean, 4);
     fprintf(stream, "%-*s", width, name);
-    for (size_t k = 0; k < sizeof values / sizeof values[0]; k++)
-        fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
+    for (size_t k = 0; k < 6; k++) fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
     fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_bulk), 0, cell));
     fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_tail), 0, cell));
     fprintf(stream, " %7s\n", gpumc__fixed(r->r_hat, 3, cell));
@@ -8543,15 +8394,12 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
                                gpumc__sheet *s)
 {
     const size_t rows = block->size > GPUMC__MAX_ROWS ? GPUMC__MAX_ROWS - 2 : block->size;
-    gpumc__worst r_hat, ess;
+    gpumc__worst r_hat = { 0, { 0 }, { 0 } }, ess = r_hat;
     char names[GPUMC__NAMES];
-    memset(&r_hat, 0, sizeof r_hat);
-    memset(&ess, 0, sizeof ess);
     for (size_t k = 0; k < block->size; k++) {
         const size_t column = block->offset + k;
-        gpumc_summary r;
         gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-        r = gpumc__summarise_sheet(s);
+        const gpumc_summary r = gpumc__summarise_sheet(s);
         gpumc_column_name(fit, column, names, 128);
         if (k < rows) gpumc__print_row(stream, names, width, &r);
         if (k >= rows && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
@@ -8566,15 +8414,18 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
 
 static void gpumc__print_table(const gpumc_fit *fit, FILE *stream, gpumc__sheet *s)
 {
-    const int width = gpumc__widest_name(fit);
+    const gpumc_block *end = fit->blocks + fit->n_blocks;
+    int width = 4;
+    for (const gpumc_block *b = fit->blocks; b < end; b++)
+        for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size && k < GPUMC__MAX_ROWS; k++)
+            width = (int)fmax(width, (double)gpumc_column_name(fit, b->offset + k, NULL, 0));
+    width = width < GPUMC__LONGEST_NAME ? width : GPUMC__LONGEST_NAME;
     fprintf(stream, "%-*s %10s %10s %10s %10s %10s %10s %9s %9s %7s\n", width, "", "mean", "mcse", "sd", "q5",
             "q50", "q95", "ess_bulk", "ess_tail", "r_hat");
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        if (gpumc__is_estimate(block)) gpumc__print_block(fit, stream, block, width, s);
-        else fprintf(stream, "%s: %.0f %s, not shown\n", block->name, (double)block->size,
-                     gpumc__is_log_likelihood(block) ? "log likelihoods" : "predicted values");
-    }
+    for (const gpumc_block *b = fit->blocks; b < end; b++)
+        if (b->group == GPUMC_GENERATED) gpumc__print_block(fit, stream, b, width, s);
+        else fprintf(stream, "%s: %.0f %s, not shown\n", b->name, (double)b->size,
+                     b->group == GPUMC_LOG_LIKELIHOOD ? "log likelihoods" : "predicted values");
 }
 
 /* Writes that failed are remembered by the stream. */
@@ -8583,17 +8434,16 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     gpumc__sheet s;
     if (!fit || !stream) return GPUMC_ERROR_ARGUMENT;
     gpumc__print_header(fit, stream);
-    if (gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator)) {
-        gpumc__print_table(fit, stream, &s);
-        gpumc__close_sheet(&s);
-    } else if (s.flags & GPUMC_FLAG_MEMORY) {
-        return GPUMC_ERROR_MEMORY;
-    }
-    for (size_t i = 0; i < fit->n_warnings; i++)
-        fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
-                gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
+    const int open = gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator);
+    if (open) gpumc__print_table(fit, stream, &s);
+    else if (s.flags & GPUMC_FLAG_MEMORY) return GPUMC_ERROR_MEMORY;
+    gpumc__close_sheet(&s);
+    for (const gpumc_warning *w = fit->warnings; w < fit->warnings + fit->n_warnings; w++)
+        fprintf(stream, "%s GPUMC_W_%s: %s\n", w->note ? "note" : "warning", gpumc__warning_name(w->code),
+                w->text);
     return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
+
 /* ======================================================================================= >>output
    Data files read, results written. Numbers look the same in every locale, a reader believes nothing it is
    given, and a writer leaves a complete file or none. Read first: gpumc__scan_literal, through which every
@@ -8602,27 +8452,32 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 
 /* ---- numbers as text --------------------------------------------------------------------------- */
 
-/* A decimal number taken apart: value = all its digits as a whole number * 10^exponent. */
-typedef struct gpumc__literal {
-    const char *digits, *end;            /* its first digit or point; one past its last character */
-    size_t before, after;                /* digits on either side of the point */
-    size_t significant;                  /* digits from the first that is not 0 */
-    uint64_t leading;                    /* the first 19 of these, all that surely fit */
-    int64_t exponent;
-    int negative, is_integer;            /* is_integer: written without point and exponent */
-} gpumc__literal;
-
 /* What a text turns out to be. An integer is written as one and, as a double, exact. */
 enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 
-static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
+enum { GPUMC__KEPT = 800 };
+
+/* A decimal number: digits as a whole number * 10^exponent. A point half way between two doubles has at most
+   767 digits, so of those not kept it only matters whether they are zero; else the last one kept is not. */
+typedef struct gpumc__literal {
+    const char *start, *end;             /* its first digit or point; one past its last character */
+    size_t before, has_point, after, n;  /* digits on either side of the point; digits kept */
+    uint64_t leading;                    /* the first 19 of these, all that surely fit */
+    int64_t exponent;
+    int negative, is_integer;            /* is_integer: written without point and exponent */
+    char digits[GPUMC__KEPT + 32];       /* from the first that is not 0 */
+} gpumc__literal;
 
 static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const char *end)
 {
+    size_t n = d->n;
     for (; at < end && gpumc__is_digit(*at); at++) {
-        if (d->significant < 19) d->leading = d->leading * 10 + (uint64_t)(*at - '0');
-        d->significant += d->leading > 0;
+        if (n < 19) d->leading = d->leading * 10 + (uint64_t)(*at - '0');
+        if (n < GPUMC__KEPT && d->leading > 0) d->digits[n++] = *at;
+        else d->exponent += n > 0;
+        if (n == GPUMC__KEPT && *at != '0') d->digits[n - 1] |= 1;
     }
+    d->n = n;
     return at;
 }
 
@@ -8630,70 +8485,44 @@ static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const c
    before the e. Returns 0 when there is none. The exponent stops growing far beyond what matters. */
 static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *end)
 {
-    memset(d, 0, sizeof *d);
+    int64_t power = 0;
+    memset(d, 0, offsetof(gpumc__literal, digits));
     d->negative = at < end && *at == '-';
-    d->is_integer = 1;
-    if (at < end && (*at == '-' || *at == '+')) at++;
-    d->digits = at;
-    at = gpumc__scan_digits(d, at, end);
-    d->before = (size_t)(at - d->digits);
-    if (at < end && *at == '.') {
-        at = gpumc__scan_digits(d, at + 1, end);
-        d->after = (size_t)(at - d->digits) - d->before - 1;
-        d->is_integer = 0;
-    }
+    d->start = at + (at < end && (*at == '-' || *at == '+'));
+    at = gpumc__scan_digits(d, d->start, end);
+    d->before = (size_t)(at - d->start);
+    d->has_point = at < end && *at == '.';
+    d->is_integer = !d->has_point && (at == end || (*at != 'e' && *at != 'E'));
+    if (d->has_point) at = gpumc__scan_digits(d, at + 1, end);
+    d->after = (size_t)(at - d->start) - d->before - d->has_point;
     if (at < end && (*at == 'e' || *at == 'E')) {
         const int negative = ++at < end && *at == '-';
-        if (at < end && (*at == '-' || *at == '+')) at++;
+        at += at < end && (*at == '-' || *at == '+');
         if (at == end || !gpumc__is_digit(*at)) return 0;
         for (; at < end && gpumc__is_digit(*at); at++)
-            if (d->exponent < 100000000000000000) d->exponent = d->exponent * 10 + (*at - '0');
-        if (negative) d->exponent = -d->exponent;
-        d->is_integer = 0;
+            if (power < 100000000000000000) power = power * 10 + (*at - '0');
+        if (negative) power = -power;
     }
-    d->exponent -= (int64_t)d->after;
+    d->exponent += power - (int64_t)d->after;
     d->end = at;
     return d->before + d->after > 0;
 }
 
-/* By strtod, from the digits as a whole number with an exponent: without a radix there is no locale. A point
-   half way between two doubles has at most 767 digits, so of what follows those kept it only matters whether
-   it is zero. */
-static double gpumc__literal_slow(const gpumc__literal *d)
-{
-    enum { GPUMC__KEPT = 800 };
-    char text[GPUMC__KEPT + 32];
-    const int64_t magnitude = d->exponent + (int64_t)d->significant; /* value < 10^magnitude */
-    const char *at = d->digits;
-    size_t n = 0;
-    int more = 0;
-    if (d->significant == 0 || magnitude < -400) return 0;
-    if (magnitude > 400) return GPUMC_INF;
-    for (; at < d->end && (gpumc__is_digit(*at) || *at == '.'); at++) {
-        if (*at == '.' || (n == 0 && *at == '0')) continue;
-        if (n < GPUMC__KEPT) text[n++] = *at;
-        else more |= *at != '0';
-    }
-    if (more) text[n++] = '1';
-    snprintf(text + n, 16, "e%d", (int)(magnitude - (int64_t)n));
-    return strtod(text, NULL);
-}
-
 /* Correctly rounded; too large for a double is no number. A whole number up to 2^53 and a power of ten up to
-   10^22 are doubles, so that their product or quotient is rounded once (Clinger 1990). */
-static int gpumc__literal_value(const gpumc__literal *d, double *value)
+   10^22 are doubles, so that their product or quotient is rounded once (Clinger 1990). Others go to strtod,
+   as a whole number with an exponent: without a radix there is no locale. */
+static int gpumc__literal_value(gpumc__literal *d, double *value)
 {
     static const double powers[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    const int exact = d->significant <= 16 && d->leading <= 9007199254740992;
+    const int exact = d->n <= 16 && d->leading <= 9007199254740992;
     double size = (double)d->leading;
-    if (FLT_EVAL_METHOD != 0 || !exact || d->exponent < -22 || d->exponent > 22)
-        size = gpumc__literal_slow(d);
-    else if (d->exponent < 0) size /= powers[-d->exponent];
-    else size *= powers[d->exponent];
+    if (FLT_EVAL_METHOD != 0 || !exact || d->exponent < -22 || d->exponent > 22) {
+        snprintf(d->digits + d->n, 16, "e%d", (int)fmax(fmin((double)d->exponent, 2000), -2000));
+        size = d->n ? strtod(d->digits, NULL) : 0;
+    } else size = d->exponent < 0 ? size / powers[-d->exponent] : size * powers[d->exponent];
     *value = d->negative ? -size : size;
-    if (!gpumc__is_finite(size)) return GPUMC__NO_NUMBER;
-    return d->is_integer && exact ? GPUMC__INTEGER : GPUMC__REAL;
+    return !gpumc__is_finite(size) ? GPUMC__NO_NUMBER : d->is_integer && exact ? GPUMC__INTEGER : GPUMC__REAL;
 }
 
 /* nan, inf or infinity, any letter case, with or without a sign. */
@@ -8714,28 +8543,18 @@ static double gpumc__parse_number(const char *text, size_t length, int *kind)
 {
     gpumc__literal d;
     double value = 0;
-    if (gpumc__scan_literal(&d, text, text + length) && d.end == text + length)
-        *kind = gpumc__literal_value(&d, &value);
-    else *kind = gpumc__scan_word(text, length, &value);
+    const int is_literal = gpumc__scan_literal(&d, text, text + length) && d.end == text + length;
+    *kind = is_literal ? gpumc__literal_value(&d, &value) : gpumc__scan_word(text, length, &value);
     return value;
 }
 
-/* Whatever printf put between the digits is the radix of the locale, perhaps of several bytes. */
 GPUMC_API size_t gpumc_format_number(double value, char *text)
 {
-    static const char digits[] = "+-0123456789e";
-    int kind;
-    if (!gpumc__is_finite(value)) {
-        strcpy(text, gpumc__is_nan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-        return strlen(text);
-    }
-    for (int n = 15; n <= 17; n++) {
-        char *radix, *fraction;
+    int kind, finite = gpumc__is_finite(value);
+    if (!finite) strcpy(text, gpumc__is_nan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    for (int n = 15; finite && n <= 17; n++) {
         snprintf(text, 32, "%.*g", n, value);
-        radix = text + strspn(text, digits);
-        fraction = radix + strcspn(radix, digits);
-        if (fraction > radix) *radix++ = '.';
-        memmove(radix, fraction, strlen(fraction) + 1);
+        gpumc__put_points(text);
         if (gpumc__parse_number(text, strlen(text), &kind) == value) break;
     }
     return strlen(text);
@@ -8778,8 +8597,8 @@ static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     for (const char *p = r->text; p < at; p++) {
-        if (*p == '\n') { line++; column = 1; }
-        else column += ((unsigned char)*p & 0xc0) != 0x80;
+        line += *p == '\n';
+        column = *p == '\n' ? 1 : column + (((unsigned char)*p & 0xc0) != 0x80);
     }
     r->failure = gpumc__fail(r->error, GPUMC_ERROR_FORMAT, "%.80s%sline %.0f, column %.0f: %s%.60s%s%s",
                              r->path ? r->path : "", r->path ? ": " : "", line, column,
@@ -8792,11 +8611,10 @@ static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at
 static int gpumc__reserve(const gpumc_allocator *allocator, gpumc__buffer *b, size_t more, size_t each,
                           gpumc_error *error)
 {
+    if (b->room - b->n >= more) return 1;
     const size_t room = gpumc__size_add(gpumc__size_add(b->n, more), b->n / 2 + 16);
     const size_t bytes = gpumc__size_mul(room, each);
-    void *items;
-    if (b->room - b->n >= more) return 1;
-    items = gpumc__allocate(allocator, bytes);
+    void *items = gpumc__allocate(allocator, bytes);
     if (!items) return gpumc__fail_memory(error, bytes) == GPUMC_OK;
     if (b->n > 0) memcpy(items, b->items, b->n * each);
     gpumc__release(allocator, b->items);
@@ -8833,16 +8651,14 @@ static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *nam
 {
     gpumc_data *data = r->data;
     gpumc__buffer all = { data->variables, data->n_variables, r->room };
-    gpumc_variable *v;
-    char *to;
-    if (!gpumc__reserve(&data->allocator, &all, 1, sizeof *v, r->error)) return 0;
+    if (!gpumc__reserve(&data->allocator, &all, 1, sizeof(gpumc_variable), r->error)) return 0;
     data->variables = (gpumc_variable *)all.items;
     r->room = all.room;
-    v = &data->variables[data->n_variables];
+    gpumc_variable *v = &data->variables[data->n_variables];
     memset(v, 0, sizeof *v);
-    v->is_integer = 1;
-    v->name = to = (char *)gpumc__allocate(&data->allocator, length + 1);
+    char *to = v->name = (char *)gpumc__allocate(&data->allocator, length + 1);
     if (!to) return gpumc__fail_memory(r->error, length + 1) == GPUMC_OK;
+    v->is_integer = 1;
     data->n_variables++;
     for (size_t i = 0; i < length; i++) {
         if (name[i] == '"' && (++i == length || name[i] != '"'))
@@ -8880,20 +8696,14 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
                                      const gpumc_csv_options *csv, int (*parse)(gpumc__reader *r),
                                      gpumc_error *error)
 {
-    gpumc__reader r;
-    int done;
+    const gpumc_csv_options defaults = { 0, 0, 0, 0 };
     if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
-    memset(&r, 0, sizeof r);
-    r.text = r.at = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-    r.end = length ? text + length : text;
-    r.path = path;
-    if (csv) r.csv = *csv;
-    r.data = data;
-    r.failure = GPUMC_ERROR_MEMORY;
-    r.error = error;
+    const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data, 0,
+                        { NULL, 0, 0 }, NULL, 0, NULL, GPUMC_ERROR_MEMORY, error };
     data->variables = NULL;
     data->n_variables = 0;
-    done = parse(&r);
+    const int done = parse(&r);
     gpumc__release(&data->allocator, r.values.items);
     if (!done) gpumc_data_free(data);
     return done ? GPUMC_OK : r.failure;
@@ -8919,6 +8729,7 @@ static int gpumc__unexpected(gpumc__reader *r, const char *wanted)
 
 static int gpumc__json_name(gpumc__reader *r)
 {
+    if (gpumc__peek(r) != '"') return gpumc__unexpected(r, "the name of a variable in quotes");
     const char *start = r->at, *end = start + 1;
     while (end < r->end && *end != '"' && *end != '\\') end++;
     if (end == r->end) return gpumc__malformed(r, start, "a name that does not end");
@@ -8931,19 +8742,15 @@ static int gpumc__json_name(gpumc__reader *r)
 static int gpumc__json_word(gpumc__reader *r, double *value)
 {
     static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
-    const size_t left = (size_t)(r->end - r->at);
-    const char *quote = left > 0 && *r->at == '"' ? (const char *)memchr(r->at + 1, '"', left - 1) : NULL;
-    if (quote && gpumc__scan_word(r->at + 1, (size_t)(quote - r->at - 1), value)) {
-        r->at = quote + 1;
-        return 1;
-    }
-    for (size_t i = 0; i < 3; i++) {
-        const size_t length = strlen(words[i]);
-        if (left < length || memcmp(r->at, words[i], length) != 0) continue;
-        r->at += length;
-        return gpumc__scan_word(words[i], length, value);
-    }
-    return gpumc__unexpected(r, "a number or an array");
+    const size_t left = (size_t)(r->end - r->at), quoted = left > 0 && *r->at == '"';
+    const char *word = r->at + quoted, *quote = (const char *)memchr(word, '"', left - quoted);
+    size_t length = quoted && quote ? (size_t)(quote - word) : 0;
+    for (size_t i = 0; i < 3 && !quoted; i++)
+        if (left >= strlen(words[i]) && strncmp(word, words[i], strlen(words[i])) == 0)
+            length = strlen(words[i]);
+    if (!gpumc__scan_word(word, length, value)) return gpumc__unexpected(r, "a number or an array");
+    r->at = word + length + quoted;
+    return 1;
 }
 
 /* JSON wants digits on both sides of a point, no leading zeros, no plus. */
@@ -8953,8 +8760,7 @@ static int gpumc__json_number(gpumc__reader *r, double *value, int *kind)
     gpumc__literal d;
     *kind = GPUMC__REAL;
     if (!gpumc__scan_literal(&d, start, r->end) || d.before == 0 || *start == '+'
-        || (*d.digits == '0' && d.before > 1)
-        || (d.after == 0 && d.digits + d.before < d.end && d.digits[d.before] == '.'))
+        || (*d.start == '0' && d.before > 1) || (d.has_point && d.after == 0))
         return gpumc__json_word(r, value);
     *kind = gpumc__literal_value(&d, value);
     r->at = d.end;
@@ -8970,7 +8776,6 @@ static int gpumc__json_value(gpumc__reader *r, gpumc_variable *v)
     int kind;
     count[0] = 0;
     for (r->values.n = 0;; r->at++) {
-        const char *start;
         for (; gpumc__peek(r) == '['; r->at++) {
             if (depth == GPUMC_MAX_JSON_DEPTH)
                 return gpumc__malformed(r, r->at, "more than %.0f nested arrays", (double)depth);
@@ -8979,7 +8784,7 @@ static int gpumc__json_value(gpumc__reader *r, gpumc_variable *v)
             count[++depth] = 0;
             if (depth > n_dims) dims[n_dims = depth] = SIZE_MAX;
         }
-        start = r->at;
+        const char *start = r->at;
         if (depth == 0 || count[depth] > 0 || gpumc__peek(r) != ']') {         /* not an empty array */
             if (!gpumc__json_number(r, &value, &kind) || !gpumc__push_value(r, value)) return 0;
             if (depth != n_dims)
@@ -9004,18 +8809,16 @@ static int gpumc__json_object(gpumc__reader *r)
     if (gpumc__peek(r) != '{') return gpumc__unexpected(r, "the { of an object");
     r->at++;
     for (int more = gpumc__peek(r) != '}'; more; r->at += more) {
-        if (gpumc__peek(r) != '"') return gpumc__unexpected(r, "the name of a variable in quotes");
         if (!gpumc__json_name(r)) return 0;
         if (gpumc__peek(r) != ':') return gpumc__unexpected(r, "a colon");
         r->at++;
         if (!gpumc__json_value(r, &r->data->variables[r->data->n_variables - 1])) return 0;
         r->subject = NULL;
         more = gpumc__peek(r) == ',';
-        if (!more && gpumc__peek(r) != '}') return gpumc__unexpected(r, "a comma or }");
     }
+    if (gpumc__peek(r) != '}') return gpumc__unexpected(r, "a comma or }");
     r->at++;
-    gpumc__peek(r);
-    return r->at == r->end || gpumc__unexpected(r, "the end of the text");
+    return gpumc__peek(r) == 0 && r->at == r->end ? 1 : gpumc__unexpected(r, "the end of the text");
 }
 
 GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data, gpumc_error *error)
@@ -9036,28 +8839,34 @@ static int gpumc__csv_is_blank(const gpumc__reader *r, char c)
 /* Leaves the content of a field in r->field, and r->at where it ends. */
 static int gpumc__csv_field(gpumc__reader *r)
 {
-    const char *end;
     int quoted = 0;
     while (r->at < r->end && gpumc__csv_is_blank(r, *r->at)) r->at++;
     r->field = r->at;
     for (; !gpumc__csv_line_ends(r) && (quoted || *r->at != r->csv.delimiter); r->at++)
         quoted ^= *r->at == '"';
     if (quoted) return gpumc__malformed(r, r->field, "a quote that does not end in its line");
-    for (end = r->at; end > r->field && gpumc__csv_is_blank(r, end[-1]);) end--;
+    const char *end = r->at;
+    while (end > r->field && gpumc__csv_is_blank(r, end[-1])) end--;
     if (end > r->field + 1 && *r->field == '"' && end[-1] == '"') { r->field++; end--; }
     r->field_length = (size_t)(end - r->field);
     return 1;
 }
 
-static int gpumc__csv_value(gpumc__reader *r, gpumc_variable *v)
+/* Makes a variable of a field of the first line. Without a name it is called by its place. */
+static int gpumc__csv_name(gpumc__reader *r, const char *start)
 {
-    const char *start = r->at;
-    double value;
-    int kind, n;
-    r->subject = v->name;
-    if (!gpumc__csv_field(r)) return 0;
-    value = gpumc__parse_number(r->field, r->field_length, &kind);
-    n = r->field_length < 24 ? (int)r->field_length : 24;
+    char place[32];
+    if (!r->csv.no_header && r->field_length > 0)
+        return gpumc__add_variable(r, start, r->field, r->field_length);
+    snprintf(place, sizeof place, "V%.0f", (double)r->data->n_variables + 1);
+    return gpumc__add_variable(r, start, place, strlen(place));
+}
+
+static int gpumc__csv_value(gpumc__reader *r, const char *start, gpumc_variable *v)
+{
+    const int n = r->field_length < 24 ? (int)r->field_length : 24;
+    int kind;
+    double value = gpumc__parse_number(r->field, r->field_length, &kind);
     if (kind == GPUMC__NO_NUMBER && n > 0 && !(n == 2 && memcmp(r->field, "NA", 2) == 0))
         return gpumc__malformed(r, start, "\"%.*s\" is %s", n, r->field,
                                 value == 0 ? "not a number" : "too large for a double");
@@ -9065,41 +8874,27 @@ static int gpumc__csv_value(gpumc__reader *r, gpumc_variable *v)
     if (r->csv.missing_is_error && gpumc__is_nan(value))
         return gpumc__malformed(r, start, "the value is missing");
     v->is_integer &= kind == GPUMC__INTEGER;
-    r->subject = NULL;
     return gpumc__push_value(r, value);
 }
 
-static int gpumc__csv_row(gpumc__reader *r)
+/* The first line makes the variables, the others fill them. */
+static int gpumc__csv_line(gpumc__reader *r)
 {
     const size_t n = r->data->n_variables;
-    for (size_t i = 0; i < n; i++) {
-        if (!gpumc__csv_value(r, &r->data->variables[i])) return 0;
-        if (gpumc__csv_line_ends(r) != (i + 1 == n))
-            return gpumc__malformed(r, r->at, "a row of %s than %.0f fields", i + 1 < n ? "less" : "more",
-                                    (double)n);
-        r->at += r->at < r->end;
-    }
-    return 1;
-}
-
-/* Makes a variable of every field of the first line. Those without a name are called by their place. */
-static int gpumc__csv_header(gpumc__reader *r)
-{
     const char *line = r->at;
-    for (int more = 1; more; r->at += r->at < r->end) {
+    for (size_t i = 0, more = 1; more; i++, r->at += r->at < r->end) {
         const char *start = r->at;
-        char place[32];
+        gpumc_variable *v = n ? &r->data->variables[i] : NULL;
+        r->subject = v ? v->name : NULL;
         if (!gpumc__csv_field(r)) return 0;
-        if (r->csv.no_header || r->field_length == 0) {
-            snprintf(place, sizeof place, "V%.0f", (double)r->data->n_variables + 1);
-            r->field = place;
-            r->field_length = strlen(place);
-        }
-        if (!gpumc__add_variable(r, start, r->field, r->field_length)) return 0;
+        if (!(v ? gpumc__csv_value(r, start, v) : gpumc__csv_name(r, start))) return 0;
         r->subject = NULL;
         more = !gpumc__csv_line_ends(r);
+        if (v && more == (i + 1 == n))
+            return gpumc__malformed(r, r->at, "a row of %s than %.0f fields", more ? "more" : "less",
+                                    (double)n);
     }
-    if (r->csv.no_header) r->at = line;
+    if (n == 0 && r->csv.no_header) r->at = line;
     return 1;
 }
 
@@ -9107,9 +8902,9 @@ static int gpumc__csv_header(gpumc__reader *r)
 static int gpumc__csv_skip_line(gpumc__reader *r, const char **empty)
 {
     const char *line = r->at;
-    if (*line == '\n' || (*line == '\r' && (line + 1 == r->end || line[1] == '\n'))) {
-        if (!*empty) *empty = line;
-    } else if (*line != '#' || !r->csv.skip_comments) return 0;
+    const int is_empty = *line == '\n' || (*line == '\r' && (line + 1 == r->end || line[1] == '\n'));
+    if (!is_empty && (*line != '#' || !r->csv.skip_comments)) return 0;
+    if (is_empty && !*empty) *empty = line;
     while (!gpumc__csv_line_ends(r)) r->at++;
     r->at += r->at < r->end;
     return 1;
@@ -9118,18 +8913,17 @@ static int gpumc__csv_skip_line(gpumc__reader *r, const char **empty)
 static int gpumc__csv_table(gpumc__reader *r)
 {
     const char *empty = NULL;            /* the first empty line: only more of them may follow */
-    size_t n_rows = 0;
     if (!r->csv.delimiter) r->csv.delimiter = ',';
     if (strchr("0123456789+-.eE\"#\r\n", r->csv.delimiter))
         return gpumc__malformed(r, r->at, "character %d cannot separate fields", r->csv.delimiter);
     while (r->at < r->end) {
         if (gpumc__csv_skip_line(r, &empty)) continue;
         if (empty) return gpumc__malformed(r, empty, "an empty line before others (a missing value is NA)");
-        if (r->data->n_variables > 0) n_rows++;
-        if (!(r->data->n_variables > 0 ? gpumc__csv_row(r) : gpumc__csv_header(r))) return 0;
+        if (!gpumc__csv_line(r)) return 0;
     }
-    if (r->data->n_variables == 0) return gpumc__malformed(r, r->at, "no line that names or holds anything");
-    for (size_t k = 0, n = r->data->n_variables; k < n; k++)
+    const size_t n = r->data->n_variables, n_rows = n ? r->values.n / n : 0;
+    if (n == 0) return gpumc__malformed(r, r->at, "no line that names or holds anything");
+    for (size_t k = 0; k < n; k++)
         if (!gpumc__fill_variable(r, &r->data->variables[k], &n_rows, 1, n_rows, k, n)) return 0;
     return 1;
 }
@@ -9148,9 +8942,7 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
     return gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: cannot be %s: %s (errno %d)", path, what,
                        reason == ENOENT   ? "no such file or directory"
                        : reason == EACCES ? "permission denied"
-                       : reason == ENOSPC ? "no space left on the device"
-                                          : "input or output error",
-                       reason);
+                       : reason == ENOSPC ? "no space left on the device" : "input or output error", reason);
 }
 
 static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const gpumc_csv_options *csv,
@@ -9158,11 +8950,8 @@ static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const g
 {
     gpumc__buffer all = { NULL, 0, 0 };
     gpumc_status status = GPUMC_OK;
-    FILE *file;
     if (!path || !data) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "path or data is NULL");
-    data->variables = NULL;
-    data->n_variables = 0;
-    file = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     if (!file) return gpumc__file_failed(error, path, "opened");
     for (size_t got = 1; got > 0 && status == GPUMC_OK; all.n += got) {
         got = 0;
@@ -9243,30 +9032,28 @@ static void gpumc__put_number(gpumc__writer *w, const char *before, double value
 
 typedef void (*gpumc__contents)(gpumc__writer *w, const gpumc_fit *fit, size_t chain);
 
-/* Writes a complete file that has reached the disk, or none. */
+/* Writes a complete file that has reached the disk, or says why not. */
 static gpumc_status gpumc__write_file(const char *path, const gpumc_fit *fit, size_t chain,
                                       gpumc__contents contents, gpumc_error *error)
 {
     gpumc__writer w = { fopen(path, "wb"), 0 };
-    gpumc_status status;
-    int reason;
     if (!w.file) return gpumc__file_failed(error, path, "created");
     contents(&w, fit, chain);
     w.failed = w.failed || fflush(w.file) != 0 || !gpumc__sync(w.file);
-    reason = errno;
-    if (fclose(w.file) == 0) { if (!w.failed) return GPUMC_OK; errno = reason; }
-    status = gpumc__file_failed(error, path, "written");
-    (void)remove(path);
-    return status;
+    const int reason = errno, closed = fclose(w.file) == 0;
+    if (closed && !w.failed) return GPUMC_OK;
+    if (closed) errno = reason;
+    return gpumc__file_failed(error, path, "written");
 }
 
-/* Name of the only file, or of that of a chain. */
-static void gpumc__file_name(char *name, size_t room, const char *base, const gpumc_fit *fit, size_t chain,
-                             const char *ending)
+/* Name of the only file, or of that of a chain, and behind it that of the incomplete one. */
+static void gpumc__file_names(const gpumc_fit *fit, const char *base, int per_chain, size_t chain,
+                              char *name, size_t room)
 {
     const double id = (double)fit->options.first_chain_id + (double)chain + 1;
-    if (chain == SIZE_MAX) snprintf(name, room, "%s%s", base, ending);
-    else snprintf(name, room, "%s_%.0f.csv%s", base, id, ending);
+    if (per_chain) snprintf(name, room, "%s_%.0f.csv", base, id);
+    else strcpy(name, base);
+    strcat(strcpy(name + room, name), ".tmp");
 }
 
 /* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
@@ -9274,30 +9061,24 @@ static void gpumc__file_name(char *name, size_t room, const char *base, const gp
 static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
                                        gpumc__contents contents, gpumc_error *error)
 {
-    const size_t room = base ? gpumc__size_add(strlen(base), 40) : 0, first = per_chain ? 0 : SIZE_MAX;
-    char *name, *temporary;
-    size_t n, written = 0, renamed = 0;
-    gpumc_status status = GPUMC_OK;
     if (!fit || !base || !*base) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
     if (!fit->draws || fit->n_draws == 0)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
                            fit->options.discard_draws ? ": discard_draws was set" : "");
-    n = per_chain ? fit->n_chains : 1;
-    name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
+    const size_t n = per_chain ? fit->n_chains : 1, room = gpumc__size_add(strlen(base), 40);
+    char *name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
     if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));
-    temporary = name + room;
-    for (; status == GPUMC_OK && written < n; written += status == GPUMC_OK) {
-        gpumc__file_name(temporary, room, base, fit, first + written, ".tmp");
-        status = gpumc__write_file(temporary, fit, written, contents, error);
+    char *temporary = name + room;
+    gpumc_status status = GPUMC_OK;
+    size_t done = 0;                     /* written, then renamed */
+    for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
+        gpumc__file_names(fit, base, per_chain, done % n, name, room);
+        if (done < n) status = gpumc__write_file(temporary, fit, done, contents, error);
+        else if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
     }
-    for (; status == GPUMC_OK && renamed < n; renamed += status == GPUMC_OK) {
-        gpumc__file_name(name, room, base, fit, first + renamed, "");
-        gpumc__file_name(temporary, room, base, fit, first + renamed, ".tmp");
-        if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
-    }
-    for (size_t i = 0; status != GPUMC_OK && i < written; i++) {
-        gpumc__file_name(name, room, base, fit, first + i, i < renamed ? "" : ".tmp");
-        (void)remove(name);
+    for (size_t i = 0; status != GPUMC_OK && i < n && i <= done; i++) {
+        gpumc__file_names(fit, base, per_chain, i, name, room);
+        (void)remove(i + n < done ? name : temporary);
     }
     gpumc__release(&fit->allocator, name);
     return status;
@@ -9310,8 +9091,7 @@ static void gpumc__summary_contents(gpumc__writer *w, const gpumc_fit *fit, size
     gpumc__put(w, "variable,mean,mcse,sd,q5,q50,q95,ess_bulk,ess_tail,r_hat\n");
     for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
         const gpumc_summary s = gpumc_summarise(fit, k);
-        const double values[9] = { s.mean, s.mcse,     s.sd,       s.q5,   s.q50,
-                                   s.q95,  s.ess_bulk, s.ess_tail, s.r_hat };
+        const double values[] = { s.mean, s.mcse, s.sd, s.q5, s.q50, s.q95, s.ess_bulk, s.ess_tail, s.r_hat };
         gpumc_column_name(fit, k, name, sizeof name);
         gpumc__put(w, strchr(name, ',') ? "\"%s\"" : "%s", name);
         for (size_t i = 0; i < 9; i++) gpumc__put_number(w, ",", values[i]);
@@ -9333,25 +9113,22 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
    windows are left out: ours has none of them, and no reader needs them. */
 static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
+    static const char *const metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
     const gpumc_sample_options *o = &fit->options;
-    const char *metric = fit->metric.kind == GPUMC_METRIC_DENSE  ? "dense_e"
-                         : fit->metric.kind == GPUMC_METRIC_UNIT ? "unit_e"
-                                                                 : "diag_e";
     const int thin = o->thin > 1 ? o->thin : 1, saved = fit->warmup_draws && fit->n_warmup > 0;
     const double num_warmup = saved ? (double)fit->n_warmup : o->num_warmup > 0 ? o->num_warmup : 0;
-    char delta[32], step_size[32];
-    gpumc_format_number(o->target_accept, delta);
-    gpumc_format_number(o->step_size > 0 ? o->step_size : 1, step_size);
-    gpumc__put(w, "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n");
-    gpumc__put(w, "# model = ");
+    gpumc__put(w, "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n"
+               "# model = ");
     for (const char *c = fit->model_name && *fit->model_name ? fit->model_name : "model"; *c; c++)
         gpumc__put(w, "%c", (unsigned char)*c < 32 || *c == '=' ? '_' : *c);
-    gpumc__put(w, "\n# method = sample\n# num_samples = %.0f\n# num_warmup = %.0f\n# save_warmup = %d\n",
-               (double)fit->n_draws * thin, num_warmup, saved);
-    gpumc__put(w, "# thin = %d\n# engaged = %d\n# delta = %s\n# algorithm = hmc\n# engine = nuts\n", thin,
-               num_warmup > 0, delta);
-    gpumc__put(w, "# max_depth = %d\n# metric = %s\n# stepsize = %s\n", o->max_treedepth, metric, step_size);
-    gpumc__put(w, "# id = %.0f\n# seed = %llu\n# generated_by = gpumc " GPUMC_VERSION "\n",
+    gpumc__put(w, "\n# method = sample\n# num_samples = %.0f\n# num_warmup = %.0f\n# save_warmup = %d\n"
+               "# thin = %d\n# engaged = %d\n", (double)fit->n_draws * thin, num_warmup, saved, thin,
+               num_warmup > 0);
+    gpumc__put_number(w, "# delta = ", o->target_accept);
+    gpumc__put(w, "\n# algorithm = hmc\n# engine = nuts\n# max_depth = %d\n# metric = %s\n",
+               o->max_treedepth, metrics[fit->metric.kind]);
+    gpumc__put_number(w, "# stepsize = ", o->step_size > 0 ? o->step_size : 1);
+    gpumc__put(w, "\n# id = %.0f\n# seed = %llu\n# generated_by = gpumc " GPUMC_VERSION "\n",
                (double)o->first_chain_id + (double)chain + 1, (unsigned long long)o->seed);
 }
 
@@ -9371,64 +9148,56 @@ static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer 
     return b->offset + element;
 }
 
-static void gpumc__stan_row(gpumc__writer *w, const gpumc_fit *fit, const double *values,
-                            const gpumc_draw_stats *s)
+static void gpumc__stan_rows(gpumc__writer *w, const gpumc_fit *fit, const double *draws,
+                             const gpumc_draw_stats *s, size_t n, size_t step)
 {
-    gpumc__put_number(w, "", s->lp);
-    gpumc__put_number(w, ",", s->accept_stat);
-    gpumc__put_number(w, ",", s->step_size);
-    gpumc__put(w, ",%d,%d,%d", (int)s->tree_depth, (int)s->n_leapfrog, s->divergent != 0);
-    gpumc__put_number(w, ",", s->energy);
-    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
-        for (size_t j = 0; j < b->size; j++)
-            gpumc__put_number(w, ",", values[gpumc__stan_element(b, j, NULL)]);
-    gpumc__put(w, "\n");
+    for (size_t i = 0; i < n && !w->failed; i += step) {
+        gpumc__put_number(w, "", s[i].lp);
+        gpumc__put_number(w, ",", s[i].accept_stat);
+        gpumc__put_number(w, ",", s[i].step_size);
+        gpumc__put(w, ",%d,%d,%d", (int)s[i].tree_depth, (int)s[i].n_leapfrog, s[i].divergent != 0);
+        gpumc__put_number(w, ",", s[i].energy);
+        for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+            for (size_t j = 0; j < b->size; j++)
+                gpumc__put_number(w, ",", draws[i * fit->n_columns + gpumc__stan_element(b, j, NULL)]);
+        gpumc__put(w, "\n");
+    }
 }
 
-/* Element of the inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
-static double gpumc__stan_metric(const gpumc_metric *m, size_t row, size_t i)
-{
-    double stretch = 1;
-    if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[row * m->dim + i];
-    for (size_t k = 0; m->kind == GPUMC_METRIC_LOW_RANK && k < m->rank; k++)
-        stretch += (m->lambda[k] - 1) * m->vectors[k * m->dim + i] * m->vectors[k * m->dim + i];
-    return m->scale[i] * m->scale[i] * stretch;
-}
-
+/* The inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
-    const size_t n_rows = m->kind == GPUMC_METRIC_UNIT ? 0 : m->kind == GPUMC_METRIC_DENSE ? m->dim : 1;
+    const int dense = m->kind == GPUMC_METRIC_DENSE, unit = m->kind == GPUMC_METRIC_UNIT;
+    const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
     gpumc__put_number(w, "# Adaptation terminated\n# Step size = ", fit->step_size);
-    gpumc__put(w, "\n# %s\n", m->kind == GPUMC_METRIC_DENSE  ? "Elements of inverse mass matrix:"
-                              : m->kind == GPUMC_METRIC_UNIT ? "No free parameters for unit metric"
-                                                             : "Diagonal elements of inverse mass matrix:");
-    for (size_t row = 0; row < n_rows; row++)
-        for (size_t i = 0; i < m->dim; i++) {
-            gpumc__put_number(w, i ? ", " : "# ", gpumc__stan_metric(m, row, i));
-            if (i + 1 == m->dim) gpumc__put(w, "\n");
-        }
+    gpumc__put(w, "\n# %s\n", unit    ? "No free parameters for unit metric"
+                              : dense ? "Elements of inverse mass matrix:"
+                                      : "Diagonal elements of inverse mass matrix:");
+    for (size_t k = 0; k < (dense ? m->dim : !unit) * m->dim; k++) {
+        const size_t i = k % m->dim;
+        double stretch = 1;
+        for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + i], 2);
+        gpumc__put_number(w, i ? ", " : "# ", dense ? m->covariance[k] : m->scale[i] * m->scale[i] * stretch);
+        if (i + 1 == m->dim) gpumc__put(w, "\n");
+    }
 }
 
 /* Of saved warm-up every thin-th row: readers count on ceil(num_warmup / thin) of them. */
 static void gpumc__stan_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
     const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
-    const size_t n_warmup = fit->warmup_draws ? fit->n_warmup : 0;
+    const size_t warmup = chain * fit->n_warmup, kept = chain * fit->draw_capacity;
     gpumc__stan_header(w, fit, chain);
     gpumc__put(w, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__");
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t j = 0; j < b->size; j++) gpumc__stan_element(b, j, w);
     gpumc__put(w, "\n");
-    for (size_t i = 0; i < n_warmup && !w->failed; i += thin) {
-        const size_t row = chain * n_warmup + i;
-        gpumc__stan_row(w, fit, fit->warmup_draws + row * fit->n_columns, &fit->warmup_stats[row]);
-    }
+    if (fit->warmup_draws)
+        gpumc__stan_rows(w, fit, fit->warmup_draws + warmup * fit->n_columns, fit->warmup_stats + warmup,
+                         fit->n_warmup, thin);
     gpumc__stan_adaptation(w, fit);
-    for (size_t i = 0; i < fit->n_draws && !w->failed; i++) {
-        const size_t row = chain * fit->draw_capacity + i;
-        gpumc__stan_row(w, fit, fit->draws + row * fit->n_columns, &fit->stats[row]);
-    }
+    gpumc__stan_rows(w, fit, fit->draws + kept * fit->n_columns, fit->stats + kept, fit->n_draws, 1);
     gpumc__put_number(w, "# \n#  Elapsed Time: ", fit->warmup_seconds);
     gpumc__put_number(w, " seconds (Warm-up)\n#                ", fit->sampling_seconds);
     gpumc__put_number(w, " seconds (Sampling)\n#                ",
