@@ -4560,7 +4560,7 @@ static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q, co
    q[i][j] scales all later values of its row by d log sech = -tanh.
    With d = expm1(-2 |q|): tanh |q| = -d / (2 + d), sech q = 2 e^-|q| / (2 + d), log sech q = -|q| - log(1 +
    d / 2). The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
-enum { GPUMC__PIECE = 64 };
+#define GPUMC__PIECE 64
 typedef struct gpumc__piece {
     double tanh_q[GPUMC__PIECE], sech_q[GPUMC__PIECE], log_sech_q[GPUMC__PIECE];
 } gpumc__piece;
@@ -4918,8 +4918,10 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         const double sum = c < 1 ? gpumc__sum(g, k->size) : 0;         /* centred: nothing is received */
         const size_t scale = k->scale + k->unit[0];
         if (c < 1 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
-        if (c < 1 && k->scale != GPUMC__NONE)
-            target[scale] += (1 - c) * (gpumc__dot(theta, g, k->size) - mu * sum + (double)k->size) / x[scale];
+        if (c < 1 && k->scale != GPUMC__NONE) {
+            const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
+            target[scale] += (1 - c) * (moment + (double)k->size) / x[scale];
+        }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
     }
@@ -9146,88 +9148,11 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
 
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
 
-/* ---- a pool of threads that all run the same job ------------------------------------------------ */
-
-typedef struct gpumc__pool {
-    gpumc__mutex lock;
-    gpumc__condition start, done;
-    gpumc__thread *threads;
-    int n_threads, busy, quit;               /* n_threads: helpers beside the calling thread */
-    unsigned generation;
-    void (*job)(void *user);
-    void *user;
-} gpumc__pool;
-
-static void *gpumc__pool_thread(void *argument)
-{
-    gpumc__pool *p = (gpumc__pool *)argument;
-    unsigned seen = 0;
-    gpumc__lock(&p->lock);
-    for (;;) {
-        while (p->generation == seen && !p->quit) gpumc__wait(&p->start, &p->lock);
-        if (p->quit) break;
-        seen = p->generation;
-        gpumc__unlock(&p->lock);
-        p->job(p->user);
-        gpumc__lock(&p->lock);
-        if (--p->busy == 0) gpumc__wake(&p->done);
-    }
-    gpumc__unlock(&p->lock);
-    return NULL;
-}
-
-/* A thread that cannot be started is done without. */
-static void gpumc__pool_open(gpumc__pool *p, gpumc__thread *threads, int wanted)
-{
-    gpumc__mutex_init(&p->lock);
-    gpumc__condition_init(&p->start);
-    gpumc__condition_init(&p->done);
-    p->threads = threads;
-    p->n_threads = p->busy = p->quit = 0;
-    p->generation = 0;
-    while (GPUMC__HAS_THREADS && p->n_threads < wanted
-           && gpumc__thread_start(&threads[p->n_threads], gpumc__pool_thread, p)) p->n_threads++;
-}
-
-static void gpumc__pool_run(gpumc__pool *p, void (*job)(void *), void *user, int parallel)
-{
-    if (p->n_threads > 0 && parallel) {
-        gpumc__lock(&p->lock);
-        p->job = job;
-        p->user = user;
-        p->busy = p->n_threads;
-        p->generation++;
-        gpumc__wake(&p->start);
-        gpumc__unlock(&p->lock);
-    }
-    job(user);
-    if (p->n_threads > 0 && parallel) {
-        gpumc__lock(&p->lock);
-        while (p->busy > 0) gpumc__wait(&p->done, &p->lock);
-        gpumc__unlock(&p->lock);
-    }
-}
-
-static void gpumc__pool_close(gpumc__pool *p)
-{
-    gpumc__lock(&p->lock);
-    p->quit = 1;
-    gpumc__wake(&p->start);
-    gpumc__unlock(&p->lock);
-    for (int i = 0; i < p->n_threads; i++) gpumc__thread_join(p->threads[i]);
-    gpumc__condition_free(&p->start);
-    gpumc__condition_free(&p->done);
-    gpumc__mutex_free(&p->lock);
-}
-
-/* ---- state of a run ---------------------------------------------------------------------------- */
-
 typedef struct gpumc__chain {
     gpumc_nuts *nuts;
     double *work, *row;                      /* scratch of the model; one row of columns */
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
-    uint64_t gradients;
-    uint64_t leapfrogs;                      /* of this phase */
+    uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
     size_t divergences;
     int busy;
     gpumc_progress progress;                 /* as last reported, under the lock */
@@ -9242,13 +9167,17 @@ typedef struct gpumc__run {
     gpumc__chain *chains;
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
-    gpumc__pool pool;
-    gpumc__mutex lock;                       /* callbacks, and which chain is taken */
+    size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup;
     volatile int stopped;
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
+    gpumc__mutex lock;      /* callbacks, which chain is taken, the helpers (threads beside the caller's) */
+    gpumc__condition start, done;
+    gpumc__thread *threads;
+    int n_helpers, busy, quit;
+    unsigned generation;                     /* counts the calls of gpumc__advance that want helpers */
 } gpumc__run;
 
 static int gpumc__stops(const gpumc__run *r)
@@ -9257,71 +9186,62 @@ static int gpumc__stops(const gpumc__run *r)
            || (r->options->stop && gpumc__load_flag(&r->options->stop->requested));
 }
 
-/* ---- progress ---------------------------------------------------------------------------------- */
+/* ---- progress: callers hold the lock, where there are threads -------------------------------------- */
 
-static gpumc_progress gpumc__progress_of(const gpumc__run *r, size_t c)
+static void gpumc__note_progress(gpumc__run *r, size_t c)
 {
     const gpumc__chain *chain = &r->chains[c];
-    const size_t warmup = (size_t)(r->options->num_warmup > 0 ? r->options->num_warmup : 0);
-    const size_t samples = (size_t)r->options->num_samples * (size_t)r->options->thin;
-    const double now = gpumc__seconds();
-    double done = 0, total = (double)(r->warmup ? warmup : samples) * (double)r->n_chains;
-    gpumc_progress p;
-    memset(&p, 0, sizeof p);
-    for (size_t k = 0; k < r->n_chains; k++)
-        done += (double)(k == c ? chain->done : r->chains[k].progress.iteration - (r->warmup ? 0 : warmup));
-    p.chain = c;
-    p.n_chains = r->n_chains;
-    p.iteration = chain->done + (r->warmup ? 0 : warmup);
-    p.total = warmup + samples;
-    p.warmup = r->warmup;
-    p.step_size = chain->nuts->step_size;
-    p.mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
-    p.divergences = chain->divergences;
-    p.elapsed = now - r->begin;
-    if (r->warmup) total += (double)samples * (double)r->n_chains;
-    p.remaining = done > 0 ? (now - r->phase_begin) * (total - done) / done : 0;
-    return p;
-}
-
-static void gpumc__print_chain(const gpumc_progress *p, FILE *stream, const char *end)
-{
-    fprintf(stream,
-            "chain %2.0f  %-8s %6.0f / %.0f (%3.0f%%)  step %.3g  %.1f gradients a draw  %.0f divergences  "
-            "%.1f s, %.1f s to go%s",
-            (double)(p->chain + 1), p->warmup ? "warm-up" : "sampling", (double)p->iteration,
-            (double)p->total, 100 * (double)p->iteration / (double)p->total, p->step_size, p->mean_leapfrog,
-            (double)p->divergences, p->elapsed, p->remaining, end);
+    const size_t before = r->warmup ? 0 : r->n_iterations[1], total = r->n_iterations[0] + r->n_iterations[1];
+    const double now = gpumc__seconds(), due = (double)((total - before) * r->n_chains);
+    double done = 0;
+    gpumc_progress *p = &r->chains[c].progress;
+    p->chain = c;
+    p->n_chains = r->n_chains;
+    p->iteration = before + chain->done;
+    p->total = total;
+    p->warmup = r->warmup;
+    p->step_size = chain->nuts->step_size;
+    p->mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
+    p->divergences = chain->divergences;
+    p->elapsed = now - r->begin;
+    for (size_t k = 0; k < r->n_chains; k++) done += (double)(r->chains[k].progress.iteration - before);
+    p->remaining = done > 0 ? (now - r->phase_begin) * (due / done - 1) : 0;
 }
 
 /* A terminal gets one line a chain, redrawn at most four times a second; a log gets one line a chain per
    tenth. */
-static void gpumc__print_progress(gpumc__run *r, const gpumc_progress *p, size_t before)
+static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 {
     FILE *stream = r->options->progress_stream;
-    const double now = gpumc__seconds();
-    if (!gpumc__is_terminal(stream)) {
-        if (10 * p->iteration / p->total > 10 * before / p->total) gpumc__print_chain(p, stream, "\n");
-    } else if (now - r->last_print >= 0.25 || p->iteration == p->total) {
+    const gpumc_progress *p = &r->chains[c].progress;
+    size_t first = c, end = c + 1;
+    if (gpumc__is_terminal(stream)) {
+        if (p->elapsed - r->last_print < 0.25 && p->iteration != p->total) return;
         if (r->printed_lines) fprintf(stream, "\033[%dA", r->printed_lines);
-        for (size_t c = 0; c < r->n_chains; c++)
-            gpumc__print_chain(&r->chains[c].progress, stream, "\033[K\n");
         r->printed_lines = (int)r->n_chains;
-        r->last_print = now;
+        r->last_print = p->elapsed;
+        first = 0;
+        end = r->n_chains;
+    } else if (10 * p->iteration / p->total == 10 * before / p->total) return;
+    for (; first < end; first++) {
+        p = &r->chains[first].progress;
+        fprintf(stream, "chain %2.0f  %-8s %6.0f / %.0f (%3.0f%%)  step %.3g  %.1f gradients a draw  "
+                "%.0f divergences  %.1f s, %.1f s to go%s", (double)(first + 1),
+                p->warmup ? "warm-up" : "sampling", (double)p->iteration, (double)p->total,
+                100 * (double)p->iteration / (double)p->total, p->step_size, p->mean_leapfrog,
+                (double)p->divergences, p->elapsed, p->remaining, r->printed_lines ? "\033[K\n" : "\n");
     }
     fflush(stream);
 }
 
-/* Callers hold the lock. */
 static void gpumc__report(gpumc__run *r, size_t c)
 {
     const gpumc_sample_options *o = r->options;
-    const size_t phase = (size_t)(r->warmup ? o->num_warmup : o->num_samples * o->thin);
-    const size_t step = phase / 100 ? phase / 100 : 1, done = r->chains[c].done;
+    const size_t phase = r->n_iterations[r->warmup], done = r->chains[c].done;
     const size_t before = r->chains[c].progress.iteration;
-    if (done % step != 0 && done != phase) return;
-    r->chains[c].progress = gpumc__progress_of(r, c);
-    if (!o->progress) gpumc__print_progress(r, &r->chains[c].progress, before);
+    if (done % (phase < 200 ? 1 : phase / 100) != 0 && done != phase) return;
+    gpumc__note_progress(r, c);
+    if (!o->progress) gpumc__print_progress(r, c, before);
     else if (o->progress(&r->chains[c].progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
 }
 
@@ -9345,29 +9265,26 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const gpumc_sample_options *o = r->options;
-    const size_t thin = (size_t)o->thin, draw = (chain->done + 1) / thin - 1,
-                 at = c * f->draw_capacity + draw;
-    const uint32_t number = chain->nuts->draw;
+    const gpumc_draw_stats *stats = gpumc_nuts_stats(chain->nuts);
+    const size_t thin = (size_t)o->thin, draw = chain->done / thin, at = c * f->draw_capacity + draw;
     double *row = f->draws ? f->draws + at * f->n_columns : chain->row;
-    chain->divergences += gpumc_nuts_stats(chain->nuts)->divergent;
+    chain->divergences += stats->divergent;
     if ((chain->done + 1) % thin != 0) return;
     gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
     if (r->model->generate) {
-        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, number,
+        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
                                      o->first_chain_id + (uint32_t)c);
         r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
     }
-    if (f->stats) f->stats[at] = *gpumc_nuts_stats(chain->nuts);
+    if (f->stats) f->stats[at] = *stats;
     if (f->unconstrained)
         memcpy(f->unconstrained + at * f->n_free, gpumc_nuts_draw(chain->nuts), f->n_free * sizeof(double));
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
-    if (o->on_draw(c, draw, row, gpumc_nuts_stats(chain->nuts), o->draw_user))
-        gpumc__store_flag(&r->stopped, 1);
+    if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);
     gpumc__unlock(&r->lock);
 }
 
-/* A chain has completed a draw; the very first one is its start point and is not kept. */
 static void gpumc__completed(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
@@ -9398,27 +9315,59 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
     }
 }
 
-/* The job of every thread: take the chain furthest behind that nobody works on, until none is left. */
-static void gpumc__advance_job(void *user)
+/* What every thread does: take the chain furthest behind that nobody works on, until none is left. The lock
+   is held at the call, and free while a chain advances. */
+static void gpumc__take_chains(gpumc__run *r)
 {
-    gpumc__run *r = (gpumc__run *)user;
-    gpumc__lock(&r->lock);
     for (;;) {
-        size_t c = r->n_chains;
-        for (size_t k = 0; k < r->n_chains; k++) {
-            const gpumc__chain *chain = &r->chains[k];
-            if (!chain->busy && chain->done < chain->goal
-                && (c == r->n_chains || chain->done < r->chains[c].done))
-                c = k;
-        }
-        if (c == r->n_chains || gpumc__stops(r)) break;
-        r->chains[c].busy = 1;
+        gpumc__chain *behind = NULL;
+        for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++)
+            if (!k->busy && k->done < k->goal && (!behind || k->done < behind->done)) behind = k;
+        if (!behind || gpumc__stops(r)) return;
+        behind->busy = 1;
         gpumc__unlock(&r->lock);
-        gpumc__advance_chain(r, c, r->chunk);
+        gpumc__advance_chain(r, (size_t)(behind - r->chains), r->chunk);
         gpumc__lock(&r->lock);
-        r->chains[c].busy = 0;
+        behind->busy = 0;
+    }
+}
+
+static void *gpumc__helper(void *run)
+{
+    gpumc__run *r = (gpumc__run *)run;
+    unsigned seen = 0;
+    gpumc__lock(&r->lock);
+    while (!r->quit) {
+        if (r->generation == seen) { gpumc__wait(&r->start, &r->lock); continue; }
+        seen = r->generation;
+        gpumc__take_chains(r);
+        if (--r->busy == 0) gpumc__wake(&r->done);
     }
     gpumc__unlock(&r->lock);
+    return NULL;
+}
+
+/* A thread that cannot be started is done without. */
+static void gpumc__open_helpers(gpumc__run *r)
+{
+    const int wanted = r->batch || !GPUMC__HAS_THREADS ? 0 : r->options->threads - 1;
+    gpumc__mutex_init(&r->lock);
+    gpumc__condition_init(&r->start);
+    gpumc__condition_init(&r->done);
+    while (r->n_helpers < wanted && gpumc__thread_start(&r->threads[r->n_helpers], gpumc__helper, r))
+        r->n_helpers++;
+}
+
+static void gpumc__close_helpers(gpumc__run *r)
+{
+    gpumc__lock(&r->lock);
+    r->quit = 1;
+    gpumc__wake(&r->start);
+    gpumc__unlock(&r->lock);
+    for (int i = 0; i < r->n_helpers; i++) gpumc__thread_join(r->threads[i]);
+    gpumc__condition_free(&r->start);
+    gpumc__condition_free(&r->done);
+    gpumc__mutex_free(&r->lock);
 }
 
 /* All chains that wait, in one call of the batch callback; none waits for another's tree. */
@@ -9428,11 +9377,10 @@ static void gpumc__advance_batch(gpumc__run *r)
     double *x = r->batch, *g = x + r->n_chains * nn, *lp = g + r->n_chains * nn, *jacobian = lp + r->n_chains;
     while (!gpumc__stops(r)) {
         size_t n = 0;
-        for (size_t c = 0; c < r->n_chains; c++) {
-            gpumc__chain *chain = &r->chains[c];
-            if (chain->done >= chain->goal) continue;
-            jacobian[n] = gpumc__to_natural(r->layout, gpumc_nuts_ask(chain->nuts), chain->work, chain->work);
-            memcpy(x + n * nn, chain->work, nn * sizeof(double));
+        for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++) {
+            if (k->done >= k->goal) continue;
+            jacobian[n] = gpumc__to_natural(r->layout, gpumc_nuts_ask(k->nuts), k->work, k->work);
+            memcpy(x + n * nn, k->work, nn * sizeof(double));
             lp[n++] = -GPUMC_INF;
         }
         if (n == 0) return;
@@ -9440,16 +9388,14 @@ static void gpumc__advance_batch(gpumc__run *r)
         r->model->log_density_batch(n, x, g, lp, r->model->data);
         n = 0;
         for (size_t c = 0; c < r->n_chains; c++) {
-            gpumc__chain *chain = &r->chains[c];
-            double *grad, total;
-            if (chain->done >= chain->goal) continue;
-            grad = gpumc__nuts_gradient_wanted(chain->nuts);
-            memcpy(chain->work + nn, g + n * nn, nn * sizeof(double));
-            total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(chain->nuts), jacobian[n], lp[n], grad,
-                                       chain->work);
+            gpumc__chain *k = &r->chains[c];
+            double *grad = gpumc__nuts_gradient_wanted(k->nuts), total;
+            if (k->done >= k->goal) continue;
+            memcpy(k->work + nn, g + n * nn, nn * sizeof(double));
+            total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
             n++;
-            chain->gradients++;
-            if (gpumc_nuts_tell(chain->nuts, total, grad)) gpumc__completed(r, c);
+            k->gradients++;
+            if (gpumc_nuts_tell(k->nuts, total, grad)) gpumc__completed(r, c);
         }
     }
 }
@@ -9458,42 +9404,43 @@ static void gpumc__advance_batch(gpumc__run *r)
 static void gpumc__advance(gpumc__run *r, size_t goal, int parallel)
 {
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
-    if (r->batch) gpumc__advance_batch(r);
-    else gpumc__pool_run(&r->pool, gpumc__advance_job, r, parallel);
+    if (r->batch) { gpumc__advance_batch(r); return; }
+    gpumc__lock(&r->lock);
+    if (parallel) {
+        r->busy = r->n_helpers;
+        r->generation++;
+        gpumc__wake(&r->start);
+    }
+    gpumc__take_chains(r);
+    while (r->busy > 0) gpumc__wait(&r->done, &r->lock);
+    gpumc__unlock(&r->lock);
 }
 
 /* ---- options ----------------------------------------------------------------------------------- */
 
 static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_error *error)
 {
-    const struct { const char *name; int value, least, most; } ranges[] = {
-        { "num_chains", o->num_chains, 0, 1 << 20 }, { "num_warmup", o->num_warmup, -1, 1 << 24 },
-        { "num_samples", o->num_samples, 0, INT32_MAX / 2 }, { "thin", o->thin, 0, 1 << 20 },
-        { "max_treedepth", o->max_treedepth, 0, GPUMC__MAX_DEPTH }, { "threads", o->threads, 0, 1 << 16 },
-        { "metric", (int)o->metric, 0, GPUMC_METRIC_UNIT },
+    const struct { const char *name; double value, least, most; } ranges[] = {
+        { "num_chains", (double)o->num_chains, 0, 1 << 20 }, { "thin", (double)o->thin, 0, 1 << 20 },
+        { "num_warmup", (double)o->num_warmup, -1, 1 << 24 },
+        { "num_samples", (double)o->num_samples, 0, INT32_MAX / 2 },
+        { "max_treedepth", (double)o->max_treedepth, 0, GPUMC__MAX_DEPTH },
+        { "threads", (double)o->threads, 0, 1 << 16 }, { "metric", (double)o->metric, 0, GPUMC_METRIC_UNIT },
+        { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
+        { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON },
     };
+    const char *reason = o->num_warmup == -1 && !(o->step_size > 0)
+            ? "num_warmup is -1 (none) and step_size 0; give a step size"
+        : !o->allocator.allocate != !o->allocator.release
+            ? "allocator: give both allocate and release, or neither"
+        : o->discard_draws && !o->on_draw
+            ? "discard_draws without on_draw would lose every draw; set on_draw" : NULL;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %d; it must be in %d..%d (0: the default)",
-                               ranges[i].name, ranges[i].value, ranges[i].least, ranges[i].most);
-    if (!(o->target_accept >= 0 && o->target_accept < 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "target_accept is %g; it must be between 0 and 1 (0: 0.8)", o->target_accept);
-    if (!(o->step_size >= 0) || !gpumc__is_finite(o->step_size) || !(o->init_radius >= 0)
-        || !(o->init_radius <= 700))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "step_size %g must be finite and not negative, init_radius %g in 0..700",
-                           o->step_size, o->init_radius);
-    if (o->num_warmup == -1 && !(o->step_size > 0))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "num_warmup is -1 (none) and step_size 0; give a step size");
-    if (!o->allocator.allocate != !o->allocator.release)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "allocator: give both allocate and release, or neither");
-    if (o->discard_draws && !o->on_draw)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "discard_draws without on_draw would lose every draw; set on_draw");
-    return GPUMC_OK;
+        if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g; it must be in %.10g to %s%.10g (0: "
+                               "the default)", ranges[i].name, ranges[i].value, ranges[i].least,
+                               ranges[i].most < 1 ? "below " : "", ranges[i].most);
+    return reason ? gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s", reason) : GPUMC_OK;
 }
 
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
@@ -9520,8 +9467,8 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     if (o->thin == 0) o->thin = 1;
     if (!(o->init_radius > 0)) o->init_radius = 2;
     if (o->threads == 0) o->threads = gpumc__cores();
-    if (o->threads > o->num_chains || !GPUMC__HAS_THREADS)
-        o->threads = GPUMC__HAS_THREADS ? o->num_chains : 1;
+    if (o->threads > o->num_chains) o->threads = o->num_chains;
+    if (!GPUMC__HAS_THREADS) o->threads = 1;
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
@@ -9530,7 +9477,14 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     o->metric = a.metric;
 }
 
-/* ---- memory of a fit --------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static char *gpumc__take_text(gpumc__arena *arena, const char *text)
+{
+    const size_t length = strlen(text) + 1;
+    char *copy = (char *)gpumc__take(arena, length, 1);
+    return copy ? (char *)memcpy(copy, text, length) : NULL;
+}
 
 /* Descriptions of the columns, with names and dimensions of their own: the model may be gone later. */
 static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
@@ -9540,77 +9494,65 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_output from = gpumc__nth_block(m, i);
-        const size_t size = gpumc__nth_size(m, i);
-        const size_t length = strlen(from.name) + 1, n_dims = from.n_dims ? from.n_dims : size > 1;
-        char *name = (char *)gpumc__take(arena, length, 1);
+        const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : size > 1;
         size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
-        if (arena->base) {
-            gpumc_block *to = &f->blocks[i];
-            memset(to, 0, sizeof *to);
-            to->name = (const char *)memcpy(name, from.name, length);
-            for (size_t d = 0; d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
-            to->dims = dims;
-            to->n_dims = n_dims;
-            to->size = size;
-            to->offset = offset;
-            to->is_output = i >= m->n_params;
-            to->group = from.group;
-        }
+        const gpumc_block to = { gpumc__take_text(arena, from.name), dims, n_dims, offset, size,
+                                 i >= m->n_params, from.group };
+        for (size_t d = 0; arena->base && d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
+        if (arena->base) f->blocks[i] = to;
         offset = gpumc__size_add(offset, size);
         if (i + 1 == m->n_params) f->n_params_columns = offset;
     }
     f->n_columns = offset;
 }
 
+/* NULL where there are no rows. */
+static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
+{
+    return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL;
+}
+
 /* Everything that outlives the run, in one block. */
 static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m, const gpumc_layout *l)
 {
     const gpumc_sample_options *o = &f->options;
-    const size_t chains = (size_t)o->num_chains, samples = o->discard_draws ? 0 : (size_t)o->num_samples;
-    const size_t warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0, saved = o->save_warmup ? warmup : 0;
-    const size_t rows = gpumc__size_mul(chains, samples), warm_rows = gpumc__size_mul(chains, saved);
-    const size_t rank = o->metric == GPUMC_METRIC_LOW_RANK
-                            ? (l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK)
-                            : 0;
-    const char *model_name = m->name ? m->name : "model";
-    char *name = (char *)gpumc__take(arena, strlen(model_name) + 1, 1);
+    const size_t rank = o->metric != GPUMC_METRIC_LOW_RANK ? 0
+        : l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK;
+    size_t rows, warmup;
+    f->n_chains = (size_t)o->num_chains;
+    f->n_free = l->n_free;
+    f->draw_capacity = o->discard_draws ? 0 : (size_t)o->num_samples;
+    f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
+    f->model_name = gpumc__take_text(arena, m->name ? m->name : "model");
     gpumc__place_blocks(arena, f, m);
     gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
     f->centring = gpumc__take_doubles(arena, l->n_free);
-    f->draws = rows ? gpumc__take_doubles(arena, gpumc__size_mul(rows, f->n_columns)) : NULL;
-    f->stats = rows ? (gpumc_draw_stats *)gpumc__take(arena, rows, sizeof(gpumc_draw_stats)) : NULL;
-    f->unconstrained = rows && o->save_unconstrained
-                           ? gpumc__take_doubles(arena, gpumc__size_mul(rows, l->n_free))
-                           : NULL;
-    f->warmup_draws = warm_rows ? gpumc__take_doubles(arena, gpumc__size_mul(warm_rows, f->n_columns)) : NULL;
-    f->warmup_stats = warm_rows ? (gpumc_draw_stats *)gpumc__take(arena, warm_rows, sizeof(gpumc_draw_stats))
-                                : NULL;
-    f->n_chains = chains;
-    f->n_free = l->n_free;
-    f->draw_capacity = samples;
-    f->n_warmup = warmup;
-    if (!arena->base) return;
-    memcpy(name, model_name, strlen(model_name) + 1);
-    f->model_name = name;
+    rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
+    warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
+    f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
+    f->stats = (gpumc_draw_stats *)gpumc__take_rows(arena, rows, 1, sizeof(gpumc_draw_stats));
+    f->unconstrained = (double *)gpumc__take_rows(arena, o->save_unconstrained ? rows : 0, l->n_free,
+                                                  sizeof(double));
+    f->warmup_draws = (double *)gpumc__take_rows(arena, warmup, f->n_columns, sizeof(double));
+    f->warmup_stats = (gpumc_draw_stats *)gpumc__take_rows(arena, warmup, 1, sizeof(gpumc_draw_stats));
 }
 
 /* Scratch of the run: machines, warm-up, rows. */
 static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const gpumc_fit *f,
                                      gpumc_error *error)
 {
-    const gpumc_adapt_options a = gpumc__adapt_options_of(&f->options);
+    const gpumc_sample_options *o = &f->options;
+    const gpumc_adapt_options a = gpumc__adapt_options_of(o);
     const size_t chains = f->n_chains, dim = r->layout->n_free;
     const size_t adapt_bytes = gpumc_adapt_bytes(r->layout, 0, &a);
-    const size_t nuts_bytes = gpumc_nuts_bytes(dim, f->options.max_treedepth);
+    const size_t nuts_bytes = gpumc_nuts_bytes(dim, o->max_treedepth);
     char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
-    const size_t batch = r->model->log_density ? 0 : gpumc__size_mul(chains, 2 * r->layout->n_natural + 2);
     double *q = gpumc__take_doubles(arena, dim);
-    gpumc__thread *threads = (gpumc__thread *)gpumc__take(arena, (size_t)f->options.threads,
-                                                          sizeof(gpumc__thread));
+    r->threads = (gpumc__thread *)gpumc__take(arena, (size_t)o->threads, sizeof(gpumc__thread));
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
-    r->batch = batch ? gpumc__take_doubles(arena, batch) : NULL;
-    r->pool.threads = threads;
+    r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
+                                          2 * r->layout->n_natural + 2, sizeof(double));
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
@@ -9620,11 +9562,11 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     for (size_t c = 0; c < chains; c++) {
         char *machine = (char *)gpumc__take(arena, nuts_bytes, 1);
         double *work = gpumc__take_doubles(arena, r->layout->n_work);
-        double *row = f->draws ? NULL : gpumc__take_doubles(arena, f->n_columns);
+        double *row = o->discard_draws ? gpumc__take_doubles(arena, f->n_columns) : NULL;
         if (!arena->base) continue;
         r->machines[c] = r->chains[c].nuts = gpumc_nuts_init(
-            machine, nuts_bytes, dim, f->options.max_treedepth, gpumc_adapt_metric(r->adapt, c),
-            f->options.step_size, f->options.seed, f->options.first_chain_id + (uint32_t)c, q, error);
+            machine, nuts_bytes, dim, o->max_treedepth, gpumc_adapt_metric(r->adapt, c), o->step_size,
+            o->seed, o->first_chain_id + (uint32_t)c, q, error);
         if (!r->machines[c]) return error->status;
         r->chains[c].work = work;
         r->chains[c].row = row;
@@ -9638,24 +9580,17 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
 static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int bad_gradient,
                                         gpumc_error *error)
 {
-    double *work = r->chains[c].work, *g = work + r->layout->n_natural, lp = GPUMC_NAN;
+    double *work = r->chains[c].work;
+    const double lp = gpumc__density(r->layout, work, work + r->layout->n_natural);
     char where[120] = "";
-    size_t used = 0;
-    memset(g, 0, r->layout->n_natural * sizeof(double));
-    if (r->model->log_density) lp = r->model->log_density(work, g, r->model->data);
-    else r->model->log_density_batch(1, work, g, &lp, r->model->data);
-    for (size_t i = 0; i < r->layout->n_parts && used < 80; i++) {
-        const int n = snprintf(where + used, sizeof where - used, "%s%.30s%s %.4g", i ? ", " : "",
-                               r->layout->parts[i].param->name, r->layout->parts[i].size > 1 ? "[1]" : "",
-                               work[r->layout->parts[i].at]);
-        used += n > 0 ? (size_t)n : 0;
+    for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
+        const gpumc__placed *p = &r->layout->parts[i];
+        snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",
+                 p->param->name, p->size > 1 ? "[1]" : "", work[p->at]);
     }
-    return gpumc__fail(error, GPUMC_ERROR_START,
-                       "chain %.0f: %s at all of %d start points (last %g at %s); check the density "
-                       "there, give init or a smaller init_radius",
-                       (double)(c + 1),
-                       bad_gradient ? "the gradient is not finite" : "the log density is not finite", tries,
-                       lp, where);
+    return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
+                       "(last %g at %s); check the density there, give init or a smaller init_radius",
+                       (double)(c + 1), bad_gradient ? "gradient" : "log density", tries, lp, where);
 }
 
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
@@ -9683,29 +9618,6 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, bad_gradient, error);
 }
 
-/* Seconds of one gradient, from at least 20 microseconds of calls. */
-static void gpumc__time_gradient(gpumc__run *r)
-{
-    const double begin = gpumc__seconds();
-    gpumc__chain *chain = &r->chains[0];
-    double *unused = chain->nuts->scratch, elapsed = 0;
-    int n = 0;
-    for (; n < 64 && elapsed < 2e-5; n++) {
-        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), unused, chain->work);
-        elapsed = gpumc__seconds() - begin;
-    }
-    chain->gradients += (uint64_t)n;
-    r->fit->gradient_seconds = elapsed / n;
-    r->fit->forecast_seconds = r->fit->gradient_seconds * 10 * (double)r->n_chains / r->options->threads
-                               * ((double)r->options->num_samples * r->options->thin
-                                  + (r->options->num_warmup > 0 ? r->options->num_warmup : 0));
-    if (r->options->progress_stream && !r->options->progress)
-        fprintf(r->options->progress_stream,
-                "one gradient takes %.3g s; with 10 gradients a draw the run would take about "
-                "%.3g s\n",
-                r->fit->gradient_seconds, r->fit->forecast_seconds);
-}
-
 static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
 {
     const size_t n = r->layout->n_free;
@@ -9724,6 +9636,27 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
     return status;
 }
 
+/* Seconds of one gradient, from at least 20 microseconds of calls, and what the run may take. */
+static void gpumc__time_gradient(gpumc__run *r)
+{
+    const gpumc_sample_options *o = r->options;
+    const double begin = gpumc__seconds();
+    gpumc__chain *chain = &r->chains[0];
+    double elapsed = 0;
+    int n = 0;
+    for (; n < 64 && elapsed < 2e-5; n++) {
+        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch, chain->work);
+        elapsed = gpumc__seconds() - begin;
+    }
+    chain->gradients += (uint64_t)n;
+    r->fit->gradient_seconds = elapsed / n;
+    r->fit->forecast_seconds = 10 * (elapsed / n) * (double)((r->n_iterations[0] + r->n_iterations[1])
+                                                             * r->n_chains) / o->threads;
+    if (o->progress_stream && !o->progress)
+        fprintf(o->progress_stream, "one gradient takes %.3g s; with 10 gradients a draw the run would take "
+                "about %.3g s\n", r->fit->gradient_seconds, r->fit->forecast_seconds);
+}
+
 /* ---- phases ------------------------------------------------------------------------------------ */
 
 static void gpumc__phase(gpumc__run *r, int warmup)
@@ -9731,10 +9664,10 @@ static void gpumc__phase(gpumc__run *r, int warmup)
     r->warmup = warmup;
     r->phase_begin = gpumc__seconds();
     for (size_t c = 0; c < r->n_chains; c++) {
-        r->chains[c].done = 0;
-        r->chains[c].leapfrogs = 0;
-        r->chains[c].progress = gpumc__progress_of(r, c);
+        r->chains[c].done = r->chains[c].leapfrogs = 0;
+        r->chains[c].progress.iteration = warmup ? 0 : r->n_iterations[1];
     }
+    for (size_t c = 0; c < r->n_chains; c++) gpumc__note_progress(r, c);
 }
 
 static uint64_t gpumc__count_gradients(const gpumc__run *r)
@@ -9746,52 +9679,47 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
 
 static void gpumc__warm_up(gpumc__run *r)
 {
-    const int parallel = r->fit->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    gpumc_fit *f = r->fit;
+    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    const size_t columns = f->n_columns, planned = r->n_iterations[1];
     size_t goal = 0;
-    int more = r->options->num_warmup > 0 ? gpumc_adapt_update(r->adapt, r->machines) : 0;
+    int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines) : 0;
     gpumc__phase(r, 1);
     while (more && !gpumc__stops(r)) {
         gpumc__advance(r, ++goal, parallel);
         if (!gpumc__stops(r)) more = gpumc_adapt_update(r->adapt, r->machines);
     }
-    r->fit->n_warmup = goal;
-    if (r->fit->warmup_draws && goal < (size_t)r->options->num_warmup) /* stopped early: close the gaps */
-        for (size_t c = 1; c < r->n_chains; c++) {
-            const size_t from = c * (size_t)r->options->num_warmup;
-            memmove(r->fit->warmup_draws + c * goal * r->fit->n_columns,
-                    r->fit->warmup_draws + from * r->fit->n_columns,
-                    goal * r->fit->n_columns * sizeof(double));
-            memmove(r->fit->warmup_stats + c * goal, r->fit->warmup_stats + from,
-                    goal * sizeof(gpumc_draw_stats));
-        }
-    r->fit->warmup_gradients = gpumc__count_gradients(r);
-    r->fit->warmup_seconds = gpumc__seconds() - r->begin;
+    f->n_warmup = goal;
+    for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
+        memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
+                goal * columns * sizeof(double));
+        memmove(f->warmup_stats + c * goal, f->warmup_stats + c * planned, goal * sizeof(gpumc_draw_stats));
+    }
+    f->warmup_gradients = gpumc__count_gradients(r);
+    f->warmup_seconds = gpumc__seconds() - r->begin;
 }
 
 static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
 {
-    for (size_t c = 0; c < r->n_chains; c++)
-        if (r->machines[c]->flat)
-            return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                               "chain %.0f: the search for a step size ended at %.3g: the density "
-                               "looks %s there; check that priors make it proper",
-                               (double)(c + 1), r->machines[c]->step_size,
-                               r->machines[c]->step_size > 1 ? "flat" : "broken");
-    return GPUMC_OK;
+    size_t c = 0;
+    while (c < r->n_chains && !r->machines[c]->flat) c++;
+    if (c == r->n_chains) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "chain %.0f: the search for a step size ended at %.3g: "
+                       "the density looks %s there; check that priors make it proper", (double)(c + 1),
+                       r->machines[c]->step_size, r->machines[c]->step_size > 1 ? "flat" : "broken");
 }
 
 static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const gpumc_metric *m = &r->adapt->shared;
-    const size_t n = f->n_free;
+    const size_t n = f->n_free, square = n * n * sizeof(double);
     size_t done = SIZE_MAX;
     for (size_t c = 0; c < r->n_chains; c++) {
-        const size_t kept = r->chains[c].done / (size_t)r->options->thin;
-        done = kept < done ? kept : done;
+        done = r->chains[c].done < done ? r->chains[c].done : done;
         f->n_divergent += r->chains[c].divergences;
     }
-    f->n_draws = r->warmup ? 0 : done;
+    f->n_draws = r->warmup ? 0 : done / (size_t)r->options->thin;
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
@@ -9801,8 +9729,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->metric.mean, m->mean, n * sizeof(double));
     if (m->rank) memcpy(f->metric.vectors, m->vectors, m->rank * n * sizeof(double));
     if (m->rank) memcpy(f->metric.lambda, m->lambda, m->rank * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, n * n * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, n * n * sizeof(double));
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, square);
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, square);
     for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
     f->n_restarted = r->adapt->n_restarts;
 }
@@ -9816,15 +9744,13 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
         status = gpumc__warn(
             f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
-            "chain %.0f lagged at log density %.4g in "
-            "warm-up iteration %.0f and was restarted from chain %.0f at %.4g: a second mode would be hidden "
-            "by this (option keep_stuck_chains)",
+            "chain %.0f lagged at log density %.4g in warm-up iteration %.0f and was restarted from chain "
+            "%.0f at %.4g: a second mode would be hidden by this (option keep_stuck_chains)",
             (double)(a->restarts[i].chain + 1), a->restarts[i].level, (double)a->restarts[i].iteration,
             (double)(a->restarts[i].source + 1), a->restarts[i].healthy_level);
     if (status == GPUMC_OK && r->n_chains > 1 && a->mixing > 1.3)
-        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing,
-                             "the chains had not mixed at the end of warm-up (R-hat %.2f of "
-                             "the log density): a longer num_warmup may help",
+        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
+                             "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
                              a->mixing);
     return status == GPUMC_OK && f->draws ? gpumc__collect_warnings(f) : status;
 }
@@ -9832,22 +9758,21 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
 /* The run proper, with all memory at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
+    const double n_draws = (double)r->n_iterations[0];
     gpumc_status status = gpumc__start_chains(r, error);
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
-                            (double)r->options->num_samples * r->options->thin / 20 + 1);
-    gpumc__mutex_init(&r->lock);
-    gpumc__pool_open(&r->pool, r->pool.threads, r->batch ? 0 : r->options->threads - 1);
-    r->fit->threads = r->pool.n_threads + 1;
+                            n_draws / 20 + 1);
+    gpumc__open_helpers(r);
+    r->fit->threads = r->n_helpers + 1;
     gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && !gpumc__stops(r)) {
         gpumc__phase(r, 0);
-        gpumc__advance(r, (size_t)r->options->num_samples * (size_t)r->options->thin, 1);
+        gpumc__advance(r, r->n_iterations[0], 1);
     }
-    gpumc__pool_close(&r->pool);
-    gpumc__mutex_free(&r->lock);
+    gpumc__close_helpers(r);
     if (status != GPUMC_OK) return status;
     gpumc__finish_fit(r);
     if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
@@ -9861,6 +9786,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 static gpumc_status gpumc__sample_layout(const gpumc_model *model, gpumc_layout *layout, gpumc_fit *fit,
                                          gpumc_error *error)
 {
+    gpumc_sample_options *o = &fit->options;
     gpumc__run run;
     gpumc__arena kept = { NULL, 0 }, scratch = { NULL, 0 };
     gpumc_status status;
@@ -9868,26 +9794,25 @@ static gpumc_status gpumc__sample_layout(const gpumc_model *model, gpumc_layout 
     run.model = model;
     run.layout = layout;
     run.fit = fit;
-    run.options = &fit->options;
+    run.options = o;
     run.begin = gpumc__seconds();
-    gpumc__resolve_options(&fit->options, layout);
-    run.n_chains = (size_t)fit->options.num_chains;
+    gpumc__resolve_options(o, layout);
+    run.n_chains = (size_t)o->num_chains;
+    run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
+    run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, model, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
-    fit->memory = kept.base;
+    fit->memory = kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
     scratch.base = (char *)gpumc__allocate(&fit->allocator, scratch.used);
-    if (!kept.base || !scratch.base) {
-        status = gpumc__fail(error, GPUMC_ERROR_MEMORY,
-                             "out of memory: %.0f bytes for draws, %.0f for the run; fewer draws, "
-                             "thin or discard_draws need less",
-                             (double)kept.used, (double)scratch.used);
-    } else {
+    if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, model, layout);
         status = gpumc__place_run(&scratch, &run, fit, error);
         if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
-    }
+    } else
+        status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
+                             "run; fewer draws, thin or discard_draws need less", (double)kept.used,
+                             (double)scratch.used);
     gpumc__release(&fit->allocator, scratch.base);
     return status;
 }
@@ -9896,7 +9821,7 @@ GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample
                                     gpumc_fit *fit)
 {
     gpumc_error error = { GPUMC_OK, "" };
-    gpumc_status status = GPUMC_OK;
+    gpumc_status status;
     size_t bytes = 0;
     void *memory = NULL;
     if (!fit) return GPUMC_ERROR_ARGUMENT;
@@ -9906,7 +9831,7 @@ GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample
     status = gpumc__check_options(&fit->options, &error);
     if (status == GPUMC_OK) {
         bytes = gpumc_layout_bytes(model, &error);
-        if (bytes == 0) status = error.status;
+        status = error.status;
     }
     if (status == GPUMC_OK) {
         memory = gpumc__allocate(&fit->allocator, bytes);
