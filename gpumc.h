@@ -4953,22 +4953,9 @@ struct gpumc_layout {
     gpumc__placed *parts;
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
-    size_t largest;                  /* free size of the largest block */
 };
 
 /* ---- validation -------------------------------------------------------------------------------- */
-
-/* Fails with a text that names the parameter first. */
-static GPUMC__PRINTF(3, 4) gpumc_status
-    gpumc__bad_param(gpumc_error *error, const gpumc_param *p, const char *format, ...)
-{
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", p->name, text);
-}
 
 static int gpumc__is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -5009,60 +4996,66 @@ static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
     return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
 }
 
-static gpumc_status gpumc__check_block(const gpumc_model *m, size_t i, gpumc_error *error)
+/* Where something is wrong, records a text that names the block first. Returns whether it was. */
+static GPUMC__PRINTF(5, 6) int gpumc__wrong(const gpumc_model *m, size_t i, gpumc_error *error, int wrong,
+                                            const char *format, ...)
 {
-    const gpumc_output b = gpumc__nth_block(m, i);
-    const char *what = i < m->n_params ? "parameter" : "output";
-    if (!b.name)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name", what,
-                           (double)(i < m->n_params ? i : i - m->n_params));
-    if (!gpumc__name_is_valid(b.name))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": names are letters, digits and _, start with a letter, do not end "
-                           "in __, and are not chain, draw, sample or pred_id", what, b.name);
-    if (b.n_dims > 0 && !b.dims)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.60s\": n_dims is %.0f but dims is NULL", what,
-                           b.name, (double)b.n_dims);
-    if (gpumc__nth_size(m, i) == 0)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": size %.0f and dims contradict each other, hold a zero or overflow; "
-                           "leave size 0 to take the product of dims", what, b.name, (double)b.size);
-    if ((int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "output \"%.60s\": group %d is unknown", b.name,
-                           (int)b.group);
-    for (size_t j = 0; j < i; j++)
-        if (gpumc__same_word(b.name, gpumc__nth_block(m, j).name))
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "the name \"%.60s\" stands twice; letter case does not tell blocks apart",
-                               b.name);
-    return GPUMC_OK;
+    char text[200];
+    va_list arguments;
+    if (!wrong) return 0;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", i < m->n_params ? "parameter" : "output",
+                gpumc__nth_block(m, i).name, text);
+    return 1;
 }
 
-static gpumc_status gpumc__check_kind(const gpumc_model *m, size_t i, gpumc_error *error)
+static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_output b = gpumc__nth_block(m, i);
+    const int is_param = i < m->n_params;
+    size_t twin = 0;
+    while (b.name && twin < i && !gpumc__same_word(b.name, gpumc__nth_block(m, twin).name)) twin++;
+    if (!b.name)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name",
+                           is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
+    return gpumc__wrong(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
+                        "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
+        || gpumc__wrong(m, i, error, twin < i,
+                        "the name stands twice; letter case does not tell blocks apart")
+        || gpumc__wrong(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
+                        (double)b.n_dims)
+        || gpumc__wrong(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
+                        "hold a zero or overflow; leave size 0 to take the product of dims", (double)b.size)
+        || gpumc__wrong(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
+                        "group %d is unknown", (int)b.group);
+}
+
+static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
     const size_t last = p->n_dims ? p->dims[p->n_dims - 1] : gpumc__nth_size(m, i);
     const int interval = p->kind == GPUMC_INTERVAL, factor = p->kind == GPUMC_CHOLESKY_CORR;
+    const int shrinks = factor || p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO;
     const double lower = interval || p->kind == GPUMC_LOWER ? p->lower : 0;
     const double upper = interval || p->kind == GPUMC_UPPER ? p->upper : 0;
-    if ((int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR)
-        return gpumc__bad_param(error, p, "kind %d is unknown; use a GPUMC_... kind", (int)p->kind);
-    if (factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last))
-        return gpumc__bad_param(error, p, "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K");
-    if (last < 2 && (factor || p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO))
-        return gpumc__bad_param(error, p, "a simplex, sum-to-zero vector or correlation factor needs at "
-                                "least 2 values a vector, not %.0f", (double)last);
-    if (!gpumc__is_finite(lower) || !gpumc__is_finite(upper))
-        return gpumc__bad_param(error, p, "bounds %g and %g must be finite", p->lower, p->upper);
-    if (interval && !(lower < upper && gpumc__is_finite(upper - lower)))
-        return gpumc__bad_param(error, p, "lower %g must be below upper %g (set both)", lower, upper);
-    if (p->kind == GPUMC_AFFINE
-        && !(p->multiplier > 0 && gpumc__is_finite(p->multiplier) && gpumc__is_finite(p->offset)))
-        return gpumc__bad_param(error, p, "offset %g must be finite, multiplier %g positive and finite",
-                                p->offset, p->multiplier);
-    if (!(p->softplus >= 0 && gpumc__is_finite(p->softplus)))
-        return gpumc__bad_param(error, p, "softplus width %g must be 0 (off) or positive", p->softplus);
-    return GPUMC_OK;
+    const double offset = p->kind == GPUMC_AFFINE ? p->offset : 0;
+    const double multiplier = p->kind == GPUMC_AFFINE ? p->multiplier : 1;
+    return gpumc__wrong(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
+                        "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
+        || gpumc__wrong(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
+                        "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K")
+        || gpumc__wrong(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
+                        "factor needs at least 2 values a vector, not %.0f", (double)last)
+        || gpumc__wrong(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
+                        "bounds %g and %g must be finite", p->lower, p->upper)
+        || gpumc__wrong(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
+                        "lower %g must be below upper %g (set both)", lower, upper)
+        || gpumc__wrong(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
+                        "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
+        || gpumc__wrong(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
+                        "softplus width %g must be 0 (off) or positive", p->softplus);
 }
 
 /* Index of the block a name stands for, among the first n; n when there is none. */
@@ -5083,30 +5076,25 @@ static int gpumc__is_positive(const gpumc_param *p)
 }
 
 /* A location or scale must stand earlier, have a fitting size and, as a scale, be positive. */
-static gpumc_status gpumc__check_link(const gpumc_model *m, size_t i, const char *role, const char *name,
-                                      const size_t *index, gpumc_error *error)
+static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role, const char *name,
+                                const size_t *index, gpumc_error *error)
 {
-    const gpumc_param *p = &m->params[i];
-    const size_t at = gpumc__find_param(m, i, name), size = gpumc__nth_size(m, i);
-    const size_t n = gpumc__nth_size(m, at);
-    if (!name && !index) return GPUMC_OK;
+    const size_t at = gpumc__find_param(m, i, name), size = gpumc__nth_size(m, i), n = gpumc__nth_size(m, at);
+    size_t k = 0;
+    while (index && k < size && index[k] < n) k++;
     if (!name)
-        return gpumc__bad_param(error, p, "%s_index is given without %s; name the block", role, role);
-    if (at == i)
-        return gpumc__bad_param(error, p, "%s \"%.60s\" is no parameter that stands earlier in the list; add "
-                                "it or move it up", role, name);
-    if (role[0] == 's' && !gpumc__is_positive(&m->params[at]))
-        return gpumc__bad_param(error, p, "scale \"%.60s\" is not positive by declaration (kind %d); declare "
-                                "it GPUMC_POSITIVE", name, (int)m->params[at].kind);
-    if (!index && n != 1 && n != size)
-        return gpumc__bad_param(error, p, "%s \"%.60s\" has %.0f values where 1 or %.0f would fit; give "
-                                "%s_index", role, name, (double)n, (double)size, role);
-    for (size_t k = 0; index && k < size; k++)
-        if (index[k] >= n)
-            return gpumc__bad_param(error, p, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of \"%.60s\"); "
-                                    "indices count from 0", role, (double)k, (double)index[k],
-                                    (double)(n - 1), name);
-    return GPUMC_OK;
+        return gpumc__wrong(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
+                            role);
+    return gpumc__wrong(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
+                        "add it or move it up", role, name)
+        || gpumc__wrong(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
+                        "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE",
+                        name, (int)m->params[at].kind)
+        || gpumc__wrong(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
+                        "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
+        || gpumc__wrong(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
+                        "\"%.60s\"); indices count from 0", role, (double)k,
+                        index && k < size ? (double)index[k] : 0, (double)(n - 1), name);
 }
 
 static int gpumc__is_linked(const gpumc_param *p)
@@ -5114,36 +5102,31 @@ static int gpumc__is_linked(const gpumc_param *p)
     return p->location || p->scale || p->walk_dim > 0 || p->covariates;
 }
 
-static gpumc_status gpumc__check_hierarchy(const gpumc_model *m, size_t i, gpumc_error *error)
+static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
     const size_t n_dims = p->n_dims ? p->n_dims : 1, at = gpumc__find_param(m, i, p->coefficients);
-    const double tenths = 10 * p->centring_weight;
-    gpumc_status status = gpumc__check_link(m, i, "location", p->location, p->location_index, error);
-    if (status == GPUMC_OK) status = gpumc__check_link(m, i, "scale", p->scale, p->scale_index, error);
-    if (status != GPUMC_OK) return status;
-    if (gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED)
-        return gpumc__bad_param(error, p, "a block with location, scale, walk or covariates must be "
-                                "GPUMC_UNBOUNDED, not kind %d; model its logarithm instead", (int)p->kind);
-    if (p->walk_dim > n_dims)
-        return gpumc__bad_param(error, p, "walk_dim %.0f is more than its %.0f dimensions",
-                                (double)p->walk_dim, (double)n_dims);
-    if (!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients)
-        return gpumc__bad_param(error, p, "covariates, n_covariates and coefficients belong together; give "
-                                "all or none");
-    if (p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates))
-        return gpumc__bad_param(error, p, "coefficients \"%.60s\" must be an earlier block of %.0f values",
-                                p->coefficients, (double)p->n_covariates);
-    if ((int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT || (p->centring == GPUMC_CENTRING_WEIGHT
-        && !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9)))
-        return gpumc__bad_param(error, p, "centring %d, weight %g; a weight is 0, 0.1, ... 1",
-                                (int)p->centring, p->centring_weight);
-    return GPUMC_OK;
+    const double tenths = p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight : 0;
+    const int misfits = p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
+    return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
+        || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
+        || gpumc__wrong(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
+                        "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not kind %d; model its "
+                        "logarithm instead", (int)p->kind)
+        || gpumc__wrong(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
+                        (double)p->walk_dim, (double)n_dims)
+        || gpumc__wrong(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
+                        "covariates, n_covariates and coefficients belong together; give all or none")
+        || gpumc__wrong(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
+                        "values", p->coefficients ? p->coefficients : "", (double)p->n_covariates)
+        || gpumc__wrong(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
+                            || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
+                        "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
+                        p->centring_weight);
 }
 
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 {
-    gpumc_status status = GPUMC_OK;
     if (!m) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "model is NULL");
     if (!m->params || m->n_params == 0)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has no parameters; set params and n_params");
@@ -5153,12 +5136,13 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
                            (double)m->n_outputs);
-    for (size_t i = 0; i < m->n_params + m->n_outputs && status == GPUMC_OK; i++) {
-        status = gpumc__check_block(m, i, error);
-        if (status == GPUMC_OK && i < m->n_params) status = gpumc__check_kind(m, i, error);
-        if (status == GPUMC_OK && i < m->n_params) status = gpumc__check_hierarchy(m, i, error);
+    for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
+        if (gpumc__block_is_wrong(m, i, error)) return GPUMC_ERROR_MODEL;
+        if (i >= m->n_params) continue;
+        if (gpumc__kind_is_wrong(m, i, error) || gpumc__hierarchy_is_wrong(m, i, error))
+            return GPUMC_ERROR_MODEL;
     }
-    return status;
+    return GPUMC_OK;
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
@@ -5220,7 +5204,6 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         p.linked = gpumc__is_linked(p.param);
         l.n_free = gpumc__size_add(l.n_free, p.free_size);
         l.n_natural = gpumc__size_add(l.n_natural, p.size);
-        l.largest = p.free_size > l.largest ? p.free_size : l.largest;
         l.n_linked += (size_t)p.linked;
         if (p.linked) {
             const char *scale = p.param->scale;
@@ -5234,7 +5217,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         if (arena->base) l.parts[i] = p;
     }
     l.tenths = (unsigned char *)gpumc__take(arena, l.n_free, 1);
-    l.n_work = 3 * l.n_natural + n_tables + 2 * l.largest;
+    l.n_work = 3 * l.n_natural + n_tables;
     if (!arena->base) return NULL;
     memset(l.tenths, 10, l.n_free);
     for (size_t i = 0; i < l.n_parts; i++) {
@@ -5287,9 +5270,9 @@ static double gpumc__part_map(const gpumc__placed *p, const double *q, double *x
 static gpumc_status gpumc__part_inverse(const gpumc__placed *p, const double *x, double *q, double *work,
                                         gpumc_error *error)
 {
-    if (!p->linked) return gpumc__inverse(&p->constraint, x + p->at, q + p->free_at, error);
-    gpumc__link_inverse(&p->link, x, q + p->free_at, work);
-    return GPUMC_OK;
+    const gpumc_status status = gpumc__inverse(&p->constraint, x + p->at, q + p->free_at, error);
+    if (p->linked && status == GPUMC_OK) gpumc__link_inverse(&p->link, x, q + p->free_at, work);
+    return status;
 }
 
 /* Natural values from free coordinates; returns the log Jacobian. */
@@ -5352,11 +5335,6 @@ GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double
         if (gpumc__part_inverse(p, x, q, work, &inner) != GPUMC_OK)
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "parameter \"%.60s\": %.180s", p->param->name,
                                inner.text);
-        for (size_t j = 0; j < p->free_size; j++)
-            if (!gpumc__is_finite(q[p->free_at + j]))
-                return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                                   "parameter \"%.60s\": value %.0f is not finite", p->param->name,
-                                   (double)(j + 1));
     }
     return GPUMC_OK;
 }
@@ -5365,14 +5343,15 @@ GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double
 
 /* dq += sign J' delta for a block that is no link: the chain rule is affine in its argument. delta, the
    block's, is used up. */
-static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, const double *x,
-                              double *delta, double sign, double *dq, double *work)
+static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *delta,
+                              double sign, double *dq, double *work)
 {
-    double *with = work + l->n_work - 2 * l->largest, *without = with + l->largest;
-    gpumc__pull(&p->constraint, q + p->free_at, x + p->at, delta + p->at, with);
-    memset(delta + p->at, 0, p->size * sizeof(double));
-    gpumc__pull(&p->constraint, q + p->free_at, x + p->at, delta + p->at, without);
-    for (size_t i = 0; i < p->free_size; i++) dq[p->free_at + i] += sign * (with[i] - without[i]);
+    double *pulled = work + l->n_natural + p->at;
+    for (int zero = 0; zero < 2; zero++, sign = -sign) {
+        gpumc__pull(&p->constraint, q + p->free_at, work + p->at, delta + p->at, pulled);
+        for (size_t i = 0; i < p->free_size; i++) dq[p->free_at + i] += sign * pulled[i];
+        memset(delta + p->at, 0, p->size * sizeof(double));
+    }
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame; returns the change of
@@ -5395,7 +5374,7 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
         double *h_i = h + p->free_at, c;
-        if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, -1, h, work); continue; }
+        if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, h, work); continue; }
         for (size_t j = 0; j < p->size; j++)
             total[p->at + j] = h_i[j] / gpumc__link_ratio(&p->link, j, work, &c);
         gpumc__link_pull(&p->link, x, total, delta, h_i, work);
@@ -5423,7 +5402,7 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
         if (p->linked) gpumc__link_pull(&p->link, x, delta, delta, g + p->free_at, work);
-        else gpumc__add_pulled(l, p, q, x, delta, 1, g, work);
+        else gpumc__add_pulled(l, p, q, delta, 1, g, work);
     }
     return change;
 }
@@ -5539,9 +5518,10 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                        (double)report->n_failed, (double)report->n_checked);
 }
 
-static size_t gpumc__check_gradient_scratch(const gpumc_layout *l)
+/* Of a point and the scratch of its check. */
+static size_t gpumc__check_gradient_bytes(const gpumc_layout *l)
 {
-    return gpumc__size_add(gpumc__size_mul(4, l->n_free), l->n_work);
+    return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(5, l->n_free), l->n_work), sizeof(double));
 }
 
 /* Natural start values of the blocks that have them, through the links of the others; free coordinates
@@ -5555,10 +5535,12 @@ static gpumc_status gpumc__start_point(const gpumc_layout *l, double *q, double 
         if (!init) { gpumc__part_map(p, q, work, work); continue; }
         for (size_t j = 0; j < p->size; j++)
             if (!gpumc__is_finite(init[j]))
-                return gpumc__bad_param(error, p->param, "init[%.0f] = %g is not finite", (double)j, init[j]);
+                return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init[%.0f] = %g is not "
+                                   "finite", p->param->name, (double)j, init[j]);
         memcpy(work + p->at, init, p->size * sizeof(double));
         if (gpumc__part_inverse(p, work, q, work, &inner) != GPUMC_OK)
-            return gpumc__bad_param(error, p->param, "init: %.170s", inner.text);
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init: %.170s",
+                               p->param->name, inner.text);
     }
     return GPUMC_OK;
 }
@@ -5567,21 +5549,17 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
                                             gpumc_gradient_report *report, gpumc_error *error)
 {
     const size_t bytes = gpumc_layout_bytes(model, error);
+    void *memory = bytes ? gpumc__allocate(NULL, bytes) : NULL;
+    gpumc_layout *l = memory ? gpumc_layout_init(model, memory, bytes, error) : NULL;
+    double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l)) : NULL;
     gpumc_gradient_report unwanted;
-    gpumc_status status;
-    gpumc_layout *l;
-    double *q;
-    void *memory;
+    gpumc_status status = GPUMC_OK;
     if (bytes == 0) return error ? error->status : GPUMC_ERROR_MODEL;
-    memory = gpumc__allocate(NULL, bytes);
-    if (!memory) return gpumc__fail_memory(error, bytes);
-    l = gpumc_layout_init(model, memory, bytes, error);
-    q = (double *)gpumc__allocate(
-        NULL, gpumc__size_mul(gpumc__size_add(l->n_free, gpumc__check_gradient_scratch(l)), sizeof(double)));
-    if (!q) { gpumc__release(NULL, memory); return gpumc__fail_memory(error, l->n_free); }
-    for (size_t i = 0; i < l->n_free; i++) q[i] = 0.5;
-    status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
-               : gpumc__start_point(l, q, q + l->n_free, error);
+    if (!q) status = gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l) : bytes);
+    for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
+    if (q)
+        status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
+                   : gpumc__start_point(l, q, q + l->n_free, error);
     if (status == GPUMC_OK)
         status = gpumc__check_gradient_at(l, q, q + l->n_free, report ? report : &unwanted, error);
     gpumc__release(NULL, q);
@@ -9445,17 +9423,10 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
 
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
 {
-    gpumc_adapt_options a;
-    memset(&a, 0, sizeof a);
-    a.num_chains = (size_t)o->num_chains;
-    a.num_warmup = (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup);
-    a.target_accept = o->target_accept;
-    a.max_treedepth = o->max_treedepth;
-    a.metric = o->metric;
-    a.early_stop = o->early_stop;
-    a.keep_stuck_chains = o->keep_stuck_chains;
-    a.seed = o->seed;
-    a.first_chain_id = o->first_chain_id;
+    const gpumc_adapt_options a = {
+        (size_t)o->num_chains, (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept,
+        o->max_treedepth, o->metric, o->early_stop, o->keep_stuck_chains, o->seed, o->first_chain_id
+    };
     return a;
 }
 
@@ -9620,9 +9591,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
 
 static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
 {
-    const size_t n = r->layout->n_free;
-    const size_t bytes = gpumc__size_mul(gpumc__size_add(n, gpumc__check_gradient_scratch(r->layout)),
-                                         sizeof(double));
+    const size_t n = r->layout->n_free, bytes = gpumc__check_gradient_bytes(r->layout);
     double *q = (double *)gpumc__allocate(&r->options->allocator, bytes);
     gpumc_gradient_report report;
     gpumc_status status = GPUMC_OK;
