@@ -2222,38 +2222,6 @@ GPUMC_API size_t gpumc_format_number(double value, char *text);
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
-#if defined(__clang__)                                                                                       \
-    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))                   \
-    && !defined(GPUMC_ALLOW_FAST_MATH)
-#error                                                                                                       \
-    "gpumc: compile the implementation without -ffast-math (put it in a file of its own); rejection needs NaN"
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The address of a value, even if the compiler was told that NaN and infinity do not exist: read by bits. */
-static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
-{
-    volatile double kept = x;
-    const double value = kept;
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits >> 52 & 0x7ff) != 0x7ff;
-}
-
-static GPUMC__UNUSED int gpumc__is_nan(double x)
-{
-    volatile double kept = x;
-    const double value = kept;
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits & 0x7fffffffffffffffULL) > 0x7ff0000000000000ULL;
-}
-
-/* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
 #include <time.h>
 #if defined(_WIN32)
 #ifndef WIN32_LEAN_AND_MEAN
@@ -2262,26 +2230,42 @@ static GPUMC__UNUSED int gpumc__is_nan(double x)
 #ifndef NOMINMAX
 #define NOMINMAX
 #endif
-#ifdef __cplusplus
-}
-#endif
 #include <windows.h>
 #include <io.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
 #else
-#ifdef __cplusplus
-}
-#endif
 #include <unistd.h>
 #if !defined(GPUMC_NO_THREADS)
 #include <pthread.h>
 #endif
+#endif
+
+#if defined(__clang__) && !defined(GPUMC_ALLOW_FAST_MATH)                                                    \
+    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))
+#error                                                                                                       \
+    "gpumc: compile the implementation without -ffast-math (put it in a file of its own); rejection needs NaN"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-#endif
+
+/* All but the sign, read through memory: even if the compiler was told that there is no NaN or infinity. */
+static GPUMC__UNUSED GPUMC_TEAM uint64_t gpumc__magnitude_bits(double x)
+{
+    volatile double kept = x;
+    const double value = kept;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x7fffffffffffffffULL;
+}
+
+static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
+{
+    return gpumc__magnitude_bits(x) < 0x7ff0000000000000ULL;
+}
+static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
+
+/* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
 
 /* -std=c99 hides these names of POSIX, not their functions. */
 #if !defined(_WIN32) && !defined(__cplusplus) && !defined(CLOCK_MONOTONIC) && defined(__linux__)
@@ -2292,8 +2276,11 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #define gpumc__timespec timespec
 #define GPUMC__CLOCK CLOCK_MONOTONIC
 #endif
-#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
+#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__)
+extern int fsync(int file);
+#if !defined(_POSIX_C_SOURCE)
 extern int fileno(FILE *stream);
+#endif
 #endif
 
 #if defined(_WIN32)
@@ -2303,9 +2290,6 @@ static int gpumc__rename(const char *from, const char *to)
     return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
 #else
-#if !defined(__cplusplus) && defined(__STRICT_ANSI__)
-extern int fsync(int file);              /* -std=c99 hides the name, not the function */
-#endif
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
 #endif /* _WIN32 */
@@ -4316,8 +4300,8 @@ GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_variance, (double eta, double phi),
    - Log Jacobians come from q, where nothing saturates; 1 - logistic q and sech q are never differences.
    - Chain rules take distances to a bound from x, as the density saw them: then its 1 / (x - lower) times our
      x - lower is 1, even where rounding has left nothing else of the distance.
-   Read first: gpumc__exponential_map and _pull. Free coordinates are numbered as in the Stan reference
-   manual, chapter "Constraint transforms". */
+   Read first: gpumc__elementwise_map. Free coordinates are numbered as in the Stan reference manual, chapter
+   "Constraint transforms". */
 
 /* What elementwise constraints share: x = base + width h(q), lower < x < upper; least and greatest are the
    first values inside. */
@@ -4483,12 +4467,11 @@ static void gpumc__ordered_pull(const gpumc__constraint *c, const double *q, con
 {
     double sum = 0;
     (void)q;
-    for (size_t k = c->n; k-- > 1;) {
+    for (size_t k = c->n; k-- > 0;) {
         sum += dx[k];
-        dq[k] = (x[k] - x[k - 1]) * sum + 1;
+        dq[k] = (k ? x[k] - x[k - 1] : x[0]) * sum + 1;
     }
-    sum += dx[0];
-    dq[0] = c->kind == GPUMC_ORDERED ? sum : x[0] * sum + 1;
+    if (c->kind == GPUMC_ORDERED) dq[0] = sum;
 }
 
 /* ---- sum to zero, simplex -----------------------------------------------------------------------
@@ -4560,15 +4543,11 @@ static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q, co
    q[i][j] scales all later values of its row by d log sech = -tanh.
    With d = expm1(-2 |q|): tanh |q| = -d / (2 + d), sech q = 2 e^-|q| / (2 + d), log sech q = -|q| - log(1 +
    d / 2). The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
-#define GPUMC__PIECE 64
-typedef struct gpumc__piece {
-    double tanh_q[GPUMC__PIECE], sech_q[GPUMC__PIECE], log_sech_q[GPUMC__PIECE];
-} gpumc__piece;
+typedef struct gpumc__piece { double tanh_q[64], sech_q[64], log_sech_q[64]; } gpumc__piece;
 
 static GPUMC_LOOP void gpumc__tanh_sech(size_t n, const double *q, gpumc__piece *p)
 {
-    const size_t m = n < GPUMC__PIECE ? n : GPUMC__PIECE;
-    for (size_t i = 0; i < m; i++) {
+    for (size_t i = 0, end = n < 64 ? n : 64; i < end; i++) {
         const double a = gpumc_fabs(q[i]), d = gpumc_expm1(-2 * a), inv = 1 / (2 + d);
         p->tanh_q[i] = q[i] < 0 ? d * inv : -d * inv;
         p->sech_q[i] = 2 * gpumc_exp(-a) * inv;
@@ -4585,7 +4564,7 @@ static double gpumc__correlation_map(const gpumc__constraint *c, const double *q
     for (size_t i = 0, k = 0; i < n; i++) {
         double w = 1;
         for (size_t j = 0; j < i; j++, k++) {
-            const size_t in = k % GPUMC__PIECE;
+            const size_t in = k % 64;
             if (in == 0) gpumc__tanh_sech(c->n_free - k, q + k, &p);
             x[i * n + j] = w * p.tanh_q[in];
             w *= p.sech_q[in];
@@ -4619,7 +4598,7 @@ static void gpumc__correlation_pull(const gpumc__constraint *c, const double *q,
         double rest = 0, w = 1;
         for (size_t j = i; j-- > 0;) dq[k + j] = rest += x_i[j + 1] * dx_i[j + 1];
         for (size_t j = 0; j < i; j++, k++) {
-            const size_t in = k % GPUMC__PIECE;
+            const size_t in = k % 64;
             if (in == 0) gpumc__tanh_sech(c->n_free - k, q + k, &p);
             w *= p.sech_q[in];
             dq[k] = w * p.sech_q[in] * dx_i[j] - p.tanh_q[in] * ((double)(i - j + 1) + dq[k]);
@@ -4709,7 +4688,7 @@ static const char *gpumc__misfit(const gpumc__constraint *c, size_t i, const dou
     return x[i] > 0 ? NULL : "is on the diagonal and not positive; give a Cholesky factor";
 }
 
-/* Sums of vectors, norms of the rows of a factor. at: index of x[0] within the block, for the text. */
+/* Sums of vectors, norms of rows. at: index of x[0] within the block, for the text. */
 static gpumc_status gpumc__check_sums(const gpumc__constraint *c, size_t at, const double *x,
                                       gpumc_error *error)
 {
@@ -4851,8 +4830,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
         t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
         t[1] = 1;
         if (k->uniform) {
-            const int power = 10 - k->tenths[0];
-            if (power > 0) t[1 + power] = gpumc_exp(0.1 * power * t[0]);
+            if (k->tenths[0] < 10) t[11 - k->tenths[0]] = gpumc_exp(0.1 * (10 - k->tenths[0]) * t[0]);
             continue;
         }
         t[2] = gpumc_exp(0.1 * t[0]);
@@ -4875,17 +4853,16 @@ GPUMC_FN double gpumc__link_log(const gpumc__link *k, size_t i, const double *wo
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
-    double *theta = x + k->at, log_jacobian = 0, c, r;
+    double *theta = x + k->at, log_jacobian = 0, c;
     gpumc__link_powers(k, x, work);
     if (k->uniform) {
-        const double mu = gpumc__link_mu(k, 0, x), ratio = gpumc__link_ratio(k, 0, work, &c);
-        const double shift = mu * (1 - c * ratio);
-        for (size_t i = 0; i < k->size; i++) theta[i] = shift + ratio * q[i];
+        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
+        const double shift = mu * (1 - c * r);
+        for (size_t i = 0; i < k->size; i++) theta[i] = shift + r * q[i];
         return (double)k->size * (1 - c) * gpumc__link_log(k, 0, work);
     }
     for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x);
-        r = gpumc__link_ratio(k, i, work, &c);
+        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         theta[i] = mu + r * (q[i] - c * mu);
         log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
     }
@@ -9230,9 +9207,7 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const size_t at = c * f->n_warmup + chain->done;
-    double *row;
-    if (!f->warmup_draws || chain->done >= f->n_warmup) return;
-    row = f->warmup_draws + at * f->n_columns;
+    double *row = f->warmup_draws + at * f->n_columns;
     gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
     for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
@@ -9267,8 +9242,8 @@ static void gpumc__completed(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
     chain->leapfrogs += (uint64_t)gpumc_nuts_stats(chain->nuts)->n_leapfrog;
-    if (r->warmup) gpumc__keep_warmup(r, c);
-    else gpumc__keep_draw(r, c);
+    if (!r->warmup) gpumc__keep_draw(r, c);
+    else if (r->fit->warmup_draws) gpumc__keep_warmup(r, c);
     chain->done++;
     if (!r->options->progress && !r->options->progress_stream) return;
     gpumc__lock(&r->lock);
@@ -9484,7 +9459,7 @@ static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, 
 }
 
 /* Everything that outlives the run, in one block. */
-static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m, const gpumc_layout *l)
+static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
 {
     const gpumc_sample_options *o = &f->options;
     const size_t rank = o->metric != GPUMC_METRIC_LOW_RANK ? 0
@@ -9494,8 +9469,8 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_mode
     f->n_free = l->n_free;
     f->draw_capacity = o->discard_draws ? 0 : (size_t)o->num_samples;
     f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
-    f->model_name = gpumc__take_text(arena, m->name ? m->name : "model");
-    gpumc__place_blocks(arena, f, m);
+    f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
+    gpumc__place_blocks(arena, f, l->model);
     gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
@@ -9544,8 +9519,6 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     }
     return GPUMC_OK;
 }
-
-/* ---- start ------------------------------------------------------------------------------------- */
 
 /* Says why no start point was usable: what the density returned at the last one, and where that was. */
 static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int bad_gradient,
@@ -9752,15 +9725,14 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 }
 
 /* Allocates what a checked model needs, then runs. */
-static gpumc_status gpumc__sample_layout(const gpumc_model *model, gpumc_layout *layout, gpumc_fit *fit,
-                                         gpumc_error *error)
+static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc_error *error)
 {
     gpumc_sample_options *o = &fit->options;
     gpumc__run run;
     gpumc__arena kept = { NULL, 0 }, scratch = { NULL, 0 };
     gpumc_status status;
     memset(&run, 0, sizeof run);
-    run.model = model;
+    run.model = layout->model;
     run.layout = layout;
     run.fit = fit;
     run.options = o;
@@ -9769,13 +9741,13 @@ static gpumc_status gpumc__sample_layout(const gpumc_model *model, gpumc_layout 
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
-    gpumc__place_fit(&kept, fit, model, layout);
+    gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
     fit->memory = kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
     scratch.base = (char *)gpumc__allocate(&fit->allocator, scratch.used);
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
-        gpumc__place_fit(&kept, fit, model, layout);
+        gpumc__place_fit(&kept, fit, layout);
         status = gpumc__place_run(&scratch, &run, fit, error);
         if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
     } else
@@ -9792,22 +9764,17 @@ GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample
     gpumc_error error = { GPUMC_OK, "" };
     gpumc_status status;
     size_t bytes = 0;
-    void *memory = NULL;
+    void *memory;
     if (!fit) return GPUMC_ERROR_ARGUMENT;
     memset(fit, 0, sizeof *fit);
     if (options) fit->options = *options;
     fit->allocator = fit->options.allocator;
     status = gpumc__check_options(&fit->options, &error);
-    if (status == GPUMC_OK) {
-        bytes = gpumc_layout_bytes(model, &error);
-        status = error.status;
-    }
-    if (status == GPUMC_OK) {
-        memory = gpumc__allocate(&fit->allocator, bytes);
-        status = memory ? gpumc__sample_layout(model, gpumc_layout_init(model, memory, bytes, &error), fit,
-                                               &error)
-                        : gpumc__fail_memory(&error, bytes);
-    }
+    if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
+    memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
+    if (memory)
+        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &error);
+    else status = bytes ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
     if (status < 0) gpumc_free(fit);
     fit->status = status;
