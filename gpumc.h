@@ -2256,10 +2256,25 @@ GPUMC_API size_t gpumc_format_number(double value, char *text);
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <time.h>
+#if defined(_WIN32)
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
+#include <windows.h>
+#include <io.h>
+#else
+#include <unistd.h>
+#if !defined(GPUMC_NO_THREADS)
+#include <pthread.h>
+#endif
+#endif
 
-#if defined(__clang__)                                                                                       \
-    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))                   \
-    && !defined(GPUMC_ALLOW_FAST_MATH)
+#if defined(__clang__) && !defined(GPUMC_ALLOW_FAST_MATH)                                                    \
+    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))
 #error                                                                                                       \
     "gpumc: compile the implementation without -ffast-math (put it in a file of its own); rejection needs NaN"
 #endif
@@ -2268,24 +2283,21 @@ GPUMC_API size_t gpumc_format_number(double value, char *text);
 extern "C" {
 #endif
 
-/* The address of a value, even if the compiler was told that NaN and infinity do not exist: read by bits. */
-static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
+/* All but the sign, read through memory: even if the compiler was told that there is no NaN or infinity. */
+static GPUMC__UNUSED GPUMC_TEAM uint64_t gpumc__magnitude_bits(double x)
 {
     volatile double kept = x;
     const double value = kept;
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
-    return (bits >> 52 & 0x7ff) != 0x7ff;
+    return bits & 0x7fffffffffffffffULL;
 }
 
-static GPUMC__UNUSED int gpumc__is_nan(double x)
+static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
 {
-    volatile double kept = x;
-    const double value = kept;
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits & 0x7fffffffffffffffULL) > 0x7ff0000000000000ULL;
+    return gpumc__magnitude_bits(x) < 0x7ff0000000000000ULL;
 }
+static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
 
 /* ---- instruction sets -------------------------------------------------------------------------- */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
@@ -2324,34 +2336,6 @@ GPUMC_API const char *gpumc_isa_name(gpumc_isa isa)
 }
 
 /* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
-#include <time.h>
-#if defined(_WIN32)
-#ifndef WIN32_LEAN_AND_MEAN
-#define WIN32_LEAN_AND_MEAN
-#endif
-#ifndef NOMINMAX
-#define NOMINMAX
-#endif
-#ifdef __cplusplus
-}
-#endif
-#include <windows.h>
-#include <io.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
-#else
-#ifdef __cplusplus
-}
-#endif
-#include <unistd.h>
-#if !defined(GPUMC_NO_THREADS)
-#include <pthread.h>
-#endif
-#ifdef __cplusplus
-extern "C" {
-#endif
-#endif
 
 /* -std=c99 hides these names of POSIX, not their functions. */
 #if !defined(_WIN32) && !defined(__cplusplus) && !defined(CLOCK_MONOTONIC) && defined(__linux__)
@@ -2362,8 +2346,11 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #define gpumc__timespec timespec
 #define GPUMC__CLOCK CLOCK_MONOTONIC
 #endif
-#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
+#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__)
+extern int fsync(int file);
+#if !defined(_POSIX_C_SOURCE)
 extern int fileno(FILE *stream);
+#endif
 #endif
 
 #if defined(_WIN32)
@@ -2373,9 +2360,6 @@ static int gpumc__rename(const char *from, const char *to)
     return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
 #else
-#if !defined(__cplusplus) && defined(__STRICT_ANSI__)
-extern int fsync(int file);              /* -std=c99 hides the name, not the function */
-#endif
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
 #endif /* _WIN32 */
@@ -4384,56 +4368,32 @@ GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_variance, (double eta, double phi),
    - Log Jacobians come from q, where nothing saturates; 1 - logistic q and sech q are never differences.
    - Chain rules take distances to a bound from x, as the density saw them: then its 1 / (x - lower) times our
      x - lower is 1, even where rounding has left nothing else of the distance.
-   Read first: gpumc__exponential_map and gpumc__exponential_pull. Free coordinates are numbered as in the
-   Stan reference manual, chapter "Constraint transforms". */
+   Read first: gpumc__elementwise_map. Free coordinates are numbered as in the Stan reference manual, chapter
+   "Constraint transforms". */
 
-/* ---- helpers ------------------------------------------------------------------------------------ */
+/* What elementwise constraints share: x = base + width h(q), lower < x < upper; least and greatest are the
+   first values inside. */
+typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
 
-/* Intermediate arrays live on the stack in pieces of this length. */
-#define GPUMC__PIECE 64
+typedef enum gpumc__shape {
+    GPUMC__IDENTITY, GPUMC__AFFINE, GPUMC__EXPONENTIAL, GPUMC__SOFTPLUS, GPUMC__LOGISTIC
+} gpumc__shape;
 
-/* Sum of log(1 + e) over at most GPUMC__PIECE numbers e in [0, 1]: the logarithm of a product below 2^65. */
-static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
-{
-    double product[GPUMC__LANES] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    size_t i = 0;
-    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) product[l] *= 1 + e[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) product[l] *= 1 + e[i];
-    return gpumc_log(((product[0] * product[4]) * (product[2] * product[6]))
-                     * ((product[1] * product[5]) * (product[3] * product[7])));
-}
+/* A transform made ready, once a layout and not once a gradient. */
+typedef struct gpumc__constraint {
+    const struct gpumc__formula *formula;            /* NULL: the kind is unknown */
+    gpumc_kind kind;
+    size_t size, n, n_free;          /* of one vector: size (K of a factor), values, free coordinates */
+    size_t count;                    /* vectors; an elementwise block is one */
+    gpumc__shape shape;              /* elementwise */
+    gpumc__range range;
+} gpumc__constraint;
 
-/* ---- open intervals ----------------------------------------------------------------------------- */
-
-/* What the elementwise constraints share: x = base + width h(q), lower < x < upper. */
-typedef struct gpumc__range { double base, width, lower, upper, least, greatest; } gpumc__range;
-
-/* The first usable value on the inner side of a bound. */
-static double gpumc__beside(double bound, double inner)
-{
-    if (bound < 0 || bound > 0) return nextafter(bound, inner);
-    return inner > 0 ? DBL_MIN : -DBL_MIN;
-}
-
-static gpumc__range gpumc__range_of(const gpumc_transform *t)
-{
-    const int soft = t->softplus > 0;
-    gpumc__range r = { 0, 1, -GPUMC_INF, GPUMC_INF, -DBL_MAX, DBL_MAX };
-    switch (t->kind) {
-    case GPUMC_POSITIVE: r.lower = 0; r.width = soft ? t->softplus : 1; break;
-    case GPUMC_LOWER: r.base = r.lower = t->lower; r.width = soft ? t->softplus : 1; break;
-    case GPUMC_UPPER: r.base = r.upper = t->upper; r.width = -1; break;
-    case GPUMC_INTERVAL: r.lower = t->lower; r.upper = t->upper; r.width = t->upper - t->lower; break;
-    case GPUMC_UNIT: r.lower = 0; r.upper = 1; break;
-    case GPUMC_AFFINE: r.base = t->offset; r.width = t->multiplier; break;
-    default: break;
-    }
-    if (r.lower > -GPUMC_INF) r.least = gpumc__beside(r.lower, r.upper);
-    if (r.upper < GPUMC_INF) r.greatest = gpumc__beside(r.upper, r.lower);
-    return r;
-}
+typedef struct gpumc__formula {      /* for one vector; map returns log |J|, inverse gets a checked x */
+    double (*map)(const gpumc__constraint *c, const double *q, double *x);
+    void (*inverse)(const gpumc__constraint *c, const double *x, double *q);
+    void (*pull)(const gpumc__constraint *c, const double *q, const double *x, const double *dx, double *dq);
+} gpumc__formula;
 
 /* NaN stays NaN. */
 GPUMC_FN double gpumc__within(double x, double least, double greatest)
@@ -4442,153 +4402,121 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
     return greatest < x ? greatest : x;
 }
 
-static const char gpumc__not_finite[] = "is not finite; give a number";
+/* ---- positive, lower, upper, the same by softplus; interval, unit; affine, unbounded ------------
+   exponential   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
+                 dq = (x - base) dx + 1
+   softplus      x = base + s log(1 + e^q), s the width   log |J| = sum log s + log logistic q
+                 q = u + log(1 - e^-u), u = (x - base) / s
+                 dq = s logistic(q) dx + logistic(-q)     with e = e^-|q|: logistic(-|q|) = e / (1 + e)
+   logistic      x = lower + w p = upper - w (1 - p), p = logistic q, the sum that is nearer to its bound
+                 log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
+                 q = log(x - lower) - log(upper - x)
+                 dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w
+   affine        x = offset + multiplier q                log |J| = n log |multiplier|
+                 dq = multiplier dx                                                                     */
 
-static gpumc_status gpumc__refuse(gpumc_error *error, size_t i, double value, const char *reason)
+/* Sum of log(1 + e) over numbers e in [0, 1], by logarithms of products of 512, which are at most 2^512. */
+static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
 {
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] = %.9g %s", (double)i, value, reason);
-}
-
-static gpumc_status gpumc__check_inside(const gpumc__range *r, const double *x, size_t n, gpumc_error *error)
-{
-    size_t i = 0;
-    while (i < n && x[i] > r->lower && x[i] < r->upper) i++;
-    if (i == n) return GPUMC_OK;
-    if (!gpumc__is_finite(x[i])) return gpumc__refuse(error, i, x[i], gpumc__not_finite);
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                       "x[%.0f] = %.17g is not %s %.17g; give a value strictly inside", (double)i, x[i],
-                       x[i] <= r->lower ? "above the lower bound" : "below the upper bound",
-                       x[i] <= r->lower ? r->lower : r->upper);
-}
-
-/* ---- positive, lower, upper ---------------------------------------------------------------------
-   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
-   dq = (x - base) dx + 1                                                                               */
-static GPUMC_LOOP double gpumc__exponential_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
-    return gpumc__sum(q, n);
-}
-
-static GPUMC_LOOP void gpumc__exponential_inverse(const gpumc__range r, size_t n, const double *x, double *q)
-{
-    for (size_t i = 0; i < n; i++) q[i] = gpumc_log(r.width * (x[i] - r.base));
-}
-
-static GPUMC_LOOP void gpumc__exponential_pull(const gpumc__range r, size_t n, const double *x,
-                                               const double *dx, double *dq)
-{
-    for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
-}
-
-/* ---- positive, lower with a softplus map --------------------------------------------------------
-   x = base + s log(1 + e^q)                log |J| = sum log s + log logistic q
-   q = u + log(1 - e^-u), u = (x - base) / s
-   dq = s logistic(q) dx + logistic(-q)     with e = e^-|q|: logistic(-|q|) = e / (1 + e)               */
-static GPUMC_LOOP double gpumc__softplus_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    double log_jacobian = (double)n * gpumc_log(r.width), e[GPUMC__PIECE], low[GPUMC__PIECE];
-    for (size_t done = 0, m; done < n; done += m, q += m, x += m) {
-        m = n - done < GPUMC__PIECE ? n - done : GPUMC__PIECE;
-        for (size_t i = 0; i < m; i++) {
-            e[i] = gpumc_exp(-gpumc_fabs(q[i]));
-            low[i] = q[i] < 0 ? q[i] : 0;
+    double sum = 0;
+    for (size_t i = 0, end; i < n; i = end) {
+        double p[GPUMC__LANES] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+        end = n - i < 512 ? n : i + 512;
+        for (; i + GPUMC__LANES <= end; i += GPUMC__LANES) {
+            GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) p[l] *= 1 + e[i + l];
         }
-        log_jacobian += gpumc__sum(low, m) - gpumc__sum_log1p(e, m);
-        for (size_t i = 0; i < m; i++) {
-            const double h = (q[i] < 0 ? 0 : q[i]) + gpumc_log1p(e[i]);
-            x[i] = gpumc__within(r.base + r.width * h, r.least, r.greatest);
-        }
+        for (size_t l = 0; i < end; i++, l++) p[l] *= 1 + e[i];
+        sum += gpumc_log(((p[0] * p[4]) * (p[2] * p[6])) * ((p[1] * p[5]) * (p[3] * p[7])));
     }
-    return log_jacobian;
+    return sum;
 }
 
-static GPUMC_LOOP void gpumc__softplus_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+/* x also holds what is summed on the way. */
+static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double gap = x[i] - r.base, u = gap / r.width;
-        const double tiny = gpumc_log(gap) - gpumc_log(r.width), usual = u + gpumc_log(-gpumc_expm1(-u));
-        q[i] = u < DBL_EPSILON ? tiny : usual;       /* u may be subnormal where gap is not */
-    }
-}
-
-static GPUMC_LOOP void gpumc__softplus_pull(const gpumc__range r, size_t n, const double *q, const double *dx,
-                                            double *dq)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double e = gpumc_exp(-gpumc_fabs(q[i])), near_1 = 1 / (1 + e), near_0 = e * near_1;
-        const double p = q[i] < 0 ? near_0 : near_1, complement = q[i] < 0 ? near_1 : near_0;
-        dq[i] = r.width * p * dx[i] + complement;
-    }
-}
-
-/* ---- interval, unit -----------------------------------------------------------------------------
-   x = lower + w p = upper - w (1 - p), p = logistic q, w = upper - lower; the sum that is nearer to its bound
-   log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
-   q = log(x - lower) - log(upper - x)
-   dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w                                */
-static GPUMC_LOOP double gpumc__logistic_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    double log_jacobian = (double)n * gpumc_log(r.width), e[GPUMC__PIECE], minus[GPUMC__PIECE];
-    for (size_t done = 0, m; done < n; done += m, q += m, x += m) {
-        m = n - done < GPUMC__PIECE ? n - done : GPUMC__PIECE;
-        for (size_t i = 0; i < m; i++) {
-            double step;
-            minus[i] = -gpumc_fabs(q[i]);
-            e[i] = gpumc_exp(minus[i]);
-            step = r.width * (e[i] / (1 + e[i]));
+    const gpumc__range r = c->range;
+    const size_t n = c->n;
+    double log_jacobian = (double)n * r.log_width;
+    switch (c->shape) {
+    case GPUMC__IDENTITY: memcpy(x, q, n * sizeof(double)); return 0;
+    case GPUMC__EXPONENTIAL:
+        for (size_t i = 0; i < n; i++)
+            x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
+        return gpumc__sum(q, n);
+    case GPUMC__SOFTPLUS:
+        for (size_t i = 0; i < n; i++) x[i] = q[i] < 0 ? q[i] : 0;
+        log_jacobian += gpumc__sum(x, n);
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_exp(-gpumc_fabs(q[i]));
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_log1p(x[i]);
+        log_jacobian -= gpumc__sum(x, n);
+        for (size_t i = 0; i < n; i++)
+            x[i] = gpumc__within(r.base + r.width * ((q[i] < 0 ? 0 : q[i]) + x[i]), r.least, r.greatest);
+        return log_jacobian;
+    case GPUMC__LOGISTIC:
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_fabs(q[i]);
+        log_jacobian -= gpumc__sum(x, n);
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_exp(-x[i]);
+        log_jacobian -= 2 * gpumc__sum_log1p(x, n);
+        for (size_t i = 0; i < n; i++) {
+            const double step = r.width * (x[i] / (1 + x[i]));
             x[i] = gpumc__within(q[i] < 0 ? r.lower + step : r.upper - step, r.least, r.greatest);
         }
-        log_jacobian += gpumc__sum(minus, m) - 2 * gpumc__sum_log1p(e, m);
+        return log_jacobian;
+    default:
+        for (size_t i = 0; i < n; i++) x[i] = r.base + r.width * q[i];
+        return log_jacobian;
     }
-    return log_jacobian;
 }
 
-static GPUMC_LOOP void gpumc__logistic_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t i = 0; i < n; i++) q[i] = gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i]);
+    const gpumc__range r = c->range;
+    for (size_t i = 0; i < c->n; i++) {
+        const double gap = x[i] - r.base, u = gap / r.width;
+        q[i] = c->shape == GPUMC__EXPONENTIAL ? gpumc_log(r.width * gap)
+            : c->shape == GPUMC__LOGISTIC ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i])
+            : c->shape != GPUMC__SOFTPLUS ? u
+            : u < DBL_EPSILON ? gpumc_log(gap) - r.log_width     /* u may be subnormal where gap is not */
+            : u + gpumc_log(-gpumc_expm1(-u));
+    }
 }
 
-static GPUMC_LOOP void gpumc__logistic_pull(const gpumc__range r, size_t n, const double *x, const double *dx,
-                                            double *dq)
+static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                               const double *dx, double *dq)
 {
+    const gpumc__range r = c->range;
     const double inv = 1 / r.width;
-    for (size_t i = 0; i < n; i++) {
-        const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
-        dq[i] = below * above * dx[i] + (above * inv - below);
+    const size_t n = c->n;
+    switch (c->shape) {
+    case GPUMC__IDENTITY: memcpy(dq, dx, n * sizeof(double)); break;
+    case GPUMC__EXPONENTIAL: for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1; break;
+    case GPUMC__SOFTPLUS:
+        for (size_t i = 0; i < n; i++) {
+            const double e = gpumc_exp(-gpumc_fabs(q[i])), near_1 = 1 / (1 + e), near_0 = e * near_1;
+            const double p = q[i] < 0 ? near_0 : near_1, complement = q[i] < 0 ? near_1 : near_0;
+            dq[i] = r.width * p * dx[i] + complement;
+        }
+        break;
+    case GPUMC__LOGISTIC:
+        for (size_t i = 0; i < n; i++) {
+            const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
+            dq[i] = below * above * dx[i] + (above * inv - below);
+        }
+        break;
+    default: for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i];
     }
-}
-
-/* ---- affine, unbounded --------------------------------------------------------------------------
-   x = offset + multiplier q, by default 0 and 1      log |J| = n log |multiplier|      dq = multiplier dx  */
-static GPUMC_LOOP double gpumc__affine_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    for (size_t i = 0; i < n; i++) x[i] = r.base + r.width * q[i];
-    return (double)n * gpumc_log(gpumc_fabs(r.width));
-}
-
-static GPUMC_LOOP void gpumc__affine_inverse(const gpumc__range r, size_t n, const double *x, double *q)
-{
-    for (size_t i = 0; i < n; i++) q[i] = (x[i] - r.base) / r.width;
-}
-
-static GPUMC_LOOP void gpumc__affine_pull(const gpumc__range r, size_t n, const double *dx, double *dq)
-{
-    for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i];
 }
 
 /* ---- ordered, positive ordered ------------------------------------------------------------------
    x[k] = x[k-1] + e^q[k], from x[0] = q[0], or x[0] = e^q[0] (as if x[-1] were 0) where positive
    log |J| = sum of the q that are exponents      q[k] = log(x[k] - x[k-1])
    dq[k] = (x[k] - x[k-1]) sum_{m >= k} dx[m] + 1, without gap and 1 for the first unless positive      */
-static GPUMC_LOOP double gpumc__ordered_map(size_t n, int positive, const double *q, double *x)
+static GPUMC_LOOP double gpumc__ordered_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    const size_t first = positive ? 0 : 1;
+    const size_t first = c->kind == GPUMC_ORDERED, n = c->n;
     double previous = 0;
-    if (n == 0) return 0;
     for (size_t k = 0; k < n; k++) x[k] = gpumc__within(gpumc_exp(q[k]), DBL_MIN, DBL_MAX);
-    if (!positive) previous = x[0] = q[0];
+    if (first) previous = x[0] = q[0];
     for (size_t k = first; k < n; k++) {
         const double next = previous + x[k];
         x[k] = previous = next <= previous ? nextafter(previous, GPUMC_INF) : next;
@@ -4596,89 +4524,52 @@ static GPUMC_LOOP double gpumc__ordered_map(size_t n, int positive, const double
     return gpumc__sum(q + first, n - first);
 }
 
-static gpumc_status gpumc__ordered_inverse(size_t n, int positive, size_t at, const double *x, double *q,
-                                           gpumc_error *error)
+static void gpumc__ordered_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t k = 0; k < n; k++) {
-        const double previous = k ? x[k - 1] : 0;
-        if (!gpumc__is_finite(x[k])) return gpumc__refuse(error, at + k, x[k], gpumc__not_finite);
-        if (k == 0 && !positive) { q[0] = x[0]; continue; }
-        if (!(x[k] > previous))
-            return k ? gpumc__refuse(error, at + k, x[k], "is not above the value before; sort, without ties")
-                     : gpumc__refuse(error, at, x[0], "is not positive; start above 0");
-        q[k] = gpumc_log(x[k] - previous);
-    }
-    return GPUMC_OK;
+    for (size_t k = c->n; k-- > 1;) q[k] = gpumc_log(x[k] - x[k - 1]);
+    q[0] = c->kind == GPUMC_ORDERED ? x[0] : gpumc_log(x[0]);
 }
 
-static void gpumc__ordered_pull(size_t n, int positive, const double *x, const double *dx, double *dq)
+static void gpumc__ordered_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                const double *dx, double *dq)
 {
     double sum = 0;
-    for (size_t k = n; k-- > 0;) {
+    (void)q;
+    for (size_t k = c->n; k-- > 0;) {
         sum += dx[k];
-        dq[k] = k == 0 && !positive ? sum : (x[k] - (k ? x[k - 1] : 0)) * sum + 1;
+        dq[k] = (k ? x[k] - x[k - 1] : x[0]) * sum + 1;
     }
+    if (c->kind == GPUMC_ORDERED) dq[0] = sum;
 }
 
-/* ---- sum to zero --------------------------------------------------------------------------------
-   x = V q with the orthonormal columns v_k = (1, ..., 1, -k, 0, ..., 0) / sqrt(k (k + 1)), k ones, k from 1
-   log |J| = 0      q = V' x      dq = V' dx
-   A suffix sum gives V q, a prefix sum V' x, in O(n).                                                  */
+/* ---- sum to zero, simplex -----------------------------------------------------------------------
+   Sum to zero: x = V q with the orthonormal columns v_k = (1, ..., 1, -k, 0, ..., 0) / sqrt(k (k + 1)), k
+   ones, k from 1                log |J| = 0      q = V' x      dq = V' dx
+   A suffix sum gives V q, a prefix sum V' x, in O(n).
+   Simplex: x = softmax z, z = V q, lse = log sum exp z
+   log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, by the first n - 1 of x: the eigenvalues of
+   diag x - x x' on the plane of V multiply to n prod x, and V without its last row has determinant n^-1/2
+   q = V' log x      dq = V' g, g = x (dx - x'dx) - n x                                                 */
 static double gpumc__helmert(size_t k) { return 1 / sqrt((double)k * ((double)k + 1)); }
 
-static double gpumc__zero_sum_map(size_t n, const double *q, double *x)
+static double gpumc__zero_sum_map(const gpumc__constraint *c, const double *q, double *x)
 {
     double later = 0;
-    for (size_t k = n; k-- > 1;) {
+    for (size_t k = c->n; k-- > 1;) {
         const double step = gpumc__helmert(k) * q[k - 1];
         x[k] = later - (double)k * step;
         later += step;
     }
-    if (n) x[0] = later;
+    x[0] = later;
     return 0;
 }
 
-static void gpumc__zero_sum_pull(size_t n, const double *dx, double *dq)
+static GPUMC_LOOP double gpumc__simplex_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    double before = 0;
-    for (size_t k = 1; k < n; k++) {
-        before += dx[k - 1];
-        dq[k - 1] = gpumc__helmert(k) * (before - (double)k * dx[k]);
-    }
-}
-
-static gpumc_status gpumc__refuse_sum(gpumc_error *error, size_t at, size_t n, double sum, const char *reason)
-{
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] to x[%.0f] sum to %.9g, %s", (double)at,
-                       (double)(at + n - 1), sum, reason);
-}
-
-static gpumc_status gpumc__zero_sum_inverse(size_t n, size_t at, const double *x, double *q,
-                                            gpumc_error *error)
-{
-    double size = 1;
-    for (size_t k = 0; k < n; k++) {
-        if (!gpumc__is_finite(x[k])) return gpumc__refuse(error, at + k, x[k], gpumc__not_finite);
-        size = fmax(size, fabs(x[k]));
-    }
-    if (!(fabs(gpumc__sum(x, n)) <= gpumc__sum_tolerance * size))
-        return gpumc__refuse_sum(error, at, n, gpumc__sum(x, n), "not to 0; subtract their mean");
-    gpumc__zero_sum_pull(n, x, q);
-    return GPUMC_OK;
-}
-
-/* ---- simplex ------------------------------------------------------------------------------------
-   x = softmax z, z = V q as above, lse = log sum exp z
-   log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, by the first n - 1 of x: the eigenvalues of
-   diag x - x x' on the plane of V multiply to n prod x, and V without its last row has determinant n^-1/2
-   q = V' log x      dq = V' g, g = x (dx - x'dx) - n x                                                 */
-static GPUMC_LOOP double gpumc__simplex_map(size_t n, const double *q, double *x)
-{
-    double top, sum, inv;
-    if (n == 0) return 0;
-    gpumc__zero_sum_map(n, q, x);
-    top = x[0];
-    for (size_t k = 1; k < n; k++) top = top < x[k] ? x[k] : top;
+    const size_t n = c->n;
+    double top = -GPUMC_INF, sum, inv;
+    gpumc__zero_sum_map(c, q, x);
+    for (size_t k = 0; k < n; k++) top = top < x[k] ? x[k] : top;
     for (size_t k = 0; k < n; k++) x[k] = gpumc_exp(x[k] - top);
     sum = gpumc__sum(x, n);
     inv = 1 / sum;
@@ -4686,30 +4577,29 @@ static GPUMC_LOOP double gpumc__simplex_map(size_t n, const double *q, double *x
     return 0.5 * gpumc_log((double)n) - (double)n * (top + gpumc_log(sum));
 }
 
-static gpumc_status gpumc__simplex_inverse(size_t n, size_t at, const double *x, double *q,
-                                           gpumc_error *error)
+/* Element k of V' v, once v[k] is known; before: the sum of the v so far. */
+GPUMC_FN void gpumc__project(size_t k, double v, double *before, double *out)
 {
-    double before = 0;
-    for (size_t k = 0; k < n; k++)
-        if (!(x[k] > 0 && gpumc__is_finite(x[k])))
-            return gpumc__refuse(error, at + k, x[k], "is not positive; every part of a simplex must be");
-    if (!(fabs(gpumc__sum(x, n) - 1) <= gpumc__sum_tolerance))
-        return gpumc__refuse_sum(error, at, n, gpumc__sum(x, n), "not to 1; divide by the sum");
-    for (size_t k = 1; k < n; k++) {
-        before += gpumc_log(x[k - 1]);
-        q[k - 1] = gpumc__helmert(k) * (before - (double)k * gpumc_log(x[k]));
-    }
-    return GPUMC_OK;
+    if (k > 0) out[k - 1] = gpumc__helmert(k) * (*before - (double)k * v);
+    *before += v;
 }
 
-static void gpumc__simplex_pull(size_t n, const double *x, const double *dx, double *dq)
+static void gpumc__zero_sum_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    const double centre = gpumc__dot(x, dx, n) + (double)n;
     double before = 0;
-    for (size_t k = 1; k < n; k++) {
-        before += x[k - 1] * (dx[k - 1] - centre);
-        dq[k - 1] = gpumc__helmert(k) * (before - (double)k * (x[k] * (dx[k] - centre)));
-    }
+    for (size_t k = 0; k < c->n; k++)
+        gpumc__project(k, c->kind == GPUMC_SIMPLEX ? gpumc_log(x[k]) : x[k], &before, q);
+}
+
+static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                 const double *dx, double *dq)
+{
+    const int simplex = c->kind == GPUMC_SIMPLEX;
+    const double centre = simplex ? gpumc__dot(x, dx, c->n) + (double)c->n : 0;
+    double before = 0;
+    (void)q;
+    for (size_t k = 0; k < c->n; k++)
+        gpumc__project(k, simplex ? x[k] * (dx[k] - centre) : dx[k], &before, dq);
 }
 
 /* ---- Cholesky factor of a correlation matrix ----------------------------------------------------
@@ -4718,81 +4608,44 @@ static void gpumc__simplex_pull(size_t n, const double *x, const double *dx, dou
    log |J| = sum_{i > j} (i - j + 1) log sech q[i][j]: two for tanh, one for each later w of the row
    q[i][j] = asinh(x[i][j] / w[j+1]), w[j] = hypot(w[j+1], x[i][j]) backward from w[i] = x[i][i]
    dq[i][j] = w[j+1] sech(q) dx[i][j] - tanh(q) (i - j + 1 + sum_{m > j} x[i][m] dx[i][m]), m up to i, because
-   q[i][j] scales all later values of its row by d log sech = -tanh.                                    */
-static GPUMC_LOOP void gpumc__tanh_sech(size_t n, const double *q, double *t, double *s)
+   q[i][j] scales all later values of its row by d log sech = -tanh.
+   With d = expm1(-2 |q|): tanh |q| = -d / (2 + d), sech q = 2 e^-|q| / (2 + d), log sech q = -|q| - log(1 +
+   d / 2). The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
+typedef struct gpumc__piece { double tanh_q[64], sech_q[64], log_sech_q[64]; } gpumc__piece;
+
+static GPUMC_LOOP void gpumc__tanh_sech(size_t n, const double *q, gpumc__piece *p)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double a = gpumc_fabs(q[i]), e = gpumc_exp(-a), m = gpumc_expm1(-2 * a);
-        const double inv = 1 / (2 + m), size = -m * inv;
-        t[i] = q[i] < 0 ? -size : size;
-        s[i] = 2 * e * inv;
+    for (size_t i = 0, end = n < 64 ? n : 64; i < end; i++) {
+        const double a = gpumc_fabs(q[i]), d = gpumc_expm1(-2 * a), inv = 1 / (2 + d);
+        p->tanh_q[i] = q[i] < 0 ? d * inv : -d * inv;
+        p->sech_q[i] = 2 * gpumc_exp(-a) * inv;
+        p->log_sech_q[i] = -a - gpumc_log1p(0.5 * d);
     }
 }
 
-static GPUMC_LOOP void gpumc__log_sech(size_t n, const double *q, double *log_s)
+static double gpumc__correlation_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double a = gpumc_fabs(q[i]);
-        log_s[i] = GPUMC_LOG_2 - a - gpumc_log1p(gpumc_exp(-2 * a));
-    }
-}
-
-/* The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
-typedef struct gpumc__piece {
-    double tanh_q[GPUMC__PIECE], sech_q[GPUMC__PIECE], log_sech_q[GPUMC__PIECE];
-} gpumc__piece;
-
-static double gpumc__correlation_map(size_t n, const double *q, double *x)
-{
-    const size_t n_free = n ? n * (n - 1) / 2 : 0;
+    const size_t n = c->size;
     gpumc__piece p;
-    double w = 1, log_jacobian = 0;
-    memset(x, 0, n * n * sizeof(double));
-    if (n) x[0] = 1;
-    for (size_t k = 0, i = 1, j = 0; k < n_free; k++) {
-        const size_t in = k % GPUMC__PIECE, m = n_free - k < GPUMC__PIECE ? n_free - k : GPUMC__PIECE;
-        if (in == 0) {
-            gpumc__tanh_sech(m, q + k, p.tanh_q, p.sech_q);
-            gpumc__log_sech(m, q + k, p.log_sech_q);
+    double log_jacobian = 0;
+    memset(x, 0, c->n * sizeof(double));
+    for (size_t i = 0, k = 0; i < n; i++) {
+        double w = 1;
+        for (size_t j = 0; j < i; j++, k++) {
+            const size_t in = k % 64;
+            if (in == 0) gpumc__tanh_sech(c->n_free - k, q + k, &p);
+            x[i * n + j] = w * p.tanh_q[in];
+            w *= p.sech_q[in];
+            log_jacobian += (double)(i - j + 1) * p.log_sech_q[in];
         }
-        x[i * n + j] = w * p.tanh_q[in];
-        w *= p.sech_q[in];
-        log_jacobian += (double)(i - j + 1) * p.log_sech_q[in];
-        if (++j < i) continue;
         x[i * n + i] = w < DBL_MIN ? DBL_MIN : w;
-        w = 1;
-        j = 0;
-        i++;
     }
     return log_jacobian;
 }
 
-static gpumc_status gpumc__check_correlation(size_t n, size_t at, const double *x, gpumc_error *error)
+static void gpumc__correlation_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t i = 0; i < n; i++) {
-        double square = 0;
-        for (size_t j = 0; j < n; j++) {
-            const double v = x[i * n + j];
-            const char *reason = !gpumc__is_finite(v) ? gpumc__not_finite
-                : j > i && (v < 0 || v > 0) ? "is above the diagonal; set it to 0"
-                : j == i && !(v > 0) ? "is on the diagonal and not positive; give a Cholesky factor"
-                : NULL;
-            if (reason) return gpumc__refuse(error, at + i * n + j, v, reason);
-            square += v * v;
-        }
-        if (!(fabs(square - 1) <= 2 * gpumc__sum_tolerance))
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "x[%.0f] to x[%.0f], a row, have norm %.9g, not 1; divide by the norm",
-                               (double)(at + i * n), (double)(at + i * n + n - 1), sqrt(square));
-    }
-    return GPUMC_OK;
-}
-
-static gpumc_status gpumc__correlation_inverse(size_t n, size_t at, const double *x, double *q,
-                                               gpumc_error *error)
-{
-    const gpumc_status status = gpumc__check_correlation(n, at, x, error);
-    if (status != GPUMC_OK) return status;
+    const size_t n = c->size;
     for (size_t i = 1; i < n; q += i, i++) {
         double w = x[i * n + i];
         for (size_t j = i; j-- > 0;) {
@@ -4800,179 +4653,188 @@ static gpumc_status gpumc__correlation_inverse(size_t n, size_t at, const double
             w = hypot(w, x[i * n + j]);
         }
     }
-    return GPUMC_OK;
 }
 
-/* First the sums over the rest of each row, backward, into dq; then forward with the running w. */
-static void gpumc__correlation_pull(size_t n, const double *q, const double *x, const double *dx, double *dq)
+/* The sums over the rest of a row, backward, into dq; then forward with the running w. */
+static void gpumc__correlation_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                    const double *dx, double *dq)
 {
-    const size_t n_free = n ? n * (n - 1) / 2 : 0;
+    const size_t n = c->size;
     gpumc__piece p;
-    double w = 1;
-    for (size_t i = 1, k = 0; i < n; k += i, i++) {
-        double rest = 0;
-        for (size_t j = i; j-- > 0;) {
-            rest += x[i * n + j + 1] * dx[i * n + j + 1];
-            dq[k + j] = rest;
+    for (size_t i = 1, k = 0; i < n; i++) {
+        const double *x_i = x + i * n, *dx_i = dx + i * n;
+        double rest = 0, w = 1;
+        for (size_t j = i; j-- > 0;) dq[k + j] = rest += x_i[j + 1] * dx_i[j + 1];
+        for (size_t j = 0; j < i; j++, k++) {
+            const size_t in = k % 64;
+            if (in == 0) gpumc__tanh_sech(c->n_free - k, q + k, &p);
+            w *= p.sech_q[in];
+            dq[k] = w * p.sech_q[in] * dx_i[j] - p.tanh_q[in] * ((double)(i - j + 1) + dq[k]);
         }
-    }
-    for (size_t k = 0, i = 1, j = 0; k < n_free; k++) {
-        const size_t in = k % GPUMC__PIECE, m = n_free - k < GPUMC__PIECE ? n_free - k : GPUMC__PIECE;
-        if (in == 0) gpumc__tanh_sech(m, q + k, p.tanh_q, p.sech_q);
-        w *= p.sech_q[in];
-        dq[k] = w * p.sech_q[in] * dx[i * n + j] - p.tanh_q[in] * ((double)(i - j + 1) + dq[k]);
-        if (++j < i) continue;
-        w = 1;
-        j = 0;
-        i++;
     }
 }
 
 /* ---- a whole block ------------------------------------------------------------------------------ */
 
-static int gpumc__is_elementwise(gpumc_kind kind) { return kind < GPUMC_ORDERED; }
-static size_t gpumc__n_vectors(const gpumc_transform *t) { return t->count ? t->count : 1; }
+static const gpumc__formula gpumc__formulas[] = {    /* all elementwise kinds, then the kinds of vectors */
+    { gpumc__elementwise_map, gpumc__elementwise_inverse, gpumc__elementwise_pull },
+    { gpumc__ordered_map, gpumc__ordered_inverse, gpumc__ordered_pull },
+    { gpumc__ordered_map, gpumc__ordered_inverse, gpumc__ordered_pull },
+    { gpumc__zero_sum_map, gpumc__zero_sum_inverse, gpumc__zero_sum_pull },
+    { gpumc__simplex_map, gpumc__zero_sum_inverse, gpumc__zero_sum_pull },
+    { gpumc__correlation_map, gpumc__correlation_inverse, gpumc__correlation_pull },
+};
 
-static size_t gpumc__vector_size(const gpumc_transform *t)
+/* The first usable value on the inner side of a bound. */
+static double gpumc__beside(double bound, double inner)
 {
-    return t->kind == GPUMC_CHOLESKY_CORR ? gpumc__size_mul(t->size, t->size) : t->size;
+    if (bound < 0 || bound > 0) return nextafter(bound, inner);
+    return inner > 0 ? DBL_MIN : -DBL_MIN;
 }
 
-static size_t gpumc__vector_free_size(const gpumc_transform *t)
+static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
 {
-    const size_t less = t->size ? t->size - 1 : 0, even = t->size % 2 ? less : t->size;
+    const size_t K = t->size, less = K ? K - 1 : 0;
+    const int vectors = t->kind >= GPUMC_ORDERED, known = (int)t->kind >= 0 && t->kind <= GPUMC_CHOLESKY_CORR;
+    gpumc__constraint c = { NULL, t->kind, K, K, K, t->count ? t->count : 1, GPUMC__EXPONENTIAL,
+                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 } };
+    gpumc__range *r = &c.range;
+    if (known) c.formula = &gpumc__formulas[vectors ? t->kind - GPUMC_ORDERED + 1 : 0];
     switch (t->kind) {
-    case GPUMC_SUM_TO_ZERO: case GPUMC_SIMPLEX: return less;
-    case GPUMC_CHOLESKY_CORR: return gpumc__size_mul(even / 2, t->size % 2 ? t->size : less);
-    default: return t->size;
-    }
-}
-
-GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t)
-{
-    return gpumc__size_mul(gpumc__vector_free_size(t), gpumc__n_vectors(t));
-}
-
-GPUMC_API size_t gpumc_transform_natural_size(const gpumc_transform *t)
-{
-    return gpumc__size_mul(gpumc__vector_size(t), gpumc__n_vectors(t));
-}
-
-static double gpumc__elementwise_map(const gpumc_transform *t, size_t n, const double *q, double *x)
-{
-    const gpumc__range r = gpumc__range_of(t);
-    switch (t->kind) {
-    case GPUMC_POSITIVE: case GPUMC_LOWER:
-        return t->softplus > 0 ? gpumc__softplus_map(r, n, q, x) : gpumc__exponential_map(r, n, q, x);
-    case GPUMC_UPPER: return gpumc__exponential_map(r, n, q, x);
-    case GPUMC_INTERVAL: case GPUMC_UNIT: return gpumc__logistic_map(r, n, q, x);
-    default: return gpumc__affine_map(r, n, q, x);
-    }
-}
-
-static gpumc_status gpumc__elementwise_inverse(const gpumc_transform *t, size_t n, const double *x, double *q,
-                                               gpumc_error *error)
-{
-    const gpumc__range r = gpumc__range_of(t);
-    const gpumc_status status = gpumc__check_inside(&r, x, n, error);
-    if (status != GPUMC_OK) return status;
-    switch (t->kind) {
-    case GPUMC_POSITIVE: case GPUMC_LOWER:
-        if (t->softplus > 0) gpumc__softplus_inverse(r, n, x, q);
-        else gpumc__exponential_inverse(r, n, x, q);
+    case GPUMC_UNBOUNDED: c.shape = GPUMC__IDENTITY; break;
+    case GPUMC_POSITIVE: r->lower = 0; break;
+    case GPUMC_LOWER: r->base = r->lower = t->lower; break;
+    case GPUMC_UPPER: r->base = r->upper = t->upper; r->width = -1; break;
+    case GPUMC_INTERVAL: c.shape = GPUMC__LOGISTIC; r->lower = t->lower; r->upper = t->upper; break;
+    case GPUMC_UNIT: c.shape = GPUMC__LOGISTIC; r->lower = 0; r->upper = 1; break;
+    case GPUMC_AFFINE: c.shape = GPUMC__AFFINE; r->base = t->offset; r->width = t->multiplier; break;
+    case GPUMC_SUM_TO_ZERO: case GPUMC_SIMPLEX: c.n_free = less; break;
+    case GPUMC_CHOLESKY_CORR:
+        c.n = gpumc__size_mul(K, K);
+        c.n_free = K % 2 ? gpumc__size_mul(less / 2, K) : gpumc__size_mul(K / 2, less);
         break;
-    case GPUMC_UPPER: gpumc__exponential_inverse(r, n, x, q); break;
-    case GPUMC_INTERVAL: case GPUMC_UNIT: gpumc__logistic_inverse(r, n, x, q); break;
-    default: gpumc__affine_inverse(r, n, x, q);
+    default: break;
+    }
+    if (c.shape == GPUMC__LOGISTIC) r->width = r->upper - r->lower;
+    if ((t->kind == GPUMC_POSITIVE || t->kind == GPUMC_LOWER) && t->softplus > 0) {
+        c.shape = GPUMC__SOFTPLUS;
+        r->width = t->softplus;
+    }
+    if (!vectors) { c.n = c.n_free = gpumc__size_mul(K, c.count); c.count = 1; }
+    if (K == 0 || !known) c.count = 0;
+    r->log_width = gpumc_log(gpumc_fabs(r->width));
+    r->least = gpumc__beside(r->lower, r->upper);
+    r->greatest = gpumc__beside(r->upper, r->lower);
+    return c;
+}
+
+static double gpumc__map(const gpumc__constraint *c, const double *q, double *x)
+{
+    double log_jacobian = 0;
+    for (size_t v = 0; v < c->count; v++) log_jacobian += c->formula->map(c, q + v * c->n_free, x + v * c->n);
+    return log_jacobian;
+}
+
+static void gpumc__pull(const gpumc__constraint *c, const double *q, const double *x, const double *dx,
+                        double *dq)
+{
+    for (size_t v = 0; v < c->count; v++, q += c->n_free, x += c->n, dx += c->n, dq += c->n_free)
+        c->formula->pull(c, q, x, dx, dq);
+}
+
+/* Why value i of a vector cannot be taken back; NULL when it can, bounds apart. */
+static const char *gpumc__misfit(const gpumc__constraint *c, size_t i, const double *x)
+{
+    const size_t row = i / c->size, column = i % c->size;
+    const int rising = c->kind == GPUMC_ORDERED || c->kind == GPUMC_POSITIVE_ORDERED;
+    if (!gpumc__is_finite(x[i])) return "is not finite; give a number";
+    if (rising && i > 0 && !(x[i] > x[i - 1])) return "is not above the value before; sort, without ties";
+    if (c->kind == GPUMC_POSITIVE_ORDERED && !(x[i] > 0)) return "is not positive; start above 0";
+    if (c->kind == GPUMC_SIMPLEX && !(x[i] > 0)) return "is not positive; every part of a simplex must be";
+    if (c->kind != GPUMC_CHOLESKY_CORR || column < row) return NULL;
+    if (column > row) return x[i] < 0 || x[i] > 0 ? "is above the diagonal; set it to 0" : NULL;
+    return x[i] > 0 ? NULL : "is on the diagonal and not positive; give a Cholesky factor";
+}
+
+/* Sums of vectors, norms of rows. at: index of x[0] within the block, for the text. */
+static gpumc_status gpumc__check_sums(const gpumc__constraint *c, size_t at, const double *x,
+                                      gpumc_error *error)
+{
+    const int factor = c->kind == GPUMC_CHOLESKY_CORR, zero = c->kind == GPUMC_SUM_TO_ZERO;
+    double size = 1;
+    for (size_t i = 0; i < c->n; i++) size = fmax(size, fabs(x[i]));
+    for (size_t i = 0; i < c->n && c->kind >= GPUMC_SUM_TO_ZERO; i += c->size) {
+        const double sum = factor ? gpumc__dot(x + i, x + i, c->size) : gpumc__sum(x + i, c->size);
+        if (fabs(sum - !zero) <= (1 + factor) * gpumc__sum_tolerance * size) continue;
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] to x[%.0f]%s %.9g, not %s", (double)(at + i),
+                           (double)(at + i + c->size - 1), factor ? ", a row, have norm" : " sum to",
+                           factor ? sqrt(sum) : sum, factor ? "1; divide by the norm"
+                           : zero ? "to 0; subtract their mean" : "to 1; divide by the sum");
     }
     return GPUMC_OK;
 }
 
-static void gpumc__elementwise_pull(const gpumc_transform *t, size_t n, const double *q, const double *x,
-                                    const double *dx, double *dq)
+static gpumc_status gpumc__check_natural(const gpumc__constraint *c, size_t at, const double *x,
+                                         gpumc_error *error)
 {
-    const gpumc__range r = gpumc__range_of(t);
-    switch (t->kind) {
-    case GPUMC_POSITIVE: case GPUMC_LOWER:
-        if (t->softplus > 0) gpumc__softplus_pull(r, n, q, dx, dq);
-        else gpumc__exponential_pull(r, n, x, dx, dq);
-        break;
-    case GPUMC_UPPER: gpumc__exponential_pull(r, n, x, dx, dq); break;
-    case GPUMC_INTERVAL: case GPUMC_UNIT: gpumc__logistic_pull(r, n, x, dx, dq); break;
-    default: gpumc__affine_pull(r, n, dx, dq);
+    for (size_t i = 0; i < c->n; i++) {
+        const char *reason = gpumc__misfit(c, i, x);
+        const int low = x[i] <= c->range.lower;
+        if (reason)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] = %.9g %s", (double)(at + i), x[i],
+                               reason);
+        if (low || x[i] >= c->range.upper)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "x[%.0f] = %.17g is not %s bound %.17g; give a value strictly inside",
+                               (double)(at + i), x[i], low ? "above the lower" : "below the upper",
+                               low ? c->range.lower : c->range.upper);
     }
+    return gpumc__check_sums(c, at, x, error);
 }
 
-static double gpumc__vector_map(const gpumc_transform *t, const double *q, double *x)
+static gpumc_status gpumc__inverse(const gpumc__constraint *c, const double *x, double *q, gpumc_error *error)
 {
-    switch (t->kind) {
-    case GPUMC_ORDERED: return gpumc__ordered_map(t->size, 0, q, x);
-    case GPUMC_POSITIVE_ORDERED: return gpumc__ordered_map(t->size, 1, q, x);
-    case GPUMC_SUM_TO_ZERO: return gpumc__zero_sum_map(t->size, q, x);
-    case GPUMC_SIMPLEX: return gpumc__simplex_map(t->size, q, x);
-    case GPUMC_CHOLESKY_CORR: return gpumc__correlation_map(t->size, q, x);
-    default: return GPUMC_NAN;
-    }
-}
-
-/* at: index of x[0] within the block, for error texts. */
-static gpumc_status gpumc__vector_inverse(const gpumc_transform *t, size_t at, const double *x, double *q,
-                                          gpumc_error *error)
-{
-    switch (t->kind) {
-    case GPUMC_ORDERED: return gpumc__ordered_inverse(t->size, 0, at, x, q, error);
-    case GPUMC_POSITIVE_ORDERED: return gpumc__ordered_inverse(t->size, 1, at, x, q, error);
-    case GPUMC_SUM_TO_ZERO: return gpumc__zero_sum_inverse(t->size, at, x, q, error);
-    case GPUMC_SIMPLEX: return gpumc__simplex_inverse(t->size, at, x, q, error);
-    case GPUMC_CHOLESKY_CORR: return gpumc__correlation_inverse(t->size, at, x, q, error);
-    default:
+    gpumc_status status = GPUMC_OK;
+    if (!c->formula)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "kind %d is unknown; use a GPUMC_... kind",
-                           (int)t->kind);
+                           (int)c->kind);
+    for (size_t v = 0; v < c->count && status == GPUMC_OK; v++, x += c->n, q += c->n_free) {
+        status = gpumc__check_natural(c, v * c->n, x, error);
+        if (status == GPUMC_OK) c->formula->inverse(c, x, q);
     }
+    return status;
 }
 
-static void gpumc__vector_pull(const gpumc_transform *t, const double *q, const double *x, const double *dx,
-                               double *dq)
+GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t)
 {
-    switch (t->kind) {
-    case GPUMC_ORDERED: gpumc__ordered_pull(t->size, 0, x, dx, dq); break;
-    case GPUMC_POSITIVE_ORDERED: gpumc__ordered_pull(t->size, 1, x, dx, dq); break;
-    case GPUMC_SUM_TO_ZERO: gpumc__zero_sum_pull(t->size, dx, dq); break;
-    case GPUMC_SIMPLEX: gpumc__simplex_pull(t->size, x, dx, dq); break;
-    case GPUMC_CHOLESKY_CORR: gpumc__correlation_pull(t->size, q, x, dx, dq); break;
-    default: break;
-    }
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return gpumc__size_mul(c.n_free, c.count);
+}
+
+GPUMC_API size_t gpumc_transform_natural_size(const gpumc_transform *t)
+{
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return gpumc__size_mul(c.n, c.count);
 }
 
 GPUMC_API double gpumc_constrain(const gpumc_transform *t, const double *q, double *x)
 {
-    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
-    double log_jacobian = 0;
-    if (t->kind == GPUMC_UNBOUNDED) { memmove(x, q, n * count * sizeof(double)); return 0; }
-    if (gpumc__is_elementwise(t->kind)) return gpumc__elementwise_map(t, n * count, q, x);
-    for (size_t v = 0; v < count; v++) log_jacobian += gpumc__vector_map(t, q + v * n_free, x + v * n);
-    return log_jacobian;
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return c.formula ? gpumc__map(&c, q, x) : GPUMC_NAN;
 }
 
 GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double *x, double *q,
                                          gpumc_error *error)
 {
-    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
-    gpumc_status status = GPUMC_OK;
-    if (gpumc__is_elementwise(t->kind)) return gpumc__elementwise_inverse(t, n * count, x, q, error);
-    for (size_t v = 0; v < count && status == GPUMC_OK; v++)
-        status = gpumc__vector_inverse(t, v * n, x + v * n, q + v * n_free, error);
-    return status;
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return gpumc__inverse(&c, x, q, error);
 }
 
 GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *q, const double *x,
                                         const double *dx, double *dq)
 {
-    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
-    if (t->kind == GPUMC_UNBOUNDED) { memmove(dq, dx, n * count * sizeof(double)); return; }
-    if (gpumc__is_elementwise(t->kind)) { gpumc__elementwise_pull(t, n * count, q, x, dx, dq); return; }
-    for (size_t v = 0; v < count; v++)
-        gpumc__vector_pull(t, q + v * n_free, x + v * n, dx + v * n, dq + v * n_free);
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    if (c.formula) gpumc__pull(&c, q, x, dx, dq);
 }
 
 /* ---- learned centring -------------------------------------------------------------------------
@@ -4989,51 +4851,43 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    c = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
-#define GPUMC__POWERS 11             /* r for the weights 1, .9, ..., 0 */
-#define GPUMC__TABLE (GPUMC__POWERS + 1)     /* a unit's table: log(tau / tau0), then its powers */
+#define GPUMC__TABLE 12      /* a unit's table: log(tau / tau0), then r for the weights 1, .9, ..., 0 */
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
-    size_t location, scale;          /* natural offsets of those blocks, or GPUMC__NONE */
-    size_t location_step, scale_step;        /* 0: one value for all; 1: element i for element i */
-    const size_t *location_index, *scale_index;      /* instead of a step */
-    size_t walk_stride, walk_length; /* 0: no walk */
+    size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
+    size_t *from, *unit; /* an element: natural index of its location or GPUMC__NONE; which scale value */
     const double *covariates;
     size_t n_covariates, coefficients;
-    size_t n_units, table; /* scale values in use (1 without a scale); where their tables lie in work */
+    size_t n_units, table;           /* scale values (1 without a scale); where their tables lie in work */
     unsigned char *tenths;           /* 10 c, one an element */
     double *log_unit;                /* log tau0, one a unit */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
-static size_t gpumc__link_unit(const gpumc__link *k, size_t i)
-{
-    return k->scale_index ? k->scale_index[i] : k->scale_step ? i : 0;
-}
+GPUMC_FN size_t gpumc__link_unit(const gpumc__link *k, size_t i) { return k->unit[i]; }
 
-static size_t gpumc__link_location(const gpumc__link *k, size_t i)
+GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
 {
-    if (k->walk_stride && i / k->walk_stride % k->walk_length > 0) return k->at + i - k->walk_stride;
-    if (k->location == GPUMC__NONE) return GPUMC__NONE;
-    return k->location + (k->location_index ? k->location_index[i] : k->location_step ? i : 0);
-}
-
-static double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
-{
-    const size_t at = gpumc__link_location(k, i);
-    double mu = at == GPUMC__NONE ? 0 : x[at];
+    double mu = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
     for (size_t j = 0; j < k->n_covariates; j++)
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
     return mu;
 }
 
 /* Adds d, a derivative by the location of element i, to what the location is made of. */
-static void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
+GPUMC_FN void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
 {
-    const size_t at = gpumc__link_location(k, i);
-    if (at != GPUMC__NONE) target[at] += d;
+    if (k->from[i] != GPUMC__NONE) target[k->from[i]] += d;
     for (size_t j = 0; j < k->n_covariates; j++)
         target[k->coefficients + j] += k->covariates[i * k->n_covariates + j] * d;
+}
+
+static int gpumc__link_is_uniform(const gpumc__link *k)
+{
+    for (size_t i = 1; i < k->size; i++)
+        if (k->from[i] != k->from[0] || k->unit[i] != k->unit[0] || k->tenths[i] != k->tenths[0]) return 0;
+    return k->n_covariates == 0;
 }
 
 /* The powers of every scale value in use; of a uniform block the one that it needs. */
@@ -5044,8 +4898,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
         t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
         t[1] = 1;
         if (k->uniform) {
-            const int power = 10 - k->tenths[0];
-            if (power > 0) t[1 + power] = gpumc_exp(0.1 * power * t[0]);
+            if (k->tenths[0] < 10) t[11 - k->tenths[0]] = gpumc_exp(0.1 * (10 - k->tenths[0]) * t[0]);
             continue;
         }
         t[2] = gpumc_exp(0.1 * t[0]);
@@ -5053,106 +4906,77 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
     }
 }
 
-/* c and r of element i, from the tables of its unit. */
-static double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
+/* c, r and log(tau / tau0) of element i, from the table of its unit. */
+GPUMC_FN double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
     *c = k->tenths[i] / 10.0;
-    return work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE + 11 - k->tenths[i]];
+    return work[k->table + k->unit[i] * GPUMC__TABLE + 11 - k->tenths[i]];
 }
 
-/* The same for all elements of a uniform block; returns mu as well. */
-static double gpumc__link_common(const gpumc__link *k, const double *x, const double *work, double *c,
-                                 double *r)
+GPUMC_FN double gpumc__link_log(const gpumc__link *k, size_t i, const double *work)
 {
-    *r = gpumc__link_ratio(k, 0, work, c);
-    return k->location == GPUMC__NONE ? 0 : x[k->location];
+    return work[k->table + k->unit[i] * GPUMC__TABLE];
 }
 
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
-static GPUMC_LOOP double gpumc__link_forward(const gpumc__link *k, const double *q, double *x, double *work)
+static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
-    double *theta = x + k->at, log_jacobian = 0, c, r;
+    double *theta = x + k->at, log_jacobian = 0, c;
     gpumc__link_powers(k, x, work);
     if (k->uniform) {
-        const double mu = gpumc__link_common(k, x, work, &c, &r), shift = mu * (1 - c * r);
+        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
+        const double shift = mu * (1 - c * r);
         for (size_t i = 0; i < k->size; i++) theta[i] = shift + r * q[i];
-        return k->scale == GPUMC__NONE ? 0 : (double)k->size * (1 - c) * work[k->table];
+        return (double)k->size * (1 - c) * gpumc__link_log(k, 0, work);
     }
     for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x);
-        r = gpumc__link_ratio(k, i, work, &c);
+        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         theta[i] = mu + r * (q[i] - c * mu);
-        log_jacobian += (1 - c) * work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE];
+        log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
     }
     return log_jacobian;
 }
 
-/* q from theta, with the tables filled. */
-static void gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, const double *work)
+/* q from theta; fills the tables. Returns log |d theta / d q| as well. */
+static double gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
+    double log_jacobian = 0, c;
+    gpumc__link_powers(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x);
-        double c;
-        const double r = gpumc__link_ratio(k, i, work, &c);
+        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         q[i] = (x[k->at + i] - mu) / r + c * mu;
+        log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
     }
+    return log_jacobian;
 }
 
-/* dq = r G, or G = dq / r with invert. */
-static GPUMC_LOOP void gpumc__link_stretch(const gpumc__link *k, const double *from, double *to,
-                                           const double *work, int invert)
+/* Backward sweep: dq = r G from total derivatives G, and what location and scale of every element receive is
+   added to target (natural offsets, like G). G and target may be one array: then a walk's contributions reach
+   the elements before in time. */
+static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, const double *G,
+                                        double *target, double *dq, const double *work)
 {
-    double c, r;
+    const double *theta = x + k->at, *g = G + k->at;
+    double c;
     if (k->uniform) {
-        r = gpumc__link_ratio(k, 0, work, &c);
-        if (invert) r = 1 / r;
-        for (size_t i = 0; i < k->size; i++) to[i] = r * from[i];
-        return;
-    }
-    for (size_t i = 0; i < k->size; i++) {
-        r = gpumc__link_ratio(k, i, work, &c);
-        to[i] = invert ? from[i] / r : r * from[i];
-    }
-}
-
-/* Sum of (theta - mu) G. */
-static GPUMC_LOOP double gpumc__link_pull(const double *GPUMC__RESTRICT theta,
-                                          const double *GPUMC__RESTRICT G, double mu, size_t n)
-{
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = 0;
-    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += (theta[i + l] - mu) * G[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += (theta[i] - mu) * G[i];
-    return gpumc__lane_sum(sum);
-}
-
-/* Backward sweep: adds to target (natural offsets) what the location and scale of every element receive from
-   its total derivative in G. G and target may be one array: then a walk's contributions reach the elements
-   before in time. */
-static void gpumc__link_push(const gpumc__link *k, const double *x, const double *G, double *target,
-                             const double *work)
-{
-    double c, r;
-    if (k->uniform) {
-        const double mu = gpumc__link_common(k, x, work, &c, &r);
-        if (c >= 1) return;                          /* centred: nothing is received */
-        if (k->location != GPUMC__NONE) target[k->location] += (1 - c * r) * gpumc__sum(G + k->at, k->size);
-        if (k->scale != GPUMC__NONE)
-            target[k->scale] += (1 - c)
-                                * (gpumc__link_pull(x + k->at, G + k->at, mu, k->size) + (double)k->size)
-                                / x[k->scale];
+        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
+        const double sum = c < 1 ? gpumc__sum(g, k->size) : 0;         /* centred: nothing is received */
+        const size_t scale = k->scale + k->unit[0];
+        if (c < 1 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
+        if (c < 1 && k->scale != GPUMC__NONE) {
+            const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
+            target[scale] += (1 - c) * (moment + (double)k->size) / x[scale];
+        }
+        for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
     }
     for (size_t i = k->size; i-- > 0;) {
-        const double g = G[k->at + i], d = x[k->at + i] - gpumc__link_mu(k, i, x);
-        r = gpumc__link_ratio(k, i, work, &c);
-        gpumc__link_push_mu(k, i, (1 - c * r) * g, target);
-        if (k->scale != GPUMC__NONE) {
-            const size_t u = k->scale + gpumc__link_unit(k, i);
-            target[u] += (1 - c) * (d * g + 1) / x[u];
-        }
+        const double g_i = g[i], away = theta[i] - gpumc__link_mu(k, i, x);
+        const double r = gpumc__link_ratio(k, i, work, &c);
+        const size_t scale = k->scale + k->unit[i];
+        dq[i] = r * g_i;
+        gpumc__link_push_mu(k, i, (1 - c * r) * g_i, target);
+        if (k->scale != GPUMC__NONE) target[scale] += (1 - c) * (away * g_i + 1) / x[scale];
     }
 }
 
@@ -5163,9 +4987,9 @@ static void gpumc__link_push(const gpumc__link *k, const double *x, const double
    layout. */
 typedef struct gpumc__placed {
     const gpumc_param *param;
-    gpumc_transform transform;
+    gpumc__constraint constraint;
     size_t free_at, free_size, at, size;
-    int linked; /* has a location, scale, walk or covariates: then link instead of transform */
+    int linked; /* has a location, scale, walk or covariates: then link instead of constraint */
     gpumc__link link;
 } gpumc__placed;
 
@@ -5174,179 +4998,148 @@ struct gpumc_layout {
     gpumc__placed *parts;
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
-    size_t largest;                  /* free size of the largest block */
 };
 
 /* ---- validation -------------------------------------------------------------------------------- */
 
-/* Fails with a text that names the parameter first. */
-static GPUMC__PRINTF(3, 4) gpumc_status
-    gpumc__bad_param(gpumc_error *error, const char *name, const char *format, ...)
-{
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", name, text);
-}
+static int gpumc__is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 static int gpumc__name_is_valid(const char *name)
 {
     static const char *const reserved[] = { "chain", "draw", "sample", "pred_id" };
     size_t n = 0;
-    for (; name[n]; n++) {
-        const char c = name[n];
-        const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && (n == 0 || (c != '_' && (c < '0' || c > '9')))) return 0;
-    }
+    for (; name[n]; n++)
+        if (!gpumc__is_letter(name[n]) && (n == 0 || (name[n] != '_' && (name[n] < '0' || name[n] > '9'))))
+            return 0;
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
         if (strcmp(name, reserved[i]) == 0) return 0;
     return n > 0 && n <= 200 && !(n > 1 && name[n - 1] == '_' && name[n - 2] == '_');
 }
 
-static int gpumc__same_word(const char *a, const char *b)        /* ASCII, regardless of case */
+/* Of valid names, regardless of case. */
+static int gpumc__same_word(const char *a, const char *b)
 {
-    for (; *a || *b; a++, b++) {
-        const char x = *a >= 'A' && *a <= 'Z' ? (char)(*a + 32) : *a,
-                   y = *b >= 'A' && *b <= 'Z' ? (char)(*b + 32) : *b;
-        if (x != y) return 0;
-    }
-    return 1;
-}
-
-/* Number of values of a block; 0 when size and dims contradict each other or overflow. */
-static size_t gpumc__block_size(size_t size, const size_t *dims, size_t n_dims)
-{
-    size_t product = 1;
-    if (!dims || n_dims == 0) return size ? size : 1;
-    for (size_t d = 0; d < n_dims; d++) product = gpumc__size_mul(product, dims[d]);
-    if (product >= SIZE_MAX / 1024 || (size && size != product)) return 0;
-    return product;
+    while (*a && (*a == *b || (gpumc__is_letter(*a) && (*a ^ *b) == 'a' - 'A'))) a++, b++;
+    return *a == *b;
 }
 
 /* Parameters, then outputs, as blocks of one kind. */
 static gpumc_output gpumc__nth_block(const gpumc_model *m, size_t i)
 {
-    gpumc_output block = { NULL, 0, NULL, 0, GPUMC_GENERATED };
-    if (i >= m->n_params) return m->outputs[i - m->n_params];
-    block.name = m->params[i].name;
-    block.size = m->params[i].size;
-    block.dims = m->params[i].dims;
-    block.n_dims = m->params[i].n_dims;
-    return block;
+    const gpumc_param *p = &m->params[i < m->n_params ? i : 0];
+    const gpumc_output block = { p->name, p->size, p->dims, p->n_dims, GPUMC_GENERATED };
+    return i < m->n_params ? block : m->outputs[i - m->n_params];
 }
 
-static gpumc_status gpumc__check_block(const gpumc_model *m, size_t i, gpumc_error *error)
+/* Number of values of a block; 0 when size and dims contradict each other or overflow. */
+static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
 {
     const gpumc_output b = gpumc__nth_block(m, i);
-    const char *what = i < m->n_params ? "parameter" : "output";
-    const size_t n = gpumc__block_size(b.size, b.dims, b.n_dims);
+    size_t product = 1;
+    for (size_t d = 0; d < b.n_dims; d++) product = gpumc__size_mul(product, b.dims[d]);
+    if (b.n_dims == 0) product = b.size ? b.size : 1;
+    return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
+}
+
+/* Where something is wrong, records a text that names the block first. Returns whether it was. */
+static GPUMC__PRINTF(5, 6) int gpumc__wrong(const gpumc_model *m, size_t i, gpumc_error *error, int wrong,
+                                            const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+    if (!wrong) return 0;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", i < m->n_params ? "parameter" : "output",
+                gpumc__nth_block(m, i).name, text);
+    return 1;
+}
+
+static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_output b = gpumc__nth_block(m, i);
+    const int is_param = i < m->n_params;
+    size_t twin = 0;
+    while (b.name && twin < i && !gpumc__same_word(b.name, gpumc__nth_block(m, twin).name)) twin++;
     if (!b.name)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name", what,
-                           (double)(i < m->n_params ? i : i - m->n_params));
-    if (!gpumc__name_is_valid(b.name))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": names are letters, digits and _, start with a letter, do not end "
-                           "in __, and are not chain, draw, sample or pred_id", what, b.name);
-    if (b.n_dims > 0 && !b.dims)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.60s\": n_dims is %.0f but dims is NULL", what,
-                           b.name, (double)b.n_dims);
-    if (n == 0 || n >= SIZE_MAX / 1024)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": size %.0f and dims contradict each other, hold a zero or overflow; "
-                           "leave size 0 to take the product of dims", what, b.name, (double)b.size);
-    if ((int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "output \"%.60s\": group %d is unknown", b.name,
-                           (int)b.group);
-    for (size_t j = 0; j < i; j++)
-        if (gpumc__same_word(b.name, gpumc__nth_block(m, j).name))
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "the name \"%.60s\" stands twice; letter case does not tell blocks apart",
-                               b.name);
-    return GPUMC_OK;
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name",
+                           is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
+    return gpumc__wrong(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
+                        "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
+        || gpumc__wrong(m, i, error, twin < i,
+                        "the name stands twice; letter case does not tell blocks apart")
+        || gpumc__wrong(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
+                        (double)b.n_dims)
+        || gpumc__wrong(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
+                        "hold a zero or overflow; leave size 0 to take the product of dims", (double)b.size)
+        || gpumc__wrong(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
+                        "group %d is unknown", (int)b.group);
 }
 
-static gpumc_status gpumc__check_bounds(const gpumc_param *p, gpumc_error *error)
+static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
-    const int has_lower = p->kind == GPUMC_LOWER || p->kind == GPUMC_INTERVAL;
-    const int has_upper = p->kind == GPUMC_UPPER || p->kind == GPUMC_INTERVAL;
-    if ((has_lower && !gpumc__is_finite(p->lower)) || (has_upper && !gpumc__is_finite(p->upper)))
-        return gpumc__bad_param(error, p->name, "bounds %g and %g must be finite", p->lower, p->upper);
-    if (p->kind == GPUMC_INTERVAL && !(p->lower < p->upper && gpumc__is_finite(p->upper - p->lower)))
-        return gpumc__bad_param(error, p->name, "lower %g must be below upper %g (set both)", p->lower,
-                             p->upper);
-    if (p->kind == GPUMC_AFFINE
-        && !(p->multiplier > 0 && gpumc__is_finite(p->multiplier) && gpumc__is_finite(p->offset)))
-        return gpumc__bad_param(error, p->name, "offset %g must be finite, multiplier %g positive and finite",
-                             p->offset, p->multiplier);
-    if (!(p->softplus >= 0 && gpumc__is_finite(p->softplus)))
-        return gpumc__bad_param(error, p->name, "softplus width %g must be 0 (off) or positive", p->softplus);
-    return GPUMC_OK;
-}
-
-static int gpumc__is_vector_kind(gpumc_kind kind) { return kind >= GPUMC_ORDERED; }
-
-static gpumc_status gpumc__check_kind(const gpumc_param *p, gpumc_error *error)
-{
-    const size_t last = p->n_dims ? p->dims[p->n_dims - 1] : gpumc__block_size(p->size, p->dims, p->n_dims);
-    if ((int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR)
-        return gpumc__bad_param(error, p->name, "kind %d is unknown; use a GPUMC_... kind", (int)p->kind);
-    if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last))
-        return gpumc__bad_param(error, p->name, "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K");
-    if (last < 2
-        && (p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO || p->kind == GPUMC_CHOLESKY_CORR))
-        return gpumc__bad_param(
-            error, p->name,
-            "a simplex, sum-to-zero vector or correlation factor needs at least 2 values a vector, not %.0f",
-            (double)last);
-    return gpumc__check_bounds(p, error);
+    const gpumc_param *p = &m->params[i];
+    const size_t last = p->n_dims ? p->dims[p->n_dims - 1] : gpumc__nth_size(m, i);
+    const int interval = p->kind == GPUMC_INTERVAL, factor = p->kind == GPUMC_CHOLESKY_CORR;
+    const int shrinks = factor || p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO;
+    const double lower = interval || p->kind == GPUMC_LOWER ? p->lower : 0;
+    const double upper = interval || p->kind == GPUMC_UPPER ? p->upper : 0;
+    const double offset = p->kind == GPUMC_AFFINE ? p->offset : 0;
+    const double multiplier = p->kind == GPUMC_AFFINE ? p->multiplier : 1;
+    return gpumc__wrong(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
+                        "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
+        || gpumc__wrong(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
+                        "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K")
+        || gpumc__wrong(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
+                        "factor needs at least 2 values a vector, not %.0f", (double)last)
+        || gpumc__wrong(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
+                        "bounds %g and %g must be finite", p->lower, p->upper)
+        || gpumc__wrong(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
+                        "lower %g must be below upper %g (set both)", lower, upper)
+        || gpumc__wrong(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
+                        "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
+        || gpumc__wrong(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
+                        "softplus width %g must be 0 (off) or positive", p->softplus);
 }
 
 /* Index of the block a name stands for, among the first n; n when there is none. */
 static size_t gpumc__find_param(const gpumc_model *m, size_t n, const char *name)
 {
     size_t i = 0;
-    while (i < n && strcmp(m->params[i].name, name) != 0) i++;
+    while (i < n && !(name && strcmp(m->params[i].name, name) == 0)) i++;
     return i;
 }
 
-/* A location, scale or coefficient block must stand earlier, have a fitting size and, as a scale, be
-   positive. */
-static gpumc_status gpumc__check_link(const gpumc_model *m, size_t i, const char *role, const char *name,
-                                      const size_t *index, gpumc_error *error)
+static int gpumc__is_positive(const gpumc_param *p)
 {
-    const gpumc_param *p = &m->params[i], *other;
-    const size_t at = name ? gpumc__find_param(m, i, name) : i;
-    const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
-    size_t other_size;
-    if (!name && !index) return GPUMC_OK;
+    switch (p->kind) {
+    case GPUMC_POSITIVE: case GPUMC_UNIT: case GPUMC_POSITIVE_ORDERED: case GPUMC_SIMPLEX: return 1;
+    case GPUMC_LOWER: case GPUMC_INTERVAL: return p->lower >= 0;
+    default: return 0;
+    }
+}
+
+/* A location or scale must stand earlier, have a fitting size and, as a scale, be positive. */
+static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role, const char *name,
+                                const size_t *index, gpumc_error *error)
+{
+    const size_t at = gpumc__find_param(m, i, name), size = gpumc__nth_size(m, i), n = gpumc__nth_size(m, at);
+    size_t k = 0;
+    while (index && k < size && index[k] < n) k++;
     if (!name)
-        return gpumc__bad_param(error, p->name, "%s_index is given without %s; name the block", role, role);
-    if (at == i)
-        return gpumc__bad_param(
-            error, p->name,
-            "%s \"%.60s\" is no parameter that stands earlier in the list; add it or move it up", role, name);
-    other = &m->params[at];
-    other_size = gpumc__block_size(other->size, other->dims, other->n_dims);
-    if (role[0] == 's' && other->kind != GPUMC_POSITIVE
-        && !((other->kind == GPUMC_LOWER || other->kind == GPUMC_INTERVAL) && other->lower >= 0)
-        && other->kind != GPUMC_UNIT && other->kind != GPUMC_POSITIVE_ORDERED && other->kind != GPUMC_SIMPLEX)
-        return gpumc__bad_param(
-            error, p->name,
-            "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE", name,
-            (int)other->kind);
-    if (!index && other_size != 1 && other_size != size)
-        return gpumc__bad_param(error, p->name,
-                             "%s \"%.60s\" has %.0f values where 1 or %.0f would fit; give %s_index", role,
-                             name, (double)other_size, (double)size, role);
-    for (size_t k = 0; index && k < size; k++)
-        if (index[k] >= other_size)
-            return gpumc__bad_param(
-                error, p->name,
-                "%s_index[%.0f] = %.0f is outside 0..%.0f (size of \"%.60s\"); indices count from 0", role,
-                (double)k, (double)index[k], (double)(other_size - 1), name);
-    return GPUMC_OK;
+        return gpumc__wrong(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
+                            role);
+    return gpumc__wrong(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
+                        "add it or move it up", role, name)
+        || gpumc__wrong(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
+                        "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE",
+                        name, (int)m->params[at].kind)
+        || gpumc__wrong(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
+                        "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
+        || gpumc__wrong(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
+                        "\"%.60s\"); indices count from 0", role, (double)k,
+                        index && k < size ? (double)index[k] : 0, (double)(n - 1), name);
 }
 
 static int gpumc__is_linked(const gpumc_param *p)
@@ -5354,43 +5147,31 @@ static int gpumc__is_linked(const gpumc_param *p)
     return p->location || p->scale || p->walk_dim > 0 || p->covariates;
 }
 
-static gpumc_status gpumc__check_hierarchy(const gpumc_model *m, size_t i, gpumc_error *error)
+static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
-    const double tenths = 10 * p->centring_weight;
-    gpumc_status status = gpumc__check_link(m, i, "location", p->location, p->location_index, error);
-    if (status == GPUMC_OK) status = gpumc__check_link(m, i, "scale", p->scale, p->scale_index, error);
-    if (status != GPUMC_OK) return status;
-    if (gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED)
-        return gpumc__bad_param(error, p->name,
-                             "a block with location, scale, walk or covariates must be GPUMC_UNBOUNDED, not "
-                             "kind %d; model its logarithm instead",
-                             (int)p->kind);
-    if (p->walk_dim > (p->n_dims ? p->n_dims : 1))
-        return gpumc__bad_param(error, p->name, "walk_dim %.0f is more than its %.0f dimensions",
-                             (double)p->walk_dim, (double)(p->n_dims ? p->n_dims : 1));
-    if (!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients)
-        return gpumc__bad_param(error, p->name,
-                             "covariates, n_covariates and coefficients belong together; give all or none");
-    if (p->coefficients) {
-        const size_t at = gpumc__find_param(m, i, p->coefficients);
-        if (at == i
-            || gpumc__block_size(m->params[at].size, m->params[at].dims, m->params[at].n_dims)
-                   != p->n_covariates)
-            return gpumc__bad_param(error, p->name,
-                                 "coefficients \"%.60s\" must be an earlier block of %.0f values",
-                                 p->coefficients, (double)p->n_covariates);
-    }
-    if ((int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT || (p->centring == GPUMC_CENTRING_WEIGHT
-        && !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9)))
-        return gpumc__bad_param(error, p->name, "centring %d, weight %g; a weight is 0, 0.1, ... 1",
-                             (int)p->centring, p->centring_weight);
-    return GPUMC_OK;
+    const size_t n_dims = p->n_dims ? p->n_dims : 1, at = gpumc__find_param(m, i, p->coefficients);
+    const double tenths = p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight : 0;
+    const int misfits = p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
+    return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
+        || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
+        || gpumc__wrong(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
+                        "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not kind %d; model its "
+                        "logarithm instead", (int)p->kind)
+        || gpumc__wrong(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
+                        (double)p->walk_dim, (double)n_dims)
+        || gpumc__wrong(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
+                        "covariates, n_covariates and coefficients belong together; give all or none")
+        || gpumc__wrong(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
+                        "values", p->coefficients ? p->coefficients : "", (double)p->n_covariates)
+        || gpumc__wrong(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
+                            || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
+                        "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
+                        p->centring_weight);
 }
 
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 {
-    gpumc_status status = GPUMC_OK;
     if (!m) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "model is NULL");
     if (!m->params || m->n_params == 0)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has no parameters; set params and n_params");
@@ -5400,141 +5181,98 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
                            (double)m->n_outputs);
-    for (size_t i = 0; i < m->n_params + m->n_outputs && status == GPUMC_OK; i++) {
-        status = gpumc__check_block(m, i, error);
+    for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
+        if (gpumc__block_is_wrong(m, i, error)) return GPUMC_ERROR_MODEL;
         if (i >= m->n_params) continue;
-        if (status == GPUMC_OK) status = gpumc__check_kind(&m->params[i], error);
-        if (status == GPUMC_OK) status = gpumc__check_hierarchy(m, i, error);
+        if (gpumc__kind_is_wrong(m, i, error) || gpumc__hierarchy_is_wrong(m, i, error))
+            return GPUMC_ERROR_MODEL;
     }
-    return status;
+    return GPUMC_OK;
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
 
-static gpumc_transform gpumc__param_transform(const gpumc_param *p)
+static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t size)
 {
-    gpumc_transform t;
-    const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
-    memset(&t, 0, sizeof t);
-    t.kind = p->kind;
-    t.size = gpumc__is_vector_kind(p->kind) && p->n_dims ? p->dims[p->n_dims - 1] : size;
-    t.count = p->kind == GPUMC_CHOLESKY_CORR ? size / (t.size * t.size) : size / t.size;
-    t.lower = p->kind == GPUMC_POSITIVE ? 0 : p->lower;
-    t.upper = p->upper;
-    t.offset = p->offset;
-    t.multiplier = p->multiplier;
-    t.softplus = p->softplus;
-    return t;
+    const size_t last = p->kind >= GPUMC_ORDERED && p->n_dims ? p->dims[p->n_dims - 1] : size;
+    const gpumc_transform t = { p->kind, last, size / (p->kind == GPUMC_CHOLESKY_CORR ? last * last : last),
+                                p->lower, p->upper, p->offset, p->multiplier, p->softplus };
+    return gpumc__constraint_of(&t);
 }
 
-static unsigned char gpumc__forced_tenths(const gpumc_param *p)
+/* Tables by element, and which other blocks they refer to; those are placed. */
+static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
-    if (p->centring == GPUMC_CENTRED) return 10;
-    if (p->centring == GPUMC_CENTRING_WEIGHT) return (unsigned char)(10 * p->centring_weight + 0.5);
-    return 0;
-}
-
-static int gpumc__link_is_uniform(const gpumc__link *k)
-{
-    if (k->walk_stride || k->n_covariates || k->location_step || k->location_index || k->scale_step
-        || k->scale_index)
-        return 0;
-    for (size_t i = 1; i < k->size; i++)
-        if (k->tenths[i] != k->tenths[0]) return 0;
-    return 1;
-}
-
-/* Natural offset of a named block, and whether our elements use its elements one by one. */
-static size_t gpumc__link_to(const gpumc_layout *l, const char *name, size_t size, size_t *step)
-{
-    const gpumc__placed *part;
-    *step = 0;
-    if (!name) return GPUMC__NONE;
-    part = &l->parts[gpumc__find_param(l->model, l->n_parts, name)];
-    *step = part->size == size && size > 1;
-    return part->at;
-}
-
-static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc__placed *part)
-{
-    const gpumc_param *p = part->param;
-    size_t step;
-    memset(k, 0, sizeof *k);
-    k->at = part->at;
-    k->size = part->size;
-    k->location = gpumc__link_to(l, p->location, part->size, &k->location_step);
-    k->scale = gpumc__link_to(l, p->scale, part->size, &k->scale_step);
-    k->coefficients = gpumc__link_to(l, p->coefficients, part->size, &step);
-    k->location_index = p->location_index;
-    k->scale_index = p->scale_index;
+    const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
+    const size_t location = gpumc__find_param(l->model, n, p->location);
+    const size_t coefficients = gpumc__find_param(l->model, n, p->coefficients);
+    const unsigned char forced = (unsigned char)(p->centring == GPUMC_CENTRED ? 10
+        : p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight + 0.5 : 0);
+    size_t stride = 1, length = p->n_dims ? 0 : k->size;
+    for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
+    if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
+    k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
-    k->n_units = p->scale ? l->parts[gpumc__find_param(l->model, l->n_parts, p->scale)].size : 1;
-    if (p->walk_dim > 0) {
-        k->walk_stride = 1;
-        for (size_t d = p->walk_dim; d < p->n_dims; d++) k->walk_stride *= p->dims[d];
-        k->walk_length = p->n_dims ? p->dims[p->walk_dim - 1] : part->size;
+    k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
+    for (size_t i = 0; i < k->size; i++) {
+        const int own_scale = p->scale && l->parts[scale].size > 1;
+        const int own_location = p->location && l->parts[location].size > 1;
+        k->unit[i] = p->scale_index ? p->scale_index[i] : own_scale ? i : 0;
+        k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
+            + (p->location_index ? p->location_index[i] : own_location ? i : 0);
+        if (p->walk_dim > 0 && i / stride % length > 0) k->from[i] = k->at + i - stride;
     }
+    memset(k->log_unit, 0, k->n_units * sizeof(double));
+    memset(k->tenths, forced, k->size);
+    k->uniform = gpumc__link_is_uniform(k);
 }
 
 /* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
-    gpumc_layout *l = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout));
-    gpumc__placed *parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
-    size_t n_free = 0, n_natural = 0, n_tables = 0;
-    unsigned char *tenths;
-    if (arena->base) { memset(l, 0, sizeof *l); l->model = m; l->parts = parts; }
+    gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
+    size_t n_tables = 0;
+    memset(&l, 0, sizeof l);
+    l.model = m;
+    l.n_parts = m->n_params;
+    l.parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
     for (size_t i = 0; i < m->n_params; i++) {
-        const gpumc_param *p = &m->params[i];
-        gpumc__placed part;
-        memset(&part, 0, sizeof part);
-        part.param = p;
-        part.transform = gpumc__param_transform(p);
-        part.free_at = n_free;
-        part.free_size = gpumc_transform_free_size(&part.transform);
-        part.at = n_natural;
-        part.size = gpumc_transform_natural_size(&part.transform);
-        part.linked = gpumc__is_linked(p);
-        n_free = gpumc__size_add(n_free, part.free_size);
-        n_natural = gpumc__size_add(n_natural, part.size);
-        if (part.linked) {
-            const size_t other = p->scale ? gpumc__find_param(m, i, p->scale) : i;
-            const size_t n_units = p->scale ? gpumc__block_size(m->params[other].size, m->params[other].dims,
-                                                                m->params[other].n_dims)
-                                            : 1;
-            double *log_unit = gpumc__take_doubles(arena, n_units);
-            if (arena->base) {
-                gpumc__link_init(&part.link, l, &part);
-                part.link.log_unit = log_unit;
-                memset(log_unit, 0, n_units * sizeof(double));
-                part.link.table = n_tables;
-                l->n_linked++;
-            }
-            n_tables += n_units * GPUMC__TABLE;
+        gpumc__placed p;
+        memset(&p, 0, sizeof p);
+        p.param = &m->params[i];
+        p.at = p.link.at = l.n_natural;
+        p.size = p.link.size = gpumc__nth_size(m, i);
+        p.constraint = gpumc__param_constraint(p.param, p.size);
+        p.free_at = l.n_free;
+        p.free_size = gpumc__size_mul(p.constraint.n_free, p.constraint.count);
+        p.linked = gpumc__is_linked(p.param);
+        l.n_free = gpumc__size_add(l.n_free, p.free_size);
+        l.n_natural = gpumc__size_add(l.n_natural, p.size);
+        l.n_linked += (size_t)p.linked;
+        if (p.linked) {
+            const char *scale = p.param->scale;
+            p.link.n_units = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
+            p.link.from = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
+            p.link.unit = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
+            p.link.log_unit = gpumc__take_doubles(arena, p.link.n_units);
+            p.link.table = n_tables;
+            n_tables += p.link.n_units * GPUMC__TABLE;
         }
-        if (arena->base) {
-            parts[i] = part;
-            l->n_parts = i + 1;
-            if (part.free_size > l->largest) l->largest = part.free_size;
-        }
+        if (arena->base) l.parts[i] = p;
     }
-    tenths = (unsigned char *)gpumc__take(arena, n_free, 1);
+    l.tenths = (unsigned char *)gpumc__take(arena, l.n_free, 1);
+    l.n_work = 3 * l.n_natural + n_tables;
     if (!arena->base) return NULL;
-    l->n_free = n_free;
-    l->n_natural = n_natural;
-    l->tenths = tenths;
-    l->n_work = 3 * n_natural + n_tables + 2 * l->largest;
-    memset(tenths, 10, n_free);
-    for (size_t i = 0; i < l->n_parts; i++) {
-        gpumc__link *k = &parts[i].link;
-        if (!parts[i].linked) continue;
-        k->table += 3 * n_natural;
-        k->tenths = tenths + parts[i].free_at;
-        memset(k->tenths, gpumc__forced_tenths(parts[i].param), k->size);
-        k->uniform = gpumc__link_is_uniform(k);
+    memset(l.tenths, 10, l.n_free);
+    for (size_t i = 0; i < l.n_parts; i++) {
+        gpumc__placed *p = &l.parts[i];
+        p->link.tenths = l.tenths + p->free_at;
+        p->link.table += 3 * l.n_natural;
+        if (p->linked) gpumc__link_init(&p->link, &l, p->param);
     }
-    return l;
+    *placed = l;
+    return placed;
 }
 
 GPUMC_API size_t gpumc_layout_bytes(const gpumc_model *model, gpumc_error *error)
@@ -5553,13 +5291,12 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_layout_bytes(model, error);
     if (needed == 0) return NULL;
-    if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
-        return NULL;
-    }
-    return gpumc__layout_place(&arena, model);
+    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
+        return gpumc__layout_place(&arena, model);
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
+                (double)needed, memory ? (double)bytes : 0.0);
+    return NULL;
 }
 
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
@@ -5568,55 +5305,64 @@ GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
 
+/* One block, of all free coordinates q and natural values x. */
+static double gpumc__part_map(const gpumc__placed *p, const double *q, double *x, double *work)
+{
+    return p->linked ? gpumc__link_map(&p->link, q + p->free_at, x, work)
+                     : gpumc__map(&p->constraint, q + p->free_at, x + p->at);
+}
+
+static gpumc_status gpumc__part_inverse(const gpumc__placed *p, const double *x, double *q, double *work,
+                                        gpumc_error *error)
+{
+    const gpumc_status status = gpumc__inverse(&p->constraint, x + p->at, q + p->free_at, error);
+    if (p->linked && status == GPUMC_OK) gpumc__link_inverse(&p->link, x, q + p->free_at, work);
+    return status;
+}
+
 /* Natural values from free coordinates; returns the log Jacobian. */
 static double gpumc__to_natural(const gpumc_layout *l, const double *q, double *x, double *work)
 {
     double log_jacobian = 0;
-    for (size_t i = 0; i < l->n_parts; i++) {
-        const gpumc__placed *p = &l->parts[i];
-        log_jacobian += p->linked ? gpumc__link_forward(&p->link, q + p->free_at, x, work)
-            : gpumc_constrain(&p->transform, q + p->free_at, x + p->at);
-    }
+    for (size_t i = 0; i < l->n_parts; i++) log_jacobian += gpumc__part_map(&l->parts[i], q, x, work);
     return log_jacobian;
 }
 
-/* Gradient by free coordinates from the one by natural values in g, which is used up. */
-static void gpumc__to_free_gradient(const gpumc_layout *l, const double *q, const double *x, double *g,
-                                    double *grad, double *work)
-{
-    for (size_t i = l->n_parts; i-- > 0;) {
-        const gpumc__placed *p = &l->parts[i];
-        if (p->linked) {
-            gpumc__link_push(&p->link, x, g, g, work);
-            gpumc__link_stretch(&p->link, g + p->at, grad + p->free_at, work, 0);
-        } else
-            gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, g + p->at, grad + p->free_at);
-    }
-}
-
-/* Everything but the call of the density, so that one point and a batch share it. */
+/* Everything but the call of the density, so that one point and a batch share it: the chain rule, which uses
+   up the gradient by natural values in work. */
 static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double log_jacobian, double lp,
                                  double *grad, double *work)
 {
+    double *x = work, *g = work + l->n_natural;
     const double total = lp + log_jacobian;
     if (!gpumc__is_finite(total)) {
         memset(grad, 0, l->n_free * sizeof(double));
         return -GPUMC_INF;
     }
-    gpumc__to_free_gradient(l, q, work, work + l->n_natural, grad, work);
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        if (p->linked) gpumc__link_pull(&p->link, x, g, g, grad + p->free_at, work);
+        else gpumc__pull(&p->constraint, q + p->free_at, x + p->at, g + p->at, grad + p->free_at);
+    }
     return total;
+}
+
+/* The density alone, at natural values; g is overwritten. */
+static double gpumc__density(const gpumc_layout *l, const double *x, double *g)
+{
+    const gpumc_model *m = l->model;
+    double lp = -GPUMC_INF;
+    memset(g, 0, l->n_natural * sizeof(double));
+    if (m->log_density) return m->log_density(x, g, m->data);
+    m->log_density_batch(1, x, g, &lp, m->data);
+    return lp;
 }
 
 GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work)
 {
-    const gpumc_model *m = layout->model;
-    double *x = work, *g = work + layout->n_natural, lp = -GPUMC_INF;
-    const double log_jacobian = gpumc__to_natural(layout, q, x, work);
-    if (gpumc__is_finite(log_jacobian)) {
-        memset(g, 0, layout->n_natural * sizeof(double));
-        if (m->log_density) lp = m->log_density(x, g, m->data);
-        else m->log_density_batch(1, x, g, &lp, m->data);
-    }
+    const double log_jacobian = gpumc__to_natural(layout, q, work, work);
+    const double lp = gpumc__is_finite(log_jacobian) ? gpumc__density(layout, work, work + layout->n_natural)
+                                                     : -GPUMC_INF;
     return gpumc__eval_finish(layout, q, log_jacobian, lp, grad, work);
 }
 
@@ -5631,35 +5377,26 @@ GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double
     for (size_t i = 0; i < layout->n_parts; i++) {
         const gpumc__placed *p = &layout->parts[i];
         gpumc_error inner;
-        if (p->linked) {
-            gpumc__link_powers(&p->link, x, work);
-            gpumc__link_inverse(&p->link, x, q + p->free_at, work);
-        } else if (gpumc_unconstrain(&p->transform, x + p->at, q + p->free_at, &inner) != GPUMC_OK)
+        if (gpumc__part_inverse(p, x, q, work, &inner) != GPUMC_OK)
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "parameter \"%.60s\": %.180s", p->param->name,
                                inner.text);
-        for (size_t j = 0; j < p->free_size; j++)
-            if (!gpumc__is_finite(q[p->free_at + j]))
-                return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                                   "parameter \"%.60s\": value %.0f is not finite", p->param->name,
-                                   (double)(j + 1));
     }
     return GPUMC_OK;
 }
 
 /* ---- the centred frame (see the centring part of >>transform) ---------------------------------- */
 
-/* dq += sign J' delta for a block that is no link: the chain rule is affine in its argument. */
-static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, const double *x,
-                              const double *delta, double sign, double *dq, double *work)
+/* dq += sign J' delta for a block that is no link: the chain rule is affine in its argument. delta, the
+   block's, is used up. */
+static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *delta,
+                              double sign, double *dq, double *work)
 {
-    double *with = work + l->n_work - 2 * l->largest, *without = with + l->largest;
-    int any = 0;
-    for (size_t i = 0; i < p->size; i++) any |= delta[p->at + i] != 0;
-    if (!any) return;
-    gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, delta + p->at, with);
-    memset(work + l->n_natural + p->at, 0, p->size * sizeof(double));
-    gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, work + l->n_natural + p->at, without);
-    for (size_t i = 0; i < p->free_size; i++) dq[p->free_at + i] += sign * (with[i] - without[i]);
+    double *pulled = work + l->n_natural + p->at;
+    for (int zero = 0; zero < 2; zero++, sign = -sign) {
+        gpumc__pull(&p->constraint, q + p->free_at, work + p->at, delta + p->at, pulled);
+        for (size_t i = 0; i < p->free_size; i++) dq[p->free_at + i] += sign * pulled[i];
+        memset(delta + p->at, 0, p->size * sizeof(double));
+    }
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame; returns the change of
@@ -5674,16 +5411,19 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc_constrain(&p->transform, q + p->free_at, x + p->at); continue; }
-        change -= gpumc__link_forward(&p->link, q + p->free_at, x, work);
+        const double log_jacobian = gpumc__part_map(p, q, x, work);
+        if (!p->linked) continue;
+        change -= log_jacobian;
         memcpy(u + p->free_at, x + p->at, p->size * sizeof(double));
     }
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, -1, h, work); continue; }
-        gpumc__link_stretch(&p->link, g + p->free_at, total + p->at, work, 1);
-        gpumc__link_push(&p->link, x, total, delta, work);
-        for (size_t j = 0; j < p->size; j++) h[p->free_at + j] = total[p->at + j] - delta[p->at + j];
+        double *h_i = h + p->free_at, c;
+        if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, h, work); continue; }
+        for (size_t j = 0; j < p->size; j++)
+            total[p->at + j] = h_i[j] / gpumc__link_ratio(&p->link, j, work, &c);
+        gpumc__link_pull(&p->link, x, total, delta, h_i, work);
+        for (size_t j = 0; j < p->size; j++) h_i[j] = total[p->at + j] - delta[p->at + j];
     }
     return change;
 }
@@ -5699,44 +5439,35 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        const gpumc__link *k = &p->link;
-        if (!p->linked) { gpumc_constrain(&p->transform, u + p->free_at, x + p->at); continue; }
+        if (!p->linked) { gpumc__part_map(p, u, x, work); continue; }
         memcpy(x + p->at, u + p->free_at, p->size * sizeof(double));
         memcpy(delta + p->at, h + p->free_at, p->size * sizeof(double));
-        gpumc__link_powers(k, x, work);
-        gpumc__link_inverse(k, x, q + p->free_at, work);
-        for (size_t j = 0; j < p->size; j++)
-            change += (1 - k->tenths[j] / 10.0) * work[k->table + gpumc__link_unit(k, j) * GPUMC__TABLE];
+        change += gpumc__link_inverse(&p->link, x, q + p->free_at, work);
     }
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, 1, g, work); continue; }
-        gpumc__link_push(&p->link, x, delta, delta, work);
-        gpumc__link_stretch(&p->link, delta + p->at, g + p->free_at, work, 0);
+        if (p->linked) gpumc__link_pull(&p->link, x, delta, delta, g + p->free_at, work);
+        else gpumc__add_pulled(l, p, q, delta, 1, g, work);
     }
     return change;
 }
 
 /* ---- gradient check ---------------------------------------------------------------------------- */
 
-/* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]. Returns the length as snprintf does.
-   */
+/* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]. Returns the length as snprintf
+   does. */
 static size_t gpumc__element_name(const char *name, size_t size, const size_t *dims, size_t n_dims, size_t i,
                                   char *text, size_t room)
 {
-    size_t used = 0, below = size;
-    int n = snprintf(text, room, "%s", name);
-    used = n > 0 ? (size_t)n : 0;
-    if (n_dims == 0 && size == 1) return used;
-    for (size_t d = 0; d < (n_dims ? n_dims : 1); d++) {
+    size_t used = (size_t)snprintf(text, room, "%s", name), below = size;
+    for (size_t d = 0; d < n_dims || (d == 0 && size > 1); d++) {
         const size_t length = n_dims ? dims[d] : size;
-        below /= length ? length : 1;
-        n = snprintf(used < room ? text + used : NULL, used < room ? room - used : 0, "%s%.0f",
-                     d == 0 ? "[" : ",", (double)(i / (below ? below : 1) % (length ? length : 1) + 1));
-        used += n > 0 ? (size_t)n : 0;
+        below /= length;
+        used += (size_t)snprintf(used < room ? text + used : NULL, used < room ? room - used : 0,
+                                 "%s%.0f%s", d == 0 ? "[" : ",", (double)(i / below % length + 1),
+                                 d + 1 < n_dims ? "" : "]");
     }
-    snprintf(used < room ? text + used : NULL, used < room ? room - used : 0, "]");
-    return used + 1;
+    return used;
 }
 
 static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t room)
@@ -5749,121 +5480,112 @@ static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t
     else snprintf(text, room, "%.60s (free coordinate %.0f)", p->param->name, (double)(i + 1));
 }
 
-/* Compares the derivative along a direction with differences at three step sizes: a small one for strongly
-   curved densities, a large one where rounding rules. Returns 1 when some difference at some step agrees. */
-static int gpumc__agrees(const gpumc_layout *l, const double *q, const double *direction, double lp,
-                         double derivative, double size, double *point, double *grad, double *work,
-                         double *seen, double *distance)
+typedef struct gpumc__probe {
+    const gpumc_layout *layout;
+    const double *q;
+    double lp, *g, *direction, *point, *unused, *work;       /* density and gradient at q; scratch */
+    double slope, seen;              /* derivative along the direction, and what differences say */
+} gpumc__probe;
+
+/* Relative distance of the slope from differences at three step sizes: a small one for strongly curved
+   densities, a large one where rounding rules. 1e6 is added when none at any step agrees: worse than any
+   agreement within noise. */
+static double gpumc__probe_distance(gpumc__probe *p, double size)
 {
-    double h = 6e-6 * size;
-    *distance = GPUMC_INF;
+    double h = 6e-6 * size, distance = GPUMC_INF;
     for (int level = 0; level < 3; level++, h /= 30) {
+        const double noise = 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h;
         double f[2], slopes[3];
-        const double noise = 16 * DBL_EPSILON * (fabs(lp) + 1) / h;
         for (int side = 0; side < 2; side++) {
-            for (size_t i = 0; i < l->n_free; i++) point[i] = q[i] + (side ? -h : h) * direction[i];
-            f[side] = gpumc_model_eval(l, point, grad, work);
+            for (size_t i = 0; i < p->layout->n_free; i++)
+                p->point[i] = p->q[i] + (side ? -h : h) * p->direction[i];
+            f[side] = gpumc_model_eval(p->layout, p->point, p->unused, p->work);
         }
         slopes[0] = (f[0] - f[1]) / (2 * h);
-        slopes[1] = (f[0] - lp) / h;
-        slopes[2] = (lp - f[1]) / h;
-        if (level == 0) *seen = slopes[0];
+        slopes[1] = (f[0] - p->lp) / h;
+        slopes[2] = (p->lp - f[1]) / h;
+        if (level == 0) p->seen = slopes[0];
         for (int k = 0; k < 3; k++) {
-            const double error = fabs(slopes[k] - derivative),
-                         scale = fmax(fabs(slopes[k]), fabs(derivative));
+            const double error = fabs(slopes[k] - p->slope), scale = fmax(fabs(slopes[k]), fabs(p->slope));
             if (!gpumc__is_finite(slopes[k])) continue;
-            *distance = fmin(*distance, error / fmax(scale, 1e-8));
-            if (error <= 1e-4 * scale + noise) return 1;
+            distance = fmin(distance, error / fmax(scale, 1e-8));
+            if (error <= 1e-4 * scale + noise) return distance;
         }
     }
-    return 0;
+    return distance + 1e6;
 }
 
-/* Draws a unit vector, or with which < n the unit vector of a coordinate. */
-static void gpumc__probe(size_t n, size_t which, double *direction)
+/* Sets a unit vector, of a coordinate or with which >= n a random one; returns the point's size along it. */
+static double gpumc__probe_aim(gpumc__probe *p, size_t which)
 {
-    double norm = 0;
+    const size_t n = p->layout->n_free;
     gpumc_rng rng = gpumc_rng_at(0, 7u << 24, (uint32_t)which, 0);
-    memset(direction, 0, n * sizeof(double));
-    if (which < n) { direction[which] = 1; return; }
-    gpumc_rng_normals(&rng, direction, n);
-    for (size_t i = 0; i < n; i++) norm += direction[i] * direction[i];
-    for (size_t i = 0; i < n; i++) direction[i] /= sqrt(norm);
+    double norm;
+    memset(p->direction, 0, n * sizeof(double));
+    if (which < n) p->direction[which] = 1;
+    else gpumc_rng_normals(&rng, p->direction, n);
+    norm = sqrt(gpumc__dot(p->direction, p->direction, n));
+    for (size_t i = 0; i < n; i++) p->direction[i] /= norm;
+    p->slope = 0;
+    for (size_t i = 0; i < n; i++) p->slope += p->direction[i] == 0 ? 0 : p->g[i] * p->direction[i];
+    return which < n ? fmax(1, fabs(p->q[which])) : 1;
 }
 
 static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
                                              gpumc_gradient_report *report, gpumc_error *error)
 {
-    const size_t n = l->n_free, n_components = n < 200 ? n : 200, n_directions = n > 200 ? 8 : 0;
-    double *g = scratch, *point = g + n, *direction = point + n, *unused = direction + n, *work = unused + n;
-    const double lp = gpumc_model_eval(l, q, g, work);
-    double worst = -1;
+    const size_t n = l->n_free, n_components = n < 200 ? n : 200, n_probes = n > 200 ? 208 : n;
+    double *s = scratch, worst = -1;
+    gpumc__probe p = { l, q, 0, s, s + n, s + 2 * n, s + 3 * n, s + 4 * n, 0, 0 };
+    p.lp = gpumc_model_eval(l, q, p.g, p.work);
     memset(report, 0, sizeof *report);
-    if (!gpumc__is_finite(lp))
-        return gpumc__fail(
-            error, GPUMC_ERROR_START,
-            "the log density is not finite at the point of the gradient check; give another point");
-    for (size_t k = 0; k < n_components + n_directions; k++) {
+    if (!gpumc__is_finite(p.lp))
+        return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
+                           "gradient check; give another point");
+    for (size_t k = 0; k < n_probes; k++) {
         const size_t which = k < n_components ? k * n / n_components : n + k;
-        double derivative = 0, seen = GPUMC_NAN, distance;
-        int agrees;
-        gpumc__probe(n, which, direction);
-        for (size_t i = 0; i < n; i++) derivative += direction[i] == 0 ? 0 : g[i] * direction[i];
-        agrees = gpumc__agrees(l, q, direction, lp, derivative, which < n ? fmax(1, fabs(q[which])) : 1,
-                               point, unused, work, &seen, &distance);
+        const double size = gpumc__probe_aim(&p, which), distance = gpumc__probe_distance(&p, size);
         report->n_checked++;
-        report->n_failed += (size_t)!agrees;
-        distance += agrees ? 0 : 1e6;                /* a failure is worse than any agreement within noise */
+        report->n_failed += distance >= 1e6;
         if (!(distance > worst)) continue;
         worst = distance;
-        report->analytic = derivative;
-        report->numeric = seen;
-        report->relative_error = agrees ? distance : distance - 1e6;
+        report->analytic = p.slope;
+        report->numeric = p.seen;
+        report->relative_error = distance >= 1e6 ? distance - 1e6 : distance;
         if (which < n) gpumc__free_name(l, which, report->name, sizeof report->name);
-        else
-            snprintf(report->name, sizeof report->name, "direction %.0f",
-                     (double)(which - n - n_components + 1));
+        else snprintf(report->name, sizeof report->name, "direction %.0f", (double)(k - n_components + 1));
     }
     if (report->n_failed == 0) return GPUMC_OK;
-    return gpumc__fail(
-        error, GPUMC_ERROR_GRADIENT,
-        "gradient of \"%.100s\" is %.6g where differences give %.6g%s (free coordinates; %.0f of %.0f "
-        "components disagree)",
-        report->name, report->analytic, report->numeric,
-        fabs(report->analytic + report->numeric) < 1e-3 * fabs(report->numeric) ? ": sign error?" : "",
-        (double)report->n_failed, (double)report->n_checked);
+    worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
+    return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
+                       "%.6g%s (free coordinates; %.0f of %.0f components disagree)", report->name,
+                       report->analytic, report->numeric, worst < 1e-3 ? ": sign error?" : "",
+                       (double)report->n_failed, (double)report->n_checked);
 }
 
-static size_t gpumc__check_gradient_scratch(const gpumc_layout *l)
+/* Of a point and the scratch of its check. */
+static size_t gpumc__check_gradient_bytes(const gpumc_layout *l)
 {
-    return gpumc__size_add(gpumc__size_mul(4, l->n_free), l->n_work);
+    return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(5, l->n_free), l->n_work), sizeof(double));
 }
 
 /* Natural start values of the blocks that have them, through the links of the others; free coordinates
    elsewhere. */
 static gpumc_status gpumc__start_point(const gpumc_layout *l, double *q, double *work, gpumc_error *error)
 {
-    double *x = work;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
+        const double *init = p->param->init;
         gpumc_error inner;
-        gpumc_status status = GPUMC_OK;
-        if (!p->param->init) {
-            if (p->linked) gpumc__link_forward(&p->link, q + p->free_at, x, work);
-            else gpumc_constrain(&p->transform, q + p->free_at, x + p->at);
-            continue;
-        }
+        if (!init) { gpumc__part_map(p, q, work, work); continue; }
         for (size_t j = 0; j < p->size; j++)
-            if (!gpumc__is_finite(p->param->init[j]))
-                return gpumc__bad_param(error, p->param->name, "init[%.0f] = %g is not finite", (double)j,
-                                     p->param->init[j]);
-        memcpy(x + p->at, p->param->init, p->size * sizeof(double));
-        if (p->linked) {
-            gpumc__link_powers(&p->link, x, work);
-            gpumc__link_inverse(&p->link, x, q + p->free_at, work);
-        } else status = gpumc_unconstrain(&p->transform, x + p->at, q + p->free_at, &inner);
-        if (status != GPUMC_OK)
-            return gpumc__bad_param(error, p->param->name, "init: %.170s", inner.text);
+            if (!gpumc__is_finite(init[j]))
+                return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init[%.0f] = %g is not "
+                                   "finite", p->param->name, (double)j, init[j]);
+        memcpy(work + p->at, init, p->size * sizeof(double));
+        if (gpumc__part_inverse(p, work, q, work, &inner) != GPUMC_OK)
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init: %.170s",
+                               p->param->name, inner.text);
     }
     return GPUMC_OK;
 }
@@ -5872,21 +5594,17 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
                                             gpumc_gradient_report *report, gpumc_error *error)
 {
     const size_t bytes = gpumc_layout_bytes(model, error);
+    void *memory = bytes ? gpumc__allocate(NULL, bytes) : NULL;
+    gpumc_layout *l = memory ? gpumc_layout_init(model, memory, bytes, error) : NULL;
+    double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l)) : NULL;
     gpumc_gradient_report unwanted;
-    gpumc_status status;
-    gpumc_layout *l;
-    double *q;
-    void *memory;
+    gpumc_status status = GPUMC_OK;
     if (bytes == 0) return error ? error->status : GPUMC_ERROR_MODEL;
-    memory = gpumc__allocate(NULL, bytes);
-    if (!memory) return gpumc__fail_memory(error, bytes);
-    l = gpumc_layout_init(model, memory, bytes, error);
-    q = (double *)gpumc__allocate(
-        NULL, gpumc__size_mul(gpumc__size_add(l->n_free, gpumc__check_gradient_scratch(l)), sizeof(double)));
-    if (!q) { gpumc__release(NULL, memory); return gpumc__fail_memory(error, l->n_free); }
-    for (size_t i = 0; i < l->n_free; i++) q[i] = 0.5;
-    status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
-               : gpumc__start_point(l, q, q + l->n_free, error);
+    if (!q) status = gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l) : bytes);
+    for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
+    if (q)
+        status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
+                   : gpumc__start_point(l, q, q + l->n_free, error);
     if (status == GPUMC_OK)
         status = gpumc__check_gradient_at(l, q, q + l->n_free, report ? report : &unwanted, error);
     gpumc__release(NULL, q);
@@ -9227,88 +8945,11 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
 
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
 
-/* ---- a pool of threads that all run the same job ------------------------------------------------ */
-
-typedef struct gpumc__pool {
-    gpumc__mutex lock;
-    gpumc__condition start, done;
-    gpumc__thread *threads;
-    int n_threads, busy, quit;               /* n_threads: helpers beside the calling thread */
-    unsigned generation;
-    void (*job)(void *user);
-    void *user;
-} gpumc__pool;
-
-static void *gpumc__pool_thread(void *argument)
-{
-    gpumc__pool *p = (gpumc__pool *)argument;
-    unsigned seen = 0;
-    gpumc__lock(&p->lock);
-    for (;;) {
-        while (p->generation == seen && !p->quit) gpumc__wait(&p->start, &p->lock);
-        if (p->quit) break;
-        seen = p->generation;
-        gpumc__unlock(&p->lock);
-        p->job(p->user);
-        gpumc__lock(&p->lock);
-        if (--p->busy == 0) gpumc__wake(&p->done);
-    }
-    gpumc__unlock(&p->lock);
-    return NULL;
-}
-
-/* A thread that cannot be started is done without. */
-static void gpumc__pool_open(gpumc__pool *p, gpumc__thread *threads, int wanted)
-{
-    gpumc__mutex_init(&p->lock);
-    gpumc__condition_init(&p->start);
-    gpumc__condition_init(&p->done);
-    p->threads = threads;
-    p->n_threads = p->busy = p->quit = 0;
-    p->generation = 0;
-    while (GPUMC__HAS_THREADS && p->n_threads < wanted
-           && gpumc__thread_start(&threads[p->n_threads], gpumc__pool_thread, p)) p->n_threads++;
-}
-
-static void gpumc__pool_run(gpumc__pool *p, void (*job)(void *), void *user, int parallel)
-{
-    if (p->n_threads > 0 && parallel) {
-        gpumc__lock(&p->lock);
-        p->job = job;
-        p->user = user;
-        p->busy = p->n_threads;
-        p->generation++;
-        gpumc__wake(&p->start);
-        gpumc__unlock(&p->lock);
-    }
-    job(user);
-    if (p->n_threads > 0 && parallel) {
-        gpumc__lock(&p->lock);
-        while (p->busy > 0) gpumc__wait(&p->done, &p->lock);
-        gpumc__unlock(&p->lock);
-    }
-}
-
-static void gpumc__pool_close(gpumc__pool *p)
-{
-    gpumc__lock(&p->lock);
-    p->quit = 1;
-    gpumc__wake(&p->start);
-    gpumc__unlock(&p->lock);
-    for (int i = 0; i < p->n_threads; i++) gpumc__thread_join(p->threads[i]);
-    gpumc__condition_free(&p->start);
-    gpumc__condition_free(&p->done);
-    gpumc__mutex_free(&p->lock);
-}
-
-/* ---- state of a run ---------------------------------------------------------------------------- */
-
 typedef struct gpumc__chain {
     gpumc_nuts *nuts;
     double *work, *row;                      /* scratch of the model; one row of columns */
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
-    uint64_t gradients;
-    uint64_t leapfrogs;                      /* of this phase */
+    uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
     size_t divergences;
     int busy;
     gpumc_progress progress;                 /* as last reported, under the lock */
@@ -9323,13 +8964,17 @@ typedef struct gpumc__run {
     gpumc__chain *chains;
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
-    gpumc__pool pool;
-    gpumc__mutex lock;                       /* callbacks, and which chain is taken */
+    size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup;
     volatile int stopped;
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
+    gpumc__mutex lock;      /* callbacks, which chain is taken, the helpers (threads beside the caller's) */
+    gpumc__condition start, done;
+    gpumc__thread *threads;
+    int n_helpers, busy, quit;
+    unsigned generation;                     /* counts the calls of gpumc__advance that want helpers */
 } gpumc__run;
 
 static int gpumc__stops(const gpumc__run *r)
@@ -9338,71 +8983,62 @@ static int gpumc__stops(const gpumc__run *r)
            || (r->options->stop && gpumc__load_flag(&r->options->stop->requested));
 }
 
-/* ---- progress ---------------------------------------------------------------------------------- */
+/* ---- progress: callers hold the lock, where there are threads -------------------------------------- */
 
-static gpumc_progress gpumc__progress_of(const gpumc__run *r, size_t c)
+static void gpumc__note_progress(gpumc__run *r, size_t c)
 {
     const gpumc__chain *chain = &r->chains[c];
-    const size_t warmup = (size_t)(r->options->num_warmup > 0 ? r->options->num_warmup : 0);
-    const size_t samples = (size_t)r->options->num_samples * (size_t)r->options->thin;
-    const double now = gpumc__seconds();
-    double done = 0, total = (double)(r->warmup ? warmup : samples) * (double)r->n_chains;
-    gpumc_progress p;
-    memset(&p, 0, sizeof p);
-    for (size_t k = 0; k < r->n_chains; k++)
-        done += (double)(k == c ? chain->done : r->chains[k].progress.iteration - (r->warmup ? 0 : warmup));
-    p.chain = c;
-    p.n_chains = r->n_chains;
-    p.iteration = chain->done + (r->warmup ? 0 : warmup);
-    p.total = warmup + samples;
-    p.warmup = r->warmup;
-    p.step_size = chain->nuts->step_size;
-    p.mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
-    p.divergences = chain->divergences;
-    p.elapsed = now - r->begin;
-    if (r->warmup) total += (double)samples * (double)r->n_chains;
-    p.remaining = done > 0 ? (now - r->phase_begin) * (total - done) / done : 0;
-    return p;
-}
-
-static void gpumc__print_chain(const gpumc_progress *p, FILE *stream, const char *end)
-{
-    fprintf(stream,
-            "chain %2.0f  %-8s %6.0f / %.0f (%3.0f%%)  step %.3g  %.1f gradients a draw  %.0f divergences  "
-            "%.1f s, %.1f s to go%s",
-            (double)(p->chain + 1), p->warmup ? "warm-up" : "sampling", (double)p->iteration,
-            (double)p->total, 100 * (double)p->iteration / (double)p->total, p->step_size, p->mean_leapfrog,
-            (double)p->divergences, p->elapsed, p->remaining, end);
+    const size_t before = r->warmup ? 0 : r->n_iterations[1], total = r->n_iterations[0] + r->n_iterations[1];
+    const double now = gpumc__seconds(), due = (double)((total - before) * r->n_chains);
+    double done = 0;
+    gpumc_progress *p = &r->chains[c].progress;
+    p->chain = c;
+    p->n_chains = r->n_chains;
+    p->iteration = before + chain->done;
+    p->total = total;
+    p->warmup = r->warmup;
+    p->step_size = chain->nuts->step_size;
+    p->mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
+    p->divergences = chain->divergences;
+    p->elapsed = now - r->begin;
+    for (size_t k = 0; k < r->n_chains; k++) done += (double)(r->chains[k].progress.iteration - before);
+    p->remaining = done > 0 ? (now - r->phase_begin) * (due / done - 1) : 0;
 }
 
 /* A terminal gets one line a chain, redrawn at most four times a second; a log gets one line a chain per
    tenth. */
-static void gpumc__print_progress(gpumc__run *r, const gpumc_progress *p, size_t before)
+static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 {
     FILE *stream = r->options->progress_stream;
-    const double now = gpumc__seconds();
-    if (!gpumc__is_terminal(stream)) {
-        if (10 * p->iteration / p->total > 10 * before / p->total) gpumc__print_chain(p, stream, "\n");
-    } else if (now - r->last_print >= 0.25 || p->iteration == p->total) {
+    const gpumc_progress *p = &r->chains[c].progress;
+    size_t first = c, end = c + 1;
+    if (gpumc__is_terminal(stream)) {
+        if (p->elapsed - r->last_print < 0.25 && p->iteration != p->total) return;
         if (r->printed_lines) fprintf(stream, "\033[%dA", r->printed_lines);
-        for (size_t c = 0; c < r->n_chains; c++)
-            gpumc__print_chain(&r->chains[c].progress, stream, "\033[K\n");
         r->printed_lines = (int)r->n_chains;
-        r->last_print = now;
+        r->last_print = p->elapsed;
+        first = 0;
+        end = r->n_chains;
+    } else if (10 * p->iteration / p->total == 10 * before / p->total) return;
+    for (; first < end; first++) {
+        p = &r->chains[first].progress;
+        fprintf(stream, "chain %2.0f  %-8s %6.0f / %.0f (%3.0f%%)  step %.3g  %.1f gradients a draw  "
+                "%.0f divergences  %.1f s, %.1f s to go%s", (double)(first + 1),
+                p->warmup ? "warm-up" : "sampling", (double)p->iteration, (double)p->total,
+                100 * (double)p->iteration / (double)p->total, p->step_size, p->mean_leapfrog,
+                (double)p->divergences, p->elapsed, p->remaining, r->printed_lines ? "\033[K\n" : "\n");
     }
     fflush(stream);
 }
 
-/* Callers hold the lock. */
 static void gpumc__report(gpumc__run *r, size_t c)
 {
     const gpumc_sample_options *o = r->options;
-    const size_t phase = (size_t)(r->warmup ? o->num_warmup : o->num_samples * o->thin);
-    const size_t step = phase / 100 ? phase / 100 : 1, done = r->chains[c].done;
+    const size_t phase = r->n_iterations[r->warmup], done = r->chains[c].done;
     const size_t before = r->chains[c].progress.iteration;
-    if (done % step != 0 && done != phase) return;
-    r->chains[c].progress = gpumc__progress_of(r, c);
-    if (!o->progress) gpumc__print_progress(r, &r->chains[c].progress, before);
+    if (done % (phase < 200 ? 1 : phase / 100) != 0 && done != phase) return;
+    gpumc__note_progress(r, c);
+    if (!o->progress) gpumc__print_progress(r, c, before);
     else if (o->progress(&r->chains[c].progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
 }
 
@@ -9413,9 +9049,7 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const size_t at = c * f->n_warmup + chain->done;
-    double *row;
-    if (!f->warmup_draws || chain->done >= f->n_warmup) return;
-    row = f->warmup_draws + at * f->n_columns;
+    double *row = f->warmup_draws + at * f->n_columns;
     gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
     for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
@@ -9426,35 +9060,32 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const gpumc_sample_options *o = r->options;
-    const size_t thin = (size_t)o->thin, draw = (chain->done + 1) / thin - 1,
-                 at = c * f->draw_capacity + draw;
-    const uint32_t number = chain->nuts->draw;
+    const gpumc_draw_stats *stats = gpumc_nuts_stats(chain->nuts);
+    const size_t thin = (size_t)o->thin, draw = chain->done / thin, at = c * f->draw_capacity + draw;
     double *row = f->draws ? f->draws + at * f->n_columns : chain->row;
-    chain->divergences += gpumc_nuts_stats(chain->nuts)->divergent;
+    chain->divergences += stats->divergent;
     if ((chain->done + 1) % thin != 0) return;
     gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
     if (r->model->generate) {
-        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, number,
+        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
                                      o->first_chain_id + (uint32_t)c);
         r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
     }
-    if (f->stats) f->stats[at] = *gpumc_nuts_stats(chain->nuts);
+    if (f->stats) f->stats[at] = *stats;
     if (f->unconstrained)
         memcpy(f->unconstrained + at * f->n_free, gpumc_nuts_draw(chain->nuts), f->n_free * sizeof(double));
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
-    if (o->on_draw(c, draw, row, gpumc_nuts_stats(chain->nuts), o->draw_user))
-        gpumc__store_flag(&r->stopped, 1);
+    if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);
     gpumc__unlock(&r->lock);
 }
 
-/* A chain has completed a draw; the very first one is its start point and is not kept. */
 static void gpumc__completed(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
     chain->leapfrogs += (uint64_t)gpumc_nuts_stats(chain->nuts)->n_leapfrog;
-    if (r->warmup) gpumc__keep_warmup(r, c);
-    else gpumc__keep_draw(r, c);
+    if (!r->warmup) gpumc__keep_draw(r, c);
+    else if (r->fit->warmup_draws) gpumc__keep_warmup(r, c);
     chain->done++;
     if (!r->options->progress && !r->options->progress_stream) return;
     gpumc__lock(&r->lock);
@@ -9479,27 +9110,59 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
     }
 }
 
-/* The job of every thread: take the chain furthest behind that nobody works on, until none is left. */
-static void gpumc__advance_job(void *user)
+/* What every thread does: take the chain furthest behind that nobody works on, until none is left. The lock
+   is held at the call, and free while a chain advances. */
+static void gpumc__take_chains(gpumc__run *r)
 {
-    gpumc__run *r = (gpumc__run *)user;
-    gpumc__lock(&r->lock);
     for (;;) {
-        size_t c = r->n_chains;
-        for (size_t k = 0; k < r->n_chains; k++) {
-            const gpumc__chain *chain = &r->chains[k];
-            if (!chain->busy && chain->done < chain->goal
-                && (c == r->n_chains || chain->done < r->chains[c].done))
-                c = k;
-        }
-        if (c == r->n_chains || gpumc__stops(r)) break;
-        r->chains[c].busy = 1;
+        gpumc__chain *behind = NULL;
+        for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++)
+            if (!k->busy && k->done < k->goal && (!behind || k->done < behind->done)) behind = k;
+        if (!behind || gpumc__stops(r)) return;
+        behind->busy = 1;
         gpumc__unlock(&r->lock);
-        gpumc__advance_chain(r, c, r->chunk);
+        gpumc__advance_chain(r, (size_t)(behind - r->chains), r->chunk);
         gpumc__lock(&r->lock);
-        r->chains[c].busy = 0;
+        behind->busy = 0;
+    }
+}
+
+static void *gpumc__helper(void *run)
+{
+    gpumc__run *r = (gpumc__run *)run;
+    unsigned seen = 0;
+    gpumc__lock(&r->lock);
+    while (!r->quit) {
+        if (r->generation == seen) { gpumc__wait(&r->start, &r->lock); continue; }
+        seen = r->generation;
+        gpumc__take_chains(r);
+        if (--r->busy == 0) gpumc__wake(&r->done);
     }
     gpumc__unlock(&r->lock);
+    return NULL;
+}
+
+/* A thread that cannot be started is done without. */
+static void gpumc__open_helpers(gpumc__run *r)
+{
+    const int wanted = r->batch || !GPUMC__HAS_THREADS ? 0 : r->options->threads - 1;
+    gpumc__mutex_init(&r->lock);
+    gpumc__condition_init(&r->start);
+    gpumc__condition_init(&r->done);
+    while (r->n_helpers < wanted && gpumc__thread_start(&r->threads[r->n_helpers], gpumc__helper, r))
+        r->n_helpers++;
+}
+
+static void gpumc__close_helpers(gpumc__run *r)
+{
+    gpumc__lock(&r->lock);
+    r->quit = 1;
+    gpumc__wake(&r->start);
+    gpumc__unlock(&r->lock);
+    for (int i = 0; i < r->n_helpers; i++) gpumc__thread_join(r->threads[i]);
+    gpumc__condition_free(&r->start);
+    gpumc__condition_free(&r->done);
+    gpumc__mutex_free(&r->lock);
 }
 
 /* All chains that wait, in one call of the batch callback; none waits for another's tree. */
@@ -9509,11 +9172,10 @@ static void gpumc__advance_batch(gpumc__run *r)
     double *x = r->batch, *g = x + r->n_chains * nn, *lp = g + r->n_chains * nn, *jacobian = lp + r->n_chains;
     while (!gpumc__stops(r)) {
         size_t n = 0;
-        for (size_t c = 0; c < r->n_chains; c++) {
-            gpumc__chain *chain = &r->chains[c];
-            if (chain->done >= chain->goal) continue;
-            jacobian[n] = gpumc__to_natural(r->layout, gpumc_nuts_ask(chain->nuts), chain->work, chain->work);
-            memcpy(x + n * nn, chain->work, nn * sizeof(double));
+        for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++) {
+            if (k->done >= k->goal) continue;
+            jacobian[n] = gpumc__to_natural(r->layout, gpumc_nuts_ask(k->nuts), k->work, k->work);
+            memcpy(x + n * nn, k->work, nn * sizeof(double));
             lp[n++] = -GPUMC_INF;
         }
         if (n == 0) return;
@@ -9521,16 +9183,14 @@ static void gpumc__advance_batch(gpumc__run *r)
         r->model->log_density_batch(n, x, g, lp, r->model->data);
         n = 0;
         for (size_t c = 0; c < r->n_chains; c++) {
-            gpumc__chain *chain = &r->chains[c];
-            double *grad, total;
-            if (chain->done >= chain->goal) continue;
-            grad = gpumc__nuts_gradient_wanted(chain->nuts);
-            memcpy(chain->work + nn, g + n * nn, nn * sizeof(double));
-            total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(chain->nuts), jacobian[n], lp[n], grad,
-                                       chain->work);
+            gpumc__chain *k = &r->chains[c];
+            double *grad = gpumc__nuts_gradient_wanted(k->nuts), total;
+            if (k->done >= k->goal) continue;
+            memcpy(k->work + nn, g + n * nn, nn * sizeof(double));
+            total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
             n++;
-            chain->gradients++;
-            if (gpumc_nuts_tell(chain->nuts, total, grad)) gpumc__completed(r, c);
+            k->gradients++;
+            if (gpumc_nuts_tell(k->nuts, total, grad)) gpumc__completed(r, c);
         }
     }
 }
@@ -9539,57 +9199,51 @@ static void gpumc__advance_batch(gpumc__run *r)
 static void gpumc__advance(gpumc__run *r, size_t goal, int parallel)
 {
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
-    if (r->batch) gpumc__advance_batch(r);
-    else gpumc__pool_run(&r->pool, gpumc__advance_job, r, parallel);
+    if (r->batch) { gpumc__advance_batch(r); return; }
+    gpumc__lock(&r->lock);
+    if (parallel) {
+        r->busy = r->n_helpers;
+        r->generation++;
+        gpumc__wake(&r->start);
+    }
+    gpumc__take_chains(r);
+    while (r->busy > 0) gpumc__wait(&r->done, &r->lock);
+    gpumc__unlock(&r->lock);
 }
 
 /* ---- options ----------------------------------------------------------------------------------- */
 
 static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_error *error)
 {
-    const struct { const char *name; int value, least, most; } ranges[] = {
-        { "num_chains", o->num_chains, 0, 1 << 20 }, { "num_warmup", o->num_warmup, -1, 1 << 24 },
-        { "num_samples", o->num_samples, 0, INT32_MAX / 2 }, { "thin", o->thin, 0, 1 << 20 },
-        { "max_treedepth", o->max_treedepth, 0, GPUMC__MAX_DEPTH }, { "threads", o->threads, 0, 1 << 16 },
-        { "metric", (int)o->metric, 0, GPUMC_METRIC_UNIT },
+    const struct { const char *name; double value, least, most; } ranges[] = {
+        { "num_chains", (double)o->num_chains, 0, 1 << 20 }, { "thin", (double)o->thin, 0, 1 << 20 },
+        { "num_warmup", (double)o->num_warmup, -1, 1 << 24 },
+        { "num_samples", (double)o->num_samples, 0, INT32_MAX / 2 },
+        { "max_treedepth", (double)o->max_treedepth, 0, GPUMC__MAX_DEPTH },
+        { "threads", (double)o->threads, 0, 1 << 16 }, { "metric", (double)o->metric, 0, GPUMC_METRIC_UNIT },
+        { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
+        { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON },
     };
+    const char *reason = o->num_warmup == -1 && !(o->step_size > 0)
+            ? "num_warmup is -1 (none) and step_size 0; give a step size"
+        : !o->allocator.allocate != !o->allocator.release
+            ? "allocator: give both allocate and release, or neither"
+        : o->discard_draws && !o->on_draw
+            ? "discard_draws without on_draw would lose every draw; set on_draw" : NULL;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %d; it must be in %d..%d (0: the default)",
-                               ranges[i].name, ranges[i].value, ranges[i].least, ranges[i].most);
-    if (!(o->target_accept >= 0 && o->target_accept < 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "target_accept is %g; it must be between 0 and 1 (0: 0.8)", o->target_accept);
-    if (!(o->step_size >= 0) || !gpumc__is_finite(o->step_size) || !(o->init_radius >= 0)
-        || !(o->init_radius <= 700))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "step_size %g must be finite and not negative, init_radius %g in 0..700",
-                           o->step_size, o->init_radius);
-    if (o->num_warmup == -1 && !(o->step_size > 0))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "num_warmup is -1 (none) and step_size 0; give a step size");
-    if (!o->allocator.allocate != !o->allocator.release)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "allocator: give both allocate and release, or neither");
-    if (o->discard_draws && !o->on_draw)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "discard_draws without on_draw would lose every draw; set on_draw");
-    return GPUMC_OK;
+        if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g; it must be in %.10g to %s%.10g (0: "
+                               "the default)", ranges[i].name, ranges[i].value, ranges[i].least,
+                               ranges[i].most < 1 ? "below " : "", ranges[i].most);
+    return reason ? gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s", reason) : GPUMC_OK;
 }
 
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
 {
-    gpumc_adapt_options a;
-    memset(&a, 0, sizeof a);
-    a.num_chains = (size_t)o->num_chains;
-    a.num_warmup = (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup);
-    a.target_accept = o->target_accept;
-    a.max_treedepth = o->max_treedepth;
-    a.metric = o->metric;
-    a.early_stop = o->early_stop;
-    a.keep_stuck_chains = o->keep_stuck_chains;
-    a.seed = o->seed;
-    a.first_chain_id = o->first_chain_id;
+    const gpumc_adapt_options a = {
+        (size_t)o->num_chains, (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept,
+        o->max_treedepth, o->metric, o->early_stop, o->keep_stuck_chains, o->seed, o->first_chain_id
+    };
     return a;
 }
 
@@ -9601,8 +9255,8 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     if (o->thin == 0) o->thin = 1;
     if (!(o->init_radius > 0)) o->init_radius = 2;
     if (o->threads == 0) o->threads = gpumc__cores();
-    if (o->threads > o->num_chains || !GPUMC__HAS_THREADS)
-        o->threads = GPUMC__HAS_THREADS ? o->num_chains : 1;
+    if (o->threads > o->num_chains) o->threads = o->num_chains;
+    if (!GPUMC__HAS_THREADS) o->threads = 1;
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
@@ -9611,7 +9265,14 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     o->metric = a.metric;
 }
 
-/* ---- memory of a fit --------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static char *gpumc__take_text(gpumc__arena *arena, const char *text)
+{
+    const size_t length = strlen(text) + 1;
+    char *copy = (char *)gpumc__take(arena, length, 1);
+    return copy ? (char *)memcpy(copy, text, length) : NULL;
+}
 
 /* Descriptions of the columns, with names and dimensions of their own: the model may be gone later. */
 static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
@@ -9621,77 +9282,65 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_output from = gpumc__nth_block(m, i);
-        const size_t size = gpumc__block_size(from.size, from.dims, from.n_dims);
-        const size_t length = strlen(from.name) + 1, n_dims = from.n_dims ? from.n_dims : size > 1;
-        char *name = (char *)gpumc__take(arena, length, 1);
+        const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : size > 1;
         size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
-        if (arena->base) {
-            gpumc_block *to = &f->blocks[i];
-            memset(to, 0, sizeof *to);
-            to->name = (const char *)memcpy(name, from.name, length);
-            for (size_t d = 0; d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
-            to->dims = dims;
-            to->n_dims = n_dims;
-            to->size = size;
-            to->offset = offset;
-            to->is_output = i >= m->n_params;
-            to->group = from.group;
-        }
+        const gpumc_block to = { gpumc__take_text(arena, from.name), dims, n_dims, offset, size,
+                                 i >= m->n_params, from.group };
+        for (size_t d = 0; arena->base && d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
+        if (arena->base) f->blocks[i] = to;
         offset = gpumc__size_add(offset, size);
         if (i + 1 == m->n_params) f->n_params_columns = offset;
     }
     f->n_columns = offset;
 }
 
+/* NULL where there are no rows. */
+static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
+{
+    return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL;
+}
+
 /* Everything that outlives the run, in one block. */
-static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m, const gpumc_layout *l)
+static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
 {
     const gpumc_sample_options *o = &f->options;
-    const size_t chains = (size_t)o->num_chains, samples = o->discard_draws ? 0 : (size_t)o->num_samples;
-    const size_t warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0, saved = o->save_warmup ? warmup : 0;
-    const size_t rows = gpumc__size_mul(chains, samples), warm_rows = gpumc__size_mul(chains, saved);
-    const size_t rank = o->metric == GPUMC_METRIC_LOW_RANK
-                            ? (l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK)
-                            : 0;
-    const char *model_name = m->name ? m->name : "model";
-    char *name = (char *)gpumc__take(arena, strlen(model_name) + 1, 1);
-    gpumc__place_blocks(arena, f, m);
+    const size_t rank = o->metric != GPUMC_METRIC_LOW_RANK ? 0
+        : l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK;
+    size_t rows, warmup;
+    f->n_chains = (size_t)o->num_chains;
+    f->n_free = l->n_free;
+    f->draw_capacity = o->discard_draws ? 0 : (size_t)o->num_samples;
+    f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
+    f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
+    gpumc__place_blocks(arena, f, l->model);
     gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
     f->centring = gpumc__take_doubles(arena, l->n_free);
-    f->draws = rows ? gpumc__take_doubles(arena, gpumc__size_mul(rows, f->n_columns)) : NULL;
-    f->stats = rows ? (gpumc_draw_stats *)gpumc__take(arena, rows, sizeof(gpumc_draw_stats)) : NULL;
-    f->unconstrained = rows && o->save_unconstrained
-                           ? gpumc__take_doubles(arena, gpumc__size_mul(rows, l->n_free))
-                           : NULL;
-    f->warmup_draws = warm_rows ? gpumc__take_doubles(arena, gpumc__size_mul(warm_rows, f->n_columns)) : NULL;
-    f->warmup_stats = warm_rows ? (gpumc_draw_stats *)gpumc__take(arena, warm_rows, sizeof(gpumc_draw_stats))
-                                : NULL;
-    f->n_chains = chains;
-    f->n_free = l->n_free;
-    f->draw_capacity = samples;
-    f->n_warmup = warmup;
-    if (!arena->base) return;
-    memcpy(name, model_name, strlen(model_name) + 1);
-    f->model_name = name;
+    rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
+    warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
+    f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
+    f->stats = (gpumc_draw_stats *)gpumc__take_rows(arena, rows, 1, sizeof(gpumc_draw_stats));
+    f->unconstrained = (double *)gpumc__take_rows(arena, o->save_unconstrained ? rows : 0, l->n_free,
+                                                  sizeof(double));
+    f->warmup_draws = (double *)gpumc__take_rows(arena, warmup, f->n_columns, sizeof(double));
+    f->warmup_stats = (gpumc_draw_stats *)gpumc__take_rows(arena, warmup, 1, sizeof(gpumc_draw_stats));
 }
 
 /* Scratch of the run: machines, warm-up, rows. */
 static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const gpumc_fit *f,
                                      gpumc_error *error)
 {
-    const gpumc_adapt_options a = gpumc__adapt_options_of(&f->options);
+    const gpumc_sample_options *o = &f->options;
+    const gpumc_adapt_options a = gpumc__adapt_options_of(o);
     const size_t chains = f->n_chains, dim = r->layout->n_free;
     const size_t adapt_bytes = gpumc_adapt_bytes(r->layout, 0, &a);
-    const size_t nuts_bytes = gpumc_nuts_bytes(dim, f->options.max_treedepth);
+    const size_t nuts_bytes = gpumc_nuts_bytes(dim, o->max_treedepth);
     char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
-    const size_t batch = r->model->log_density ? 0 : gpumc__size_mul(chains, 2 * r->layout->n_natural + 2);
     double *q = gpumc__take_doubles(arena, dim);
-    gpumc__thread *threads = (gpumc__thread *)gpumc__take(arena, (size_t)f->options.threads,
-                                                          sizeof(gpumc__thread));
+    r->threads = (gpumc__thread *)gpumc__take(arena, (size_t)o->threads, sizeof(gpumc__thread));
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
-    r->batch = batch ? gpumc__take_doubles(arena, batch) : NULL;
-    r->pool.threads = threads;
+    r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
+                                          2 * r->layout->n_natural + 2, sizeof(double));
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
@@ -9701,11 +9350,11 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     for (size_t c = 0; c < chains; c++) {
         char *machine = (char *)gpumc__take(arena, nuts_bytes, 1);
         double *work = gpumc__take_doubles(arena, r->layout->n_work);
-        double *row = f->draws ? NULL : gpumc__take_doubles(arena, f->n_columns);
+        double *row = o->discard_draws ? gpumc__take_doubles(arena, f->n_columns) : NULL;
         if (!arena->base) continue;
         r->machines[c] = r->chains[c].nuts = gpumc_nuts_init(
-            machine, nuts_bytes, dim, f->options.max_treedepth, gpumc_adapt_metric(r->adapt, c),
-            f->options.step_size, f->options.seed, f->options.first_chain_id + (uint32_t)c, q, error);
+            machine, nuts_bytes, dim, o->max_treedepth, gpumc_adapt_metric(r->adapt, c), o->step_size,
+            o->seed, o->first_chain_id + (uint32_t)c, q, error);
         if (!r->machines[c]) return error->status;
         r->chains[c].work = work;
         r->chains[c].row = row;
@@ -9713,30 +9362,21 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     return GPUMC_OK;
 }
 
-/* ---- start ------------------------------------------------------------------------------------- */
-
 /* Says why no start point was usable: what the density returned at the last one, and where that was. */
 static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int bad_gradient,
                                         gpumc_error *error)
 {
-    double *work = r->chains[c].work, *g = work + r->layout->n_natural, lp = GPUMC_NAN;
+    double *work = r->chains[c].work;
+    const double lp = gpumc__density(r->layout, work, work + r->layout->n_natural);
     char where[120] = "";
-    size_t used = 0;
-    memset(g, 0, r->layout->n_natural * sizeof(double));
-    if (r->model->log_density) lp = r->model->log_density(work, g, r->model->data);
-    else r->model->log_density_batch(1, work, g, &lp, r->model->data);
-    for (size_t i = 0; i < r->layout->n_parts && used < 80; i++) {
-        const int n = snprintf(where + used, sizeof where - used, "%s%.30s%s %.4g", i ? ", " : "",
-                               r->layout->parts[i].param->name, r->layout->parts[i].size > 1 ? "[1]" : "",
-                               work[r->layout->parts[i].at]);
-        used += n > 0 ? (size_t)n : 0;
+    for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
+        const gpumc__placed *p = &r->layout->parts[i];
+        snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",
+                 p->param->name, p->size > 1 ? "[1]" : "", work[p->at]);
     }
-    return gpumc__fail(error, GPUMC_ERROR_START,
-                       "chain %.0f: %s at all of %d start points (last %g at %s); check the density "
-                       "there, give init or a smaller init_radius",
-                       (double)(c + 1),
-                       bad_gradient ? "the gradient is not finite" : "the log density is not finite", tries,
-                       lp, where);
+    return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
+                       "(last %g at %s); check the density there, give init or a smaller init_radius",
+                       (double)(c + 1), bad_gradient ? "gradient" : "log density", tries, lp, where);
 }
 
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
@@ -9764,34 +9404,9 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, bad_gradient, error);
 }
 
-/* Seconds of one gradient, from at least 20 microseconds of calls. */
-static void gpumc__time_gradient(gpumc__run *r)
-{
-    const double begin = gpumc__seconds();
-    gpumc__chain *chain = &r->chains[0];
-    double *unused = chain->nuts->scratch, elapsed = 0;
-    int n = 0;
-    for (; n < 64 && elapsed < 2e-5; n++) {
-        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), unused, chain->work);
-        elapsed = gpumc__seconds() - begin;
-    }
-    chain->gradients += (uint64_t)n;
-    r->fit->gradient_seconds = elapsed / n;
-    r->fit->forecast_seconds = r->fit->gradient_seconds * 10 * (double)r->n_chains / r->options->threads
-                               * ((double)r->options->num_samples * r->options->thin
-                                  + (r->options->num_warmup > 0 ? r->options->num_warmup : 0));
-    if (r->options->progress_stream && !r->options->progress)
-        fprintf(r->options->progress_stream,
-                "one gradient takes %.3g s; with 10 gradients a draw the run would take about "
-                "%.3g s\n",
-                r->fit->gradient_seconds, r->fit->forecast_seconds);
-}
-
 static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
 {
-    const size_t n = r->layout->n_free;
-    const size_t bytes = gpumc__size_mul(gpumc__size_add(n, gpumc__check_gradient_scratch(r->layout)),
-                                         sizeof(double));
+    const size_t n = r->layout->n_free, bytes = gpumc__check_gradient_bytes(r->layout);
     double *q = (double *)gpumc__allocate(&r->options->allocator, bytes);
     gpumc_gradient_report report;
     gpumc_status status = GPUMC_OK;
@@ -9805,6 +9420,27 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
     return status;
 }
 
+/* Seconds of one gradient, from at least 20 microseconds of calls, and what the run may take. */
+static void gpumc__time_gradient(gpumc__run *r)
+{
+    const gpumc_sample_options *o = r->options;
+    const double begin = gpumc__seconds();
+    gpumc__chain *chain = &r->chains[0];
+    double elapsed = 0;
+    int n = 0;
+    for (; n < 64 && elapsed < 2e-5; n++) {
+        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch, chain->work);
+        elapsed = gpumc__seconds() - begin;
+    }
+    chain->gradients += (uint64_t)n;
+    r->fit->gradient_seconds = elapsed / n;
+    r->fit->forecast_seconds = 10 * (elapsed / n) * (double)((r->n_iterations[0] + r->n_iterations[1])
+                                                             * r->n_chains) / o->threads;
+    if (o->progress_stream && !o->progress)
+        fprintf(o->progress_stream, "one gradient takes %.3g s; with 10 gradients a draw the run would take "
+                "about %.3g s\n", r->fit->gradient_seconds, r->fit->forecast_seconds);
+}
+
 /* ---- phases ------------------------------------------------------------------------------------ */
 
 static void gpumc__phase(gpumc__run *r, int warmup)
@@ -9812,10 +9448,10 @@ static void gpumc__phase(gpumc__run *r, int warmup)
     r->warmup = warmup;
     r->phase_begin = gpumc__seconds();
     for (size_t c = 0; c < r->n_chains; c++) {
-        r->chains[c].done = 0;
-        r->chains[c].leapfrogs = 0;
-        r->chains[c].progress = gpumc__progress_of(r, c);
+        r->chains[c].done = r->chains[c].leapfrogs = 0;
+        r->chains[c].progress.iteration = warmup ? 0 : r->n_iterations[1];
     }
+    for (size_t c = 0; c < r->n_chains; c++) gpumc__note_progress(r, c);
 }
 
 static uint64_t gpumc__count_gradients(const gpumc__run *r)
@@ -9827,52 +9463,47 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
 
 static void gpumc__warm_up(gpumc__run *r)
 {
-    const int parallel = r->fit->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    gpumc_fit *f = r->fit;
+    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    const size_t columns = f->n_columns, planned = r->n_iterations[1];
     size_t goal = 0;
-    int more = r->options->num_warmup > 0 ? gpumc_adapt_update(r->adapt, r->machines) : 0;
+    int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines) : 0;
     gpumc__phase(r, 1);
     while (more && !gpumc__stops(r)) {
         gpumc__advance(r, ++goal, parallel);
         if (!gpumc__stops(r)) more = gpumc_adapt_update(r->adapt, r->machines);
     }
-    r->fit->n_warmup = goal;
-    if (r->fit->warmup_draws && goal < (size_t)r->options->num_warmup) /* stopped early: close the gaps */
-        for (size_t c = 1; c < r->n_chains; c++) {
-            const size_t from = c * (size_t)r->options->num_warmup;
-            memmove(r->fit->warmup_draws + c * goal * r->fit->n_columns,
-                    r->fit->warmup_draws + from * r->fit->n_columns,
-                    goal * r->fit->n_columns * sizeof(double));
-            memmove(r->fit->warmup_stats + c * goal, r->fit->warmup_stats + from,
-                    goal * sizeof(gpumc_draw_stats));
-        }
-    r->fit->warmup_gradients = gpumc__count_gradients(r);
-    r->fit->warmup_seconds = gpumc__seconds() - r->begin;
+    f->n_warmup = goal;
+    for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
+        memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
+                goal * columns * sizeof(double));
+        memmove(f->warmup_stats + c * goal, f->warmup_stats + c * planned, goal * sizeof(gpumc_draw_stats));
+    }
+    f->warmup_gradients = gpumc__count_gradients(r);
+    f->warmup_seconds = gpumc__seconds() - r->begin;
 }
 
 static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
 {
-    for (size_t c = 0; c < r->n_chains; c++)
-        if (r->machines[c]->flat)
-            return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                               "chain %.0f: the search for a step size ended at %.3g: the density "
-                               "looks %s there; check that priors make it proper",
-                               (double)(c + 1), r->machines[c]->step_size,
-                               r->machines[c]->step_size > 1 ? "flat" : "broken");
-    return GPUMC_OK;
+    size_t c = 0;
+    while (c < r->n_chains && !r->machines[c]->flat) c++;
+    if (c == r->n_chains) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "chain %.0f: the search for a step size ended at %.3g: "
+                       "the density looks %s there; check that priors make it proper", (double)(c + 1),
+                       r->machines[c]->step_size, r->machines[c]->step_size > 1 ? "flat" : "broken");
 }
 
 static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const gpumc_metric *m = &r->adapt->shared;
-    const size_t n = f->n_free;
+    const size_t n = f->n_free, square = n * n * sizeof(double);
     size_t done = SIZE_MAX;
     for (size_t c = 0; c < r->n_chains; c++) {
-        const size_t kept = r->chains[c].done / (size_t)r->options->thin;
-        done = kept < done ? kept : done;
+        done = r->chains[c].done < done ? r->chains[c].done : done;
         f->n_divergent += r->chains[c].divergences;
     }
-    f->n_draws = r->warmup ? 0 : done;
+    f->n_draws = r->warmup ? 0 : done / (size_t)r->options->thin;
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
@@ -9882,8 +9513,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->metric.mean, m->mean, n * sizeof(double));
     if (m->rank) memcpy(f->metric.vectors, m->vectors, m->rank * n * sizeof(double));
     if (m->rank) memcpy(f->metric.lambda, m->lambda, m->rank * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, n * n * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, n * n * sizeof(double));
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, square);
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, square);
     for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
     f->n_restarted = r->adapt->n_restarts;
 }
@@ -9897,15 +9528,13 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
         status = gpumc__warn(
             f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
-            "chain %.0f lagged at log density %.4g in "
-            "warm-up iteration %.0f and was restarted from chain %.0f at %.4g: a second mode would be hidden "
-            "by this (option keep_stuck_chains)",
+            "chain %.0f lagged at log density %.4g in warm-up iteration %.0f and was restarted from chain "
+            "%.0f at %.4g: a second mode would be hidden by this (option keep_stuck_chains)",
             (double)(a->restarts[i].chain + 1), a->restarts[i].level, (double)a->restarts[i].iteration,
             (double)(a->restarts[i].source + 1), a->restarts[i].healthy_level);
     if (status == GPUMC_OK && r->n_chains > 1 && a->mixing > 1.3)
-        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing,
-                             "the chains had not mixed at the end of warm-up (R-hat %.2f of "
-                             "the log density): a longer num_warmup may help",
+        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
+                             "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
                              a->mixing);
     return status == GPUMC_OK && f->draws ? gpumc__collect_warnings(f) : status;
 }
@@ -9913,22 +9542,21 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
 /* The run proper, with all memory at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
+    const double n_draws = (double)r->n_iterations[0];
     gpumc_status status = gpumc__start_chains(r, error);
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
-                            (double)r->options->num_samples * r->options->thin / 20 + 1);
-    gpumc__mutex_init(&r->lock);
-    gpumc__pool_open(&r->pool, r->pool.threads, r->batch ? 0 : r->options->threads - 1);
-    r->fit->threads = r->pool.n_threads + 1;
+                            n_draws / 20 + 1);
+    gpumc__open_helpers(r);
+    r->fit->threads = r->n_helpers + 1;
     gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && !gpumc__stops(r)) {
         gpumc__phase(r, 0);
-        gpumc__advance(r, (size_t)r->options->num_samples * (size_t)r->options->thin, 1);
+        gpumc__advance(r, r->n_iterations[0], 1);
     }
-    gpumc__pool_close(&r->pool);
-    gpumc__mutex_free(&r->lock);
+    gpumc__close_helpers(r);
     if (status != GPUMC_OK) return status;
     gpumc__finish_fit(r);
     if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
@@ -9939,36 +9567,35 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 }
 
 /* Allocates what a checked model needs, then runs. */
-static gpumc_status gpumc__sample_layout(const gpumc_model *model, gpumc_layout *layout, gpumc_fit *fit,
-                                         gpumc_error *error)
+static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc_error *error)
 {
+    gpumc_sample_options *o = &fit->options;
     gpumc__run run;
     gpumc__arena kept = { NULL, 0 }, scratch = { NULL, 0 };
     gpumc_status status;
     memset(&run, 0, sizeof run);
-    run.model = model;
+    run.model = layout->model;
     run.layout = layout;
     run.fit = fit;
-    run.options = &fit->options;
+    run.options = o;
     run.begin = gpumc__seconds();
-    gpumc__resolve_options(&fit->options, layout);
-    run.n_chains = (size_t)fit->options.num_chains;
-    gpumc__place_fit(&kept, fit, model, layout);
+    gpumc__resolve_options(o, layout);
+    run.n_chains = (size_t)o->num_chains;
+    run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
+    run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
+    gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
-    fit->memory = kept.base;
+    fit->memory = kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
     scratch.base = (char *)gpumc__allocate(&fit->allocator, scratch.used);
-    if (!kept.base || !scratch.base) {
-        status = gpumc__fail(error, GPUMC_ERROR_MEMORY,
-                             "out of memory: %.0f bytes for draws, %.0f for the run; fewer draws, "
-                             "thin or discard_draws need less",
-                             (double)kept.used, (double)scratch.used);
-    } else {
+    if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
-        gpumc__place_fit(&kept, fit, model, layout);
+        gpumc__place_fit(&kept, fit, layout);
         status = gpumc__place_run(&scratch, &run, fit, error);
         if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
-    }
+    } else
+        status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
+                             "run; fewer draws, thin or discard_draws need less", (double)kept.used,
+                             (double)scratch.used);
     gpumc__release(&fit->allocator, scratch.base);
     return status;
 }
@@ -9977,24 +9604,19 @@ GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample
                                     gpumc_fit *fit)
 {
     gpumc_error error = { GPUMC_OK, "" };
-    gpumc_status status = GPUMC_OK;
+    gpumc_status status;
     size_t bytes = 0;
-    void *memory = NULL;
+    void *memory;
     if (!fit) return GPUMC_ERROR_ARGUMENT;
     memset(fit, 0, sizeof *fit);
     if (options) fit->options = *options;
     fit->allocator = fit->options.allocator;
     status = gpumc__check_options(&fit->options, &error);
-    if (status == GPUMC_OK) {
-        bytes = gpumc_layout_bytes(model, &error);
-        if (bytes == 0) status = error.status;
-    }
-    if (status == GPUMC_OK) {
-        memory = gpumc__allocate(&fit->allocator, bytes);
-        status = memory ? gpumc__sample_layout(model, gpumc_layout_init(model, memory, bytes, &error), fit,
-                                               &error)
-                        : gpumc__fail_memory(&error, bytes);
-    }
+    if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
+    memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
+    if (memory)
+        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &error);
+    else status = bytes ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
     if (status < 0) gpumc_free(fit);
     fit->status = status;
