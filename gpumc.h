@@ -239,6 +239,8 @@ typedef struct gpumc_allocator {
 #define GPUMC_LOG_PI 1.14472988584940017414
 #define GPUMC_LOG_2PI 1.83787706640934548356
 #define GPUMC_LOG_SQRT_2PI 0.91893853320467274178
+#define GPUMC__ROOT_HALF 0.70710678118654752440
+#define GPUMC__ROOT_2_OVER_PI 0.79788456080286535588
 #define GPUMC_INF gpumc__from_bits(0x7ff0000000000000ULL)
 #define GPUMC_NAN gpumc__from_bits(0x7ff8000000000000ULL)
 
@@ -1003,61 +1005,87 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(COUNT_2, CALL, neg_binomial_2_log, "eta real, phi > 0", "0, 1, 2, ...") \
     X(COUNT_1, LEAF, geometric, "p in (0, 1]", "0, 1, 2, ...")
 
+/* What a density or cdf of each shape takes: GPUMC__REAL_1(real, y, a) is (y, a, *dy, *da), all of type real.
+   GPUMC__PASS_REAL_1(y, a) hands it on. */
+#define GPUMC__REAL_0(real, y) real y, real *d##y
+#define GPUMC__REAL_1(real, y, a) real y, real a, real *d##y, real *d##a
+#define GPUMC__REAL_2(real, y, a, b) real y, real a, real b, real *d##y, real *d##a, real *d##b
+#define GPUMC__REAL_3(real, y, a, b, c) real y, real a, real b, real c, GPUMC__SLOPES_4(real, y, a, b, c)
+#define GPUMC__SLOPES_4(real, y, a, b, c) real *d##y, real *d##a, real *d##b, real *d##c
+#define GPUMC__COUNT_1(real, y, a) real y, real a, real *d##a
+#define GPUMC__COUNT_2(real, y, a, b) real y, real a, real b, real *d##a, real *d##b
+#define GPUMC__TRIALS_1(real, y, n, a) real y, real n, real a, real *d##a
+#define GPUMC__PASS_REAL_0(y) y, d##y
+#define GPUMC__PASS_REAL_1(y, a) y, a, d##y, d##a
+#define GPUMC__PASS_REAL_2(y, a, b) y, a, b, d##y, d##a, d##b
+#define GPUMC__PASS_REAL_3(y, a, b, c) y, a, b, c, d##y, d##a, d##b, d##c
+#define GPUMC__PASS_COUNT_1(y, a) y, a, d##a
+#define GPUMC__PASS_COUNT_2(y, a, b) y, a, b, d##a, d##b
+#define GPUMC__PASS_TRIALS_1(y, n, a) y, n, a, d##a
+
 /* Declarations of the ordinary functions, in double even where the leaves of a device build are float. */
-#define GPUMC__ALONE_REAL_0 (void)
-#define GPUMC__ALONE_REAL_1 (double a)
-#define GPUMC__ALONE_REAL_2 (double a, double b)
-#define GPUMC__ALONE_REAL_3 (double a, double b, double c)
-#define GPUMC__ALONE_COUNT_1 (double a)
-#define GPUMC__ALONE_COUNT_2 (double a, double b)
-#define GPUMC__ALONE_TRIALS_1 (double n, double a)
-#define GPUMC__AFTER_REAL_0(first) (first)
-#define GPUMC__AFTER_REAL_1(first) (first, double a)
-#define GPUMC__AFTER_REAL_2(first) (first, double a, double b)
-#define GPUMC__AFTER_REAL_3(first) (first, double a, double b, double c)
-#define GPUMC__AFTER_COUNT_1(first) (first, double a)
-#define GPUMC__AFTER_COUNT_2(first) (first, double a, double b)
-#define GPUMC__AFTER_TRIALS_1(first) (first, double n, double a)
-#define GPUMC__CDF_REAL_0(real) (real y, real *dy)
-#define GPUMC__CDF_REAL_1(real) (real y, real a, real *dy, real *da)
-#define GPUMC__CDF_REAL_2(real) (real y, real a, real b, real *dy, real *da, real *db)
-#define GPUMC__CDF_REAL_3(real) (real y, real a, real b, real c, real *dy, real *da, real *db, real *dc)
-#define GPUMC__CDF_COUNT_1(real) (real y, real a, real *da)
-#define GPUMC__CDF_COUNT_2(real) (real y, real a, real b, real *da, real *db)
-#define GPUMC__CDF_TRIALS_1(real) (real y, real n, real a, real *da)
-#define GPUMC__DECLARE_CDF_LEAF(shape, family)
-#define GPUMC__DECLARE_CDF_CALL(shape, family) \
-    GPUMC_API double gpumc_##family##_lcdf GPUMC__CDF_##shape(double); \
-    GPUMC_API double gpumc_##family##_lccdf GPUMC__CDF_##shape(double);
-#define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) \
-    GPUMC__DECLARE_CDF_##cdf(shape, family) \
-    GPUMC_API double gpumc_##family##_quantile GPUMC__AFTER_##shape(double p); \
-    GPUMC_API double gpumc_##family##_rng GPUMC__AFTER_##shape(gpumc_rng *rng); \
-    GPUMC_API double gpumc_##family##_mean GPUMC__ALONE_##shape; \
-    GPUMC_API double gpumc_##family##_variance GPUMC__ALONE_##shape;
+#define GPUMC__DECLARE_REAL_0(cdf, family) \
+    GPUMC_API double gpumc_##family##_quantile(double p); \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng); \
+    GPUMC_API double gpumc_##family##_mean(void); \
+    GPUMC_API double gpumc_##family##_variance(void);
+#define GPUMC__DECLARE(cdf, family, arguments, ...) \
+    GPUMC__DECLARE_CDF_##cdf(family, arguments) \
+    GPUMC_API double gpumc_##family##_quantile(double p, __VA_ARGS__); \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, __VA_ARGS__); \
+    GPUMC_API double gpumc_##family##_mean(__VA_ARGS__); \
+    GPUMC_API double gpumc_##family##_variance(__VA_ARGS__);
+#define GPUMC__DECLARE_REAL_1(cdf, f) GPUMC__DECLARE(cdf, f, (GPUMC__REAL_1(double, y, a)), double a)
+#define GPUMC__DECLARE_REAL_2(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_2(double, y, a, b)), double a, double b)
+#define GPUMC__DECLARE_REAL_3(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_3(double, y, a, b, c)), double a, double b, double c)
+#define GPUMC__DECLARE_COUNT_1(cdf, f) GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_1(double, y, a)), double a)
+#define GPUMC__DECLARE_COUNT_2(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_2(double, y, a, b)), double a, double b)
+#define GPUMC__DECLARE_TRIALS_1(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__TRIALS_1(double, y, n, a)), double n, double a)
+#define GPUMC__DECLARE_CDF_LEAF(family, arguments)
+#define GPUMC__DECLARE_CDF_CALL(family, arguments) \
+    GPUMC_API double gpumc_##family##_lcdf arguments; \
+    GPUMC_API double gpumc_##family##_lccdf arguments;
+#define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) GPUMC__DECLARE_##shape(cdf, family)
 GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
 
-/* Defines gpumc_<family>_lcdf and _lccdf by one gpumc__<family>_cdf(side, ...). */
+/* Heads gpumc__<family>_cdf(side, ...), the one function behind _lcdf and _lccdf, which are defined here too:
+   side is 1 for P(Y <= y), -1 for P(Y > y). */
 enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
-#define GPUMC__PASS_REAL_0 y, dy
-#define GPUMC__PASS_REAL_1 y, a, dy, da
-#define GPUMC__PASS_REAL_2 y, a, b, dy, da, db
-#define GPUMC__PASS_REAL_3 y, a, b, c, dy, da, db, dc
-#define GPUMC__PASS_COUNT_1 y, a, da
-#define GPUMC__PASS_COUNT_2 y, a, b, da, db
-#define GPUMC__PASS_TRIALS_1 y, n, a, da
-#define GPUMC__SIDE(function, real, shape, name, family, side) \
-    function real name GPUMC__CDF_##shape(real) { return gpumc__##family##_cdf(side, GPUMC__PASS_##shape); }
-#define GPUMC__SIDES(function, real, shape, family) \
-    GPUMC__SIDE(function, real, shape, gpumc_##family##_lcdf, family, GPUMC__LOWER) \
-    GPUMC__SIDE(function, real, shape, gpumc_##family##_lccdf, family, GPUMC__UPPER)
+#define GPUMC__CDF(own, open, real, shape, family, ...) \
+    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, __VA_ARGS__)); \
+    open real gpumc_##family##_lcdf(GPUMC__##shape(real, __VA_ARGS__)) \
+    { return gpumc__##family##_cdf(GPUMC__LOWER, GPUMC__PASS_##shape(__VA_ARGS__)); } \
+    open real gpumc_##family##_lccdf(GPUMC__##shape(real, __VA_ARGS__)) \
+    { return gpumc__##family##_cdf(GPUMC__UPPER, GPUMC__PASS_##shape(__VA_ARGS__)); } \
+    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, __VA_ARGS__))
+#define GPUMC__CDF_LEAF(shape, ...) GPUMC__CDF(GPUMC_FN, GPUMC_FN, gpumc_real, shape, __VA_ARGS__)
+#define GPUMC__CDF_CALL(shape, ...) GPUMC__CDF(static, GPUMC_API, double, shape, __VA_ARGS__)
 
 /* What every leaf density is made of. Conditions are written so that NaN fails "valid", passes "outside". */
 GPUMC_FN void gpumc__add(gpumc_real *p, gpumc_real v) { if (p) *p += v; }
+GPUMC_FN void gpumc__add_2(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_real w)
+{
+    gpumc__add(p, v);
+    gpumc__add(q, w);
+}
+GPUMC_FN void gpumc__add_3(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_real w,
+                           gpumc_real *r, gpumc_real x)
+{
+    gpumc__add_2(p, v, q, w);
+    gpumc__add(r, x);
+}
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
 /* Infinity is not whole; NaN counts as whole, so that it goes on. (With a negation gcc stays scalar.) */
 GPUMC_FN int gpumc__is_whole(gpumc_real y) { return (gpumc_floor(y) - y == 0) | (y != y); }
+/* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
+GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
+/* A log cdf before the support. */
+GPUMC_FN gpumc_real gpumc__before(gpumc_real side) { return side > 0 ? -GPUMC_INF : GPUMC_R(0.0); }
 
 /* log(1 - exp(-x)) for x >= 0, accurate at both ends; its derivative is 1 / expm1(x). */
 GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
@@ -1066,15 +1094,16 @@ GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
     return x < GPUMC_R(GPUMC_LOG_2) ? near_0 : far_out;
 }
 
-/* log(1 - exp(-t)) for t = exp(log_t), and its slope in log t, t / expm1(t), even where t underflows. */
-GPUMC_FN gpumc_real gpumc__log1m_exp_exp(gpumc_real log_t, gpumc_real *slope)
+/* log P(T <= t) or log P(T > t) of an exponential T with rate 1, and its slope in log t, even where t
+   underflows. */
+GPUMC_FN gpumc_real gpumc__exponential_log_t(gpumc_real side, gpumc_real log_t, gpumc_real *slope)
 {
     const gpumc_real t_any = gpumc_exp(log_t), least = GPUMC_R(1e-30), most = GPUMC_R(800.0);
     const gpumc_real t_some = t_any < least ? least : t_any, t = most < t_some ? most : t_some;
     const gpumc_real tail = gpumc_exp(-t), rest = -gpumc_expm1(-t);
     const gpumc_real near_0 = gpumc_log(rest / t) + log_t, far_out = gpumc_log1p(-tail);
-    *slope = t * tail / rest;
-    return log_t < GPUMC_R(-0.4) ? near_0 : far_out;
+    *slope = side > 0 ? t * tail / rest : -t_any;
+    return side < 0 ? -t_any : log_t < GPUMC_R(-0.4) ? near_0 : far_out;
 }
 
 /* a log x, where 0 log 0 is 0. */
@@ -1084,330 +1113,224 @@ GPUMC_FN gpumc_real gpumc__times_log(gpumc_real a, gpumc_real log_x)
     return a < 0 ? product : a > 0 ? product : a;
 }
 
-/* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
-GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
-
 /* Adds the derivatives of a function of z = (y - mu) / sigma from its slope in z; inv is 1 / sigma.
    The clamp makes a bound at infinity, where a log cdf has slope 0, add 0. */
 GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv,
                                   gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
-    const gpumc_real huge = GPUMC_R(1e30), below = huge < z ? huge : z;
-    gpumc__add(dy, slope * inv);
-    gpumc__add(dmu, -slope * inv);
-    gpumc__add(dsigma, -slope * inv * (below < -huge ? -huge : below));
+    const gpumc_real huge = GPUMC_R(1e30), below = huge < z ? huge : z, v = slope * inv;
+    gpumc__add_3(dy, v, dmu, -v, dsigma, -v * (below < -huge ? -huge : below));
 }
 
+/* Below, z = (y - mu) / sigma and inv = 1 / sigma, or what stands for them. Sources: Johnson, Kotz &
+   Balakrishnan (1994, 1995) and, for counts, Johnson, Kemp & Kotz (2005). */
+
 /* ---- normal ------------------------------------------------------------------------ >>normal
-   y real, mu real, sigma > 0.                                     z = (y - mu) / sigma
-   log p = -z^2/2 - log sigma - log sqrt(2 pi),  P(Y <= y) = Phi(z)                          */
+   log p = -z^2/2 - log sigma - log sqrt(2 pi),  P(Y <= y) = Phi(z) */
 
 /* phi(z) / Phi(z), the slope of log Phi: by erfcx in the lower tail, where phi and Phi underflow. */
 GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
 {
-    const gpumc_real t = gpumc_fabs(z) * GPUMC_R(0.70710678118654752440);       /* sqrt(1/2) */
+    const gpumc_real t = gpumc_fabs(z) * GPUMC_R(GPUMC__ROOT_HALF);
     const gpumc_real scaled = gpumc_erfcx(t), bell = gpumc_exp(-t * t);
     const gpumc_real lower = 1 / scaled, upper = bell / (2 - bell * scaled);
-    return GPUMC_R(0.79788456080286535588) * (z < 0 ? lower : upper);           /* sqrt(2/pi) */
+    return GPUMC_R(GPUMC__ROOT_2_OVER_PI) * (z < 0 ? lower : upper);
 }
-GPUMC_FN gpumc_real gpumc_normal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC_FN gpumc_real gpumc_normal_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    gpumc__add(dy, -z * inv);
-    gpumc__add(dmu, z * inv);
-    gpumc__add(dsigma, (z * z - 1) * inv);
+    gpumc__add_3(dy, -z * inv, dmu, z * inv, dsigma, (z * z - 1) * inv);
     return gpumc__valid(sigma > 0, GPUMC_R(-0.5) * z * z - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI));
 }
-GPUMC_FN gpumc_real gpumc__normal_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, normal, y, mu, sigma)
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
     gpumc__add_standard(side * gpumc__log_Phi_slope(side * z), z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, gpumc_log_Phi(side * z));
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, normal)
 
 /* ---- std_normal ---------------------------------------------------------------- >>std_normal
-   y real.   log p = -y^2/2 - log sqrt(2 pi),  P(Y <= y) = Phi(y)                            */
-GPUMC_FN gpumc_real gpumc_std_normal_lpdf(gpumc_real y, gpumc_real *dy)
+   The law normal(0, 1) */
+GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__REAL_0(gpumc_real, y))
 {
     gpumc__add(dy, -y);
     return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
 }
-GPUMC_FN gpumc_real gpumc__std_normal_cdf(gpumc_real side, gpumc_real y, gpumc_real *dy)
+GPUMC__CDF_LEAF(REAL_0, std_normal, y)
 {
     gpumc__add(dy, side * gpumc__log_Phi_slope(side * y));
     return gpumc_log_Phi(side * y);
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_0, std_normal)
 
 /* ---- cauchy ------------------------------------------------------------------------ >>cauchy
-   y real, mu real, sigma > 0.                                     z = (y - mu) / sigma
-   log p = -log(1 + z^2) - log sigma - log pi,  P(Y <= y) = 1/2 + atan(z) / pi               */
-GPUMC_FN gpumc_real gpumc_cauchy_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+   log p = -log(1 + z^2) - log sigma - log pi,  P(Y <= y) = 1/2 + atan(z) / pi */
+GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, weight = 1 / (1 + z * z);
-    gpumc__add(dy, -2 * z * weight * inv);
-    gpumc__add(dmu, 2 * z * weight * inv);
-    gpumc__add(dsigma, (1 - 2 * weight) * inv);
+    gpumc__add_3(dy, -2 * z * weight * inv, dmu, 2 * z * weight * inv, dsigma, (1 - 2 * weight) * inv);
     return gpumc__valid(sigma > 0, -gpumc_log(1 + z * z) - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_PI));
 }
 
 /* ---- laplace ---------------------------------------------------------------------- >>laplace
-   y real, mu real, sigma > 0 (standard deviation sigma sqrt 2).   z = (y - mu) / sigma
-   log p = -|z| - log(2 sigma),  P(Y <= y) = exp(z)/2 for z < 0, 1 - exp(-z)/2 from 0 on     */
-
-/* log P(Z <= z) and its slope: the lower tail is a straight line, the upper one 1 less the mirrored tail. */
-GPUMC_FN gpumc_real gpumc__laplace_lower(gpumc_real z, gpumc_real *slope)
+   log p = -|z| - log(2 sigma),  P(Y <= y) = exp(z)/2 for z < 0, 1 - exp(-z)/2 from 0 on
+   The standard deviation is sigma sqrt 2. */
+GPUMC_FN gpumc_real gpumc_laplace_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
-    const gpumc_real tail = GPUMC_R(0.5) * gpumc_exp(-gpumc_fabs(z));
-    const gpumc_real upper = gpumc_log1p(-tail);
-    *slope = z < 0 ? GPUMC_R(1.0) : tail / (1 - tail);
-    return z < 0 ? z - GPUMC_R(GPUMC_LOG_2) : upper;
-}
-GPUMC_FN gpumc_real gpumc_laplace_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    const gpumc_real toward = z < 0 ? inv : z > 0 ? -inv : GPUMC_R(0.0);
-    gpumc__add(dy, toward);
-    gpumc__add(dmu, -toward);
-    gpumc__add(dsigma, (gpumc_fabs(z) - 1) * inv);
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, toward = z < 0 ? inv : z > 0 ? -inv : GPUMC_R(0.0);
+    gpumc__add_3(dy, toward, dmu, -toward, dsigma, (gpumc_fabs(z) - 1) * inv);
     return gpumc__valid(sigma > 0, -gpumc_fabs(z) - gpumc_log(2 * sigma));
 }
-GPUMC_FN gpumc_real gpumc__laplace_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, laplace, y, mu, sigma)
 {
-    gpumc_real slope;
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, value = gpumc__laplace_lower(side * z, &slope);
-    gpumc__add_standard(side * slope, z, inv, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, value);
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, x = side * z;
+    const gpumc_real tail = GPUMC_R(0.5) * gpumc_exp(-gpumc_fabs(x)), far_out = gpumc_log1p(-tail);
+    gpumc__add_standard(side * (x < 0 ? GPUMC_R(1.0) : tail / (1 - tail)), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, x < 0 ? x - GPUMC_R(GPUMC_LOG_2) : far_out);
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, laplace)
 
 /* ---- logistic -------------------------------------------------------------------- >>logistic
-   y real, mu real, sigma > 0 (standard deviation sigma pi / sqrt 3).   z = (y - mu) / sigma
-   log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma,  P(Y <= y) = 1 / (1 + exp(-z))           */
-GPUMC_FN gpumc_real gpumc_logistic_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+   log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma,  P(Y <= y) = 1 / (1 + exp(-z))
+   The standard deviation is sigma pi / sqrt 3. */
+GPUMC_FN gpumc_real gpumc_logistic_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, far_out = gpumc_fabs(z);
     const gpumc_real fall = gpumc_expm1(-far_out), size = -fall / (2 + fall);   /* tanh(|z| / 2) */
     const gpumc_real slope = z < 0 ? size : -size;
-    gpumc__add(dy, slope * inv);
-    gpumc__add(dmu, -slope * inv);
-    gpumc__add(dsigma, (size * far_out - 1) * inv);
+    gpumc__add_3(dy, slope * inv, dmu, -slope * inv, dsigma, (size * far_out - 1) * inv);
     return gpumc__valid(sigma > 0, -far_out - 2 * gpumc_log1p(1 + fall) - gpumc_log(sigma));
 }
-GPUMC_FN gpumc_real gpumc__logistic_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, logistic, y, mu, sigma)
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
     gpumc__add_standard(side * gpumc_inv_logit(-side * z), z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-side * z));
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, logistic)
 
 /* ---- gumbel ------------------------------------------------------------------------ >>gumbel
-   y real, mu real, beta > 0 (largest values: the long tail is the upper one).   z = (y - mu) / beta
-   log p = -z - exp(-z) - log beta,  P(Y <= y) = exp(-exp(-z))                               */
-GPUMC_FN gpumc_real gpumc_gumbel_lpdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
+   log p = -z - exp(-z) - log beta,  P(Y <= y) = exp(-exp(-z)),  z = (y - mu) / beta
+   Of largest values: the long tail is the upper one. exp(-z) is exponential with rate 1. */
+GPUMC_FN gpumc_real gpumc_gumbel_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, beta))
 {
-    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z);
-    const gpumc_real sum = -z - (1 + slope);
-    gpumc__add(dy, slope * inv);
-    gpumc__add(dmu, -slope * inv);
-    gpumc__add(dbeta, (-slope * z - 1) * inv);
+    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z), sum = -z - (1 + slope);
+    gpumc__add_3(dy, slope * inv, dmu, -slope * inv, dbeta, (-slope * z - 1) * inv);
     return gpumc__valid(beta > 0, (z < -GPUMC_R(1e30) ? -GPUMC_INF : sum) - gpumc_log(beta));
 }
-GPUMC_FN gpumc_real gpumc_gumbel_lcdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
-{
-    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, t = gpumc_exp(-z);
-    gpumc__add_standard(t, z, inv, dy, dmu, dbeta);
-    return gpumc__valid(beta > 0, -t);
-}
-GPUMC_FN gpumc_real gpumc_gumbel_lccdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
-                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
+GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
 {
     gpumc_real slope;
-    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, value = gpumc__log1m_exp_exp(-z, &slope);
+    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, value = gpumc__exponential_log_t(-side, -z, &slope);
     gpumc__add_standard(-slope, z, inv, dy, dmu, dbeta);
     return gpumc__valid(beta > 0, value);
 }
 
 /* ---- lognormal ------------------------------------------------------------------ >>lognormal
-   y > 0, mu real, sigma > 0 (of log y).                       z = (log y - mu) / sigma
-   log p = -z^2/2 - log(y sigma) - log sqrt(2 pi),  P(Y <= y) = Phi(z)                       */
-GPUMC_FN gpumc_real gpumc_lognormal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+   The law of exp(X) for X of normal(mu, sigma):  z = (log y - mu) / sigma */
+GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
     const gpumc_real x = gpumc__positive(y), log_y = gpumc_log(x), inv = 1 / sigma, z = (log_y - mu) * inv;
     const gpumc_real value = GPUMC_R(-0.5) * z * z - log_y - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI);
-    gpumc__add(dy, -(1 + z * inv) / x);
-    gpumc__add(dmu, z * inv);
-    gpumc__add(dsigma, (z * z - 1) * inv);
+    gpumc__add_3(dy, -(1 + z * inv) / x, dmu, z * inv, dsigma, (z * z - 1) * inv);
     return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, value));
 }
-GPUMC_FN gpumc_real gpumc__lognormal_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
 {
     const gpumc_real x = gpumc__positive(y), inv = 1 / sigma, z = (gpumc_log(x) - mu) * inv;
     const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : side * gpumc__log_Phi_slope(side * z);
-    const gpumc_real at_0 = side > 0 ? -GPUMC_INF : GPUMC_R(0.0);
     gpumc__add(dy, slope * inv / x);
     gpumc__add_standard(slope, z, inv, NULL, dmu, dsigma);
-    return gpumc__valid(sigma > 0, y <= 0 ? at_0 : gpumc_log_Phi(side * z));
+    return gpumc__valid(sigma > 0, y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, lognormal)
 
 /* ---- exponential -------------------------------------------------------------- >>exponential
-   y >= 0, rate > 0 (mean 1 / rate).
-   log p = log rate - rate y,  P(Y > y) = exp(-rate y)                                       */
-GPUMC_FN gpumc_real gpumc_exponential_lpdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
+   log p = log rate - rate y,  P(Y > y) = exp(-rate y) */
+GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__REAL_1(gpumc_real, y, rate))
 {
-    gpumc__add(dy, -rate);
-    gpumc__add(drate, 1 / rate - y);
+    gpumc__add_2(dy, -rate, drate, 1 / rate - y);
     return gpumc__valid(rate > 0, gpumc__outside(y < 0, gpumc_log(rate) - rate * y));
 }
-GPUMC_FN gpumc_real gpumc_exponential_lcdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
+GPUMC__CDF_LEAF(REAL_1, exponential, y, rate)
 {
-    const gpumc_real x = y < 0 ? GPUMC_R(0.0) : y, t = rate * x, slope = 1 / gpumc_expm1(t);
-    gpumc__add(dy, rate * slope);
-    gpumc__add(drate, gpumc__times_log(slope, x));
-    return gpumc__valid(rate > 0, gpumc__log1m_exp(t));
-}
-GPUMC_FN gpumc_real gpumc_exponential_lccdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
-{
-    gpumc__add(dy, y < 0 ? GPUMC_R(0.0) : -rate);
-    gpumc__add(drate, y < 0 ? GPUMC_R(0.0) : -y);
-    return gpumc__valid(rate > 0, y < 0 ? GPUMC_R(0.0) : -rate * y);
+    const gpumc_real x = y < 0 ? GPUMC_R(0.0) : y, t = rate * x, lower = gpumc__log1m_exp(t);
+    const gpumc_real inside = side > 0 ? 1 / gpumc_expm1(t) : GPUMC_R(-1.0);
+    const gpumc_real slope = y < 0 ? GPUMC_R(0.0) : inside;
+    gpumc__add_2(dy, rate * slope, drate, gpumc__times_log(slope, x));
+    return gpumc__valid(rate > 0, side > 0 ? lower : -t);
 }
 
 /* ---- weibull ---------------------------------------------------------------------- >>weibull
-   y >= 0, shape > 0, scale > 0.                                   t = (y / scale)^shape
-   log p = log shape - log scale + (shape - 1) log(y / scale) - t,  P(Y > y) = exp(-t)
-   At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1.    */
-GPUMC_FN gpumc_real gpumc_weibull_lpdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                       gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+   log p = log shape - log scale + (shape - 1) log(y / scale) - t,  t = (y / scale)^shape
+   t is exponential with rate 1. At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at
+   or below 1. */
+GPUMC_FN gpumc_real gpumc_weibull_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, scale))
 {
     const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
     const gpumc_real t = gpumc_exp(shape * log_x), log_y = y <= 0 ? -GPUMC_INF : log_x;
     const gpumc_real value = gpumc_log(shape * inv) + gpumc__times_log(shape - 1, log_y) - t;
-    gpumc__add(dy, (shape - 1 - shape * t) / x);
+    gpumc__add_2(dy, (shape - 1 - shape * t) / x, dscale, shape * (t - 1) * inv);
     gpumc__add(dshape, 1 / shape + log_x * (1 - t));
-    gpumc__add(dscale, shape * (t - 1) * inv);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y < 0) | (y == GPUMC_INF), value));
 }
-GPUMC_FN gpumc_real gpumc_weibull_lcdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                       gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
 {
-    gpumc_real slope;
+    gpumc_real slope_any;
     const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
-    const gpumc_real value = gpumc__log1m_exp_exp(shape * log_x, &slope);
-    const gpumc_real inside = y <= 0 ? GPUMC_R(0.0) : slope;
-    gpumc__add(dy, inside * shape / x);
-    gpumc__add(dshape, gpumc__times_log(inside, log_x));
-    gpumc__add(dscale, -inside * shape * inv);
-    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside(y <= 0, value));
-}
-GPUMC_FN gpumc_real gpumc_weibull_lccdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                        gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
-{
-    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
-    const gpumc_real t = y <= 0 ? GPUMC_R(0.0) : gpumc_exp(shape * log_x);
-    gpumc__add(dy, -shape * t / x);
-    gpumc__add(dshape, -t * log_x);
-    gpumc__add(dscale, shape * t * inv);
-    return gpumc__valid((shape > 0) & (scale > 0), -t);
+    const gpumc_real value = gpumc__exponential_log_t(side, shape * log_x, &slope_any);
+    const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : slope_any, by_y = slope * shape;
+    gpumc__add_3(dy, by_y / x, dshape, gpumc__times_log(slope, log_x), dscale, -by_y * inv);
+    return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__before(side) : value);
 }
 
 /* ---- half_normal -------------------------------------------------------------- >>half_normal
-   y >= 0, sigma > 0 (of the whole normal).                        z = y / sigma
-   log p = -z^2/2 - log sigma - log sqrt(pi / 2),  P(Y <= y) = erf(z / sqrt 2)               */
-GPUMC_FN gpumc_real gpumc_half_normal_lpdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+   The law of |X| for X of normal(0, sigma):  P(Y <= y) = erf(z / sqrt 2),  z = y / sigma */
+GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__REAL_1(gpumc_real, y, sigma))
 {
     const gpumc_real whole = gpumc_normal_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
-GPUMC_FN gpumc_real gpumc_half_normal_lcdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
 {
-    const gpumc_real inv = 1 / sigma, z = y * inv, t = gpumc__positive(z) * GPUMC_R(0.70710678118654752440);
-    const gpumc_real low = gpumc_erf(t), slope = GPUMC_R(0.79788456080286535588) * gpumc_exp(-t * t) / low;
-    const gpumc_real lower = gpumc_log(low), upper = gpumc_log1p(-gpumc_erfc(t));
-    gpumc__add_standard(y <= 0 ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, t < GPUMC_R(0.5) ? lower : upper));
-}
-GPUMC_FN gpumc_real gpumc_half_normal_lccdf(gpumc_real y, gpumc_real sigma,
-                                            gpumc_real *dy, gpumc_real *dsigma)
-{
-    const gpumc_real inv = 1 / sigma, z = y < 0 ? GPUMC_R(0.0) : y * inv;
-    const gpumc_real t = z * GPUMC_R(0.70710678118654752440), scaled = gpumc_erfcx(t);
-    const gpumc_real lower = gpumc_log1p(-gpumc_erf(t)), upper = gpumc_log(scaled) - t * t;
-    const gpumc_real slope = y < 0 ? GPUMC_R(0.0) : GPUMC_R(-0.79788456080286535588) / scaled;
-    gpumc__add_standard(slope, z, inv, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, t < GPUMC_R(0.5) ? lower : upper);
+    const gpumc_real inv = 1 / sigma, z = y < 0 ? GPUMC_R(0.0) : y * inv, t = z * GPUMC_R(GPUMC__ROOT_HALF);
+    const gpumc_real low = gpumc_erf(t), scaled = gpumc_erfcx(t), root = GPUMC_R(GPUMC__ROOT_2_OVER_PI);
+    const gpumc_real near_0 = side > 0 ? gpumc_log(low) : gpumc_log1p(-low);
+    const gpumc_real far_out = side > 0 ? gpumc_log1p(-gpumc_erfc(t)) : gpumc_log(scaled) - t * t;
+    const gpumc_real slope = side > 0 ? root * gpumc_exp(-t * t) / low : -root / scaled;
+    gpumc__add_standard(((y < 0) | ((side > 0) & (z == 0))) ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, t < GPUMC_R(0.5) ? near_0 : far_out);
 }
 
 /* ---- half_cauchy -------------------------------------------------------------- >>half_cauchy
-   y >= 0, sigma > 0.                                              z = y / sigma
-   log p = -log(1 + z^2) - log sigma - log(pi / 2),  P(Y <= y) = (2 / pi) atan(z)            */
-GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+   The law of |X| for X of cauchy(0, sigma):  P(Y <= y) = (2 / pi) atan(z),  z = y / sigma */
+GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(GPUMC__REAL_1(gpumc_real, y, sigma))
 {
     const gpumc_real whole = gpumc_cauchy_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
 
 /* ---- uniform ---------------------------------------------------------------------- >>uniform
-   a <= y <= b, a real, b > a.   log p = -log(b - a),  P(Y <= y) = (y - a) / (b - a)          */
-GPUMC_FN gpumc_real gpumc_uniform_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
-                                       gpumc_real *dy, gpumc_real *da, gpumc_real *db)
+   log p = -log(b - a),  P(Y <= y) = (y - a) / (b - a) */
+GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__REAL_2(gpumc_real, y, a, b))
 {
-    const gpumc_real width = b - a;
-    gpumc__add(dy, GPUMC_R(0.0));
-    gpumc__add(da, 1 / width);
-    gpumc__add(db, -1 / width);
-    return gpumc__valid((width > 0) & (width < GPUMC_INF),
-                        gpumc__outside((y < a) | (y > b), 0 * y - gpumc_log(width)));
+    const gpumc_real width = b - a, value = 0 * y - gpumc_log(width);
+    gpumc__add_3(dy, GPUMC_R(0.0), da, 1 / width, db, -1 / width);
+    return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__outside((y < a) | (y > b), value));
 }
 
-/* y itself and v where y lies between a and b, the middle and 0 where not. */
-GPUMC_FN gpumc_real gpumc__inner(gpumc_real y, gpumc_real a, gpumc_real b)
+/* The logarithm is taken of the smaller of part and rest, of which part is the one asked for. */
+GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
 {
-    return ((y > a) & (y < b)) ? y : a + GPUMC_R(0.5) * (b - a);
-}
-GPUMC_FN gpumc_real gpumc__if_inner(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real v)
-{
-    return ((y > a) & (y < b)) ? v : GPUMC_R(0.0);
-}
-
-/* log(part / (part + rest)), from whichever of the two is smaller; -infinity and 0 beyond the ends. */
-GPUMC_FN gpumc_real gpumc__log_share(gpumc_real part, gpumc_real rest)
-{
-    const gpumc_real inv = 1 / (part + rest);
-    const gpumc_real near_0 = gpumc_log(part * inv), near_1 = gpumc_log1p(-rest * inv);
-    const gpumc_real inside = part < rest ? near_0 : near_1;
-    return part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : inside;
-}
-GPUMC_FN gpumc_real gpumc__uniform_cdf(gpumc_real side, gpumc_real y, gpumc_real a, gpumc_real b,
-                                       gpumc_real *dy, gpumc_real *da, gpumc_real *db)
-{
-    const gpumc_real width = b - a, inner = gpumc__inner(y, a, b), below = y - a, above = b - y;
-    const gpumc_real scale = gpumc__if_inner(y, a, b, 1 / width);
-    const gpumc_real ratio = width / (side > 0 ? inner - a : b - inner);
-    gpumc__add(dy, side * scale * ratio);
-    gpumc__add(da, side > 0 ? scale * (1 - ratio) : scale);
-    gpumc__add(db, side > 0 ? -scale : scale * (ratio - 1));
+    const gpumc_real width = b - a, part = side > 0 ? y - a : b - y, rest = side > 0 ? b - y : y - a;
+    const int inside = (y > a) & (y < b);
+    const gpumc_real inv = inside ? 1 / part : GPUMC_R(0.0), scale = inside ? 1 / width : GPUMC_R(0.0);
+    const gpumc_real share = inside ? rest / width * inv : GPUMC_R(0.0), sum = 1 / (part + rest);
+    const gpumc_real near_0 = gpumc_log(part * sum), near_1 = gpumc_log1p(-rest * sum);
+    const gpumc_real value = part < rest ? near_0 : near_1;
+    gpumc__add_3(dy, side * inv, da, side > 0 ? -share : scale, db, side > 0 ? -scale : share);
     return gpumc__valid((width > 0) & (width < GPUMC_INF),
-                        side > 0 ? gpumc__log_share(below, above) : gpumc__log_share(above, below));
+                        part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, uniform)
 
 /* ---- bernoulli ------------------------------------------------------------------ >>bernoulli
-   y 0 or 1, p in [0, 1].   P(Y = 1) = p                                                     */
+   P(Y = 1) = p */
 
 /* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
@@ -1416,72 +1339,279 @@ GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1
     return gpumc__outside((y < 0) | (y > 1) | !gpumc__is_whole(y), value);
 }
 
-/* A cdf with one step inside: before 0, in [0, 1), from 1 on. */
-GPUMC_FN gpumc_real gpumc__one_step(gpumc_real y, gpumc_real before, gpumc_real between, gpumc_real after)
+/* The log cdf from its value between 0 and 1, and the slope of that. */
+GPUMC_FN gpumc_real gpumc__binary_cdf(gpumc_real side, gpumc_real y, gpumc_real between, gpumc_real slope,
+                                      gpumc_real *d)
 {
-    const gpumc_real late = y >= 1 ? after : y < 1 ? between : y;
-    return y < 0 ? before : late;
+    const gpumc_real late = y >= 1 ? gpumc__before(-side) : y < 1 ? between : y;
+    gpumc__add(d, ((y < 0) | (y >= 1)) ? GPUMC_R(0.0) : slope);
+    return y < 0 ? gpumc__before(side) : late;
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(GPUMC__COUNT_1(gpumc_real, y, p))
 {
     gpumc__add(dp, y > 0 ? 1 / p : -1 / (1 - p));
     return gpumc__valid((p >= 0) & (p <= 1), gpumc__binary(y, gpumc_log1p(-p), gpumc_log(p)));
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+GPUMC__CDF_LEAF(COUNT_1, bernoulli, y, p)
 {
-    const gpumc_real value = gpumc__one_step(y, -GPUMC_INF, gpumc_log1p(-p), GPUMC_R(0.0));
-    gpumc__add(dp, gpumc__one_step(y, GPUMC_R(0.0), -1 / (1 - p), GPUMC_R(0.0)));
-    return gpumc__valid((p >= 0) & (p <= 1), value);
-}
-GPUMC_FN gpumc_real gpumc_bernoulli_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
-{
-    const gpumc_real value = gpumc__one_step(y, GPUMC_R(0.0), gpumc_log(p), -GPUMC_INF);
-    gpumc__add(dp, gpumc__one_step(y, GPUMC_R(0.0), 1 / p, GPUMC_R(0.0)));
+    const gpumc_real between = side > 0 ? gpumc_log1p(-p) : gpumc_log(p);
+    const gpumc_real value = gpumc__binary_cdf(side, y, between, side > 0 ? -1 / (1 - p) : 1 / p, dp);
     return gpumc__valid((p >= 0) & (p <= 1), value);
 }
 
 /* ---- bernoulli_logit ------------------------------------------------------ >>bernoulli_logit
-   y 0 or 1, eta real.   P(Y = 1) = 1 / (1 + exp(-eta)),  log p = -log(1 + exp(-(2 y - 1) eta)) */
-GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+   P(Y = 1) = 1 / (1 + exp(-eta)),  log p = -log(1 + exp(-(2 y - 1) eta)) */
+GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(GPUMC__COUNT_1(gpumc_real, y, eta))
 {
     const gpumc_real against = y > 0 ? -eta : eta, miss = gpumc_inv_logit(against);
     const gpumc_real value = -gpumc_log1p_exp(against);
     gpumc__add(deta, y > 0 ? miss : -miss);
     return gpumc__binary(y, value, value);
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_logit_lcdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+GPUMC__CDF_LEAF(COUNT_1, bernoulli_logit, y, eta)
 {
-    gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), -gpumc_inv_logit(eta), GPUMC_R(0.0)));
-    return gpumc__valid(eta == eta, gpumc__one_step(y, -GPUMC_INF, -gpumc_log1p_exp(eta), GPUMC_R(0.0)));
-}
-GPUMC_FN gpumc_real gpumc_bernoulli_logit_lccdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
-{
-    gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), gpumc_inv_logit(-eta), GPUMC_R(0.0)));
-    return gpumc__valid(eta == eta, gpumc__one_step(y, GPUMC_R(0.0), -gpumc_log1p_exp(-eta), -GPUMC_INF));
+    const gpumc_real between = -gpumc_log1p_exp(side * eta), slope = -side * gpumc_inv_logit(side * eta);
+    return gpumc__valid(eta == eta, gpumc__binary_cdf(side, y, between, slope, deta));
 }
 
 /* ---- geometric ------------------------------------------------------------------ >>geometric
-   y = 0, 1, 2, ... failures before the first success, p in (0, 1].
-   log p = log p + y log(1 - p),  P(Y > y) = (1 - p)^(y + 1)                                 */
-GPUMC_FN gpumc_real gpumc_geometric_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+   log p = log p + y log(1 - p),  P(Y > y) = (1 - p)^(y + 1) */
+GPUMC_FN gpumc_real gpumc_geometric_lpmf(GPUMC__COUNT_1(gpumc_real, y, p))
 {
     const gpumc_real value = gpumc_log(p) + gpumc__times_log(y, gpumc_log1p(-p));
     gpumc__add(dp, 1 / p - gpumc__times_log(y, 1 / (1 - p)));
     return gpumc__valid((p > 0) & (p <= 1), gpumc__outside((y < 0) | !gpumc__is_whole(y), value));
 }
-GPUMC_FN gpumc_real gpumc_geometric_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+GPUMC__CDF_LEAF(COUNT_1, geometric, y, p)
 {
-    const gpumc_real huge = GPUMC_R(1e30), k = huge < y ? huge : gpumc_floor(y), log_q = gpumc_log1p(-p);
-    const gpumc_real t = y < 0 ? GPUMC_R(0.0) : -(k + 1) * log_q;
-    const gpumc_real slope = (k + 1) * gpumc_exp(gpumc__times_log(k, log_q)) / -gpumc_expm1(-t);
-    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : slope);
-    return gpumc__valid((p > 0) & (p <= 1), gpumc__log1m_exp(t));
+    const gpumc_real most = side > 0 ? GPUMC_R(1e30) : GPUMC_INF, k = most < y ? most : gpumc_floor(y);
+    const gpumc_real trials = k + 1, log_q = gpumc_log1p(-p), t = y < 0 ? GPUMC_R(0.0) : -trials * log_q;
+    const gpumc_real lower = gpumc__log1m_exp(t), upper_slope = -trials / (1 - p);
+    const gpumc_real lower_slope = trials * gpumc_exp(gpumc__times_log(k, log_q)) / -gpumc_expm1(-t);
+    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : side > 0 ? lower_slope : upper_slope);
+    return gpumc__valid((p > 0) & (p <= 1), side > 0 ? lower : -t);
 }
-GPUMC_FN gpumc_real gpumc_geometric_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+
+/* ---- student_t ------------------------------------------------------------------ >>student_t
+   log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
+   sigma is a scale: the standard deviation is sigma sqrt(nu / (nu - 2)). */
+GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__REAL_3(gpumc_real, y, nu, mu, sigma))
 {
-    const gpumc_real trials = gpumc_floor(y) + 1;
-    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : -trials / (1 - p));
-    return gpumc__valid((p > 0) & (p <= 1), y < 0 ? GPUMC_R(0.0) : trials * gpumc_log1p(-p));
+    const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
+    const gpumc_real inv_nu = 1 / nu, r = square * inv_nu, share = r / (1 + r), log_1r = gpumc_log1p(r);
+    const gpumc_real pull = (nu + 1) / (nu + square);
+    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(inv_nu);
+    gpumc__add_3(dy, -pull * z * inv, dmu, pull * z * inv, dsigma, (pull * square - 1) * inv);
+    gpumc__add(dnu, half * (rise + gpumc__share_less_log(r, share, log_1r) + share * inv_nu));
+    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_1r - gpumc_lbeta(half * nu, half)
+                                                - half * gpumc_log(nu) - gpumc_log(sigma));
+}
+
+/* ---- half_student_t -------------------------------------------------------- >>half_student_t
+   The law of |X| for X of student_t(nu, 0, sigma) */
+GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__REAL_2(gpumc_real, y, nu, sigma))
+{
+    const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
+    return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
+}
+
+/* ---- gamma -------------------------------------------------------------------------- >>gamma
+   log p = a log t - t - log Gamma(a) - log y,  t = rate y,  a the shape
+   At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1. */
+
+/* How a count or shape a > 0 compares with its expectation r a: the densities from here on are sums of terms
+   a (log r - (r - 1)), which are small where a is near r a however large both are, and their derivatives are
+   sums of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
+typedef struct gpumc__ratio { gpumc_real less, log; } gpumc__ratio;             /* log r - (r - 1), log r */
+
+GPUMC_FN gpumc__ratio gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real log_r)
+{
+    gpumc__ratio ratio;
+    const gpumc_real x = excess / a;
+    ratio.less = gpumc__log_less(x, log_r);
+    ratio.log = gpumc__is_near_0(x) ? x + ratio.less : log_r;
+    return ratio;
+}
+
+/* log(t^a exp(-t) / Gamma(a + 1)), a >= 0, t >= 0 */
+GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__ratio *ratio)
+{
+    const gpumc_real some = a > 0 ? a : 1;
+    *ratio = gpumc__compare(some, t - a, log_t - gpumc_log(some));
+    return (a > 0 ? a * ratio->less : -t) - gpumc__stirling_rest(a);
+}
+
+/* log(a p(t)) for the density p of t from gamma(a, 1), and the derivative by a. */
+GPUMC_FN gpumc_real gpumc__gamma_of_t(gpumc_real a, gpumc_real t, gpumc_real *da)
+{
+    gpumc__ratio ratio;
+    const gpumc_real value = gpumc__gamma_kernel(a, t, gpumc_log(t), &ratio);
+    gpumc__add(da, ratio.log + gpumc__log_less_digamma(a));
+    return value;
+}
+GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, rate))
+{
+    const gpumc_real x = gpumc__positive(y), t = rate * x;
+    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
+    const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
+    gpumc__add_2(dy, (shape - 1) / x - rate, drate, (shape - t) / rate);
+    return gpumc__valid((shape > 0) & (rate > 0),
+                        gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
+}
+
+/* ---- inv_gamma ------------------------------------------------------------------ >>inv_gamma
+   The law of 1 / X for X of gamma(shape, rate = scale):  t = scale / y */
+GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, scale))
+{
+    const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
+    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
+    gpumc__add_2(dy, (excess - 1) / x, dscale, -excess / scale);
+    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
+}
+
+/* ---- chi_square ---------------------------------------------------------------- >>chi_square
+   The law gamma(shape = nu / 2, rate = 1 / 2) */
+GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__REAL_1(gpumc_real, y, nu))
+{
+    gpumc_real dshape = 0;
+    const gpumc_real half = GPUMC_R(0.5), value = gpumc_gamma_lpdf(y, half * nu, half, dy, &dshape, NULL);
+    gpumc__add(dnu, half * dshape);
+    return value;
+}
+
+/* ---- beta ---------------------------------------------------------------------------- >>beta
+   log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b)
+   At y = 0 the density is 0, b or infinite as a is above, at or below 1; likewise at 1. */
+
+/* log(Gamma(n + 1) / Gamma(a + 1) / Gamma(b + 1) p^a q^b), n = a + b, a >= 0, b >= 0, p + q = 1, from
+   d = b p - a q = n p - a. The ratios compare a with n p, b with n q. */
+GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_real d, gpumc_real log_p,
+                                           gpumc_real log_q, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
+{
+    const gpumc_real n = a + b, some_a = a > 0 ? a : 1, some_b = b > 0 ? b : 1;
+    *ratio_a = gpumc__compare(some_a, d, log_p + gpumc_log(n / some_a));
+    *ratio_b = gpumc__compare(some_b, -d, log_q + gpumc_log(n / some_b));
+    return gpumc__stirling_rest(n) - gpumc__stirling_rest(a) - gpumc__stirling_rest(b)
+        + ((a > 0 ? a * ratio_a->less : -d) + (b > 0 ? b * ratio_b->less : d));
+}
+
+/* The density from y and d = b y - a (1 - y). */
+GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
+                                        gpumc_real *dy, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
+{
+    const gpumc_real p = gpumc__positive(y), q = gpumc__positive(1 - y), log_p = gpumc_log(p);
+    const gpumc_real log_q = p < GPUMC_R(0.5) ? gpumc_log1p(-p) : gpumc_log(q);
+    const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, ratio_a, ratio_b);
+    const gpumc_real value = kernel + gpumc_log(a * (b / (a + b))) - log_p - log_q;
+    const gpumc_real at_0 = a < 1 ? GPUMC_INF : a > 1 ? -GPUMC_INF : gpumc_log(b);
+    const gpumc_real at_1 = b < 1 ? GPUMC_INF : b > 1 ? -GPUMC_INF : gpumc_log(a);
+    gpumc__add(dy, (a - 1) / p - (b - 1) / q);
+    return gpumc__outside((y < 0) | (y > 1), y == 0 ? at_0 : y == 1 ? at_1 : value);
+}
+GPUMC_FN gpumc_real gpumc_beta_lpdf(GPUMC__REAL_2(gpumc_real, y, a, b))
+{
+    gpumc__ratio of_a, of_b;
+    const gpumc_real value = gpumc__beta_density(y, a, b, b * y - a * (1 - y), dy, &of_a, &of_b);
+    gpumc__add_2(da, of_a.log + gpumc__digamma_rise(a, b), db, of_b.log + gpumc__digamma_rise(b, a));
+    return gpumc__valid((a > 0) & (b > 0), value);
+}
+
+/* ---- beta_proportion ------------------------------------------------------ >>beta_proportion
+   The law beta(mu kappa, (1 - mu) kappa): mu is the mean, the variance mu (1 - mu) / (kappa + 1) */
+GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, kappa))
+{
+    gpumc__ratio of_a, of_b;
+    const gpumc_real rest = 1 - mu, a = mu * kappa, b = rest * kappa;
+    const gpumc_real rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
+    const gpumc_real value = gpumc__beta_density(y, a, b, kappa * (y - mu), dy, &of_a, &of_b);
+    gpumc__add(dmu, kappa * ((of_a.log + rise_a) - (of_b.log + rise_b)));
+    gpumc__add(dkappa, mu * (of_a.less + rise_a) + rest * (of_b.less + rise_b));
+    return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
+}
+
+/* ---- binomial -------------------------------------------------------------------- >>binomial
+   log p = log(n choose y) + y log p + (n - y) log(1 - p) */
+GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
+{
+    const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
+    return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
+}
+GPUMC_FN gpumc_real gpumc_binomial_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, p))
+{
+    gpumc__ratio successes, failures;
+    const gpumc_real rest = n - y, q = 1 - p, d = rest * p - y * q, log_q = gpumc_log1p(-p);
+    const gpumc_real value = gpumc__binomial_kernel(y, rest, d, gpumc_log(p), log_q, &successes, &failures);
+    gpumc__add(dp, gpumc__times_log(y, 1 / p) - gpumc__times_log(rest, 1 / q));
+    return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
+}
+
+/* ---- binomial_logit -------------------------------------------------------- >>binomial_logit
+   The law binomial(n, 1 / (1 + exp(-eta))) */
+GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, eta))
+{
+    gpumc__ratio successes, failures;
+    const gpumc_real rest = n - y, p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta), d = rest * p - y * q;
+    const gpumc_real log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    const gpumc_real value = gpumc__binomial_kernel(y, rest, d, log_p, log_q, &successes, &failures);
+    gpumc__add(deta, -d);
+    return gpumc__binomial_support(y, n, value);
+}
+
+/* ---- poisson ---------------------------------------------------------------------- >>poisson
+   log p = y log lambda - lambda - log y! */
+GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
+{
+    return gpumc__outside((y < 0) | !gpumc__is_whole(y), value);
+}
+GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__COUNT_1(gpumc_real, y, lambda))
+{
+    gpumc__ratio ratio;
+    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
+    gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
+    return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
+}
+
+/* ---- poisson_log -------------------------------------------------------------- >>poisson_log
+   The law poisson(exp(eta)) */
+GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__COUNT_1(gpumc_real, y, eta))
+{
+    gpumc__ratio ratio;
+    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
+    gpumc__add(deta, y - lambda);
+    return gpumc__count_support(y, value);
+}
+
+/* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
+   log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p),  p = phi / (phi + mu)
+   mu is the mean, the variance mu + mu^2 / phi; for phi -> infinity this is poisson(mu). */
+
+/* The mass from p and q = 1 - p, whose kernel's d is by_log_mu, the derivative by log mu. */
+GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc_real log_p, gpumc_real log_q,
+                                             gpumc_real by_log_mu, gpumc_real *dphi)
+{
+    gpumc__ratio ratio_phi, ratio_y;
+    const gpumc_real kernel = gpumc__binomial_kernel(phi, y, by_log_mu, log_p, log_q, &ratio_phi, &ratio_y);
+    gpumc__add(dphi, ratio_phi.less + gpumc__digamma_rise(phi, y));
+    return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
+}
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(GPUMC__COUNT_2(gpumc_real, y, mu, phi))
+{
+    const gpumc_real inv = 1 / (phi + mu), p = phi * inv, log_p = gpumc_log(p), by_log_mu = p * (y - mu);
+    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, gpumc_log(mu * inv), by_log_mu, dphi);
+    gpumc__add(dmu, by_log_mu / mu);
+    return gpumc__valid((mu > 0) & (phi > 0), value);
+}
+
+/* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log
+   The law neg_binomial_2(exp(eta), phi) */
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__COUNT_2(gpumc_real, y, eta, phi))
+{
+    const gpumc_real logit_p = gpumc_log(phi) - eta;
+    const gpumc_real by_log_mu = y * gpumc_inv_logit(logit_p) - phi * gpumc_inv_logit(-logit_p);
+    const gpumc_real log_p = -gpumc_log1p_exp(-logit_p), log_q = -gpumc_log1p_exp(logit_p);
+    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
+    gpumc__add(deta, by_log_mu);
+    return gpumc__valid(phi > 0, value);
 }
 
 /* ---- families of vectors --------------------------------------------- >>api-dist-vectors
@@ -1552,250 +1682,7 @@ GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double 
 GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L);
 GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean);
 GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance);
-/* ---- student_t ------------------------------------------------------------------ >>student_t
-   y real, nu > 0 degrees of freedom, mu real, sigma > 0 (a scale: the standard deviation is
-   sigma sqrt(nu / (nu - 2))).                                     z = (y - mu) / sigma
-   log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
-   Source: Johnson, Kotz & Balakrishnan (1995), chapter 28.                                  */
-GPUMC_FN gpumc_real gpumc_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc_real mu, gpumc_real sigma,
-                                         gpumc_real *dy, gpumc_real *dnu, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
-    const gpumc_real inv_nu = 1 / nu, r = square * inv_nu, share = r / (1 + r), log_1r = gpumc_log1p(r);
-    const gpumc_real pull = (nu + 1) / (nu + square);
-    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(inv_nu);
-    gpumc__add(dy, -pull * z * inv);
-    gpumc__add(dmu, pull * z * inv);
-    gpumc__add(dsigma, (pull * square - 1) * inv);
-    gpumc__add(dnu, half * (rise + gpumc__share_less_log(r, share, log_1r) + share * inv_nu));
-    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_1r - gpumc_lbeta(half * nu, half)
-                                                - half * gpumc_log(nu) - gpumc_log(sigma));
-}
 
-/* ---- half_student_t -------------------------------------------------------- >>half_student_t
-   y >= 0, nu > 0, sigma > 0 (scale of the whole).   log p = that of student_t + log 2        */
-GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc_real sigma,
-                                              gpumc_real *dy, gpumc_real *dnu, gpumc_real *dsigma)
-{
-    const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
-    return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
-}
-
-/* ---- gamma -------------------------------------------------------------------------- >>gamma
-   y >= 0, shape a > 0, rate > 0 (mean a / rate).                  t = rate y
-   log p = a log t - t - log Gamma(a) - log y
-   At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1.
-   Source: Johnson, Kotz & Balakrishnan (1994), chapter 17.                                  */
-
-/* How a count or shape a > 0 compares with its expectation r a: the densities from here on are sums of terms
-   a (log r - (r - 1)), which are small where a is near r a however large both are, and their derivatives are
-   sums of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
-typedef struct gpumc__ratio { gpumc_real less, log; } gpumc__ratio;             /* log r - (r - 1), log r */
-
-GPUMC_FN gpumc__ratio gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real log_r)
-{
-    gpumc__ratio ratio;
-    const gpumc_real x = excess / a;
-    ratio.less = gpumc__log_less(x, log_r);
-    ratio.log = gpumc__is_near_0(x) ? x + ratio.less : log_r;
-    return ratio;
-}
-
-/* log(t^a exp(-t) / Gamma(a + 1)), a >= 0, t >= 0 */
-GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__ratio *ratio)
-{
-    const gpumc_real some = a > 0 ? a : 1;
-    *ratio = gpumc__compare(some, t - a, log_t - gpumc_log(some));
-    return (a > 0 ? a * ratio->less : -t) - gpumc__stirling_rest(a);
-}
-GPUMC_FN gpumc_real gpumc_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real rate,
-                                     gpumc_real *dy, gpumc_real *dshape, gpumc_real *drate)
-{
-    gpumc__ratio ratio;
-    const gpumc_real x = gpumc__positive(y), t = rate * x, excess = t - shape;
-    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &ratio) + gpumc_log(shape / x);
-    const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
-    gpumc__add(dy, (shape - 1) / x - rate);
-    gpumc__add(dshape, ratio.log + gpumc__log_less_digamma(shape));
-    gpumc__add(drate, -excess / rate);
-    return gpumc__valid((shape > 0) & (rate > 0),
-                        gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
-}
-
-/* ---- inv_gamma ------------------------------------------------------------------ >>inv_gamma
-   y > 0, shape a > 0, scale > 0 (mean scale / (a - 1)).           t = scale / y
-   log p = a log t - t - log Gamma(a) - log y;  1 / y is gamma(a, rate = scale)              */
-GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                         gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
-{
-    gpumc__ratio ratio;
-    const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
-    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &ratio) + gpumc_log(shape / x);
-    gpumc__add(dy, (excess - 1) / x);
-    gpumc__add(dshape, ratio.log + gpumc__log_less_digamma(shape));
-    gpumc__add(dscale, -excess / scale);
-    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
-}
-
-/* ---- chi_square ---------------------------------------------------------------- >>chi_square
-   y >= 0, nu > 0 degrees of freedom.   The law gamma(shape = nu / 2, rate = 1 / 2)           */
-GPUMC_FN gpumc_real gpumc_chi_square_lpdf(gpumc_real y, gpumc_real nu, gpumc_real *dy, gpumc_real *dnu)
-{
-    gpumc_real dshape = 0;
-    const gpumc_real half = GPUMC_R(0.5), value = gpumc_gamma_lpdf(y, half * nu, half, dy, &dshape, NULL);
-    gpumc__add(dnu, half * dshape);
-    return value;
-}
-
-/* ---- beta ---------------------------------------------------------------------------- >>beta
-   0 <= y <= 1, a > 0, b > 0.   log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b)
-   At y = 0 the density is 0, b or infinite as a is above, at or below 1; likewise at 1.
-   Source: Johnson, Kotz & Balakrishnan (1995), chapter 25.                                  */
-
-/* log(Gamma(n + 1) / Gamma(a + 1) / Gamma(b + 1) p^a q^b), n = a + b, a >= 0, b >= 0, p + q = 1, from
-   d = b p - a q = n p - a. The ratios compare a with n p, b with n q. */
-GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_real d, gpumc_real log_p,
-                                           gpumc_real log_q, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
-{
-    const gpumc_real n = a + b, some_a = a > 0 ? a : 1, some_b = b > 0 ? b : 1;
-    *ratio_a = gpumc__compare(some_a, d, log_p + gpumc_log(n / some_a));
-    *ratio_b = gpumc__compare(some_b, -d, log_q + gpumc_log(n / some_b));
-    return gpumc__stirling_rest(n) - gpumc__stirling_rest(a) - gpumc__stirling_rest(b)
-        + ((a > 0 ? a * ratio_a->less : -d) + (b > 0 ? b * ratio_b->less : d));
-}
-
-/* The density from y and d = b y - a (1 - y). */
-GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
-                                        gpumc_real *dy, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
-{
-    const gpumc_real p = gpumc__positive(y), q = gpumc__positive(1 - y), log_p = gpumc_log(p);
-    const gpumc_real log_q = p < GPUMC_R(0.5) ? gpumc_log1p(-p) : gpumc_log(q);
-    const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, ratio_a, ratio_b);
-    const gpumc_real value = kernel + gpumc_log(a * (b / (a + b))) - log_p - log_q;
-    const gpumc_real at_0 = a < 1 ? GPUMC_INF : a > 1 ? -GPUMC_INF : gpumc_log(b);
-    const gpumc_real at_1 = b < 1 ? GPUMC_INF : b > 1 ? -GPUMC_INF : gpumc_log(a);
-    gpumc__add(dy, (a - 1) / p - (b - 1) / q);
-    return gpumc__outside((y < 0) | (y > 1), y == 0 ? at_0 : y == 1 ? at_1 : value);
-}
-GPUMC_FN gpumc_real gpumc_beta_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
-                                    gpumc_real *dy, gpumc_real *da, gpumc_real *db)
-{
-    gpumc__ratio ratio_a, ratio_b;
-    const gpumc_real d = b * y - a * (1 - y);
-    const gpumc_real value = gpumc__beta_density(y, a, b, d, dy, &ratio_a, &ratio_b);
-    gpumc__add(da, ratio_a.log + gpumc__digamma_rise(a, b));
-    gpumc__add(db, ratio_b.log + gpumc__digamma_rise(b, a));
-    return gpumc__valid((a > 0) & (b > 0), value);
-}
-
-/* ---- beta_proportion ------------------------------------------------------ >>beta_proportion
-   0 <= y <= 1, mu in (0, 1) the mean, kappa > 0 the precision (variance mu (1 - mu) / (kappa + 1)).
-   The law beta(mu kappa, (1 - mu) kappa)                                                    */
-GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(gpumc_real y, gpumc_real mu, gpumc_real kappa,
-                                               gpumc_real *dy, gpumc_real *dmu, gpumc_real *dkappa)
-{
-    gpumc__ratio ratio_a, ratio_b;
-    const gpumc_real rest = 1 - mu, a = mu * kappa, b = rest * kappa;
-    const gpumc_real rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
-    const gpumc_real value = gpumc__beta_density(y, a, b, kappa * (y - mu), dy, &ratio_a, &ratio_b);
-    gpumc__add(dmu, kappa * ((ratio_a.log + rise_a) - (ratio_b.log + rise_b)));
-    gpumc__add(dkappa, mu * (ratio_a.less + rise_a) + rest * (ratio_b.less + rise_b));
-    return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
-}
-
-/* ---- binomial -------------------------------------------------------------------- >>binomial
-   y = 0 .. n successes, n whole, p in [0, 1].
-   log p = log(n choose y) + y log p + (n - y) log(1 - p)
-   Source: Johnson, Kemp & Kotz (2005), chapter 3.                                           */
-GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
-{
-    const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
-    return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
-}
-GPUMC_FN gpumc_real gpumc_binomial_lpmf(gpumc_real y, gpumc_real n, gpumc_real p, gpumc_real *dp)
-{
-    gpumc__ratio successes, failures;
-    const gpumc_real rest = n - y, q = 1 - p, log_p = gpumc_log(p), log_q = gpumc_log1p(-p);
-    const gpumc_real value = gpumc__binomial_kernel(y, rest, rest * p - y * q, log_p, log_q,
-                                                    &successes, &failures);
-    gpumc__add(dp, gpumc__times_log(y, 1 / p) - gpumc__times_log(rest, 1 / q));
-    return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
-}
-
-/* ---- binomial_logit -------------------------------------------------------- >>binomial_logit
-   y = 0 .. n successes, n whole, eta real.   The law binomial(n, 1 / (1 + exp(-eta)))        */
-GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(gpumc_real y, gpumc_real n, gpumc_real eta, gpumc_real *deta)
-{
-    gpumc__ratio successes, failures;
-    const gpumc_real rest = n - y, p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta), d = rest * p - y * q;
-    const gpumc_real log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
-    const gpumc_real value = gpumc__binomial_kernel(y, rest, d, log_p, log_q, &successes, &failures);
-    gpumc__add(deta, -d);
-    return gpumc__binomial_support(y, n, value);
-}
-
-/* ---- poisson ---------------------------------------------------------------------- >>poisson
-   y = 0, 1, 2, ..., lambda >= 0 the mean.   log p = y log lambda - lambda - log y!
-   Source: Johnson, Kemp & Kotz (2005), chapter 4.                                           */
-GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
-{
-    return gpumc__outside((y < 0) | !gpumc__is_whole(y), value);
-}
-GPUMC_FN gpumc_real gpumc_poisson_lpmf(gpumc_real y, gpumc_real lambda, gpumc_real *dlambda)
-{
-    gpumc__ratio ratio;
-    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
-    gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
-    return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
-}
-
-/* ---- poisson_log -------------------------------------------------------------- >>poisson_log
-   y = 0, 1, 2, ..., eta real.   The law poisson(exp(eta))                                    */
-GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
-{
-    gpumc__ratio ratio;
-    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
-    gpumc__add(deta, y - lambda);
-    return gpumc__count_support(y, value);
-}
-
-/* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
-   y = 0, 1, 2, ..., mu > 0 the mean, phi > 0 (variance mu + mu^2 / phi).   p = phi / (phi + mu)
-   log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p)
-   For phi -> infinity this is poisson(mu).   Source: Johnson, Kemp & Kotz (2005), chapter 5. */
-
-/* The mass from p and q = 1 - p, whose kernel's d is by_log_mu, the derivative by log mu. */
-GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc_real log_p, gpumc_real log_q,
-                                             gpumc_real by_log_mu, gpumc_real *dphi)
-{
-    gpumc__ratio ratio_phi, ratio_y;
-    const gpumc_real kernel = gpumc__binomial_kernel(phi, y, by_log_mu, log_p, log_q, &ratio_phi, &ratio_y);
-    gpumc__add(dphi, ratio_phi.less + gpumc__digamma_rise(phi, y));
-    return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
-}
-GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(gpumc_real y, gpumc_real mu, gpumc_real phi,
-                                              gpumc_real *dmu, gpumc_real *dphi)
-{
-    const gpumc_real inv = 1 / (phi + mu), p = phi * inv, by_log_mu = p * (y - mu);
-    const gpumc_real log_p = gpumc_log(p), log_q = gpumc_log(mu * inv);
-    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
-    gpumc__add(dmu, by_log_mu / mu);
-    return gpumc__valid((mu > 0) & (phi > 0), value);
-}
-
-/* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log
-   y = 0, 1, 2, ..., eta real, phi > 0.   The law neg_binomial_2(exp(eta), phi)               */
-GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real phi,
-                                                  gpumc_real *deta, gpumc_real *dphi)
-{
-    const gpumc_real logit_p = gpumc_log(phi) - eta;
-    const gpumc_real p = gpumc_inv_logit(logit_p), q = gpumc_inv_logit(-logit_p);
-    const gpumc_real log_p = -gpumc_log1p_exp(-logit_p), log_q = -gpumc_log1p_exp(logit_p);
-    const gpumc_real by_log_mu = y * p - phi * q;
-    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
-    gpumc__add(deta, by_log_mu);
-    return gpumc__valid(phi > 0, value);
-}
 /* ================================================================================ >>api-transform
    A constraint maps free coordinates q in R^f to natural values x. Kinds marked (vector) constrain the last
    dimension of a block, the correlation factor its last two; further dimensions repeat them. */
@@ -2547,18 +2434,16 @@ static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lb
 #define GPUMC__FORMULA(name, arguments, value) GPUMC_API double name arguments { return value; }
 #define GPUMC__FORMULA_IF(name, arguments, condition, value) \
     GPUMC_API double name arguments { return gpumc__valid(condition, value); }
-#define GPUMC__CDFS(shape, family) GPUMC__SIDES(GPUMC_API, double, shape, family)
 
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
    the negative binomial law: for large a they are of order 1 / a^2, differences of two of order 1 / a. */
 typedef struct gpumc__tail {
-    int side;
-    double value, by_a, by_b, by_log, by_a_fixed, by_b_fixed;
+    double side, value, by_a, by_b, by_log, by_a_fixed, by_b_fixed;
 } gpumc__tail;
 
 /* A tail of probability 0 or 1, from its logarithm; NaN makes all of it NaN. */
-static gpumc__tail gpumc__certain_tail(int side, double value)
+static gpumc__tail gpumc__certain_tail(double side, double value)
 {
     gpumc__tail tail;
     tail.side = side;
@@ -2568,7 +2453,7 @@ static gpumc__tail gpumc__certain_tail(int side, double value)
 }
 
 /* The same law seen from the wanted side. */
-static gpumc__tail gpumc__tail_at(int side, gpumc__tail tail)
+static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
 {
     const double factor = tail.value < 0 ? -1 / expm1(-tail.value) : 0;
     if (tail.side == side || tail.value != tail.value) return tail;
@@ -2830,12 +2715,12 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
 }
 
 /* The same from x alone, on the wanted side. */
-static gpumc__tail gpumc__gamma_tail_of(double a, double x, int side)
+static gpumc__tail gpumc__gamma_tail_of(double a, double x, double side)
 {
     return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x)));
 }
 
-static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
+static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side)
 {
     const double log_x = x <= 0 ? -GPUMC_INF : gpumc__log(x);
     const double log_y = x >= 1 ? -GPUMC_INF : x < 0.5 ? gpumc__log1p(-x) : gpumc__log(1 - x);
@@ -2843,7 +2728,7 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
 }
 
 /* ---- what the user calls --------------------------------------------------------------------- */
-static double gpumc__gamma_share(int side, int is_log, double a, double x, double *da, double *dx)
+static double gpumc__gamma_share(double side, int is_log, double a, double x, double *da, double *dx)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(a, x, side);
     const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
@@ -2852,7 +2737,7 @@ static double gpumc__gamma_share(int side, int is_log, double a, double x, doubl
     return is_log ? tail.value : share;
 }
 
-static double gpumc__beta_share(int side, int is_log, double a, double b, double x,
+static double gpumc__beta_share(double side, int is_log, double a, double b, double x,
                                 double *da, double *db, double *dx)
 {
     const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, side);
@@ -2887,7 +2772,7 @@ GPUMC__FORMULA(gpumc_beta_q, (double a, double b, double x, double *da, double *
 
 /* x with log tail = target <= log(1/2). P(a, x) <= x^a / Gamma(a + 1) starts the lower one; for the upper one
    Q <= exp(-tau) at a + sqrt(2 a tau) + tau (Laurent & Massart 2000, lemma 1), at tau if a < 1. */
-static double gpumc__gamma_solve(double a, double target, int side)
+static double gpumc__gamma_solve(double a, double target, double side)
 {
     const double tau = -target, most = a < 1 ? tau : a + sqrt(2 * a * tau) + tau;
     double s = side == GPUMC__LOWER ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc__log(most), x, miss = 1;
@@ -3378,144 +3263,98 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
 }
 
 /* ========================================================================================= >>dist
-   Quantiles, draws and moments of the families whose cdf has an elementary inverse, then families of vectors.
+   Cdfs that are no leaves, quantiles, draws and moments, in the order of api-dist; then families of vectors.
    A draw is the quantile of a uniform number where no better way is at hand. */
+#define GPUMC__DOUBLES_1(a) double a
+#define GPUMC__DOUBLES_2(a, b) double a, double b
+#define GPUMC__DOUBLES_3(a, b, c) double a, double b, double c
+/* The last four members of a family with n parameters, NaN unless the condition on these holds; u is the
+   probability of which the quantile is wanted. */
+#define GPUMC__MEMBERS(family, n, names, condition, quantile_value, rng_value, mean_value, variance_value) \
+    GPUMC_API double gpumc_##family##_quantile(double u, GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(gpumc__is_probability(u) && (condition), quantile_value); } \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(condition, rng_value); } \
+    GPUMC_API double gpumc_##family##_mean(GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(condition, mean_value); } \
+    GPUMC_API double gpumc_##family##_variance(GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(condition, variance_value); }
+
 static int gpumc__is_probability(double p) { return p >= 0 && p <= 1; }
+static int gpumc__is_scaled(double mu, double sigma) { return mu == mu && sigma > 0; }
+static int gpumc__are_positive(double a, double b) { return a > 0 && b > 0; }
 
-/* tan(pi (p - 1/2)), the standard Cauchy quantile: a cotangent of the distance to the nearer end. */
-static double gpumc__cauchy_standard(double p)
-{
-    const double tail = p < 0.5 ? p : 1 - p;
-    double sine, cosine;
-    gpumc_sincos_2pi(0.5 * tail, &sine, &cosine);
-    return p < 0.5 ? -cosine / sine : cosine / sine;
-}
+GPUMC__MEMBERS(normal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma), mu + sigma * gpumc__inv_Phi(u),
+               mu + sigma * gpumc_rng_normal(rng), mu, sigma * sigma)
 
-/* ---- normal --------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_normal_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__inv_Phi(p))
-GPUMC__FORMULA_IF(gpumc_normal_rng, (gpumc_rng *rng, double mu, double sigma),
-                  sigma > 0, mu + sigma * gpumc_rng_normal(rng))
-GPUMC__FORMULA_IF(gpumc_normal_mean, (double mu, double sigma), sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_normal_variance, (double mu, double sigma), sigma > 0 && mu == mu, sigma * sigma)
-
-/* ---- std_normal ----------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_std_normal_quantile, (double p), gpumc__is_probability(p), gpumc__inv_Phi(p))
+GPUMC_API double gpumc_std_normal_quantile(double p) { return gpumc_normal_quantile(p, 0, 1); }
 GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
 GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
 GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
 
-/* ---- cauchy --------------------------------------------------------------------------------- */
-
-/* log P(Z <= z) with the angle that is small in the tail, and its slope. */
-static double gpumc__cauchy_lower(double z, double *slope)
+/* With the angle that is small in the tail. */
+GPUMC__CDF_CALL(REAL_2, cauchy, y, mu, sigma)
 {
-    const double tail = atan2(1, fabs(z)) / GPUMC_PI, share = z < 0 ? tail : 1 - tail;
-    *slope = 1 / (GPUMC_PI * (1 + z * z) * share);
-    return z < 0 ? log(tail) : log1p(-tail);
-}
-static double gpumc__cauchy_cdf(int side, double y, double mu, double sigma,
-                                double *dy, double *dmu, double *dsigma)
-{
-    double slope;
-    const double z = (y - mu) / sigma, value = gpumc__cauchy_lower(side * z, &slope);
+    const double z = (y - mu) / sigma, x = side * z, tail = atan2(1, fabs(x)) / GPUMC_PI;
+    const double slope = 1 / (GPUMC_PI * (1 + x * x) * (x < 0 ? tail : 1 - tail));
     gpumc__add_standard(side * slope, z, 1 / sigma, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, value);
+    return gpumc__valid(sigma > 0, x < 0 ? log(tail) : log1p(-tail));
 }
-GPUMC__CDFS(REAL_2, cauchy)
-GPUMC__FORMULA_IF(gpumc_cauchy_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__cauchy_standard(p))
-GPUMC__FORMULA(gpumc_cauchy_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc_cauchy_quantile(gpumc_rng_uniform(rng), mu, sigma))
-GPUMC_API double gpumc_cauchy_mean(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
-GPUMC_API double gpumc_cauchy_variance(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
 
-/* ---- laplace -------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_laplace_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0,
-                  mu + sigma * (p < 0.5 ? gpumc__log(2 * p) : -gpumc__log(2 * (1 - p))))
-GPUMC__FORMULA(gpumc_laplace_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc_laplace_quantile(gpumc_rng_uniform(rng), mu, sigma))
-GPUMC__FORMULA_IF(gpumc_laplace_mean, (double mu, double sigma), sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_laplace_variance, (double mu, double sigma), sigma > 0 && mu == mu, 2 * sigma * sigma)
+/* tan(pi (p - 1/2)), the standard Cauchy quantile: a cotangent of the distance to the nearer end. */
+static double gpumc__cauchy_standard(double p)
+{
+    double sine, cosine;
+    gpumc_sincos_2pi(0.5 * (p < 0.5 ? p : 1 - p), &sine, &cosine);
+    return p < 0.5 ? -cosine / sine : cosine / sine;
+}
+GPUMC__MEMBERS(cauchy, 2, (mu, sigma), gpumc__is_scaled(mu, sigma), mu + sigma * gpumc__cauchy_standard(u),
+               gpumc_cauchy_quantile(gpumc_rng_uniform(rng), mu, sigma), GPUMC_NAN, GPUMC_NAN)
+GPUMC__MEMBERS(laplace, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
+               mu + sigma * (u < 0.5 ? gpumc__log(2 * u) : -gpumc__log(2 * (1 - u))),
+               gpumc_laplace_quantile(gpumc_rng_uniform(rng), mu, sigma), mu, 2 * sigma * sigma)
+GPUMC__MEMBERS(logistic, 2, (mu, sigma), gpumc__is_scaled(mu, sigma), mu + sigma * gpumc_logit(u),
+               gpumc_logistic_quantile(gpumc_rng_uniform(rng), mu, sigma), mu,
+               GPUMC_PI * GPUMC_PI / 3 * sigma * sigma)
+GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gpumc__log(-gpumc__log(u)),
+               mu - beta * gpumc__log(gpumc_rng_exponential(rng)),
+               mu + 0.57721566490153286061 * beta,                                     /* Euler's constant */
+               GPUMC_PI * GPUMC_PI / 6 * beta * beta)
+GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
+               gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
+               gpumc__exp(mu + 0.5 * sigma * sigma),
+               gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma))
+GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc_rng_exponential(rng) / rate,
+               1 / rate, 1 / rate / rate)
 
-/* ---- logistic ------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_logistic_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_logit(p))
-GPUMC__FORMULA(gpumc_logistic_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc_logistic_quantile(gpumc_rng_uniform(rng), mu, sigma))
-GPUMC__FORMULA_IF(gpumc_logistic_mean, (double mu, double sigma), sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_logistic_variance, (double mu, double sigma),
-                  sigma > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 3 * sigma * sigma)
-
-/* ---- gumbel --------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_gumbel_quantile, (double p, double mu, double beta),
-                  gpumc__is_probability(p) && beta > 0, mu - beta * gpumc__log(-gpumc__log(p)))
-GPUMC__FORMULA_IF(gpumc_gumbel_rng, (gpumc_rng *rng, double mu, double beta),
-                  beta > 0, mu - beta * gpumc__log(gpumc_rng_exponential(rng)))
-GPUMC__FORMULA_IF(gpumc_gumbel_mean, (double mu, double beta),
-                  beta > 0, mu + 0.57721566490153286061 * beta)                      /* Euler's constant */
-GPUMC__FORMULA_IF(gpumc_gumbel_variance, (double mu, double beta),
-                  beta > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 6 * beta * beta)
-
-/* ---- lognormal ------------------------------------------------------------------------------ */
-GPUMC__FORMULA(gpumc_lognormal_quantile, (double p, double mu, double sigma),
-               gpumc__exp(gpumc_normal_quantile(p, mu, sigma)))
-GPUMC__FORMULA(gpumc_lognormal_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc__exp(gpumc_normal_rng(rng, mu, sigma)))
-GPUMC__FORMULA_IF(gpumc_lognormal_mean, (double mu, double sigma),
-                  sigma > 0, gpumc__exp(mu + 0.5 * sigma * sigma))
-GPUMC__FORMULA_IF(gpumc_lognormal_variance, (double mu, double sigma),
-                  sigma > 0, gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma))
-
-/* ---- exponential ---------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_exponential_quantile, (double p, double rate),
-                  gpumc__is_probability(p) && rate > 0, -gpumc__log1p(-p) / rate)
-GPUMC__FORMULA_IF(gpumc_exponential_rng, (gpumc_rng *rng, double rate),
-                  rate > 0, gpumc_rng_exponential(rng) / rate)
-GPUMC__FORMULA_IF(gpumc_exponential_mean, (double rate), rate > 0, 1 / rate)
-GPUMC__FORMULA_IF(gpumc_exponential_variance, (double rate), rate > 0, 1 / rate / rate)
-
-/* ---- weibull -------------------------------------------------------------------------------- */
 static double gpumc__weibull_from(double exponential, double shape, double scale)
 {
-    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc__exp(gpumc__log(exponential) / shape));
+    return scale * gpumc__exp(gpumc__log(exponential) / shape);
 }
-GPUMC__FORMULA_IF(gpumc_weibull_quantile, (double p, double shape, double scale),
-                  gpumc__is_probability(p), gpumc__weibull_from(-gpumc__log1p(-p), shape, scale))
-GPUMC__FORMULA(gpumc_weibull_rng, (gpumc_rng *rng, double shape, double scale),
-               gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale))
-GPUMC__FORMULA_IF(gpumc_weibull_mean, (double shape, double scale),
-                  shape > 0 && scale > 0, scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)))
-GPUMC_API double gpumc_weibull_variance(double shape, double scale)
+static double gpumc__weibull_spread(double shape)
 {
     const double first = gpumc__lgamma(1 + 1 / shape), second = gpumc__lgamma(1 + 2 / shape);
-    return gpumc__valid(shape > 0 && scale > 0,
-                        scale * scale * gpumc__exp(2 * first) * gpumc__expm1(second - 2 * first));
+    return gpumc__exp(2 * first) * gpumc__expm1(second - 2 * first);
 }
-
-/* ---- half_normal ---------------------------------------------------------------------------- */
+GPUMC__MEMBERS(weibull, 2, (shape, scale), gpumc__are_positive(shape, scale),
+               gpumc__weibull_from(-gpumc__log1p(-u), shape, scale),
+               gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale),
+               scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)), scale * scale * gpumc__weibull_spread(shape))
 
 /* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
 static double gpumc__half_normal_low(double p)
 {
-    const double density_at_0 = 0.79788456080286535588;                             /* sqrt(2/pi) */
-    double z = p / density_at_0;
+    double z = p / GPUMC__ROOT_2_OVER_PI;
     for (int step = 0; step < 5; step++)
-        z -= (gpumc_erf(z * 0.70710678118654752440) - p) / (density_at_0 * gpumc__exp(-0.5 * z * z));
+        z -= (gpumc_erf(z * GPUMC__ROOT_HALF) - p) / (GPUMC__ROOT_2_OVER_PI * gpumc__exp(-0.5 * z * z));
     return z;
 }
-GPUMC__FORMULA_IF(gpumc_half_normal_quantile, (double p, double sigma),
-                  gpumc__is_probability(p) && sigma > 0,
-                  sigma * (p < 0.5 ? gpumc__half_normal_low(p) : -gpumc__inv_Phi(0.5 * (1 - p))))
-GPUMC__FORMULA_IF(gpumc_half_normal_rng, (gpumc_rng *rng, double sigma),
-                  sigma > 0, sigma * gpumc_fabs(gpumc_rng_normal(rng)))
-GPUMC__FORMULA_IF(gpumc_half_normal_mean, (double sigma),
-                  sigma > 0, 0.79788456080286535588 * sigma)                         /* sqrt(2/pi) */
-GPUMC__FORMULA_IF(gpumc_half_normal_variance, (double sigma), sigma > 0, (1 - 2 / GPUMC_PI) * sigma * sigma)
+GPUMC__MEMBERS(half_normal, 1, (sigma), sigma > 0,
+               sigma * (u < 0.5 ? gpumc__half_normal_low(u) : -gpumc__inv_Phi(0.5 * (1 - u))),
+               sigma * gpumc_fabs(gpumc_rng_normal(rng)), GPUMC__ROOT_2_OVER_PI * sigma,
+               (1 - 2 / GPUMC_PI) * sigma * sigma)
 
-/* ---- half_cauchy ---------------------------------------------------------------------------- */
-static double gpumc__half_cauchy_cdf(int side, double y, double sigma, double *dy, double *dsigma)
+GPUMC__CDF_CALL(REAL_1, half_cauchy, y, sigma)
 {
     const double z = y <= 0 ? 0 : y / sigma;
     const double above = atan2(1, z) * 2 / GPUMC_PI, below = atan2(z, 1) * 2 / GPUMC_PI;
@@ -3525,53 +3364,323 @@ static double gpumc__half_cauchy_cdf(int side, double y, double sigma, double *d
     gpumc__add_standard((lower ? y <= 0 : y < 0) ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, (z < 1) == lower ? log(part) : log1p(-rest));
 }
-GPUMC__CDFS(REAL_1, half_cauchy)
-GPUMC_API double gpumc_half_cauchy_quantile(double p, double sigma)
+GPUMC__MEMBERS(half_cauchy, 1, (sigma), sigma > 0,
+               u > 0.5 ? -sigma * gpumc__cauchy_standard(0.5 * (1 - u))
+                       : -sigma / gpumc__cauchy_standard(0.5 * u),
+               gpumc_half_cauchy_quantile(gpumc_rng_uniform(rng), sigma), GPUMC_INF, GPUMC_NAN)
+GPUMC__MEMBERS(uniform, 2, (a, b), b > a, u < 0.5 ? a + u * (b - a) : b - (1 - u) * (b - a),
+               gpumc_uniform_quantile(gpumc_rng_uniform(rng), a, b), a + 0.5 * (b - a),
+               (b - a) * (b - a) / 12)
+GPUMC__MEMBERS(bernoulli, 1, (p), gpumc__is_probability(p), u > 1 - p, gpumc_rng_uniform(rng) < p, p,
+               p * (1 - p))
+GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc_inv_logit(-eta),
+               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)), gpumc_inv_logit(eta),
+               gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+
+static double gpumc__geometric_at(double u, double p)
 {
-    const double z = p > 0.5 ? -gpumc__cauchy_standard(0.5 * (1 - p)) : -1 / gpumc__cauchy_standard(0.5 * p);
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * z);
-}
-GPUMC__FORMULA(gpumc_half_cauchy_rng, (gpumc_rng *rng, double sigma),
-               gpumc_half_cauchy_quantile(gpumc_rng_uniform(rng), sigma))
-GPUMC__FORMULA_IF(gpumc_half_cauchy_mean, (double sigma), sigma > 0, GPUMC_INF)
-GPUMC_API double gpumc_half_cauchy_variance(double sigma) { (void)sigma; return GPUMC_NAN; }
-
-/* ---- uniform -------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_uniform_quantile, (double p, double a, double b),
-                  gpumc__is_probability(p) && b > a, p < 0.5 ? a + p * (b - a) : b - (1 - p) * (b - a))
-GPUMC__FORMULA(gpumc_uniform_rng, (gpumc_rng *rng, double a, double b),
-               gpumc_uniform_quantile(gpumc_rng_uniform(rng), a, b))
-GPUMC__FORMULA_IF(gpumc_uniform_mean, (double a, double b), b > a, a + 0.5 * (b - a))
-GPUMC__FORMULA_IF(gpumc_uniform_variance, (double a, double b), b > a, (b - a) * (b - a) / 12)
-
-/* ---- bernoulli ------------------------------------------------------------------------------ */
-GPUMC__FORMULA_IF(gpumc_bernoulli_quantile, (double q, double p),
-                  gpumc__is_probability(q) && gpumc__is_probability(p), q > 1 - p)
-GPUMC__FORMULA_IF(gpumc_bernoulli_rng, (gpumc_rng *rng, double p),
-                  gpumc__is_probability(p), gpumc_rng_uniform(rng) < p)
-GPUMC__FORMULA_IF(gpumc_bernoulli_mean, (double p), gpumc__is_probability(p), p)
-GPUMC__FORMULA_IF(gpumc_bernoulli_variance, (double p), gpumc__is_probability(p), p * (1 - p))
-
-/* ---- bernoulli_logit ------------------------------------------------------------------------ */
-GPUMC__FORMULA_IF(gpumc_bernoulli_logit_quantile, (double q, double eta),
-                  gpumc__is_probability(q) && eta == eta, q > gpumc_inv_logit(-eta))
-GPUMC__FORMULA(gpumc_bernoulli_logit_rng, (gpumc_rng *rng, double eta),
-               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)))
-GPUMC_API double gpumc_bernoulli_logit_mean(double eta) { return gpumc_inv_logit(eta); }
-GPUMC__FORMULA(gpumc_bernoulli_logit_variance, (double eta), gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
-
-/* ---- geometric ------------------------------------------------------------------------------ */
-GPUMC_API double gpumc_geometric_quantile(double q, double p)
-{
-    const double log_above = gpumc__log1p(-q), k = ceil(log_above / gpumc__log1p(-p)) - 1;
+    const double log_above = gpumc__log1p(-u), k = ceil(log_above / gpumc__log1p(-p)) - 1;
     double y = k > 0 ? k : 0;
     if (y > 0 && gpumc_geometric_lccdf(y - 1, p, NULL) <= log_above) y--;       /* the division rounded up */
-    return gpumc__valid(gpumc__is_probability(q) && p > 0 && p <= 1, p < 1 ? y : 0);
+    return p < 1 ? y : 0;
 }
-GPUMC__FORMULA_IF(gpumc_geometric_rng, (gpumc_rng *rng, double p),
-                  p > 0 && p <= 1, gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)))
-GPUMC__FORMULA_IF(gpumc_geometric_mean, (double p), p > 0 && p <= 1, (1 - p) / p)
-GPUMC__FORMULA_IF(gpumc_geometric_variance, (double p), p > 0 && p <= 1, (1 - p) / p / p)
+GPUMC__MEMBERS(geometric, 1, (p), p > 0 && p <= 1, gpumc__geometric_at(u, p),
+               gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)), (1 - p) / p, (1 - p) / p / p)
+
+/* ---- student_t: P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by
+   nu at fixed z is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
+static gpumc__tail gpumc__t_outside(double z, double nu)
+{
+    const double root = sqrt(nu), size = fabs(z), r = size < root ? size / root : root / size;
+    const double large = 1 / (1 + r * r), small = r * r * large, log_large = -gpumc__log1p(r * r);
+    const double log_r = -fabs(gpumc__log(size) - gpumc__log(root)), log_small = 2 * log_r + log_large;
+    return size < root ? gpumc__beta_tail(0.5 * nu, 0.5, large, small, log_large, log_small)
+                       : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
+}
+
+/* The density over the tail is taken on the log scale. */
+GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
+{
+    const double z = (y - mu) / sigma, x = side * z;
+    const double log_density = gpumc_student_t_lpdf(x, nu, 0, 1, NULL, NULL, NULL, NULL);
+    double slope;
+    gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
+    tail.value -= GPUMC_LOG_2;
+    if (x > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
+    slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
+    gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
+    gpumc__add(dnu, 0.5 * tail.by_a_fixed);
+    return gpumc__valid(sigma > 0, tail.value);
+}
+
+/* r with P(|Z| <= r) = p, from p and q = 1 - p. */
+static double gpumc__t_radius(double p, double q, double nu)
+{
+    const gpumc__pair root = gpumc__beta_root(0.5 * nu, 0.5, q, p);
+    return sqrt(nu) * sqrt(root.y / root.x);
+}
+static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
+{
+    const double z = gpumc_rng_normal(rng);
+    return sigma * z / sqrt(gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu));
+}
+static double gpumc__t_variance(double nu)
+{
+    return nu > 2 ? nu / (nu - 2) : nu > 1 ? GPUMC_INF : GPUMC_NAN;
+}
+GPUMC__MEMBERS(student_t, 3, (nu, mu, sigma), nu > 0 && gpumc__is_scaled(mu, sigma),
+               u < 0.5 ? mu - sigma * gpumc__t_radius(1 - 2 * u, 2 * u, nu)
+                       : mu + sigma * gpumc__t_radius(1 - 2 * (1 - u), 2 * (1 - u), nu),
+               mu + gpumc__t_draw(rng, nu, sigma), nu > 1 ? mu : GPUMC_NAN,
+               sigma * sigma * gpumc__t_variance(nu))
+
+GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
+{
+    const double z = y < 0 ? 0 : y / sigma;
+    const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
+    const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
+    const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
+    gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
+    gpumc__add(dnu, 0.5 * tail.by_a_fixed);
+    return gpumc__valid(sigma > 0, tail.value);
+}
+static double gpumc__half_t_mean(double nu)
+{
+    return nu > 1 ? 2 * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5)) : GPUMC_INF;
+}
+static double gpumc__half_t_variance(double nu)
+{
+    const double mean = gpumc__half_t_mean(nu), whole = gpumc__t_variance(nu);
+    return nu > 2 ? whole - mean * mean : whole;
+}
+GPUMC__MEMBERS(half_student_t, 2, (nu, sigma), gpumc__are_positive(nu, sigma),
+               sigma * gpumc__t_radius(u, 1 - u, nu), fabs(gpumc__t_draw(rng, nu, sigma)),
+               sigma * gpumc__half_t_mean(nu), sigma * sigma * gpumc__half_t_variance(nu))
+
+GPUMC__CDF_CALL(REAL_2, gamma, y, shape, rate)
+{
+    const gpumc__tail tail = gpumc__gamma_tail_of(shape, rate * y, side);
+    gpumc__add_3(dy, y > 0 ? tail.by_log / y : 0, dshape, tail.by_a, drate, tail.by_log / rate);
+    return gpumc__valid(rate > 0, tail.value);
+}
+GPUMC__MEMBERS(gamma, 2, (shape, rate), gpumc__are_positive(shape, rate),
+               gpumc_gamma_p_inverse(shape, u) / rate, gpumc_rng_gamma(rng, shape) / rate, shape / rate,
+               shape / rate / rate)
+
+GPUMC__CDF_CALL(REAL_2, inv_gamma, y, shape, scale)
+{
+    const gpumc__tail tail = gpumc__gamma_tail_of(shape, y <= 0 ? GPUMC_INF : scale / y, -side);
+    gpumc__add_3(dy, y > 0 ? -tail.by_log / y : 0, dshape, tail.by_a, dscale, tail.by_log / scale);
+    return gpumc__valid(scale > 0, tail.value);
+}
+static double gpumc__inv_gamma_variance(double shape)
+{
+    const double mean = 1 / (shape - 1);
+    return shape > 2 ? mean * mean / (shape - 2) : shape > 1 ? GPUMC_INF : GPUMC_NAN;
+}
+GPUMC__MEMBERS(inv_gamma, 2, (shape, scale), gpumc__are_positive(shape, scale),
+               scale / gpumc_gamma_q_inverse(shape, u), scale / gpumc_rng_gamma(rng, shape),
+               shape > 1 ? scale / (shape - 1) : GPUMC_INF, scale * scale * gpumc__inv_gamma_variance(shape))
+
+GPUMC__CDF_CALL(REAL_1, chi_square, y, nu)
+{
+    double dshape = 0;
+    const double value = gpumc__gamma_cdf(side, y, 0.5 * nu, 0.5, dy, &dshape, NULL);
+    gpumc__add(dnu, 0.5 * dshape);
+    return value;
+}
+GPUMC__MEMBERS(chi_square, 1, (nu), nu > 0, gpumc_gamma_quantile(u, 0.5 * nu, 0.5),
+               gpumc_gamma_rng(rng, 0.5 * nu, 0.5), nu, 2 * nu)
+
+GPUMC__CDF_CALL(REAL_2, beta, y, a, b) { return gpumc__beta_share(side, 1, a, b, y, da, db, dy); }
+GPUMC__MEMBERS(beta, 2, (a, b), gpumc__are_positive(a, b), gpumc_beta_p_inverse(a, b, u),
+               gpumc_rng_beta(rng, a, b), a / (a + b), a / (a + b) * (b / (a + b)) / (a + b + 1))
+
+static int gpumc__is_proportion(double mu, double kappa) { return mu > 0 && mu < 1 && kappa > 0; }
+
+GPUMC__CDF_CALL(REAL_2, beta_proportion, y, mu, kappa)
+{
+    double da = 0, db = 0;
+    const double value = gpumc__beta_cdf(side, y, mu * kappa, (1 - mu) * kappa, dy, &da, &db);
+    gpumc__add_2(dmu, kappa * (da - db), dkappa, mu * da + (1 - mu) * db);
+    return gpumc__valid(gpumc__is_proportion(mu, kappa), value);
+}
+GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
+               gpumc_beta_quantile(u, mu * kappa, (1 - mu) * kappa),
+               gpumc_beta_rng(rng, mu * kappa, (1 - mu) * kappa), mu, mu * (1 - mu) / (kappa + 1))
+
+/* ---- counts: a law as a tail function, P(Y <= k) a gamma or beta tail with k + 1 for a shape ---- */
+typedef struct gpumc__count {
+    gpumc__tail (*tail)(const struct gpumc__count *law, double k);
+    double size;                       /* n of a binomial, phi of a negative binomial law */
+    double x, y, log_x, log_y;         /* where its tail starts; a gamma tail needs x only */
+    double most, mean, variance;
+} gpumc__count;
+
+static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, double side)
+{
+    const double k = floor(y);
+    if (y != y) return gpumc__certain_tail(side, y);
+    if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
+    if (k >= law->most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
+    return gpumc__tail_at(side, law->tail(law, k));
+}
+
+/* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
+static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
+{
+    const double slack = 64 * DBL_EPSILON;
+    if (p < 0.5) return gpumc__count_tail(law, k, GPUMC__LOWER).value >= gpumc__log(p) - slack;
+    return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc__log1p(-p) + slack + DBL_EPSILON / (1 - p);
+}
+
+/* From the normal approximation outwards in doubling steps, then by halving. */
+static double gpumc__count_quantile(gpumc__count law, double p)
+{
+    const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
+    const double guess = floor(law.mean + spread * gpumc__inv_Phi(p));
+    double above, below, step = 1;
+    if (!gpumc__is_probability(p) || !(law.mean >= 0 && law.mean <= DBL_MAX)) return GPUMC_NAN;
+    if (p == 0 || p == 1) return p == 0 ? 0 : law.most;
+    above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
+    for (; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
+    below = above - 1;
+    for (step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
+        above = below;
+        below -= step;
+    }
+    if (below < -1) below = -1;
+    while (above - below > 1) {
+        const double middle = below + floor(0.5 * (above - below));
+        if (middle <= below || middle >= above) break;              /* counts beyond 2^53 */
+        if (gpumc__count_reaches(&law, middle, p)) above = middle;
+        else below = middle;
+    }
+    return above;
+}
+
+/* Binomial: P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
+static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
+{
+    return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y);
+}
+static gpumc__count gpumc__binomial_by_p(double n, double p)
+{
+    const double q = 1 - p, log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-q);
+    const gpumc__count law = { gpumc__binomial_tail, n, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q };
+    return law;
+}
+static gpumc__count gpumc__binomial_by_logit(double n, double eta)
+{
+    const double p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta);
+    const double log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
+    return law;
+}
+static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
+static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
+
+GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
+{
+    const gpumc__count law = gpumc__binomial_by_p(n, p);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    const double k = floor(y);
+    if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
+        gpumc__add(dp, -side * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
+    return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
+}
+GPUMC__MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p),
+               gpumc__count_quantile(gpumc__binomial_by_p(n, p), u), gpumc__rng_binomial(rng, n, p),
+               n * p, n * p * (1 - p))
+
+GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
+{
+    const gpumc__count law = gpumc__binomial_by_logit(n, eta);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add(deta, -tail.by_log);
+    return gpumc__valid(gpumc__is_trials(n) && eta == eta, tail.value);
+}
+GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
+               gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), u),
+               gpumc__rng_binomial(rng, n, gpumc_inv_logit(eta)), n * gpumc_inv_logit(eta),
+               n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+
+/* Poisson: P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
+static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
+{
+    gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
+    tail.side = -tail.side;
+    return tail;
+}
+static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
+{
+    const gpumc__count law = { gpumc__poisson_tail, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda };
+    return law;
+}
+GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
+{
+    const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
+        gpumc__add(dlambda, -side * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
+    return gpumc__valid(lambda >= 0, tail.value);
+}
+GPUMC__MEMBERS(poisson, 1, (lambda), lambda >= 0,
+               gpumc__count_quantile(gpumc__poisson_count(lambda, gpumc__log(lambda)), u),
+               gpumc__rng_poisson(rng, lambda), lambda, lambda)
+
+GPUMC__CDF_CALL(COUNT_1, poisson_log, y, eta)
+{
+    const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add(deta, tail.by_log);
+    return gpumc__valid(eta == eta, tail.value);
+}
+GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
+               gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), u),
+               gpumc__rng_poisson(rng, gpumc__exp(eta)), gpumc__exp(eta), gpumc__exp(eta))
+
+/* Negative binomial: P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative
+   by phi is that by a at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
+static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
+{
+    return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y);
+}
+static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
+{
+    const double logit = gpumc__log(phi) - log_mu;
+    const gpumc__count law = { gpumc__neg_binomial_tail, phi, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
+                               -gpumc_log1p_exp(-logit), -gpumc_log1p_exp(logit),
+                               GPUMC_INF, mu, mu + mu * (mu / phi) };
+    return law;
+}
+static double gpumc__neg_binomial_cdf(double side, double y, double mu, double log_mu, double phi,
+                                      double *dlog_mu, double *dphi)
+{
+    const gpumc__count law = gpumc__neg_binomial_count(mu, log_mu, phi);
+    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    gpumc__add_2(dlog_mu, -tail.by_log, dphi, tail.by_a_fixed);
+    return gpumc__valid(log_mu == log_mu && phi > 0, tail.value);
+}
+GPUMC__CDF_CALL(COUNT_2, neg_binomial_2, y, mu, phi)
+{
+    double dlog_mu = 0;
+    const double value = gpumc__neg_binomial_cdf(side, y, mu, gpumc__log(mu), phi, &dlog_mu, dphi);
+    gpumc__add(dmu, dlog_mu / mu);
+    return gpumc__valid(mu > 0, value);
+}
+GPUMC__MEMBERS(neg_binomial_2, 2, (mu, phi), gpumc__are_positive(mu, phi),
+               gpumc__count_quantile(gpumc__neg_binomial_count(mu, gpumc__log(mu), phi), u),
+               gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)), mu, mu + mu * (mu / phi))
+
+GPUMC__CDF_CALL(COUNT_2, neg_binomial_2_log, y, eta, phi)
+{
+    return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi);
+}
+GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
+               gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), u),
+               gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
+               gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
 
 /* ---- families of vectors ------------------------------------------------------- >>dist-vectors
    Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
@@ -3923,390 +4032,6 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
     }
 }
 
-/* ---- student_t ------------------------------------------------------------------------
-   P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by nu at fixed z
-   is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
-static gpumc__tail gpumc__t_outside(double z, double nu)
-{
-    const double root = sqrt(nu), size = fabs(z), r = size < root ? size / root : root / size;
-    const double large = 1 / (1 + r * r), small = r * r * large, log_large = -gpumc__log1p(r * r);
-    const double log_r = -fabs(gpumc__log(size) - gpumc__log(root)), log_small = 2 * log_r + log_large;
-    return size < root ? gpumc__beta_tail(0.5 * nu, 0.5, large, small, log_large, log_small)
-                       : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
-}
-
-/* log P(Z <= z), its slopes by z and by nu. The density over the tail is taken on the log scale. */
-static double gpumc__t_lower(double z, double nu, double *slope, double *by_nu)
-{
-    gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(z, nu));
-    tail.value -= GPUMC_LOG_2;
-    if (z > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
-    *slope = gpumc__exp(gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL) - tail.value);
-    *slope = tail.value > -GPUMC_INF ? *slope : 0;
-    *by_nu = 0.5 * tail.by_a_fixed;
-    return tail.value;
-}
-static double gpumc__student_t_cdf(int side, double y, double nu, double mu, double sigma,
-                                   double *dy, double *dnu, double *dmu, double *dsigma)
-{
-    double slope, by_nu;
-    const double z = (y - mu) / sigma, value = gpumc__t_lower(side * z, nu, &slope, &by_nu);
-    gpumc__add_standard(side * slope, z, 1 / sigma, dy, dmu, dsigma);
-    gpumc__add(dnu, by_nu);
-    return gpumc__valid(sigma > 0, value);
-}
-GPUMC__CDFS(REAL_3, student_t)
-
-/* r with P(|Z| <= r) = p, from p and q = 1 - p. */
-static double gpumc__t_radius(double p, double q, double nu)
-{
-    const gpumc__pair root = gpumc__beta_root(0.5 * nu, 0.5, q, p);
-    return sqrt(nu) * sqrt(root.y / root.x);
-}
-GPUMC_API double gpumc_student_t_quantile(double p, double nu, double mu, double sigma)
-{
-    const double tail = p < 0.5 ? p : 1 - p, r = gpumc__t_radius(1 - 2 * tail, 2 * tail, nu);
-    return gpumc__valid(gpumc__is_probability(p) && nu > 0 && sigma > 0, mu + sigma * (p < 0.5 ? -r : r));
-}
-GPUMC_API double gpumc_student_t_rng(gpumc_rng *rng, double nu, double mu, double sigma)
-{
-    const double z = gpumc_rng_normal(rng), share = gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu);
-    return gpumc__valid(nu > 0 && sigma > 0, mu + sigma * z / sqrt(share));
-}
-GPUMC__FORMULA_IF(gpumc_student_t_mean, (double nu, double mu, double sigma), nu > 1 && sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_student_t_variance, (double nu, double mu, double sigma),
-                  nu > 1 && sigma > 0 && mu == mu, nu > 2 ? sigma * sigma * (nu / (nu - 2)) : GPUMC_INF)
-
-/* ---- half_student_t ----------------------------------------------------------- */
-static double gpumc__half_student_t_cdf(int side, double y, double nu, double sigma,
-                                         double *dy, double *dnu, double *dsigma)
-{
-    const double z = y < 0 ? 0 : y / sigma;
-    const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
-    const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
-    const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
-    gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
-    gpumc__add(dnu, 0.5 * tail.by_a_fixed);
-    return gpumc__valid(sigma > 0, tail.value);
-}
-GPUMC__CDFS(REAL_2, half_student_t)
-GPUMC__FORMULA_IF(gpumc_half_student_t_quantile, (double p, double nu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, sigma * gpumc__t_radius(p, 1 - p, nu))
-GPUMC__FORMULA(gpumc_half_student_t_rng, (gpumc_rng *rng, double nu, double sigma),
-               fabs(gpumc_student_t_rng(rng, nu, 0, sigma)))
-GPUMC_API double gpumc_half_student_t_mean(double nu, double sigma)
-{
-    const double first = 2 * sigma * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5));
-    return gpumc__valid(nu > 0 && sigma > 0, nu > 1 ? first : GPUMC_INF);
-}
-GPUMC_API double gpumc_half_student_t_variance(double nu, double sigma)
-{
-    const double mean = gpumc_half_student_t_mean(nu, sigma), infinite = nu > 1 ? GPUMC_INF : GPUMC_NAN;
-    const double finite = sigma * sigma * (nu / (nu - 2)) - mean * mean;
-    return gpumc__valid(nu > 0 && sigma > 0, nu > 2 ? finite : infinite);
-}
-
-/* ---- gamma ----------------------------------------------------------------------------- */
-static double gpumc__gamma_cdf(int side, double y, double shape, double rate,
-                               double *dy, double *dshape, double *drate)
-{
-    const gpumc__tail tail = gpumc__gamma_tail_of(shape, rate * y, side);
-    gpumc__add(dy, y > 0 ? tail.by_log / y : 0);
-    gpumc__add(dshape, tail.by_a);
-    gpumc__add(drate, tail.by_log / rate);
-    return gpumc__valid(rate > 0, tail.value);
-}
-GPUMC__CDFS(REAL_2, gamma)
-GPUMC__FORMULA_IF(gpumc_gamma_quantile, (double p, double shape, double rate),
-                  rate > 0, gpumc_gamma_p_inverse(shape, p) / rate)
-GPUMC__FORMULA_IF(gpumc_gamma_rng, (gpumc_rng *rng, double shape, double rate),
-                  rate > 0, gpumc_rng_gamma(rng, shape) / rate)
-GPUMC__FORMULA_IF(gpumc_gamma_mean, (double shape, double rate), shape > 0 && rate > 0, shape / rate)
-GPUMC__FORMULA_IF(gpumc_gamma_variance, (double shape, double rate),
-                  shape > 0 && rate > 0, shape / rate / rate)
-
-/* ---- inv_gamma --------------------------------------------------------------------- */
-static double gpumc__inv_gamma_cdf(int side, double y, double shape, double scale,
-                                   double *dy, double *dshape, double *dscale)
-{
-    const double t = y <= 0 ? GPUMC_INF : scale / y;
-    const gpumc__tail tail = gpumc__gamma_tail_of(shape, t, -side);
-    gpumc__add(dy, y > 0 ? -tail.by_log / y : 0);
-    gpumc__add(dshape, tail.by_a);
-    gpumc__add(dscale, tail.by_log / scale);
-    return gpumc__valid(scale > 0, tail.value);
-}
-GPUMC__CDFS(REAL_2, inv_gamma)
-GPUMC__FORMULA_IF(gpumc_inv_gamma_quantile, (double p, double shape, double scale),
-                  scale > 0, scale / gpumc_gamma_q_inverse(shape, p))
-GPUMC__FORMULA_IF(gpumc_inv_gamma_rng, (gpumc_rng *rng, double shape, double scale),
-                  scale > 0, scale / gpumc_rng_gamma(rng, shape))
-GPUMC__FORMULA_IF(gpumc_inv_gamma_mean, (double shape, double scale),
-                  shape > 0 && scale > 0, shape > 1 ? scale / (shape - 1) : GPUMC_INF)
-GPUMC_API double gpumc_inv_gamma_variance(double shape, double scale)
-{
-    const double mean = scale / (shape - 1), infinite = shape > 1 ? GPUMC_INF : GPUMC_NAN;
-    return gpumc__valid(shape > 0 && scale > 0, shape > 2 ? mean * mean / (shape - 2) : infinite);
-}
-
-/* ---- chi_square ------------------------------------------------------------------- */
-static double gpumc__chi_square_cdf(int side, double y, double nu, double *dy, double *dnu)
-{
-    double dshape = 0;
-    const double value = gpumc__gamma_cdf(side, y, 0.5 * nu, 0.5, dy, &dshape, NULL);
-    gpumc__add(dnu, 0.5 * dshape);
-    return value;
-}
-GPUMC__CDFS(REAL_1, chi_square)
-GPUMC__FORMULA(gpumc_chi_square_quantile, (double p, double nu), gpumc_gamma_quantile(p, 0.5 * nu, 0.5))
-GPUMC__FORMULA(gpumc_chi_square_rng, (gpumc_rng *rng, double nu), gpumc_gamma_rng(rng, 0.5 * nu, 0.5))
-GPUMC__FORMULA_IF(gpumc_chi_square_mean, (double nu), nu > 0, nu)
-GPUMC__FORMULA_IF(gpumc_chi_square_variance, (double nu), nu > 0, 2 * nu)
-
-/* ---- beta ------------------------------------------------------------------------------- */
-static double gpumc__beta_cdf(int side, double y, double a, double b, double *dy, double *da, double *db)
-{
-    return gpumc__beta_share(side, 1, a, b, y, da, db, dy);
-}
-GPUMC__CDFS(REAL_2, beta)
-GPUMC_API double gpumc_beta_quantile(double p, double a, double b) { return gpumc_beta_p_inverse(a, b, p); }
-GPUMC_API double gpumc_beta_rng(gpumc_rng *rng, double a, double b) { return gpumc_rng_beta(rng, a, b); }
-GPUMC__FORMULA_IF(gpumc_beta_mean, (double a, double b), a > 0 && b > 0, a / (a + b))
-GPUMC__FORMULA_IF(gpumc_beta_variance, (double a, double b),
-                  a > 0 && b > 0, a / (a + b) * (b / (a + b)) / (a + b + 1))
-
-/* ---- beta_proportion --------------------------------------------------------- */
-static int gpumc__is_proportion(double mu, double kappa) { return mu > 0 && mu < 1 && kappa > 0; }
-
-static double gpumc__beta_proportion_cdf(int side, double y, double mu, double kappa,
-                                         double *dy, double *dmu, double *dkappa)
-{
-    const gpumc__tail tail = gpumc__beta_tail_of(mu * kappa, (1 - mu) * kappa, y, side);
-    gpumc__add(dy, y > 0 && y < 1 ? tail.by_log / y / (1 - y) : 0);
-    gpumc__add(dmu, kappa * (tail.by_a - tail.by_b));
-    gpumc__add(dkappa, mu * tail.by_a + (1 - mu) * tail.by_b);
-    return gpumc__valid(gpumc__is_proportion(mu, kappa), tail.value);
-}
-GPUMC__CDFS(REAL_2, beta_proportion)
-GPUMC__FORMULA(gpumc_beta_proportion_quantile, (double p, double mu, double kappa),
-               gpumc_beta_p_inverse(mu * kappa, (1 - mu) * kappa, p))
-GPUMC__FORMULA(gpumc_beta_proportion_rng, (gpumc_rng *rng, double mu, double kappa),
-               gpumc_rng_beta(rng, mu * kappa, (1 - mu) * kappa))
-GPUMC__FORMULA_IF(gpumc_beta_proportion_mean, (double mu, double kappa), gpumc__is_proportion(mu, kappa), mu)
-GPUMC__FORMULA_IF(gpumc_beta_proportion_variance, (double mu, double kappa),
-                  gpumc__is_proportion(mu, kappa), mu * (1 - mu) / (kappa + 1))
-
-/* ---- counts ----------------------------------------------------------------------------------
-   A law of counts as a tail function: P(Y <= k) is a gamma or beta tail with k + 1 for a shape. */
-typedef struct gpumc__count {
-    gpumc__tail (*tail)(const struct gpumc__count *law, double k);
-    double size;                       /* n of a binomial, phi of a negative binomial law */
-    double x, y, log_x, log_y;         /* where its tail starts; a gamma tail needs x only */
-    double most, mean, variance;
-} gpumc__count;
-
-static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, int side)
-{
-    const double k = floor(y);
-    if (y != y) return gpumc__certain_tail(side, y);
-    if (k < 0) return gpumc__certain_tail(side, side == GPUMC__LOWER ? -GPUMC_INF : 0);
-    if (k >= law->most || k == GPUMC_INF)
-        return gpumc__certain_tail(side, side == GPUMC__LOWER ? 0 : -GPUMC_INF);
-    return gpumc__tail_at(side, law->tail(law, k));
-}
-
-/* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
-static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
-{
-    const double slack = 64 * DBL_EPSILON;
-    if (p < 0.5) return gpumc__count_tail(law, k, GPUMC__LOWER).value >= gpumc__log(p) - slack;
-    return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc__log1p(-p) + slack + DBL_EPSILON / (1 - p);
-}
-
-/* From the normal approximation outwards in doubling steps, then by halving. */
-static double gpumc__count_quantile(gpumc__count law, double p)
-{
-    const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
-    const double guess = floor(law.mean + spread * gpumc__inv_Phi(p));
-    double above, below, step = 1;
-    if (!gpumc__is_probability(p) || !(law.mean >= 0 && law.mean <= DBL_MAX)) return GPUMC_NAN;
-    if (p == 0 || p == 1) return p == 0 ? 0 : law.most;
-    above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
-    for (; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
-    below = above - 1;
-    for (step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
-        above = below;
-        below -= step;
-    }
-    if (below < -1) below = -1;
-    while (above - below > 1) {
-        const double middle = below + floor(0.5 * (above - below));
-        if (middle <= below || middle >= above) break;              /* counts beyond 2^53 */
-        if (gpumc__count_reaches(&law, middle, p)) above = middle;
-        else below = middle;
-    }
-    return above;
-}
-
-static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
-{
-    gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
-    tail.side = -tail.side;
-    return tail;
-}
-static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
-{
-    return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y);
-}
-static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
-{
-    return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y);
-}
-
-/* ---- binomial --------------------------------------------------------------------------
-   P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
-static gpumc__count gpumc__binomial_count(double n, double p, double q, double log_p, double log_q)
-{
-    const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
-    return law;
-}
-static gpumc__count gpumc__binomial_by_p(double n, double p)
-{
-    const double log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-(1 - p));
-    return gpumc__binomial_count(n, p, 1 - p, log_p, gpumc__log1p(-p));
-}
-static gpumc__count gpumc__binomial_by_logit(double n, double eta)
-{
-    const double log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
-    return gpumc__binomial_count(n, gpumc_inv_logit(eta), gpumc_inv_logit(-eta), log_p, log_q);
-}
-static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
-static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
-
-static double gpumc__binomial_cdf(int side, double y, double n, double p, double *dp)
-{
-    const gpumc__count law = gpumc__binomial_by_p(n, p);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    const double k = floor(y);
-    if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
-        gpumc__add(dp, -side * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
-    return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
-}
-GPUMC__CDFS(TRIALS_1, binomial)
-GPUMC__FORMULA_IF(gpumc_binomial_quantile, (double q, double n, double p),
-                  gpumc__is_binomial(n, p), gpumc__count_quantile(gpumc__binomial_by_p(n, p), q))
-GPUMC__FORMULA_IF(gpumc_binomial_rng, (gpumc_rng *rng, double n, double p),
-                  gpumc__is_binomial(n, p), gpumc__rng_binomial(rng, n, p))
-GPUMC__FORMULA_IF(gpumc_binomial_mean, (double n, double p), gpumc__is_binomial(n, p), n * p)
-GPUMC__FORMULA_IF(gpumc_binomial_variance, (double n, double p), gpumc__is_binomial(n, p), n * p * (1 - p))
-
-/* ---- binomial_logit ----------------------------------------------------------- */
-static double gpumc__binomial_logit_cdf(int side, double y, double n, double eta, double *deta)
-{
-    const gpumc__count law = gpumc__binomial_by_logit(n, eta);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    gpumc__add(deta, -tail.by_log);
-    return gpumc__valid(gpumc__is_trials(n) && eta == eta, tail.value);
-}
-GPUMC__CDFS(TRIALS_1, binomial_logit)
-GPUMC__FORMULA_IF(gpumc_binomial_logit_quantile, (double q, double n, double eta),
-                  gpumc__is_trials(n) && eta == eta,
-                  gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), q))
-GPUMC__FORMULA(gpumc_binomial_logit_rng, (gpumc_rng *rng, double n, double eta),
-               gpumc_binomial_rng(rng, n, gpumc_inv_logit(eta)))
-GPUMC__FORMULA(gpumc_binomial_logit_mean, (double n, double eta),
-               gpumc_binomial_mean(n, gpumc_inv_logit(eta)))
-GPUMC__FORMULA_IF(gpumc_binomial_logit_variance, (double n, double eta),
-                  gpumc__is_trials(n), n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
-
-/* ---- poisson ----------------------------------------------------------------------------
-   P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
-static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
-{
-    const gpumc__count law = { gpumc__poisson_tail, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda };
-    return law;
-}
-static double gpumc__poisson_cdf(int side, double y, double lambda, double *dlambda)
-{
-    const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
-        gpumc__add(dlambda, -side * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
-    return gpumc__valid(lambda >= 0, tail.value);
-}
-GPUMC__CDFS(COUNT_1, poisson)
-GPUMC__FORMULA(gpumc_poisson_quantile, (double p, double lambda),
-               gpumc__count_quantile(gpumc__poisson_count(lambda, gpumc__log(lambda)), p))
-GPUMC_API double gpumc_poisson_rng(gpumc_rng *rng, double lambda) { return gpumc__rng_poisson(rng, lambda); }
-GPUMC__FORMULA_IF(gpumc_poisson_mean, (double lambda), lambda >= 0, lambda)
-GPUMC__FORMULA_IF(gpumc_poisson_variance, (double lambda), lambda >= 0, lambda)
-
-/* ---- poisson_log ----------------------------------------------------------------- */
-static double gpumc__poisson_log_cdf(int side, double y, double eta, double *deta)
-{
-    const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    gpumc__add(deta, tail.by_log);
-    return gpumc__valid(eta == eta, tail.value);
-}
-GPUMC__CDFS(COUNT_1, poisson_log)
-GPUMC__FORMULA(gpumc_poisson_log_quantile, (double p, double eta),
-               gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), p))
-GPUMC__FORMULA(gpumc_poisson_log_rng, (gpumc_rng *rng, double eta), gpumc__rng_poisson(rng, gpumc__exp(eta)))
-GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc__exp(eta); }
-GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc__exp(eta); }
-
-/* ---- neg_binomial_2 --------------------------------------------------------------
-   P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative by phi is that by a
-   at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
-static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
-{
-    const double logit = gpumc__log(phi) - log_mu;
-    const gpumc__count law = { gpumc__neg_binomial_tail, phi, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
-                               -gpumc_log1p_exp(-logit), -gpumc_log1p_exp(logit),
-                               GPUMC_INF, mu, mu + mu * (mu / phi) };
-    return law;
-}
-static double gpumc__neg_binomial_cdf(int side, double y, double mu, double log_mu, double phi,
-                                      double *dlog_mu, double *dphi)
-{
-    const gpumc__count law = gpumc__neg_binomial_count(mu, log_mu, phi);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    gpumc__add(dlog_mu, -tail.by_log);
-    gpumc__add(dphi, tail.by_a_fixed);
-    return gpumc__valid(log_mu == log_mu && phi > 0, tail.value);
-}
-static double gpumc__neg_binomial_2_cdf(int side, double y, double mu, double phi, double *dmu, double *dphi)
-{
-    double dlog_mu = 0;
-    const double value = gpumc__neg_binomial_cdf(side, y, mu, gpumc__log(mu), phi, &dlog_mu, dphi);
-    gpumc__add(dmu, dlog_mu / mu);
-    return gpumc__valid(mu > 0, value);
-}
-GPUMC__CDFS(COUNT_2, neg_binomial_2)
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_quantile, (double p, double mu, double phi),
-                  mu > 0 && phi > 0,
-                  gpumc__count_quantile(gpumc__neg_binomial_count(mu, gpumc__log(mu), phi), p))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_rng, (gpumc_rng *rng, double mu, double phi),
-                  mu > 0 && phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_mean, (double mu, double phi), mu > 0 && phi > 0, mu)
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_variance, (double mu, double phi),
-                  mu > 0 && phi > 0, mu + mu * (mu / phi))
-
-/* ---- neg_binomial_2_log --------------------------------------------------- */
-static double gpumc__neg_binomial_2_log_cdf(int side, double y, double eta, double phi,
-                                            double *deta, double *dphi)
-{
-    return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi);
-}
-GPUMC__CDFS(COUNT_2, neg_binomial_2_log)
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_quantile, (double p, double eta, double phi),
-                  phi > 0, gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), p))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_rng, (gpumc_rng *rng, double eta, double phi),
-                  phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_mean, (double eta, double phi), phi > 0, gpumc__exp(eta))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_variance, (double eta, double phi),
-                  phi > 0, gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
 /* ==================================================================================== >>transform
    Constraints, a block each: the map x(q) with its log Jacobian (NAME_map), the way back (NAME_inverse), the
    chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:
