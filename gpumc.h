@@ -2319,40 +2319,23 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
 
    Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
 
-/* ---- leaves as calls -----------------------------------------------------------------------------
-   Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
+/* Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
    is no such loop calls these twins, and the header compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
-GPUMC__CALL(exp)
-GPUMC__CALL(expm1)
-GPUMC__CALL(log)
-GPUMC__CALL(log1p)
-GPUMC__CALL(sqrt)
-GPUMC__CALL(lgamma)
-GPUMC__CALL(digamma)
-GPUMC__CALL(log_Phi)
-GPUMC__CALL(inv_Phi)
+GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
+GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(log_Phi) GPUMC__CALL(inv_Phi)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
-
-/* Ordinary functions of one formula; the second kind is NaN where the condition does not hold. */
-#define GPUMC__FORMULA(name, arguments, value) GPUMC_API double name arguments { return value; }
-#define GPUMC__FORMULA_IF(name, arguments, condition, value) \
-    GPUMC_API double name arguments { return gpumc__valid(condition, value); }
 
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
    the negative binomial law: for large a they are of order 1 / a^2, differences of two of order 1 / a. */
-typedef struct gpumc__tail {
-    double side, value, by_a, by_b, by_log, by_a_fixed, by_b_fixed;
-} gpumc__tail;
+typedef struct gpumc__tail { double side, value, by_a, by_b, by_log, by_a_fixed, by_b_fixed; } gpumc__tail;
 
 /* A tail of probability 0 or 1, from its logarithm; NaN makes all of it NaN. */
 static gpumc__tail gpumc__certain_tail(double side, double value)
 {
-    gpumc__tail tail;
-    tail.side = side;
-    tail.value = value;
-    tail.by_a = tail.by_b = tail.by_log = tail.by_a_fixed = tail.by_b_fixed = value != value ? value : 0;
+    const double by = value != value ? value : 0;
+    const gpumc__tail tail = { side, value, by, by, by, by, by };
     return tail;
 }
 
@@ -2360,28 +2343,17 @@ static gpumc__tail gpumc__certain_tail(double side, double value)
 static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
 {
     const double factor = tail.value < 0 ? -1 / expm1(-tail.value) : 0;
-    if (tail.side == side || tail.value != tail.value) return tail;
-    tail.side = side;
-    tail.value = gpumc__log1m_exp(-tail.value);
-    tail.by_a *= factor;
-    tail.by_b *= factor;
-    tail.by_log *= factor;
-    tail.by_a_fixed *= factor;
-    tail.by_b_fixed *= factor;
-    return tail;
+    const gpumc__tail other = { side, gpumc__log1m_exp(-tail.value), factor * tail.by_a, factor * tail.by_b,
+                                factor * tail.by_log, factor * tail.by_a_fixed, factor * tail.by_b_fixed };
+    return tail.side == side || tail.value != tail.value ? tail : other;
 }
 
 /* The law of 1 - X for a beta law of X. */
 static gpumc__tail gpumc__mirrored(gpumc__tail tail)
 {
-    const double by_a = tail.by_a, by_a_fixed = tail.by_a_fixed;
-    tail.side = -tail.side;
-    tail.by_log = -tail.by_log;
-    tail.by_a = tail.by_b;
-    tail.by_b = by_a;
-    tail.by_a_fixed = tail.by_b_fixed;
-    tail.by_b_fixed = by_a_fixed;
-    return tail;
+    const gpumc__tail mirror = { -tail.side, tail.value, tail.by_b, tail.by_a, -tail.by_log,
+                                 tail.by_b_fixed, tail.by_a_fixed };
+    return mirror;
 }
 
 /* log Gamma(z + d) - log Gamma(z), accurate relative to d: Stirling's series from z = 8 on, the difference of
@@ -2402,18 +2374,13 @@ static double gpumc__lgamma_rise(double z, double d)
     return (z - 0.5) * gpumc__log1p(d / z) - d + d * gpumc__log(z + d) - d * p * q * difference - steps;
 }
 
+/* (exp(x) - 1 - x) / x^2 for |x| <= 1/2: 1 / n! from n = 2 on */
+GPUMC__POLY(expm1_less, 13, 1 / 2.0, 1 / 6.0, 1 / 24.0, 1 / 120.0, 1 / 720.0, 1 / 5040.0, 1 / 40320.0,
+    1 / 362880.0, 1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0, 1 / 87178291200.0)
+
 /* exp(t) - 1 - t */
 static double gpumc__expm1_less(double t)
-{
-    const double q = t * t;
-    if (fabs(t) > 0.5) return gpumc__expm1(t) - t;
-    return q * ((1 / 2.0 + 1 / 6.0 * t)
-        + q * ((1 / 24.0 + 1 / 120.0 * t)
-        + q * ((1 / 720.0 + 1 / 5040.0 * t)
-        + q * ((1 / 40320.0 + 1 / 362880.0 * t)
-        + q * ((1 / 3628800.0 + 1 / 39916800.0 * t)
-        + q * ((1 / 479001600.0 + 1 / 6227020800.0 * t) + q / 87178291200.0))))));
-}
+{ return fabs(t) > 0.5 ? gpumc__expm1(t) - t : t * t * gpumc__poly_expm1_less(t); }
 
 /* ---- by quadrature -------------------------------------------------------------------------- */
 typedef struct gpumc__law {
@@ -2430,12 +2397,8 @@ typedef struct gpumc__point {
 /* h(v) = -slope v - x (exp(t) - 1 - t) with t = +-v */
 static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
 {
-    gpumc__point point;
-    const double t = law->sign * v;
-    point.exponent = -law->slope * v - law->x * gpumc__expm1_less(t);
-    point.fall = law->slope + law->x * fabs(gpumc__expm1(t));
-    point.weight[0] = t;
-    point.weight[1] = point.weight[2] = point.weight[3] = 0;
+    const double t = law->sign * v, fall = law->slope + law->x * fabs(gpumc__expm1(t));
+    const gpumc__point point = { -law->slope * v - law->x * gpumc__expm1_less(t), fall, { t, 0, 0, 0 } };
     return point;
 }
 
@@ -2443,27 +2406,23 @@ static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
    the smaller of x and y in front. In the fixed weights the derivative by x is integrated by parts. */
 static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 {
-    gpumc__point point;
-    const double a = law->a, b = law->b, x = law->x, y = law->y, e = gpumc__expm1(v);
+    const double a = law->a, b = law->b, x = law->x, y = law->y, slope = law->slope, e = gpumc__expm1(v);
     const double up = y * e, down = x * gpumc__expm1(-v);
     const double up_share = up / (1 + up), down_share = -x * e / (1 + up);            /* down / (1 + down) */
     const double log_up = gpumc__log1p(up), log_down = gpumc__log1p(down);
-    double bend = y < x ? log_up - y * v : log_down + x * v;
-    if (v < 0.5) bend = y < x ? y * gpumc__expm1_less(v) + gpumc__log_less(up, log_up)
-                              : x * gpumc__expm1_less(-v) + gpumc__log_less(down, log_down);
-    point.exponent = -law->slope * v - (a + b) * bend;
-    point.fall = law->slope - (a + b) * y * down_share;
-    point.weight[0] = -log_up;
-    point.weight[1] = -log_down;
-    point.weight[2] = gpumc__share_less_log(up, up_share, log_up) - law->slope / a * up_share;
-    point.weight[3] = gpumc__share_less_log(down, down_share, log_down) + law->slope / b * down_share;
+    const double near_0 = y < x ? y * gpumc__expm1_less(v) + gpumc__log_less(up, log_up)
+                                : x * gpumc__expm1_less(-v) + gpumc__log_less(down, log_down);
+    const double bend = v < 0.5 ? near_0 : y < x ? log_up - y * v : log_down + x * v;
+    const gpumc__point point = {
+        -slope * v - (a + b) * bend, slope - (a + b) * y * down_share,
+        { -log_up, -log_down, gpumc__share_less_log(up, up_share, log_up) - slope / a * up_share,
+          gpumc__share_less_log(down, down_share, log_down) + slope / b * down_share }
+    };
     return point;
 }
 
 static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
-{
-    return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v);
-}
+{ return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v); }
 
 /* Where h has fallen to about -40, by Newton's method: as h is concave, all steps but the first come from
    beyond. */
@@ -2479,25 +2438,20 @@ static double gpumc__reach(const gpumc__law *law)
     return v;
 }
 
-/* sum[0] becomes the integral of exp(h), mean[k] that of weight k over it. Ten pairs of nodes a panel; the
+/* The integral of exp(h); mean[k] becomes that of weight k over it. Ten pairs of nodes a panel; the
    panels [0, 1/4] and [1/4, 1] of the reach suit a straight h, a parabola, and one that is flat first. */
 static double gpumc__integrate(const gpumc__law *law, double mean[4])
 {
     static const double nodes[10][2] = {                             /* distance from 1/2 in (0, 1), weight */
-        { 0.038263260566748666877, 0.076376693565362925349 },
-        { 0.11389292557082253904, 0.074586493236301873394 },
-        { 0.18685304435770978034, 0.071048054659191025665 },
-        { 0.255433500975413549, 0.065844319224588313449 },
-        { 0.31802684036325751273, 0.059097265980759208656 },
-        { 0.37316595323007539631, 0.050965059908620217518 },
-        { 0.4195584859111094117, 0.041638370788352374362 },
-        { 0.45611721412566295293, 0.031336024167054531785 },
-        { 0.48198596363895689563, 0.020300714900193470666 },
-        { 0.49656429959254746239, 0.0088070035695760591559 }
+        { 0.03826326056674867, 0.07637669356536292 }, { 0.11389292557082253, 0.07458649323630187 },
+        { 0.18685304435770977, 0.07104805465919102 }, { 0.25543350097541356, 0.06584431922458832 },
+        { 0.3180268403632575, 0.059097265980759206 }, { 0.3731659532300754, 0.05096505990862022 },
+        { 0.4195584859111094, 0.04163837078835238 }, { 0.456117214125663, 0.031336024167054534 },
+        { 0.4819859636389569, 0.02030071490019347 }, { 0.49656429959254744, 0.008807003569576059 }
     };
     const double reach = gpumc__reach(law);
     double sum = 0;
-    mean[0] = mean[1] = mean[2] = mean[3] = 0;
+    for (int k = 0; k < 4; k++) mean[k] = 0;
     for (int i = 0; i < 40; i++) {
         const double *node = nodes[i / 4], offset = i & 1 ? -node[0] : node[0];
         const double start = i & 2 ? 0.25 : 0, width = i & 2 ? 0.75 : 0.25;
@@ -2530,17 +2484,17 @@ static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, doubl
 {
     const gpumc__law law = { a, b, x, y, 0, a * y - b * x };
     gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
-    gpumc__ratio ratio_a, ratio_b;
+    gpumc__ratio of_a, of_b;
     const double rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
     double mean[4];
     const double integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &ratio_a, &ratio_b)
+    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &of_a, &of_b)
         + gpumc__log(a * integral) + gpumc__log(b / (a + b));
-    tail.by_a = ratio_a.log + rise_a + mean[0];
-    tail.by_b = ratio_b.log + rise_b + mean[1];
+    tail.by_a = of_a.log + rise_a + mean[0];
+    tail.by_b = of_b.log + rise_b + mean[1];
     tail.by_log = 1 / integral;
-    tail.by_a_fixed = ratio_a.less + rise_a + mean[2];
-    tail.by_b_fixed = ratio_b.less + rise_b + mean[3];
+    tail.by_a_fixed = of_a.less + rise_a + mean[2];
+    tail.by_b_fixed = of_b.less + rise_b + mean[3];
     return tail;
 }
 
@@ -2620,9 +2574,7 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
 
 /* The same from x alone, on the wanted side. */
 static gpumc__tail gpumc__gamma_tail_of(double a, double x, double side)
-{
-    return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x)));
-}
+{ return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x))); }
 
 static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side)
 {
@@ -2632,42 +2584,34 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side
 }
 
 /* ---- what the user calls --------------------------------------------------------------------- */
+static double gpumc__share(const gpumc__tail *tail, int is_log, double by_x,
+                           double *da, double *db, double *dx)
+{
+    const double share = gpumc__exp(tail->value), factor = is_log ? 1 : share;
+    gpumc__add_3(da, factor * tail->by_a, db, factor * tail->by_b, dx, factor * by_x);
+    return is_log ? tail->value : share;
+}
 static double gpumc__gamma_share(double side, int is_log, double a, double x, double *da, double *dx)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(a, x, side);
-    const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
-    gpumc__add(da, factor * tail.by_a);
-    gpumc__add(dx, x > 0 ? factor * tail.by_log / x : 0);
-    return is_log ? tail.value : share;
+    return gpumc__share(&tail, is_log, x > 0 ? tail.by_log / x : 0, da, NULL, dx);
 }
-
 static double gpumc__beta_share(double side, int is_log, double a, double b, double x,
                                 double *da, double *db, double *dx)
 {
     const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, side);
-    const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
-    gpumc__add(da, factor * tail.by_a);
-    gpumc__add(db, factor * tail.by_b);
-    gpumc__add(dx, x > 0 && x < 1 ? factor * tail.by_log / x / (1 - x) : 0);
-    return is_log ? tail.value : share;
+    return gpumc__share(&tail, is_log, x > 0 && x < 1 ? tail.by_log / x / (1 - x) : 0, da, db, dx);
 }
-
-GPUMC__FORMULA(gpumc_log_gamma_p, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__LOWER, 1, a, x, da, dx))
-GPUMC__FORMULA(gpumc_log_gamma_q, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__UPPER, 1, a, x, da, dx))
-GPUMC__FORMULA(gpumc_gamma_p, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__LOWER, 0, a, x, da, dx))
-GPUMC__FORMULA(gpumc_gamma_q, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__UPPER, 0, a, x, da, dx))
-GPUMC__FORMULA(gpumc_log_beta_p, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__LOWER, 1, a, b, x, da, db, dx))
-GPUMC__FORMULA(gpumc_log_beta_q, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__UPPER, 1, a, b, x, da, db, dx))
-GPUMC__FORMULA(gpumc_beta_p, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__LOWER, 0, a, b, x, da, db, dx))
-GPUMC__FORMULA(gpumc_beta_q, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__UPPER, 0, a, b, x, da, db, dx))
+#define GPUMC__GAMMA_SHARE(name, side, is_log) \
+    GPUMC_API double gpumc_##name(double a, double x, double *da, double *dx) \
+    { return gpumc__gamma_share(side, is_log, a, x, da, dx); }
+#define GPUMC__BETA_SHARE(name, side, is_log) \
+    GPUMC_API double gpumc_##name(double a, double b, double x, double *da, double *db, double *dx) \
+    { return gpumc__beta_share(side, is_log, a, b, x, da, db, dx); }
+GPUMC__GAMMA_SHARE(gamma_p, GPUMC__LOWER, 0) GPUMC__GAMMA_SHARE(log_gamma_p, GPUMC__LOWER, 1)
+GPUMC__GAMMA_SHARE(gamma_q, GPUMC__UPPER, 0) GPUMC__GAMMA_SHARE(log_gamma_q, GPUMC__UPPER, 1)
+GPUMC__BETA_SHARE(beta_p, GPUMC__LOWER, 0) GPUMC__BETA_SHARE(log_beta_p, GPUMC__LOWER, 1)
+GPUMC__BETA_SHARE(beta_q, GPUMC__UPPER, 0) GPUMC__BETA_SHARE(log_beta_q, GPUMC__UPPER, 1)
 
 /* ---- inverses -------------------------------------------------------------------------------
    Log tails are concave in log x and logit x, so that Newton's method started beyond the root, where the tail
@@ -2679,7 +2623,7 @@ GPUMC__FORMULA(gpumc_beta_q, (double a, double b, double x, double *da, double *
 static double gpumc__gamma_solve(double a, double target, double side)
 {
     const double tau = -target, most = a < 1 ? tau : a + sqrt(2 * a * tau) + tau;
-    double s = side == GPUMC__LOWER ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc__log(most), x, miss = 1;
+    double s = side > 0 ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc__log(most), x, miss = 1;
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
         tail = gpumc__tail_at(side, gpumc__gamma_tail(a, gpumc__exp(s), s));
@@ -2705,7 +2649,7 @@ static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
     double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1, change;
-    gpumc__pair root;
+    gpumc__pair root = { 0, 1 };
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
         tail = gpumc__beta_tail_at_logit(a, b, s);
@@ -2730,25 +2674,24 @@ static double gpumc__gamma_root(double a, double p, double q)
     if (p == 0 || q == 0) return p == 0 ? 0 : GPUMC_INF;
     return gpumc__gamma_solve(a, gpumc__log(p < q ? p : q), p < q ? GPUMC__LOWER : GPUMC__UPPER);
 }
-
 static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
 {
-    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN }, mirror;
+    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN }, mirror = { q == 0 ? 0.0 : 1.0, q == 0 ? 1.0 : 0.0 };
     if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return root;
-    root.x = p == 0 ? 0 : 1;
-    root.y = p == 0 ? 1 : 0;
-    if (p == 0 || q == 0) return root;
-    if (p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
-    mirror = gpumc__beta_solve(b, a, gpumc__log(q));
+    if (0 < p && p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
+    if (0 < q && q <= p) mirror = gpumc__beta_solve(b, a, gpumc__log(q));
     root.x = mirror.y;
     root.y = mirror.x;
     return root;
 }
 
-GPUMC__FORMULA(gpumc_gamma_p_inverse, (double a, double p), gpumc__gamma_root(a, p, 1 - p))
-GPUMC__FORMULA(gpumc_gamma_q_inverse, (double a, double q), gpumc__gamma_root(a, 1 - q, q))
-GPUMC__FORMULA(gpumc_beta_p_inverse, (double a, double b, double p), gpumc__beta_root(a, b, p, 1 - p).x)
-GPUMC__FORMULA(gpumc_beta_q_inverse, (double a, double b, double q), gpumc__beta_root(a, b, 1 - q, q).x)
+GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
+GPUMC_API double gpumc_gamma_q_inverse(double a, double q) { return gpumc__gamma_root(a, 1 - q, q); }
+GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p)
+{ return gpumc__beta_root(a, b, p, 1 - p).x; }
+GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
+{ return gpumc__beta_root(a, b, 1 - q, q).x; }
+
 /* ---- dense linear algebra, n x n, row-major ----------------------------------------------------- */
 
 /* A team of threads can share a chain: loops over coordinates are dealt out, sums go through a reduction,
@@ -2766,9 +2709,7 @@ GPUMC__FORMULA(gpumc_beta_q_inverse, (double a, double b, double q), gpumc__beta
 #define GPUMC__LANES_START ((size_t)GPUMC__LANES * GPUMC_TEAM_RANK)
 
 GPUMC_FN double gpumc__lane_sum(const double *a)
-{
-    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
-}
+{ return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
 
 static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a,
                                                const double *GPUMC__RESTRICT b, size_t n)
