@@ -3536,11 +3536,8 @@ static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[
 static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
 
 static void gpumc__indicator_variance(double *p, size_t K)
-{
-    for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k];
-}
+{ for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k]; }
 
-/* ---- categorical_logit ---------------------------------------------------------------------- */
 static double gpumc__log_sum_exp_of(const double *x, size_t n)
 {
     double most = -GPUMC_INF, sum = 0;
@@ -3573,37 +3570,31 @@ GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, 
     double left = gpumc_rng_uniform(rng);
     size_t k = 0;
     if (total != total || K == 0) return GPUMC_NAN;
-    for (; k < K - 1; k++) {
-        left -= gpumc__exp(eta[k] - total);
-        if (left < 0) break;
-    }
+    while (k < K - 1 && (left -= gpumc__exp(eta[k] - total)) >= 0) k++;
     return (double)k;
 }
 
-/* ---- ordered_logistic -------------------------------------------------------------------------
-   With a = c_(k-1) - eta and b = c_k - eta:  P(Y = k) = inv_logit(b) inv_logit(-a) (1 - exp(a - b)). */
-static int gpumc__are_increasing(const double *x, size_t n)
+/* With a = c_(k-1) - eta and b = c_k - eta:  P(Y = k) = inv_logit(b) inv_logit(-a) (1 - exp(a - b)). */
+static int gpumc__is_ordered(double eta, const double *cutpoints, size_t K)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!(i ? x[i - 1] < x[i] : x[i] == x[i])) return 0;
-    return 1;
+    int valid = eta == eta && K > 0 && (K == 1 || cutpoints[0] == cutpoints[0]);
+    for (size_t k = 1; k + 1 < K; k++) valid &= cutpoints[k - 1] < cutpoints[k];
+    return valid;
 }
 GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
                                              double *deta, double *dcutpoints)
 {
-    double a, b, step, da, db;
+    double a, b, step;
     size_t k;
-    if (y != y || eta != eta || K == 0 || !gpumc__are_increasing(cutpoints, K - 1)) return GPUMC_NAN;
+    if (y != y || !gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
     if (!gpumc__is_category(y, K)) return -GPUMC_INF;
     k = (size_t)y;
     a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
     b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
     step = 1 / gpumc__expm1(b - a);
-    da = -gpumc_inv_logit(a) - step;
-    db = gpumc_inv_logit(-b) + step;
-    gpumc__add(deta, -gpumc_inv_logit(-b) + gpumc_inv_logit(a));
-    if (k > 0) gpumc__add_at(dcutpoints, k - 1, da);
-    if (k < K - 1) gpumc__add_at(dcutpoints, k, db);
+    gpumc__add(deta, gpumc_inv_logit(a) - gpumc_inv_logit(-b));
+    if (k > 0) gpumc__add_at(dcutpoints, k - 1, -gpumc_inv_logit(a) - step);
+    if (k < K - 1) gpumc__add_at(dcutpoints, k, gpumc_inv_logit(-b) + step);
     return gpumc__log1m_exp(b - a) - gpumc_log1p_exp(-b) - gpumc_log1p_exp(a);
 }
 GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean)
@@ -3623,22 +3614,22 @@ GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const do
 {
     const double latent = gpumc_logistic_rng(rng, eta, 1);
     size_t k = 0;
-    if (eta != eta || K == 0 || !gpumc__are_increasing(cutpoints, K - 1)) return GPUMC_NAN;
+    if (!gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
     while (k < K - 1 && latent > cutpoints[k]) k++;
     return (double)k;
 }
 
-/* ---- multi_normal_cholesky ------------------------------------------------------------------ */
-static int gpumc__has_positive_diagonal(const double *L, size_t n)
+/* 0, or NaN for a factor without a positive diagonal. */
+static double gpumc__factor_offset(const double *L, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!(L[i * n + i] > 0)) return 0;
-    return 1;
+    int valid = 1;
+    for (size_t i = 0; i < n; i++) valid &= L[i * n + i] > 0;
+    return gpumc__valid(valid, 0);
 }
 
-/* z = L^-1 (y - mu) and w = L'^-1 z; returns the log density. */
+/* z = L^-1 (y - mu) and w = L'^-1 z = dmu; returns the log density. */
 static double gpumc__normal_whiten(const double *y, const double *mu, const double *L, size_t n,
-                                   double *z, double *w)
+                                   double *z, double *w, double *dy, double *dmu)
 {
     double log_det = 0;
     for (size_t i = 0; i < n; i++) {
@@ -3649,21 +3640,20 @@ static double gpumc__normal_whiten(const double *y, const double *mu, const doub
     for (size_t i = n; i-- > 0;) {
         w[i] /= L[i * n + i];
         for (size_t j = 0; j < i; j++) w[j] -= L[i * n + j] * w[i];
+        gpumc__add_at(dy, i, -w[i]);
+        gpumc__add_at(dmu, i, w[i]);
     }
     return -0.5 * gpumc__dot(z, z, n) - log_det - (double)n * GPUMC_LOG_SQRT_2PI;
 }
-
 GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
                                                   size_t n, double *dy, double *dmu, double *dL, double *work)
 {
-    double *z = work, *w = work + n, value;
-    if (!gpumc__has_positive_diagonal(L, n)) return GPUMC_NAN;
-    value = gpumc__normal_whiten(y, mu, L, n, z, w);
-    for (size_t i = 0; i < n; i++) {
-        gpumc__add_at(dy, i, -w[i]);
-        gpumc__add_at(dmu, i, w[i]);
-        for (size_t j = 0; dL && j <= i; j++) dL[i * n + j] += w[i] * z[j];
-        gpumc__add_at(dL, i * n + i, -1 / L[i * n + i]);
+    double *z = work, *w = work + n, value = gpumc__factor_offset(L, n);
+    if (value != value) return value;
+    value = gpumc__normal_whiten(y, mu, L, n, z, w, dy, dmu);
+    for (size_t i = 0; dL && i < n; i++) {
+        for (size_t j = 0; j <= i; j++) dL[i * n + j] += w[i] * z[j];
+        dL[i * n + i] -= 1 / L[i * n + i];
     }
     return value;
 }
@@ -3672,24 +3662,22 @@ GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double 
 GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
                                                double *y)
 {
-    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
+    const double offset = gpumc__factor_offset(L, n);
     gpumc_rng_normals(rng, y, n);
     for (size_t i = n; i-- > 0;) y[i] = mu[i] + gpumc__dot(&L[i * n], y, i + 1) + offset;
 }
 GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *L, size_t n, double *mean)
 {
-    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
+    const double offset = gpumc__factor_offset(L, n);
     for (size_t i = 0; i < n; i++) mean[i] = mu[i] + offset;
 }
 GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const double *L, size_t n,
                                                     double *variance)
 {
-    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
+    const double offset = gpumc__factor_offset(L, n);
     for (size_t i = 0; i < n; i++)
         variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
 }
-
-/* ---- multi_normal --------------------------------------------------------------------------- */
 
 /* The lower factor of S in L; 0 if S is not positive definite. */
 static int gpumc__factor_of(const double *S, size_t n, double *L)
@@ -3716,18 +3704,13 @@ GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, cons
 {
     double *z = work, *w = work + n, *L = work + 2 * n, value;
     if (!gpumc__factor_of(S, n, L)) return GPUMC_NAN;
-    value = gpumc__normal_whiten(y, mu, L, n, z, w);
-    for (size_t i = 0; i < n; i++) {
-        gpumc__add_at(dy, i, -w[i]);
-        gpumc__add_at(dmu, i, w[i]);
-    }
+    value = gpumc__normal_whiten(y, mu, L, n, z, w, dy, dmu);
     if (!dS) return value;
     gpumc__invert_lower(L, n);
     for (size_t k = 0; k < n; k++)          /* S^-1 = sum_k l_k' l_k over the rows of L^-1 */
         for (size_t i = 0; i <= k; i++)
             for (size_t j = 0; j <= k; j++) dS[i * n + j] -= 0.5 * L[k * n + i] * L[k * n + j];
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++) dS[i * n + j] += 0.5 * w[i] * w[j];
+    for (size_t i = 0; i < n * n; i++) dS[i] += 0.5 * w[i / n] * w[i % n];
     return value;
 }
 
@@ -3740,16 +3723,13 @@ GPUMC_API void gpumc_multi_normal_rng(gpumc_rng *rng, const double *mu, const do
     gpumc_multi_normal_cholesky_rng(rng, mu, work, n, y);
 }
 GPUMC_API void gpumc_multi_normal_mean(const double *mu, const double *S, size_t n, double *mean)
-{
-    for (size_t i = 0; i < n; i++) mean[i] = gpumc__valid(S[i * n + i] > 0, mu[i]);
-}
+{ for (size_t i = 0; i < n; i++) mean[i] = gpumc__valid(S[i * n + i] > 0, mu[i]); }
 GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, size_t n, double *variance)
 {
     for (size_t i = 0; i < n; i++)
         variance[i] = gpumc__valid(S[i * n + i] > 0 && mu[i] == mu[i], S[i * n + i]);
 }
 
-/* ---- dirichlet ------------------------------------------------------------------------------ */
 static const double gpumc__sum_tolerance = 1e-8;
 
 /* The sum of alpha, NaN if any of them is not positive and finite. */
@@ -3778,13 +3758,11 @@ GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size
     double sum = 0, before = 0;
     if (total != total || inside != inside) return GPUMC_NAN;
     if (inside == 0) return -GPUMC_INF;
-    for (size_t k = 0; k < K; k++) {
-        const double log_x = gpumc__log(x[k]);
-        sum += gpumc__times_log(alpha[k] - 1, log_x);
-        if (k > 0) sum -= gpumc__lbeta(before, alpha[k]);
-        before += alpha[k];
-        gpumc__add_at(dx, k, (alpha[k] - 1) / x[k]);
-        gpumc__add_at(dalpha, k, log_x + gpumc__digamma(total) - gpumc__digamma(alpha[k]));
+    for (size_t k = 0; k < K; before += alpha[k], k++) {
+        const double a = alpha[k], log_x = gpumc__log(x[k]);
+        sum += gpumc__times_log(a - 1, log_x) - (k > 0 ? gpumc__lbeta(before, a) : 0);
+        gpumc__add_at(dx, k, (a - 1) / x[k]);
+        gpumc__add_at(dalpha, k, log_x + gpumc__digamma(total) - gpumc__digamma(a));
     }
     return sum;
 }
@@ -3808,8 +3786,7 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
     for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
 }
 
-/* ---- lkj_corr_cholesky ------------------------------------------------------------------------
-   Row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
+/* lkj_corr_cholesky: row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
    1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
    (the onion method of Lewandowski, Kurowicka & Joe 2009). */
 static double gpumc__lkj_shape(size_t K, double eta, size_t i) { return eta + 0.5 * (double)(K - 1 - i); }
@@ -3825,7 +3802,6 @@ static double gpumc__is_correlation_factor(const double *L, size_t K)
     }
     return inside;
 }
-
 GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta, double *dL, double *deta)
 {
     const double inside = gpumc__is_correlation_factor(L, K), top = gpumc__lkj_shape(K, eta, 0);
@@ -3844,14 +3820,12 @@ GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double 
 GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L)
 {
     for (size_t i = 0; i < K; i++) {
-        double *row = &L[i * K];
+        double *row = &L[i * K], scale;
         const double square = i ? gpumc_rng_beta(rng, 0.5 * (double)i, gpumc__lkj_shape(K, eta, i)) : 0;
-        double scale;
         gpumc_rng_normals(rng, row, i);
         scale = i ? gpumc__sqrt(square / gpumc__dot(row, row, i)) : 0;
-        for (size_t j = 0; j < i; j++) row[j] *= scale;
+        for (size_t j = 0; j < K; j++) row[j] = j < i ? row[j] * scale : 0;
         row[i] = gpumc__valid(eta > 0, gpumc__sqrt(1 - square));
-        for (size_t j = i + 1; j < K; j++) row[j] = 0;
     }
 }
 
