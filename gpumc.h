@@ -743,13 +743,12 @@ GPUMC_FN double gpumc_lbeta(double a, double b)
    1e-12 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5, and hardly worse far beyond; a call
    takes 2 to 8 microseconds whatever the shapes. Invalid shapes give NaN; x beyond its range gives 0 or 1. */
 
-/* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0. */
+/* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0.
+   The inverses give the x with P(a, x) = p, or with Q(a, x) = q: where p is close to 1, start from q. */
 GPUMC_API double gpumc_gamma_p(double a, double x, double *da, double *dx);
 GPUMC_API double gpumc_gamma_q(double a, double x, double *da, double *dx);
 GPUMC_API double gpumc_log_gamma_p(double a, double x, double *da, double *dx);
 GPUMC_API double gpumc_log_gamma_q(double a, double x, double *da, double *dx);
-
-/* The x with P(a, x) = p, or with Q(a, x) = q: where p is close to 1, start from q. */
 GPUMC_API double gpumc_gamma_p_inverse(double a, double p);
 GPUMC_API double gpumc_gamma_q_inverse(double a, double q);
 
@@ -768,17 +767,15 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q);
 /* Where log(1 + x) is better computed from x than from 1 + x. */
 GPUMC_FN int gpumc__is_near_0(gpumc_real x) { return (3 * x > -1) & (2 * x < 1); }
 
+/* (atanh(sqrt x) / sqrt x - 1) / x for x < 1/25 */
+GPUMC__POLY(atanh, 11, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19,
+    1.0 / 21, 1.0 / 23)
+
 /* log(r) - (r - 1) for r = 1 + x, from x and log r: near 0 by a series in s = x / (2 + x), |s| < 1/5. */
 GPUMC_FN gpumc_real gpumc__log_less(gpumc_real x, gpumc_real log_r)
 {
-    const gpumc_real s = x / (2 + x), z = s * s, q = z * z, one = 1;
-    const gpumc_real tail = (one / 3 + one / 5 * z)
-        + q * ((one / 7 + one / 9 * z)
-        + q * ((one / 11 + one / 13 * z)
-        + q * ((one / 15 + one / 17 * z)
-        + q * ((one / 19 + one / 21 * z) + q * (one / 23)))));
-    const gpumc_real near_0 = 2 * s * z * tail - x * s, far_off = log_r - x;
-    return gpumc__is_near_0(x) ? near_0 : far_off;
+    const gpumc_real s = x / (2 + x), z = s * s, near_0 = 2 * s * z * GPUMC_R(gpumc__poly_atanh(z)) - x * s;
+    return gpumc__is_near_0(x) ? near_0 : log_r - x;
 }
 
 /* log(1 + x) - x */
@@ -786,30 +783,22 @@ GPUMC_FN gpumc_real gpumc__log1p_less(gpumc_real x) { return gpumc__log_less(x, 
 
 /* w / (1 + w) - log(1 + w), given share = w / (1 + w) and log(1 + w) */
 GPUMC_FN gpumc_real gpumc__share_less_log(gpumc_real w, gpumc_real share, gpumc_real log_1w)
-{
-    const gpumc_real near_0 = -gpumc__log_less(w, log_1w) - w * share, far_off = share - log_1w;
-    return gpumc__is_near_0(w) ? near_0 : far_off;
-}
+{ return gpumc__is_near_0(w) ? -gpumc__log_less(w, log_1w) - w * share : share - log_1w; }
 
 /* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
-    const gpumc_real some = x > 0 ? x : 1, p = 1 / (x < 8 ? 8 : x), w = p * p, one = 1;
-    const gpumc_real log_x = gpumc_log(some), small = gpumc_lgamma(x + 1) - (x > 0 ? x * (log_x - 1) : 0 * x);
-    const gpumc_real series = one / 12 - w * (one / 360 - w * (one / 1260 - w * (one / 1680
-        - w * (one / 1188 - w * (691 * one / 360360 - w * (one / 156))))));
-    const gpumc_real large = GPUMC_R(GPUMC_LOG_SQRT_2PI) + GPUMC_R(0.5) * log_x + p * series;
-    return x < 8 ? small : large;
+    const gpumc_real some = x > 0 ? x : 1, p = 1 / (x < 8 ? 8 : x), log_x = gpumc_log(some);
+    const gpumc_real small = gpumc_lgamma(x + 1) - (x > 0 ? x * (log_x - 1) : 0 * x);
+    const gpumc_real rest = GPUMC_R(GPUMC_LOG_SQRT_2PI) + p * GPUMC_R(gpumc__poly_stirling(p * p));
+    return x < 8 ? small : GPUMC_R(0.5) * log_x + rest;
 }
 
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
 {
-    const gpumc_real p = 1 / (x < 8 ? 8 : x), w = p * p, one = 1;
-    const gpumc_real series = one / 12 - w * (one / 120 - w * (one / 252 - w * (one / 240
-        - w * (one / 132 - w * (691 * one / 32760 - w * (one / 12))))));
-    const gpumc_real small = gpumc_log(x) - gpumc_digamma(x), large = GPUMC_R(0.5) * p + w * series;
-    return x < 8 ? small : large;
+    const gpumc_real p = 1 / (x < 8 ? 8 : x), w = p * p, small = gpumc_log(x) - gpumc_digamma(x);
+    return x < 8 ? small : GPUMC_R(0.5) * p + w * GPUMC_R(gpumc__poly_digamma_far(w));
 }
 
 /* [digamma(x + d) - log(x + d)] - [digamma(x) - log x], x > 0, d >= 0, relatively accurate as d -> 0 and as
@@ -820,8 +809,7 @@ GPUMC_FN gpumc_real gpumc__digamma_rise(gpumc_real x, gpumc_real d)
     const gpumc_real s_0 = rise / (x * y), s_1 = rise / ((x + 1) * (y + 1)), s_2 = rise / ((x + 2) * (y + 2));
     const gpumc_real s_3 = rise / ((x + 3) * (y + 3)), s_4 = rise / ((x + 4) * (y + 4));
     const gpumc_real s_5 = rise / ((x + 5) * (y + 5)), s_6 = rise / ((x + 6) * (y + 6));
-    const gpumc_real s_7 = rise / ((x + 7) * (y + 7));
-    const gpumc_real sum = ((s_7 + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
+    const gpumc_real sum = ((rise / ((x + 7) * (y + 7)) + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
     const gpumc_real logs = gpumc_log1p(d / (x + up)) - gpumc_log1p(d / x);
     const gpumc_real p = 1 / (x + up), q = 1 / (y + up), P = p * p, Q = q * q, gap = d * p * q;
     /* divided differences of w/12 - w^2/120 + w^3/252 - ... at P and Q: f by Horner's rule, g beside it */
