@@ -346,31 +346,20 @@ GPUMC__POLY(digamma_far, 7, 0.0833333333333332, -0.00833333333276881, 0.00396825
 
 GPUMC_FN uint64_t gpumc__bits_of(double x) { uint64_t u; memcpy(&u, &x, sizeof u); return u; }
 GPUMC_FN double gpumc__from_bits(uint64_t u) { double x; memcpy(&x, &u, sizeof x); return x; }
-
 /* |x|. Exact. */
 GPUMC_FN double gpumc_fabs(double x) { return gpumc__from_bits(gpumc__bits_of(x) & ~GPUMC__SIGN_BIT); }
 
 GPUMC_FN double gpumc__with_sign_of(double x, double sign)
-{
-    return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & GPUMC__SIGN_BIT));
-}
-
+{ return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & GPUMC__SIGN_BIT)); }
 /* The upper 26 bits of x: their square is exact, and so is x less them. */
 GPUMC_FN double gpumc__upper(double x) { return gpumc__from_bits(gpumc__bits_of(x) & 0xfffffffff8000000ULL); }
-
 /* Adding 2^52 or 1.5 2^52 rounds to a whole number and leaves it in the low bits; this takes it out again.
    Clearing the sign, which is clear already, keeps compilers that ignore rounding from folding both steps. */
 GPUMC_FN double gpumc__whole_in(double sum, double shift)
-{
-    return gpumc__from_bits(gpumc__bits_of(sum) & ~GPUMC__SIGN_BIT) - shift;
-}
-
+{ return gpumc__from_bits(gpumc__bits_of(sum) & ~GPUMC__SIGN_BIT) - shift; }
 /* The whole number nearest to x for |x| < 2^52. */
 GPUMC_FN double gpumc__nearest(double x)
-{
-    return gpumc__with_sign_of(gpumc__whole_in(gpumc_fabs(x) + GPUMC__TWO_52, GPUMC__TWO_52), x);
-}
-
+{ return gpumc__with_sign_of(gpumc__whole_in(gpumc_fabs(x) + GPUMC__TWO_52, GPUMC__TWO_52), x); }
 /* The largest whole number that is not above x. Exact. */
 GPUMC_FN double gpumc_floor(double x)
 {
@@ -396,17 +385,14 @@ GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
     const double p = y + y * (r + (r * r) * gpumc__poly_exp(r));
     return (p * gpumc__from_bits(half << 52)) * gpumc__from_bits((k - half) << 52);
 }
-
 /* exp(x). 1.1 ULP */
 GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, 0.0); }
-
 /* y exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
 GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
 {
     const double a = 64.0 < x ? 64.0 : x, h = gpumc__upper(a);
     return gpumc__times_exp(y, scale * (h * h), scale * ((a + h) * (a - h)));
 }
-
 /* exp(x) - 1: r + c is the reduced argument, s = 2^(n-1). 1.5 ULP */
 GPUMC_FN double gpumc_expm1(double x)
 {
@@ -432,7 +418,6 @@ GPUMC_FN double gpumc__log_split(double x, double *f)
     *f = gpumc__from_bits((u & 0x000fffffffffffffULL) + GPUMC__ROOT_HALF_BITS) - 1.0;
     return gpumc__from_bits((u >> 52) | 0x4330000000000000ULL) - (GPUMC__TWO_52 + 1023.0);
 }
-
 /* The same for subnormal x too. */
 GPUMC_FN double gpumc__log_split_any(double x, double *f)
 {
@@ -440,14 +425,12 @@ GPUMC_FN double gpumc__log_split_any(double x, double *f)
     const double k = gpumc__log_split(x * (subnormal ? GPUMC__TWO_54 : 1.0), f);
     return k - (subnormal ? 54.0 : 0.0);
 }
-
 /* log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest) for small e: by the series of 2 atanh(f / (2 + f)). */
 GPUMC_FN double gpumc__log_rest(double k, double f, double e)
 {
     const double h = 0.5 * f * f, s = f / (2.0 + f), z = s * s;
     return h - (s * (h + z * gpumc__poly_log(z)) + (k * GPUMC__LOG_2_LO + e));
 }
-
 /* log(x) for positive normal x. */
 GPUMC_FN double gpumc__log_normal(double x)
 {
@@ -455,7 +438,6 @@ GPUMC_FN double gpumc__log_normal(double x)
     const double k = gpumc__log_split(x, &f);
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
 }
-
 /* log(x), -infinity at 0. 0.8 ULP */
 GPUMC_FN double gpumc_log(double x)
 {
@@ -465,7 +447,6 @@ GPUMC_FN double gpumc_log(double x)
     const double outside = x < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
-
 /* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; near = u + lo - 1 is used where k = 0. */
 GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
 {
@@ -477,7 +458,6 @@ GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
     const double e = c * (0.98 - f * (0.95 - 0.71 * f));     /* about c / (1 + f), for c = lo 2^-k */
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, e));
 }
-
 /* log(1 + x), -infinity at -1. 0.9 ULP */
 GPUMC_FN double gpumc_log1p(double x)
 {
@@ -486,7 +466,6 @@ GPUMC_FN double gpumc_log1p(double x)
     const double outside = u < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < u ? y : outside;
     return x < GPUMC_INF ? gpumc__with_sign_of(inside, x) : x;                  /* the sign: of log1p(-0) */
 }
-
 /* log(1 + x) for x in [0, 1]. */
 GPUMC_FN double gpumc__log1p_unit(double x)
 {
@@ -505,7 +484,6 @@ GPUMC_FN double gpumc__rsqrt_start(double x)
     const double e_1 = 1.0 - x * y_1 * y_1;
     return y_1 + y_1 * e_1 * (0.5 + 0.375 * e_1);
 }
-
 /* sqrt(x); compilers do not vectorise the library's. 0.501 ULP
    One Newton step from s, the residue x - s^2 exact by halves; small x is scaled by 2^108 to keep it so. */
 GPUMC_FN double gpumc_sqrt(double x)
@@ -517,7 +495,6 @@ GPUMC_FN double gpumc_sqrt(double x)
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
-
 /* 1 / sqrt(x), at 0 infinity of its sign. 1.3 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
@@ -533,24 +510,19 @@ GPUMC_FN double gpumc_rsqrt(double x)
 
 /* log(1 + exp(x)). 1.7 ULP */
 GPUMC_FN double gpumc_log1p_exp(double x)
-{
-    return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x)));
-}
-
+{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x))); }
 /* log(exp(a) + exp(b)). 1.7 ULP of the largest of |a|, |b| and the result */
 GPUMC_FN double gpumc_log_sum_exp(double a, double b)
 {
     const double gap = a == b ? 0.0 : gpumc_fabs(a - b);
     return (a < b ? b : a) + gpumc__log1p_unit(gpumc_exp(-gap));
 }
-
 /* 1 / (1 + exp(-x)). 2.2 ULP */
 GPUMC_FN double gpumc_inv_logit(double x)
 {
     const double e = gpumc_exp(-gpumc_fabs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
-
 /* log(p / (1 - p)), -infinity at 0, infinity at 1. 1.5 ULP
    = +-log(1 + (1 - 2 t) / t) with t the smaller of p and 1 - p; where 1 / t might overflow, of 2^64 t. */
 GPUMC_FN double gpumc_logit(double p)
@@ -562,7 +534,6 @@ GPUMC_FN double gpumc_logit(double p)
     const double y = smaller < 0.0 ? GPUMC_NAN : any;
     return p < 0.5 ? -y : y;
 }
-
 /* tanh(x). 2.6 ULP */
 GPUMC_FN double gpumc_tanh(double x)
 {
@@ -598,21 +569,18 @@ GPUMC_FN double gpumc__erfcx_sum(double x, double lo)
     const double r_lo = ((0.5 - d_h * r_h) - (d_h * r_l + d_l * r_h)) - d_l * r_l;
     return r + r * (a * inv * rest + (x < 1e18 ? 2.0 * (r_lo - r * d_lo) : 0.0));
 }
-
 /* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2.6 ULP */
 GPUMC_FN double gpumc_erfcx(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
     return x < 0.0 ? e - y : y;
 }
-
 /* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3.3 ULP */
 GPUMC_FN double gpumc_erfc(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
     return x < 0.0 ? 2.0 - y : y;
 }
-
 /* erf(x). 1.5 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
@@ -620,7 +588,6 @@ GPUMC_FN double gpumc_erf(double x)
     const double tail = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
     return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
 }
-
 /* erfcx(x / sqrt 2) / 2, x >= 0: the quotient in two parts. */
 GPUMC_FN double gpumc__half_erfcx(double x)
 {
@@ -628,14 +595,12 @@ GPUMC_FN double gpumc__half_erfcx(double x)
     const double a = 1e300 < x ? 1e300 : x, h = gpumc__upper(a), z = a * root;
     return 0.5 * gpumc__erfcx_sum(z, (h * root_hi - z) + (h * root_lo + (a - h) * root));
 }
-
 /* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3.2 ULP */
 GPUMC_FN double gpumc_Phi(double x)
 {
     const double a = gpumc_fabs(x), tail = gpumc__times_exp_square(gpumc__half_erfcx(a), a, -0.5);
     return 0.0 < x ? 1.0 - tail : tail;
 }
-
 /* log Phi(x). 3.8 ULP
    Below 0 the logarithm of erfcx / 2 less x^2 / 2, above 0 that of 1 less the other tail. */
 GPUMC_FN double gpumc_log_Phi(double x)
@@ -697,7 +662,6 @@ GPUMC_FN double gpumc_lgamma(double x)
     const double y = x < 6.5 ? y_near : y_far, outside = x == 0.0 ? GPUMC_INF : GPUMC_NAN;
     return 0.0 < x ? y : outside;
 }
-
 /* The derivative of log Gamma for x >= 0, -infinity at 0; relative accuracy also at its zero 1.46. 3.6 ULP
    Below 6.5 a rational function of u on [1, 6.5), one step down below 1; then the asymptotic series. */
 GPUMC_FN double gpumc_digamma(double x)
@@ -711,7 +675,6 @@ GPUMC_FN double gpumc_digamma(double x)
     const double inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
-
 /* lgamma(1/2 + y) - (y (log y - 1) + log(2 pi) / 2) for y >= 1/2. About the half, Stirling's series has no
    singularity down to y = 0, so that one polynomial serves everywhere. */
 GPUMC_FN double gpumc__half_stirling(double y)
@@ -766,7 +729,6 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q);
 
 /* Where log(1 + x) is better computed from x than from 1 + x. */
 GPUMC_FN int gpumc__is_near_0(gpumc_real x) { return (3 * x > -1) & (2 * x < 1); }
-
 /* (atanh(sqrt x) / sqrt x - 1) / x for x < 1/25 */
 GPUMC__POLY(atanh, 11, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19,
     1.0 / 21, 1.0 / 23)
@@ -777,14 +739,11 @@ GPUMC_FN gpumc_real gpumc__log_less(gpumc_real x, gpumc_real log_r)
     const gpumc_real s = x / (2 + x), z = s * s, near_0 = 2 * s * z * GPUMC_R(gpumc__poly_atanh(z)) - x * s;
     return gpumc__is_near_0(x) ? near_0 : log_r - x;
 }
-
 /* log(1 + x) - x */
 GPUMC_FN gpumc_real gpumc__log1p_less(gpumc_real x) { return gpumc__log_less(x, gpumc_log1p(x)); }
-
 /* w / (1 + w) - log(1 + w), given share = w / (1 + w) and log(1 + w) */
 GPUMC_FN gpumc_real gpumc__share_less_log(gpumc_real w, gpumc_real share, gpumc_real log_1w)
 { return gpumc__is_near_0(w) ? -gpumc__log_less(w, log_1w) - w * share : share - log_1w; }
-
 /* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
@@ -793,7 +752,6 @@ GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
     const gpumc_real rest = GPUMC_R(GPUMC_LOG_SQRT_2PI) + p * GPUMC_R(gpumc__poly_stirling(p * p));
     return x < 8 ? small : GPUMC_R(0.5) * log_x + rest;
 }
-
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
 {
@@ -943,7 +901,6 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     GPUMC_API double gpumc_##family##_lccdf arguments;
 #define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) GPUMC__DECLARE_##shape(cdf, family)
 GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
-
 /* Heads gpumc__<family>_cdf(side, ...), the one function behind _lcdf and _lccdf, which are defined here too:
    side is 1 for P(Y <= y), -1 for P(Y > y). */
 enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
@@ -978,14 +935,12 @@ GPUMC_FN int gpumc__is_whole(gpumc_real y) { return (gpumc_floor(y) - y == 0) | 
 GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
 /* A log cdf before the support. */
 GPUMC_FN gpumc_real gpumc__before(gpumc_real side) { return side > 0 ? -GPUMC_INF : GPUMC_R(0.0); }
-
 /* log(1 - exp(-x)) for x >= 0, accurate at both ends; its derivative is 1 / expm1(x). */
 GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
 {
     const gpumc_real near_0 = gpumc_log(-gpumc_expm1(-x)), far_out = gpumc_log1p(-gpumc_exp(-x));
     return x < GPUMC_R(GPUMC_LOG_2) ? near_0 : far_out;
 }
-
 /* log P(T <= t) or log P(T > t) of an exponential T with rate 1, and its slope in log t, even where t
    underflows. */
 GPUMC_FN gpumc_real gpumc__exponential_log_t(gpumc_real side, gpumc_real log_t, gpumc_real *slope)
@@ -997,14 +952,12 @@ GPUMC_FN gpumc_real gpumc__exponential_log_t(gpumc_real side, gpumc_real log_t, 
     *slope = side > 0 ? t * tail / rest : -t_any;
     return side < 0 ? -t_any : log_t < GPUMC_R(-0.4) ? near_0 : far_out;
 }
-
 /* a log x, where 0 log 0 is 0. */
 GPUMC_FN gpumc_real gpumc__times_log(gpumc_real a, gpumc_real log_x)
 {
     const gpumc_real product = a * log_x;
     return a < 0 ? product : a > 0 ? product : a;
 }
-
 /* Adds the derivatives of a function of z = (y - mu) / sigma from its slope in z; inv is 1 / sigma.
    The clamp makes a bound at infinity, where a log cdf has slope 0, add 0. */
 GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv,
@@ -1017,8 +970,7 @@ GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv
 /* Below, z = (y - mu) / sigma and inv = 1 / sigma, or what stands for them. Sources: Johnson, Kotz &
    Balakrishnan (1994, 1995) and, for counts, Johnson, Kemp & Kotz (2005). */
 
-/* ---- normal ------------------------------------------------------------------------ >>normal
-   log p = -z^2/2 - log sigma - log sqrt(2 pi),  P(Y <= y) = Phi(z) */
+/* ---- normal: log p = -z^2/2 - log sigma - log sqrt(2 pi), P(Y <= y) = Phi(z) -------- >>normal */
 
 /* phi(z) / Phi(z), the slope of log Phi: by erfcx in the lower tail, where phi and Phi underflow. */
 GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
@@ -1041,21 +993,15 @@ GPUMC__CDF_LEAF(REAL_2, normal, y, mu, sigma)
     return gpumc__valid(sigma > 0, gpumc_log_Phi(side * z));
 }
 
-/* ---- std_normal ---------------------------------------------------------------- >>std_normal
-   The law normal(0, 1) */
+/* ---- std_normal: the law normal(0, 1) ------------------------------------------- >>std_normal */
 GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__REAL_0(gpumc_real, y))
 {
     gpumc__add(dy, -y);
     return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
 }
-GPUMC__CDF_LEAF(REAL_0, std_normal, y)
-{
-    gpumc__add(dy, side * gpumc__log_Phi_slope(side * y));
-    return gpumc_log_Phi(side * y);
-}
+GPUMC__CDF_LEAF(REAL_0, std_normal, y) { return gpumc__normal_cdf(side, y, 0, 1, dy, NULL, NULL); }
 
-/* ---- cauchy ------------------------------------------------------------------------ >>cauchy
-   log p = -log(1 + z^2) - log sigma - log pi,  P(Y <= y) = 1/2 + atan(z) / pi */
+/* ---- cauchy: log p = -log(1 + z^2) - log(pi sigma), P(Y <= y) = 1/2 + atan(z) / pi -- >>cauchy */
 GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, weight = 1 / (1 + z * z);
@@ -1063,8 +1009,7 @@ GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
     return gpumc__valid(sigma > 0, -gpumc_log(1 + z * z) - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_PI));
 }
 
-/* ---- laplace ---------------------------------------------------------------------- >>laplace
-   log p = -|z| - log(2 sigma),  P(Y <= y) = exp(z)/2 for z < 0, 1 - exp(-z)/2 from 0 on
+/* ---- laplace: log p = -|z| - log(2 sigma), P(Y <= y) = exp(z)/2 or 1 - exp(-z)/2 ---- >>laplace
    The standard deviation is sigma sqrt 2. */
 GPUMC_FN gpumc_real gpumc_laplace_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
@@ -1080,9 +1025,8 @@ GPUMC__CDF_LEAF(REAL_2, laplace, y, mu, sigma)
     return gpumc__valid(sigma > 0, x < 0 ? x - GPUMC_R(GPUMC_LOG_2) : far_out);
 }
 
-/* ---- logistic -------------------------------------------------------------------- >>logistic
-   log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma,  P(Y <= y) = 1 / (1 + exp(-z))
-   The standard deviation is sigma pi / sqrt 3. */
+/* ---- logistic: P(Y <= y) = 1 / (1 + exp(-z)) -------------------------------------- >>logistic
+   log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma; the standard deviation is sigma pi / sqrt 3. */
 GPUMC_FN gpumc_real gpumc_logistic_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, far_out = gpumc_fabs(z);
@@ -1098,9 +1042,8 @@ GPUMC__CDF_LEAF(REAL_2, logistic, y, mu, sigma)
     return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-side * z));
 }
 
-/* ---- gumbel ------------------------------------------------------------------------ >>gumbel
-   log p = -z - exp(-z) - log beta,  P(Y <= y) = exp(-exp(-z)),  z = (y - mu) / beta
-   Of largest values: the long tail is the upper one. exp(-z) is exponential with rate 1. */
+/* ---- gumbel: log p = -z - t - log beta, P(Y <= y) = exp(-t), t = exp(-z) ------------- >>gumbel
+   Of largest values: the long tail is the upper one. t is exponential with rate 1, z = (y - mu) / beta. */
 GPUMC_FN gpumc_real gpumc_gumbel_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, beta))
 {
     const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z), sum = -z - (1 + slope);
@@ -1115,8 +1058,7 @@ GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
     return gpumc__valid(beta > 0, value);
 }
 
-/* ---- lognormal ------------------------------------------------------------------ >>lognormal
-   The law of exp(X) for X of normal(mu, sigma):  z = (log y - mu) / sigma */
+/* ---- lognormal: the law of exp(X), X of normal(mu, sigma); z = (log y - mu) / sigma - >>lognormal */
 GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 {
     const gpumc_real x = gpumc__positive(y), log_y = gpumc_log(x), inv = 1 / sigma, z = (log_y - mu) * inv;
@@ -1133,8 +1075,7 @@ GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
     return gpumc__valid(sigma > 0, y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
 }
 
-/* ---- exponential -------------------------------------------------------------- >>exponential
-   log p = log rate - rate y,  P(Y > y) = exp(-rate y) */
+/* ---- exponential: log p = log rate - rate y, P(Y > y) = exp(-rate y) ----------- >>exponential */
 GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__REAL_1(gpumc_real, y, rate))
 {
     gpumc__add_2(dy, -rate, drate, 1 / rate - y);
@@ -1149,10 +1090,9 @@ GPUMC__CDF_LEAF(REAL_1, exponential, y, rate)
     return gpumc__valid(rate > 0, side > 0 ? lower : -t);
 }
 
-/* ---- weibull ---------------------------------------------------------------------- >>weibull
-   log p = log shape - log scale + (shape - 1) log(y / scale) - t,  t = (y / scale)^shape
-   t is exponential with rate 1. At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at
-   or below 1. */
+/* ---- weibull: t = (y / scale)^shape is exponential with rate 1 --------------------- >>weibull
+   log p = log(shape / scale) + (shape - 1) log(y / scale) - t
+   At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1. */
 GPUMC_FN gpumc_real gpumc_weibull_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, scale))
 {
     const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
@@ -1172,8 +1112,7 @@ GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
     return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__before(side) : value);
 }
 
-/* ---- half_normal -------------------------------------------------------------- >>half_normal
-   The law of |X| for X of normal(0, sigma):  P(Y <= y) = erf(z / sqrt 2),  z = y / sigma */
+/* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
 GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__REAL_1(gpumc_real, y, sigma))
 {
     const gpumc_real whole = gpumc_normal_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
@@ -1190,23 +1129,20 @@ GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
     return gpumc__valid(sigma > 0, t < GPUMC_R(0.5) ? near_0 : far_out);
 }
 
-/* ---- half_cauchy -------------------------------------------------------------- >>half_cauchy
-   The law of |X| for X of cauchy(0, sigma):  P(Y <= y) = (2 / pi) atan(z),  z = y / sigma */
+/* ---- half_cauchy: the law of |X|, X of cauchy(0, sigma); P(Y <= y) = 2 atan(z) / pi - >>half_cauchy */
 GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(GPUMC__REAL_1(gpumc_real, y, sigma))
 {
     const gpumc_real whole = gpumc_cauchy_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
 
-/* ---- uniform ---------------------------------------------------------------------- >>uniform
-   log p = -log(b - a),  P(Y <= y) = (y - a) / (b - a) */
+/* ---- uniform: log p = -log(b - a), P(Y <= y) = (y - a) / (b - a) ------------------- >>uniform */
 GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__REAL_2(gpumc_real, y, a, b))
 {
     const gpumc_real width = b - a, value = 0 * y - gpumc_log(width);
     gpumc__add_3(dy, GPUMC_R(0.0), da, 1 / width, db, -1 / width);
     return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__outside((y < a) | (y > b), value));
 }
-
 /* The logarithm is taken of the smaller of part and rest, of which part is the one asked for. */
 GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
 {
@@ -1221,8 +1157,7 @@ GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
                         part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
 
-/* ---- bernoulli ------------------------------------------------------------------ >>bernoulli
-   P(Y = 1) = p */
+/* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
 
 /* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
@@ -1251,8 +1186,7 @@ GPUMC__CDF_LEAF(COUNT_1, bernoulli, y, p)
     return gpumc__valid((p >= 0) & (p <= 1), value);
 }
 
-/* ---- bernoulli_logit ------------------------------------------------------ >>bernoulli_logit
-   P(Y = 1) = 1 / (1 + exp(-eta)),  log p = -log(1 + exp(-(2 y - 1) eta)) */
+/* ---- bernoulli_logit: log p = -log(1 + exp(-eta)), y = 1, or -log(1 + exp(eta)) ---- >>bernoulli_logit */
 GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(GPUMC__COUNT_1(gpumc_real, y, eta))
 {
     const gpumc_real against = y > 0 ? -eta : eta, miss = gpumc_inv_logit(against);
@@ -1266,8 +1200,7 @@ GPUMC__CDF_LEAF(COUNT_1, bernoulli_logit, y, eta)
     return gpumc__valid(eta == eta, gpumc__binary_cdf(side, y, between, slope, deta));
 }
 
-/* ---- geometric ------------------------------------------------------------------ >>geometric
-   log p = log p + y log(1 - p),  P(Y > y) = (1 - p)^(y + 1) */
+/* ---- geometric: log p = log p + y log(1 - p), P(Y > y) = (1 - p)^(y + 1) --------- >>geometric */
 GPUMC_FN gpumc_real gpumc_geometric_lpmf(GPUMC__COUNT_1(gpumc_real, y, p))
 {
     const gpumc_real value = gpumc_log(p) + gpumc__times_log(y, gpumc_log1p(-p));
@@ -1299,16 +1232,14 @@ GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__REAL_3(gpumc_real, y, nu, mu, si
                                                 - half * gpumc_log(nu) - gpumc_log(sigma));
 }
 
-/* ---- half_student_t -------------------------------------------------------- >>half_student_t
-   The law of |X| for X of student_t(nu, 0, sigma) */
+/* ---- half_student_t: the law of |X|, X of student_t(nu, 0, sigma) ----------- >>half_student_t */
 GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__REAL_2(gpumc_real, y, nu, sigma))
 {
     const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
     return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
 
-/* ---- gamma -------------------------------------------------------------------------- >>gamma
-   log p = a log t - t - log Gamma(a) - log y,  t = rate y,  a the shape
+/* ---- gamma: log p = a log t - t - log Gamma(a) - log y, t = rate y, a the shape ------ >>gamma
    At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1. */
 
 /* How a count or shape a > 0 compares with its expectation r a: the densities from here on are sums of terms
@@ -1324,7 +1255,6 @@ GPUMC_FN gpumc__ratio gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real
     ratio.log = gpumc__is_near_0(x) ? x + ratio.less : log_r;
     return ratio;
 }
-
 /* log(t^a exp(-t) / Gamma(a + 1)), a >= 0, t >= 0 */
 GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__ratio *ratio)
 {
@@ -1351,8 +1281,7 @@ GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, rate))
                         gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
 }
 
-/* ---- inv_gamma ------------------------------------------------------------------ >>inv_gamma
-   The law of 1 / X for X of gamma(shape, rate = scale):  t = scale / y */
+/* ---- inv_gamma: the law of 1 / X, X of gamma(shape, rate = scale); t = scale / y ---- >>inv_gamma */
 GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, scale))
 {
     const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
@@ -1361,8 +1290,7 @@ GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, sca
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
 }
 
-/* ---- chi_square ---------------------------------------------------------------- >>chi_square
-   The law gamma(shape = nu / 2, rate = 1 / 2) */
+/* ---- chi_square: the law gamma(shape = nu / 2, rate = 1 / 2) -------------------- >>chi_square */
 GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__REAL_1(gpumc_real, y, nu))
 {
     gpumc_real dshape = 0;
@@ -1371,8 +1299,7 @@ GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__REAL_1(gpumc_real, y, nu))
     return value;
 }
 
-/* ---- beta ---------------------------------------------------------------------------- >>beta
-   log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b)
+/* ---- beta: log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b) ------------------- >>beta
    At y = 0 the density is 0, b or infinite as a is above, at or below 1; likewise at 1. */
 
 /* log(Gamma(n + 1) / Gamma(a + 1) / Gamma(b + 1) p^a q^b), n = a + b, a >= 0, b >= 0, p + q = 1, from
@@ -1408,8 +1335,7 @@ GPUMC_FN gpumc_real gpumc_beta_lpdf(GPUMC__REAL_2(gpumc_real, y, a, b))
     return gpumc__valid((a > 0) & (b > 0), value);
 }
 
-/* ---- beta_proportion ------------------------------------------------------ >>beta_proportion
-   The law beta(mu kappa, (1 - mu) kappa): mu is the mean, the variance mu (1 - mu) / (kappa + 1) */
+/* ---- beta_proportion: the law beta(mu kappa, (1 - mu) kappa) with mean mu ------ >>beta_proportion */
 GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, kappa))
 {
     gpumc__ratio of_a, of_b;
@@ -1421,8 +1347,7 @@ GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, 
     return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
 }
 
-/* ---- binomial -------------------------------------------------------------------- >>binomial
-   log p = log(n choose y) + y log p + (n - y) log(1 - p) */
+/* ---- binomial: log p = log(n choose y) + y log p + (n - y) log(1 - p) ------------- >>binomial */
 GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
 {
     const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
@@ -1437,8 +1362,7 @@ GPUMC_FN gpumc_real gpumc_binomial_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, p))
     return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
 }
 
-/* ---- binomial_logit -------------------------------------------------------- >>binomial_logit
-   The law binomial(n, 1 / (1 + exp(-eta))) */
+/* ---- binomial_logit: the law binomial(n, 1 / (1 + exp(-eta))) --------------- >>binomial_logit */
 GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, eta))
 {
     gpumc__ratio successes, failures;
@@ -1449,12 +1373,9 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, 
     return gpumc__binomial_support(y, n, value);
 }
 
-/* ---- poisson ---------------------------------------------------------------------- >>poisson
-   log p = y log lambda - lambda - log y! */
+/* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
-{
-    return gpumc__outside((y < 0) | !gpumc__is_whole(y), value);
-}
+{ return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
 GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__COUNT_1(gpumc_real, y, lambda))
 {
     gpumc__ratio ratio;
@@ -1463,8 +1384,7 @@ GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__COUNT_1(gpumc_real, y, lambda))
     return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
 }
 
-/* ---- poisson_log -------------------------------------------------------------- >>poisson_log
-   The law poisson(exp(eta)) */
+/* ---- poisson_log: the law poisson(exp(eta)) ------------------------------------ >>poisson_log */
 GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__COUNT_1(gpumc_real, y, eta))
 {
     gpumc__ratio ratio;
@@ -1494,8 +1414,7 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(GPUMC__COUNT_2(gpumc_real, y, mu, 
     return gpumc__valid((mu > 0) & (phi > 0), value);
 }
 
-/* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log
-   The law neg_binomial_2(exp(eta), phi) */
+/* ---- neg_binomial_2_log: the law neg_binomial_2(exp(eta), phi) ---------- >>neg_binomial_2_log */
 GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__COUNT_2(gpumc_real, y, eta, phi))
 {
     const gpumc_real logit_p = gpumc_log(phi) - eta;
@@ -2313,7 +2232,6 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
 GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
 GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(log_Phi) GPUMC__CALL(inv_Phi)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
-
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
    the negative binomial law: for large a they are of order 1 / a^2, differences of two of order 1 / a. */
@@ -2326,7 +2244,6 @@ static gpumc__tail gpumc__certain_tail(double side, double value)
     const gpumc__tail tail = { side, value, by, by, by, by, by };
     return tail;
 }
-
 /* The same law seen from the wanted side. */
 static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
 {
@@ -2335,7 +2252,6 @@ static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
                                 factor * tail.by_log, factor * tail.by_a_fixed, factor * tail.by_b_fixed };
     return tail.side == side || tail.value != tail.value ? tail : other;
 }
-
 /* The law of 1 - X for a beta law of X. */
 static gpumc__tail gpumc__mirrored(gpumc__tail tail)
 {
@@ -2361,7 +2277,6 @@ static double gpumc__lgamma_rise(double z, double d)
     difference = value + q * (p + q) * difference;         /* of w (1/12 - w^2/360 + ...) between p and q */
     return (z - 0.5) * gpumc__log1p(d / z) - d + d * gpumc__log(z + d) - d * p * q * difference - steps;
 }
-
 /* (exp(x) - 1 - x) / x^2 for |x| <= 1/2: 1 / n! from n = 2 on */
 GPUMC__POLY(expm1_less, 13, 1 / 2.0, 1 / 6.0, 1 / 24.0, 1 / 120.0, 1 / 720.0, 1 / 5040.0, 1 / 40320.0,
     1 / 362880.0, 1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0, 1 / 87178291200.0)
@@ -2411,7 +2326,6 @@ static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 
 static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
 { return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v); }
-
 /* Where h has fallen to about -40, by Newton's method: as h is concave, all steps but the first come from
    beyond. */
 static double gpumc__reach(const gpumc__law *law)
@@ -2451,7 +2365,6 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
     for (int k = 0; k < 4; k++) mean[k] /= sum;
     return sum * reach;
 }
-
 /* Lower tail for x < a, where a >= 1, upper tail from there on. */
 static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
 {
@@ -2508,7 +2421,6 @@ static gpumc__series gpumc__tail_series(double a, double u, double bu, double v_
     }
     return s;
 }
-
 /* Lower tail for a < 1 and x < 1. */
 static gpumc__tail gpumc__gamma_by_series(double a, double x, double log_x)
 {
@@ -2546,7 +2458,6 @@ static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
     if (x == GPUMC_INF) return gpumc__certain_tail(GPUMC__UPPER, -GPUMC_INF);
     return a < 1 && x < 1 ? gpumc__gamma_by_series(a, x, log_x) : gpumc__gamma_by_quadrature(a, x, log_x);
 }
-
 /* x + y = 1, each with its logarithm. Beyond the series' ranges the tail from the mean outwards belongs to a
    shape of at least 1. */
 static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, double log_x, double log_y)
@@ -2559,7 +2470,6 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
     if (a * y >= b * x) return gpumc__beta_by_quadrature(a, b, x, y, log_x, log_y);
     return gpumc__mirrored(gpumc__beta_by_quadrature(b, a, y, x, log_y, log_x));
 }
-
 /* The same from x alone, on the wanted side. */
 static gpumc__tail gpumc__gamma_tail_of(double a, double x, double side)
 { return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x))); }
@@ -2711,7 +2621,6 @@ static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a,
     for (size_t l = 0; i < n; i++, l++) sum[l] += a[i] * b[i];
     return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
 }
-
 /* (b - a)' c. One sum a loop: gcc keeps the lanes of two in memory and is five times slower. */
 static GPUMC_TEAM GPUMC_LOOP double gpumc__dot_change(const double *GPUMC__RESTRICT a,
                                                       const double *GPUMC__RESTRICT b,
@@ -2736,7 +2645,6 @@ static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
     for (size_t l = 0; i < n; i++, l++) sum[l] += v[i];
     return gpumc__lane_sum(sum);
 }
-
 /* a = L L'; the upper triangle of L is zeroed. Returns 0 when a is not positive definite. */
 static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
 {
@@ -2780,7 +2688,6 @@ static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double
     if (n > 1) e[n - 2] = a[(n - 2) * n + n - 1];
     e[n - 1] = 0;
 }
-
 /* Rows i and i + 1 of z turned by an angle. */
 static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPUMC__RESTRICT y, size_t n,
                                           double c, double s)
@@ -2860,7 +2767,6 @@ GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_
     *c = (uint32_t)(even >> 32) ^ *d ^ key_1;
     *d = (uint32_t)even;
 }
-
 /* The key moves on by the golden ratio and by sqrt(3) - 1 a round, as fractions of 2^32. */
 #define GPUMC__PHILOX_ROUNDS 10
 #define GPUMC__PHILOX_STEP_0 0x9E3779B9u
@@ -2871,14 +2777,12 @@ static GPUMC_TEAM void gpumc__philox(uint32_t *w, const uint32_t *key)
         gpumc__philox_round(&w[0], &w[1], &w[2], &w[3],
                             key[0] + r * GPUMC__PHILOX_STEP_0, key[1] + r * GPUMC__PHILOX_STEP_1);
 }
-
 /* (k + 1/2) 2^-52 from the upper 52 of 64 bits: exact, symmetric about 1/2, and never 0 or 1. */
 GPUMC_FN double gpumc__unit(uint32_t low, uint32_t high)
 {
     const uint64_t k = ((uint64_t)high << 32 | low) >> 12;
     return gpumc__from_bits(k | 0x3ff0000000000000ULL) - (1 - 0.5 * DBL_EPSILON);
 }
-
 /* -2 log u lies between 2e-16 and 74, so that x / sqrt(x) is its root without any special case. */
 GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
 {
@@ -3002,7 +2906,6 @@ static double gpumc__rng_log_gamma(gpumc_rng *rng, double shape)
     const double boosted = gpumc__gamma_boosted(rng, shape, &log_power);
     return gpumc_log(boosted) + log_power;
 }
-
 /* A draw below the smallest normal number is returned as that number, never as 0. */
 GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
 {
@@ -3012,7 +2915,6 @@ GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
     x *= gpumc_exp(log_power);
     return x < DBL_MIN ? DBL_MIN : x;
 }
-
 /* A ratio of gammas on the log scale, which for small a and b still tells draws near 0 from draws near 1. */
 GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
 {
@@ -3028,13 +2930,9 @@ GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
    Transformed rejection with squeeze for means of 10 and more (Hoermann 1993: PTRS for the Poisson, BTRS for
    the binomial law); below that waiting times, which need one uniform number an event. */
 static GPUMC__NOINLINE double gpumc__poisson_log_mass(double k, double mean)
-{
-    return gpumc_poisson_lpmf(k, mean, NULL);
-}
+{ return gpumc_poisson_lpmf(k, mean, NULL); }
 static GPUMC__NOINLINE double gpumc__binomial_log_mass(double k, double n, double p)
-{
-    return gpumc_binomial_lpmf(k, n, p, NULL);
-}
+{ return gpumc_binomial_lpmf(k, n, p, NULL); }
 
 static double gpumc__poisson_rejection(gpumc_rng *rng, double mean)
 {
@@ -3076,7 +2974,6 @@ static double gpumc__binomial_rejection(gpumc_rng *rng, double n, double p)
         if (v <= gpumc__binomial_log_mass(k, n, p) - log_mode) return k;
     }
 }
-
 /* Failures between successes are geometric: Devroye (1986), X.4.3, first waiting time algorithm. */
 static double gpumc__binomial_waiting(gpumc_rng *rng, double n, double p)
 {
@@ -3124,7 +3021,6 @@ GPUMC_API double gpumc_std_normal_quantile(double p) { return gpumc_normal_quant
 GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
 GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
 GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
-
 /* With the angle that is small in the tail. */
 GPUMC__CDF_CALL(REAL_2, cauchy, y, mu, sigma)
 {
@@ -3161,9 +3057,7 @@ GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc
                1 / rate, 1 / rate / rate)
 
 static double gpumc__weibull_from(double exponential, double shape, double scale)
-{
-    return scale * gpumc__exp(gpumc__log(exponential) / shape);
-}
+{ return scale * gpumc__exp(gpumc__log(exponential) / shape); }
 static double gpumc__weibull_spread(double shape)
 {
     const double first = gpumc__lgamma(1 + 1 / shape), second = gpumc__lgamma(1 + 2 / shape);
@@ -3257,10 +3151,7 @@ static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
     const double z = gpumc_rng_normal(rng);
     return sigma * z / sqrt(gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu));
 }
-static double gpumc__t_variance(double nu)
-{
-    return nu > 2 ? nu / (nu - 2) : nu > 1 ? GPUMC_INF : GPUMC_NAN;
-}
+static double gpumc__t_variance(double nu) { return nu > 2 ? nu / (nu - 2) : nu > 1 ? GPUMC_INF : GPUMC_NAN; }
 GPUMC__MEMBERS(student_t, 3, (nu, mu, sigma), nu > 0 && gpumc__is_scaled(mu, sigma),
                u < 0.5 ? mu - sigma * gpumc__t_radius(1 - 2 * u, 2 * u, nu)
                        : mu + sigma * gpumc__t_radius(1 - 2 * (1 - u), 2 * (1 - u), nu),
@@ -3278,9 +3169,7 @@ GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
     return gpumc__valid(sigma > 0, tail.value);
 }
 static double gpumc__half_t_mean(double nu)
-{
-    return nu > 1 ? 2 * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5)) : GPUMC_INF;
-}
+{ return nu > 1 ? 2 * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5)) : GPUMC_INF; }
 static double gpumc__half_t_variance(double nu)
 {
     const double mean = gpumc__half_t_mean(nu), whole = gpumc__t_variance(nu);
@@ -3358,7 +3247,6 @@ static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, double s
     if (k >= law->most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
     return gpumc__tail_at(side, law->tail(law, k));
 }
-
 /* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
 static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
 {
@@ -3394,9 +3282,7 @@ static double gpumc__count_quantile(gpumc__count law, double p)
 
 /* Binomial: P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
 static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
-{
-    return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y);
-}
+{ return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y); }
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
     const double q = 1 - p, log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-q);
@@ -3476,9 +3362,7 @@ GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
 /* Negative binomial: P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative
    by phi is that by a at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
 static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
-{
-    return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y);
-}
+{ return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y); }
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     const double logit = gpumc__log(phi) - log_mu;
@@ -3507,9 +3391,7 @@ GPUMC__MEMBERS(neg_binomial_2, 2, (mu, phi), gpumc__are_positive(mu, phi),
                gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)), mu, mu + mu * (mu / phi))
 
 GPUMC__CDF_CALL(COUNT_2, neg_binomial_2_log, y, eta, phi)
-{
-    return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi);
-}
+{ return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi); }
 GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
                gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), u),
                gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
@@ -3519,7 +3401,6 @@ GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
    Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
    what is known, backwards by taking each new element out of those still to come. */
 static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
-
 /* Whole and in 0 .. K - 1. NaN is not. */
 static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
 
@@ -3596,7 +3477,6 @@ GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoin
     gpumc_ordered_logistic_mean(eta, cutpoints, K, variance);
     gpumc__indicator_variance(variance, K);
 }
-
 /* The latent logistic variable falls below its cutpoint. */
 GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K)
 {
@@ -3606,7 +3486,6 @@ GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const do
     while (k < K - 1 && latent > cutpoints[k]) k++;
     return (double)k;
 }
-
 /* 0, or NaN for a factor without a positive diagonal. */
 static double gpumc__factor_offset(const double *L, size_t n)
 {
@@ -3666,7 +3545,6 @@ GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const doub
     for (size_t i = 0; i < n; i++)
         variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
 }
-
 /* The lower factor of S in L; 0 if S is not positive definite. */
 static int gpumc__factor_of(const double *S, size_t n, double *L)
 {
@@ -3728,7 +3606,6 @@ static double gpumc__concentration(const double *alpha, size_t K)
     for (size_t k = 0; k < K; k++) valid &= alpha[k] > 0;
     return gpumc__valid(valid, sum);
 }
-
 /* 1 inside the simplex, 0 outside, NaN if x holds one. */
 static double gpumc__on_simplex(const double *x, size_t K)
 {
@@ -3773,7 +3650,6 @@ GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *v
     const double total = gpumc__concentration(alpha, K);
     for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
 }
-
 /* lkj_corr_cholesky: row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
    1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
    (the onion method of Lewandowski, Kurowicka & Joe 2009). */
@@ -3816,7 +3692,6 @@ GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta,
         row[i] = gpumc__valid(eta > 0, gpumc__sqrt(1 - square));
     }
 }
-
 /* E L_ii = B(i / 2, b + 1/2) / B(i / 2, b); elements off the diagonal are symmetric about 0. */
 GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean)
 {
@@ -3826,7 +3701,6 @@ GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean)
         mean[i * K + i] += i ? gpumc__exp(gpumc__lbeta(half, b + 0.5) - gpumc__lbeta(half, b)) : 1;
     }
 }
-
 /* E L_ii^2 = b / (b + i / 2), and the rest of the unit row is shared evenly. */
 GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance)
 {
