@@ -336,7 +336,6 @@ GPUMC__POLY(digamma_far, 7, 0.0833333333333332, -0.00833333333276881, 0.00396825
     -0.004166567710032352, 0.007563487416484688, -0.020294145808169236, 0.056117935628883)
 
 /* ---- numbers taken apart --------------------------------------------------------------------- */
-
 #define GPUMC__SIGN_BIT 0x8000000000000000ULL
 #define GPUMC__ONE_BITS 0x3ff0000000000000ULL
 #define GPUMC__TWO_52 4503599627370496.0
@@ -368,7 +367,6 @@ GPUMC_FN double gpumc_floor(double x)
 }
 
 /* ---- exponential ----------------------------------------------------------------------------- */
-
 #define GPUMC__LOG_2_HI 6.93147180369123816490e-01          /* 32 bits, so that small multiples are exact */
 #define GPUMC__LOG_2_LO 1.90821492927058770002e-10
 #define GPUMC__LOG2_E 1.44269504088896338700
@@ -407,7 +405,6 @@ GPUMC_FN double gpumc_expm1(double x)
 }
 
 /* ---- logarithm ------------------------------------------------------------------------------- */
-
 #define GPUMC__ROOT_HALF_BITS 0x3fe6a09e00000000ULL         /* the upper half of sqrt(1/2) */
 #define GPUMC__EXPONENT_BITS 0x7ff0000000000000ULL
 
@@ -475,7 +472,6 @@ GPUMC_FN double gpumc__log1p_unit(double x)
 }
 
 /* ---- square root ----------------------------------------------------------------------------- */
-
 /* 1 / sqrt(x) to 3e-12, x positive and normal: halving the exponent, then two steps of third order. */
 GPUMC_FN double gpumc__rsqrt_start(double x)
 {
@@ -507,7 +503,6 @@ GPUMC_FN double gpumc_rsqrt(double x)
 }
 
 /* ---- logistic and hyperbolic functions ------------------------------------------------------- */
-
 /* log(1 + exp(x)). 1.7 ULP */
 GPUMC_FN double gpumc_log1p_exp(double x)
 { return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x))); }
@@ -542,7 +537,6 @@ GPUMC_FN double gpumc_tanh(double x)
 }
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
-
 /* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
    u less the nearest whole number is exact, and so is the rest r in [-1/8, 1/8] from the nearest quarter. */
 GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
@@ -557,7 +551,6 @@ GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 }
 
 /* ---- error function and normal distribution -------------------------------------------------- */
-
 /* erfcx(x + lo), x >= 0: (1 + w rest) / (1 + 2x), w = x / (x + 3.75), after Shepherd & Laframboise (1981).
    Summed as r + r (w rest), errors of the polynomial count little; lo, the rounding of d = x + 1/2 and that
    of r = 1 / (2d), found by halves, are put right together. */
@@ -630,7 +623,6 @@ GPUMC_FN double gpumc_inv_Phi(double p)
 }
 
 /* ---- gamma and beta functions ---------------------------------------------------------------- */
-
 /* What lgamma(x) = lgamma(2 + u) +- log m needs for x < 6.5: returns the number of whole steps x - u, and in
    product m, that of the numbers stepped over. sqrt 2 instead of 1.5: where k = 0 in log_split ends. */
 #define GPUMC__ROOT_2 1.4142131805419922
@@ -855,23 +847,17 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(COUNT_2, CALL, neg_binomial_2_log, "eta real, phi > 0", "0, 1, 2, ...") \
     X(COUNT_1, LEAF, geometric, "p in (0, 1]", "0, 1, 2, ...")
 
-/* What a density or cdf of each shape takes: GPUMC__REAL_1(real, y, a) is (y, a, *dy, *da), all of type real.
-   GPUMC__PASS_REAL_1(y, a) hands it on. */
-#define GPUMC__REAL_0(real, y) real y, real *d##y
-#define GPUMC__REAL_1(real, y, a) real y, real a, real *d##y, real *d##a
-#define GPUMC__REAL_2(real, y, a, b) real y, real a, real b, real *d##y, real *d##a, real *d##b
-#define GPUMC__REAL_3(real, y, a, b, c) real y, real a, real b, real c, GPUMC__SLOPES_4(real, y, a, b, c)
-#define GPUMC__SLOPES_4(real, y, a, b, c) real *d##y, real *d##a, real *d##b, real *d##c
-#define GPUMC__COUNT_1(real, y, a) real y, real a, real *d##a
-#define GPUMC__COUNT_2(real, y, a, b) real y, real a, real b, real *d##a, real *d##b
-#define GPUMC__TRIALS_1(real, y, n, a) real y, real n, real a, real *d##a
-#define GPUMC__PASS_REAL_0(y) y, d##y
-#define GPUMC__PASS_REAL_1(y, a) y, a, d##y, d##a
-#define GPUMC__PASS_REAL_2(y, a, b) y, a, b, d##y, d##a, d##b
-#define GPUMC__PASS_REAL_3(y, a, b, c) y, a, b, c, d##y, d##a, d##b, d##c
-#define GPUMC__PASS_COUNT_1(y, a) y, a, d##a
-#define GPUMC__PASS_COUNT_2(y, a, b) y, a, b, d##a, d##b
-#define GPUMC__PASS_TRIALS_1(y, n, a) y, n, a, d##a
+/* What a density or cdf of each shape takes: GPUMC__REAL_1(real, real *, y, a) is y, a, dy, da with types,
+   and GPUMC__REAL_1(,, y, a) hands them on. */
+#define GPUMC__REAL_0(real, pointer, y) real y, pointer d##y
+#define GPUMC__REAL_1(real, pointer, y, a) real y, real a, pointer d##y, pointer d##a
+#define GPUMC__REAL_2(real, pointer, y, a, b) real y, real a, real b, pointer d##y, pointer d##a, pointer d##b
+#define GPUMC__REAL_3(real, pointer, y, a, b, c) \
+    real y, real a, real b, real c, pointer d##y, pointer d##a, pointer d##b, pointer d##c
+#define GPUMC__COUNT_1(real, pointer, y, a) real y, real a, pointer d##a
+#define GPUMC__COUNT_2(real, pointer, y, a, b) real y, real a, real b, pointer d##a, pointer d##b
+#define GPUMC__TRIALS_1(real, pointer, y, n, a) real y, real n, real a, pointer d##a
+#define GPUMC__TAKES(shape, ...) GPUMC__##shape(gpumc_real, gpumc_real *, __VA_ARGS__)
 
 /* Declarations of the ordinary functions, in double even where the leaves of a device build are float. */
 #define GPUMC__DECLARE_REAL_0(cdf, family) \
@@ -885,16 +871,18 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, __VA_ARGS__); \
     GPUMC_API double gpumc_##family##_mean(__VA_ARGS__); \
     GPUMC_API double gpumc_##family##_variance(__VA_ARGS__);
-#define GPUMC__DECLARE_REAL_1(cdf, f) GPUMC__DECLARE(cdf, f, (GPUMC__REAL_1(double, y, a)), double a)
+#define GPUMC__DECLARE_REAL_1(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_1(double, double *, y, a)), double a)
 #define GPUMC__DECLARE_REAL_2(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_2(double, y, a, b)), double a, double b)
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_2(double, double *, y, a, b)), double a, double b)
 #define GPUMC__DECLARE_REAL_3(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_3(double, y, a, b, c)), double a, double b, double c)
-#define GPUMC__DECLARE_COUNT_1(cdf, f) GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_1(double, y, a)), double a)
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_3(double, double *, y, a, b, c)), double a, double b, double c)
+#define GPUMC__DECLARE_COUNT_1(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_1(double, double *, y, a)), double a)
 #define GPUMC__DECLARE_COUNT_2(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_2(double, y, a, b)), double a, double b)
+    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_2(double, double *, y, a, b)), double a, double b)
 #define GPUMC__DECLARE_TRIALS_1(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__TRIALS_1(double, y, n, a)), double n, double a)
+    GPUMC__DECLARE(cdf, f, (GPUMC__TRIALS_1(double, double *, y, n, a)), double n, double a)
 #define GPUMC__DECLARE_CDF_LEAF(family, arguments)
 #define GPUMC__DECLARE_CDF_CALL(family, arguments) \
     GPUMC_API double gpumc_##family##_lcdf arguments; \
@@ -905,28 +893,22 @@ GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
    side is 1 for P(Y <= y), -1 for P(Y > y). */
 enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
 #define GPUMC__CDF(own, open, real, shape, family, ...) \
-    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, __VA_ARGS__)); \
-    open real gpumc_##family##_lcdf(GPUMC__##shape(real, __VA_ARGS__)) \
-    { return gpumc__##family##_cdf(GPUMC__LOWER, GPUMC__PASS_##shape(__VA_ARGS__)); } \
-    open real gpumc_##family##_lccdf(GPUMC__##shape(real, __VA_ARGS__)) \
-    { return gpumc__##family##_cdf(GPUMC__UPPER, GPUMC__PASS_##shape(__VA_ARGS__)); } \
-    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, __VA_ARGS__))
+    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, real *, __VA_ARGS__)); \
+    open real gpumc_##family##_lcdf(GPUMC__##shape(real, real *, __VA_ARGS__)) \
+    { return gpumc__##family##_cdf(GPUMC__LOWER, GPUMC__##shape(,, __VA_ARGS__)); } \
+    open real gpumc_##family##_lccdf(GPUMC__##shape(real, real *, __VA_ARGS__)) \
+    { return gpumc__##family##_cdf(GPUMC__UPPER, GPUMC__##shape(,, __VA_ARGS__)); } \
+    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, real *, __VA_ARGS__))
 #define GPUMC__CDF_LEAF(shape, ...) GPUMC__CDF(GPUMC_FN, GPUMC_FN, gpumc_real, shape, __VA_ARGS__)
 #define GPUMC__CDF_CALL(shape, ...) GPUMC__CDF(static, GPUMC_API, double, shape, __VA_ARGS__)
 
 /* What every leaf density is made of. Conditions are written so that NaN fails "valid", passes "outside". */
 GPUMC_FN void gpumc__add(gpumc_real *p, gpumc_real v) { if (p) *p += v; }
 GPUMC_FN void gpumc__add_2(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_real w)
-{
-    gpumc__add(p, v);
-    gpumc__add(q, w);
-}
+{ gpumc__add(p, v), gpumc__add(q, w); }
 GPUMC_FN void gpumc__add_3(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_real w,
                            gpumc_real *r, gpumc_real x)
-{
-    gpumc__add_2(p, v, q, w);
-    gpumc__add(r, x);
-}
+{ gpumc__add_2(p, v, q, w), gpumc__add(r, x); }
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
 /* Infinity is not whole; NaN counts as whole, so that it goes on. (With a negation gcc stays scalar.) */
@@ -971,7 +953,6 @@ GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv
    Balakrishnan (1994, 1995) and, for counts, Johnson, Kemp & Kotz (2005). */
 
 /* ---- normal: log p = -z^2/2 - log sigma - log sqrt(2 pi), P(Y <= y) = Phi(z) -------- >>normal */
-
 /* phi(z) / Phi(z), the slope of log Phi: by erfcx in the lower tail, where phi and Phi underflow. */
 GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
 {
@@ -980,7 +961,7 @@ GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
     const gpumc_real lower = 1 / scaled, upper = bell / (2 - bell * scaled);
     return GPUMC_R(GPUMC__ROOT_2_OVER_PI) * (z < 0 ? lower : upper);
 }
-GPUMC_FN gpumc_real gpumc_normal_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
+GPUMC_FN gpumc_real gpumc_normal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
     gpumc__add_3(dy, -z * inv, dmu, z * inv, dsigma, (z * z - 1) * inv);
@@ -994,7 +975,7 @@ GPUMC__CDF_LEAF(REAL_2, normal, y, mu, sigma)
 }
 
 /* ---- std_normal: the law normal(0, 1) ------------------------------------------- >>std_normal */
-GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__REAL_0(gpumc_real, y))
+GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__TAKES(REAL_0, y))
 {
     gpumc__add(dy, -y);
     return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
@@ -1002,7 +983,7 @@ GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__REAL_0(gpumc_real, y))
 GPUMC__CDF_LEAF(REAL_0, std_normal, y) { return gpumc__normal_cdf(side, y, 0, 1, dy, NULL, NULL); }
 
 /* ---- cauchy: log p = -log(1 + z^2) - log(pi sigma), P(Y <= y) = 1/2 + atan(z) / pi -- >>cauchy */
-GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
+GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, weight = 1 / (1 + z * z);
     gpumc__add_3(dy, -2 * z * weight * inv, dmu, 2 * z * weight * inv, dsigma, (1 - 2 * weight) * inv);
@@ -1011,7 +992,7 @@ GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
 
 /* ---- laplace: log p = -|z| - log(2 sigma), P(Y <= y) = exp(z)/2 or 1 - exp(-z)/2 ---- >>laplace
    The standard deviation is sigma sqrt 2. */
-GPUMC_FN gpumc_real gpumc_laplace_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
+GPUMC_FN gpumc_real gpumc_laplace_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, toward = z < 0 ? inv : z > 0 ? -inv : GPUMC_R(0.0);
     gpumc__add_3(dy, toward, dmu, -toward, dsigma, (gpumc_fabs(z) - 1) * inv);
@@ -1027,7 +1008,7 @@ GPUMC__CDF_LEAF(REAL_2, laplace, y, mu, sigma)
 
 /* ---- logistic: P(Y <= y) = 1 / (1 + exp(-z)) -------------------------------------- >>logistic
    log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma; the standard deviation is sigma pi / sqrt 3. */
-GPUMC_FN gpumc_real gpumc_logistic_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
+GPUMC_FN gpumc_real gpumc_logistic_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, far_out = gpumc_fabs(z);
     const gpumc_real fall = gpumc_expm1(-far_out), size = -fall / (2 + fall);   /* tanh(|z| / 2) */
@@ -1044,7 +1025,7 @@ GPUMC__CDF_LEAF(REAL_2, logistic, y, mu, sigma)
 
 /* ---- gumbel: log p = -z - t - log beta, P(Y <= y) = exp(-t), t = exp(-z) ------------- >>gumbel
    Of largest values: the long tail is the upper one. t is exponential with rate 1, z = (y - mu) / beta. */
-GPUMC_FN gpumc_real gpumc_gumbel_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, beta))
+GPUMC_FN gpumc_real gpumc_gumbel_lpdf(GPUMC__TAKES(REAL_2, y, mu, beta))
 {
     const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z), sum = -z - (1 + slope);
     gpumc__add_3(dy, slope * inv, dmu, -slope * inv, dbeta, (-slope * z - 1) * inv);
@@ -1059,7 +1040,7 @@ GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
 }
 
 /* ---- lognormal: the law of exp(X), X of normal(mu, sigma); z = (log y - mu) / sigma - >>lognormal */
-GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, sigma))
+GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real x = gpumc__positive(y), log_y = gpumc_log(x), inv = 1 / sigma, z = (log_y - mu) * inv;
     const gpumc_real value = GPUMC_R(-0.5) * z * z - log_y - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI);
@@ -1076,7 +1057,7 @@ GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
 }
 
 /* ---- exponential: log p = log rate - rate y, P(Y > y) = exp(-rate y) ----------- >>exponential */
-GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__REAL_1(gpumc_real, y, rate))
+GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__TAKES(REAL_1, y, rate))
 {
     gpumc__add_2(dy, -rate, drate, 1 / rate - y);
     return gpumc__valid(rate > 0, gpumc__outside(y < 0, gpumc_log(rate) - rate * y));
@@ -1093,7 +1074,7 @@ GPUMC__CDF_LEAF(REAL_1, exponential, y, rate)
 /* ---- weibull: t = (y / scale)^shape is exponential with rate 1 --------------------- >>weibull
    log p = log(shape / scale) + (shape - 1) log(y / scale) - t
    At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1. */
-GPUMC_FN gpumc_real gpumc_weibull_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, scale))
+GPUMC_FN gpumc_real gpumc_weibull_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 {
     const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
     const gpumc_real t = gpumc_exp(shape * log_x), log_y = y <= 0 ? -GPUMC_INF : log_x;
@@ -1113,7 +1094,7 @@ GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
 }
 
 /* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
-GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__REAL_1(gpumc_real, y, sigma))
+GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
 {
     const gpumc_real whole = gpumc_normal_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
@@ -1130,14 +1111,14 @@ GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
 }
 
 /* ---- half_cauchy: the law of |X|, X of cauchy(0, sigma); P(Y <= y) = 2 atan(z) / pi - >>half_cauchy */
-GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(GPUMC__REAL_1(gpumc_real, y, sigma))
+GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
 {
     const gpumc_real whole = gpumc_cauchy_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
 
 /* ---- uniform: log p = -log(b - a), P(Y <= y) = (y - a) / (b - a) ------------------- >>uniform */
-GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__REAL_2(gpumc_real, y, a, b))
+GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
 {
     const gpumc_real width = b - a, value = 0 * y - gpumc_log(width);
     gpumc__add_3(dy, GPUMC_R(0.0), da, 1 / width, db, -1 / width);
@@ -1158,7 +1139,6 @@ GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
 }
 
 /* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
-
 /* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
 {
@@ -1174,7 +1154,7 @@ GPUMC_FN gpumc_real gpumc__binary_cdf(gpumc_real side, gpumc_real y, gpumc_real 
     gpumc__add(d, ((y < 0) | (y >= 1)) ? GPUMC_R(0.0) : slope);
     return y < 0 ? gpumc__before(side) : late;
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(GPUMC__COUNT_1(gpumc_real, y, p))
+GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(GPUMC__TAKES(COUNT_1, y, p))
 {
     gpumc__add(dp, y > 0 ? 1 / p : -1 / (1 - p));
     return gpumc__valid((p >= 0) & (p <= 1), gpumc__binary(y, gpumc_log1p(-p), gpumc_log(p)));
@@ -1187,7 +1167,7 @@ GPUMC__CDF_LEAF(COUNT_1, bernoulli, y, p)
 }
 
 /* ---- bernoulli_logit: log p = -log(1 + exp(-eta)), y = 1, or -log(1 + exp(eta)) ---- >>bernoulli_logit */
-GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(GPUMC__COUNT_1(gpumc_real, y, eta))
+GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
 {
     const gpumc_real against = y > 0 ? -eta : eta, miss = gpumc_inv_logit(against);
     const gpumc_real value = -gpumc_log1p_exp(against);
@@ -1201,7 +1181,7 @@ GPUMC__CDF_LEAF(COUNT_1, bernoulli_logit, y, eta)
 }
 
 /* ---- geometric: log p = log p + y log(1 - p), P(Y > y) = (1 - p)^(y + 1) --------- >>geometric */
-GPUMC_FN gpumc_real gpumc_geometric_lpmf(GPUMC__COUNT_1(gpumc_real, y, p))
+GPUMC_FN gpumc_real gpumc_geometric_lpmf(GPUMC__TAKES(COUNT_1, y, p))
 {
     const gpumc_real value = gpumc_log(p) + gpumc__times_log(y, gpumc_log1p(-p));
     gpumc__add(dp, 1 / p - gpumc__times_log(y, 1 / (1 - p)));
@@ -1220,7 +1200,7 @@ GPUMC__CDF_LEAF(COUNT_1, geometric, y, p)
 /* ---- student_t ------------------------------------------------------------------ >>student_t
    log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
    sigma is a scale: the standard deviation is sigma sqrt(nu / (nu - 2)). */
-GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__REAL_3(gpumc_real, y, nu, mu, sigma))
+GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
 {
     const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
     const gpumc_real inv_nu = 1 / nu, r = square * inv_nu, share = r / (1 + r), log_1r = gpumc_log1p(r);
@@ -1233,7 +1213,7 @@ GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__REAL_3(gpumc_real, y, nu, mu, si
 }
 
 /* ---- half_student_t: the law of |X|, X of student_t(nu, 0, sigma) ----------- >>half_student_t */
-GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__REAL_2(gpumc_real, y, nu, sigma))
+GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__TAKES(REAL_2, y, nu, sigma))
 {
     const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
     return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
@@ -1271,7 +1251,7 @@ GPUMC_FN gpumc_real gpumc__gamma_of_t(gpumc_real a, gpumc_real t, gpumc_real *da
     gpumc__add(da, ratio.log + gpumc__log_less_digamma(a));
     return value;
 }
-GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, rate))
+GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, rate))
 {
     const gpumc_real x = gpumc__positive(y), t = rate * x;
     const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
@@ -1282,7 +1262,7 @@ GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, rate))
 }
 
 /* ---- inv_gamma: the law of 1 / X, X of gamma(shape, rate = scale); t = scale / y ---- >>inv_gamma */
-GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, scale))
+GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 {
     const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
     const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
@@ -1291,7 +1271,7 @@ GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__REAL_2(gpumc_real, y, shape, sca
 }
 
 /* ---- chi_square: the law gamma(shape = nu / 2, rate = 1 / 2) -------------------- >>chi_square */
-GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__REAL_1(gpumc_real, y, nu))
+GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__TAKES(REAL_1, y, nu))
 {
     gpumc_real dshape = 0;
     const gpumc_real half = GPUMC_R(0.5), value = gpumc_gamma_lpdf(y, half * nu, half, dy, &dshape, NULL);
@@ -1327,7 +1307,7 @@ GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b
     gpumc__add(dy, (a - 1) / p - (b - 1) / q);
     return gpumc__outside((y < 0) | (y > 1), y == 0 ? at_0 : y == 1 ? at_1 : value);
 }
-GPUMC_FN gpumc_real gpumc_beta_lpdf(GPUMC__REAL_2(gpumc_real, y, a, b))
+GPUMC_FN gpumc_real gpumc_beta_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
 {
     gpumc__ratio of_a, of_b;
     const gpumc_real value = gpumc__beta_density(y, a, b, b * y - a * (1 - y), dy, &of_a, &of_b);
@@ -1336,7 +1316,7 @@ GPUMC_FN gpumc_real gpumc_beta_lpdf(GPUMC__REAL_2(gpumc_real, y, a, b))
 }
 
 /* ---- beta_proportion: the law beta(mu kappa, (1 - mu) kappa) with mean mu ------ >>beta_proportion */
-GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__REAL_2(gpumc_real, y, mu, kappa))
+GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__TAKES(REAL_2, y, mu, kappa))
 {
     gpumc__ratio of_a, of_b;
     const gpumc_real rest = 1 - mu, a = mu * kappa, b = rest * kappa;
@@ -1353,7 +1333,7 @@ GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_re
     const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
     return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
 }
-GPUMC_FN gpumc_real gpumc_binomial_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, p))
+GPUMC_FN gpumc_real gpumc_binomial_lpmf(GPUMC__TAKES(TRIALS_1, y, n, p))
 {
     gpumc__ratio successes, failures;
     const gpumc_real rest = n - y, q = 1 - p, d = rest * p - y * q, log_q = gpumc_log1p(-p);
@@ -1363,7 +1343,7 @@ GPUMC_FN gpumc_real gpumc_binomial_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, p))
 }
 
 /* ---- binomial_logit: the law binomial(n, 1 / (1 + exp(-eta))) --------------- >>binomial_logit */
-GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, eta))
+GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
 {
     gpumc__ratio successes, failures;
     const gpumc_real rest = n - y, p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta), d = rest * p - y * q;
@@ -1376,7 +1356,7 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TRIALS_1(gpumc_real, y, n, 
 /* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 { return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
-GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__COUNT_1(gpumc_real, y, lambda))
+GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__TAKES(COUNT_1, y, lambda))
 {
     gpumc__ratio ratio;
     const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
@@ -1385,7 +1365,7 @@ GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__COUNT_1(gpumc_real, y, lambda))
 }
 
 /* ---- poisson_log: the law poisson(exp(eta)) ------------------------------------ >>poisson_log */
-GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__COUNT_1(gpumc_real, y, eta))
+GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
 {
     gpumc__ratio ratio;
     const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
@@ -1406,7 +1386,7 @@ GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc
     gpumc__add(dphi, ratio_phi.less + gpumc__digamma_rise(phi, y));
     return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
 }
-GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(GPUMC__COUNT_2(gpumc_real, y, mu, phi))
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(GPUMC__TAKES(COUNT_2, y, mu, phi))
 {
     const gpumc_real inv = 1 / (phi + mu), p = phi * inv, log_p = gpumc_log(p), by_log_mu = p * (y - mu);
     const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, gpumc_log(mu * inv), by_log_mu, dphi);
@@ -1415,7 +1395,7 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(GPUMC__COUNT_2(gpumc_real, y, mu, 
 }
 
 /* ---- neg_binomial_2_log: the law neg_binomial_2(exp(eta), phi) ---------- >>neg_binomial_2_log */
-GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__COUNT_2(gpumc_real, y, eta, phi))
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, phi))
 {
     const gpumc_real logit_p = gpumc_log(phi) - eta;
     const gpumc_real by_log_mu = y * gpumc_inv_logit(logit_p) - phi * gpumc_inv_logit(-logit_p);
@@ -1451,9 +1431,8 @@ GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoin
 /* ---- multi_normal_cholesky ------------------------------------------ >>multi_normal_cholesky
    y, mu of length n, L the Cholesky factor of the covariance L L', diagonal > 0; z = L^-1 (y - mu)
    log p = -z'z/2 - sum_i log L_ii - n log sqrt(2 pi).   work: 2 n numbers. */
-GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
-                                                  size_t n, double *dy, double *dmu, double *dL,
-                                                  double *work);
+GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L, size_t n,
+                                                  double *dy, double *dmu, double *dL, double *work);
 GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
                                                double *y);
 GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *L, size_t n, double *mean);
@@ -2449,7 +2428,6 @@ static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y,
 }
 
 /* ---- which ---------------------------------------------------------------------------------- */
-
 /* log x comes apart from x, which may have underflowed. */
 static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
 {
@@ -2554,14 +2532,12 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    root.x = gpumc_inv_logit(s);
-    root.y = gpumc_inv_logit(-s);
+    root.x = gpumc_inv_logit(s), root.y = gpumc_inv_logit(-s);
     if (root.x < DBL_MIN) return root;
     tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
     change = root.x * root.y * (target - tail.value) / tail.by_log;
-    root.x += change;
-    root.y -= change;
+    root.x += change, root.y -= change;
     return root;
 }
 
@@ -2591,7 +2567,6 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
 { return gpumc__beta_root(a, b, 1 - q, q).x; }
 
 /* ---- dense linear algebra, n x n, row-major ----------------------------------------------------- */
-
 /* A team of threads can share a chain: loops over coordinates are dealt out, sums go through a reduction,
    scalars are computed alike by every member. On the CPU a team has one member and nothing remains of it. */
 #ifndef GPUMC_TEAM_SIZE
@@ -2659,13 +2634,11 @@ static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
     return 1;
 }
 
-/* Householder reduction of a symmetric matrix to tridiagonal form d, e; row k of a then holds the reflector
-   k. */
+/* Householder reduction of a symmetric matrix to tridiagonal d, e; row k of a then holds the reflector k. */
 static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double *e, double *tau, double *w)
 {
     for (size_t k = 0; k + 2 < n; k++) {
-        double *GPUMC__RESTRICT v = a + k * n + k
-                                    + 1; /* row k right of the diagonal: the vector to reflect */
+        double *GPUMC__RESTRICT v = a + k * n + k + 1;    /* row k right of the diagonal: to be reflected */
         const size_t m = n - k - 1;
         const double norm = sqrt(gpumc__dot(v, v, m)), alpha = v[0] > 0 ? -norm : norm;
         double scale;
@@ -2752,7 +2725,6 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
     return 1;
 }
 
-
 /* ========================================================================================== >>rng
    Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
    repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (8.6e9 normals) before it
@@ -2837,10 +2809,8 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
     const uint64_t excess = n ? (UINT64_MAX % n + 1) % n : 0;      /* 2^64 mod n values too many */
     uint64_t bits;
     if (n == 0) return 0;
-    do {
-        bits = gpumc_rng_word(rng);
-        bits |= (uint64_t)gpumc_rng_word(rng) << 32;
-    } while (bits > UINT64_MAX - excess);
+    do bits = gpumc_rng_word(rng), bits |= (uint64_t)gpumc_rng_word(rng) << 32;
+    while (bits > UINT64_MAX - excess);
     return bits % n;
 }
 
@@ -2852,10 +2822,8 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__normal_lanes(const gpumc_rng *rng, doub
     uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
     uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
     for (uint32_t i = 0; i < GPUMC__RNG_LANES; i++) {
-        a[i] = rng->counter[0] + i;
-        b[i] = rng->counter[1];
-        c[i] = rng->counter[2];
-        d[i] = rng->counter[3];
+        a[i] = rng->counter[0] + i, b[i] = rng->counter[1];
+        c[i] = rng->counter[2], d[i] = rng->counter[3];
     }
     for (int r = 0; r < GPUMC__PHILOX_ROUNDS; r++) {
         for (int i = 0; i < GPUMC__RNG_LANES; i++)
@@ -2893,8 +2861,7 @@ static double gpumc__gamma_boosted(gpumc_rng *rng, double shape, double *log_pow
     double x, v;
     do {
         x = gpumc_rng_normal(rng);
-        v = 1 + c * x;
-        v = v * v * v;
+        v = (1 + c * x) * (1 + c * x) * (1 + c * x);
     } while (v <= 0 || !(-gpumc_rng_exponential(rng) < 0.5 * x * x + d * (1 - v + gpumc_log(v))));
     *log_power = shape < 1 ? -gpumc_rng_exponential(rng) / shape : 0;
     return d * v;
@@ -2918,12 +2885,12 @@ GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
 /* A ratio of gammas on the log scale, which for small a and b still tells draws near 0 from draws near 1. */
 GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
 {
+    const double most = 1 - 0.5 * DBL_EPSILON;
     double x;
     if (!(a > 0 && a <= DBL_MAX && b > 0 && b <= DBL_MAX)) return GPUMC_NAN;
     x = gpumc__rng_log_gamma(rng, a);
     x = gpumc_inv_logit(x - gpumc__rng_log_gamma(rng, b));
-    if (x < DBL_MIN) return DBL_MIN;
-    return x > 1 - 0.5 * DBL_EPSILON ? 1 - 0.5 * DBL_EPSILON : x;
+    return x < DBL_MIN ? DBL_MIN : x > most ? most : x;
 }
 
 /* ---- counts ----------------------------------------------------------------------------------
@@ -3085,11 +3052,10 @@ GPUMC__CDF_CALL(REAL_1, half_cauchy, y, sigma)
 {
     const double z = y <= 0 ? 0 : y / sigma;
     const double above = atan2(1, z) * 2 / GPUMC_PI, below = atan2(z, 1) * 2 / GPUMC_PI;
-    const int lower = side == GPUMC__LOWER;
-    const double part = lower ? below : above, rest = lower ? above : below;
+    const double part = side > 0 ? below : above, rest = side > 0 ? above : below;
     const double slope = side * 2 / (GPUMC_PI * (1 + z * z) * part);
-    gpumc__add_standard((lower ? y <= 0 : y < 0) ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, (z < 1) == lower ? log(part) : log1p(-rest));
+    gpumc__add_standard((side > 0 ? y <= 0 : y < 0) ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, part < rest ? log(part) : log1p(-rest));
 }
 GPUMC__MEMBERS(half_cauchy, 1, (sigma), sigma > 0,
                u > 0.5 ? -sigma * gpumc__cauchy_standard(0.5 * (1 - u))
