@@ -973,7 +973,6 @@ GPUMC__CDF_LEAF(REAL_2, normal, y, mu, sigma)
     gpumc__add_standard(side * gpumc__log_Phi_slope(side * z), z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, gpumc_log_Phi(side * z));
 }
-
 /* ---- std_normal: the law normal(0, 1) ------------------------------------------- >>std_normal */
 GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__TAKES(REAL_0, y))
 {
@@ -981,7 +980,6 @@ GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__TAKES(REAL_0, y))
     return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
 }
 GPUMC__CDF_LEAF(REAL_0, std_normal, y) { return gpumc__normal_cdf(side, y, 0, 1, dy, NULL, NULL); }
-
 /* ---- cauchy: log p = -log(1 + z^2) - log(pi sigma), P(Y <= y) = 1/2 + atan(z) / pi -- >>cauchy */
 GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
@@ -989,7 +987,6 @@ GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
     gpumc__add_3(dy, -2 * z * weight * inv, dmu, 2 * z * weight * inv, dsigma, (1 - 2 * weight) * inv);
     return gpumc__valid(sigma > 0, -gpumc_log(1 + z * z) - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_PI));
 }
-
 /* ---- laplace: log p = -|z| - log(2 sigma), P(Y <= y) = exp(z)/2 or 1 - exp(-z)/2 ---- >>laplace
    The standard deviation is sigma sqrt 2. */
 GPUMC_FN gpumc_real gpumc_laplace_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
@@ -1005,7 +1002,6 @@ GPUMC__CDF_LEAF(REAL_2, laplace, y, mu, sigma)
     gpumc__add_standard(side * (x < 0 ? GPUMC_R(1.0) : tail / (1 - tail)), z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, x < 0 ? x - GPUMC_R(GPUMC_LOG_2) : far_out);
 }
-
 /* ---- logistic: P(Y <= y) = 1 / (1 + exp(-z)) -------------------------------------- >>logistic
    log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma; the standard deviation is sigma pi / sqrt 3. */
 GPUMC_FN gpumc_real gpumc_logistic_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
@@ -1022,7 +1018,6 @@ GPUMC__CDF_LEAF(REAL_2, logistic, y, mu, sigma)
     gpumc__add_standard(side * gpumc_inv_logit(-side * z), z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-side * z));
 }
-
 /* ---- gumbel: log p = -z - t - log beta, P(Y <= y) = exp(-t), t = exp(-z) ------------- >>gumbel
    Of largest values: the long tail is the upper one. t is exponential with rate 1, z = (y - mu) / beta. */
 GPUMC_FN gpumc_real gpumc_gumbel_lpdf(GPUMC__TAKES(REAL_2, y, mu, beta))
@@ -1038,7 +1033,6 @@ GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
     gpumc__add_standard(-slope, z, inv, dy, dmu, dbeta);
     return gpumc__valid(beta > 0, value);
 }
-
 /* ---- lognormal: the law of exp(X), X of normal(mu, sigma); z = (log y - mu) / sigma - >>lognormal */
 GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
@@ -1055,7 +1049,6 @@ GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
     gpumc__add_standard(slope, z, inv, NULL, dmu, dsigma);
     return gpumc__valid(sigma > 0, y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
 }
-
 /* ---- exponential: log p = log rate - rate y, P(Y > y) = exp(-rate y) ----------- >>exponential */
 GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__TAKES(REAL_1, y, rate))
 {
@@ -1070,7 +1063,6 @@ GPUMC__CDF_LEAF(REAL_1, exponential, y, rate)
     gpumc__add_2(dy, rate * slope, drate, gpumc__times_log(slope, x));
     return gpumc__valid(rate > 0, side > 0 ? lower : -t);
 }
-
 /* ---- weibull: t = (y / scale)^shape is exponential with rate 1 --------------------- >>weibull
    log p = log(shape / scale) + (shape - 1) log(y / scale) - t
    At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1. */
@@ -1092,7 +1084,6 @@ GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
     gpumc__add_3(dy, by_y / x, dshape, gpumc__times_log(slope, log_x), dscale, -by_y * inv);
     return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__before(side) : value);
 }
-
 /* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
 GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
 {
@@ -1109,14 +1100,12 @@ GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
     gpumc__add_standard(((y < 0) | ((side > 0) & (z == 0))) ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, t < GPUMC_R(0.5) ? near_0 : far_out);
 }
-
 /* ---- half_cauchy: the law of |X|, X of cauchy(0, sigma); P(Y <= y) = 2 atan(z) / pi - >>half_cauchy */
 GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
 {
     const gpumc_real whole = gpumc_cauchy_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
-
 /* ---- uniform: log p = -log(b - a), P(Y <= y) = (y - a) / (b - a) ------------------- >>uniform */
 GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
 {
@@ -1137,7 +1126,6 @@ GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
     return gpumc__valid((width > 0) & (width < GPUMC_INF),
                         part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
-
 /* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
 /* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
@@ -1165,7 +1153,6 @@ GPUMC__CDF_LEAF(COUNT_1, bernoulli, y, p)
     const gpumc_real value = gpumc__binary_cdf(side, y, between, side > 0 ? -1 / (1 - p) : 1 / p, dp);
     return gpumc__valid((p >= 0) & (p <= 1), value);
 }
-
 /* ---- bernoulli_logit: log p = -log(1 + exp(-eta)), y = 1, or -log(1 + exp(eta)) ---- >>bernoulli_logit */
 GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
 {
@@ -1179,7 +1166,6 @@ GPUMC__CDF_LEAF(COUNT_1, bernoulli_logit, y, eta)
     const gpumc_real between = -gpumc_log1p_exp(side * eta), slope = -side * gpumc_inv_logit(side * eta);
     return gpumc__valid(eta == eta, gpumc__binary_cdf(side, y, between, slope, deta));
 }
-
 /* ---- geometric: log p = log p + y log(1 - p), P(Y > y) = (1 - p)^(y + 1) --------- >>geometric */
 GPUMC_FN gpumc_real gpumc_geometric_lpmf(GPUMC__TAKES(COUNT_1, y, p))
 {
@@ -1196,7 +1182,6 @@ GPUMC__CDF_LEAF(COUNT_1, geometric, y, p)
     gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : side > 0 ? lower_slope : upper_slope);
     return gpumc__valid((p > 0) & (p <= 1), side > 0 ? lower : -t);
 }
-
 /* ---- student_t ------------------------------------------------------------------ >>student_t
    log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
    sigma is a scale: the standard deviation is sigma sqrt(nu / (nu - 2)). */
@@ -1211,14 +1196,12 @@ GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
     return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_1r - gpumc_lbeta(half * nu, half)
                                                 - half * gpumc_log(nu) - gpumc_log(sigma));
 }
-
 /* ---- half_student_t: the law of |X|, X of student_t(nu, 0, sigma) ----------- >>half_student_t */
 GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__TAKES(REAL_2, y, nu, sigma))
 {
     const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
     return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
-
 /* ---- gamma: log p = a log t - t - log Gamma(a) - log y, t = rate y, a the shape ------ >>gamma
    At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1. */
 
@@ -1260,7 +1243,6 @@ GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, rate))
     return gpumc__valid((shape > 0) & (rate > 0),
                         gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
 }
-
 /* ---- inv_gamma: the law of 1 / X, X of gamma(shape, rate = scale); t = scale / y ---- >>inv_gamma */
 GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 {
@@ -1269,7 +1251,6 @@ GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
     gpumc__add_2(dy, (excess - 1) / x, dscale, -excess / scale);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
 }
-
 /* ---- chi_square: the law gamma(shape = nu / 2, rate = 1 / 2) -------------------- >>chi_square */
 GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__TAKES(REAL_1, y, nu))
 {
@@ -1278,7 +1259,6 @@ GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__TAKES(REAL_1, y, nu))
     gpumc__add(dnu, half * dshape);
     return value;
 }
-
 /* ---- beta: log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b) ------------------- >>beta
    At y = 0 the density is 0, b or infinite as a is above, at or below 1; likewise at 1. */
 
@@ -1314,7 +1294,6 @@ GPUMC_FN gpumc_real gpumc_beta_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
     gpumc__add_2(da, of_a.log + gpumc__digamma_rise(a, b), db, of_b.log + gpumc__digamma_rise(b, a));
     return gpumc__valid((a > 0) & (b > 0), value);
 }
-
 /* ---- beta_proportion: the law beta(mu kappa, (1 - mu) kappa) with mean mu ------ >>beta_proportion */
 GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__TAKES(REAL_2, y, mu, kappa))
 {
@@ -1326,7 +1305,6 @@ GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__TAKES(REAL_2, y, mu, kappa
     gpumc__add(dkappa, mu * (of_a.less + rise_a) + rest * (of_b.less + rise_b));
     return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
 }
-
 /* ---- binomial: log p = log(n choose y) + y log p + (n - y) log(1 - p) ------------- >>binomial */
 GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
 {
@@ -1341,7 +1319,6 @@ GPUMC_FN gpumc_real gpumc_binomial_lpmf(GPUMC__TAKES(TRIALS_1, y, n, p))
     gpumc__add(dp, gpumc__times_log(y, 1 / p) - gpumc__times_log(rest, 1 / q));
     return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
 }
-
 /* ---- binomial_logit: the law binomial(n, 1 / (1 + exp(-eta))) --------------- >>binomial_logit */
 GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
 {
@@ -1352,7 +1329,6 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
     gpumc__add(deta, -d);
     return gpumc__binomial_support(y, n, value);
 }
-
 /* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 { return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
@@ -1363,7 +1339,6 @@ GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__TAKES(COUNT_1, y, lambda))
     gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
     return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
 }
-
 /* ---- poisson_log: the law poisson(exp(eta)) ------------------------------------ >>poisson_log */
 GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
 {
@@ -1372,7 +1347,6 @@ GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
     gpumc__add(deta, y - lambda);
     return gpumc__count_support(y, value);
 }
-
 /* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
    log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p),  p = phi / (phi + mu)
    mu is the mean, the variance mu + mu^2 / phi; for phi -> infinity this is poisson(mu). */
@@ -1393,7 +1367,6 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(GPUMC__TAKES(COUNT_2, y, mu, phi))
     gpumc__add(dmu, by_log_mu / mu);
     return gpumc__valid((mu > 0) & (phi > 0), value);
 }
-
 /* ---- neg_binomial_2_log: the law neg_binomial_2(exp(eta), phi) ---------- >>neg_binomial_2_log */
 GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, phi))
 {
@@ -1431,8 +1404,9 @@ GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoin
 /* ---- multi_normal_cholesky ------------------------------------------ >>multi_normal_cholesky
    y, mu of length n, L the Cholesky factor of the covariance L L', diagonal > 0; z = L^-1 (y - mu)
    log p = -z'z/2 - sum_i log L_ii - n log sqrt(2 pi).   work: 2 n numbers. */
-GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L, size_t n,
-                                                  double *dy, double *dmu, double *dL, double *work);
+GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
+                                                  size_t n, double *dy, double *dmu, double *dL,
+                                                  double *work);
 GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
                                                double *y);
 GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *L, size_t n, double *mean);
@@ -2209,7 +2183,7 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
    is no such loop calls these twins, and the header compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
 GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
-GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(log_Phi) GPUMC__CALL(inv_Phi)
+GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
@@ -3395,10 +3369,7 @@ GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double 
     for (size_t k = 0; k < K; k++) mean[k] = gpumc__exp(eta[k] - total);
 }
 GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance)
-{
-    gpumc_categorical_logit_mean(eta, K, variance);
-    gpumc__indicator_variance(variance, K);
-}
+{ gpumc_categorical_logit_mean(eta, K, variance), gpumc__indicator_variance(variance, K); }
 GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K)
 {
     const double total = gpumc__log_sum_exp_of(eta, K);
@@ -3439,10 +3410,7 @@ GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, 
 }
 GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
                                                double *variance)
-{
-    gpumc_ordered_logistic_mean(eta, cutpoints, K, variance);
-    gpumc__indicator_variance(variance, K);
-}
+{ gpumc_ordered_logistic_mean(eta, cutpoints, K, variance), gpumc__indicator_variance(variance, K); }
 /* The latent logistic variable falls below its cutpoint. */
 GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K)
 {
