@@ -1097,7 +1097,8 @@ GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
     const gpumc_real near_0 = side > 0 ? gpumc_log(low) : gpumc_log1p(-low);
     const gpumc_real far_out = side > 0 ? gpumc_log1p(-gpumc_erfc(t)) : gpumc_log(scaled) - t * t;
     const gpumc_real slope = side > 0 ? root * gpumc_exp(-t * t) / low : -root / scaled;
-    gpumc__add_standard(((y < 0) | ((side > 0) & (z == 0))) ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
+    const int before = side > 0 ? z <= 0 : y < 0;
+    gpumc__add_standard(before ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, t < GPUMC_R(0.5) ? near_0 : far_out);
 }
 /* ---- half_cauchy: the law of |X|, X of cauchy(0, sigma); P(Y <= y) = 2 atan(z) / pi - >>half_cauchy */
