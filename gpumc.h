@@ -975,10 +975,7 @@ GPUMC__CDF_LEAF(REAL_2, normal, y, mu, sigma)
 }
 /* ---- std_normal: the law normal(0, 1) ------------------------------------------- >>std_normal */
 GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__TAKES(REAL_0, y))
-{
-    gpumc__add(dy, -y);
-    return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
-}
+{ gpumc__add(dy, -y); return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI); }
 GPUMC__CDF_LEAF(REAL_0, std_normal, y) { return gpumc__normal_cdf(side, y, 0, 1, dy, NULL, NULL); }
 /* ---- cauchy: log p = -log(1 + z^2) - log(pi sigma), P(Y <= y) = 1/2 + atan(z) / pi -- >>cauchy */
 GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
@@ -2323,16 +2320,14 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
 static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
 {
     const gpumc__law law = { a, 0, x, 0, x < a ? -1.0 : 1.0, fabs(x - a) };
-    gpumc__tail tail = gpumc__certain_tail(x < a ? GPUMC__LOWER : GPUMC__UPPER, 0);
     gpumc__ratio ratio;
     double mean[4];
     const double integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc__log(a * integral);
-    tail.by_a = ratio.log + gpumc__log_less_digamma(a) + mean[0];
-    tail.by_log = -law.sign / integral;
+    const double value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc__log(a * integral);
+    const gpumc__tail tail = { -law.sign, value, ratio.log + gpumc__log_less_digamma(a) + mean[0], 0,
+                               -law.sign / integral, 0, 0 };
     return tail;
 }
-
 /* Lower tail for a y >= b x, where a >= 1. */
 static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y,
                                              double log_x, double log_y)
@@ -2378,15 +2373,12 @@ static gpumc__series gpumc__tail_series(double a, double u, double bu, double v_
 /* Lower tail for a < 1 and x < 1. */
 static gpumc__tail gpumc__gamma_by_series(double a, double x, double log_x)
 {
-    gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
     const gpumc__series s = gpumc__tail_series(a, 0, x, 0);
-    const double whole = 1 + a * s.sum;
-    tail.value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc__log1p(a * s.sum);
-    tail.by_a = log_x - gpumc__digamma(1 + a) + (s.sum + a * s.by_a) / whole;
-    tail.by_log = a * gpumc__exp(-x) / whole;
+    const double whole = 1 + a * s.sum, by_a = log_x - gpumc__digamma(1 + a) + (s.sum + a * s.by_a) / whole;
+    const double value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc__log1p(a * s.sum);
+    const gpumc__tail tail = { GPUMC__LOWER, value, by_a, 0, a * gpumc__exp(-x) / whole, 0, 0 };
     return tail;
 }
-
 /* Lower tail for a < 1, x <= 1/2 and b x <= 1. */
 static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y, double log_x)
 {
@@ -2426,7 +2418,6 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
 /* The same from x alone, on the wanted side. */
 static gpumc__tail gpumc__gamma_tail_of(double a, double x, double side)
 { return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x))); }
-
 static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side)
 {
     const double log_x = x <= 0 ? -GPUMC_INF : gpumc__log(x);
@@ -2533,7 +2524,6 @@ static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
     root.y = mirror.x;
     return root;
 }
-
 GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
 GPUMC_API double gpumc_gamma_q_inverse(double a, double q) { return gpumc__gamma_root(a, 1 - q, q); }
 GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p)
@@ -2558,7 +2548,6 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
 
 GPUMC_FN double gpumc__lane_sum(const double *a)
 { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
-
 static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a,
                                                const double *GPUMC__RESTRICT b, size_t n)
 {
@@ -2584,7 +2573,6 @@ static GPUMC_TEAM GPUMC_LOOP double gpumc__dot_change(const double *GPUMC__RESTR
     for (size_t l = 0; i < n; i++, l++) sum[l] += (b[i] - a[i]) * c[i];
     return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
 }
-
 static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
 {
     double sum[GPUMC__LANES] = { 0 };
@@ -2739,19 +2727,12 @@ GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
     *z_0 = radius * cosine;
     *z_1 = radius * sine;
 }
-
 GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain)
 {
-    gpumc_rng rng;
-    memset(&rng, 0, sizeof rng);
-    rng.key[0] = (uint32_t)seed;
-    rng.key[1] = (uint32_t)(seed >> 32);
-    rng.counter[1] = stream;
-    rng.counter[2] = draw;
-    rng.counter[3] = chain;
+    const gpumc_rng rng = { { (uint32_t)seed, (uint32_t)(seed >> 32) }, { 0, stream, draw, chain },
+                            { 0, 0, 0, 0 }, 0 };
     return rng;
 }
-
 GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng)
 {
     if (rng->left == 0) {
@@ -2762,13 +2743,11 @@ GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng)
     }
     return rng->words[4 - rng->left--];
 }
-
 GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng)
 {
     const uint32_t low = gpumc_rng_word(rng), high = gpumc_rng_word(rng);
     return gpumc__unit(low, high);
 }
-
 GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng)
 {
     const double u = gpumc_rng_uniform(rng), v = gpumc_rng_uniform(rng);
@@ -2776,9 +2755,7 @@ GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng)
     gpumc__box_muller(u, v, &first, &second);
     return first;
 }
-
 GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng) { return -gpumc_log(gpumc_rng_uniform(rng)); }
-
 GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
 {
     const uint64_t excess = n ? (UINT64_MAX % n + 1) % n : 0;      /* 2^64 mod n values too many */
@@ -2815,16 +2792,13 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
     const size_t chunk = 2 * GPUMC__RNG_LANES;
     double last[2 * GPUMC__RNG_LANES];
-    size_t done = 0;
     rng->left = 0;
-    for (; n - done >= chunk; done += chunk) {
-        gpumc__normal_lanes(rng, z + done);
-        rng->counter[0] += GPUMC__RNG_LANES;
+    for (size_t i = 0, m; i < n; i += m) {
+        m = n - i < chunk ? n - i : chunk;
+        gpumc__normal_lanes(rng, m < chunk ? last : z + i);
+        if (m < chunk) memcpy(z + i, last, m * sizeof *z);
+        rng->counter[0] += (uint32_t)((m + 1) / 2);
     }
-    if (done == n) return;
-    gpumc__normal_lanes(rng, last);
-    memcpy(z + done, last, (n - done) * sizeof *z);
-    rng->counter[0] += (uint32_t)((n - done + 1) / 2);
 }
 
 /* ---- gamma and beta --------------------------------------------------------------------------
@@ -2841,7 +2815,6 @@ static double gpumc__gamma_boosted(gpumc_rng *rng, double shape, double *log_pow
     *log_power = shape < 1 ? -gpumc_rng_exponential(rng) / shape : 0;
     return d * v;
 }
-
 static double gpumc__rng_log_gamma(gpumc_rng *rng, double shape)
 {
     double log_power;
@@ -2875,7 +2848,6 @@ static GPUMC__NOINLINE double gpumc__poisson_log_mass(double k, double mean)
 { return gpumc_poisson_lpmf(k, mean, NULL); }
 static GPUMC__NOINLINE double gpumc__binomial_log_mass(double k, double n, double p)
 { return gpumc_binomial_lpmf(k, n, p, NULL); }
-
 static double gpumc__poisson_rejection(gpumc_rng *rng, double mean)
 {
     const double b = 0.931 + 2.53 * gpumc__sqrt(mean), a = -0.059 + 0.02483 * b;
@@ -2926,7 +2898,6 @@ static double gpumc__binomial_waiting(gpumc_rng *rng, double n, double p)
         if (trial > n) return count;
     }
 }
-
 static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double p)
 {
     if (!(n >= 0 && n <= DBL_MAX && p >= 0 && p <= 1)) return GPUMC_NAN;
@@ -3160,7 +3131,6 @@ GPUMC__MEMBERS(beta, 2, (a, b), gpumc__are_positive(a, b), gpumc_beta_p_inverse(
                gpumc_rng_beta(rng, a, b), a / (a + b), a / (a + b) * (b / (a + b)) / (a + b + 1))
 
 static int gpumc__is_proportion(double mu, double kappa) { return mu > 0 && mu < 1 && kappa > 0; }
-
 GPUMC__CDF_CALL(REAL_2, beta_proportion, y, mu, kappa)
 {
     double da = 0, db = 0;
@@ -3239,7 +3209,6 @@ static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 }
 static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
 static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
-
 GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
 {
     const gpumc__count law = gpumc__binomial_by_p(n, p);
@@ -3344,10 +3313,8 @@ GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
 static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
 /* Whole and in 0 .. K - 1. NaN is not. */
 static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
-
 static void gpumc__indicator_variance(double *p, size_t K)
 { for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k]; }
-
 static double gpumc__log_sum_exp_of(const double *x, size_t n)
 {
     double most = -GPUMC_INF, sum = 0;
@@ -3530,7 +3497,6 @@ GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, si
     for (size_t i = 0; i < n; i++)
         variance[i] = gpumc__valid(S[i * n + i] > 0 && mu[i] == mu[i], S[i * n + i]);
 }
-
 static const double gpumc__sum_tolerance = 1e-8;
 
 /* The sum of alpha, NaN if any of them is not positive and finite. */
