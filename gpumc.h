@@ -2761,8 +2761,10 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
     const uint64_t excess = n ? (UINT64_MAX % n + 1) % n : 0;      /* 2^64 mod n values too many */
     uint64_t bits;
     if (n == 0) return 0;
-    do bits = gpumc_rng_word(rng), bits |= (uint64_t)gpumc_rng_word(rng) << 32;
-    while (bits > UINT64_MAX - excess);
+    do {
+        bits = gpumc_rng_word(rng);
+        bits |= (uint64_t)gpumc_rng_word(rng) << 32;
+    } while (bits > UINT64_MAX - excess);
     return bits % n;
 }
 
@@ -3026,7 +3028,7 @@ static double gpumc__geometric_at(double u, double p)
 GPUMC__MEMBERS(geometric, 1, (p), p > 0 && p <= 1, gpumc__geometric_at(u, p),
                gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)), (1 - p) / p, (1 - p) / p / p)
 
-/* ---- student_t: P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by
+/* Student's t: P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by
    nu at fixed z is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
 static gpumc__tail gpumc__t_outside(double z, double nu)
 {
@@ -3142,7 +3144,7 @@ GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
                gpumc_beta_quantile(u, mu * kappa, (1 - mu) * kappa),
                gpumc_beta_rng(rng, mu * kappa, (1 - mu) * kappa), mu, mu * (1 - mu) / (kappa + 1))
 
-/* ---- counts: a law as a tail function, P(Y <= k) a gamma or beta tail with k + 1 for a shape ---- */
+/* A law of counts as a tail function: P(Y <= k) is a gamma or beta tail with k + 1 for a shape. */
 typedef struct gpumc__count {
     gpumc__tail (*tail)(const struct gpumc__count *law, double k);
     double size;                       /* n of a binomial, phi of a negative binomial law */
