@@ -6460,26 +6460,22 @@ struct gpumc_adapt {
     double *sums; /* 3 a chain: count, mean, squared deviations of the log density there */
 };
 
-static void gpumc__metric_place(gpumc__arena *arena, gpumc_metric *m, gpumc_metric_kind kind, size_t dim,
-                                size_t rank)
+static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
 {
-    double *scale = gpumc__take_doubles(arena, dim), *mean = gpumc__take_doubles(arena, dim);
-    double *vectors = rank ? gpumc__take_doubles(arena, gpumc__size_mul(rank, dim)) : NULL;
-    double *lambda = rank ? gpumc__take_doubles(arena, rank) : NULL;
+    const size_t rank = kind != GPUMC_METRIC_LOW_RANK ? 0 : dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK;
     const size_t square = kind == GPUMC_METRIC_DENSE ? gpumc__size_mul(dim, dim) : 0;
-    double *covariance = square ? gpumc__take_doubles(arena, square) : NULL;
-    double *factor = square ? gpumc__take_doubles(arena, square) : NULL;
-    if (!arena->base) return;
-    memset(m, 0, sizeof *m);
-    m->kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind; /* dense from its first estimate on */
-    m->dim = dim;
-    m->scale = scale;
-    m->mean = mean;
-    m->vectors = vectors;
-    m->lambda = lambda;
-    m->covariance = covariance;
-    m->factor = factor;
-    for (size_t i = 0; i < dim; i++) { scale[i] = 1; mean[i] = 0; }
+    gpumc_metric m;
+    memset(&m, 0, sizeof m);
+    m.kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind;  /* dense from its first estimate on */
+    m.dim = dim;
+    m.scale = gpumc__take_doubles(arena, dim);
+    m.mean = gpumc__take_doubles(arena, dim);
+    m.vectors = gpumc__take_doubles(arena, gpumc__size_mul(rank, dim));
+    m.lambda = gpumc__take_doubles(arena, rank);
+    m.covariance = gpumc__take_doubles(arena, square);
+    m.factor = gpumc__take_doubles(arena, square);
+    for (size_t i = 0; arena->base && i < dim; i++) { m.scale[i] = 1; m.mean[i] = 0; }
+    return m;
 }
 
 static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *layout, size_t dim)
@@ -6531,15 +6527,14 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
                                        const gpumc_adapt_options *options)
 {
     const size_t C = options->num_chains;
-    const int estimates = options->metric == GPUMC_METRIC_LOW_RANK || options->metric == GPUMC_METRIC_DENSE;
-    const size_t rank = options->metric == GPUMC_METRIC_LOW_RANK
-                            ? (dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK)
-                            : 0;
-    const size_t n_selected = estimates ? (options->metric == GPUMC_METRIC_DENSE && dim > 64 ? 2 * dim : 128)
-                                        : 0;
+    const int low_rank = options->metric == GPUMC_METRIC_LOW_RANK;
+    const int dense = options->metric == GPUMC_METRIC_DENSE;
+    const size_t n_selected = dense && dim > 64 ? 2 * dim : low_rank || dense ? 128 : 0;
     const size_t r = dim <= 2 * n_selected ? dim : 2 * n_selected, rr = gpumc__size_mul(r, r);
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0;
+    for (size_t i = 0; layout && i < layout->n_parts; i++)
+        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     memset(&plan, 0, sizeof plan);
     plan.options = *options;
     plan.layout = layout;
@@ -6548,14 +6543,12 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     gpumc__adapt_schedule(&plan, 0);
     plan.capacity = gpumc__size_mul(gpumc__longest_window(&plan), C);
     plan.n_selected = n_selected;
-    for (size_t i = 0; layout && i < layout->n_parts; i++)
-        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     plan.metrics = (gpumc_metric *)gpumc__take(arena, C, sizeof(gpumc_metric));
-    for (size_t c = 0; c < C; c++)
-        gpumc__metric_place(arena, plan.metrics ? plan.metrics + c : NULL,
-                            options->metric == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : options->metric, dim,
-                            0);
-    gpumc__metric_place(arena, &plan.shared, options->metric, dim, rank);
+    for (size_t c = 0; c < C; c++) {
+        const gpumc_metric own = gpumc__metric_place(arena, GPUMC_METRIC_DIAG, dim);
+        if (arena->base) plan.metrics[c] = own;
+    }
+    plan.shared = gpumc__metric_place(arena, options->metric, dim);
     plan.duals = (gpumc__dual *)gpumc__take(arena, C, sizeof(gpumc__dual));
     plan.q = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
     plan.g = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
@@ -6567,8 +6560,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.x = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
     plan.y = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
     plan.basis = gpumc__take_doubles(arena, r < dim ? gpumc__size_mul(r, dim) : 0);
-    plan.matrices = gpumc__take_doubles(arena,
-                                        estimates ? gpumc__size_add(gpumc__size_mul(4, rr), 5 * r) : 0);
+    plan.matrices = gpumc__take_doubles(arena, gpumc__size_add(gpumc__size_mul(4, rr), 5 * r));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(2, dim));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
@@ -6580,36 +6572,33 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     return a;
 }
 
-static gpumc_status gpumc__adapt_check(const gpumc_adapt_options *o, size_t dim, gpumc_error *error)
+/* The options in force and dim, from what the caller gave. */
+static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim,
+                                         const gpumc_adapt_options *given, gpumc_adapt_options *o,
+                                         gpumc_error *error)
 {
-    if (dim < 1)
+    memset(o, 0, sizeof *o);
+    if (given) *o = *given;
+    if (layout) *dim = layout->n_free;
+    gpumc__adapt_resolve(o, layout, *dim);
+    if (*dim < 1)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "dim is 0; a model needs at least one free coordinate");
-    if (!(o->target_accept < 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "target_accept %g must be between 0 and 1",
-                           o->target_accept);
-    if (o->max_treedepth < 1 || o->max_treedepth > GPUMC__MAX_DEPTH)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "max_treedepth %d must be in 1..%d", o->max_treedepth,
-                           GPUMC__MAX_DEPTH);
-    if ((int)o->metric < 0 || o->metric > GPUMC_METRIC_UNIT)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric %d is unknown", (int)o->metric);
-    if (o->num_chains > 1u << 20 || o->num_warmup > 1u << 24)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is "
-                           "too large",
-                           (double)o->num_chains, (double)o->num_warmup);
-    return GPUMC_OK;
+    if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
+        && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_UNIT
+        && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                       "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric %d (0..%d), "
+                       "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is out of range",
+                       o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
+                       (int)GPUMC_METRIC_UNIT, (double)o->num_chains, (double)o->num_warmup);
 }
 
 GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim, const gpumc_adapt_options *options)
 {
     gpumc__arena arena = { NULL, 0 };
     gpumc_adapt_options o;
-    if (layout) dim = layout->n_free;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    gpumc__adapt_resolve(&o, layout, dim);
-    if (gpumc__adapt_check(&o, dim, NULL) != GPUMC_OK) return 0;
+    if (gpumc__adapt_options(layout, &dim, options, &o, NULL) != GPUMC_OK) return 0;
     gpumc__adapt_place(&arena, (gpumc_layout *)layout, dim, &o);
     return arena.used;
 }
@@ -6620,19 +6609,13 @@ GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_adapt_bytes(layout, dim, options);
     gpumc_adapt_options o;
-    if (layout) dim = layout->n_free;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    gpumc__adapt_resolve(&o, layout, dim);
-    if (gpumc__adapt_check(&o, dim, error) != GPUMC_OK) return NULL;
-    if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, "
-                    "not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
-        return NULL;
-    }
-    return gpumc__adapt_place(&arena, layout, dim, &o);
+    if (gpumc__adapt_options(layout, &dim, options, &o, error) != GPUMC_OK) return NULL;
+    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
+        return gpumc__adapt_place(&arena, layout, dim, &o);
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
+                (double)needed, memory ? (double)bytes : 0.0);
+    return NULL;
 }
 
 GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain)
@@ -6643,17 +6626,18 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
 /* ---- kept draws -------------------------------------------------------------------------------- */
 
 /* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
-   it. */
+   it; start points are kept for once. */
 static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const size_t n = a->dim;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
         const int near = t->selected >= -4 && t->selected <= 4;
-        if (t->selected == 0 || (t->divergent && near) || a->n_kept == a->capacity) continue;
+        if (a->n_kept == a->capacity) return;
+        if (a->iteration > 0 && (t->selected == 0 || (t->divergent && near))) continue;
         memcpy(a->q + a->n_kept * n, gpumc_nuts_draw(chains[c]), n * sizeof(double));
         memcpy(a->g + a->n_kept * n, gpumc_nuts_gradient(chains[c]), n * sizeof(double));
-        a->lp[a->n_kept] = t->lp;
+        a->lp[a->n_kept] = chains[c]->current->lp;
         a->owner[a->n_kept++] = (uint32_t)c;
     }
 }
@@ -6774,6 +6758,13 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
     return taken;
 }
 
+/* y += f x */
+GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x,
+                                  size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] += f * x[i];
+}
+
 /* Mean of |x + y|^2: a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a
    factor 2, so below 1/2 there is none to be found and the eigenproblems can be spared. */
 static double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
@@ -6793,10 +6784,8 @@ static GPUMC_LOOP size_t gpumc__adapt_basis(gpumc_adapt *a, size_t n_draws)
         memcpy(row, k < n_draws ? a->x + k * n : a->y + (k - n_draws) * n, n * sizeof(double));
         before = sqrt(gpumc__dot(row, row, n));
         for (int pass = 0; pass < 2; pass++)
-            for (size_t j = 0; j < r; j++) {
-                const double *GPUMC__RESTRICT b = a->basis + j * n, f = gpumc__dot(row, b, n);
-                for (size_t i = 0; i < n; i++) row[i] -= f * b[i];
-            }
+            for (size_t j = 0; j < r; j++)
+                gpumc__add_multiple(row, -gpumc__dot(row, a->basis + j * n, n), a->basis + j * n, n);
         norm = sqrt(gpumc__dot(row, row, n));
         if (!(norm > 1e-10 * before)) continue;
         for (size_t i = 0; i < n; i++) row[i] /= norm;
@@ -6822,12 +6811,8 @@ static GPUMC_LOOP void gpumc__gram(const double *x, size_t n_draws, size_t r, do
 {
     memset(c, 0, r * r * sizeof(double));
     for (size_t k = 0; k < n_draws; k++)
-        for (size_t i = 0; i < r; i++) {
-            const double *GPUMC__RESTRICT row = x + k * r;
-            double *GPUMC__RESTRICT to = c + i * r;
-            const double f = row[i] / (double)n_draws;
-            for (size_t j = 0; j < r; j++) to[j] += f * row[j];
-        }
+        for (size_t i = 0; i < r; i++)
+            gpumc__add_multiple(c + i * r, x[k * r + i] / (double)n_draws, x + k * r, r);
     for (size_t i = 0; i < r; i++) c[i * r + i] += GPUMC__RIDGE;
 }
 
@@ -6838,10 +6823,7 @@ static GPUMC_LOOP void gpumc__multiply(const double *a, int transpose, const dou
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++) {
             const double f = transpose ? a[k * n + i] : a[i * n + k];
-            const double *GPUMC__RESTRICT row = b + k * n;
-            double *GPUMC__RESTRICT to = out + i * n;
-            if (f == 0) continue;
-            for (size_t j = 0; j < n; j++) to[j] += f * row[j];
+            if (f != 0) gpumc__add_multiple(out + i * n, f, b + k * n, n);
         }
 }
 
@@ -6849,13 +6831,8 @@ static GPUMC_LOOP void gpumc__multiply(const double *a, int transpose, const dou
 static GPUMC_LOOP void gpumc__back_substitute(const double *l, double *b, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
-        double *GPUMC__RESTRICT row = b + i * n;
-        for (size_t j = 0; j < n; j++) row[j] /= l[i * n + i];
-        for (size_t k = 0; k < i; k++) {
-            double *GPUMC__RESTRICT to = b + k * n;
-            const double f = l[i * n + k];
-            for (size_t j = 0; j < n; j++) to[j] -= f * row[j];
-        }
+        for (size_t j = 0; j < n; j++) b[i * n + j] /= l[i * n + i];
+        for (size_t k = 0; k < i; k++) gpumc__add_multiple(b + k * n, -l[i * n + k], b + i * n, n);
     }
 }
 
@@ -6884,7 +6861,7 @@ static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t
 }
 
 /* Keeps the directions whose variance is off by more than a factor 2, the strongest first. */
-static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
+static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
     gpumc_metric *m = &a->shared;
     const size_t n = a->dim, rr = r * r;
@@ -6900,7 +6877,7 @@ static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
         memset(to, 0, n * sizeof(double));
         if (!projected) memcpy(to, z + k * r, n * sizeof(double));
         for (size_t j = 0; projected && j < r; j++)
-            for (size_t i = 0; i < n; i++) to[i] += z[k * r + j] * a->basis[j * n + i];
+            gpumc__add_multiple(to, z[k * r + j], a->basis + j * n, n);
         m->lambda[m->rank++] = d[k];
         d[k] = 1;
     }
@@ -6943,45 +6920,41 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     else gpumc__adapt_low_rank(a, r, projected);
 }
 
-static void gpumc__adapt_share(gpumc_adapt *a)
-{
-    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
-}
-
 /* ---- centring ---------------------------------------------------------------------------------- */
 
-/* Mean and spread of log tau of every unit, and the information v = Var(tau d l / d theta) of every element,
-   over the healthy draws of the foreground window. v goes to moments + dim. Returns the number of draws. */
+/* Mean and squared deviations of log tau of the units of a link, in turns. */
+static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
+{
+    return a->units + 2 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE);
+}
+
+/* Fills them, and the information v = Var(tau d l / d theta) of every element, over the healthy draws of the
+   foreground window. v goes to moments + dim. Returns the number of draws. */
 static double gpumc__centring_moments(gpumc_adapt *a)
 {
     const gpumc_layout *l = a->layout;
     double *x = a->model_work, *mean = a->moments, *square = mean + a->dim, count = 0;
     memset(a->moments, 0, 2 * a->dim * sizeof(double));
     for (size_t k = a->foreground; k < a->n_kept; k++) {
-        const double *q = a->q + k * a->dim, *g = a->g + k * a->dim;
-        double *unit = a->units;
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         count++;
-        gpumc__to_natural(l, q, x, a->model_work);
+        gpumc__to_natural(l, a->q + k * a->dim, x, a->model_work);
         for (size_t i = 0; i < l->n_parts; i++) {
             const gpumc__link *link = &l->parts[i].link;
             const size_t at = l->parts[i].free_at;
             if (!l->parts[i].linked) continue;
-            for (size_t u = 0; u < link->n_units; u++, unit += 2) {
+            for (size_t u = 0; u < link->n_units; u++) {
                 const double value = a->model_work[link->table + u * GPUMC__TABLE] + link->log_unit[u];
-                const double d = value - (count > 1 ? unit[0] : 0);
+                double *unit = gpumc__adapt_units(a, link) + 2 * u;
                 if (count < 2) unit[0] = unit[1] = 0;
-                unit[0] += d / count;
-                unit[1] += d * (value - unit[0]);
+                gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
             }
             for (size_t j = 0; j < link->size; j++) {
                 double c;
-                const double r = gpumc__link_ratio(link, j, a->model_work, &c);
-                const double tau = link->scale == GPUMC__NONE ? 1
-                                                              : x[link->scale + gpumc__link_unit(link, j)];
-                const double value = tau * g[at + j] / r, d = value - mean[at + j];
-                mean[at + j] += d / count;
-                square[at + j] += d * (value - mean[at + j]);
+                const size_t tau = link->scale + gpumc__link_unit(link, j);
+                const double value = (link->scale == GPUMC__NONE ? 1 : x[tau]) * a->g[k * a->dim + at + j]
+                                     / gpumc__link_ratio(link, j, a->model_work, &c);
+                gpumc__welford(&mean[at + j], &square[at + j], &value, 1, 1 / count);
             }
         }
     }
@@ -7033,107 +7006,100 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
     }
 }
 
-/* Learns weights and units of the links; returns 1 when a weight changed. */
-static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+/* Puts weights (in tenths, one a coordinate) and the units' means into force. */
+static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights)
 {
-    gpumc_layout *l = a->layout;
-    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
-    double *unit = a->units, *v = a->moments + a->dim, *weights = v + a->dim;
-    int changed = 0, moved = 0;
-    if (n < 5) return 0;
-    for (size_t i = 0; i < l->n_parts; i++) { /* the new weights replace v, the new units the squares */
-        const gpumc__link *k = &l->parts[i].link;
-        double *share = v + l->parts[i].free_at;
-        const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
-        if (!l->parts[i].linked) continue;
-        gpumc__centring_shares(share, k->size, n);
-        for (size_t j = 0; j < k->size; j++) {
-            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
-            share[j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
-            changed |= share[j] != k->tenths[j];
-        }
-        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++)
-            moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
-        unit += 2 * k->n_units;
-    }
-    if (!changed && !moved) return 0;
-    memcpy(weights, v, a->dim * sizeof(double));
+    const gpumc_layout *l = a->layout;
     gpumc__adapt_reframe(a, chains, 0);
-    unit = a->units;
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
-        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++) k->log_unit[u] = unit[2 * u];
-        unit += 2 * k->n_units;
+        for (size_t u = 0; u < k->n_units; u++) k->log_unit[u] = gpumc__adapt_units(a, k)[2 * u];
         k->uniform = gpumc__link_is_uniform(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
+}
+
+/* Learns weights and units of the links; returns 1 when a weight changed. */
+static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const gpumc_layout *l = a->layout;
+    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
+    double *weights = a->moments + 2 * a->dim;
+    int changed = 0, moved = 0;
+    if (n < 5) return 0;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__link *k = &l->parts[i].link;
+        const size_t at = l->parts[i].free_at;
+        double *share = a->moments + a->dim + at, *unit;
+        if (!l->parts[i].linked) continue;
+        unit = gpumc__adapt_units(a, k);
+        gpumc__centring_shares(share, k->size, n);
+        for (size_t j = 0; j < k->size; j++) {
+            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
+            const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+            weights[at + j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
+            changed |= weights[at + j] != k->tenths[j];
+        }
+        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
+    }
+    if (changed || moved) gpumc__adapt_recentre(a, chains, weights);
     return changed;
 }
 
 /* ---- the update -------------------------------------------------------------------------------- */
 
+static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
+{
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size);
+}
+
 /* Before the first iteration: units of the scales from the start points, metrics from the gradients there. */
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    gpumc_layout *l = a->layout;
-    const double share = 1 / (double)a->n_chains;
+    const gpumc_layout *l = a->layout;
     if (l && l->n_linked > 0) {
-        double *unit = a->units;
-        gpumc__adapt_reframe(a, chains, 0);
-        for (size_t c = 0; c < a->n_chains; c++) {
-            gpumc__to_natural(l, gpumc_nuts_draw(chains[c]), a->model_work, a->model_work);
-            unit = a->units;
-            for (size_t i = 0; i < l->n_parts; i++) {
-                const gpumc__link *k = &l->parts[i].link;
-                for (size_t u = 0; l->parts[i].linked && u < k->n_units; u++, unit++)
-                    *unit = (c ? *unit : 0)
-                            + share * (a->model_work[k->table + u * GPUMC__TABLE] + k->log_unit[u]);
-            }
-        }
-        unit = a->units;
-        for (size_t i = 0; i < l->n_parts; i++)
-            for (size_t u = 0; l->parts[i].linked && u < l->parts[i].link.n_units; u++)
-                l->parts[i].link.log_unit[u] = *unit++;
-        gpumc__adapt_reframe(a, chains, 1);
+        double *weights = a->moments + 2 * a->dim;
+        gpumc__adapt_keep(a, chains);
+        for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
+        gpumc__centring_moments(a);
+        a->n_kept = 0;
+        for (size_t i = 0; i < a->dim; i++) weights[i] = l->tenths[i];
+        gpumc__adapt_recentre(a, chains, weights);
     }
     for (size_t i = 0; i < a->dim && a->shared.kind != GPUMC_METRIC_UNIT; i++) {
         double mean_log = 0;
         for (size_t c = 0; c < a->n_chains; c++) {
             const double curvature = fabs(gpumc_nuts_gradient(chains[c])[i]);
             a->metrics[c].scale[i] = 1 / sqrt(fmin(fmax(curvature, 1e-6), 1e20));
-            mean_log += share * log(a->metrics[c].scale[i]);
+            mean_log += log(a->metrics[c].scale[i]) / (double)a->n_chains;
         }
         a->shared.scale[i] = exp(mean_log);
     }
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], 0);
+    gpumc__adapt_set_step_sizes(a, chains, 0);
 }
 
 /* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
 static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const size_t best = a->best;
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc_rng rng = gpumc_rng_at(a->options.seed, 8u << 24, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
-        uint64_t left = 0;
-        gpumc__restart
-            *r = &a->restarts[a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS - 1];
+        const size_t last = GPUMC__MAX_RESTARTS - 1;
+        gpumc__restart *r = &a->restarts[a->n_restarts < last ? a->n_restarts : last];
+        size_t source = 0;
+        uint64_t seen = 0;
         if (a->healthy[c]) continue;
-        for (size_t k = a->foreground; k < a->n_kept; k++) left += (uint64_t)gpumc__adapt_uses(a, k, best);
-        if (left == 0) return;
-        left = gpumc_rng_below(&rng, left);
-        for (size_t k = a->foreground; k < a->n_kept; k++) {
-            if (!gpumc__adapt_uses(a, k, best) || left-- > 0) continue;
-            gpumc__nuts_move(chains[c], a->q + k * a->dim, a->lp[k], a->g + k * a->dim);
-            break;
-        }
+        for (size_t k = a->foreground; k < a->n_kept; k++)
+            if (gpumc__adapt_uses(a, k, a->best) && gpumc_rng_below(&rng, ++seen) == 0) source = k;
+        if (seen == 0) return;
+        gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         r->iteration = a->iteration;
         r->chain = c;
-        r->source = best;
+        r->source = a->best;
         r->level = a->levels[c];
-        r->healthy_level = a->levels[best];
+        r->healthy_level = a->levels[a->best];
         a->n_restarts++;
         a->healthy[c] = 1;
     }
@@ -7160,7 +7126,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration <= a->own_end) return;
     gpumc__dual_update(&a->dual, mean / n, a->options.target_accept);
     if (bounded) a->dual.x = fmin(a->dual.x, 1.1447298858494002);
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+    gpumc__adapt_set_step_sizes(a, chains, exp(a->dual.x));
 }
 
 static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -7172,7 +7138,7 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     for (size_t c = 0; c < a->n_chains; c++) mean_log += log(chains[c]->step_size) / (double)a->n_chains;
     gpumc__dual_start(&a->dual, exp(mean_log));
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(mean_log));
+    gpumc__adapt_set_step_sizes(a, chains, exp(mean_log));
 }
 
 /* Chains agree when each one's own diagonal is within the pooled one's by a relative distance of 1 in all. */
@@ -7203,7 +7169,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (switches) restart |= gpumc__adapt_centring(a, chains);
     if (pooled) {
         gpumc__adapt_pooled_metric(a, switches);
-        gpumc__adapt_share(a);
+        for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
     } else {
         for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++)
             gpumc__adapt_diagonal(a, &a->metrics[c], c);
@@ -7232,10 +7198,8 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     const double C = (double)a->n_chains;
     for (size_t c = 0; c < a->n_chains; c++) {
         double *sum = a->sums + 3 * c;
-        const double d = gpumc_nuts_stats(chains[c])->lp - sum[1];
         sum[0]++;
-        sum[1] += d / sum[0];
-        sum[2] += d * (gpumc_nuts_stats(chains[c])->lp - sum[1]);
+        gpumc__welford(&sum[1], &sum[2], &gpumc_nuts_stats(chains[c])->lp, 1, 1 / sum[0]);
         mean += sum[1] / C;
         within += sum[2] / fmax(sum[0] - 1, 1) / C;
     }
@@ -9756,13 +9720,10 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_mode
     const size_t chains = (size_t)o->num_chains, samples = o->discard_draws ? 0 : (size_t)o->num_samples;
     const size_t warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0, saved = o->save_warmup ? warmup : 0;
     const size_t rows = gpumc__size_mul(chains, samples), warm_rows = gpumc__size_mul(chains, saved);
-    const size_t rank = o->metric == GPUMC_METRIC_LOW_RANK
-                            ? (l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK)
-                            : 0;
     const char *model_name = m->name ? m->name : "model";
     char *name = (char *)gpumc__take(arena, strlen(model_name) + 1, 1);
     gpumc__place_blocks(arena, f, m);
-    gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
+    f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     f->draws = rows ? gpumc__take_doubles(arena, gpumc__size_mul(rows, f->n_columns)) : NULL;
     f->stats = rows ? (gpumc_draw_stats *)gpumc__take(arena, rows, sizeof(gpumc_draw_stats)) : NULL;
