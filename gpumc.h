@@ -2308,6 +2308,29 @@ static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
 }
 static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
 
+/* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
+   IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
+   the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
+   the same bits. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__CUDACC__)
+#define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
+    static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
+    static GPUMC_LOOP result name##_any parameters { give name##_text arguments; } \
+    static GPUMC_LOOP __attribute__((target("avx2"))) result name##_avx2 parameters \
+    { \
+        give name##_text arguments; \
+    } \
+    static result name parameters \
+    { \
+        if ((is_long) && __builtin_cpu_supports("avx2")) give name##_avx2 arguments; \
+        else give name##_any arguments; \
+    } \
+    static inline GPUMC_LOOP result name##_text parameters
+#else
+#define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
+    static GPUMC_TEAM GPUMC_LOOP result name parameters
+#endif
+
 /* ---- instruction sets -------------------------------------------------------------------------- */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 static gpumc_isa gpumc__isa_best(void)
@@ -2953,47 +2976,40 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
 #define GPUMC_TEAM_SYNC() ((void)0)
 #endif
 #define GPUMC_EACH(i, n) for (size_t i = GPUMC_TEAM_RANK; i < (n); i += GPUMC_TEAM_SIZE)
-/* Sums run over lanes, so that they are vector code without reassociation; the loop leaves i at the rest. */
+/* Sums run over lanes, so that they are vector code without reassociation. One sum a loop: gcc keeps the
+   lanes of two in memory and is five times slower. */
 #define GPUMC__LANES 8
-#define GPUMC__EACH_LANES(i, n) for (; i + GPUMC__LANES <= (n); i += (size_t)GPUMC__LANES * GPUMC_TEAM_SIZE)
-#define GPUMC__LANES_START ((size_t)GPUMC__LANES * GPUMC_TEAM_RANK)
-
 GPUMC_FN double gpumc__lane_sum(const double *a)
 { return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
+
+/* sum = the team's terms of i from 0 to n - 1, each evaluated once */
+#define GPUMC__SUM(sum, i, n, term) \
+    do { \
+        double lane_sums[GPUMC__LANES] = { 0 }; \
+        size_t block = (size_t)GPUMC__LANES * GPUMC_TEAM_RANK; \
+        for (; block + GPUMC__LANES <= (n); block += (size_t)GPUMC__LANES * GPUMC_TEAM_SIZE) { \
+            GPUMC__UNROLL for (size_t lane = 0; lane < GPUMC__LANES; lane++) { \
+                const size_t i = block + lane; \
+                lane_sums[lane] += (term); \
+            } \
+        } \
+        for (size_t i = block; i < (n); i++) lane_sums[i - block] += (term); \
+        (sum) = GPUMC_TEAM_SUM(gpumc__lane_sum(lane_sums)); \
+    } while (0)
+
 static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a,
                                                const double *GPUMC__RESTRICT b, size_t n)
 {
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = GPUMC__LANES_START;
+    double sum;
     GPUMC_TEAM_SYNC();                       /* lanes read what other members wrote by GPUMC_EACH */
-    GPUMC__EACH_LANES(i, n) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += a[i + l] * b[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += a[i] * b[i];
-    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
-}
-/* (b - a)' c. One sum a loop: gcc keeps the lanes of two in memory and is five times slower. */
-static GPUMC_TEAM GPUMC_LOOP double gpumc__dot_change(const double *GPUMC__RESTRICT a,
-                                                      const double *GPUMC__RESTRICT b,
-                                                      const double *GPUMC__RESTRICT c, size_t n)
-{
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = GPUMC__LANES_START;
-    GPUMC__EACH_LANES(i, n) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += (b[i + l] - a[i + l]) * c[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += (b[i] - a[i]) * c[i];
-    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
+    GPUMC__SUM(sum, i, n, a[i] * b[i]);
+    return sum;
 }
 static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
 {
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = 0;
-    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += v[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += v[i];
-    return gpumc__lane_sum(sum);
+    double sum;
+    GPUMC__SUM(sum, i, n, v[i]);
+    return sum;
 }
 static int gpumc__compare_doubles(const void *a, const void *b)
 {
@@ -3189,7 +3205,7 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
 /* GPUMC__RNG_LANES blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1].
    Lanes are the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. */
 #define GPUMC__RNG_LANES 8
-static GPUMC_TEAM GPUMC_LOOP void gpumc__normal_lanes(const gpumc_rng *rng, double *GPUMC__RESTRICT z)
+GPUMC__COPIES(, void, gpumc__normal_lanes, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
 {
     uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
     uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
@@ -6627,30 +6643,30 @@ GPUMC_API void gpumc_device_release(gpumc_hot *hot)
    where a tree grows.
 
    Random numbers of transition t (counter words: block, stream, t, chain; streams below):
-     MOMENTUM        dim normals, gpumc_rng_normals
-     DOUBLING | j    for the j-th doubling: first uniform > 1/2 goes forward; second uniform decides the join
-     LEAF | n        for the n-th leaf of the transition (from 1): the uniform of its subtree's reservoir
-     SEARCH | k      dim normals, the momentum of attempt k of the step size search before transition t */
+     MOMENTUM      dim normals, gpumc_rng_normals
+     TREE          uniforms in the order of use: of a doubling first its direction (above 1/2: forward), then
+                   one for each leaf of its reservoir but the first, last the join, if it comes to one
+     SEARCH | k    dim normals, the momentum of attempt k of the step size search before transition t */
 #define GPUMC__STREAM_MOMENTUM (1u << 24)
-#define GPUMC__STREAM_DOUBLING (2u << 24)
-#define GPUMC__STREAM_LEAF (3u << 24)
+#define GPUMC__STREAM_TREE (2u << 24)
 #define GPUMC__STREAM_SEARCH (4u << 24)
 #define GPUMC__STREAM_START (5u << 24)
 #define GPUMC__STREAM_GENERATE (6u << 24)
-
-#define GPUMC__MAX_DEPTH 20 /* leaves of a transition must stay below 2^24, the width of a stream's leaf */
+#define GPUMC__MAX_DEPTH 20
 #define GPUMC__MAX_RANK 64
 #define GPUMC__DIVERGENCE 1000.0     /* energy error that counts as divergent, Stan's constant */
 
-/* ---- the metric: three operators, each for all kinds ------------------------------------------ */
+/* ---- the metric -------------------------------------------------------------------------------- */
 
-/* x <- (I + U (Lambda^power - I) U') x */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, double power, double *x)
+/* x <- (I + U (Lambda^(half_power / 2) - I) U') x, for -1, 1 or 2 */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, int half_power, double *x)
 {
     double c[GPUMC__MAX_RANK];
-    for (size_t k = 0; k < m->rank; k++)
-        c[k] = ((power < 1 ? gpumc_exp(power * gpumc_log(m->lambda[k])) : m->lambda[k]) - 1)
+    for (size_t k = 0; k < m->rank; k++) {
+        const double lambda = m->lambda[k], root = gpumc_sqrt(lambda);
+        c[k] = ((half_power == 2 ? lambda : half_power == 1 ? root : 1 / root) - 1)
                * gpumc__dot(m->vectors + k * m->dim, x, m->dim);
+    }
     for (size_t k = 0; k < m->rank; k++) {
         const double *GPUMC__RESTRICT u = m->vectors + k * m->dim;
         GPUMC_EACH(i, m->dim) x[i] += c[k] * u[i];
@@ -6662,17 +6678,14 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
                                                          const double *GPUMC__RESTRICT p,
                                                          double *GPUMC__RESTRICT v)
 {
-    const double *GPUMC__RESTRICT s = m->scale;
+    const double *GPUMC__RESTRICT s = m->scale, *GPUMC__RESTRICT column = m->covariance;
     if (m->kind == GPUMC_METRIC_DENSE) {
         GPUMC_TEAM_SYNC();
-        GPUMC_EACH(i, m->dim) {
-            double sum = 0;
-            for (size_t j = 0; j < m->dim; j++) sum += m->covariance[j * m->dim + i] * p[j];
-            v[i] = sum;
-        }
+        GPUMC_EACH(i, m->dim) v[i] = 0;
+        for (size_t j = 0; j < m->dim; j++, column += m->dim) GPUMC_EACH(i, m->dim) v[i] += column[i] * p[j];
     } else if (m->rank > 0) {
         GPUMC_EACH(i, m->dim) v[i] = s[i] * p[i];
-        gpumc__metric_stretch(m, 1.0, v);
+        gpumc__metric_stretch(m, 2, v);
         GPUMC_EACH(i, m->dim) v[i] *= s[i];
     } else {
         GPUMC_EACH(i, m->dim) v[i] = s[i] * s[i] * p[i];
@@ -6685,147 +6698,122 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, 
     const size_t n = m->dim;
     if (m->kind == GPUMC_METRIC_DENSE) {             /* L' p = z, from the last row up */
         GPUMC_TEAM_SYNC();
-        if (GPUMC_TEAM_RANK == 0)
-            for (size_t i = n; i-- > 0;) {
-                z[i] /= m->factor[i * n + i];
-                for (size_t j = 0; j < i; j++) z[j] -= m->factor[i * n + j] * z[i];
-            }
+        for (size_t i = n; GPUMC_TEAM_RANK == 0 && i-- > 0;) {
+            z[i] /= m->factor[i * n + i];
+            for (size_t j = 0; j < i; j++) z[j] -= m->factor[i * n + j] * z[i];
+        }
         GPUMC_TEAM_SYNC();
         return;
     }
-    if (m->rank > 0) gpumc__metric_stretch(m, -0.5, z);
+    if (m->rank > 0) gpumc__metric_stretch(m, -1, z);
     GPUMC_EACH(i, n) z[i] /= m->scale[i];
 }
 
 /* |x + g_x|^2 in whitened coordinates x: zero where the metric makes the target a standard normal. */
 static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m, const double *q,
-                                                           const double *g, double *x, double *r)
+                                                           const double *g, double *GPUMC__RESTRICT x,
+                                                           double *GPUMC__RESTRICT r)
 {
     const size_t n = m->dim;
     GPUMC_EACH(i, n) x[i] = q[i] - m->mean[i];
     if (m->kind == GPUMC_METRIC_DENSE) {             /* x = L^-1 (q - mean), r = L' g */
+        const double *row = m->factor;
         GPUMC_TEAM_SYNC();
-        if (GPUMC_TEAM_RANK == 0)
-            for (size_t i = 0; i < n; i++) {
-                const double *row = m->factor + i * n;
-                for (size_t j = 0; j < i; j++) x[i] -= row[j] * x[j];
-                x[i] /= row[i];
-                r[i] = 0;
-                for (size_t j = 0; j <= i; j++) r[j] += row[j] * g[i];
-            }
+        for (size_t i = 0; GPUMC_TEAM_RANK == 0 && i < n; i++, row += n) {
+            for (size_t j = 0; j < i; j++) { x[i] -= row[j] * x[j]; r[j] += row[j] * g[i]; }
+            x[i] /= row[i];
+            r[i] = row[i] * g[i];
+        }
         GPUMC_TEAM_SYNC();
     } else {
         GPUMC_EACH(i, n) { x[i] /= m->scale[i]; r[i] = g[i] * m->scale[i]; }
-        if (m->rank > 0) { gpumc__metric_stretch(m, -0.5, x); gpumc__metric_stretch(m, 0.5, r); }
+        if (m->rank > 0) { gpumc__metric_stretch(m, -1, x); gpumc__metric_stretch(m, 1, r); }
     }
     GPUMC_EACH(i, n) x[i] += r[i];
     return gpumc__dot(x, x, n);
 }
 
-/* ---- the machine's state ---------------------------------------------------------------------- */
+/* ---- the machine's state ----------------------------------------------------------------------- */
 
 enum { GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE };
-enum { GPUMC__NO_SLOT = -1 };
+
+/* Counted references to states spare a leapfrog step every copy; a state without uses is free. */
+typedef struct gpumc__state { double *q, *p, *g, lp; int uses; } gpumc__state;
 
 /* A finished subtree on the stack: its first and last state in integration order. Levels decrease strictly
    upwards. */
-typedef struct gpumc__node { int level, begin, end; } gpumc__node;
+typedef struct gpumc__node { int level; gpumc__state *begin, *end; } gpumc__node;
 
 struct gpumc_nuts {
-    size_t dim, stride;              /* a slot is q, p, g, each stride doubles */
-    int max_treedepth,
-        depth_limit; /* the limit in force: warm-up lowers it while step sizes are still wild */
+    size_t dim;
+    int max_treedepth, depth_limit;  /* in force: warm-up lowers it while step sizes are still wild */
     const gpumc_metric *metric;
     double step_size;
     uint64_t seed;
     uint32_t chain, draw;            /* draw: number of the transition */
-    int phase;
+    int phase, n_states;
+    double *scratch, *divergence;    /* 2 dim and dim doubles */
+    gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
 
-    double *slots, *lp, *scratch, *divergence;
-    int *uses, n_slots; /* states are counted references, so that a leapfrog step copies nothing */
-    int current, next, from;         /* the draw; the state asked for; the state it is integrated from */
+    gpumc_rng uniforms;              /* stream TREE */
+    double H0, shift, weight;        /* a leaf weighs e^(w - shift); weight: of the main tree's leaves */
+    gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
+    int32_t steps[2];                /* leaves either way */
 
-    double H0, log_weight;           /* main tree: log of the summed weights of its leaves */
-    int ends[2], selected, depth;    /* ends[0] backward, ends[1] forward */
-    int32_t steps[2], selected_index;
-    double selected_energy;
-
-    int direction; /* subtree: +1 or -1; leaves so far of this subtree and of the transition */
-    uint32_t n_leaves, leaf;
-    double subtree_weight, candidate_energy;
-    int candidate;
-    int32_t candidate_index;
+    int direction, n_stack;          /* the subtree: +1 or -1 */
     gpumc__node *stack;
-    int n_stack;
+    gpumc__state *candidate;         /* its selection so far */
+    int32_t n_leaves, candidate_index;
+    double subtree_weight, candidate_energy;
 
     uint32_t attempt;                /* step size search */
     int search_direction, flat;
-    double accept_sum, sym_sum;
-    gpumc_draw_stats stats;
+    gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
 };
 
-static GPUMC_TEAM double *gpumc__slot_q(const gpumc_nuts *s, int slot)
+/* The lowest free state, so that short trees stay within few cache lines. There is always one: two a node on
+   the stack, the two ends, the draw, both selections, the one asked for and one being merged are in use. */
+static GPUMC_TEAM gpumc__state *gpumc__state_new(gpumc_nuts *s)
 {
-    return s->slots + (size_t)slot * 3 * s->stride;
-}
-static GPUMC_TEAM double *gpumc__slot_p(const gpumc_nuts *s, int slot)
-{
-    return gpumc__slot_q(s, slot) + s->stride;
-}
-static GPUMC_TEAM double *gpumc__slot_g(const gpumc_nuts *s, int slot)
-{
-    return gpumc__slot_q(s, slot) + 2 * s->stride;
+    gpumc__state *a = s->states;
+    while (a->uses > 0) a++;
+    a->uses = 1;
+    return a;
 }
 
-/* The lowest free slot, so that short trees stay within few cache lines. There is always one: see
-   gpumc__nuts_slots. */
-static GPUMC_TEAM int gpumc__slot_new(gpumc_nuts *s)
+/* One reference less to the old state of *at, one more to the new one; either may be NULL. */
+static GPUMC_TEAM void gpumc__state_set(gpumc__state **at, gpumc__state *to)
 {
-    int slot = 0;
-    while (s->uses[slot] > 0) slot++;
-    s->uses[slot] = 1;
-    return slot;
+    if (to) to->uses++;
+    if (*at) (*at)->uses--;
+    *at = to;
 }
-
-static GPUMC_TEAM int gpumc__slot_keep(gpumc_nuts *s, int slot) { s->uses[slot]++; return slot; }
-
-static GPUMC_TEAM void gpumc__slot_drop(gpumc_nuts *s, int *slot)
-{
-    if (*slot != GPUMC__NO_SLOT) s->uses[*slot]--;
-    *slot = GPUMC__NO_SLOT;
-}
-
-/* Two a node on the stack, the two ends, the draw, both selections, the state asked for and one being merged.
-   */
-static size_t gpumc__nuts_slots(int max_treedepth) { return 2 * ((size_t)max_treedepth + 1) + 7; }
 
 static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_treedepth)
 {
-    const size_t n_slots = gpumc__nuts_slots(max_treedepth);
+    const size_t n_states = 2 * ((size_t)max_treedepth + 1) + 7;
     const size_t stride = gpumc__size_add(dim, (8 - dim % 8) % 8);
-    gpumc_nuts *s = (gpumc_nuts *)gpumc__take(arena, 1, sizeof(gpumc_nuts));
-    double *slots = gpumc__take_doubles(arena, gpumc__size_mul(3 * n_slots, stride));
-    double *lp = gpumc__take_doubles(arena, n_slots);
-    double *scratch = gpumc__take_doubles(arena, gpumc__size_mul(2, stride));
-    double *divergence = gpumc__take_doubles(arena, stride);
-    int *uses = (int *)gpumc__take(arena, n_slots, sizeof(int));
-    gpumc__node *stack = (gpumc__node *)gpumc__take(arena, (size_t)max_treedepth + 2, sizeof(gpumc__node));
+    gpumc_nuts plan, *s = (gpumc_nuts *)gpumc__take(arena, 1, sizeof(gpumc_nuts));
+    double *values = gpumc__take_doubles(arena, gpumc__size_mul(3 * n_states + 3, stride));
+    memset(&plan, 0, sizeof plan);
+    plan.dim = dim;
+    plan.max_treedepth = plan.depth_limit = max_treedepth;
+    plan.n_states = (int)n_states;
+    plan.states = (gpumc__state *)gpumc__take(arena, n_states, sizeof(gpumc__state));
+    plan.stack = (gpumc__node *)gpumc__take(arena, (size_t)max_treedepth + 2, sizeof(gpumc__node));
     if (!arena->base) return NULL;
-    memset(s, 0, sizeof *s);
-    memset(uses, 0, n_slots * sizeof(int));
-    memset(divergence, 0, stride * sizeof(double));
-    s->dim = dim;
-    s->stride = stride;
-    s->max_treedepth = s->depth_limit = max_treedepth;
-    s->slots = slots;
-    s->lp = lp;
-    s->scratch = scratch;
-    s->divergence = divergence;
-    s->uses = uses;
-    s->n_slots = (int)n_slots;
-    s->stack = stack;
-    s->next = s->candidate = s->selected = s->ends[0] = s->ends[1] = GPUMC__NO_SLOT;
-    s->current = gpumc__slot_new(s);
+    plan.divergence = values;
+    plan.scratch = values + stride;
+    memset(plan.divergence, 0, dim * sizeof(double));
+    for (size_t k = 0; k < n_states; k++) {
+        gpumc__state *a = &plan.states[k];
+        a->q = values + 3 * (k + 1) * stride;
+        a->p = a->q + stride;
+        a->g = a->p + stride;
+        a->uses = 0;
+    }
+    *s = plan;
+    s->current = gpumc__state_new(s);
     return s;
 }
 
@@ -6843,21 +6831,17 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
 {
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_nuts_bytes(dim, max_treedepth);
-    gpumc_nuts *s;
     const char *wrong = !memory ? "memory is NULL" : !metric ? "metric is NULL" : !q ? "q is NULL"
-        : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double" : NULL;
-    if (wrong) { gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_nuts_init: %s", wrong); return NULL; }
-    if (needed == 0) {
+        : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double"
+        : needed == 0 || bytes < needed || metric->dim != dim || !(step_size >= 0)
+            || !gpumc__is_finite(step_size) ? "out of range" : NULL;
+    gpumc_nuts *s;
+    if (wrong) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_nuts_init: dim %.0f must be at least 1, max_treedepth %d in 1..%d", (double)dim,
-                    max_treedepth, GPUMC__MAX_DEPTH);
-        return NULL;
-    }
-    if (bytes < needed || metric->dim != dim || !(step_size >= 0) || !gpumc__is_finite(step_size)) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_nuts_init: memory of %.0f bytes (needed %.0f), metric of dimension "
-                    "%.0f (needed %.0f), step size %g (needed: 0 or more)",
-                    (double)bytes, (double)needed, (double)metric->dim, (double)dim, step_size);
+                    "gpumc_nuts_init: %s (dim %.0f of at least 1, the metric's dimension %.0f; max_treedepth "
+                    "%d of 1..%d; memory of %.0f bytes of %.0f needed; step size %g of 0 or more)", wrong,
+                    (double)dim, metric ? (double)metric->dim : 0.0, max_treedepth, GPUMC__MAX_DEPTH,
+                    (double)bytes, (double)needed, step_size);
         return NULL;
     }
     s = gpumc__nuts_place(&arena, dim, max_treedepth);
@@ -6871,18 +6855,18 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
 
 GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
 {
-    memcpy(gpumc__slot_q(s, s->current), q, s->dim * sizeof(double));
+    memcpy(s->current->q, q, s->dim * sizeof(double));
     s->next = s->current;
     s->phase = GPUMC__PHASE_START;
     memset(&s->stats, 0, sizeof s->stats);
 }
 
 /* Puts the draw somewhere else between transitions, with its log density and gradient. */
-static GPUMC_TEAM void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
+static void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
 {
-    memcpy(gpumc__slot_q(s, s->current), q, s->dim * sizeof(double));
-    memcpy(gpumc__slot_g(s, s->current), g, s->dim * sizeof(double));
-    s->lp[s->current] = lp;
+    memcpy(s->current->q, q, s->dim * sizeof(double));
+    memcpy(s->current->g, g, s->dim * sizeof(double));
+    s->current->lp = lp;
 }
 
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_size)
@@ -6893,33 +6877,25 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_si
 
 /* ---- integrator -------------------------------------------------------------------------------- */
 
-/* The first (0) or second (1) uniform number of a stream of this transition, as gpumc_rng_uniform draws it.
-   */
-static GPUMC_TEAM double gpumc__uniform_at(const gpumc_nuts *s, uint32_t stream, int which)
-{
-    const uint32_t key[2] = { (uint32_t)s->seed, (uint32_t)(s->seed >> 32) };
-    uint32_t w[4] = { 0, stream, s->draw, s->chain };
-    gpumc__philox(w, key);
-    return gpumc__unit(w[2 * which], w[2 * which + 1]);
-}
+GPUMC_FN double gpumc__square(double x) { return x * x; }
 
-static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, int slot)
+static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, const gpumc__state *at)
 {
-    gpumc__metric_velocity(s->metric, gpumc__slot_p(s, slot), s->scratch);
-    return 0.5 * gpumc__dot(gpumc__slot_p(s, slot), s->scratch, s->dim);
+    gpumc__metric_velocity(s->metric, at->p, s->scratch);
+    return 0.5 * gpumc__dot(at->p, s->scratch, s->dim);
 }
 
 /* A fresh momentum for the draw; returns the energy there. */
 static GPUMC_TEAM double gpumc__nuts_refresh(gpumc_nuts *s, uint32_t stream)
 {
-    double *p = gpumc__slot_p(s, s->current);
+    double *p = s->current->p;
     if (GPUMC_TEAM_RANK == 0) {
         gpumc_rng rng = gpumc_rng_at(s->seed, stream, s->draw, s->chain);
         gpumc_rng_normals(&rng, p, s->dim);
     }
     GPUMC_TEAM_SYNC();
     gpumc__metric_momentum(s->metric, p);
-    return gpumc__kinetic(s, s->current) - s->lp[s->current];
+    return gpumc__kinetic(s, s->current) - s->current->lp;
 }
 
 static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
@@ -6927,14 +6903,17 @@ static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
     return m->rank == 0 && m->kind != GPUMC_METRIC_DENSE;
 }
 
+/* Vectors of this length repay the AVX2 copies. */
+static GPUMC_TEAM GPUMC__UNUSED int gpumc__is_long(const gpumc_nuts *s) { return s->dim > 64; }
+
 /* First half of a leapfrog step, up to the point where the gradient is needed: kick, then drift. */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__leapfrog_begin(gpumc_nuts *s, int from, int to, double eps)
+GPUMC__COPIES(, void, gpumc__leapfrog_begin,
+              (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to, double eps), (s, from, to, eps),
+              gpumc__is_long(s))
 {
-    const double *GPUMC__RESTRICT q0 = gpumc__slot_q(s, from), *GPUMC__RESTRICT p0 = gpumc__slot_p(s, from);
-    const double *GPUMC__RESTRICT g0 = gpumc__slot_g(s, from), *GPUMC__RESTRICT S = s->metric->scale;
-    double *GPUMC__RESTRICT q = gpumc__slot_q(s, to), *GPUMC__RESTRICT p = gpumc__slot_p(s, to);
-    double *GPUMC__RESTRICT v = s->scratch;
-    const double half = 0.5 * eps;
+    const double *GPUMC__RESTRICT q0 = from->q, *GPUMC__RESTRICT p0 = from->p, *GPUMC__RESTRICT g0 = from->g;
+    const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT v = s->scratch, half = 0.5 * eps;
+    double *GPUMC__RESTRICT q = to->q, *GPUMC__RESTRICT p = to->p;
     if (gpumc__is_diagonal(s->metric)) {
         GPUMC_EACH(i, s->dim) {
             p[i] = p0[i] + half * g0[i];
@@ -6943,50 +6922,30 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__leapfrog_begin(gpumc_nuts *s, int from,
         return;
     }
     GPUMC_EACH(i, s->dim) p[i] = p0[i] + half * g0[i];
-    gpumc__metric_velocity(s->metric, p, v);
+    gpumc__metric_velocity(s->metric, p, s->scratch);
     GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
 }
 
-/* p += half g; returns |S p|^2, in one pass. */
-static GPUMC_TEAM GPUMC_LOOP double gpumc__kick(double *GPUMC__RESTRICT p, const double *GPUMC__RESTRICT g,
-                                     const double *GPUMC__RESTRICT S, double half, size_t n)
-{
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = GPUMC__LANES_START;
-    GPUMC_TEAM_SYNC();
-    GPUMC__EACH_LANES(i, n) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) {
-            const double pi = p[i + l] + half * g[i + l], v = S[i + l] * pi;
-            p[i + l] = pi;
-            sum[l] += v * v;
-        }
-    }
-    for (size_t l = 0; i < n; i++, l++) {
-        const double pi = p[i] + half * g[i], v = S[i] * pi;
-        p[i] = pi;
-        sum[l] += v * v;
-    }
-    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
-}
-
 /* Second half: kick with the new gradient; returns the energy, +infinity where it is not finite. */
-static GPUMC_TEAM GPUMC_LOOP double gpumc__leapfrog_end(gpumc_nuts *s, int slot, double eps)
+GPUMC__COPIES(return, double, gpumc__leapfrog_end, (gpumc_nuts *s, gpumc__state *to, double eps),
+              (s, to, eps), gpumc__is_long(s))
 {
-    double *GPUMC__RESTRICT p = gpumc__slot_p(s, slot), H;
-    const double *GPUMC__RESTRICT g = gpumc__slot_g(s, slot);
-    const double half = 0.5 * eps;
-    if (gpumc__is_diagonal(s->metric))
-        H = 0.5 * gpumc__kick(p, g, s->metric->scale, half, s->dim) - s->lp[slot];
-    else {
+    const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT S = s->metric->scale, half = 0.5 * eps;
+    double *GPUMC__RESTRICT p = to->p, energy;
+    if (gpumc__is_diagonal(s->metric)) {
+        GPUMC_TEAM_SYNC();
+        GPUMC__SUM(energy, i, s->dim, gpumc__square(S[i] * (p[i] += half * g[i])));
+        energy *= 0.5;
+    } else {
         GPUMC_EACH(i, s->dim) p[i] += half * g[i];
-        H = gpumc__kinetic(s, slot) - s->lp[slot];
+        energy = gpumc__kinetic(s, to);
     }
-    return gpumc__is_finite(H) ? H : GPUMC_INF;
+    return gpumc__is_finite(energy - to->lp) ? energy - to->lp : GPUMC_INF;
 }
 
 static GPUMC_TEAM void gpumc__nuts_step(gpumc_nuts *s, int direction)
 {
-    s->next = gpumc__slot_new(s);
+    s->next = gpumc__state_new(s);
     gpumc__leapfrog_begin(s, s->from, s->next, direction * s->step_size);
 }
 
@@ -6994,53 +6953,45 @@ static GPUMC_TEAM void gpumc__nuts_step(gpumc_nuts *s, int direction)
 
 /* No-U-turn condition over two adjacent spans A (older) and B in integration order: the position difference
    must point along the momenta at both ends of the joined span, and of the two spans that reach from one part
-   into the other (samplers that leave the latter out miss turns: Stan pull request 2800). Position
-   differences need no metric. */
-static GPUMC_TEAM int gpumc__goes_on(const gpumc_nuts *s, int from, int to)
+   into the other (samplers that leave the latter out miss turns: Stan pull request 2800), which single leaves
+   (level 0) do not have. Position differences need no metric. */
+GPUMC__COPIES(return, int, gpumc__turns, (const gpumc_nuts *s, const gpumc__node *a, const gpumc__node *b),
+              (s, a, b), gpumc__is_long(s))
 {
-    const double *q0 = gpumc__slot_q(s, from), *q1 = gpumc__slot_q(s, to);
-    return s->direction * gpumc__dot_change(q0, q1, gpumc__slot_p(s, from), s->dim) > 0
-        && s->direction * gpumc__dot_change(q0, q1, gpumc__slot_p(s, to), s->dim) > 0;
-}
-
-/* Single leaves (level 0) have no cross spans but the joined one. */
-static GPUMC_TEAM int gpumc__turns(const gpumc_nuts *s, int a0, int a1, int b0, int b1, int level)
-{
-    if (!gpumc__goes_on(s, a0, b1)) return 1;
-    return level > 0 && (!gpumc__goes_on(s, a0, b0) || !gpumc__goes_on(s, a1, b1));
+    const gpumc__state *const from[] = { a->begin, a->begin, a->end };
+    const gpumc__state *const to[] = { b->end, b->begin, b->end };
+    for (int k = 0; k < (a->level > 0 ? 3 : 1); k++) {
+        const double *q0 = from[k]->q, *p0 = from[k]->p, *q1 = to[k]->q, *p1 = to[k]->p;
+        double first, last;
+        GPUMC__SUM(first, i, s->dim, (q1[i] - q0[i]) * p0[i]);
+        GPUMC__SUM(last, i, s->dim, (q1[i] - q0[i]) * p1[i]);
+        if (!(s->direction * first > 0 && s->direction * last > 0)) return 1;
+    }
+    return 0;
 }
 
 /* ---- transitions ------------------------------------------------------------------------------- */
 
-static GPUMC_TEAM double gpumc__log_add(double a, double b)
-{
-    const double high = a > b ? a : b, low = a > b ? b : a;
-    return low > -GPUMC_INF ? high + gpumc_log1p(gpumc_exp(low - high)) : high;
-}
-
 static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
 {
-    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 0);
-    s->direction = u > 0.5 ? 1 : -1;
-    s->from = s->ends[u > 0.5];
+    const int forward = gpumc_rng_uniform(&s->uniforms) > 0.5;
+    s->direction = forward ? 1 : -1;
+    s->from = s->ends[forward];
     s->n_leaves = 0;
-    s->subtree_weight = -GPUMC_INF;
+    s->subtree_weight = 0;
     gpumc__nuts_step(s, s->direction);
 }
 
 static GPUMC_TEAM void gpumc__nuts_begin(gpumc_nuts *s)
 {
     memset(&s->stats, 0, sizeof s->stats);
-    s->accept_sum = s->sym_sum = 0;
-    s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
-    s->log_weight = 0;
-    s->ends[0] = gpumc__slot_keep(s, s->current);
-    s->ends[1] = gpumc__slot_keep(s, s->current);
-    s->selected = gpumc__slot_keep(s, s->current);
-    s->selected_energy = s->H0;
-    s->selected_index = s->steps[0] = s->steps[1] = 0;
-    s->depth = 0;
-    s->leaf = 0;
+    s->uniforms = gpumc_rng_at(s->seed, GPUMC__STREAM_TREE, s->draw, s->chain);
+    s->H0 = s->stats.energy = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
+    s->shift = 0;
+    s->weight = 1;
+    s->ends[0] = s->ends[1] = s->selected = s->current;
+    s->current->uses += 3;
+    s->steps[0] = s->steps[1] = 0;
     s->phase = GPUMC__PHASE_TREE;
     gpumc__nuts_double(s);
 }
@@ -7051,27 +7002,22 @@ static GPUMC_TEAM int gpumc__nuts_finish(gpumc_nuts *s)
     gpumc_draw_stats *t = &s->stats;
     while (s->n_stack > 0) {
         gpumc__node *node = &s->stack[--s->n_stack];
-        gpumc__slot_drop(s, &node->begin);
-        gpumc__slot_drop(s, &node->end);
+        gpumc__state_set(&node->begin, NULL);
+        gpumc__state_set(&node->end, NULL);
     }
-    gpumc__slot_drop(s, &s->candidate);
-    gpumc__slot_drop(s, &s->ends[0]);
-    gpumc__slot_drop(s, &s->ends[1]);
-    gpumc__slot_drop(s, &s->current);
-    s->current = s->selected;
-    s->selected = GPUMC__NO_SLOT;
-    t->lp = s->lp[s->current];
-    t->energy = s->selected_energy;
-    t->energy_error = s->selected_energy - s->H0;
+    gpumc__state_set(&s->candidate, NULL);
+    gpumc__state_set(&s->ends[0], NULL);
+    gpumc__state_set(&s->ends[1], NULL);
+    gpumc__state_set(&s->current, s->selected);
+    gpumc__state_set(&s->selected, NULL);
+    t->lp = s->current->lp;
+    t->energy_error = t->energy - s->H0;
     t->step_size = s->step_size;
-    t->tree_depth = s->depth;
-    t->n_leapfrog = (int32_t)s->leaf;
-    t->selected = s->selected_index;
-    t->accept_stat = s->accept_sum / s->leaf;
-    t->accept_sym = s->sym_sum / s->leaf;
-    t->fisher_residual = gpumc__metric_residual(s->metric, gpumc__slot_q(s, s->current),
-                                                gpumc__slot_g(s, s->current), s->scratch,
-                                                s->scratch + s->stride);
+    t->accept_stat /= t->n_leapfrog;
+    t->accept_sym /= t->n_leapfrog;
+    t->fisher_residual = gpumc__metric_residual(s->metric, s->current->q,
+                                                s->current->g, s->scratch,
+                                                s->scratch + s->dim);
     s->draw++;
     s->phase = GPUMC__PHASE_READY;
     return 1;
@@ -7081,26 +7027,24 @@ static GPUMC_TEAM int gpumc__nuts_finish(gpumc_nuts *s)
    the joined tree turns: only turns inside the subtree would have made it ineligible. */
 static GPUMC_TEAM int gpumc__nuts_join(gpumc_nuts *s)
 {
-    const int near = s->direction > 0, far = 1 - near;
+    gpumc_draw_stats *t = &s->stats;
+    const int forward = s->direction > 0;
+    const gpumc__node tree = { t->tree_depth, s->ends[!forward], s->ends[forward] };
     gpumc__node *b = &s->stack[0];
-    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 1);
-    const int turns = gpumc__turns(s, s->ends[far], s->ends[near], b->begin, b->end, s->depth);
-    if (gpumc_log(u) < s->subtree_weight - s->log_weight) {
-        gpumc__slot_drop(s, &s->selected);
-        s->selected = gpumc__slot_keep(s, s->candidate);
-        s->selected_energy = s->candidate_energy;
-        s->selected_index = s->candidate_index;
+    const int turns = gpumc__turns(s, &tree, b);
+    if (gpumc_rng_uniform(&s->uniforms) * s->weight < s->subtree_weight) {
+        gpumc__state_set(&s->selected, s->candidate);
+        t->energy = s->candidate_energy;
+        t->selected = s->candidate_index;
     }
-    gpumc__slot_drop(s, &s->candidate);
-    s->log_weight = gpumc__log_add(s->log_weight, s->subtree_weight);
-    gpumc__slot_drop(s, &s->ends[near]);
-    s->ends[near] = gpumc__slot_keep(s, b->end);
-    gpumc__slot_drop(s, &b->begin);
-    gpumc__slot_drop(s, &b->end);
+    s->weight += s->subtree_weight;
+    gpumc__state_set(&s->ends[forward], b->end);
+    gpumc__state_set(&b->begin, NULL);
+    gpumc__state_set(&b->end, NULL);
     s->n_stack = 0;
-    s->depth++;
-    if (turns) return gpumc__nuts_finish(s);
-    if (s->depth == s->depth_limit) { s->stats.hit_max_treedepth = 1; return gpumc__nuts_finish(s); }
+    t->tree_depth++;
+    t->hit_max_treedepth = !turns && t->tree_depth == s->depth_limit;
+    if (turns || t->hit_max_treedepth) return gpumc__nuts_finish(s);
     gpumc__nuts_double(s);
     return 0;
 }
@@ -7110,51 +7054,60 @@ static GPUMC_TEAM int gpumc__nuts_merge(gpumc_nuts *s)
 {
     while (s->n_stack > 1 && s->stack[s->n_stack - 1].level == s->stack[s->n_stack - 2].level) {
         gpumc__node *a = &s->stack[s->n_stack - 2], *b = a + 1;
-        if (gpumc__turns(s, a->begin, a->end, b->begin, b->end, a->level)) return 1;
-        gpumc__slot_drop(s, &a->end);
-        gpumc__slot_drop(s, &b->begin);
-        a->end = b->end;
+        if (gpumc__turns(s, a, b)) return 1;
+        gpumc__state_set(&b->begin, NULL);
+        gpumc__state_set(&a->end, b->end);
+        gpumc__state_set(&b->end, NULL);
         a->level++;
         s->n_stack--;
     }
     return 0;
 }
 
+/* Weight of a leaf. One that outweighs the start by more than e^500, as on the way in from a far tail, moves
+   the shift, lest sums overflow. */
+static GPUMC_TEAM double gpumc__leaf_weight(gpumc_nuts *s, double w)
+{
+    if (w - s->shift > 500) {
+        const double factor = gpumc_exp(s->shift - w);
+        s->weight *= factor;
+        s->subtree_weight *= factor;
+        s->shift = w;
+    }
+    return gpumc_exp(w - s->shift);
+}
+
 /* A new leaf of the current subtree, in slot next, with its gradient there. */
 static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 {
-    const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size);
-    const double w = s->H0 - H;
-    const int divergent = !(-w <= GPUMC__DIVERGENCE);
-    const double e = divergent ? 0 : gpumc_exp(-fabs(w));
+    const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size), w = s->H0 - H;
+    const int divergent = !(-w <= GPUMC__DIVERGENCE), forward = s->direction > 0;
+    const double e = divergent ? 0 : gpumc_exp(-fabs(w)), weight = divergent ? 0 : gpumc__leaf_weight(s, w);
     gpumc__node *node = &s->stack[s->n_stack];
-    s->leaf++;
-    s->steps[s->direction > 0]++;
-    s->accept_sum += w > 0 ? 1 : e;
-    s->sym_sum += 2 * e / (1 + e);
-    if (fabs(w) > fabs(s->stats.max_energy_error)) s->stats.max_energy_error = -w;
+    gpumc_draw_stats *t = &s->stats;
+    t->n_leapfrog++;
+    t->accept_stat += w > 0 ? 1 : e;
+    t->accept_sym += 2 * e / (1 + e);
+    if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
     if (divergent) {
-        s->stats.divergent = 1;
-        memcpy(s->divergence, gpumc__slot_q(s, s->from), s->dim * sizeof(double));
-        gpumc__slot_drop(s, &s->next);
+        t->divergent = 1;
+        memcpy(s->divergence, s->from->q, s->dim * sizeof(double));
+        gpumc__state_set(&s->next, NULL);
         return gpumc__nuts_finish(s);
     }
-    s->subtree_weight = gpumc__log_add(s->subtree_weight, w);
-    if (s->n_leaves == 0
-        || gpumc_log(gpumc__uniform_at(s, GPUMC__STREAM_LEAF | s->leaf, 0)) < w - s->subtree_weight) {
-        gpumc__slot_drop(s, &s->candidate);
-        s->candidate = gpumc__slot_keep(s, s->next);
+    s->steps[forward]++;
+    s->subtree_weight += weight;
+    if (s->n_leaves++ == 0 || gpumc_rng_uniform(&s->uniforms) * s->subtree_weight < weight) {
+        gpumc__state_set(&s->candidate, s->next);
         s->candidate_energy = H;
-        s->candidate_index = s->direction * s->steps[s->direction > 0];
+        s->candidate_index = s->direction * s->steps[forward];
     }
     node->level = 0;
-    node->begin = gpumc__slot_keep(s, s->next);
-    node->end = s->next;
+    node->begin = node->end = s->from = s->next;
+    s->next->uses++;                              /* the reference of next goes over to the node */
     s->n_stack++;
-    s->n_leaves++;
-    s->from = s->next;
     if (gpumc__nuts_merge(s)) return gpumc__nuts_finish(s);
-    if (s->n_leaves == (uint32_t)1 << s->depth) return gpumc__nuts_join(s);
+    if (s->n_leaves == 1 << t->tree_depth) return gpumc__nuts_join(s);
     gpumc__nuts_step(s, s->direction);
     return 0;
 }
@@ -7177,7 +7130,7 @@ static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
 {
     const double w = s->H0 - gpumc__leapfrog_end(s, s->next, s->step_size);
     const int direction = w > -0.2231435513142097558 /* log 0.8 */ ? 1 : -1;
-    gpumc__slot_drop(s, &s->next);
+    gpumc__state_set(&s->next, NULL);
     s->phase = GPUMC__PHASE_READY;
     if (s->attempt == 1) s->search_direction = direction;
     s->flat = s->step_size > 1e7 || s->step_size < 1e-300;
@@ -7194,17 +7147,18 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s)
         if (s->attempt > 0) gpumc__nuts_search(s);
         else gpumc__nuts_begin(s);
     }
-    return gpumc__slot_q(s, s->next);
+    return s->next->q;
 }
 
 /* Where a driver may write the gradient of the point asked for, to spare a copy. */
-static GPUMC_TEAM double *gpumc__nuts_gradient_wanted(gpumc_nuts *s) { return gpumc__slot_g(s, s->next); }
+static GPUMC_TEAM double *gpumc__nuts_gradient_wanted(gpumc_nuts *s) { return s->next->g; }
 
-GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double *grad)
+GPUMC_API GPUMC_TEAM GPUMC_LOOP int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double *grad)
 {
-    double *g = gpumc__slot_g(s, s->next);
-    if (g != grad) GPUMC_EACH(i, s->dim) g[i] = grad[i];
-    s->lp[s->next] = lp;
+    double *GPUMC__RESTRICT g = s->next->g;
+    const double *GPUMC__RESTRICT given = grad;
+    if (g != grad) GPUMC_EACH(i, s->dim) g[i] = given[i];
+    s->next->lp = lp;
     switch (s->phase) {
     case GPUMC__PHASE_TREE: return gpumc__nuts_leaf(s);
     case GPUMC__PHASE_SEARCH: gpumc__nuts_searched(s); return 0;
@@ -7218,11 +7172,11 @@ GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double 
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s) { return s->phase == GPUMC__PHASE_BAD; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s)
 {
-    return gpumc__slot_q(s, s->current);
+    return s->current->q;
 }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s)
 {
-    return gpumc__slot_g(s, s->current);
+    return s->current->g;
 }
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s) { return &s->stats; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
@@ -7303,26 +7257,22 @@ struct gpumc_adapt {
     double *sums; /* 3 a chain: count, mean, squared deviations of the log density there */
 };
 
-static void gpumc__metric_place(gpumc__arena *arena, gpumc_metric *m, gpumc_metric_kind kind, size_t dim,
-                                size_t rank)
+static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
 {
-    double *scale = gpumc__take_doubles(arena, dim), *mean = gpumc__take_doubles(arena, dim);
-    double *vectors = rank ? gpumc__take_doubles(arena, gpumc__size_mul(rank, dim)) : NULL;
-    double *lambda = rank ? gpumc__take_doubles(arena, rank) : NULL;
+    const size_t rank = kind != GPUMC_METRIC_LOW_RANK ? 0 : dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK;
     const size_t square = kind == GPUMC_METRIC_DENSE ? gpumc__size_mul(dim, dim) : 0;
-    double *covariance = square ? gpumc__take_doubles(arena, square) : NULL;
-    double *factor = square ? gpumc__take_doubles(arena, square) : NULL;
-    if (!arena->base) return;
-    memset(m, 0, sizeof *m);
-    m->kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind; /* dense from its first estimate on */
-    m->dim = dim;
-    m->scale = scale;
-    m->mean = mean;
-    m->vectors = vectors;
-    m->lambda = lambda;
-    m->covariance = covariance;
-    m->factor = factor;
-    for (size_t i = 0; i < dim; i++) { scale[i] = 1; mean[i] = 0; }
+    gpumc_metric m;
+    memset(&m, 0, sizeof m);
+    m.kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind;  /* dense from its first estimate on */
+    m.dim = dim;
+    m.scale = gpumc__take_doubles(arena, dim);
+    m.mean = gpumc__take_doubles(arena, dim);
+    m.vectors = gpumc__take_doubles(arena, gpumc__size_mul(rank, dim));
+    m.lambda = gpumc__take_doubles(arena, rank);
+    m.covariance = gpumc__take_doubles(arena, square);
+    m.factor = gpumc__take_doubles(arena, square);
+    for (size_t i = 0; arena->base && i < dim; i++) { m.scale[i] = 1; m.mean[i] = 0; }
+    return m;
 }
 
 static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *layout, size_t dim)
@@ -7374,15 +7324,14 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
                                        const gpumc_adapt_options *options)
 {
     const size_t C = options->num_chains;
-    const int estimates = options->metric == GPUMC_METRIC_LOW_RANK || options->metric == GPUMC_METRIC_DENSE;
-    const size_t rank = options->metric == GPUMC_METRIC_LOW_RANK
-                            ? (dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK)
-                            : 0;
-    const size_t n_selected = estimates ? (options->metric == GPUMC_METRIC_DENSE && dim > 64 ? 2 * dim : 128)
-                                        : 0;
+    const int low_rank = options->metric == GPUMC_METRIC_LOW_RANK;
+    const int dense = options->metric == GPUMC_METRIC_DENSE;
+    const size_t n_selected = dense && dim > 64 ? 2 * dim : low_rank || dense ? 128 : 0;
     const size_t r = dim <= 2 * n_selected ? dim : 2 * n_selected, rr = gpumc__size_mul(r, r);
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0;
+    for (size_t i = 0; layout && i < layout->n_parts; i++)
+        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     memset(&plan, 0, sizeof plan);
     plan.options = *options;
     plan.layout = layout;
@@ -7391,14 +7340,12 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     gpumc__adapt_schedule(&plan, 0);
     plan.capacity = gpumc__size_mul(gpumc__longest_window(&plan), C);
     plan.n_selected = n_selected;
-    for (size_t i = 0; layout && i < layout->n_parts; i++)
-        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     plan.metrics = (gpumc_metric *)gpumc__take(arena, C, sizeof(gpumc_metric));
-    for (size_t c = 0; c < C; c++)
-        gpumc__metric_place(arena, plan.metrics ? plan.metrics + c : NULL,
-                            options->metric == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : options->metric, dim,
-                            0);
-    gpumc__metric_place(arena, &plan.shared, options->metric, dim, rank);
+    for (size_t c = 0; c < C; c++) {
+        const gpumc_metric own = gpumc__metric_place(arena, GPUMC_METRIC_DIAG, dim);
+        if (arena->base) plan.metrics[c] = own;
+    }
+    plan.shared = gpumc__metric_place(arena, options->metric, dim);
     plan.duals = (gpumc__dual *)gpumc__take(arena, C, sizeof(gpumc__dual));
     plan.q = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
     plan.g = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
@@ -7410,8 +7357,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.x = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
     plan.y = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
     plan.basis = gpumc__take_doubles(arena, r < dim ? gpumc__size_mul(r, dim) : 0);
-    plan.matrices = gpumc__take_doubles(arena,
-                                        estimates ? gpumc__size_add(gpumc__size_mul(4, rr), 5 * r) : 0);
+    plan.matrices = gpumc__take_doubles(arena, gpumc__size_add(gpumc__size_mul(4, rr), 5 * r));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(2, dim));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
@@ -7423,36 +7369,33 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     return a;
 }
 
-static gpumc_status gpumc__adapt_check(const gpumc_adapt_options *o, size_t dim, gpumc_error *error)
+/* The options in force and dim, from what the caller gave. */
+static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim,
+                                         const gpumc_adapt_options *given, gpumc_adapt_options *o,
+                                         gpumc_error *error)
 {
-    if (dim < 1)
+    memset(o, 0, sizeof *o);
+    if (given) *o = *given;
+    if (layout) *dim = layout->n_free;
+    gpumc__adapt_resolve(o, layout, *dim);
+    if (*dim < 1)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "dim is 0; a model needs at least one free coordinate");
-    if (!(o->target_accept < 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "target_accept %g must be between 0 and 1",
-                           o->target_accept);
-    if (o->max_treedepth < 1 || o->max_treedepth > GPUMC__MAX_DEPTH)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "max_treedepth %d must be in 1..%d", o->max_treedepth,
-                           GPUMC__MAX_DEPTH);
-    if ((int)o->metric < 0 || o->metric > GPUMC_METRIC_UNIT)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric %d is unknown", (int)o->metric);
-    if (o->num_chains > 1u << 20 || o->num_warmup > 1u << 24)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is "
-                           "too large",
-                           (double)o->num_chains, (double)o->num_warmup);
-    return GPUMC_OK;
+    if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
+        && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_UNIT
+        && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                       "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric %d (0..%d), "
+                       "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is out of range",
+                       o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
+                       (int)GPUMC_METRIC_UNIT, (double)o->num_chains, (double)o->num_warmup);
 }
 
 GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim, const gpumc_adapt_options *options)
 {
     gpumc__arena arena = { NULL, 0 };
     gpumc_adapt_options o;
-    if (layout) dim = layout->n_free;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    gpumc__adapt_resolve(&o, layout, dim);
-    if (gpumc__adapt_check(&o, dim, NULL) != GPUMC_OK) return 0;
+    if (gpumc__adapt_options(layout, &dim, options, &o, NULL) != GPUMC_OK) return 0;
     gpumc__adapt_place(&arena, (gpumc_layout *)layout, dim, &o);
     return arena.used;
 }
@@ -7463,19 +7406,13 @@ GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_adapt_bytes(layout, dim, options);
     gpumc_adapt_options o;
-    if (layout) dim = layout->n_free;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    gpumc__adapt_resolve(&o, layout, dim);
-    if (gpumc__adapt_check(&o, dim, error) != GPUMC_OK) return NULL;
-    if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, "
-                    "not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
-        return NULL;
-    }
-    return gpumc__adapt_place(&arena, layout, dim, &o);
+    if (gpumc__adapt_options(layout, &dim, options, &o, error) != GPUMC_OK) return NULL;
+    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
+        return gpumc__adapt_place(&arena, layout, dim, &o);
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
+                (double)needed, memory ? (double)bytes : 0.0);
+    return NULL;
 }
 
 GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain)
@@ -7486,17 +7423,18 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
 /* ---- kept draws -------------------------------------------------------------------------------- */
 
 /* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
-   it. */
+   it; start points are kept for once. */
 static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const size_t n = a->dim;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
         const int near = t->selected >= -4 && t->selected <= 4;
-        if (t->selected == 0 || (t->divergent && near) || a->n_kept == a->capacity) continue;
+        if (a->n_kept == a->capacity) return;
+        if (a->iteration > 0 && (t->selected == 0 || (t->divergent && near))) continue;
         memcpy(a->q + a->n_kept * n, gpumc_nuts_draw(chains[c]), n * sizeof(double));
         memcpy(a->g + a->n_kept * n, gpumc_nuts_gradient(chains[c]), n * sizeof(double));
-        a->lp[a->n_kept] = t->lp;
+        a->lp[a->n_kept] = chains[c]->current->lp;
         a->owner[a->n_kept++] = (uint32_t)c;
     }
 }
@@ -7611,6 +7549,13 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
     return taken;
 }
 
+/* y += f x */
+GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x,
+                                  size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] += f * x[i];
+}
+
 /* Mean of |x + y|^2: a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a
    factor 2, so below 1/2 there is none to be found and the eigenproblems can be spared. */
 static double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
@@ -7630,10 +7575,8 @@ static GPUMC_LOOP size_t gpumc__adapt_basis(gpumc_adapt *a, size_t n_draws)
         memcpy(row, k < n_draws ? a->x + k * n : a->y + (k - n_draws) * n, n * sizeof(double));
         before = sqrt(gpumc__dot(row, row, n));
         for (int pass = 0; pass < 2; pass++)
-            for (size_t j = 0; j < r; j++) {
-                const double *GPUMC__RESTRICT b = a->basis + j * n, f = gpumc__dot(row, b, n);
-                for (size_t i = 0; i < n; i++) row[i] -= f * b[i];
-            }
+            for (size_t j = 0; j < r; j++)
+                gpumc__add_multiple(row, -gpumc__dot(row, a->basis + j * n, n), a->basis + j * n, n);
         norm = sqrt(gpumc__dot(row, row, n));
         if (!(norm > 1e-10 * before)) continue;
         for (size_t i = 0; i < n; i++) row[i] /= norm;
@@ -7659,12 +7602,8 @@ static GPUMC_LOOP void gpumc__gram(const double *x, size_t n_draws, size_t r, do
 {
     memset(c, 0, r * r * sizeof(double));
     for (size_t k = 0; k < n_draws; k++)
-        for (size_t i = 0; i < r; i++) {
-            const double *GPUMC__RESTRICT row = x + k * r;
-            double *GPUMC__RESTRICT to = c + i * r;
-            const double f = row[i] / (double)n_draws;
-            for (size_t j = 0; j < r; j++) to[j] += f * row[j];
-        }
+        for (size_t i = 0; i < r; i++)
+            gpumc__add_multiple(c + i * r, x[k * r + i] / (double)n_draws, x + k * r, r);
     for (size_t i = 0; i < r; i++) c[i * r + i] += GPUMC__RIDGE;
 }
 
@@ -7675,10 +7614,7 @@ static GPUMC_LOOP void gpumc__multiply(const double *a, int transpose, const dou
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++) {
             const double f = transpose ? a[k * n + i] : a[i * n + k];
-            const double *GPUMC__RESTRICT row = b + k * n;
-            double *GPUMC__RESTRICT to = out + i * n;
-            if (f == 0) continue;
-            for (size_t j = 0; j < n; j++) to[j] += f * row[j];
+            if (f != 0) gpumc__add_multiple(out + i * n, f, b + k * n, n);
         }
 }
 
@@ -7686,13 +7622,8 @@ static GPUMC_LOOP void gpumc__multiply(const double *a, int transpose, const dou
 static GPUMC_LOOP void gpumc__back_substitute(const double *l, double *b, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
-        double *GPUMC__RESTRICT row = b + i * n;
-        for (size_t j = 0; j < n; j++) row[j] /= l[i * n + i];
-        for (size_t k = 0; k < i; k++) {
-            double *GPUMC__RESTRICT to = b + k * n;
-            const double f = l[i * n + k];
-            for (size_t j = 0; j < n; j++) to[j] -= f * row[j];
-        }
+        for (size_t j = 0; j < n; j++) b[i * n + j] /= l[i * n + i];
+        for (size_t k = 0; k < i; k++) gpumc__add_multiple(b + k * n, -l[i * n + k], b + i * n, n);
     }
 }
 
@@ -7721,7 +7652,7 @@ static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t
 }
 
 /* Keeps the directions whose variance is off by more than a factor 2, the strongest first. */
-static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
+static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
     gpumc_metric *m = &a->shared;
     const size_t n = a->dim, rr = r * r;
@@ -7737,7 +7668,7 @@ static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
         memset(to, 0, n * sizeof(double));
         if (!projected) memcpy(to, z + k * r, n * sizeof(double));
         for (size_t j = 0; projected && j < r; j++)
-            for (size_t i = 0; i < n; i++) to[i] += z[k * r + j] * a->basis[j * n + i];
+            gpumc__add_multiple(to, z[k * r + j], a->basis + j * n, n);
         m->lambda[m->rank++] = d[k];
         d[k] = 1;
     }
@@ -7780,45 +7711,41 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     else gpumc__adapt_low_rank(a, r, projected);
 }
 
-static void gpumc__adapt_share(gpumc_adapt *a)
-{
-    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
-}
-
 /* ---- centring ---------------------------------------------------------------------------------- */
 
-/* Mean and spread of log tau of every unit, and the information v = Var(tau d l / d theta) of every element,
-   over the healthy draws of the foreground window. v goes to moments + dim. Returns the number of draws. */
+/* Mean and squared deviations of log tau of the units of a link, in turns. */
+static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
+{
+    return a->units + 2 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE);
+}
+
+/* Fills them, and the information v = Var(tau d l / d theta) of every element, over the healthy draws of the
+   foreground window. v goes to moments + dim. Returns the number of draws. */
 static double gpumc__centring_moments(gpumc_adapt *a)
 {
     const gpumc_layout *l = a->layout;
     double *x = a->model_work, *mean = a->moments, *square = mean + a->dim, count = 0;
     memset(a->moments, 0, 2 * a->dim * sizeof(double));
     for (size_t k = a->foreground; k < a->n_kept; k++) {
-        const double *q = a->q + k * a->dim, *g = a->g + k * a->dim;
-        double *unit = a->units;
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         count++;
-        gpumc__to_natural(l, q, x, a->model_work);
+        gpumc__to_natural(l, a->q + k * a->dim, x, a->model_work);
         for (size_t i = 0; i < l->n_parts; i++) {
             const gpumc__link *link = &l->parts[i].link;
             const size_t at = l->parts[i].free_at;
             if (!l->parts[i].linked) continue;
-            for (size_t u = 0; u < link->n_units; u++, unit += 2) {
+            for (size_t u = 0; u < link->n_units; u++) {
                 const double value = a->model_work[link->table + u * GPUMC__TABLE] + link->log_unit[u];
-                const double d = value - (count > 1 ? unit[0] : 0);
+                double *unit = gpumc__adapt_units(a, link) + 2 * u;
                 if (count < 2) unit[0] = unit[1] = 0;
-                unit[0] += d / count;
-                unit[1] += d * (value - unit[0]);
+                gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
             }
             for (size_t j = 0; j < link->size; j++) {
                 double c;
-                const double r = gpumc__link_ratio(link, j, a->model_work, &c);
-                const double tau = link->scale == GPUMC__NONE ? 1
-                                                              : x[link->scale + gpumc__link_unit(link, j)];
-                const double value = tau * g[at + j] / r, d = value - mean[at + j];
-                mean[at + j] += d / count;
-                square[at + j] += d * (value - mean[at + j]);
+                const size_t tau = link->scale + gpumc__link_unit(link, j);
+                const double value = (link->scale == GPUMC__NONE ? 1 : x[tau]) * a->g[k * a->dim + at + j]
+                                     / gpumc__link_ratio(link, j, a->model_work, &c);
+                gpumc__welford(&mean[at + j], &square[at + j], &value, 1, 1 / count);
             }
         }
     }
@@ -7861,7 +7788,7 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
                      *g = s ? gpumc_nuts_gradient(s) : a->g + k * n;
         const double change = back ? gpumc__from_centred(a->layout, q, g, u, h, a->model_work)
             : gpumc__to_centred(a->layout, q, g, u, h, a->model_work);
-        if (s) gpumc__nuts_move(s, u, s->lp[s->current] + change, h);
+        if (s) gpumc__nuts_move(s, u, s->current->lp + change, h);
         else {
             memcpy(a->q + k * n, u, n * sizeof(double));
             memcpy(a->g + k * n, h, n * sizeof(double));
@@ -7870,107 +7797,100 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
     }
 }
 
-/* Learns weights and units of the links; returns 1 when a weight changed. */
-static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+/* Puts weights (in tenths, one a coordinate) and the units' means into force. */
+static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights)
 {
-    gpumc_layout *l = a->layout;
-    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
-    double *unit = a->units, *v = a->moments + a->dim, *weights = v + a->dim;
-    int changed = 0, moved = 0;
-    if (n < 5) return 0;
-    for (size_t i = 0; i < l->n_parts; i++) { /* the new weights replace v, the new units the squares */
-        const gpumc__link *k = &l->parts[i].link;
-        double *share = v + l->parts[i].free_at;
-        const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
-        if (!l->parts[i].linked) continue;
-        gpumc__centring_shares(share, k->size, n);
-        for (size_t j = 0; j < k->size; j++) {
-            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
-            share[j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
-            changed |= share[j] != k->tenths[j];
-        }
-        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++)
-            moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
-        unit += 2 * k->n_units;
-    }
-    if (!changed && !moved) return 0;
-    memcpy(weights, v, a->dim * sizeof(double));
+    const gpumc_layout *l = a->layout;
     gpumc__adapt_reframe(a, chains, 0);
-    unit = a->units;
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
-        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++) k->log_unit[u] = unit[2 * u];
-        unit += 2 * k->n_units;
+        for (size_t u = 0; u < k->n_units; u++) k->log_unit[u] = gpumc__adapt_units(a, k)[2 * u];
         k->uniform = gpumc__link_is_uniform(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
+}
+
+/* Learns weights and units of the links; returns 1 when a weight changed. */
+static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const gpumc_layout *l = a->layout;
+    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
+    double *weights = a->moments + 2 * a->dim;
+    int changed = 0, moved = 0;
+    if (n < 5) return 0;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__link *k = &l->parts[i].link;
+        const size_t at = l->parts[i].free_at;
+        double *share = a->moments + a->dim + at, *unit;
+        if (!l->parts[i].linked) continue;
+        unit = gpumc__adapt_units(a, k);
+        gpumc__centring_shares(share, k->size, n);
+        for (size_t j = 0; j < k->size; j++) {
+            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
+            const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+            weights[at + j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
+            changed |= weights[at + j] != k->tenths[j];
+        }
+        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
+    }
+    if (changed || moved) gpumc__adapt_recentre(a, chains, weights);
     return changed;
 }
 
 /* ---- the update -------------------------------------------------------------------------------- */
 
+static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
+{
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size);
+}
+
 /* Before the first iteration: units of the scales from the start points, metrics from the gradients there. */
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    gpumc_layout *l = a->layout;
-    const double share = 1 / (double)a->n_chains;
+    const gpumc_layout *l = a->layout;
     if (l && l->n_linked > 0) {
-        double *unit = a->units;
-        gpumc__adapt_reframe(a, chains, 0);
-        for (size_t c = 0; c < a->n_chains; c++) {
-            gpumc__to_natural(l, gpumc_nuts_draw(chains[c]), a->model_work, a->model_work);
-            unit = a->units;
-            for (size_t i = 0; i < l->n_parts; i++) {
-                const gpumc__link *k = &l->parts[i].link;
-                for (size_t u = 0; l->parts[i].linked && u < k->n_units; u++, unit++)
-                    *unit = (c ? *unit : 0)
-                            + share * (a->model_work[k->table + u * GPUMC__TABLE] + k->log_unit[u]);
-            }
-        }
-        unit = a->units;
-        for (size_t i = 0; i < l->n_parts; i++)
-            for (size_t u = 0; l->parts[i].linked && u < l->parts[i].link.n_units; u++)
-                l->parts[i].link.log_unit[u] = *unit++;
-        gpumc__adapt_reframe(a, chains, 1);
+        double *weights = a->moments + 2 * a->dim;
+        gpumc__adapt_keep(a, chains);
+        for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
+        gpumc__centring_moments(a);
+        a->n_kept = 0;
+        for (size_t i = 0; i < a->dim; i++) weights[i] = l->tenths[i];
+        gpumc__adapt_recentre(a, chains, weights);
     }
     for (size_t i = 0; i < a->dim && a->shared.kind != GPUMC_METRIC_UNIT; i++) {
         double mean_log = 0;
         for (size_t c = 0; c < a->n_chains; c++) {
             const double curvature = fabs(gpumc_nuts_gradient(chains[c])[i]);
             a->metrics[c].scale[i] = 1 / sqrt(fmin(fmax(curvature, 1e-6), 1e20));
-            mean_log += share * log(a->metrics[c].scale[i]);
+            mean_log += log(a->metrics[c].scale[i]) / (double)a->n_chains;
         }
         a->shared.scale[i] = exp(mean_log);
     }
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], 0);
+    gpumc__adapt_set_step_sizes(a, chains, 0);
 }
 
 /* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
 static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const size_t best = a->best;
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc_rng rng = gpumc_rng_at(a->options.seed, 8u << 24, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
-        uint64_t left = 0;
-        gpumc__restart
-            *r = &a->restarts[a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS - 1];
+        const size_t last = GPUMC__MAX_RESTARTS - 1;
+        gpumc__restart *r = &a->restarts[a->n_restarts < last ? a->n_restarts : last];
+        size_t source = 0;
+        uint64_t seen = 0;
         if (a->healthy[c]) continue;
-        for (size_t k = a->foreground; k < a->n_kept; k++) left += (uint64_t)gpumc__adapt_uses(a, k, best);
-        if (left == 0) return;
-        left = gpumc_rng_below(&rng, left);
-        for (size_t k = a->foreground; k < a->n_kept; k++) {
-            if (!gpumc__adapt_uses(a, k, best) || left-- > 0) continue;
-            gpumc__nuts_move(chains[c], a->q + k * a->dim, a->lp[k], a->g + k * a->dim);
-            break;
-        }
+        for (size_t k = a->foreground; k < a->n_kept; k++)
+            if (gpumc__adapt_uses(a, k, a->best) && gpumc_rng_below(&rng, ++seen) == 0) source = k;
+        if (seen == 0) return;
+        gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         r->iteration = a->iteration;
         r->chain = c;
-        r->source = best;
+        r->source = a->best;
         r->level = a->levels[c];
-        r->healthy_level = a->levels[best];
+        r->healthy_level = a->levels[a->best];
         a->n_restarts++;
         a->healthy[c] = 1;
     }
@@ -7997,7 +7917,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration <= a->own_end) return;
     gpumc__dual_update(&a->dual, mean / n, a->options.target_accept);
     if (bounded) a->dual.x = fmin(a->dual.x, 1.1447298858494002);
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+    gpumc__adapt_set_step_sizes(a, chains, exp(a->dual.x));
 }
 
 static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -8009,7 +7929,7 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     for (size_t c = 0; c < a->n_chains; c++) mean_log += log(chains[c]->step_size) / (double)a->n_chains;
     gpumc__dual_start(&a->dual, exp(mean_log));
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(mean_log));
+    gpumc__adapt_set_step_sizes(a, chains, exp(mean_log));
 }
 
 /* Chains agree when each one's own diagonal is within the pooled one's by a relative distance of 1 in all. */
@@ -8040,7 +7960,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (switches) restart |= gpumc__adapt_centring(a, chains);
     if (pooled) {
         gpumc__adapt_pooled_metric(a, switches);
-        gpumc__adapt_share(a);
+        for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
     } else {
         for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++)
             gpumc__adapt_diagonal(a, &a->metrics[c], c);
@@ -8069,10 +7989,8 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     const double C = (double)a->n_chains;
     for (size_t c = 0; c < a->n_chains; c++) {
         double *sum = a->sums + 3 * c;
-        const double d = gpumc_nuts_stats(chains[c])->lp - sum[1];
         sum[0]++;
-        sum[1] += d / sum[0];
-        sum[2] += d * (gpumc_nuts_stats(chains[c])->lp - sum[1]);
+        gpumc__welford(&sum[1], &sum[2], &gpumc_nuts_stats(chains[c])->lp, 1, 1 / sum[0]);
         mean += sum[1] / C;
         within += sum[2] / fmax(sum[0] - 1, 1) / C;
     }
@@ -10303,8 +10221,6 @@ static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, 
 static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
 {
     const gpumc_sample_options *o = &f->options;
-    const size_t rank = o->metric != GPUMC_METRIC_LOW_RANK ? 0
-        : l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK;
     size_t rows, warmup;
     f->n_chains = (size_t)o->num_chains;
     f->n_free = l->n_free;
@@ -10312,7 +10228,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
     gpumc__place_blocks(arena, f, l->model);
-    gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
+    f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;

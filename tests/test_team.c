@@ -155,7 +155,12 @@ static int sample(const gpumc_metric *metric, size_t size, int reversed, result 
                                         work.funnel ? 0.9 : 0.25, 17, 0, start, NULL);
         if (!s) return 0;
         work.chains[k] = s;
-        s->slots = work.chains[0]->slots;
+        for (int i = 0; i < s->n_states; i++) {
+            const gpumc__state shared = work.chains[0]->states[i];
+            s->states[i].q = shared.q;
+            s->states[i].p = shared.p;
+            s->states[i].g = shared.g;
+        }
         s->scratch = work.chains[0]->scratch;
         s->divergence = work.chains[0]->divergence;
     }
