@@ -6008,7 +6008,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
 enum {
     GPUMC__GLM_LANES = 8,
     GPUMC__GLM_MOST = 512,                   /* rows of a tile; gpumc__sum_log1p bounds it */
-    GPUMC__GLM_TILE_BYTES = 32768,
+    GPUMC__GLM_TILE_BYTES = 16384,
     GPUMC__GLM_CHUNKS = 128,
     GPUMC__GLM_SUMS = 4                      /* of a chunk before those by beta and effects: value, by eta, a, b */
 };
@@ -6103,13 +6103,20 @@ static double gpumc__glm_density(gpumc_glm_family family, double y, double eta, 
 
 /* ---- loops, one copy an instruction set ------------------------------------------------------------ */
 
+/* What is fetched meanwhile: a line each step bytes, two of them before every 32 products. Smaller steps than a
+   line spread the same lines over more work. */
+typedef struct gpumc__glm_fetch { const char *at; size_t step; } gpumc__glm_fetch;
+
 /* eta += X b for n columns, 4 or 1, of some blocks. */
 GPUMC__LOOP_INLINE void gpumc__glm_columns(const double *GPUMC__RESTRICT x, size_t stride, size_t n_blocks,
-                                           int n, const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta)
+                                           int n, const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta,
+                                           const char *next, size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
     const double b_0 = b[0], b_1 = b[n / 4], b_2 = b[n / 2], b_3 = b[n - 1];
-    for (size_t i = 0; i < n_blocks; i++, x += stride, eta += V) {
+    for (size_t i = 0; i < n_blocks; i++, x += stride, eta += V, next += 2 * step) {
+        GPUMC__FETCH(next);
+        GPUMC__FETCH(next + step);
         GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
             const double sum = eta[l] + x[l] * b_0;
             eta[l] = n == 1 ? sum : ((sum + x[V + l] * b_1) + x[2 * V + l] * b_2) + x[3 * V + l] * b_3;
@@ -6117,25 +6124,27 @@ GPUMC__LOOP_INLINE void gpumc__glm_columns(const double *GPUMC__RESTRICT x, size
     }
 }
 GPUMC__LOOP_INLINE void gpumc__glm_predict(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
-                                           const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta)
+                                           const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta,
+                                           gpumc__glm_fetch next)
 {
     const size_t stride = n_columns * GPUMC__GLM_LANES;
     size_t k = 0;
-    for (; k + 4 <= n_columns; k += 4)
-        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 4, b + k, eta);
+    for (; k + 4 <= n_columns; k += 4, next.at += 2 * n_blocks * next.step)
+        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 4, b + k, eta, next.at, next.step);
     for (; k < n_columns; k++)
-        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 1, b + k, eta);
+        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 1, b + k, eta, next.at, 0);
 }
 
-/* lanes[k][l] += X'r for n blocks, 4 or 1; fetches as many from next, unless NULL. */
+/* lanes[k][l] += X'r for n blocks, 4 or 1. */
 GPUMC__LOOP_INLINE void gpumc__glm_blocks(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n,
                                           const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
-                                          const char *next)
+                                          const char *next, size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
     const size_t s = n_columns * V;
-    for (size_t k = 0; k < n_columns; k++, x += V, lanes += V) {
-        for (size_t i = 0; next && i < n; i++) GPUMC__FETCH(next + (k * n + i) * 64);
+    for (size_t k = 0; k < n_columns; k++, x += V, lanes += V, next += 2 * step) {
+        GPUMC__FETCH(next);
+        GPUMC__FETCH(next + step);
         GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
             const double sum = lanes[l] + x[l] * r[l];
             lanes[l] = n == 1 ? sum : ((sum + x[s + l] * r[V + l]) + x[2 * s + l] * r[2 * V + l])
@@ -6145,20 +6154,19 @@ GPUMC__LOOP_INLINE void gpumc__glm_blocks(const double *GPUMC__RESTRICT x, size_
 }
 GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
                                         const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
-                                        const char *next)
+                                        gpumc__glm_fetch next)
 {
-    const size_t stride = n_columns * GPUMC__GLM_LANES;
+    const size_t V = GPUMC__GLM_LANES, stride = n_columns * V;
     size_t i = 0;
-    for (; i + 4 <= n_blocks; i += 4)
-        gpumc__glm_blocks(x + i * stride, n_columns, 4, r + i * GPUMC__GLM_LANES, lanes, next ? next + i * stride * 8 : NULL);
-    for (; i < n_blocks; i++)
-        gpumc__glm_blocks(x + i * stride, n_columns, 1, r + i * GPUMC__GLM_LANES, lanes, next ? next + i * stride * 8 : NULL);
+    for (; i + 4 <= n_blocks; i += 4, next.at += 2 * n_columns * next.step)
+        gpumc__glm_blocks(x + i * stride, n_columns, 4, r + i * V, lanes, next.at, next.step);
+    for (; i < n_blocks; i++) gpumc__glm_blocks(x + i * stride, n_columns, 1, r + i * V, lanes, next.at, 0);
 }
 
 typedef void gpumc__glm_predict_fn(const double *x, size_t n_columns, size_t n_blocks, const double *b,
-                                   double *eta);
+                                   double *eta, gpumc__glm_fetch next);
 typedef void gpumc__glm_push_fn(const double *x, size_t n_columns, size_t n_blocks, const double *r,
-                                double *lanes, const char *next);
+                                double *lanes, gpumc__glm_fetch next);
 typedef void gpumc__glm_widen_fn(const float *from, double *to, size_t n);
 /* out: r, the derivatives by eta; values; derivatives by a; by b: GPUMC__GLM_MOST of each. */
 typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, double a, double b, double *out);
@@ -6172,10 +6180,11 @@ typedef struct gpumc__glm_loops {
 #define GPUMC__GLM_PRODUCTS(suffix, attributes, pragma, ...) \
     attributes static void gpumc__glm_predict_##suffix( \
         const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT b, \
-        double *GPUMC__RESTRICT eta) { gpumc__glm_predict(x, n_columns, n_blocks, b, eta); } \
+        double *GPUMC__RESTRICT eta, gpumc__glm_fetch next) \
+    { gpumc__glm_predict(x, n_columns, n_blocks, b, eta, next); } \
     attributes GPUMC__PEEL static void gpumc__glm_push_##suffix( \
         const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT r, \
-        double *GPUMC__RESTRICT lanes, const char *next) \
+        double *GPUMC__RESTRICT lanes, gpumc__glm_fetch next) \
     { gpumc__glm_push(x, n_columns, n_blocks, r, lanes, next); } \
     attributes static void gpumc__glm_widen_##suffix( \
         const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n) \
@@ -6259,7 +6268,7 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
 
 /* eta of rows first .. first + n; those that fill up the last block get the intercept alone. */
 static void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                           const double *x, double *eta)
+                           const double *x, double *eta, gpumc__glm_fetch next)
 {
     const size_t filled = gpumc__glm_filled(n);
     const double intercept = at->intercept ? *at->intercept : 0;
@@ -6270,17 +6279,18 @@ static void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t
         const double *effect = at->effects[f];
         for (size_t i = 0; effect && i < n; i++) eta[i] += effect[level[i]];
     }
-    if (at->beta) g->loops->predict(x, g->n_columns, filled / GPUMC__GLM_LANES, at->beta, eta);
+    if (at->beta) g->loops->predict(x, g->n_columns, filled / GPUMC__GLM_LANES, at->beta, eta, next);
 }
 
 /* Everything that rows first .. first + n add at one point: sums, and X'r in lanes. */
 static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                            const double *x, const char *next, double *scratch, double *sums, double *lanes)
+                            const double *x, gpumc__glm_fetch next, double *scratch, double *sums,
+                           double *lanes)
 {
     double *eta = scratch, *r = scratch + GPUMC__GLM_MOST, a_b[2];
     const size_t filled = gpumc__glm_filled(n);
     gpumc__glm_parameters(g, at, a_b);
-    gpumc__glm_eta(g, at, first, n, x, eta);
+    gpumc__glm_eta(g, at, first, n, x, eta, next);
     gpumc__glm_add_rows(g, g->rows, n, g->y + first, eta, g->weights ? g->weights + first : NULL, a_b, r, sums);
     for (size_t f = 0; f < g->n_factors; f++) {
         const uint32_t *level = g->level + f * g->n_rows + first;
@@ -6288,6 +6298,7 @@ static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_
         for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
     }
     for (size_t i = n; i < filled; i++) r[i] = 0;
+    next.at += filled * g->n_columns / 2 * next.step / GPUMC__GLM_LANES;
     g->loops->push(x, g->n_columns, filled / GPUMC__GLM_LANES, r, lanes, next);
 }
 
@@ -6322,10 +6333,10 @@ static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point
     for (size_t first = from; first < to && first < g->n_rows; first += g->tile_rows) {
         const size_t rows = gpumc__glm_rows_of(g, first);
         const double *x = gpumc__glm_columns_of(g, first, rows, wide);
-        const char *next = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0; p < n; p++)
-            gpumc__glm_tile(g, &at[p], first, rows, x, p ? NULL : next, scratch, sums + p * g->width,
-                            lanes + p * K * V);
+        gpumc__glm_fetch next = { gpumc__glm_at(g, first + g->tile_rows), g->is_float ? 32 : 64 };
+        next.step /= n;
+        for (size_t p = 0; p < n; p++, next.at += g->tile_rows / V * K * next.step)
+            gpumc__glm_tile(g, &at[p], first, rows, x, next, scratch, sums + p * g->width, lanes + p * K * V);
     }
     for (size_t p = 0; p < n; p++)
         for (size_t k = 0; k < K; k++)
@@ -6430,7 +6441,8 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
     gpumc__glm_parameters(g, at, a_b);
     for (size_t first = 0; first < g->n_rows; first += g->tile_rows) {
         const size_t n = gpumc__glm_rows_of(g, first);
-        gpumc__glm_eta(g, at, first, n, gpumc__glm_columns_of(g, first, n, wide), eta);
+        const gpumc__glm_fetch next = { gpumc__glm_at(g, first + g->tile_rows), g->is_float ? 32 : 64 };
+        gpumc__glm_eta(g, at, first, n, gpumc__glm_columns_of(g, first, n, wide), eta, next);
         for (size_t i = 0; i < n; i++)
             log_lik[first + i] = gpumc__glm_density(g->family, g->y[first + i], eta[i], a_b);
     }
