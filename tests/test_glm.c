@@ -12,7 +12,8 @@
 enum { CROSSED, NESTED, ALONE };
 enum { LEVELS_0 = 7, LEVELS_1 = 21, LEVELS_2 = 3, MOST_LEVELS = 21 };
 
-static const char *const family_names[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_NAME) };
+#define NAME(NAME, name, support) #name,
+static const char *const family_names[] = { GPUMC_GLM_FAMILIES(NAME) };
 
 /* One data set, and all the forms in which it can be handed over. */
 typedef struct problem {
@@ -482,23 +483,23 @@ static void test_bad_input(void)
     BAD(d.x = NULL, (void)0, "contradict");
     BAD(d.n_columns = 0, (void)0, "contradict");
     BAD(d.factors = NULL, (void)0, "factors is NULL");
-    BAD(factors[1].level = NULL, factors[1].level = p.level[1], "factor 1 has no level");
-    BAD(factors[1].n_levels = 0, factors[1].n_levels = LEVELS_1, "n_levels 0");
-    BAD(factors[2].n_levels = 2, factors[2].n_levels = LEVELS_2, "level 2 of factor 2 in row 27 is outside 0..1");
-    BAD(p.y[5] = 0.5, p.y[5] = 1, "y is 0.5 in row 5 (from 0); bernoulli_logit wants 0 or 1");
+    BAD(factors[1].level = NULL, factors[1].level = p.level[1], "factor 1: level is NULL");
+    BAD(factors[1].n_levels = 0, factors[1].n_levels = LEVELS_1, "n_levels is 0");
+    BAD(factors[2].n_levels = 2, factors[2].n_levels = LEVELS_2, "level of factor 2 is 2 in row 27 (from 0); it must be below");
+    BAD(p.y[5] = 0.5, p.y[5] = 1, "y is 0.5 in row 5 (from 0); it must be 0 or 1");
     BAD(p.y[5] = NAN, p.y[5] = 1, "in row 5");
-    BAD((d.family = GPUMC_GLM_POISSON_LOG, p.y[8] = -1), p.y[8] = 1, "poisson_log wants 0, 1, 2, ...");
-    BAD((d.family = GPUMC_GLM_NORMAL, p.y[9] = INFINITY), p.y[9] = 1, "normal wants a finite number");
-    BAD(p.row_major[7] = NAN, p.row_major[7] = 1, "x is nan in row 2, column 1");
-    BAD(p.row_major[8] = INFINITY, p.row_major[8] = 1, "x is inf in row 2, column 2");
+    BAD((d.family = GPUMC_GLM_POISSON_LOG, p.y[8] = -1), p.y[8] = 1, "must be 0, 1, 2, ...");
+    BAD((d.family = GPUMC_GLM_NORMAL, p.y[9] = INFINITY), p.y[9] = 1, "must be a finite number");
+    BAD(p.row_major[7] = NAN, p.row_major[7] = 1, "x in column 1 is nan in row 2");
+    BAD(p.row_major[8] = INFINITY, p.row_major[8] = 1, "x in column 2 is inf in row 2");
     BAD((d.single_precision = 1, p.row_major[8] = 1e300), p.row_major[8] = 1, "finite in single precision");
-    BAD(p.weights[3] = -1, p.weights[3] = 1, "weight -1 in row 3");
-    BAD(p.weights[3] = NAN, p.weights[3] = 1, "weight nan in row 3");
+    BAD(p.weights[3] = -1, p.weights[3] = 1, "weight is -1 in row 3");
+    BAD(p.weights[3] = NAN, p.weights[3] = 1, "weight is nan in row 3");
     BAD(p.offset[4] = INFINITY, p.offset[4] = 1, "offset is inf in row 4");
     BAD(d.n_rows = SIZE_MAX / 2, (void)0, "overflow");
 #undef BAD
     CHECK(!gpumc_glm_init(&good, memory, sizeof memory, &error) && strstr(error.text, "gpumc_glm_bytes"), "short");
-    CHECK(!gpumc_glm_init(&good, NULL, 1 << 20, &error) && strstr(error.text, "0 bytes given"), "no memory");
+    CHECK(!gpumc_glm_init(&good, NULL, 1 << 20, &error) && strstr(error.text, "0 bytes of"), "no memory");
     d.family = (gpumc_glm_family)-1;
     CHECK(gpumc_glm_bytes(&d, NULL) == 0, "without an error to fill");
     free_problem(&p);
