@@ -77,6 +77,11 @@
      draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:
      what gpumc_loo_psis works on), anything else (GPUMC_GENERATED). See examples/regression.c.
 
+   REGRESSIONS  with many rows: gpumc_glm holds a design matrix, families normal, bernoulli_logit,
+     poisson_log, neg_binomial_2_log and student_t, offset, weights and varying intercepts of any grouping
+     factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _batch for many points in the same
+     pass, _part for a team of threads; to be called in a log density, whose priors stay ordinary densities.
+
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
      4 chains, 200 warm-up iterations a chain (300 with scales, 400 for one chain), 1000 draws each, target
      acceptance 0.8, tree depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a
@@ -203,8 +208,8 @@
 typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2, GPUMC_ISA_AVX512 } gpumc_isa;
 enum { GPUMC__N_ISA = 3 };
 
-/* GPUMC__LOOP_INLINE: a loop that each instruction set inlines; it carries the attributes itself, for gcc
-   optimises it once before. GPUMC__PEEL: unrolls loops of a few vectors. GPUMC__FETCH: brings a line closer. */
+/* GPUMC__LOOP_INLINE: a loop that each instruction set inlines; it has the attributes of one itself, because
+   gcc optimises it once before. GPUMC__PEEL unrolls loops of a few vectors. GPUMC__FETCH asks for a line. */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define GPUMC__LOOP_INLINE static inline __attribute__((always_inline, unused)) GPUMC_LOOP
 #define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 2)
@@ -1891,7 +1896,7 @@ typedef struct gpumc_glm_data {
     const double *weights;    /* not negative, a factor of each row's log likelihood; NULL: 1 */
     const gpumc_glm_factor *factors;
     size_t n_factors;
-    int single_precision;     /* stores x as float: half the memory traffic; arithmetic and sums stay double */
+    int single_precision;     /* stores x as float: half the traffic; arithmetic and sums stay double */
     gpumc_isa isa;            /* AUTO: the best */
 } gpumc_glm_data;
 
@@ -5946,93 +5951,80 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
 }
 
 /* ========================================================================================== >>glm
-   X lies in blocks of GPUMC__GLM_LANES rows, column by column, so that both products with it are maps over
-   lanes: eta += X b takes four columns a step, X'r four blocks, into lanes that are summed at the end of a
-   chunk. Blocks form tiles that stay in cache from eta to X'r, while the next tile is fetched; tiles form
-   chunks, whose sums are added in order. Nothing of this depends on points, parts or threads.
-   A row computes the terms of log p that depend on eta. The others come once an evaluation, from the total
-   weight, or for counts from the weight of each distinct one.
+   X lies in blocks of 8 rows, column by column, so that both products with it are maps over lanes: eta += X b
+   takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk. Groups of
+   blocks form tiles that stay in cache from eta to X'r, while the next tile is fetched; tiles form chunks,
+   whose sums are added in order. A row computes the terms of log p that depend on eta; the others come once
+   an evaluation, from the total weight or, for counts, from that of each distinct one.
    Read first: gpumc__glm_tile. */
 enum {
     GPUMC__GLM_LANES = 8,
+    GPUMC__GLM_GROUP = 32,                   /* rows of four blocks; tiles hold whole groups */
     GPUMC__GLM_MOST = 512,                   /* rows of a tile; gpumc__sum_log1p bounds it */
-    GPUMC__GLM_TILE_BYTES = 32768,
-    GPUMC__GLM_CHUNKS = 128,
-    GPUMC__GLM_SUMS = 4                      /* of a chunk before those by beta and effects: value, by eta, a, b */
+    GPUMC__GLM_TILE_BYTES = 16384,           /* half of a first-level cache */
+    GPUMC__GLM_CHUNKS = 128
 };
+/* Outputs of rows, GPUMC__GLM_MOST of each; their sums come first among those of a chunk, followed by the
+   derivatives by beta and by the effects of each factor. a is sigma or phi, b is nu. */
+enum { GPUMC__GLM_BY_ETA, GPUMC__GLM_VALUE, GPUMC__GLM_BY_A, GPUMC__GLM_BY_B, GPUMC__GLM_BY_BETA };
 
-/* ---- rows ------------------------------------------------------------------------------------------
-   Terms of log p that depend on eta; g arrives zeroed and gets their derivatives by eta and by the
-   parameters a (sigma or phi) and b (nu). */
-GPUMC_FN gpumc_real gpumc__glm_normal(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b, gpumc_real *g)
+/* ---- rows: terms of log p that depend on eta, with derivatives in g, which arrives zeroed ---------- */
+#define GPUMC__GLM_ROW(name) \
+    GPUMC_FN gpumc_real gpumc__glm_##name(gpumc_real y, gpumc_real eta, gpumc_real a GPUMC__UNUSED, \
+                                          gpumc_real b GPUMC__UNUSED, gpumc_real *g)
+GPUMC__GLM_ROW(normal)
 {
     const gpumc_real inv = 1 / a, z = (y - eta) * inv;
-    (void)b;
-    g[0] = z * inv;
-    g[1] = z * z * inv;
+    g[GPUMC__GLM_BY_ETA] = z * inv;
+    g[GPUMC__GLM_BY_A] = z * z * inv;
     return GPUMC_R(-0.5) * z * z;
 }
 
 /* log p = min(z, 0) - log(1 + e), z = (2 y - 1) eta. The second term is left to gpumc__sum_log1p, which takes
-   one logarithm a tile: g[1] is e. */
-GPUMC_FN gpumc_real gpumc__glm_bernoulli_logit(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
-                                               gpumc_real *g)
+   one logarithm a tile, and e stands in place of a derivative. */
+GPUMC__GLM_ROW(bernoulli_logit)
 {
     const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc_exp(-gpumc_fabs(z));
-    (void)a, (void)b;
-    g[0] = (z < 0 ? s : s * e) / (1 + e);
-    g[1] = e;
+    g[GPUMC__GLM_BY_ETA] = (z < 0 ? s : s * e) / (1 + e);
+    g[GPUMC__GLM_BY_A] = e;
     return z < 0 ? z : 0;
 }
+GPUMC__GLM_ROW(bernoulli_weighted) { return gpumc_bernoulli_logit_lpmf(y, eta, &g[GPUMC__GLM_BY_ETA]); }
 
-GPUMC_FN gpumc_real gpumc__glm_bernoulli_weighted(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
-                                                  gpumc_real *g)
-{
-    (void)a, (void)b;
-    return gpumc_bernoulli_logit_lpmf(y, eta, &g[0]);
-}
-
-GPUMC_FN gpumc_real gpumc__glm_poisson_log(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
-                                           gpumc_real *g)
+GPUMC__GLM_ROW(poisson_log)
 {
     const gpumc_real mean = gpumc_exp(eta);
-    (void)a, (void)b;
-    g[0] = y - mean;
+    g[GPUMC__GLM_BY_ETA] = y - mean;
     return y * eta - mean;
 }
 
 /* phi log p + y log q, q = mean / (mean + phi), t = logit q */
-GPUMC_FN gpumc_real gpumc__glm_neg_binomial_2_log(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
-                                                  gpumc_real *g)
+GPUMC__GLM_ROW(neg_binomial_2_log)
 {
     const gpumc_real t = eta - gpumc_log(a), e = gpumc_exp(-gpumc_fabs(t)), inv = 1 / (1 + e);
-    const gpumc_real p = (t < 0 ? 1 : e) * inv, q = (t < 0 ? e : 1) * inv;
+    const gpumc_real p = (t < 0 ? 1 : e) * inv, q = (t < 0 ? e : 1) * inv, slope = y * p - a * q;
     const gpumc_real minus_log_p = (t < 0 ? 0 : t) + gpumc__log1p_unit(e);
-    (void)b;
-    g[0] = y * p - a * q;
-    g[1] = -minus_log_p - g[0] / a;
+    g[GPUMC__GLM_BY_ETA] = slope;
+    g[GPUMC__GLM_BY_A] = -minus_log_p - slope / a;
     return y * t - (y + a) * minus_log_p;
 }
+/* What that leaves out: log(Gamma(y + phi) / (Gamma(phi) y!)). */
+GPUMC__GLM_ROW(neg_binomial_rest)
+{
+    const gpumc_real some = y > 0 ? y : 1, rest = -gpumc_lbeta(a, some) - gpumc_log(some);
+    g[GPUMC__GLM_BY_ETA] = 0 * eta;
+    g[GPUMC__GLM_BY_A] = gpumc__digamma_rise(a, y) + gpumc_log1p(y / a);
+    return y > 0 ? rest : 0;
+}
 
-GPUMC_FN gpumc_real gpumc__glm_student_t(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
-                                         gpumc_real *g)
+GPUMC__GLM_ROW(student_t)
 {
     const gpumc_real half = GPUMC_R(0.5), inv = 1 / a, z = (y - eta) * inv, inv_b = 1 / b, r = z * z * inv_b;
     const gpumc_real share = r / (1 + r), log_1r = gpumc_log1p(r), pull = (b + 1) / (b + z * z);
-    g[0] = pull * z * inv;
-    g[1] = pull * z * z * inv;
-    g[2] = half * (gpumc__share_less_log(r, share, log_1r) + share * inv_b);
+    g[GPUMC__GLM_BY_ETA] = pull * z * inv;
+    g[GPUMC__GLM_BY_A] = pull * z * z * inv;
+    g[GPUMC__GLM_BY_B] = half * (gpumc__share_less_log(r, share, log_1r) + share * inv_b);
     return -half * (b + 1) * log_1r;
-}
-
-/* What a negative binomial row leaves out, log(Gamma(y + phi) / (Gamma(phi) y!)), and its derivative. */
-GPUMC_FN gpumc_real gpumc__glm_neg_binomial_rest(gpumc_real y, gpumc_real eta, gpumc_real a, gpumc_real b,
-                                                 gpumc_real *g)
-{
-    const gpumc_real some = y > 0 ? y : 1, rest = -gpumc_lbeta(a, some) - gpumc_log(some);
-    (void)eta, (void)b;
-    g[1] = gpumc__digamma_rise(a, y) + gpumc_log1p(y / a);
-    return y > 0 ? rest : 0;
 }
 
 /* The whole log density, by the library: what rows are accepted and reported by. */
@@ -6049,309 +6041,279 @@ static double gpumc__glm_density(gpumc_glm_family family, double y, double eta, 
     return GPUMC_NAN;
 }
 
-/* ---- loops, one copy an instruction set ------------------------------------------------------------ */
+/* ---- loops, one copy an instruction set ------------------------------------------------------------
+   Before every 32 products they fetch two lines, step bytes apart, from next on; a step below a line's length
+   spreads the same lines over more work. */
 
-/* eta += X b for n columns, 4 or 1, of some blocks. */
-GPUMC__LOOP_INLINE void gpumc__glm_columns(const double *GPUMC__RESTRICT x, size_t stride, size_t n_blocks,
-                                           int n, const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta)
+/* eta += X b. Where columns end within four, those read beyond them are finite and count 0 times. */
+GPUMC__LOOP_INLINE void gpumc__glm_predict(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
+                                           const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta,
+                                           const char *next, size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
-    const double b_0 = b[0], b_1 = b[n / 4], b_2 = b[n / 2], b_3 = b[n - 1];
-    for (size_t i = 0; i < n_blocks; i++, x += stride, eta += V) {
-        GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
-            const double sum = eta[l] + x[l] * b_0;
-            eta[l] = n == 1 ? sum : ((sum + x[V + l] * b_1) + x[2 * V + l] * b_2) + x[3 * V + l] * b_3;
+    for (size_t k = 0; k < n_columns; k += 4) {
+        const double b_0 = b[k], b_1 = k + 1 < n_columns ? b[k + 1] : 0;
+        const double b_2 = k + 2 < n_columns ? b[k + 2] : 0, b_3 = k + 3 < n_columns ? b[k + 3] : 0;
+        for (size_t i = 0; i < n_blocks; i++, next += 2 * step) {
+            const double *GPUMC__RESTRICT c = x + (i * n_columns + k) * V;
+            double *GPUMC__RESTRICT e = eta + i * V;
+            GPUMC__FETCH(next);
+            GPUMC__FETCH(next + step);
+            GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++)
+                e[l] = (((e[l] + c[l] * b_0) + c[V + l] * b_1) + c[2 * V + l] * b_2) + c[3 * V + l] * b_3;
         }
     }
 }
-GPUMC__LOOP_INLINE void gpumc__glm_predict(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
-                                           const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta)
-{
-    const size_t stride = n_columns * GPUMC__GLM_LANES;
-    size_t k = 0;
-    for (; k + 4 <= n_columns; k += 4)
-        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 4, b + k, eta);
-    for (; k < n_columns; k++)
-        gpumc__glm_columns(x + k * GPUMC__GLM_LANES, stride, n_blocks, 1, b + k, eta);
-}
 
-/* lanes[k][l] += X'r for n blocks, 4 or 1; fetches as many from next, unless NULL. */
-GPUMC__LOOP_INLINE void gpumc__glm_blocks(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n,
-                                          const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
-                                          const char *next)
+/* lanes[k][l] += X'r */
+GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
+                                        const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
+                                        const char *next, size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
     const size_t s = n_columns * V;
-    for (size_t k = 0; k < n_columns; k++, x += V, lanes += V) {
-        for (size_t i = 0; next && i < n; i++) GPUMC__FETCH(next + (k * n + i) * 64);
-        GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
-            const double sum = lanes[l] + x[l] * r[l];
-            lanes[l] = n == 1 ? sum : ((sum + x[s + l] * r[V + l]) + x[2 * s + l] * r[2 * V + l])
-                                          + x[3 * s + l] * r[3 * V + l];
+    for (size_t i = 0; i < n_blocks; i += 4, x += 4 * s, r += 4 * V) {
+        for (size_t k = 0; k < n_columns; k++, next += 2 * step) {
+            const double *GPUMC__RESTRICT c = x + k * V;
+            double *GPUMC__RESTRICT sum = lanes + k * V;
+            GPUMC__FETCH(next);
+            GPUMC__FETCH(next + step);
+            GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++)
+                sum[l] = (((sum[l] + c[l] * r[l]) + c[s + l] * r[V + l]) + c[2 * s + l] * r[2 * V + l])
+                         + c[3 * s + l] * r[3 * V + l];
         }
     }
 }
-GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
-                                        const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
-                                        const char *next)
-{
-    const size_t stride = n_columns * GPUMC__GLM_LANES;
-    size_t i = 0;
-    for (; i + 4 <= n_blocks; i += 4)
-        gpumc__glm_blocks(x + i * stride, n_columns, 4, r + i * GPUMC__GLM_LANES, lanes, next ? next + i * stride * 8 : NULL);
-    for (; i < n_blocks; i++)
-        gpumc__glm_blocks(x + i * stride, n_columns, 1, r + i * GPUMC__GLM_LANES, lanes, next ? next + i * stride * 8 : NULL);
-}
 
-typedef void gpumc__glm_predict_fn(const double *x, size_t n_columns, size_t n_blocks, const double *b,
-                                   double *eta);
-typedef void gpumc__glm_push_fn(const double *x, size_t n_columns, size_t n_blocks, const double *r,
-                                double *lanes, const char *next);
-typedef void gpumc__glm_widen_fn(const float *from, double *to, size_t n);
-/* out: r, the derivatives by eta; values; derivatives by a; by b: GPUMC__GLM_MOST of each. */
-typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, double a, double b, double *out);
+typedef void gpumc__glm_product_fn(const double *x, size_t n_columns, size_t n_blocks, const double *v,
+                                   double *sum, const char *next, size_t step);
+typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, const double *a_b, double *out);
 typedef struct gpumc__glm_loops {
-    gpumc__glm_predict_fn *predict;
-    gpumc__glm_push_fn *push;
-    gpumc__glm_widen_fn *widen;
+    gpumc__glm_product_fn *predict, *push;
+    void (*widen)(const float *from, double *to, size_t n);
     gpumc__glm_rows_fn *rows[GPUMC__GLM_N + 2];      /* the families, bernoulli_weighted, neg_binomial_rest */
 } gpumc__glm_loops;
 
-#define GPUMC__GLM_PRODUCTS(suffix, attributes, pragma, ...) \
-    attributes static void gpumc__glm_predict_##suffix( \
-        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT b, \
-        double *GPUMC__RESTRICT eta) { gpumc__glm_predict(x, n_columns, n_blocks, b, eta); } \
-    attributes GPUMC__PEEL static void gpumc__glm_push_##suffix( \
-        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT r, \
-        double *GPUMC__RESTRICT lanes, const char *next) \
-    { gpumc__glm_push(x, n_columns, n_blocks, r, lanes, next); } \
-    attributes static void gpumc__glm_widen_##suffix( \
-        const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n) \
-    { pragma for (size_t i = 0; i < n; i++) to[i] = from[i]; }
+#define GPUMC__GLM_PRODUCT(suffix, attributes, pragma, name) \
+    attributes GPUMC__PEEL static void gpumc__glm_##name##_##suffix( \
+        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT v, \
+        double *GPUMC__RESTRICT sum, const char *next, size_t step) \
+    { gpumc__glm_##name(x, n_columns, n_blocks, v, sum, next, step); }
 #define GPUMC__GLM_ROWS(suffix, attributes, pragma, name) \
     attributes static void gpumc__glm_##name##_##suffix( \
-        size_t n, const double *GPUMC__RESTRICT y, const double *GPUMC__RESTRICT eta, double a, double b, \
-        double *GPUMC__RESTRICT out) \
+        size_t n, const double *GPUMC__RESTRICT y, const double *GPUMC__RESTRICT eta, \
+        const double *GPUMC__RESTRICT a_b, double *GPUMC__RESTRICT out) \
     { \
+        const gpumc_real a = GPUMC_R(a_b[0]), b = GPUMC_R(a_b[1]); \
         pragma for (size_t i = 0; i < n; i++) { \
-            gpumc_real g[3] = { 0, 0, 0 }; \
-            out[GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
-            out[i] = g[0]; \
-            out[2 * GPUMC__GLM_MOST + i] = g[1]; \
-            out[3 * GPUMC__GLM_MOST + i] = g[2]; \
+            gpumc_real g[4] = { 0, 0, 0, 0 }; \
+            out[GPUMC__GLM_VALUE * GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
+            out[GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_ETA]; \
+            out[GPUMC__GLM_BY_A * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_A]; \
+            out[GPUMC__GLM_BY_B * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_B]; \
         } \
     }
 #define GPUMC__GLM_LOOPS(suffix, attributes, pragma, ...) \
+    attributes static void gpumc__glm_widen_##suffix( \
+        const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n) \
+    { pragma for (size_t i = 0; i < n; i++) to[i] = from[i]; } \
     static const gpumc__glm_loops gpumc__glm_loops_##suffix = { \
         gpumc__glm_predict_##suffix, gpumc__glm_push_##suffix, gpumc__glm_widen_##suffix, \
         { gpumc__glm_normal_##suffix, gpumc__glm_bernoulli_logit_##suffix, gpumc__glm_poisson_log_##suffix, \
           gpumc__glm_neg_binomial_2_log_##suffix, gpumc__glm_student_t_##suffix, \
           gpumc__glm_bernoulli_weighted_##suffix, gpumc__glm_neg_binomial_rest_##suffix } };
-GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 0)
+GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCT, predict)
+GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCT, push)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, normal)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_logit)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_weighted)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_weighted)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_rest)
+GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
 GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
-static const gpumc__glm_loops *const gpumc__glm_isa[GPUMC__N_ISA] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
+static const gpumc__glm_loops *const gpumc__glm_isa[] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
 
-/* ---- one pass ---------------------------------------------------------------------------------------- */
+/* ---- one pass -------------------------------------------------------------------------------------- */
 struct gpumc_glm {
-    gpumc_glm_family family;
+    gpumc_glm_data data;            /* y, offset and weights are copies; x and factors are stored as below */
     const gpumc__glm_loops *loops;
     gpumc__glm_rows_fn *rows;
-    size_t n_rows, n_columns, n_factors, tile_rows, chunk_rows, n_chunks;
-    size_t n_sums, width;           /* sums of a row's outputs; all sums of a chunk at a point */
-    void *x;                        /* float if is_float, otherwise double */
-    int is_float, is_product;       /* is_product: out holds e of bernoulli_logit in place of derivatives by a */
-    double *y, *offset, *weights;
+    size_t tile_rows, chunk_rows, n_chunks;
+    size_t n_outputs, width;        /* outputs a row; sums a chunk and point */
+    size_t each;                    /* bytes of an element of x: of a float or a double */
+    int is_product;                 /* rows are bernoulli_logit */
+    char *x;
     uint32_t *level;                /* factor after factor */
     size_t *effect_at;              /* where the effects of each factor begin in the sums */
-    double total_weight, constant;  /* what no parameter changes */
+    double total_weight, constant;  /* constant: what no parameter changes */
     double *counts, *count_weights; /* negative binomial: each distinct count and its total weight */
     size_t n_counts;
 };
 
+static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
 static void *gpumc__aligned(void *p) { return (char *)p + (64 - (uintptr_t)p % 64) % 64; }
+static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Whole blocks for n rows. */
-static size_t gpumc__glm_filled(size_t n)
-{
-    return gpumc__size_add(n, GPUMC__GLM_LANES - 1) / GPUMC__GLM_LANES * GPUMC__GLM_LANES;
-}
-
-/* sigma or phi, and nu; NaN for one that the family needs and does not get. */
+/* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
-    const double *a = g->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? at->phi : at->sigma;
+    const double *a = g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? at->phi : at->sigma;
     a_b[0] = a ? *a : GPUMC_NAN;
     a_b[1] = at->nu ? *at->nu : GPUMC_NAN;
-}
-
-/* Runs a loop over rows, weighs what it gives and adds it up. */
-static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_fn *rows, size_t n,
-                                           const double *y, const double *eta, const double *weights,
-                                           const double *a_b, double *out, double *sums)
-{
-    rows(n, y, eta, a_b[0], a_b[1], out);
-    for (size_t q = 0; q < g->n_sums; q++) {
-        double *v = out + q * GPUMC__GLM_MOST;
-        for (size_t i = 0; weights && i < n; i++) v[i] = weights[i] > 0 ? v[i] * weights[i] : 0;
-        sums[q] += gpumc__sum(v, n);
-    }
-    if (g->is_product) sums[1] -= gpumc__sum_log1p(out + 2 * GPUMC__GLM_MOST, n);
-}
-
-/* eta of rows first .. first + n; those that fill up the last block get the intercept alone. */
-static void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                           const double *x, double *eta)
-{
-    const size_t filled = gpumc__glm_filled(n);
-    const double intercept = at->intercept ? *at->intercept : 0;
-    for (size_t i = 0; i < filled; i++) eta[i] = intercept;
-    for (size_t i = 0; g->offset && i < n; i++) eta[i] += g->offset[first + i];
-    for (size_t f = 0; at->effects && f < g->n_factors; f++) {
-        const uint32_t *level = g->level + f * g->n_rows + first;
-        const double *effect = at->effects[f];
-        for (size_t i = 0; effect && i < n; i++) eta[i] += effect[level[i]];
-    }
-    if (at->beta) g->loops->predict(x, g->n_columns, filled / GPUMC__GLM_LANES, at->beta, eta);
-}
-
-/* Everything that rows first .. first + n add at one point: sums, and X'r in lanes. */
-static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                            const double *x, const char *next, double *scratch, double *sums, double *lanes)
-{
-    double *eta = scratch, *r = scratch + GPUMC__GLM_MOST, a_b[2];
-    const size_t filled = gpumc__glm_filled(n);
-    gpumc__glm_parameters(g, at, a_b);
-    gpumc__glm_eta(g, at, first, n, x, eta);
-    gpumc__glm_add_rows(g, g->rows, n, g->y + first, eta, g->weights ? g->weights + first : NULL, a_b, r, sums);
-    for (size_t f = 0; f < g->n_factors; f++) {
-        const uint32_t *level = g->level + f * g->n_rows + first;
-        double *by_effect = sums + g->effect_at[f];
-        for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
-    }
-    for (size_t i = n; i < filled; i++) r[i] = 0;
-    g->loops->push(x, g->n_columns, filled / GPUMC__GLM_LANES, r, lanes, next);
 }
 
 /* Where the columns of rows from first on are stored. */
 static const char *gpumc__glm_at(const gpumc_glm *g, size_t first)
 {
-    return (const char *)g->x + first * g->n_columns * (g->is_float ? sizeof(float) : sizeof(double));
+    return g->x + first * g->data.n_columns * g->each;
 }
 
-/* The columns of n rows, widened if they are stored in single precision. */
-static const double *gpumc__glm_columns_of(const gpumc_glm *g, size_t first, size_t n, double *wide)
+/* The same in double: widened, with the three columns beyond the end that may be read. */
+static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t filled, double *wide)
 {
-    const void *stored = gpumc__glm_at(g, first);
-    if (!g->is_float) return (const double *)stored;
-    g->loops->widen((const float *)stored, wide, gpumc__glm_filled(n) * g->n_columns);
+    const void *x = gpumc__glm_at(g, first);
+    if (g->each == sizeof(double)) return (const double *)x;
+    g->loops->widen((const float *)x, wide, filled * g->data.n_columns + 3 * GPUMC__GLM_LANES);
     return wide;
 }
 
-static size_t gpumc__glm_rows_of(const gpumc_glm *g, size_t first)
+/* eta of n rows; those that fill up the last group get the intercept alone. */
+static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
+                                      const double *x, double *eta, const char *next, size_t step)
 {
-    return g->n_rows - first < g->tile_rows ? g->n_rows - first : g->tile_rows;
+    const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
+    const double intercept = at->intercept ? *at->intercept : 0;
+    for (size_t i = 0; i < filled; i++) eta[i] = intercept;
+    for (size_t i = 0; g->data.offset && i < n; i++) eta[i] += g->data.offset[first + i];
+    for (size_t f = 0; at->effects && f < g->data.n_factors; f++) {
+        const uint32_t *level = g->level + f * g->data.n_rows + first;
+        for (size_t i = 0; at->effects[f] && i < n; i++) eta[i] += at->effects[f][level[i]];
+    }
+    if (at->beta)
+        g->loops->predict(x, g->data.n_columns, filled / GPUMC__GLM_LANES, at->beta, eta, next, step);
 }
 
-/* The sums of a chunk at n points. */
+/* Runs a loop over rows, weighs its outputs and adds them up. */
+static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_fn *rows, size_t n,
+                                           const double *y, const double *eta, const double *weights,
+                                           const double *a_b, double *out, double *sums)
+{
+    rows(n, y, eta, a_b, out);
+    for (size_t q = 0; q < g->n_outputs; q++) {
+        double *v = out + q * GPUMC__GLM_MOST;
+        for (size_t i = 0; weights && i < n; i++) v[i] = weights[i] > 0 ? v[i] * weights[i] : 0;
+        sums[q] += gpumc__sum(v, n);
+    }
+    if (g->is_product) sums[GPUMC__GLM_VALUE] -= gpumc__sum_log1p(out + GPUMC__GLM_BY_A * GPUMC__GLM_MOST, n);
+}
+
+/* What rows first .. first + n add at one point: to sums, and X'r to lanes. */
+static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
+                            const double *x, const char *next, size_t step, double *scratch, double *sums,
+                            double *lanes)
+{
+    const size_t K = g->data.n_columns, filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
+    const double *weights = g->data.weights ? g->data.weights + first : NULL;
+    double *eta = scratch, *r = scratch + GPUMC__GLM_MOST, a_b[2];
+    gpumc__glm_parameters(g, at, a_b);
+    gpumc__glm_eta(g, at, first, n, x, eta, next, step);
+    gpumc__glm_add_rows(g, g->rows, n, g->data.y + first, eta, weights, a_b, r, sums);
+    for (size_t f = 0; f < g->data.n_factors; f++) {
+        const uint32_t *level = g->level + f * g->data.n_rows + first;
+        double *by_effect = sums + g->effect_at[f];
+        for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
+    }
+    memset(r + n, 0, (filled - n) * sizeof *r);
+    g->loops->push(x, K, filled / GPUMC__GLM_LANES, r, lanes,
+                   next + filled / GPUMC__GLM_LANES * K / 2 * step, step);
+}
+
+/* The sums of a chunk at n points; each of them fetches an equal part of the next tile. */
 static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t chunk,
                              double *sums, double *scratch)
 {
-    const size_t K = g->n_columns, V = GPUMC__GLM_LANES, from = chunk * g->chunk_rows, to = from + g->chunk_rows;
+    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES, step = g->each * V / n;
+    const size_t from = chunk * g->chunk_rows, to = gpumc__least_of(from + g->chunk_rows, g->data.n_rows);
     double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
     memset(sums, 0, n * g->width * sizeof *sums);
     memset(lanes, 0, n * K * V * sizeof *lanes);
-    for (size_t first = from; first < to && first < g->n_rows; first += g->tile_rows) {
-        const size_t rows = gpumc__glm_rows_of(g, first);
-        const double *x = gpumc__glm_columns_of(g, first, rows, wide);
+    for (size_t first = from; first < to; first += g->tile_rows) {
+        const size_t rows = gpumc__least_of(g->tile_rows, to - first);
+        const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
         const char *next = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0; p < n; p++)
-            gpumc__glm_tile(g, &at[p], first, rows, x, p ? NULL : next, scratch, sums + p * g->width,
+        for (size_t p = 0; p < n; p++, next += g->tile_rows / V * K * step)
+            gpumc__glm_tile(g, &at[p], first, rows, x, next, step, scratch, sums + p * g->width,
                             lanes + p * K * V);
     }
     for (size_t p = 0; p < n; p++)
         for (size_t k = 0; k < K; k++)
-            sums[p * g->width + GPUMC__GLM_SUMS + k] = gpumc__lane_sum(lanes + (p * K + k) * V);
+            sums[p * g->width + GPUMC__GLM_BY_BETA + k] = gpumc__lane_sum(lanes + (p * K + k) * V);
 }
 
 /* Doubles of scratch of one part. */
 static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 {
-    const size_t lanes = gpumc__size_mul(n_points, g->n_columns * GPUMC__GLM_LANES);
-    const size_t wide = g->is_float ? g->tile_rows * g->n_columns : 0;
-    return gpumc__size_add(5 * GPUMC__GLM_MOST + wide, lanes);
+    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
+    const size_t wide = g->each == sizeof(double) ? 0 : g->tile_rows * K + 3 * V;
+    return 5 * GPUMC__GLM_MOST + wide + n_points * K * V;
 }
 
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
 {
-    const size_t sums = gpumc__size_mul(g->n_chunks * g->width, n_points);
-    const size_t scratch = gpumc__size_mul(gpumc__glm_scratch(g, n_points), n_parts);
-    return gpumc__size_add(gpumc__size_add(sums, scratch), 8);
+    return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8;
 }
 
 GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
                                    size_t n_parts, double *work)
 {
-    double *sums = (double *)gpumc__aligned(work), *scratch = sums + g->n_chunks * n * g->width;
-    const size_t end = (part + 1) * g->n_chunks / n_parts;
-    for (size_t c = part * g->n_chunks / n_parts; c < end; c++)
-        gpumc__glm_chunk(g, n, at, c, sums + c * n * g->width,
-                         scratch + part * gpumc__glm_scratch(g, n));
+    double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width;
+    scratch += part * gpumc__glm_scratch(g, n);
+    for (size_t c = part * g->n_chunks / n_parts; c < (part + 1) * g->n_chunks / n_parts; c++)
+        gpumc__glm_chunk(g, n, at, c, sums + c * n * g->width, scratch);
 }
 
-/* ---- the end of a pass -------------------------------------------------------------------------------- */
-
-/* Adds the terms of log p that do not depend on eta to sums, laid out as a chunk's. */
+/* Adds the terms of log p that do not depend on eta. */
 static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *sums, double *out)
 {
-    double by_a = 0, by_b = 0;
-    if (g->family == GPUMC_GLM_NORMAL)
-        sums[1] += g->total_weight * gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, &by_a);
-    if (g->family == GPUMC_GLM_STUDENT_T)
-        sums[1] += g->total_weight * gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, &by_b, NULL, &by_a);
-    sums[1] += g->constant;
-    sums[2] += g->total_weight * by_a;
-    sums[3] += g->total_weight * by_b;
-    for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST) {
-        const size_t left = g->n_counts - i, n = left < GPUMC__GLM_MOST ? left : GPUMC__GLM_MOST;
-        gpumc__glm_add_rows(g, g->loops->rows[GPUMC__GLM_N + 1], n, g->counts + i, g->counts + i,
+    double value = 0, by_a = 0, by_b = 0;
+    if (g->data.family == GPUMC_GLM_NORMAL) value = gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, &by_a);
+    if (g->data.family == GPUMC_GLM_STUDENT_T)
+        value = gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, &by_b, NULL, &by_a);
+    sums[GPUMC__GLM_VALUE] += g->total_weight * value + g->constant;
+    sums[GPUMC__GLM_BY_A] += g->total_weight * by_a;
+    sums[GPUMC__GLM_BY_B] += g->total_weight * by_b;
+    for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST)
+        gpumc__glm_add_rows(g, g->loops->rows[GPUMC__GLM_N + 1],
+                            gpumc__least_of(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
                             g->count_weights + i, a_b, out, sums);
-    }
 }
 
-static void gpumc__glm_add_all(double *to, const double *from, size_t n)
+static void gpumc__add_all(double *to, const double *from, size_t n)
 {
     for (size_t i = 0; to && i < n; i++) to[i] += from[i];
 }
 
 static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, const gpumc_glm_gradient *to)
 {
-    const int has_phi = g->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
-    gpumc__glm_add_all(to->intercept, sums, 1);
-    if (g->n_sums > 2) gpumc__glm_add_all(has_phi ? to->phi : to->sigma, sums + 2, 1);
-    if (g->n_sums > 3) gpumc__glm_add_all(to->nu, sums + 3, 1);
-    gpumc__glm_add_all(to->beta, sums + GPUMC__GLM_SUMS, g->n_columns);
-    for (size_t f = 0; to->effects && f < g->n_factors; f++)
-        gpumc__glm_add_all(to->effects[f], sums + g->effect_at[f], g->effect_at[f + 1] - g->effect_at[f]);
+    const int has_phi = g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
+    gpumc__add_all(to->intercept, sums + GPUMC__GLM_BY_ETA, 1);
+    gpumc__add_all(has_phi ? to->phi : to->sigma, sums + GPUMC__GLM_BY_A, g->n_outputs > GPUMC__GLM_BY_A);
+    gpumc__add_all(to->nu, sums + GPUMC__GLM_BY_B, g->n_outputs > GPUMC__GLM_BY_B);
+    gpumc__add_all(to->beta, sums + GPUMC__GLM_BY_BETA, g->data.n_columns);
+    for (size_t f = 0; to->effects && f < g->data.n_factors; f++)
+        gpumc__add_all(to->effects[f], sums + g->effect_at[f], g->effect_at[f + 1] - g->effect_at[f]);
 }
 
 GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
                                   const gpumc_glm_gradient *gradient, double *log_lik, double *work)
 {
-    double *all = (double *)gpumc__aligned(work), *scratch = all + g->n_chunks * n * g->width, a_b[2];
-    for (size_t c = 1; c < g->n_chunks; c++)
-        gpumc__glm_add_all(all, all + c * n * g->width, n * g->width);
-    for (size_t p = 0; p < n; p++) {
-        double *sums = all + p * g->width;
+    double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width, a_b[2];
+    for (size_t c = 1; c < g->n_chunks; c++) gpumc__add_all(sums, sums + c * n * g->width, n * g->width);
+    for (size_t p = 0; p < n; p++, sums += g->width) {
         gpumc__glm_parameters(g, &at[p], a_b);
         gpumc__glm_add_rest(g, a_b, sums, scratch);
-        log_lik[p] = sums[1];
+        log_lik[p] = sums[GPUMC__GLM_VALUE];
         if (gradient) gpumc__glm_add_gradient(g, sums, &gradient[p]);
     }
 }
@@ -6374,24 +6336,22 @@ GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
 GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at, double *log_lik,
                                    double *work)
 {
-    double *eta = (double *)gpumc__aligned(work), *wide = eta + 5 * GPUMC__GLM_MOST, a_b[2];
+    double *eta = (double *)gpumc__aligned(work), *wide = eta + GPUMC__GLM_MOST, a_b[2];
     gpumc__glm_parameters(g, at, a_b);
-    for (size_t first = 0; first < g->n_rows; first += g->tile_rows) {
-        const size_t n = gpumc__glm_rows_of(g, first);
-        gpumc__glm_eta(g, at, first, n, gpumc__glm_columns_of(g, first, n, wide), eta);
+    for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
+        const size_t n = gpumc__least_of(g->tile_rows, g->data.n_rows - first);
+        const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
+        gpumc__glm_eta(g, at, first, n, x, eta, gpumc__glm_at(g, first + g->tile_rows), g->each * 8);
         for (size_t i = 0; i < n; i++)
-            log_lik[first + i] = gpumc__glm_density(g->family, g->y[first + i], eta[i], a_b);
+            log_lik[first + i] = gpumc__glm_density(g->data.family, g->data.y[first + i], eta[i], a_b);
     }
 }
 
-/* ---- compiling the data -------------------------------------------------------------------------------- */
-#define GPUMC__GLM_NAME(NAME, name, support) #name,
-#define GPUMC__GLM_SUPPORT(NAME, name, support) support,
-
+/* ---- from data to tiles ---------------------------------------------------------------------------- */
 static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error *error)
 {
     const char *wrong = NULL;
-    if ((int)d->family < 0 || d->family >= GPUMC__GLM_N) wrong = "family is unknown; use a GPUMC_GLM_... name";
+    if ((int)d->family < 0 || d->family >= GPUMC__GLM_N) wrong = "family is unknown; use GPUMC_GLM_...";
     else if (d->n_rows == 0 || !d->y) wrong = "there are no rows; set n_rows and y";
     else if (d->x && d->x_float) wrong = "both x and x_float are given; leave one NULL";
     else if ((d->x || d->x_float) != (d->n_columns > 0)) wrong = "x and n_columns contradict each other";
@@ -6399,9 +6359,8 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "glm: factor %.0f has no level array or n_levels %.0f; it needs both", (double)f,
-                               (double)d->factors[f].n_levels);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: factor %.0f: level is NULL or n_levels is %.0f",
+                               (double)f, (double)d->factors[f].n_levels);
     return GPUMC_OK;
 }
 
@@ -6411,142 +6370,152 @@ static double gpumc__glm_x(const gpumc_glm_data *d, size_t row, size_t column)
     return d->x ? d->x[at] : (double)d->x_float[at];
 }
 
+static gpumc_status gpumc__glm_bad(gpumc_error *error, size_t row, const char *what, double value,
+                                   const char *wanted)
+{
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s is %g in row %.0f (from 0); it must be %s", what,
+                       value, (double)row, wanted);
+}
+
 static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpumc_error *error)
 {
-    static const char *const names[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_NAME) };
+#define GPUMC__GLM_SUPPORT(NAME, name, support) support,
     static const char *const supports[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_SUPPORT) };
     static const double ones[] = { 1, 1 };
-    const double most = d->single_precision ? FLT_MAX : DBL_MAX, row = (double)i;
+    const double most = d->single_precision ? FLT_MAX : DBL_MAX;
+    char what[64];
     if (!gpumc__is_finite(gpumc__glm_density(d->family, d->y[i], 0, ones)))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: y is %g in row %.0f (from 0); %s wants %s", d->y[i],
-                           row, names[d->family], supports[d->family]);
+        return gpumc__glm_bad(error, i, "y", d->y[i], supports[d->family]);
     if (d->offset && !gpumc__is_finite(d->offset[i]))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: offset is %g in row %.0f (from 0)", d->offset[i],
-                           row);
+        return gpumc__glm_bad(error, i, "offset", d->offset[i], "finite");
     if (d->weights && !(gpumc__is_finite(d->weights[i]) && d->weights[i] >= 0))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "glm: weight %g in row %.0f (from 0) must be finite and not negative", d->weights[i],
-                           row);
-    for (size_t f = 0; f < d->n_factors; f++)
-        if (d->factors[f].level[i] >= d->factors[f].n_levels)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "glm: level %.0f of factor %.0f in row %.0f is outside 0..%.0f; count from 0",
-                               (double)d->factors[f].level[i], (double)f, row,
-                               (double)(d->factors[f].n_levels - 1));
-    for (size_t k = 0; k < d->n_columns; k++)
-        if (!gpumc__is_finite(gpumc__glm_x(d, i, k)) || fabs(gpumc__glm_x(d, i, k)) > most)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "glm: x is %g in row %.0f, column %.0f (from 0); it must be finite%s",
-                               gpumc__glm_x(d, i, k), row, (double)k,
-                               d->single_precision ? " in single precision" : "");
+        return gpumc__glm_bad(error, i, "weight", d->weights[i], "finite and not negative");
+    for (size_t f = 0; f < d->n_factors; f++) {
+        if (d->factors[f].level[i] < d->factors[f].n_levels) continue;
+        snprintf(what, sizeof what, "level of factor %.0f", (double)f);
+        return gpumc__glm_bad(error, i, what, (double)d->factors[f].level[i], "below n_levels");
+    }
+    for (size_t k = 0; k < d->n_columns; k++) {
+        const double x = gpumc__glm_x(d, i, k);
+        if (gpumc__is_finite(x) && fabs(x) <= most) continue;
+        snprintf(what, sizeof what, "x in column %.0f", (double)k);
+        return gpumc__glm_bad(error, i, what, x, most < DBL_MAX ? "finite in single precision" : "finite");
+    }
     return GPUMC_OK;
 }
 
-/* Fills a glm, or with an arena that only counts, finds its size. */
-static gpumc_glm *gpumc__glm_place(gpumc__arena *arena, const gpumc_glm_data *d, gpumc_glm *g)
+/* Sizes. A chunk is long enough for its sums to cost little beside its rows. */
+static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
 {
-    gpumc_glm *kept = (gpumc_glm *)gpumc__take(arena, 1, sizeof *kept);
-    const size_t N = d->n_rows, tile = gpumc__size_mul(g->tile_rows, d->n_columns);
-    const size_t values = gpumc__size_add(gpumc__size_mul(gpumc__glm_filled(N), d->n_columns), 2 * tile);
-    g->x = gpumc__take(arena, values, g->is_float ? sizeof(float) : sizeof(double));
-    g->y = gpumc__take_doubles(arena, N);
-    if (d->offset) g->offset = gpumc__take_doubles(arena, N);
-    if (d->weights) g->weights = gpumc__take_doubles(arena, N);
-    g->level = (uint32_t *)gpumc__take(arena, gpumc__size_mul(N, d->n_factors), sizeof *g->level);
-    g->effect_at = (size_t *)gpumc__take(arena, gpumc__size_add(d->n_factors, 1), sizeof *g->effect_at);
-    if (d->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) {
-        g->counts = gpumc__take_doubles(arena, N);
-        g->count_weights = gpumc__take_doubles(arena, N);
-    }
-    if (kept) *kept = *g;
-    return kept;
-}
-
-/* Sizes alone. A chunk is long enough for its sums to cost little beside its rows. */
-static gpumc_glm gpumc__glm_sizes(const gpumc_glm_data *d)
-{
-    static const size_t n_sums[] = { 3, 2, 2, 3, 4 };
-    const size_t K = d->n_columns, fit = GPUMC__GLM_TILE_BYTES / sizeof(double) / (K ? K : 1) / 32 * 32;
-    double chunks;
-    size_t n_tiles, chunk_tiles;
+    static const size_t n_outputs[] = { 3, 2, 2, 3, 4 };
+    const size_t K = d->n_columns, fit = GPUMC__GLM_TILE_BYTES / sizeof(double) / (K ? K : 1);
+    const int is_bernoulli = d->family == GPUMC_GLM_BERNOULLI_LOGIT;
+    double work;
+    size_t tiles, chunks;
     gpumc_glm g;
     memset(&g, 0, sizeof g);
-    g.family = d->family;
-    g.n_rows = d->n_rows;
-    g.n_columns = K;
-    g.n_factors = d->n_factors;
-    g.n_sums = n_sums[d->family];
-    g.is_float = d->single_precision || d->x_float;
-    g.is_product = d->family == GPUMC_GLM_BERNOULLI_LOGIT && !d->weights;
+    g.data = *d;
+    g.n_outputs = n_outputs[d->family];
+    g.each = d->single_precision || d->x_float ? sizeof(float) : sizeof(double);
+    g.is_product = is_bernoulli && !d->weights;
     g.loops = gpumc__glm_isa[gpumc_isa_resolve(d->isa) - 1];
-    g.rows = g.loops->rows[d->family == GPUMC_GLM_BERNOULLI_LOGIT && d->weights ? GPUMC__GLM_N : d->family];
-    g.width = gpumc__size_add(GPUMC__GLM_SUMS, K);
+    g.rows = g.loops->rows[is_bernoulli && d->weights ? GPUMC__GLM_N : d->family];
+    g.width = gpumc__size_add(GPUMC__GLM_BY_BETA, K);
     for (size_t f = 0; f < d->n_factors; f++) g.width = gpumc__size_add(g.width, d->factors[f].n_levels);
-    g.width = gpumc__glm_filled(g.width);
-    g.tile_rows = fit < 32 ? 32 : fit > GPUMC__GLM_MOST ? GPUMC__GLM_MOST : fit;
-    n_tiles = (d->n_rows - 1) / g.tile_rows + 1;
-    chunks = (double)d->n_rows * (double)(K + d->n_factors + 8) / (16.0 * (double)g.width);
-    chunk_tiles = (n_tiles - 1) / (chunks > GPUMC__GLM_CHUNKS ? GPUMC__GLM_CHUNKS : 1 + (size_t)chunks) + 1;
-    g.chunk_rows = chunk_tiles * g.tile_rows;
+    g.width = gpumc__round_up(g.width, GPUMC__GLM_LANES);
+    g.tile_rows = gpumc__least_of(fit / GPUMC__GLM_GROUP * GPUMC__GLM_GROUP, GPUMC__GLM_MOST);
+    if (g.tile_rows == 0) g.tile_rows = GPUMC__GLM_GROUP;
+    tiles = (d->n_rows - 1) / g.tile_rows + 1;
+    work = (double)d->n_rows * (double)(K + d->n_factors + 8) / (16.0 * (double)g.width);
+    chunks = gpumc__least_of(GPUMC__GLM_CHUNKS, work < 1000 ? 1 + (size_t)work : 1000);
+    g.chunk_rows = ((tiles - 1) / chunks + 1) * g.tile_rows;
     g.n_chunks = (d->n_rows - 1) / g.chunk_rows + 1;
     return g;
 }
 
-static size_t gpumc__glm_size(const gpumc_glm_data *d)
+/* Values of x that are stored: whole groups of rows, and a tile that may be fetched beyond the end. */
+static size_t gpumc__glm_stored(const gpumc_glm *g)
 {
-    gpumc__arena arena = { NULL, 0 };
-    gpumc_glm g = gpumc__glm_sizes(d);
-    gpumc__glm_place(&arena, d, &g);
-    return gpumc__size_add(arena.used, 64);
+    const size_t rows = gpumc__size_add(gpumc__round_up(g->data.n_rows, GPUMC__GLM_GROUP), 2 * g->tile_rows);
+    return gpumc__size_add(gpumc__size_mul(rows, g->data.n_columns), 3 * GPUMC__GLM_LANES);
+}
+
+/* A copy of n numbers in the arena; NULL of NULL. */
+static const double *gpumc__keep(gpumc__arena *arena, const double *from, size_t n)
+{
+    double *kept = from ? gpumc__take_doubles(arena, n) : NULL;
+    if (kept) memcpy(kept, from, n * sizeof *kept);
+    return kept;
+}
+
+/* Lays a glm out, or with an arena that only counts, finds its size. */
+static gpumc_glm *gpumc__glm_place(gpumc__arena *arena, const gpumc_glm_data *d)
+{
+    gpumc_glm g = gpumc__glm_measure(d), *kept = (gpumc_glm *)gpumc__take(arena, 1, sizeof *kept);
+    const size_t N = d->n_rows, n_counts = d->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? N : 0;
+    g.x = (char *)gpumc__take(arena, gpumc__glm_stored(&g), g.each);
+    g.data.y = gpumc__keep(arena, d->y, N);
+    g.data.offset = gpumc__keep(arena, d->offset, N);
+    g.data.weights = gpumc__keep(arena, d->weights, N);
+    g.counts = gpumc__take_doubles(arena, n_counts);
+    g.count_weights = gpumc__take_doubles(arena, n_counts);
+    g.level = (uint32_t *)gpumc__take(arena, gpumc__size_mul(N, d->n_factors), sizeof *g.level);
+    g.effect_at = (size_t *)gpumc__take(arena, gpumc__size_add(d->n_factors, 1), sizeof *g.effect_at);
+    if (kept) *kept = g;
+    return kept;
 }
 
 GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error)
 {
-    size_t bytes;
+    gpumc__arena arena = { NULL, 0 };
     if (gpumc__glm_check_shape(data, error) != GPUMC_OK) return 0;
-    bytes = gpumc__glm_size(data);
-    if (bytes != SIZE_MAX) return bytes;
+    gpumc__glm_place(&arena, data);
+    if (arena.used < SIZE_MAX - 64) return arena.used + 64;
     gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: the sizes overflow");
     return 0;
 }
 
-/* Rows that fill up the last block are zeros. */
 static void gpumc__glm_store_columns(gpumc_glm *g, const gpumc_glm_data *d)
 {
-    for (size_t i = 0; i < gpumc__glm_filled(g->n_rows); i++)
-        for (size_t k = 0; k < g->n_columns; k++) {
-            const double x = i < g->n_rows ? gpumc__glm_x(d, i, k) : 0;
-            const size_t at = (i / GPUMC__GLM_LANES * g->n_columns + k) * GPUMC__GLM_LANES + i % GPUMC__GLM_LANES;
-            if (g->is_float) ((float *)g->x)[at] = (float)x;
-            else ((double *)g->x)[at] = x;
+    memset(g->x, 0, gpumc__glm_stored(g) * g->each);
+    for (size_t i = 0; i < g->data.n_rows; i++)
+        for (size_t k = 0; k < g->data.n_columns; k++) {
+            const size_t V = GPUMC__GLM_LANES, at = (i / V * g->data.n_columns + k) * V + i % V;
+            void *x = g->x + at * g->each;
+            if (g->each == sizeof(float)) *(float *)x = (float)gpumc__glm_x(d, i, k);
+            else *(double *)x = gpumc__glm_x(d, i, k);
         }
-}
-
-static void gpumc__glm_store_factors(gpumc_glm *g, const gpumc_glm_data *d)
-{
-    g->effect_at[0] = GPUMC__GLM_SUMS + g->n_columns;
-    for (size_t f = 0; f < g->n_factors; f++) {
-        g->effect_at[f + 1] = g->effect_at[f] + d->factors[f].n_levels;
-        for (size_t i = 0; i < g->n_rows; i++)
-            g->level[f * g->n_rows + i] = (uint32_t)d->factors[f].level[i];
-    }
 }
 
 /* Distinct counts in order, with their weights. */
 static void gpumc__glm_tally(gpumc_glm *g)
 {
-    double *counts = g->counts;
-    size_t n = 0;
-    memcpy(counts, g->y, g->n_rows * sizeof *counts);
-    qsort(counts, g->n_rows, sizeof *counts, gpumc__compare_doubles);
-    for (size_t i = 0; i < g->n_rows; i++)
-        if (i == 0 || counts[i] != counts[n - 1]) counts[n++] = counts[i];
-    memset(g->count_weights, 0, n * sizeof(double));
-    for (size_t i = 0; i < g->n_rows; i++) {
-        const void *found = bsearch(&g->y[i], counts, n, sizeof *counts, gpumc__compare_doubles);
-        g->count_weights[(const double *)found - counts] += g->weights ? g->weights[i] : 1;
+    const size_t each = sizeof(double);
+    memcpy(g->counts, g->data.y, g->data.n_rows * each);
+    qsort(g->counts, g->data.n_rows, each, gpumc__compare_doubles);
+    for (size_t i = 0; i < g->data.n_rows; i++)
+        if (i == 0 || g->counts[i] != g->counts[g->n_counts - 1]) g->counts[g->n_counts++] = g->counts[i];
+    memset(g->count_weights, 0, g->n_counts * each);
+    for (size_t i = 0; i < g->data.n_rows; i++) {
+        const void *found = bsearch(&g->data.y[i], g->counts, g->n_counts, each, gpumc__compare_doubles);
+        g->count_weights[(const double *)found - g->counts] += g->data.weights ? g->data.weights[i] : 1;
     }
-    g->n_counts = n;
+}
+
+/* Levels, and what is known of the sums before any parameter. */
+static void gpumc__glm_store_factors(gpumc_glm *g, const gpumc_glm_data *d)
+{
+    for (size_t i = 0; i < g->data.n_rows; i++) {
+        const double weight = d->weights ? d->weights[i] : 1;
+        g->total_weight += weight;
+        if (d->family == GPUMC_GLM_POISSON_LOG) g->constant -= weight * gpumc__lgamma(d->y[i] + 1);
+    }
+    g->effect_at[0] = GPUMC__GLM_BY_BETA + g->data.n_columns;
+    for (size_t f = 0; f < g->data.n_factors; f++) {
+        g->effect_at[f + 1] = g->effect_at[f] + d->factors[f].n_levels;
+        for (size_t i = 0; i < g->data.n_rows; i++)
+            g->level[f * g->data.n_rows + i] = (uint32_t)d->factors[f].level[i];
+    }
 }
 
 GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, size_t bytes,
@@ -6554,28 +6523,19 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
 {
     gpumc__arena arena = { (char *)gpumc__aligned(memory), 0 };
     const size_t needed = gpumc_glm_bytes(data, error);
-    gpumc_glm sizes, *g;
+    gpumc_glm *g;
     if (needed == 0) return NULL;
     if (!memory || bytes < needed) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %.0f bytes given, gpumc_glm_bytes says %.0f",
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %.0f bytes of memory where gpumc_glm_bytes says %.0f",
                     memory ? (double)bytes : 0.0, (double)needed);
         return NULL;
     }
     for (size_t i = 0; i < data->n_rows; i++)
         if (gpumc__glm_check_row(data, i, error) != GPUMC_OK) return NULL;
-    sizes = gpumc__glm_sizes(data);
-    g = gpumc__glm_place(&arena, data, &sizes);
-    memcpy(g->y, data->y, g->n_rows * sizeof(double));
-    if (g->offset) memcpy(g->offset, data->offset, g->n_rows * sizeof(double));
-    if (g->weights) memcpy(g->weights, data->weights, g->n_rows * sizeof(double));
+    g = gpumc__glm_place(&arena, data);
     gpumc__glm_store_columns(g, data);
     gpumc__glm_store_factors(g, data);
-    if (g->counts) gpumc__glm_tally(g);
-    for (size_t i = 0; i < g->n_rows; i++) {
-        const double weight = g->weights ? g->weights[i] : 1;
-        g->total_weight += weight;
-        if (g->family == GPUMC_GLM_POISSON_LOG) g->constant -= weight * gpumc__lgamma(g->y[i] + 1);
-    }
+    if (g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_tally(g);
     return g;
 }
 
