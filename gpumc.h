@@ -2052,10 +2052,6 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__ROW_PARAMETER(k, l, n_group) \
     (k) < (n_group) ? own[(k) * GPUMC_LANES + (l)] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
-#define GPUMC__ROW_COPY(n, lanes, to, from) \
-    for (int k = 0; k < (n); k++) \
-        for (int l = 0; l < (lanes); l++) to = from;
-
 /* Tiles t to end, a strip of lanes as wide as a vector register: what depends on parameters alone then does
    not depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared
    gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
@@ -2066,17 +2062,21 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         const double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT total, double *GPUMC__RESTRICT out, size_t strip) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
-        GPUMC__ROW_COPY(1, GPUMC__STRIP_##set, sum[k][l], total[l]) \
-        GPUMC__ROW_COPY(n_group, GPUMC__STRIP_##set, sum[1 + k][l], 0) \
-        GPUMC__ROW_COPY(n_shared, GPUMC__STRIP_##set, sum[1 + (n_group) + k][l], total[(1 + k) * GPUMC_LANES + l]) \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+            sum[0][l] = total[l]; \
+            GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
+        } \
         for (; t < end; t++, x += (n_columns) * GPUMC_LANES) { \
             const double *w = gpumc__row_weights(a, t) + strip; \
             GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
                 n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
         } \
-        GPUMC__ROW_COPY(1, GPUMC__STRIP_##set, total[l], sum[k][l]) \
-        GPUMC__ROW_COPY(n_group, GPUMC__STRIP_##set, out[k * GPUMC_LANES + l], sum[1 + k][l]) \
-        GPUMC__ROW_COPY(n_shared, GPUMC__STRIP_##set, total[(1 + k) * GPUMC_LANES + l], sum[1 + (n_group) + k][l]) \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+            total[l] = sum[0][l]; \
+            GPUMC__FLAT for (int k = 0; k < (n_group); k++) out[k * GPUMC_LANES + l] = sum[1 + k][l]; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
+        } \
     }
 #define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_loop_##set(const gpumc__row_args *a) \
