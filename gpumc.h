@@ -6785,7 +6785,7 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
         gpumc__member *m = &t->members[t->n_threads];
         m->team = t;
         m->rank = t->n_threads;
-        if (gpumc__thread_start(&m->thread, gpumc__team_member, m) != 0) break;
+        if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
     }
     return t;
 }
