@@ -146,11 +146,13 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define GPUMC__UNUSED __attribute__((unused))
 #define GPUMC__NOINLINE __attribute__((noinline, unused))
+#define GPUMC__INLINE static inline __attribute__((always_inline, unused))
 #define GPUMC__RESTRICT __restrict__
 #define GPUMC__PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
 #define GPUMC__UNUSED
 #define GPUMC__NOINLINE
+#define GPUMC__INLINE static inline
 #define GPUMC__RESTRICT
 #define GPUMC__PRINTF(f, a)
 #endif
@@ -171,7 +173,8 @@
 #elif defined(__GNUC__)
 #define GPUMC_FN static inline __attribute__((always_inline, unused, optimize("no-fast-math")))
 #define GPUMC_LOOP __attribute__((optimize("no-fast-math", "O2", "tree-vectorize", \
-    "vect-cost-model=dynamic", "no-trapping-math", "fp-contract=fast", "no-thread-jumps")))
+    "vect-cost-model=dynamic", "no-trapping-math", "fp-contract=fast", "no-thread-jumps", \
+    "no-tree-loop-distribute-patterns")))
 #else
 #define GPUMC_FN static inline
 #define GPUMC_LOOP
@@ -205,6 +208,24 @@
 #define GPUMC__ISA_COPIES(X, ...) X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__)
 #define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
 #endif
+/* A strip is as many lanes as a register holds, its loop a single vector operation; GPUMC__FLAT marks short
+   loops inside it. (clang does not see to one of two doubles.) */
+#define GPUMC__STRIP_avx2 4
+#define GPUMC__STRIP_avx512 8
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define GPUMC__STRIP_baseline 2
+#define GPUMC__FLAT _Pragma("GCC unroll 64")
+#else
+#define GPUMC__STRIP_baseline 4
+#define GPUMC__FLAT
+#endif
+#if defined(__clang__) && defined(__OPTIMIZE__)
+#define GPUMC__STRIP_LOOP_baseline _Pragma("clang loop vectorize_width(2) interleave_count(2)")
+#else
+#define GPUMC__STRIP_LOOP_baseline
+#endif
+#define GPUMC__STRIP_LOOP_avx2 GPUMC__LANE_LOOP
+#define GPUMC__STRIP_LOOP_avx512 GPUMC__WIDE_LOOP
 typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2, GPUMC_ISA_AVX512 } gpumc_isa;
 enum { GPUMC__N_ISA = 3 };
 
@@ -231,10 +252,8 @@ enum { GPUMC__N_ISA = 3 };
 /* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define GPUMC__UNROLL _Pragma("GCC unroll 8")
-#define GPUMC__FLAT _Pragma("GCC unroll 64")            /* short loops inside a loop that becomes vector code */
 #else
 #define GPUMC__UNROLL
-#define GPUMC__FLAT
 #endif
 
 /* The number type of leaf functions: double, or float in a single-precision device build. */
@@ -1652,6 +1671,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
    its derivatives over the nodes, which all rows share. The body after GPUMC_FINISH(name) makes the row's log
    likelihood of sum[0] and, in g, its derivatives of sum[1 + k], the derivative of sum[0] by p[k]. */
 #define GPUMC_LANES 16
+enum { GPUMC__MOST_ROW_PARAMS = 64 };
 
 /* What one call of a compiled loop works on: slices (see >>rows), and their tiles one after the other. */
 typedef struct gpumc__row_args {
@@ -1661,8 +1681,9 @@ typedef struct gpumc__row_args {
     const double *columns;         /* of each tile: columns x lanes */
     const double *weights;         /* of each tile: lanes; NULL: 1 for active ones */
     const double *ones;            /* GPUMC_LANES ones, then as many zeros */
-    const double *p, *shared;      /* of each slice: group parameters x lanes; one value each */
-    double *sums, *shared_sums;    /* of each slice: (1 + group parameters) x lanes; shared x lanes, added to */
+    const double *p[GPUMC__MOST_ROW_PARAMS];   /* of groups: lanes of each slice; shared: one value */
+    double *sums[GPUMC__MOST_ROW_PARAMS];      /* gradients of groups, added to: lanes of each slice */
+    double *totals;                            /* value, gradients of shared parameters: lanes */
     const double *nodes;           /* of each tile of nodes: node columns x lanes */
     size_t n_nodes;
 } gpumc__row_args;
@@ -1671,7 +1692,7 @@ typedef void gpumc__row_loop(const gpumc__row_args *a);
 typedef struct gpumc_row_kind {
     const char *name;
     size_t n_group, n_shared, n_columns, n_node_columns;
-    gpumc__row_loop *segments[GPUMC__N_ISA], *slices[GPUMC__N_ISA];
+    gpumc__row_loop *loops[GPUMC__N_ISA];
 } gpumc_row_kind;
 
 GPUMC_FN double gpumc__sum_16(const double *a)
@@ -1683,76 +1704,90 @@ GPUMC_FN const double *gpumc__row_weights(const gpumc__row_args *a, size_t tile)
 {
     return a->weights ? a->weights + tile * GPUMC_LANES : a->ones + (GPUMC_LANES - a->active[tile]);
 }
-GPUMC_FN void gpumc__row_store(const gpumc__row_args *a, size_t slice, size_t n_group, size_t n_shared,
-                               const double *sum)
-{
-    const size_t own = (1 + n_group) * GPUMC_LANES;
-    memcpy(a->sums + slice * own, sum, own * sizeof *sum);
-    for (size_t i = 0; i < n_shared * GPUMC_LANES; i++) a->shared_sums[i] += sum[own + i];
-}
-
-/* Fills the idle lanes of n columns with their first lane; the active ones from x if that is given. */
+/* n columns of which idle lanes repeat the first. */
 GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t active)
 {
     for (size_t i = 0; i < n * GPUMC_LANES; i++) {
         const size_t first = i / GPUMC_LANES * GPUMC_LANES, from = i - first < active ? i : first;
-        at[i] = x ? x[from] : at[from];
+        at[i] = x[from];
     }
 }
 
-/* Adds a leaf's values and derivatives in all lanes l to sum; parameter and column are those of index k. */
-#define GPUMC__ROW_TILE(pragma, leaf, n_p, n_x, parameter, column, weight) \
-    pragma for (int l = 0; l < GPUMC_LANES; l++) { \
+/* Adds a leaf's values and derivatives in lanes l to sum[0] and sum[1 + k]; parameter and column are the k-th. */
+#define GPUMC__ROW_LANES(pragma, lanes, leaf, n_p, n_x, parameter, column, weight) \
+    pragma for (int l = 0; l < (lanes); l++) { \
         gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) { q[k] = (gpumc_real)(parameter); g[k] = 0; } \
         GPUMC__FLAT for (int k = 0; k < (n_x); k++) c[k] = (gpumc_real)(column); \
         sum[0][l] += (weight)[l] * leaf(q, c, g); \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
     }
-#define GPUMC__ROW_SHARED(k, n_group) shared[(k) < (n_group) ? 0 : (k) - (n_group)]
+#define GPUMC__ROW_PARAMETER(k, l, n_group) \
+    (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
-/* lane is l where every lane has parameters of its own, 0 where all have the same. */
-#define GPUMC__ROW_LOOP(set, attributes, pragma, layout, lane, name, n_group, n_shared, n_columns) \
-    attributes static void name##_##layout##_##set(const gpumc__row_args *a) \
+/* Tiles t to end, a strip of lanes as wide as a vector register: what depends on parameters alone then does
+   not depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared
+   gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
+   pieces of 16 bytes of memcpy, which wide loads then wait for.) */
+#define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
+    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
+        const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total, size_t strip) \
     { \
-        size_t t = 0; \
-        double shared[(n_shared) + 1]; \
-        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
-        for (size_t s = 0; s < a->n_slices; s++) { \
-            const double *own = a->p + s * (n_group) * GPUMC_LANES; \
-            double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
-            memset(sum, 0, sizeof sum); \
-            for (const size_t end = t + a->tiles[s]; t < end; t++) { \
-                const double *x = a->columns + t * (n_columns) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
-                GPUMC__ROW_TILE(pragma, name##_row, (n_group) + (n_shared), n_columns, \
-                    k < (n_group) ? own[k * GPUMC_LANES + lane] : GPUMC__ROW_SHARED(k, n_group), \
-                    x[k * GPUMC_LANES + l], w) \
-            } \
-            gpumc__row_store(a, s, n_group, n_shared, sum[0]); \
+        double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
+        const double *own[(n_group) + 1]; \
+        for (int k = 0; k < (n_group); k++) own[k] = a->p[k] + slice * GPUMC_LANES + strip; \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+            sum[0][l] = total[l]; \
+            GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
+        } \
+        for (const size_t end = t + a->tiles[slice]; t < end; t++) { \
+            const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
+            const double *w = gpumc__row_weights(a, t) + strip; \
+            GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
+                n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
+        } \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+            total[l] = sum[0][l]; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
+        } \
+        for (int k = 0; k < (n_group); k++) { \
+            double *to = a->sums[k] + slice * GPUMC_LANES + strip; \
+            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) to[l] += sum[1 + k][l]; \
         } \
     }
-
+#define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
+    attributes static void name##_loop_##set(const gpumc__row_args *a) \
+    { \
+        double shared[(n_shared) + 1], total[(1 + (n_shared)) * GPUMC_LANES]; \
+        for (int k = 0; k < (n_shared); k++) shared[k] = *a->p[(n_group) + k]; \
+        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) total[i] = 0; \
+        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) \
+            for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
+                name##_strip_##set(a, s, t, shared, total + strip, strip); \
+        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
+    }
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
-    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, segments, 0, name, n_group, n_shared, n_columns) \
-    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, slices, l, name, n_group, n_shared, n_columns) \
+    GPUMC__ISA_COPIES(GPUMC__ROW_STRIP, name, n_group, n_shared, n_columns) \
+    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, name, n_group, n_shared, n_columns) \
     static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
-        GPUMC__ISA_TABLE(name##_segments), GPUMC__ISA_TABLE(name##_slices) }; \
+        GPUMC__ISA_TABLE(name##_loop) }; \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
                                    gpumc_real *g GPUMC__UNUSED)
 
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
-    attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, const double *own, \
-        const double *shared, const double *x, double *sums) \
+    attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, \
+        const double *const *own, const double *shared, const double *x, double *sums) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
         memset(sum, 0, sizeof sum); \
         for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
             const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
             const double *node = a->nodes + i * (n_node), *w = a->ones + (GPUMC_LANES - live); \
-            GPUMC__ROW_TILE(pragma, name##_node, (n_group) + (n_shared), (n_columns) + (n_node), \
-                k < (n_group) ? own[k * GPUMC_LANES] : GPUMC__ROW_SHARED(k, n_group), \
+            GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_node, (n_group) + (n_shared), (n_columns) + (n_node), \
+                GPUMC__ROW_PARAMETER(k, 0, n_group), \
                 k < (n_columns) ? x[k * GPUMC_LANES] : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
         } \
         for (int k = 0; k <= (n_group) + (n_shared); k++) sums[k * GPUMC_LANES] = gpumc__sum_16(sum[k]); \
@@ -1760,27 +1795,35 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__CELLS_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_cells_##set(const gpumc__row_args *a) \
     { \
-        size_t t = 0; \
-        double shared[(n_shared) + 1]; \
-        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
-        for (size_t s = 0; s < a->n_slices; s++) { \
-            const double *own = a->p + s * (n_group) * GPUMC_LANES; \
-            double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
-            memset(sum, 0, sizeof sum); \
+        enum { FIRST = 1 + (n_group) + (n_shared) }; \
+        double shared[(n_shared) + 1], sum[FIRST][GPUMC_LANES]; \
+        for (int k = 0; k < (n_shared); k++) shared[k] = *a->p[(n_group) + k]; \
+        memset(sum, 0, sizeof sum); \
+        for (size_t s = 0, t = 0; s < a->n_slices; s++) { \
             for (const size_t end = t + a->tiles[s]; t < end; t++) { \
-                double at[1 + (n_group) + (n_shared) + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
-                const double *x = a->columns + t * (n_columns) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
-                for (int l = 0; l < a->active[t]; l++) \
-                    name##_nodes_##set(a, own + l, shared, x + l, &at[0][l]); \
-                gpumc__row_repeat(at[0], NULL, 1 + (n_group) + (n_shared), a->active[t]); \
-                gpumc__row_repeat(at[1 + (n_group) + (n_shared)], x, n_columns, a->active[t]); \
-                gpumc__row_repeat(p[0], own, n_group, a->active[t]); \
-                GPUMC__ROW_TILE(pragma, name##_whole, (n_group) + (n_shared), \
-                    1 + (n_group) + (n_shared) + (n_columns), \
-                    k < (n_group) ? p[k][l] : GPUMC__ROW_SHARED(k, n_group), at[k][l], w) \
+                double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
+                const double *own[(n_group) + 1], *w = gpumc__row_weights(a, t); \
+                gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, a->active[t]); \
+                for (int k = 0; k < (n_group); k++) \
+                    gpumc__row_repeat(p[k], a->p[k] + s * GPUMC_LANES, 1, a->active[t]); \
+                for (int l = 0; l < a->active[t]; l++) { \
+                    for (int k = 0; k < (n_group); k++) own[k] = p[k] + l; \
+                    name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l]); \
+                } \
+                gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
+                for (int k = 0; k < (n_group); k++) own[k] = p[k]; \
+                GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), FIRST + (n_columns), \
+                    GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
             } \
-            gpumc__row_store(a, s, n_group, n_shared, sum[0]); \
+            for (int k = 0; k < (n_group); k++) \
+                for (int l = 0; l < GPUMC_LANES; l++) { \
+                    a->sums[k][s * GPUMC_LANES + (size_t)l] += sum[1 + k][l]; \
+                    sum[1 + k][l] = 0; \
+                } \
         } \
+        for (int k = 0; k < 1 + (n_shared); k++) \
+            for (int l = 0; l < GPUMC_LANES; l++) \
+                a->totals[k * GPUMC_LANES + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC_CELLS(name, n_group, n_shared, n_columns, n_node) \
     GPUMC_FN gpumc_real name##_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
@@ -1793,7 +1836,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     GPUMC__ISA_COPIES(GPUMC__CELLS_NODES, name, n_group, n_shared, n_columns, n_node) \
     GPUMC__ISA_COPIES(GPUMC__CELLS_LOOP, name, n_group, n_shared, n_columns) \
     static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, n_node, \
-        GPUMC__ISA_TABLE(name##_cells), GPUMC__ISA_TABLE(name##_cells) }; \
+        GPUMC__ISA_TABLE(name##_cells) }; \
     GPUMC_FN gpumc_real name##_node(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
                                     gpumc_real *g GPUMC__UNUSED)
 #define GPUMC_FINISH(name) \
@@ -5316,10 +5359,13 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
    of its group with weight zero. Slices and segments are bundled in chunks, the unit that threads share: every
    chunk has its own place for its sums, which are added in order, so no bit depends on who computed them.
    Read first: gpumc__chunk_eval. */
-enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32, GPUMC__MOST_ROW_PARAMS = 64 };
+enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
 
-typedef struct gpumc__chunk { size_t slice, n_slices, tile, n_tiles; } gpumc__chunk;
+typedef struct gpumc__chunk {
+    size_t slice, n_slices, tile, n_tiles;
+    int in_row;                          /* the groups of its slices follow each other without a gap */
+} gpumc__chunk;
 
 struct gpumc_rows {
     gpumc_row_kind kind;
@@ -5327,7 +5373,7 @@ struct gpumc_rows {
     size_t n_blocks, n_chunks, n_nodes;  /* blocks: segments, then slices */
     gpumc__chunk *chunks;
     uint32_t *tiles, *groups;            /* of each block: its tiles, the groups of its lanes */
-    unsigned char *lanes, *neighbours;   /* of each block: its groups; whether they are 16 in a row */
+    unsigned char *lanes;                /* of each block: how many of them are groups of their own */
     uint32_t *row;                       /* of each lane of each tile: the caller's row, or GPUMC__NO_ROW */
     unsigned char *active;
     double *weights, *columns, *nodes;
@@ -5493,11 +5539,9 @@ static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpum
     if (!r->tiles) return;
     r->tiles[b] = (uint32_t)n_tiles;
     r->lanes[b] = (unsigned char)n_groups;
-    r->neighbours[b] = n_groups == GPUMC_LANES;
     for (size_t l = 0; l < GPUMC_LANES; l++) {
         const size_t i = first + (l < n_groups ? l : 0);
         r->groups[b * GPUMC_LANES + l] = gpumc__plan_group(plan, i);
-        if (r->groups[b * GPUMC_LANES + l] != r->groups[b * GPUMC_LANES] + l) r->neighbours[b] = 0;
     }
     for (size_t t = 0; t < n_tiles; t++)
         for (size_t l = 0; l < GPUMC_LANES; l++)
@@ -5531,26 +5575,28 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 /* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
-    const size_t n = 128 / (2 * kind->n_group + 1);
+    const size_t n = 64 / (kind->n_group + 1);
     return n < 1 ? 1 : n > GPUMC__CHUNK_SLICES ? GPUMC__CHUNK_SLICES : n;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
 {
     const size_t most = gpumc__slices_of_chunk(&r->kind);
-    gpumc__chunk chunk = { 0, 0, 0, 0 };
-    for (size_t b = 0; b < r->n_blocks; b++) {
-        const int full = chunk.n_slices == most || b == r->info.n_segments
-                      || chunk.n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES;
-        if (full && chunk.n_slices > 0) {
-            r->chunks[r->n_chunks++] = chunk;
-            chunk.slice = b;
-            chunk.tile += chunk.n_tiles;
-            chunk.n_slices = chunk.n_tiles = 0;
+    gpumc__chunk *chunk = NULL;
+    for (size_t b = 0, tile = 0; b < r->n_blocks; tile += r->tiles[b++]) {
+        if (!chunk || chunk->n_slices == most || b == r->info.n_segments
+            || chunk->n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES) {
+            chunk = &r->chunks[r->n_chunks++];
+            memset(chunk, 0, sizeof *chunk);
+            chunk->slice = b;
+            chunk->tile = tile;
+            chunk->in_row = 1;
         }
-        chunk.n_slices++;
-        chunk.n_tiles += r->tiles[b];
+        for (size_t l = 0; l < GPUMC_LANES; l++)
+            chunk->in_row &= r->groups[b * GPUMC_LANES + l]
+                          == r->groups[chunk->slice * GPUMC_LANES] + chunk->n_slices * GPUMC_LANES + l;
+        chunk->n_slices++;
+        chunk->n_tiles += r->tiles[b];
     }
-    if (chunk.n_slices > 0) r->chunks[r->n_chunks++] = chunk;
 }
 
 static void gpumc__copy_nodes(gpumc_rows *r, const gpumc_rows_data *d)
@@ -5576,7 +5622,6 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     counted.tiles = (uint32_t *)gpumc__take(arena, n, sizeof *counted.tiles);
     counted.groups = (uint32_t *)gpumc__take(arena, n, GPUMC_LANES * sizeof *counted.groups);
     counted.lanes = (unsigned char *)gpumc__take(arena, n, 1);
-    counted.neighbours = (unsigned char *)gpumc__take(arena, n, 1);
     counted.row = (uint32_t *)gpumc__take(arena, cells, sizeof *counted.row);
     counted.active = (unsigned char *)gpumc__take(arena, tiles, 1);
     counted.weights = d->weights ? gpumc__take_doubles(arena, cells) : NULL;
@@ -5656,23 +5701,22 @@ static size_t gpumc__rows_sums(const gpumc_rows *r)
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
     const gpumc_row_kind *k = &rows->kind;
-    const size_t slices = gpumc__slices_of_chunk(k) * (2 * k->n_group + 1) + k->n_shared;
+    const size_t slices = gpumc__slices_of_chunk(k) * 2 * k->n_group + 1 + k->n_shared;
     const size_t columns = rows->single ? GPUMC__CHUNK_TILES * k->n_columns : 0;
     return gpumc__rows_sums(rows) + k->n_shared + (slices + columns) * GPUMC_LANES;
 }
 
-/* Parameters of a block's groups into its lanes, and gradients back. */
-static GPUMC_LOOP void gpumc__gather(const gpumc_rows *r, size_t block, const double *p, double *lanes)
+/* A parameter of the groups of n blocks into their lanes; a gradient from there. */
+static void gpumc__gather(const gpumc_rows *r, size_t first, size_t n, const double *p, double *lanes)
 {
-    const uint32_t *g = r->groups + block * GPUMC_LANES;
-    if (r->neighbours[block]) memcpy(lanes, p + g[0], GPUMC_LANES * sizeof *p);
-    else for (int l = 0; l < GPUMC_LANES; l++) lanes[l] = p[g[l]];
+    const uint32_t *groups = r->groups + first * GPUMC_LANES;
+    for (size_t i = 0; i < n * GPUMC_LANES; i++) lanes[i] = p[groups[i]];
 }
-static GPUMC_LOOP void gpumc__scatter(const gpumc_rows *r, size_t block, const double *lanes, double *grad)
+static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const double *lanes, double *grad)
 {
-    const uint32_t *g = r->groups + block * GPUMC_LANES;
-    if (r->neighbours[block]) for (size_t l = 0; l < GPUMC_LANES; l++) grad[g[0] + l] += lanes[l];
-    else for (size_t l = 0; l < r->lanes[block]; l++) grad[g[l]] += lanes[l];
+    const uint32_t *groups = r->groups + first * GPUMC_LANES;
+    for (size_t i = 0; i < n * GPUMC_LANES; i++)
+        if (i % GPUMC_LANES < r->lanes[first + i / GPUMC_LANES]) grad[groups[i]] += lanes[i];
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
@@ -5680,21 +5724,32 @@ static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *G
     for (size_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* The arguments of a loop over blocks from first on, whose tiles begin at tile; scratch gets parameters and
-   receives sums. */
+/* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
+   grad is NULL, parameters gathered and gradients to be scattered. */
 static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
-                                          const double *columns, const double *const *p, double *scratch)
+                                          const double *columns, const double *const *p, double *const *grad,
+                                          double *scratch)
 {
-    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
-    double *own = scratch + n_shared, *sums = own + n * n_group * GPUMC_LANES;
-    gpumc__row_args a = { n, r->tiles + first, r->active + tile, columns,
-                          r->weights ? r->weights + tile * GPUMC_LANES : NULL, gpumc__ones_then_zeros, own, scratch,
-                          sums, sums + n * (1 + n_group) * GPUMC_LANES, r->nodes, r->n_nodes };
-    for (size_t k = 0; k < n_shared; k++) scratch[k] = *p[n_group + k];
-    for (size_t b = 0; b < n; b++)
-        for (size_t k = 0; k < n_group; k++)
-            gpumc__gather(r, first + b, p[k], own + (b * n_group + k) * GPUMC_LANES);
-    memset(a.shared_sums, 0, n_shared * GPUMC_LANES * sizeof(double));
+    const size_t n_group = r->kind.n_group, lanes = n * GPUMC_LANES;
+    gpumc__row_args a;
+    a.n_slices = n;
+    a.tiles = r->tiles + first;
+    a.active = r->active + tile;
+    a.columns = columns;
+    a.weights = r->weights ? r->weights + tile * GPUMC_LANES : NULL;
+    a.ones = gpumc__ones_then_zeros;
+    a.nodes = r->nodes;
+    a.n_nodes = r->n_nodes;
+    a.totals = scratch;
+    scratch += (1 + r->kind.n_shared) * GPUMC_LANES;
+    for (size_t k = 0; k < n_group + r->kind.n_shared; k++) a.p[k] = p[k];
+    for (size_t k = 0; k < n_group; k++, scratch += 2 * lanes) {
+        const size_t g = r->groups[first * GPUMC_LANES];
+        a.p[k] = grad ? p[k] + g : scratch;
+        a.sums[k] = grad && grad[k] ? grad[k] + g : scratch + lanes;
+        if (!grad) gpumc__gather(r, first, n, p[k], scratch);
+        if (!grad || !grad[k]) memset(a.sums[k], 0, lanes * sizeof(double));
+    }
     return a;
 }
 
@@ -5704,20 +5759,18 @@ static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *colum
                               double *const *grad, double *places, double *scratch)
 {
     const gpumc__chunk chunk = r->chunks[c];
-    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared, each = (1 + n_group) * GPUMC_LANES;
+    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
     const int is_slice = chunk.slice >= r->info.n_segments;
-    const gpumc__row_args a = gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p, scratch);
+    const gpumc__row_args a = gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p,
+                                                 chunk.in_row ? grad : NULL, scratch);
     double *sums = places + c * (1 + n_shared), *own = places + gpumc__chunk_sums(r) + chunk.slice * n_group;
-    (is_slice ? r->kind.slices : r->kind.segments)[r->info.isa - 1](&a);
-    sums[0] = 0;
-    for (size_t b = 0; b < chunk.n_slices; b++) {
-        const double *lanes = a.sums + b * each;
-        sums[0] += gpumc__sum_16(lanes);
-        for (size_t k = 0; k < n_group; k++)
-            if (!is_slice) own[b * n_group + k] = gpumc__sum_16(lanes + (1 + k) * GPUMC_LANES);
-            else if (grad[k]) gpumc__scatter(r, chunk.slice + b, lanes + (1 + k) * GPUMC_LANES, grad[k]);
-    }
-    for (size_t k = 0; k < n_shared; k++) sums[1 + k] = gpumc__sum_16(a.shared_sums + k * GPUMC_LANES);
+    r->kind.loops[r->info.isa - 1](&a);
+    for (size_t k = 0; k < 1 + n_shared; k++) sums[k] = gpumc__sum_16(a.totals + k * GPUMC_LANES);
+    for (size_t k = 0; k < n_group && is_slice && !chunk.in_row; k++)
+        if (grad[k]) gpumc__scatter(r, chunk.slice, chunk.n_slices, a.sums[k], grad[k]);
+    for (size_t k = 0; k < n_group && !is_slice; k++)
+        for (size_t b = 0; b < chunk.n_slices; b++)
+            own[b * n_group + k] = gpumc__sum_16(a.sums[k] + b * GPUMC_LANES);
 }
 
 /* Adds the sums of all chunks in their order. */
@@ -5782,8 +5835,8 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 
 /* ---- row by row -------------------------------------------------------------------------------- */
 
-/* Evaluates one tile of a block, each lane for itself; value and derivatives of lane l are sums[16 k + l]. */
-static const double *gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile, const double *const *p,
+/* Evaluates one tile of a block, each lane for itself: totals and sums are those of single rows. */
+static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile, const double *const *p,
                                       double *scratch)
 {
     static const uint32_t one_tile = 1;
@@ -5795,10 +5848,10 @@ static const double *gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t 
         columns = scratch;
         scratch += width;
     }
-    a = gpumc__row_args_of(r, block, 1, tile, columns, p, scratch);
+    a = gpumc__row_args_of(r, block, 1, tile, columns, p, NULL, scratch);
     a.tiles = &one_tile;
-    r->kind.slices[r->info.isa - 1](&a);
-    return a.sums;
+    r->kind.loops[r->info.isa - 1](&a);
+    return a;
 }
 
 GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik, double *work)
@@ -5807,7 +5860,7 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
     for (size_t i = 0; i < rows->info.n_rows; i++) log_lik[i] = 0;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
-            const double *value = gpumc__tile_eval(rows, b, tile, p, work);
+            const double *value = gpumc__tile_eval(rows, b, tile, p, work).totals;
             for (size_t l = 0; l < rows->active[tile]; l++) log_lik[rows->row[tile * GPUMC_LANES + l]] = value[l];
         }
 }
@@ -5815,19 +5868,21 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
 GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
                                           gpumc_error *error)
 {
-    const size_t n = 1 + rows->kind.n_group + rows->kind.n_shared;
+    const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
     size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
-            const double *lanes = gpumc__tile_eval(rows, b, tile, p, work);
+            const gpumc__row_args a = gpumc__tile_eval(rows, b, tile, p, work);
             for (size_t i = 0; i < n * GPUMC_LANES; i++) {
-                const size_t l = i % GPUMC_LANES, at = rows->row[tile * GPUMC_LANES + l];
-                if (gpumc__is_finite(lanes[i]) || at >= row) continue;
+                const size_t l = i % GPUMC_LANES, k = i / GPUMC_LANES, at = rows->row[tile * GPUMC_LANES + l];
+                const double v = k < 1 ? a.totals[i] : k <= n_group ? a.sums[k - 1][l]
+                                                                    : a.totals[i - n_group * GPUMC_LANES];
+                if (gpumc__is_finite(v) || at >= row) continue;
                 row = at;
                 group = rows->groups[b * GPUMC_LANES + l];
-                what = i / GPUMC_LANES;
-                value = lanes[i];
+                what = k;
+                value = v;
             }
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
@@ -5910,7 +5965,7 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
         gpumc__member *m = &t->members[t->n_threads];
         m->team = t;
         m->rank = t->n_threads;
-        if (gpumc__thread_start(&m->thread, gpumc__team_member, m) != 0) break;
+        if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
     }
     return t;
 }
