@@ -4317,7 +4317,7 @@ static GPUMC_LOOP double gpumc__simplex_map(const gpumc__constraint *c, const do
 }
 
 /* Element k of V' v, once v[k] is known; before: the sum of the v so far. */
-GPUMC_FN void gpumc__project(size_t k, double v, double *before, double *out)
+static void gpumc__project(size_t k, double v, double *before, double *out)
 {
     if (k > 0) out[k - 1] = gpumc__helmert(k) * (*before - (double)k * v);
     *before += v;
@@ -5576,7 +5576,7 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
     const size_t n = 64 / (kind->n_group + 1);
-    return n < 1 ? 1 : n > GPUMC__CHUNK_SLICES ? GPUMC__CHUNK_SLICES : n;
+    return n < 1 ? 1 : n < GPUMC__CHUNK_SLICES ? n : (size_t)GPUMC__CHUNK_SLICES;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
 {
