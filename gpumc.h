@@ -1982,37 +1982,48 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *
                                    double *work);
 
 /* =================================================================================== >>api-device
-   The hot loops on a GPU, for programs that define GPUMC_CUDA and link gpumc_cuda.cu; in others these calls
-   return GPUMC_ERROR_DEVICE and say so. Parameters of a point lie one after the other, derivatives likewise:
+   Hot loops where they run fastest: data go once to the GPU, or stay with the CPU where there is none, and
+   every call evaluates all points that wait. The GPU wants programs that define GPUMC_CUDA and link
+   gpumc_cuda.cu. Parameters of a point lie one after the other, and its derivatives likewise:
      rows   the values of each group parameter in all groups, then the shared parameters;
-     glm    intercept, slopes, the effects of each factor, then sigma or phi, then nu, where the family has them. */
+     glm    intercept, slopes, the effects of each factor, then sigma or phi and nu where the family has them. */
 typedef struct gpumc_device_info {
     char name[256];
     int n_devices, major, minor;          /* compute capability */
     int driver, runtime;                  /* 1000 major + 10 minor */
     size_t bytes, bytes_free;
 } gpumc_device_info;
+/* GPUMC_ERROR_DEVICE with the driver's words where there is no GPU. */
 GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error);
 
-/* Data on the device. max_points are evaluated at once, more in turns. NULL on error, with the driver's words;
-   the data are checked as gpumc_rows_bytes and gpumc_glm_bytes do. */
-typedef struct gpumc_hot gpumc_hot;
-GPUMC_API gpumc_hot *gpumc_device_rows(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
-GPUMC_API gpumc_hot *gpumc_device_glm(const gpumc_glm_data *data, size_t max_points, gpumc_error *error);
+typedef enum gpumc_place { GPUMC_ANYWHERE = 0, GPUMC_ON_CPU, GPUMC_ON_GPU } gpumc_place;
+
+typedef struct gpumc_hot {                /* data that are ready to be evaluated */
+    const char *where;                    /* "GPU", or "CPU" */
+    char reason[256];                     /* why not the GPU, if it was not refused: to be said once */
+    size_t n_params;                      /* of a point */
+    gpumc_status (*eval)(struct gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                         gpumc_error *error);
+    void (*release)(struct gpumc_hot *hot);
+} gpumc_hot;
+
+/* Checks and copies the data. ANYWHERE takes the GPU if it can have it, ON_GPU fails where it cannot. At most
+   max_points are evaluated at once, more in turns. NULL on error. */
+GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_points, gpumc_place place,
+                                    gpumc_error *error);
+GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
+                                   gpumc_error *error);
 /* Writes n log likelihoods to lp and ADDS the derivatives to grad. The same bits however many points a call
-   has; they differ from the CPU's by rounding. */
-GPUMC_API gpumc_status gpumc_device_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
-                                         gpumc_error *error);
-GPUMC_API void gpumc_device_release(gpumc_hot *hot);
+   has; those of CPU and GPU differ by rounding. One thread at a time. */
+GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                                      gpumc_error *error);
+GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
 
 /* What gpumc_cuda.cu fills in. */
 typedef struct gpumc__device {
     gpumc_status (*describe)(gpumc_device_info *info, gpumc_error *error);
     gpumc_hot *(*rows)(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
     gpumc_hot *(*glm)(const gpumc_glm_data *data, size_t max_points, gpumc_error *error);
-    gpumc_status (*eval)(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
-                         gpumc_error *error);
-    void (*release)(gpumc_hot *hot);
 } gpumc__device;
 #if defined(GPUMC_CUDA)
 extern const gpumc__device *gpumc__cuda_device(void);
@@ -6595,57 +6606,217 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
 }
 
 /* ======================================================================================= >>device
-   The table of gpumc_cuda.cu, or one whose every entry says that there is none. */
+   The table of gpumc_cuda.cu, or one that has nothing; and the CPU in its place. */
 #if !defined(GPUMC_CUDA)
-static gpumc_status gpumc__no_device(gpumc_error *error)
-{
-    return gpumc__fail(error, GPUMC_ERROR_DEVICE, "GPU: this program was built without GPUMC_CUDA");
-}
-static gpumc_status gpumc__no_describe(gpumc_device_info *info, gpumc_error *error)
+static gpumc_status gpumc__no_device(gpumc_device_info *info, gpumc_error *error)
 {
     memset(info, 0, sizeof *info);
-    return gpumc__no_device(error);
-}
-static gpumc_hot *gpumc__no_rows(const gpumc_rows_data *data, size_t max_points, gpumc_error *error)
-{
-    (void)data;
-    (void)max_points;
-    gpumc__no_device(error);
-    return NULL;
-}
-static gpumc_hot *gpumc__no_glm(const gpumc_glm_data *data, size_t max_points, gpumc_error *error)
-{
-    (void)data;
-    return gpumc__no_rows(NULL, max_points, error);
+    return gpumc__fail(error, GPUMC_ERROR_DEVICE, "no GPU: this program was built without GPUMC_CUDA");
 }
 static const gpumc__device *gpumc__cuda_device(void)
 {
-    static const gpumc__device none = { gpumc__no_describe, gpumc__no_rows, gpumc__no_glm, NULL, NULL };
+    static const gpumc__device none = { gpumc__no_device, NULL, NULL };
     return &none;
 }
 #endif
-
 GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error)
 {
     return gpumc__cuda_device()->describe(info, error);
 }
-GPUMC_API gpumc_hot *gpumc_device_rows(const gpumc_rows_data *data, size_t max_points, gpumc_error *error)
+
+/* Rows or a design matrix on this CPU, in blocks of their own. */
+enum { GPUMC__HOT_POINTS = 16 };          /* in one pass */
+typedef struct gpumc__cpu_hot {
+    gpumc_hot hot;
+    gpumc_rows *rows;
+    gpumc_glm *glm;
+    gpumc_glm_data data;
+    size_t n_group, n_groups, n_pointers; /* pointers of a point: parameters of rows, factors */
+    gpumc_team *team;
+    void *memory;
+    double *work, **grad;
+    const double **p;
+} gpumc__cpu_hot;
+
+static void gpumc__cpu_release(gpumc_hot *hot)
 {
-    return gpumc_rows_bytes(data, error) ? gpumc__cuda_device()->rows(data, max_points, error) : NULL;
+    gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
+    if (h->team) gpumc_team_stop(h->team);
+    gpumc__release(NULL, h->memory);
+    gpumc__release(NULL, h->work);
+    gpumc__release(NULL, h->grad);
+    gpumc__release(NULL, (void *)h->p);
+    gpumc__release(NULL, h);
 }
-GPUMC_API gpumc_hot *gpumc_device_glm(const gpumc_glm_data *data, size_t max_points, gpumc_error *error)
-{
-    return gpumc_glm_bytes(data, error) ? gpumc__cuda_device()->glm(data, max_points, error) : NULL;
-}
-GPUMC_API gpumc_status gpumc_device_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+
+static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                                          gpumc_error *error)
 {
-    if (!hot) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_device_eval: hot is NULL");
-    return gpumc__cuda_device()->eval(hot, n, p, grad, lp, error);
+    gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
+    (void)error;
+    for (size_t done = 0, some; done < n; done += some) {
+        size_t k = 0;
+        some = n - done < GPUMC__HOT_POINTS ? n - done : (size_t)GPUMC__HOT_POINTS;
+        for (size_t i = 0, at = done * hot->n_params; i < some; i++)
+            for (size_t j = 0; j < h->n_pointers; at += j++ < h->n_group ? h->n_groups : 1) {
+                h->p[k] = p + at;
+                h->grad[k++] = grad + at;
+            }
+        gpumc_rows_eval_batch(h->rows, some, h->p, h->grad, lp + done, h->work, h->team);
+    }
+    return GPUMC_OK;
 }
-GPUMC_API void gpumc_device_release(gpumc_hot *hot)
+
+static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad,
+                                 gpumc_glm_point *at, gpumc_glm_gradient *to)
 {
-    if (hot) gpumc__cuda_device()->release(hot);
+    const double **effects = h->p + i * h->n_pointers;
+    double **to_effects = h->grad + i * h->n_pointers;
+    const int nu = h->data.family == GPUMC_GLM_STUDENT_T, phi = h->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
+    const int sigma = nu || h->data.family == GPUMC_GLM_NORMAL;
+    size_t k = 1 + h->data.n_columns;
+    for (size_t f = 0; f < h->n_pointers; k += h->data.factors[f++].n_levels) {
+        effects[f] = p + k;
+        to_effects[f] = grad + k;
+    }
+    const gpumc_glm_point from = { p, p + 1, effects, sigma ? p + k : NULL, nu ? p + k + 1 : NULL,
+                                   phi ? p + k : NULL };
+    const gpumc_glm_gradient into = { grad, grad + 1, to_effects, sigma ? grad + k : NULL,
+                                      nu ? grad + k + 1 : NULL, phi ? grad + k : NULL };
+    *at = from;
+    *to = into;
+}
+
+typedef struct gpumc__glm_pass {
+    const gpumc__cpu_hot *h;
+    size_t n, n_parts;
+    gpumc_glm_point at[GPUMC__HOT_POINTS];
+    gpumc_glm_gradient to[GPUMC__HOT_POINTS];
+} gpumc__glm_pass;
+static void gpumc__glm_pass_part(size_t part, int member, void *user)
+{
+    const gpumc__glm_pass *pass = (const gpumc__glm_pass *)user;
+    (void)member;
+    gpumc_glm_eval_part(pass->h->glm, pass->n, pass->at, part, pass->n_parts, pass->h->work);
+}
+static gpumc_status gpumc__cpu_glm_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                                        gpumc_error *error)
+{
+    gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
+    gpumc__glm_pass pass;
+    (void)error;
+    pass.h = h;
+    pass.n_parts = (size_t)gpumc_team_threads(h->team);
+    for (size_t done = 0; done < n; done += pass.n) {
+        pass.n = n - done < GPUMC__HOT_POINTS ? n - done : (size_t)GPUMC__HOT_POINTS;
+        for (size_t i = 0, from = done * hot->n_params; i < pass.n; i++, from += hot->n_params)
+            gpumc__cpu_glm_point(h, i, p + from, grad + from, &pass.at[i], &pass.to[i]);
+        gpumc_team_run(h->team, gpumc__glm_pass_part, pass.n_parts, &pass);
+        gpumc_glm_eval_sum(h->glm, pass.n, pass.at, pass.to, lp + done, h->work);
+    }
+    return GPUMC_OK;
+}
+
+/* Takes what rows and glm have in common; the caller sets the rest. Released whole when memory ends. */
+static gpumc__cpu_hot *gpumc__cpu_open(size_t bytes, size_t n_pointers, gpumc_error *error)
+{
+    const size_t n = gpumc__size_mul(n_pointers + 1, GPUMC__HOT_POINTS * sizeof(double *));
+    gpumc__cpu_hot *h = (gpumc__cpu_hot *)gpumc__allocate(NULL, sizeof *h);
+    if (h) {
+        memset(h, 0, sizeof *h);
+        h->hot.where = "CPU";
+        h->hot.release = gpumc__cpu_release;
+        h->n_pointers = n_pointers;
+        h->memory = gpumc__allocate(NULL, bytes);
+        h->p = (const double **)gpumc__allocate(NULL, n);
+        h->grad = (double **)gpumc__allocate(NULL, n);
+        h->team = gpumc_team_start(0, NULL);
+        if (h->memory && h->p && h->grad && h->team) return h;
+        gpumc__cpu_release(&h->hot);
+    }
+    gpumc__fail_memory(error, bytes);
+    return NULL;
+}
+static gpumc_hot *gpumc__cpu_ready(gpumc__cpu_hot *h, size_t n_work, gpumc_error *error)
+{
+    const size_t bytes = gpumc__size_mul(n_work, sizeof(double));
+    h->work = (double *)gpumc__allocate(NULL, bytes);
+    if (h->work) return &h->hot;
+    gpumc__cpu_release(&h->hot);
+    gpumc__fail_memory(error, bytes);
+    return NULL;
+}
+
+static gpumc_hot *gpumc__cpu_rows(const gpumc_rows_data *data, size_t bytes, gpumc_error *error)
+{
+    gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->kind->n_group + data->kind->n_shared, error);
+    if (!h) return NULL;
+    const size_t threads = (size_t)gpumc_team_threads(h->team);
+    h->rows = gpumc_rows_init(data, h->memory, bytes, error);
+    h->n_group = data->kind->n_group;
+    h->n_groups = data->n_groups;
+    h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
+    h->hot.eval = gpumc__cpu_rows_eval;
+    return gpumc__cpu_ready(h, gpumc__size_mul(gpumc_rows_work(h->rows),
+                                               threads > GPUMC__HOT_POINTS ? threads : (size_t)GPUMC__HOT_POINTS), error);
+}
+static gpumc_hot *gpumc__cpu_glm(const gpumc_glm_data *data, size_t bytes, gpumc_error *error)
+{
+    gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->n_factors, error);
+    if (!h) return NULL;
+    h->glm = gpumc_glm_init(data, h->memory, bytes, error);
+    h->data = *data;
+    h->hot.n_params = 1 + data->n_columns + (data->family == GPUMC_GLM_STUDENT_T ? 2
+        : data->family == GPUMC_GLM_NORMAL || data->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG);
+    for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
+    h->hot.eval = gpumc__cpu_glm_eval;
+    return gpumc__cpu_ready(h, gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team)), error);
+}
+
+/* The GPU's answer, or the CPU's with the reason. */
+static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_data *glm, size_t max_points,
+                                  gpumc_place place, size_t bytes, gpumc_error *error)
+{
+    const gpumc__device *gpu = gpumc__cuda_device();
+    gpumc_error why = { GPUMC_OK, "" };
+    gpumc_device_info info;
+    gpumc_hot *hot = NULL;
+    if (place != GPUMC_ON_CPU && gpu->describe(&info, &why) == GPUMC_OK)
+        hot = rows ? gpu->rows(rows, max_points, &why) : gpu->glm(glm, max_points, &why);
+    if (hot) return hot;
+    if (place == GPUMC_ON_GPU) {
+        gpumc__fail(error, why.status, "%s", why.text);
+        return NULL;
+    }
+    hot = rows ? gpumc__cpu_rows(rows, bytes, error) : gpumc__cpu_glm(glm, bytes, error);
+    if (hot) memcpy(hot->reason, why.text, sizeof hot->reason);
+    return hot;
+}
+GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_points, gpumc_place place,
+                                    gpumc_error *error)
+{
+    const size_t bytes = gpumc_rows_bytes(data, error);
+    if (bytes && max_points) return gpumc__hot_open(data, NULL, max_points, place, bytes, error);
+    if (bytes) gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_rows: max_points is 0; use at least 1");
+    return NULL;
+}
+GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
+                                   gpumc_error *error)
+{
+    const size_t bytes = gpumc_glm_bytes(data, error);
+    if (bytes && max_points) return gpumc__hot_open(NULL, data, max_points, place, bytes, error);
+    if (bytes) gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_glm: max_points is 0; use at least 1");
+    return NULL;
+}
+GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                                      gpumc_error *error)
+{
+    if (hot && (n == 0 || (p && grad && lp))) return hot->eval(hot, n, p, grad, lp, error);
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_eval: %s is NULL", !hot ? "hot" : "an array");
+}
+GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
+{
+    if (hot) hot->release(hot);
 }
 
 /* ========================================================================================= >>nuts

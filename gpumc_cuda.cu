@@ -20,7 +20,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <vector>
 
@@ -86,7 +85,8 @@ template <class Job> __global__ void run_teams(Job job, std::size_t n_teams)
 template <class Job> gpumc_status run(const Job &job, std::size_t n_teams, gpumc_error *error)
 {
     const std::size_t blocks = (n_teams * Job::team + 127) / 128;
-    if (blocks > INT_MAX) return fail(error, GPUMC_ERROR_ARGUMENT, "GPU: %zu teams are too many for one launch", n_teams);
+    if (blocks > INT_MAX)
+        return fail(error, GPUMC_ERROR_ARGUMENT, "GPU: %zu teams are too many for one launch", n_teams);
     if (blocks) run_teams<Job><<<(unsigned)blocks, 128>>>(job, n_teams);
     return driver(cudaGetLastError(), "launch", error);
 }
@@ -136,7 +136,8 @@ public:
     ~device_array() { device_free(at); }
     gpumc_status allocate(std::size_t n, gpumc_error *error)
     {
-        if (n > (std::size_t)-1 / sizeof(T)) return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
+        if (n > (std::size_t)-1 / sizeof(T))
+            return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
         at = (T *)device_allocate(n ? n * sizeof(T) : 1, error);
         size = n;
         return at ? GPUMC_OK : GPUMC_ERROR_MEMORY;
@@ -153,15 +154,18 @@ private:
 
 // ---- what has been uploaded once and is evaluated many times ----------------------------------------------
 // The result of a point is its value, then its derivatives.
-} // namespace
-
-struct gpumc_hot {
-    std::size_t n_params, max_points;
+class gpu_hot : public gpumc_hot {
+public:
+    std::size_t max_points;
     device_array<double> points, results;
     std::vector<double> host;
-    std::mutex one_at_a_time;
-    gpumc_hot() : n_params(0), max_points(0) {}
-    virtual ~gpumc_hot() {}
+    gpu_hot() : gpumc_hot(), max_points(0)
+    {
+        where = "GPU";
+        eval = evaluate;
+        release = discard;
+    }
+    virtual ~gpu_hot() {}
     virtual gpumc_status launch(std::size_t n_points, gpumc_error *error) = 0;
 
     gpumc_status allocate(gpumc_error *error)
@@ -170,27 +174,34 @@ struct gpumc_hot {
         host.resize(max_points * (1 + n_params));
         return status == GPUMC_OK ? results.allocate(host.size(), error) : status;
     }
-    gpumc_status evaluate(std::size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
+
+private:
+    static void discard(gpumc_hot *hot) { delete static_cast<gpu_hot *>(hot); }
+    static gpumc_status evaluate(gpumc_hot *hot, std::size_t n, const double *p, double *grad, double *lp,
+                                 gpumc_error *error)
     {
-        const std::lock_guard<std::mutex> lock(one_at_a_time);
-        for (std::size_t done = 0; done < n; done += max_points) {
-            const std::size_t some = n - done < max_points ? n - done : max_points, stride = 1 + n_params;
-            gpumc_status status = to_device(points.at, p + done * n_params, some * n_params * sizeof(double), error);
-            if (status == GPUMC_OK) status = launch(some, error);
-            if (status == GPUMC_OK)
-                status = from_device(host.data(), results.at, some * stride * sizeof(double), error);
-            if (status != GPUMC_OK) return status;
-            for (std::size_t i = 0; i < some; i++) {
-                lp[done + i] = host[i * stride];
-                for (std::size_t k = 0; k < n_params; k++)
-                    grad[(done + i) * n_params + k] += host[i * stride + 1 + k];
-            }
+        gpu_hot *const h = static_cast<gpu_hot *>(hot);
+        gpumc_status status = GPUMC_OK;
+        for (std::size_t done = 0, some; done < n && status == GPUMC_OK; done += some) {
+            some = n - done < h->max_points ? n - done : h->max_points;
+            status = h->turn(some, p + done * h->n_params, grad + done * h->n_params, lp + done, error);
         }
-        return GPUMC_OK;
+        return status;
+    }
+    gpumc_status turn(std::size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
+    {
+        const std::size_t stride = 1 + n_params;
+        gpumc_status status = to_device(points.at, p, n * n_params * sizeof(double), error);
+        if (status == GPUMC_OK) status = launch(n, error);
+        if (status == GPUMC_OK)
+            status = from_device(host.data(), results.at, n * stride * sizeof(double), error);
+        for (std::size_t i = 0; i < n && status == GPUMC_OK; i++) {
+            lp[i] = host[i * stride];
+            for (std::size_t k = 0; k < n_params; k++) grad[i * n_params + k] += host[i * stride + 1 + k];
+        }
+        return status;
     }
 };
-
-namespace {
 
 // Sums first .. first + n - 1 of partial[point][n_sums_each][n_partials], into out[point][at ..].
 struct total_job {
@@ -264,7 +275,8 @@ template <int Team, int N_GROUP, int N_SUMS> struct group_job {
     {
         const std::size_t group = t % n_groups;
         const double *from = partial + (t / n_groups * N_SUMS + 1) * n_segments;
-        for (std::size_t s = first_segment[group] + (std::size_t)rank; s < first_segment[group + 1]; s += team)
+        for (std::size_t s = first_segment[group] + (std::size_t)rank; s < first_segment[group + 1];
+             s += team)
             for (int k = 0; k < N_GROUP; k++) sum[k] += from[k * n_segments + s];
     }
     BOTH void store(std::size_t t, const double *sum) const
@@ -299,7 +311,7 @@ struct sorted_rows {
     }
 };
 
-template <class Leaf, class Column> struct hot_rows : gpumc_hot {
+template <class Leaf, class Column> struct hot_rows : gpu_hot {
     enum { n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
     device_array<Column> columns;
     device_array<double> weights, partial;
@@ -338,7 +350,8 @@ template <class Leaf, class Column> struct hot_rows : gpumc_hot {
                               : n_rows < 32 * n_segments ? run_segments<8>(n_points, error)
                                                          : run_segments<32>(n_points, error);
         if (status == GPUMC_OK && n_group > 0)
-            status = n_segments > 8 * n_groups ? run_groups<32>(n_points, error) : run_groups<1>(n_points, error);
+            status =
+                n_segments > 8 * n_groups ? run_groups<32>(n_points, error) : run_groups<1>(n_points, error);
         if (status == GPUMC_OK) status = run_total(value, n_points, error);
         return status == GPUMC_OK ? run_total(shared, n_points, error) : status;
     }
@@ -350,8 +363,9 @@ template <class Leaf, class Column> struct hot_rows : gpumc_hot {
     }
     template <int Team> gpumc_status run_groups(std::size_t n_points, gpumc_error *error)
     {
-        const group_job<Team, (int)n_group + (n_group == 0), n_sums> job = { partial.at, first_segment.at, n_groups,
-                                                                    n_segments, results.at, 1 + n_params };
+        const group_job<Team, (int)n_group + (n_group == 0), n_sums> job = { partial.at, first_segment.at,
+                                                                             n_groups,   n_segments,
+                                                                             results.at, 1 + n_params };
         return run(job, n_points * n_groups, error);
     }
 };
@@ -362,27 +376,32 @@ template <class Leaf, class Column> struct hot_rows : gpumc_hot {
 
 struct normal_family {
     enum { n_aux = 1 };
-    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r, gpumc_real *da)
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r,
+                                   gpumc_real *da)
     { return gpumc_normal_lpdf(y, eta, a[0], NULL, r, &da[0]); }
 };
 struct bernoulli_logit_family {
     enum { n_aux = 0 };
-    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *, gpumc_real *r, gpumc_real *)
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *, gpumc_real *r,
+                                   gpumc_real *)
     { return gpumc_bernoulli_logit_lpmf(y, eta, r); }
 };
 struct poisson_log_family {
     enum { n_aux = 0 };
-    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *, gpumc_real *r, gpumc_real *)
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *, gpumc_real *r,
+                                   gpumc_real *)
     { return gpumc_poisson_log_lpmf(y, eta, r); }
 };
 struct neg_binomial_2_log_family {
     enum { n_aux = 1 };
-    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r, gpumc_real *da)
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r,
+                                   gpumc_real *da)
     { return gpumc_neg_binomial_2_log_lpmf(y, eta, a[0], r, &da[0]); }
 };
 struct student_t_family {
     enum { n_aux = 2 };
-    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r, gpumc_real *da)
+    static BOTH gpumc_real density(gpumc_real y, gpumc_real eta, const gpumc_real *a, gpumc_real *r,
+                                   gpumc_real *da)
     { return gpumc_student_t_lpdf(y, a[1], eta, a[0], NULL, &da[1], r, &da[0]); }
 };
 
@@ -425,7 +444,8 @@ template <class Family, class Column> struct glm_rows_job {
     }
     BOTH void store(std::size_t t, const double *sum) const
     {
-        for (int k = 0; k < n_sums; k++) partial[(t / n_blocks * n_sums + k) * n_blocks + t % n_blocks] = sum[k];
+        for (int k = 0; k < n_sums; k++)
+            partial[(t / n_blocks * n_sums + k) * n_blocks + t % n_blocks] = sum[k];
     }
 };
 
@@ -437,7 +457,8 @@ template <class Column> struct glm_columns_job {
     std::size_t n_blocks, n_points;
     BOTH void share(std::size_t t, int rank, double *sum) const
     {
-        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns, first = t / n_blocks / v.n_columns * n_sums;
+        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns,
+                          first = t / n_blocks / v.n_columns * n_sums;
         const std::size_t begin = b * COLUMN_BLOCK;
         const std::size_t end = begin + COLUMN_BLOCK < v.n_rows ? begin + COLUMN_BLOCK : v.n_rows;
         const int n = n_points - first < n_sums ? (int)(n_points - first) : n_sums;
@@ -449,7 +470,8 @@ template <class Column> struct glm_columns_job {
     }
     BOTH void store(std::size_t t, const double *sum) const
     {
-        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns, first = t / n_blocks / v.n_columns * n_sums;
+        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns,
+                          first = t / n_blocks / v.n_columns * n_sums;
         for (std::size_t k = 0; k < n_sums && first + k < n_points; k++)
             partial[((first + k) * v.n_columns + c) * n_blocks + b] = sum[k];
     }
@@ -466,12 +488,16 @@ struct glm_levels_job {
     {
         const double *r = residuals + t / n_levels * n_rows;
         const std::size_t level = t % n_levels;
-        for (std::size_t i = begin[level] + (std::size_t)rank; i < begin[level + 1]; i += team) sum[0] += r[order[i]];
+        for (std::size_t i = begin[level] + (std::size_t)rank; i < begin[level + 1]; i += team)
+            sum[0] += r[order[i]];
     }
-    BOTH void store(std::size_t t, const double *sum) const { out[t / n_levels * stride + at + t % n_levels] = sum[0]; }
+    BOTH void store(std::size_t t, const double *sum) const
+    {
+        out[t / n_levels * stride + at + t % n_levels] = sum[0];
+    }
 };
 
-template <class Family, class Column> struct hot_glm : gpumc_hot {
+template <class Family, class Column> struct hot_glm : gpu_hot {
     typedef glm_rows_job<Family, Column> rows_job;
     device_array<Column> x;
     device_array<double> y, offset, weights, residuals, row_sums, column_sums;
@@ -517,9 +543,11 @@ template <class Family, class Column> struct hot_glm : gpumc_hot {
         for (std::size_t f = 0; f < n_factors; f++) {
             const sorted_rows rows(d.factors[f].level, d.n_rows, d.factors[f].n_levels);
             const std::size_t earlier = by_level.size();
-            for (std::size_t i = 0; i < d.n_rows; i++) which.push_back(1 + d.n_columns + n_levels + d.factors[f].level[i]);
+            for (std::size_t i = 0; i < d.n_rows; i++)
+                which.push_back(1 + d.n_columns + n_levels + d.factors[f].level[i]);
             by_level.insert(by_level.end(), rows.order.begin(), rows.order.end());
-            for (std::size_t k = 0; k < d.factors[f].n_levels; k++) places.push_back(earlier + rows.begin[k + 1]);
+            for (std::size_t k = 0; k < d.factors[f].n_levels; k++)
+                places.push_back(earlier + rows.begin[k + 1]);
             n_levels += d.factors[f].n_levels;
         }
         gpumc_status status = levels.upload(which, error);
@@ -529,17 +557,20 @@ template <class Family, class Column> struct hot_glm : gpumc_hot {
 
     gpumc_status launch(std::size_t n_points, gpumc_error *error)
     {
-        const std::size_t stride = 1 + n_params, groups_of_points = (n_points + POINTS_A_PASS - 1) / POINTS_A_PASS;
-        const glm_view<Column> view = { x.at, y.at, offset.at, weights.at, levels.at, n_rows, n_columns, n_factors,
-                                        n_params, 1 + n_columns + n_levels };
+        const std::size_t stride = 1 + n_params,
+                          groups_of_points = (n_points + POINTS_A_PASS - 1) / POINTS_A_PASS;
+        const glm_view<Column> view = { x.at,   y.at,      offset.at, weights.at, levels.at,
+                                        n_rows, n_columns, n_factors, n_params,   1 + n_columns + n_levels };
         const rows_job rows = { view, points.at, residuals.at, row_sums.at, row_blocks };
-        const glm_columns_job<Column> columns = { view, residuals.at, column_sums.at, column_blocks, n_points };
-        const glm_levels_job by_level = { residuals.at, order.at, begin.at, n_rows, n_levels, stride, 2 + n_columns,
-                                          results.at };
+        const glm_columns_job<Column> columns = { view, residuals.at, column_sums.at, column_blocks,
+                                                  n_points };
+        const glm_levels_job by_level = { residuals.at, order.at, begin.at,      n_rows,
+                                          n_levels,     stride,   2 + n_columns, results.at };
         const total_job value = { row_sums.at, rows_job::n_sums, row_blocks, 0, 2, results.at, stride, 0 };
-        const total_job aux = { row_sums.at, rows_job::n_sums, row_blocks, 2, Family::n_aux, results.at, stride,
-                                2 + n_columns + n_levels };
-        const total_job slopes = { column_sums.at, n_columns, column_blocks, 0, n_columns, results.at, stride, 2 };
+        const total_job aux = { row_sums.at,   rows_job::n_sums, row_blocks, 2,
+                                Family::n_aux, results.at,       stride,     2 + n_columns + n_levels };
+        const total_job slopes = { column_sums.at, n_columns,  column_blocks, 0,
+                                   n_columns,      results.at, stride,        2 };
         gpumc_status status = run(rows, n_points * row_blocks, error);
         if (status == GPUMC_OK) status = run(columns, groups_of_points * n_columns * column_blocks, error);
         if (status == GPUMC_OK && n_levels > 0) status = run(by_level, n_points * n_levels, error);
@@ -614,10 +645,14 @@ gpumc_status device_info(gpumc_device_info *info, gpumc_error *error)
     gpumc_status status = driver(cudaGetDeviceCount(&info->n_devices), "cudaGetDeviceCount", error);
     if (status == GPUMC_OK && !info->n_devices) return fail(error, GPUMC_ERROR_DEVICE, "GPU: there is none");
     if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
-    if (status == GPUMC_OK) status = driver(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties", error);
-    if (status == GPUMC_OK) status = driver(cudaMemGetInfo(&info->bytes_free, &info->bytes), "cudaMemGetInfo", error);
-    if (status == GPUMC_OK) status = driver(cudaDriverGetVersion(&info->driver), "cudaDriverGetVersion", error);
-    if (status == GPUMC_OK) status = driver(cudaRuntimeGetVersion(&info->runtime), "cudaRuntimeGetVersion", error);
+    if (status == GPUMC_OK)
+        status = driver(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties", error);
+    if (status == GPUMC_OK)
+        status = driver(cudaMemGetInfo(&info->bytes_free, &info->bytes), "cudaMemGetInfo", error);
+    if (status == GPUMC_OK)
+        status = driver(cudaDriverGetVersion(&info->driver), "cudaDriverGetVersion", error);
+    if (status == GPUMC_OK)
+        status = driver(cudaRuntimeGetVersion(&info->runtime), "cudaRuntimeGetVersion", error);
     if (status != GPUMC_OK) return status;
     std::snprintf(info->name, sizeof info->name, "%s", p.name);
     info->major = p.major;
@@ -645,28 +680,28 @@ template <class Make> gpumc_hot *guarded(Make make, gpumc_error *error)
 gpumc_hot *upload_rows(const gpumc_rows_data *d, std::size_t max_points, gpumc_error *error)
 {
     const gpumc_row_kind *kind = d->kind;
-    gpumc_device_info info;
-    if (device_info(&info, error) != GPUMC_OK) return NULL;
     for (const row_list *l = row_list::first(); l; l = l->next) {
         const row_entry &e = l->entry;
         if (std::strcmp(e.name, kind->name)) continue;
         if ((size_t)e.n_group != kind->n_group || (size_t)e.n_shared != kind->n_shared
             || (size_t)e.n_columns != kind->n_columns) {
-            fail(error, GPUMC_ERROR_DEVICE, "GPU: row %s has other numbers of parameters or columns here: compile "
-                 "gpumc_cuda.cu with the same rows as the program", e.name);
+            fail(error, GPUMC_ERROR_DEVICE,
+                 "GPU: row %s has other numbers of parameters or columns here: compile "
+                 "gpumc_cuda.cu with the same rows as the program",
+                 e.name);
             return NULL;
         }
         return guarded([&] { return e.make[d->single_precision != 0](*d, max_points, error); }, error);
     }
-    fail(error, GPUMC_ERROR_DEVICE, "GPU: row %s was not compiled for it: nvcc -DGPUMC_ROWS='\"file.h\"' with the "
-         "file that holds it", kind->name);
+    fail(error, GPUMC_ERROR_DEVICE,
+         "GPU: row %s was not compiled for it: nvcc -DGPUMC_ROWS='\"file.h\"' with the "
+         "file that holds it",
+         kind->name);
     return NULL;
 }
 
 gpumc_hot *upload_glm(const gpumc_glm_data *d, std::size_t max_points, gpumc_error *error)
 {
-    gpumc_device_info info;
-    if (device_info(&info, error) != GPUMC_OK) return NULL;
     return guarded([&]() -> gpumc_hot * {
         switch (d->family) {
         case GPUMC_GLM_NORMAL: return make_glm<normal_family>(*d, max_points, error);
@@ -678,17 +713,10 @@ gpumc_hot *upload_glm(const gpumc_glm_data *d, std::size_t max_points, gpumc_err
         }
     }, error);
 }
-
-gpumc_status evaluate(gpumc_hot *hot, std::size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
-{
-    return hot->evaluate(n, p, grad, lp, error);
-}
-
-void release(gpumc_hot *hot) { delete hot; }
 } // namespace
 
 extern "C" const gpumc__device *gpumc__cuda_device(void)
 {
-    static const gpumc__device table = { device_info, upload_rows, upload_glm, evaluate, release };
+    static const gpumc__device table = { device_info, upload_rows, upload_glm };
     return &table;
 }

@@ -38,7 +38,7 @@ static double seconds_at(gpumc_hot *hot, size_t n, const double *p, double *grad
     gpumc_error error;
     for (int k = 0; k < 8; k++) {
         const double begin = wall_seconds();
-        if (gpumc_device_eval(hot, n, p, grad, lp, &error) != GPUMC_OK) {
+        if (gpumc_hot_eval(hot, n, p, grad, lp, &error) != GPUMC_OK) {
             fprintf(stderr, "%s\n", error.text);
             exit(EXIT_FAILURE);
         }
@@ -49,19 +49,21 @@ static double seconds_at(gpumc_hot *hot, size_t n, const double *p, double *grad
 }
 
 /* One line: cpu is the time of one point on a core, expected its value and gradient. */
-static void report(const char *name, gpumc_hot *hot, size_t n_params, const double *p, double bytes, double cpu,
-                   double value, const double *expected)
+static void report(const char *name, gpumc_hot *hot, size_t n_params, const double *p, double bytes,
+                   double cpu, double value, const double *expected)
 {
-    double *grad = doubles(MOST_POINTS * n_params), *points = doubles(MOST_POINTS * n_params), lp[MOST_POINTS];
+    double *grad = doubles(MOST_POINTS * n_params), *points = doubles(MOST_POINTS * n_params),
+           lp[MOST_POINTS];
     double worst;
     gpumc_error error;
     for (size_t i = 0; i < MOST_POINTS; i++) memcpy(points + i * n_params, p, n_params * sizeof *p);
-    if (gpumc_device_eval(hot, 1, p, grad, lp, &error) != GPUMC_OK) {
+    if (gpumc_hot_eval(hot, 1, p, grad, lp, &error) != GPUMC_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(EXIT_FAILURE);
     }
     worst = fabs(lp[0] - value) / (1 + fabs(value));
-    for (size_t k = 0; k < n_params; k++) worst = fmax(worst, fabs(grad[k] - expected[k]) / (1 + fabs(expected[k])));
+    for (size_t k = 0; k < n_params; k++)
+        worst = fmax(worst, fabs(grad[k] - expected[k]) / (1 + fabs(expected[k])));
     printf("%-26s %9.3f", name, 1e3 * cpu);
     for (size_t n = 1; n <= MOST_POINTS; n *= 4) {
         const double took = seconds_at(hot, n, points, grad, lp);
@@ -79,7 +81,8 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
     gpumc_rows_data d;
     gpumc_error error;
     const size_t n_params = kind->n_group * n_groups + kind->n_shared;
-    double *y = doubles(2 * n_rows), *p = doubles(2 * n_params), *grad = p + n_params, value = 0, least = 1e30;
+    double *y = doubles(2 * n_rows), *p = doubles(2 * n_params), *grad = p + n_params, value = 0,
+           least = 1e30;
     size_t *group = (size_t *)checked(malloc(n_rows * sizeof *group)), at = 0;
     const double *columns[2] = { y, y + n_rows }, *from[4];
     double *to[4];
@@ -111,10 +114,10 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
         value = gpumc_rows_eval(on_cpu, from, to, work);
         least = fmin(least, wall_seconds() - begin);
     }
-    gpumc_hot *hot = gpumc_device_rows(&d, MOST_POINTS, &error);
+    gpumc_hot *hot = gpumc_hot_rows(&d, MOST_POINTS, GPUMC_ON_GPU, &error);
     if (!hot) { printf("%-26s %s\n", name, error.text); exit(EXIT_FAILURE); }
     report(name, hot, n_params, p, (double)(n_rows * kind->n_columns) * (single ? 4 : 8), least, value, grad);
-    gpumc_device_release(hot);
+    gpumc_hot_release(hot);
     free(work);
     free(memory);
     free(group);
@@ -128,7 +131,8 @@ static void logistic(const char *name, size_t n_rows, int single)
     gpumc_glm_data d;
     gpumc_error error;
     const size_t n_params = 1 + COLUMNS;
-    double *x = doubles(n_rows * COLUMNS), *y = doubles(n_rows), *p = doubles(2 * n_params), *grad = p + n_params;
+    double *x = doubles(n_rows * COLUMNS), *y = doubles(n_rows), *p = doubles(2 * n_params),
+           *grad = p + n_params;
     double value = 0, least = 1e30;
     for (size_t i = 0; i < n_rows * COLUMNS; i++) x[i] = gpumc_rng_uniform(&rng) - 0.5;
     for (size_t i = 0; i < n_rows; i++) y[i] = gpumc_rng_uniform(&rng) < 0.5;
@@ -152,10 +156,10 @@ static void logistic(const char *name, size_t n_rows, int single)
         value = gpumc_glm_eval(on_cpu, &at, &to, work);
         least = fmin(least, wall_seconds() - begin);
     }
-    gpumc_hot *hot = gpumc_device_glm(&d, MOST_POINTS, &error);
+    gpumc_hot *hot = gpumc_hot_glm(&d, MOST_POINTS, GPUMC_ON_GPU, &error);
     if (!hot) { printf("%-26s %s\n", name, error.text); exit(EXIT_FAILURE); }
     report(name, hot, n_params, p, (double)(n_rows * COLUMNS) * (single ? 4 : 8), least, value, grad);
-    gpumc_device_release(hot);
+    gpumc_hot_release(hot);
     free(work);
     free(memory);
     free(p);
@@ -174,8 +178,8 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     printf("GPU       %s, driver %d, runtime %d\n\n", info.name, info.driver, info.runtime);
-    printf("%-26s %9s %9s %6s %9s %9s %9s  %8s\n", "ms a gradient", "one core", "1 point", "GB/s", "4", "16", "64",
-           "error");
+    printf("%-26s %9s %9s %6s %9s %9s %9s  %8s\n", "ms a gradient", "one core", "1 point", "GB/s", "4", "16",
+           "64", "error");
     rows("normal, 10 rows a group", &bench_normal, n, n / 10 + 1, 0);
     rows("normal, 1000 groups", &bench_normal, n, GROUPS, 0);
     rows("normal, 1000 groups, float", &bench_normal, n, GROUPS, 1);

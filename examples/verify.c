@@ -22,15 +22,16 @@ typedef struct report { FILE *json; int n, failed; } report;
 static void fact(report *r, const char *what, const char *value)
 {
     printf("      %-28s %s\n", what, value);
-    if (r->json) fprintf(r->json, "%s\n    {\"fact\": \"%s\", \"value\": \"%s\"}", r->n++ ? "," : "", what, value);
+    if (r->json)
+        fprintf(r->json, "%s\n    {\"fact\": \"%s\", \"value\": \"%s\"}", r->n++ ? "," : "", what, value);
 }
 
 static void check(report *r, const char *what, int passed, const char *detail)
 {
     printf("%s  %-28s %s\n", passed ? "PASS" : "FAIL", what, detail);
     if (r->json)
-        fprintf(r->json, "%s\n    {\"check\": \"%s\", \"passed\": %s, \"detail\": \"%s\"}", r->n++ ? "," : "", what,
-                passed ? "true" : "false", detail);
+        fprintf(r->json, "%s\n    {\"check\": \"%s\", \"passed\": %s, \"detail\": \"%s\"}", r->n++ ? "," : "",
+                what, passed ? "true" : "false", detail);
     r->failed += !passed;
 }
 
@@ -110,7 +111,8 @@ static void check_instruction_set(report *r, problem *q, gpumc_isa isa)
         check(r, name, 0, bytes ? "out of memory" : error.text);
     } else {
         memset(q->gradient, 0, GROUPS * sizeof *q->gradient);
-        const double value = gpumc_rows_eval(rows, p, gradient, work), worst = problem_error(q, value, by_sigma);
+        const double value = gpumc_rows_eval(rows, p, gradient, work),
+                     worst = problem_error(q, value, by_sigma);
         snprintf(detail, sizeof detail, "differs by %.1e from a plain loop", worst);
         check(r, name, worst < 1e-10, detail);
     }
@@ -137,14 +139,14 @@ static void check_gpu(report *r, problem *q)
     snprintf(text, sizeof text, "driver %d.%d, runtime %d.%d", info.driver / 1000, info.driver % 1000 / 10,
              info.runtime / 1000, info.runtime % 1000 / 10);
     fact(r, "CUDA", text);
-    gpumc_hot *hot = gpumc_device_rows(&d, 1, &error);
+    gpumc_hot *hot = gpumc_hot_rows(&d, 1, GPUMC_ON_GPU, &error);
     double *p = (double *)calloc(2 * (GROUPS + 1), sizeof *p), *gradient = p + GROUPS + 1, value = 0;
     if (!hot || !p) {
         check(r, "a million rows, GPU", 0, hot ? "out of memory" : error.text);
     } else {
         memcpy(p, q->level, GROUPS * sizeof *p);
         p[GROUPS] = q->sigma;
-        if (gpumc_device_eval(hot, 1, p, gradient, &value, &error) != GPUMC_OK) {
+        if (gpumc_hot_eval(hot, 1, p, gradient, &value, &error) != GPUMC_OK) {
             check(r, "a million rows, GPU", 0, error.text);
         } else {
             memcpy(q->gradient, gradient, GROUPS * sizeof *gradient);
@@ -153,7 +155,7 @@ static void check_gpu(report *r, problem *q)
             check(r, "a million rows, GPU", worst < 1e-10, text);
         }
     }
-    gpumc_device_release(hot);
+    gpumc_hot_release(hot);
     free(p);
 }
 
@@ -161,8 +163,10 @@ static void check_gpu(report *r, problem *q)
 
 static double schools(const double *x, double *grad, void *data)
 {
-    static const double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 }, error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
-    double lp = gpumc_normal_lpdf(x[0], 0, 5, &grad[0], NULL, NULL) + gpumc_half_cauchy_lpdf(x[1], 5, &grad[1], NULL);
+    static const double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 },
+                        error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
+    double lp =
+        gpumc_normal_lpdf(x[0], 0, 5, &grad[0], NULL, NULL) + gpumc_half_cauchy_lpdf(x[1], 5, &grad[1], NULL);
     (void)data;
     for (int j = 0; j < 8; j++)
         lp += gpumc_normal_lpdf(x[2 + j], x[0], x[1], &grad[2 + j], &grad[0], &grad[1])
@@ -185,8 +189,13 @@ static void check_run(report *r, int threads)
         { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
     };
     const gpumc_output output = { .name = "log_tau" };
-    const gpumc_model model = { .name = "eight_schools", .params = params, .n_params = 3, .log_density = schools,
-                                .generate = log_of_tau, .outputs = &output, .n_outputs = 1 };
+    const gpumc_model model = { .name = "eight_schools",
+                                .params = params,
+                                .n_params = 3,
+                                .log_density = schools,
+                                .generate = log_of_tau,
+                                .outputs = &output,
+                                .n_outputs = 1 };
     const gpumc_sample_options one = { .target_accept = 0.95, .threads = 1 },
                                all = { .target_accept = 0.95, .threads = threads };
     gpumc_fit fit, again;
@@ -224,7 +233,8 @@ static int verify(report *r)
     snprintf(text, sizeof text, "%d", threads);
     fact(r, "threads", text);
     if (problem_make(&q)) {
-        for (int isa = GPUMC_ISA_BASELINE; isa <= (int)best; isa++) check_instruction_set(r, &q, (gpumc_isa)isa);
+        for (int isa = GPUMC_ISA_BASELINE; isa <= (int)best; isa++)
+            check_instruction_set(r, &q, (gpumc_isa)isa);
         check_gpu(r, &q);
     } else {
         check(r, "memory", 0, "24 MB were not to be had");
@@ -245,7 +255,9 @@ int main(int argc, char **argv)
         if (!argument_read(argv[i], list, 1)) return EXIT_USAGE;
     }
     if (json && !(r.json = fopen(json, "w"))) return run_failed("the JSON file cannot be written");
-    if (r.json) fprintf(r.json, "{\n  \"program\": \"gpumc verify\", \"version\": \"%s\", \"lines\": [", GPUMC_VERSION);
+    if (r.json)
+        fprintf(r.json, "{\n  \"program\": \"gpumc verify\", \"version\": \"%s\", \"lines\": [",
+                GPUMC_VERSION);
     verify(&r);
     if (r.json) {
         fprintf(r.json, "\n  ],\n  \"passed\": %s\n}\n", r.failed ? "false" : "true");

@@ -55,7 +55,7 @@ device gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
 # The launches, where there is a GPU: the same program that test_device.sh runs on the CPU.
 if nvidia-smi >/dev/null 2>&1; then
     check 'gpumc_cuda.cu for this GPU' nvcc $strict -arch=native $rows -c ../gpumc_cuda.cu -o "$scratch/cuda.o"
-    check 'a program with it' sh -c "cc -std=c99 -O1 -DGPUMC_CUDA -c device.c -o $scratch/device.o
+    check 'a program with it' sh -c "cc -std=c99 -O1 -DGPUMC_CUDA -c test_hot.c -o $scratch/device.o
         && nvcc $scratch/device.o $scratch/cuda.o -o $scratch/device"
     check 'sums on the GPU' "$scratch/device"
 else

@@ -1,5 +1,6 @@
-/* The hot loops of gpumc_cuda.cu against those of the CPU, through the table that programs use. test_device.sh
-   links it with the file compiled for the CPU; where there is a GPU, test_cuda.sh links the real one. */
+/* gpumc_hot: rows and linear predictors that are evaluated at many points, against the ordinary calls. Here on
+   the CPU; test_device.sh compiles this once more with gpumc_cuda.cu, itself compiled for the CPU, and
+   test_cuda.sh links the real one where there is a GPU. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -9,6 +10,11 @@ GPUMC_ROW(device_unknown, 0, 1, 1) { return p[0] * x[0]; }
 
 #ifndef TOLERANCE
 #define TOLERANCE 1e-11                 /* a build with -DGPUMC_REAL=float wants more */
+#endif
+#if defined(GPUMC_CUDA)
+#define PLACE GPUMC_ON_GPU
+#else
+#define PLACE GPUMC_ANYWHERE
 #endif
 enum { MOST_PARAMS = 4, POINTS = 5 };
 
@@ -86,25 +92,30 @@ static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups,
     gpumc_hot *hot;
     problem_make(&q, kind, n_rows, n_groups, weighted, single);
     const size_t n = q.n_params;
-    double *p = (double *)calloc(4 * POINTS * n, sizeof *p), *grad = p + POINTS * n, *again = grad + POINTS * n;
+    double *p = (double *)calloc(4 * POINTS * n, sizeof *p), *grad = p + POINTS * n,
+           *again = grad + POINTS * n;
     double *expected = again + POINTS * n, lp[POINTS], lp_again[POINTS], worst = 0;
     for (size_t i = 0; i < POINTS * n; i++) p[i] = 1 + gpumc_rng_uniform(&rng);
-    hot = gpumc_device_rows(&q.data, 2, &error);       /* 2 at once: five points take three turns */
+    hot = gpumc_hot_rows(&q.data, 2, PLACE, &error);       /* 2 at once: five points take three turns */
     CHECK(hot != NULL, "%s", error.text);
     if (hot) {
-        CHECK(gpumc_device_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
+        CHECK(gpumc_hot_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
         for (size_t i = 0; i < POINTS; i++) {
             worst = fmax(worst, relative(lp[i], on_cpu(&q, p + i * n, expected + i * n)));
             for (size_t k = 0; k < n; k++)
                 worst = fmax(worst, relative(grad[i * n + k], expected[i * n + k]));
         }
-        CHECK(worst < TOLERANCE, "%s, %zu rows in %zu groups: off by %g", kind->name, n_rows, n_groups, worst);
-        CHECK(gpumc_device_eval(hot, 1, p + 3 * n, again + 3 * n, &lp_again[3], &error) == GPUMC_OK, "%s", error.text);
-        CHECK(memcmp(&lp_again[3], &lp[3], sizeof(double)) == 0, "%s", error.text);        /* alone and in company: the same bits */
+        CHECK(worst < TOLERANCE, "%s, %zu rows in %zu groups: off by %g", kind->name, n_rows, n_groups,
+              worst);
+        CHECK(gpumc_hot_eval(hot, 1, p + 3 * n, again + 3 * n, &lp_again[3], &error) == GPUMC_OK, "%s",
+              error.text);
+        CHECK(memcmp(&lp_again[3], &lp[3], sizeof(double)) == 0, "%s",
+              error.text); /* alone and in company: the same bits */
         CHECK(memcmp(again + 3 * n, grad + 3 * n, n * sizeof(double)) == 0, "%s", error.text);
-        CHECK(gpumc_device_eval(hot, 1, p, grad, lp_again, &error) == GPUMC_OK, "%s", error.text);     /* added, not stored */
+        CHECK(gpumc_hot_eval(hot, 1, p, grad, lp_again, &error) == GPUMC_OK, "%s",
+              error.text); /* added, not stored */
         CHECK(relative(grad[0], 2 * expected[0]) < TOLERANCE, "%g, %g", grad[0], expected[0]);
-        gpumc_device_release(hot);
+        gpumc_hot_release(hot);
     }
     free(p);
     problem_free(&q);
@@ -115,7 +126,9 @@ enum { COLUMNS = 7, LEVELS_1 = 5, LEVELS_2 = 40, EFFECTS = LEVELS_1 + LEVELS_2 }
 
 static size_t aux_of(gpumc_glm_family family)
 {
-    return family == GPUMC_GLM_STUDENT_T ? 2 : family == GPUMC_GLM_NORMAL || family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
+    return family == GPUMC_GLM_STUDENT_T
+               ? 2
+               : family == GPUMC_GLM_NORMAL || family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
 }
 
 static double glm_on_cpu(const gpumc_glm_data *d, const double *p, double *grad)
@@ -128,9 +141,15 @@ static double glm_on_cpu(const gpumc_glm_data *d, const double *p, double *grad)
     double *work = (double *)malloc(gpumc_glm_work(glm, 1, 1) * sizeof *work), value;
     const double *effects[2] = { p + 1 + d->n_columns, p + 1 + d->n_columns + LEVELS_1 };
     double *to_effects[2] = { grad + 1 + d->n_columns, grad + 1 + d->n_columns + LEVELS_1 };
-    const gpumc_glm_point at = { p, p + 1, effects, count ? NULL : p + aux, p + aux + 1, count ? p + aux : NULL };
+    const gpumc_glm_point at = { p,           p + 1,
+                                 effects,     count ? NULL : p + aux,
+                                 p + aux + 1, count ? p + aux : NULL };
     const int two = d->family == GPUMC_GLM_STUDENT_T, one = two || d->family == GPUMC_GLM_NORMAL;
-    const gpumc_glm_gradient to = { grad, grad + 1, to_effects, one ? grad + aux : NULL, two ? grad + aux + 1 : NULL,
+    const gpumc_glm_gradient to = { grad,
+                                    grad + 1,
+                                    to_effects,
+                                    one ? grad + aux : NULL,
+                                    two ? grad + aux + 1 : NULL,
                                     count ? grad + aux : NULL };
     value = gpumc_glm_eval(glm, &at, &to, work);
     free(work);
@@ -155,7 +174,7 @@ static void compare_glm(gpumc_glm_family family, size_t n_rows, int form)
         offset[i] = 0.3 * gpumc_rng_normal(&rng);
         weights[i] = 2 * gpumc_rng_uniform(&rng);
         level_1[i] = (size_t)(gpumc_rng_uniform(&rng) * LEVELS_1);
-        level_2[i] = (size_t)(gpumc_rng_uniform(&rng) * (LEVELS_2 - 1));       /* the last level has no rows */
+        level_2[i] = (size_t)(gpumc_rng_uniform(&rng) * (LEVELS_2 - 1)); /* the last level has no rows */
     }
     d.family = family;
     d.n_rows = n_rows;
@@ -166,62 +185,96 @@ static void compare_glm(gpumc_glm_family family, size_t n_rows, int form)
     d.single_precision = form >> 1 & 1;
     if (form & 1) { d.offset = offset; d.factors = factors; d.n_factors = 2; }
     if (form & 2) d.weights = weights;
-    const size_t n = 1 + COLUMNS + (d.n_factors ? EFFECTS : 0) + aux_of(family);
+    const size_t n = 1 + COLUMNS + (d.n_factors ? (size_t)EFFECTS : 0) + aux_of(family);
     double *p = (double *)calloc(4 * POINTS * (n + 2), sizeof *p), *grad = p + POINTS * (n + 2);
     double *again = grad + POINTS * n, *expected = again + POINTS * n;
     for (size_t i = 0; i < POINTS * n; i++) p[i] = 0.2 + 0.3 * gpumc_rng_uniform(&rng);
-    hot = gpumc_device_glm(&d, 5, &error);
+    hot = gpumc_hot_glm(&d, 5, PLACE, &error);
     CHECK(hot != NULL, "%s", error.text);
     if (hot) {
-        CHECK(gpumc_device_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
+        CHECK(gpumc_hot_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
         for (size_t i = 0; i < POINTS; i++) {
             worst = fmax(worst, relative(lp[i], glm_on_cpu(&d, p + i * n, expected + i * n)));
-            for (size_t k = 0; k < n; k++) worst = fmax(worst, relative(grad[i * n + k], expected[i * n + k]));
+            for (size_t k = 0; k < n; k++)
+                worst = fmax(worst, relative(grad[i * n + k], expected[i * n + k]));
         }
         CHECK(worst < TOLERANCE, "family %d, form %d, %zu rows: off by %g", (int)family, form, n_rows, worst);
-        CHECK(gpumc_device_eval(hot, 1, p + 4 * n, again, &alone, &error) == GPUMC_OK, "%s", error.text);
-        CHECK(alone == lp[4] && memcmp(again, grad + 4 * n, n * sizeof *again) == 0, "alone %g, in company %g", alone,
-              lp[4]);
-        gpumc_device_release(hot);
+        CHECK(gpumc_hot_eval(hot, 1, p + 4 * n, again, &alone, &error) == GPUMC_OK, "%s", error.text);
+        CHECK(alone == lp[4] && memcmp(again, grad + 4 * n, n * sizeof *again) == 0,
+              "alone %g, in company %g", alone, lp[4]);
+        gpumc_hot_release(hot);
     }
     free(p);
     free(level_1);
     free(x);
 }
 
+#if defined(GPUMC_CUDA)
 static void check_refusals(void)
 {
     problem q;
     gpumc_error error;
     gpumc_row_kind other = device_normal;
+    gpumc_hot *hot;
     problem_make(&q, &device_unknown, 10, 1, 0, 0);
-    CHECK(gpumc_device_rows(&q.data, 1, &error) == NULL, "%s", error.text);
+    CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "device_unknown"), "%s", error.text);
+    hot = gpumc_hot_rows(&q.data, 1, GPUMC_ANYWHERE, &error);
+    CHECK(hot && !strcmp(hot->where, "CPU") && strstr(hot->reason, "device_unknown"), "%s", error.text);
+    gpumc_hot_release(hot);
     other.n_shared = 2;
     q.data.kind = &other;
-    CHECK(gpumc_device_rows(&q.data, 1, &error) == NULL, "%s", error.text);
+    CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "other numbers"), "%s", error.text);
     q.data.kind = &device_normal;
-    CHECK(gpumc_device_rows(&q.data, (size_t)-1 / 4, &error) == NULL, "%s", error.text);
+    CHECK(gpumc_hot_rows(&q.data, (size_t)-1 / 4, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_MEMORY, "%s", error.text);
     problem_free(&q);
 }
+#else
+static void check_refusals(void)
+{
+    problem q;
+    gpumc_error error;
+    gpumc_device_info info;
+    double p[2] = { 1, 2 }, grad[2], lp;
+    gpumc_hot *hot;
+    problem_make(&q, &device_normal, 10, 1, 0, 0);
+    CHECK(gpumc_device_describe(&info, &error) == GPUMC_ERROR_DEVICE, "%s", error.text);
+    CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
+    CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "GPUMC_CUDA"), "%s", error.text);
+    hot = gpumc_hot_rows(&q.data, 1, GPUMC_ANYWHERE, &error);
+    CHECK(hot && !strcmp(hot->where, "CPU") && strstr(hot->reason, "GPUMC_CUDA"), "%s", error.text);
+    CHECK(gpumc_hot_eval(hot, 1, p, NULL, &lp, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
+    gpumc_hot_release(hot);
+    hot = gpumc_hot_rows(&q.data, 1, GPUMC_ON_CPU, &error);
+    CHECK(hot && !strcmp(hot->where, "CPU") && !hot->reason[0], "%s", error.text);
+    gpumc_hot_release(hot);
+    CHECK(gpumc_hot_rows(&q.data, 0, GPUMC_ON_CPU, &error) == NULL && strstr(error.text, "max_points"), "%s",
+          error.text);
+    q.group[3] = 1;
+    CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_CPU, &error) == NULL && error.status == GPUMC_ERROR_ARGUMENT,
+          "%s", error.text);
+    CHECK(gpumc_hot_eval(NULL, 1, p, grad, &lp, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
+    gpumc_hot_release(NULL);
+    problem_free(&q);
+}
+#endif
 
 int main(void)
 {
-    static const size_t sizes[][2] = { { 1, 1 }, { 100, 60 }, { 3000, 400 }, { 20000, 3 }, { 5000, 1 }, { 9000, 900 } };
+    static const size_t sizes[][2] = { { 1, 1 },     { 100, 60 }, { 3000, 400 },
+                                       { 20000, 3 }, { 5000, 1 }, { 9000, 900 } };
+#if defined(GPUMC_CUDA)
     gpumc_device_info info;
     gpumc_error error = { GPUMC_OK, "" };
     if (gpumc_device_describe(&info, &error) != GPUMC_OK) {
         check_skip(error.text);
-        CHECK(error.status == GPUMC_ERROR_DEVICE, "%s", error.text);       /* and the upload falls through with the same words */
-        problem q;
-        problem_make(&q, &device_normal, 10, 1, 0, 0);
-        CHECK(gpumc_device_rows(&q.data, 1, &error) == NULL && error.status == GPUMC_ERROR_DEVICE, "%s", error.text);
-        problem_free(&q);
+        CHECK(error.status == GPUMC_ERROR_DEVICE, "%s", error.text);
         return check_end();
     }
     printf("%s\n", info.name);
+#endif
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         for (int form = 0; form < 4; form++) {
             compare(&device_normal, sizes[k][0], sizes[k][1], form & 1, form >> 1);
