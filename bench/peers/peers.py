@@ -304,7 +304,7 @@ def run_stan(model, form, d, o):
 # ---------------------------------------------------------------------------------------------------------- gpumc
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = dict(groups="examples/hierarchical.c", schools="examples/eight_schools.c", artists="examples/artists.c",
-                logistic="bench/logistic.c", players="examples/bradley_terry.c")
+                logistic="examples/logistic.c", players="examples/bradley_terry.c")
 
 
 def stan_csv(path):
