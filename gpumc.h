@@ -6230,9 +6230,25 @@ static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t
     return wide;
 }
 
+/* What is fetched of the next tile: burst bytes before every loop over rows, the rest by the products. */
+typedef struct gpumc__glm_next { const char *at; size_t step, burst; } gpumc__glm_next;
+
+static void gpumc__glm_fetch(gpumc__glm_next *next)
+{
+    for (size_t i = 0; i < next->burst; i += 64) GPUMC__FETCH(next->at + i);
+    next->at += next->burst;
+}
+
+static void gpumc__glm_multiply(const gpumc_glm *g, gpumc__glm_product_fn *product, const double *x, size_t rows,
+                                const double *v, double *sum, gpumc__glm_next *next)
+{
+    product(x, g->data.n_columns, rows / GPUMC__GLM_LANES, v, sum, next->at, next->step);
+    next->at += rows * g->data.n_columns / 16 * next->step;
+}
+
 /* eta of n rows; those that fill up the last group get the intercept alone. */
 static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                                      const double *x, double *eta, const char *next, size_t step)
+                                      const double *x, double *eta, gpumc__glm_next *next)
 {
     const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
     const double intercept = at->intercept ? *at->intercept : 0;
@@ -6240,10 +6256,11 @@ static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point 
     for (size_t i = 0; g->data.offset && i < n; i++) eta[i] += g->data.offset[first + i];
     for (size_t f = 0; at->effects && f < g->data.n_factors; f++) {
         const uint32_t *level = g->level + f * g->data.n_rows + first;
-        for (size_t i = 0; at->effects[f] && i < n; i++) eta[i] += at->effects[f][level[i]];
+        const double *effect = at->effects[f];
+        gpumc__glm_fetch(next);
+        for (size_t i = 0; effect && i < n; i++) eta[i] += effect[level[i]];
     }
-    if (at->beta)
-        g->loops->predict(x, g->data.n_columns, filled / GPUMC__GLM_LANES, at->beta, eta, next, step);
+    if (at->beta) gpumc__glm_multiply(g, g->loops->predict, x, filled, at->beta, eta, next);
 }
 
 /* Runs a loop over rows, weighs its outputs and adds them up. */
@@ -6262,41 +6279,52 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
 
 /* What rows first .. first + n add at one point: to sums, and X'r to lanes. */
 static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                            const double *x, const char *next, size_t step, double *scratch, double *sums,
+                            const double *x, gpumc__glm_next *next, double *scratch, double *sums,
                             double *lanes)
 {
-    const size_t K = g->data.n_columns, filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
+    const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
     const double *weights = g->data.weights ? g->data.weights + first : NULL;
     double *eta = scratch, *r = scratch + GPUMC__GLM_MOST, a_b[2];
     gpumc__glm_parameters(g, at, a_b);
-    gpumc__glm_eta(g, at, first, n, x, eta, next, step);
+    gpumc__glm_eta(g, at, first, n, x, eta, next);
+    gpumc__glm_fetch(next);
     gpumc__glm_add_rows(g, g->rows, n, g->data.y + first, eta, weights, a_b, r, sums);
     for (size_t f = 0; f < g->data.n_factors; f++) {
         const uint32_t *level = g->level + f * g->data.n_rows + first;
-        double *by_effect = sums + g->effect_at[f];
+        double *GPUMC__RESTRICT by_effect = sums + g->effect_at[f];
+        gpumc__glm_fetch(next);
         for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
     }
     memset(r + n, 0, (filled - n) * sizeof *r);
-    g->loops->push(x, K, filled / GPUMC__GLM_LANES, r, lanes,
-                   next + filled / GPUMC__GLM_LANES * K / 2 * step, step);
+    gpumc__glm_multiply(g, g->loops->push, x, filled, r, lanes, next);
 }
 
-/* The sums of a chunk at n points; each of them fetches an equal part of the next tile. */
+/* How each of n points fetches its share of a tile: products fetch two lines every 32 of theirs. */
+static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t n)
+{
+    const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each / n;
+    const size_t bursts = 2 * g->data.n_factors + 1;
+    gpumc__glm_next next = { NULL, 0, gpumc__least_of(1024, share / (bursts + 1)) };
+    if (values) next.step = (share - bursts * next.burst) / (values / 8);
+    return next;
+}
+
+/* The sums of a chunk at n points. */
 static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t chunk,
                              double *sums, double *scratch)
 {
-    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES, step = g->each * V / n;
+    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
     const size_t from = chunk * g->chunk_rows, to = gpumc__least_of(from + g->chunk_rows, g->data.n_rows);
     double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
+    gpumc__glm_next next = gpumc__glm_share(g, n);
     memset(sums, 0, n * g->width * sizeof *sums);
     memset(lanes, 0, n * K * V * sizeof *lanes);
     for (size_t first = from; first < to; first += g->tile_rows) {
         const size_t rows = gpumc__least_of(g->tile_rows, to - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
-        const char *next = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0; p < n; p++, next += g->tile_rows / V * K * step)
-            gpumc__glm_tile(g, &at[p], first, rows, x, next, step, scratch, sums + p * g->width,
-                            lanes + p * K * V);
+        next.at = gpumc__glm_at(g, first + g->tile_rows);
+        for (size_t p = 0; p < n; p++)
+            gpumc__glm_tile(g, &at[p], first, rows, x, &next, scratch, sums + p * g->width, lanes + p * K * V);
     }
     for (size_t p = 0; p < n; p++)
         for (size_t k = 0; k < K; k++)
@@ -6389,11 +6417,12 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
                                    double *work)
 {
     double *eta = (double *)gpumc__aligned(work), *wide = eta + GPUMC__GLM_MOST, a_b[2];
+    gpumc__glm_next next = { g->x, 0, 0 };
     gpumc__glm_parameters(g, at, a_b);
     for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
         const size_t n = gpumc__least_of(g->tile_rows, g->data.n_rows - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
-        gpumc__glm_eta(g, at, first, n, x, eta, gpumc__glm_at(g, first + g->tile_rows), g->each * 8);
+        gpumc__glm_eta(g, at, first, n, x, eta, &next);
         for (size_t i = 0; i < n; i++)
             log_lik[first + i] = gpumc__glm_density(g->data.family, g->data.y[first + i], eta[i], a_b);
     }
@@ -6411,7 +6440,8 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: factor %.0f: level is NULL or n_levels is %.0f",
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "glm: factor %.0f: level is NULL or n_levels, %.0f, is not in 1..2^32 - 1",
                                (double)f, (double)d->factors[f].n_levels);
     return GPUMC_OK;
 }
