@@ -181,8 +181,8 @@ int main(int argc, char **argv)
     const int runs = argc > 1 ? atoi(argv[1]) : 40;
     const char *only = argc > 2 ? argv[2] : "";
     bench_header(argc, argv);
-    printf("set       %s\n\n%-33s %14s %8s %7s %9s %8s %11s\n", gpumc_isa_name(GPUMC_ISA_AUTO), "one gradient",
-           "X", "ms", "target", "X read in", "GB/s", "reading");
+    printf("set       %s\n\n%-33s %14s %8s %7s %9s %8s %11s\n", gpumc_isa_name(GPUMC_ISA_AUTO),
+           "one gradient", "X", "ms", "target", "X read in", "GB/s", "reading");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (strstr(shapes[i].what, only)) { measure(&shapes[i], runs); fflush(stdout); }
     return 0;

@@ -320,7 +320,8 @@ static void test_differences(void)
 static void test_extremes(void)
 {
     static const double y[] = { 1, 0, 1, 0 }, offset[] = { 800, -800, -800, 800 };
-    static const double counts[] = { 0, 3, 1e6, 1e9 }, logs[] = { -800, 2, 13.8, 20.7 }, zero = 0, large = 1e8;
+    static const double counts[] = { 0, 3, 1e6, 1e9 }, logs[] = { -800, 2, 13.8, 20.7 };
+    static const double zero = 0, large = 1e8;
     const gpumc_glm_point at = { &zero, NULL, NULL, NULL, NULL, &large };
     gpumc_glm_data d;
     double work[8192], slope = 0, by_phi = 0, known = 0, known_slope = 0, known_phi = 0, value;
