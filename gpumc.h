@@ -6093,20 +6093,6 @@ GPUMC__GLM_ROW(student_t)
     return -half * (b + 1) * log_1r;
 }
 
-/* The whole log density, by the library: what rows are accepted and reported by. */
-static double gpumc__glm_density(gpumc_glm_family family, double y, double eta, const double *a_b)
-{
-    switch (family) {
-    case GPUMC_GLM_NORMAL: return gpumc_normal_lpdf(y, eta, a_b[0], NULL, NULL, NULL);
-    case GPUMC_GLM_BERNOULLI_LOGIT: return gpumc_bernoulli_logit_lpmf(y, eta, NULL);
-    case GPUMC_GLM_POISSON_LOG: return gpumc_poisson_log_lpmf(y, eta, NULL);
-    case GPUMC_GLM_NEG_BINOMIAL_2_LOG: return gpumc_neg_binomial_2_log_lpmf(y, eta, a_b[0], NULL, NULL);
-    case GPUMC_GLM_STUDENT_T: return gpumc_student_t_lpdf(y, a_b[1], eta, a_b[0], NULL, NULL, NULL, NULL);
-    case GPUMC__GLM_N: break;
-    }
-    return GPUMC_NAN;
-}
-
 /* ---- loops, one copy an instruction set ------------------------------------------------------------
    Before every 32 products they fetch two lines, step bytes apart, from next on; a step below a line's length
    spreads the same lines over more work. */
@@ -6157,7 +6143,7 @@ typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, co
 typedef struct gpumc__glm_loops {
     gpumc__glm_product_fn *predict, *push;
     void (*widen)(const float *from, double *to, size_t n);
-    gpumc__glm_rows_fn *rows[GPUMC__GLM_N + 2];      /* the families, bernoulli_weighted, neg_binomial_rest */
+    gpumc__glm_rows_fn *rows[GPUMC__GLM_N + 1];      /* the families and bernoulli_weighted */
 } gpumc__glm_loops;
 
 #define GPUMC__GLM_PRODUCT(suffix, attributes, pragma, name) \
@@ -6187,7 +6173,7 @@ typedef struct gpumc__glm_loops {
         gpumc__glm_predict_##suffix, gpumc__glm_push_##suffix, gpumc__glm_widen_##suffix, \
         { gpumc__glm_normal_##suffix, gpumc__glm_bernoulli_logit_##suffix, gpumc__glm_poisson_log_##suffix, \
           gpumc__glm_neg_binomial_2_log_##suffix, gpumc__glm_student_t_##suffix, \
-          gpumc__glm_bernoulli_weighted_##suffix, gpumc__glm_neg_binomial_rest_##suffix } };
+          gpumc__glm_bernoulli_weighted_##suffix } };
 GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCT, predict)
 GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCT, push)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, normal)
@@ -6195,9 +6181,9 @@ GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_logit)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_weighted)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_rest)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
 GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
+GPUMC__GLM_ROWS(once, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
 static const gpumc__glm_loops *const gpumc__glm_isa[] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
 
 /* ---- one pass -------------------------------------------------------------------------------------- */
@@ -6244,9 +6230,25 @@ static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t
     return wide;
 }
 
+/* What is fetched of the next tile: burst bytes before every loop over rows, the rest by the products. */
+typedef struct gpumc__glm_next { const char *at; size_t step, burst; } gpumc__glm_next;
+
+static void gpumc__glm_fetch(gpumc__glm_next *next)
+{
+    for (size_t i = 0; i < next->burst; i += 64) GPUMC__FETCH(next->at + i);
+    next->at += next->burst;
+}
+
+static void gpumc__glm_multiply(const gpumc_glm *g, gpumc__glm_product_fn *product, const double *x,
+                                size_t rows, const double *v, double *sum, gpumc__glm_next *next)
+{
+    product(x, g->data.n_columns, rows / GPUMC__GLM_LANES, v, sum, next->at, next->step);
+    next->at += rows * g->data.n_columns / 16 * next->step;
+}
+
 /* eta of n rows; those that fill up the last group get the intercept alone. */
 static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                                      const double *x, double *eta, const char *next, size_t step)
+                                      const double *x, double *eta, gpumc__glm_next *next)
 {
     const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
     const double intercept = at->intercept ? *at->intercept : 0;
@@ -6254,10 +6256,11 @@ static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point 
     for (size_t i = 0; g->data.offset && i < n; i++) eta[i] += g->data.offset[first + i];
     for (size_t f = 0; at->effects && f < g->data.n_factors; f++) {
         const uint32_t *level = g->level + f * g->data.n_rows + first;
-        for (size_t i = 0; at->effects[f] && i < n; i++) eta[i] += at->effects[f][level[i]];
+        const double *effect = at->effects[f];
+        gpumc__glm_fetch(next);
+        for (size_t i = 0; effect && i < n; i++) eta[i] += effect[level[i]];
     }
-    if (at->beta)
-        g->loops->predict(x, g->data.n_columns, filled / GPUMC__GLM_LANES, at->beta, eta, next, step);
+    if (at->beta) gpumc__glm_multiply(g, g->loops->predict, x, filled, at->beta, eta, next);
 }
 
 /* Runs a loop over rows, weighs its outputs and adds them up. */
@@ -6276,40 +6279,52 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
 
 /* What rows first .. first + n add at one point: to sums, and X'r to lanes. */
 static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                            const double *x, const char *next, size_t step, double *scratch, double *sums,
+                            const double *x, gpumc__glm_next *next, double *scratch, double *sums,
                             double *lanes)
 {
-    const size_t K = g->data.n_columns, filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
+    const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
     const double *weights = g->data.weights ? g->data.weights + first : NULL;
     double *eta = scratch, *r = scratch + GPUMC__GLM_MOST, a_b[2];
     gpumc__glm_parameters(g, at, a_b);
-    gpumc__glm_eta(g, at, first, n, x, eta, next, step);
+    gpumc__glm_eta(g, at, first, n, x, eta, next);
+    gpumc__glm_fetch(next);
     gpumc__glm_add_rows(g, g->rows, n, g->data.y + first, eta, weights, a_b, r, sums);
     for (size_t f = 0; f < g->data.n_factors; f++) {
         const uint32_t *level = g->level + f * g->data.n_rows + first;
-        double *by_effect = sums + g->effect_at[f];
+        double *GPUMC__RESTRICT by_effect = sums + g->effect_at[f];
+        gpumc__glm_fetch(next);
         for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
     }
     memset(r + n, 0, (filled - n) * sizeof *r);
-    g->loops->push(x, K, filled / GPUMC__GLM_LANES, r, lanes,
-                   next + filled / GPUMC__GLM_LANES * K / 2 * step, step);
+    gpumc__glm_multiply(g, g->loops->push, x, filled, r, lanes, next);
 }
 
-/* The sums of a chunk at n points; each of them fetches an equal part of the next tile. */
+/* How each of n points fetches its share of a tile: products fetch two lines every 32 of theirs. */
+static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t n)
+{
+    const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each / n;
+    const size_t bursts = 2 * g->data.n_factors + 1;
+    gpumc__glm_next next = { NULL, 0, gpumc__least_of(1024, share / (bursts + 1)) };
+    if (values) next.step = (share - bursts * next.burst) / (values / 8);
+    return next;
+}
+
+/* The sums of a chunk at n points. */
 static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t chunk,
                              double *sums, double *scratch)
 {
-    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES, step = g->each * V / n;
+    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
     const size_t from = chunk * g->chunk_rows, to = gpumc__least_of(from + g->chunk_rows, g->data.n_rows);
     double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
+    gpumc__glm_next next = gpumc__glm_share(g, n);
     memset(sums, 0, n * g->width * sizeof *sums);
     memset(lanes, 0, n * K * V * sizeof *lanes);
     for (size_t first = from; first < to; first += g->tile_rows) {
         const size_t rows = gpumc__least_of(g->tile_rows, to - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
-        const char *next = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0; p < n; p++, next += g->tile_rows / V * K * step)
-            gpumc__glm_tile(g, &at[p], first, rows, x, next, step, scratch, sums + p * g->width,
+        next.at = gpumc__glm_at(g, first + g->tile_rows);
+        for (size_t p = 0; p < n; p++)
+            gpumc__glm_tile(g, &at[p], first, rows, x, &next, scratch, sums + p * g->width,
                             lanes + p * K * V);
     }
     for (size_t p = 0; p < n; p++)
@@ -6339,18 +6354,24 @@ GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm
         gpumc__glm_chunk(g, n, at, c, sums + c * n * g->width, scratch);
 }
 
-/* Adds the terms of log p that do not depend on eta. */
+/* What rows of the real families leave out, the same for all, with its derivatives by a and b. */
+static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double *by_a, double *by_b)
+{
+    if (family == GPUMC_GLM_NORMAL) return gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, by_a);
+    if (family != GPUMC_GLM_STUDENT_T) return 0;
+    return gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, by_b, NULL, by_a);
+}
+
+/* Adds what all rows leave out. */
 static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *sums, double *out)
 {
-    double value = 0, by_a = 0, by_b = 0;
-    if (g->data.family == GPUMC_GLM_NORMAL) value = gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, &by_a);
-    if (g->data.family == GPUMC_GLM_STUDENT_T)
-        value = gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, &by_b, NULL, &by_a);
+    double by_a = 0, by_b = 0;
+    const double value = gpumc__glm_rest(g->data.family, a_b, &by_a, &by_b);
     sums[GPUMC__GLM_VALUE] += g->total_weight * value + g->constant;
     sums[GPUMC__GLM_BY_A] += g->total_weight * by_a;
     sums[GPUMC__GLM_BY_B] += g->total_weight * by_b;
     for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST)
-        gpumc__glm_add_rows(g, g->loops->rows[GPUMC__GLM_N + 1],
+        gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_once,
                             gpumc__least_of(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
                             g->count_weights + i, a_b, out, sums);
 }
@@ -6399,17 +6420,36 @@ GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
     return log_lik;
 }
 
+/* Adds to the values of n rows what they leave out. */
+static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double *y, const double *a_b,
+                                double *values, double *out)
+{
+    const double *rest = out + GPUMC__GLM_VALUE * GPUMC__GLM_MOST;
+    double by_a = 0, by_b = 0;
+    const double same = gpumc__glm_rest(family, a_b, &by_a, &by_b);
+    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_once(n, y, y, a_b, out);
+    for (size_t i = 0; i < n; i++) {
+        if (family == GPUMC_GLM_POISSON_LOG) values[i] -= gpumc__lgamma(y[i] + 1);
+        else if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) values[i] += rest[i];
+        else values[i] += same;
+    }
+}
+
 GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at, double *log_lik,
                                    double *work)
 {
-    double *eta = (double *)gpumc__aligned(work), *wide = eta + GPUMC__GLM_MOST, a_b[2];
+    double *eta = (double *)gpumc__aligned(work), *out = eta + GPUMC__GLM_MOST, a_b[2];
+    double *wide = out + 4 * GPUMC__GLM_MOST;
+    gpumc__glm_next next = { g->x, 0, 0 };
     gpumc__glm_parameters(g, at, a_b);
     for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
         const size_t n = gpumc__least_of(g->tile_rows, g->data.n_rows - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
-        gpumc__glm_eta(g, at, first, n, x, eta, gpumc__glm_at(g, first + g->tile_rows), g->each * 8);
-        for (size_t i = 0; i < n; i++)
-            log_lik[first + i] = gpumc__glm_density(g->data.family, g->data.y[first + i], eta[i], a_b);
+        const double *y = g->data.y + first;
+        gpumc__glm_eta(g, at, first, n, x, eta, &next);
+        (g->is_product ? g->loops->rows[GPUMC__GLM_N] : g->rows)(n, y, eta, a_b, out);
+        memcpy(log_lik + first, out + GPUMC__GLM_VALUE * GPUMC__GLM_MOST, n * sizeof *log_lik);
+        gpumc__glm_complete(g->data.family, n, y, a_b, log_lik + first, out);
     }
 }
 
@@ -6425,7 +6465,8 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: factor %.0f: level is NULL or n_levels is %.0f",
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "glm: factor %.0f: level is NULL or n_levels, %.0f, is not in 1..2^32 - 1",
                                (double)f, (double)d->factors[f].n_levels);
     return GPUMC_OK;
 }
@@ -6434,6 +6475,13 @@ static double gpumc__glm_x(const gpumc_glm_data *d, size_t row, size_t column)
 {
     const size_t at = d->column_major ? column * d->n_rows + row : row * d->n_columns + column;
     return d->x ? d->x[at] : (double)d->x_float[at];
+}
+
+static int gpumc__glm_supports(gpumc_glm_family family, double y)
+{
+    if (!gpumc__is_finite(y)) return 0;
+    if (family == GPUMC_GLM_NORMAL || family == GPUMC_GLM_STUDENT_T) return 1;
+    return y >= 0 && gpumc_floor(y) == y && (y <= 1 || family != GPUMC_GLM_BERNOULLI_LOGIT);
 }
 
 static gpumc_status gpumc__glm_bad(gpumc_error *error, size_t row, const char *what, double value,
@@ -6447,10 +6495,9 @@ static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpum
 {
 #define GPUMC__GLM_SUPPORT(NAME, name, support) support,
     static const char *const supports[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_SUPPORT) };
-    static const double ones[] = { 1, 1 };
     const double most = d->single_precision ? FLT_MAX : DBL_MAX;
     char what[64];
-    if (!gpumc__is_finite(gpumc__glm_density(d->family, d->y[i], 0, ones)))
+    if (!gpumc__glm_supports(d->family, d->y[i]))
         return gpumc__glm_bad(error, i, "y", d->y[i], supports[d->family]);
     if (d->offset && !gpumc__is_finite(d->offset[i]))
         return gpumc__glm_bad(error, i, "offset", d->offset[i], "finite");

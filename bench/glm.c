@@ -1,8 +1,8 @@
 /* What one gradient of a regression with a design matrix costs, against the time in which the same core reads
-   the matrix once (the bandwidth is measured in the same run, on an array of the same size): milliseconds of
-   processor time, least of many, each measurement of the bandwidth beside one of the gradient. On one thread
-   unless said; `part of reading` above 100 % means that arithmetic hides behind reading nowhere.
-     make -C bench          or: cc -O2 bench/glm.c -lm -pthread -o glm && ./glm [runs=40] [only=TEXT] */
+   an array of the matrix's size once, measured in turn with it: milliseconds of processor time (two threads:
+   of the clock on the wall), least of many. `reading`: the share of the gradient that reading alone takes.
+   target: the most it may take on one core with AVX-512.
+     make -C bench          or: cc -O2 bench/glm.c -lm -pthread -o glm && ./glm [runs, 40] [part of a name] */
 #define _POSIX_C_SOURCE 199309L
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -29,7 +29,7 @@ static const shape shapes[] = {
     { "covertype, float", GPUMC_GLM_BERNOULLI_LOGIT, 581012, 54, { 0 }, 1, 1, 1, 9 },
     { "covertype, float, 2 threads", GPUMC_GLM_BERNOULLI_LOGIT, 581012, 54, { 0 }, 1, 1, 2, 0 },
     { "covertype, indicators as factors", GPUMC_GLM_BERNOULLI_LOGIT, 581012, 10, { 4, 40 }, 1, 1, 1, 3 },
-    { "multilevel, 4 crossed factors", GPUMC_GLM_BERNOULLI_LOGIT, 340000, 20, { 10, 50, 140, 800 }, 0, 1, 1, 6 },
+    { "multilevel, 4 factors", GPUMC_GLM_BERNOULLI_LOGIT, 340000, 20, { 10, 50, 140, 800 }, 0, 1, 1, 6 },
     { "multilevel, 2 threads", GPUMC_GLM_BERNOULLI_LOGIT, 340000, 20, { 10, 50, 140, 800 }, 0, 1, 2, 0 },
     { "many columns", GPUMC_GLM_BERNOULLI_LOGIT, 10000, 2000, { 0 }, 0, 1, 1, 0 },
     { "small, in cache", GPUMC_GLM_BERNOULLI_LOGIT, 5000, 20, { 0 }, 0, 1, 1, 0 },
@@ -58,7 +58,9 @@ static volatile uint64_t seen;
     attributes static void read_##suffix(const uint64_t *a, size_t n) \
     { \
         uint64_t sum[32] = { 0 }; \
-        for (size_t i = 0; i + 32 <= n; i += 32) { pragma for (size_t l = 0; l < 32; l++) sum[l] ^= a[i + l]; } \
+        for (size_t i = 0; i + 32 <= n; i += 32) { \
+            pragma for (size_t l = 0; l < 32; l++) sum[l] ^= a[i + l]; \
+        } \
         for (size_t l = 0; l < 32; l++) seen ^= sum[l]; \
     }
 GPUMC__ISA_COPIES(READ, 0)
@@ -140,7 +142,8 @@ static void measure(const shape *s, int runs)
     double *x = must(malloc(s->n_rows * K * sizeof *x)), *y = must(malloc(s->n_rows * sizeof *y));
     size_t *levels = must(malloc(4 * s->n_rows * sizeof *levels));
     double *beta = must(calloc(MOST_POINTS * K, sizeof *beta)), *by_beta = must(calloc(K, sizeof *by_beta));
-    static double effects[MOST_EFFECTS], by_effects[MOST_EFFECTS], one = 1.25, five = 5, ignored, lp[MOST_POINTS];
+    static double effects[MOST_EFFECTS], by_effects[MOST_EFFECTS], ignored, lp[MOST_POINTS];
+    static const double one = 1.25, five = 5;
     const double *effect_of[4] = { effects, effects, effects, effects };
     double *by_effect_of[4] = { by_effects, by_effects, by_effects, by_effects };
     void *memory;
@@ -178,8 +181,8 @@ int main(int argc, char **argv)
     const int runs = argc > 1 ? atoi(argv[1]) : 40;
     const char *only = argc > 2 ? argv[2] : "";
     bench_header(argc, argv);
-    printf("set       %s\n\n%-33s %14s %8s %7s %9s %8s %11s\n", gpumc_isa_name(GPUMC_ISA_AUTO), "one gradient", "X",
-           "ms", "target", "X read in", "GB/s", "of reading");
+    printf("set       %s\n\n%-33s %14s %8s %7s %9s %8s %11s\n", gpumc_isa_name(GPUMC_ISA_AUTO),
+           "one gradient", "X", "ms", "target", "X read in", "GB/s", "reading");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         if (strstr(shapes[i].what, only)) { measure(&shapes[i], runs); fflush(stdout); }
     return 0;
