@@ -2059,6 +2059,16 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
    gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
    pieces of 16 bytes of memcpy, which wide loads then wait for.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
+    attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, size_t strip, \
+        const double *const *own, const double *shared, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
+    { \
+        for (; t < end; t++) { \
+            const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
+            const double *w = gpumc__row_weights(a, t) + strip; \
+            GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
+                n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
+        } \
+    } \
     attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
         const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total, size_t strip) \
     { \
@@ -2070,12 +2080,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
             GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
             GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
         } \
-        for (const size_t end = t + a->tiles[slice]; t < end; t++) { \
-            const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
-            const double *w = gpumc__row_weights(a, t) + strip; \
-            GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
-                n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
-        } \
+        name##_tiles_##set(a, t, t + a->tiles[slice], strip, own, shared, sum); \
         GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
             total[l] = sum[0][l]; \
             GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
@@ -2108,10 +2113,10 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
     attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, \
-        const double *const *own, const double *shared, const double *x, double *sums) \
+        const double *const *own, const double *shared, const double *x, double *sums, \
+        double (*GPUMC__RESTRICT sum)[GPUMC_LANES]) \
     { \
-        double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
-        memset(sum, 0, sizeof sum); \
+        memset(sum, 0, (1 + (n_group) + (n_shared)) * sizeof *sum); \
         for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
             const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
             const double *node = a->nodes + i * (n_node), *w = a->ones + (GPUMC_LANES - live); \
@@ -2130,14 +2135,14 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         memset(sum, 0, sizeof sum); \
         for (size_t s = 0, t = 0; s < a->n_slices; s++) { \
             for (const size_t end = t + a->tiles[s]; t < end; t++) { \
-                double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
+                double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES], scratch[FIRST][GPUMC_LANES]; \
                 const double *own[(n_group) + 1], *w = gpumc__row_weights(a, t); \
                 gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, a->active[t]); \
                 for (int k = 0; k < (n_group); k++) \
                     gpumc__row_repeat(p[k], a->p[k] + s * GPUMC_LANES, 1, a->active[t]); \
                 for (int l = 0; l < a->active[t]; l++) { \
                     for (int k = 0; k < (n_group); k++) own[k] = p[k] + l; \
-                    name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l]); \
+                    name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l], scratch); \
                 } \
                 gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
                 for (int k = 0; k < (n_group); k++) own[k] = p[k]; \
