@@ -1,9 +1,9 @@
-/* What a data row costs: nanoseconds a row of log density and gradient through GPUMC_ROW, for every instruction
-   set that the processor has, beside a plain loop over libm; what the row's columns read a second at that rate
-   (GB/s), how far the floor of the machine is (memory read by a plain sum, in the same run); the error of one
-   row's value against long double, in ULP of the largest term. Then the cost a row as the groups get larger.
-   Least of many runs, processor time.
-     make -C bench CC=gcc kernels && bench/build/kernels        the same with CC=clang */
+/* What a data row costs: nanoseconds a row of log density and gradient through GPUMC_ROW, for every
+   instruction set that the processor has, and how many times a plain loop over libm takes; what its columns
+   are read at (GB/s), for the best set as a share of the floor of the machine, which is memory read by a
+   plain sum in the same run; the largest error of a row's value against long double, in units of the last
+   place of it, at least 1. Then the cost a row by the size of groups. Least of many runs, processor time.
+     make -C bench build/kernels CC=gcc && bench/build/kernels          and with CC=clang, after make clean */
 #define _POSIX_C_SOURCE 199309L
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -58,21 +58,23 @@ static double libm_digamma(double x)
 }
 static double libm_student_t(const double *p, const double *x, double *g)
 {
-    const double nu = p[2], z = (x[0] - p[0]) / p[1], log_1r = log1p(z * z / nu), pull = (nu + 1) / (nu + z * z);
+    const double nu = p[2], z = (x[0] - p[0]) / p[1], log_1r = log1p(z * z / nu),
+                 pull = (nu + 1) / (nu + z * z);
     g[0] += pull * z / p[1];
     g[1] += (pull * z * z - 1) / p[1];
-    g[2] += 0.5 * (libm_digamma(0.5 * nu + 0.5) - libm_digamma(0.5 * nu) - 1 / nu - log_1r + pull * z * z / nu);
+    g[2] +=
+        0.5 * (libm_digamma(0.5 * nu + 0.5) - libm_digamma(0.5 * nu) - 1 / nu - log_1r + pull * z * z / nu);
     return lgamma(0.5 * nu + 0.5) - lgamma(0.5 * nu) - 0.5 * log(nu * GPUMC_PI) - log(p[1])
            - 0.5 * (nu + 1) * log_1r;
 }
 static long double long_student_t(const double *p, const double *x)
 {
     const long double nu = p[2], z = ((long double)x[0] - p[0]) / p[1];
-    return lgammal(0.5L * nu + 0.5L) - lgammal(0.5L * nu) - 0.5L * logl(nu * 3.14159265358979323846264338327950288L)
-           - logl(p[1]) - 0.5L * (nu + 1) * log1pl(z * z / nu);
+    return lgammal(0.5L * nu + 0.5L) - lgammal(0.5L * nu)
+           - 0.5L * logl(nu * 3.14159265358979323846264338327950288L) - logl(p[1])
+           - 0.5L * (nu + 1) * log1pl(z * z / nu);
 }
 
-/* The outcome is -1 or 1 times a covariate and 0 or 1, so that the row need not ask which it is. */
 GPUMC_ROW(bernoulli_logit, 2, 0, 2)
 {
     gpumc_real slope = 0;
@@ -116,7 +118,8 @@ GPUMC_FN gpumc_real wald(gpumc_real a, gpumc_real v, gpumc_real t0, gpumc_real t
     g[0] += 1 / a - dt;
     g[1] += d;
     g[2] += GPUMC_R(1.5) * inv - dt * (v + GPUMC_R(0.5) * dt);
-    return gpumc_log(a) - GPUMC_R(GPUMC_LOG_SQRT_2PI) - GPUMC_R(1.5) * gpumc__log_normal(t) - GPUMC_R(0.5) * d * dt;
+    return gpumc_log(a) - GPUMC_R(GPUMC_LOG_SQRT_2PI) - GPUMC_R(1.5) * gpumc__log_normal(t)
+           - GPUMC_R(0.5) * d * dt;
 }
 GPUMC_ROW(wald_density, 3, 0, 1) { return wald(p[0], p[1], p[2], x[0], g); }
 static double libm_wald_density(const double *p, const double *x, double *g)
@@ -130,18 +133,21 @@ static double libm_wald_density(const double *p, const double *x, double *g)
 static long double long_wald_density(const double *p, const double *x)
 {
     const long double t = (long double)x[0] - p[2], d = p[0] - p[1] * t;
-    return logl(p[0]) - 0.5L * logl(2 * 3.14159265358979323846264338327950288L) - 1.5L * logl(t) - 0.5L * d * d / t;
+    return logl(p[0]) - 0.5L * logl(2 * 3.14159265358979323846264338327950288L) - 1.5L * logl(t)
+           - 0.5L * d * d / t;
 }
 
 /* Two such diffusions race: this one arrived (drift v), the other (drift w) not yet: p = a, v, w, t0.
-   P(not yet) = Phi((a - w t) / sqrt t) - exp(2 a w) Phi(-(a + w t) / sqrt t), by erfcx so that nothing cancels
-   in the tail. */
+   P(not yet) = Phi((a - w t) / sqrt t) - exp(2 a w) Phi(-(a + w t) / sqrt t), by erfcx so that
+   nothing cancels in the tail. */
 GPUMC_ROW(wald_race, 4, 0, 1)
 {
-    const gpumc_real a = p[0], w = p[2], t = x[0] - p[3], root = gpumc_rsqrt(t), s = root * GPUMC_R(0.70710678118654752440);
+    const gpumc_real a = p[0], w = p[2], t = x[0] - p[3], root = gpumc_rsqrt(t),
+                     s = root * GPUMC_R(0.70710678118654752440);
     const gpumc_real u = (a - w * t) * s, v = (a + w * t) * s, bell = gpumc_exp(-u * u);
     const gpumc_real near_u = gpumc__erfcx_sum(gpumc_fabs(u), 0), near_v = gpumc__erfcx_sum(v, 0);
-    const gpumc_real late = GPUMC_R(0.5) * (near_u - near_v), early = 1 - GPUMC_R(0.5) * bell * (near_u + near_v);
+    const gpumc_real late = GPUMC_R(0.5) * (near_u - near_v),
+                     early = 1 - GPUMC_R(0.5) * bell * (near_u + near_v);
     const gpumc_real survivor = u < 0 ? late : early, share = (u < 0 ? GPUMC_R(1.0) : bell) / survivor;
     const gpumc_real h = GPUMC_R(0.79788456080286535588) * root;
     gpumc_real own[3] = { 0, 0, 0 };
@@ -155,9 +161,11 @@ GPUMC_ROW(wald_race, 4, 0, 1)
 static double libm_erfcx(double x) { return x < 25 ? exp(x * x) * erfc(x) : 0.5641895835477563 / x; }
 static double libm_wald_race(const double *p, const double *x, double *g)
 {
-    const double a = p[0], w = p[2], t = x[0] - p[3], s = sqrt(0.5 / t), u = (a - w * t) * s, v = (a + w * t) * s;
+    const double a = p[0], w = p[2], t = x[0] - p[3], s = sqrt(0.5 / t), u = (a - w * t) * s,
+                 v = (a + w * t) * s;
     const double A = libm_erfcx(fabs(u)), B = libm_erfcx(v), bell = exp(-u * u), h = sqrt(2 / (GPUMC_PI * t));
-    const double survivor = u < 0 ? 0.5 * (A - B) : 1 - 0.5 * bell * (A + B), share = (u < 0 ? 1 : bell) / survivor;
+    const double survivor = u < 0 ? 0.5 * (A - B) : 1 - 0.5 * bell * (A + B),
+                 share = (u < 0 ? 1 : bell) / survivor;
     const double own_p[3] = { a, p[1], p[3] };
     double own[3] = { 0, 0, 0 };
     const double value = libm_wald_density(own_p, x, own);
@@ -214,7 +222,9 @@ static loaded load(const gpumc_row_kind *kind, size_t n, size_t n_groups, const 
 {
     static const double *const each[2] = { columns[0], columns[1] };
     gpumc_error error;
-    gpumc_rows_data data = { .kind = kind, .n_rows = n, .n_groups = n_groups, .group = group, .columns = each };
+    gpumc_rows_data data = {
+        .kind = kind, .n_rows = n, .n_groups = n_groups, .group = group, .columns = each
+    };
     loaded l;
     data.isa = isa;
     const size_t bytes = gpumc_rows_bytes(&data, &error);
@@ -233,7 +243,8 @@ static void unload(loaded *l)
     free(l->memory);
 }
 
-static double best_of(const gpumc_rows *r, const double *const *p, double *const *g, double *work, size_t n, int runs)
+static double best_of(const gpumc_rows *r, const double *const *p, double *const *g, double *work, size_t n,
+                      int runs)
 {
     double best = INFINITY;
     for (int i = 0; i < runs; i++) {
@@ -261,11 +272,11 @@ static double best_libm(const row *r)
 }
 
 /* The largest error of a row's value in units in the last place of it, at least 1. */
-static double largest_error(const row *r, const gpumc_rows *rows, const double *const *p, double *work)
+static double largest_error(const row *r, const gpumc_rows *loaded_rows, const double *const *p, double *work)
 {
     static double value[N];
     double worst = 0;
-    gpumc_rows_pointwise(rows, p, value, work);
+    gpumc_rows_pointwise(loaded_rows, p, value, work);
     for (size_t i = 0; i < N; i++) {
         const double x[2] = { columns[0][i], columns[1][i] };
         const long double precise = r->precise(r->p, x);
@@ -294,18 +305,26 @@ static void print_row(const row *r, double floor_read)
     printf("\n");
 }
 
-/* GB/s of reading memory: sums in eight lanes, which compilers keep in registers. */
+/* GB/s of reading memory: sums in 64 lanes, by the best instruction set. */
+#define READ(set, attributes, pragma, unused) \
+    attributes static double read_##set(const double *x, size_t n) \
+    { \
+        double lane[64] = { 0 }, sum = 0; \
+        for (size_t i = 0; i + 64 <= n; i += 64) \
+            pragma for (int l = 0; l < 64; l++) lane[l] += x[i + (size_t)l]; \
+        for (int l = 0; l < 64; l++) sum += lane[l]; \
+        return sum; \
+    }
+GPUMC__ISA_COPIES(READ, )
 static double read_bandwidth(void)
 {
-    enum { M = 1000000 };
+    static double (*const reads[GPUMC__N_ISA])(const double *x, size_t n) = GPUMC__ISA_TABLE(read);
+    const size_t n = sizeof columns / sizeof(double);
     double best = 0;
     for (int run = 0; run < RUNS; run++) {
-        double lane[8] = { 0, 0, 0, 0, 0, 0, 0, 0 };
         const double start = bench_seconds();
-        for (size_t i = 0; i < M; i += 8)
-            for (int l = 0; l < 8; l++) lane[l] += columns[0][i + (size_t)l];
-        seen = lane[0] + lane[1] + lane[2] + lane[3] + lane[4] + lane[5] + lane[6] + lane[7];
-        best = fmax(best, 8e-9 * M / (bench_seconds() - start));
+        seen = reads[gpumc_isa_resolve(GPUMC_ISA_AUTO) - 1](columns[0], n);
+        best = fmax(best, 8e-9 * (double)n / (bench_seconds() - start));
     }
     return best;
 }

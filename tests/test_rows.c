@@ -1,6 +1,6 @@
-/* Rows against a plain loop over the same leaf: values and gradients for many patterns of group sizes, every
-   instruction set that runs, columns in double and float, weights; the same bits from any number of threads and
-   points in a batch; what bad input is told. A row with a wrong sign must be noticed. */
+/* Rows against a plain loop over the same leaf: values and gradients for many patterns of group sizes,
+   every instruction set that runs, columns in double and float, weights; the same bits from any number of
+   threads and points in a batch; what bad input is told. A row with a wrong sign must be noticed. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -73,12 +73,13 @@ static double mixture_row(const double *p, const double *x, double *g)
     return mixture_finish(sum, p, x, g);
 }
 /* Addresses of leaves, which are always inlined. */
-#define PLAIN(name) static double plain_##name(const double *p, const double *x, double *g) { return name##_row(p, x, g); }
+#define PLAIN(name)                                                                                          \
+    static double plain_##name(const double *p, const double *x, double *g) { return name##_row(p, x, g); }
 PLAIN(normal) PLAIN(logit) PLAIN(common) PLAIN(heavy)
 
 typedef struct sums { double lp, size, grad[MOST_P][MOST_GROUPS], grad_size[MOST_P]; } sums;
 
-/* What a column keeps of a value. (volatile, because gcc 12 leaves such a conversion under a condition out.) */
+/* What a column keeps of a value. (volatile: gcc 12 drops such a conversion under a condition.) */
 static double stored(const gpumc_rows_data *d, double value)
 {
     const volatile float single = (float)value;
@@ -172,7 +173,8 @@ static void check_bits(const gpumc_rows_data *d, const loaded *l, gpumc_team *te
     double one[3], batch[3];
     const size_t n_p = d->kind->n_group + d->kind->n_shared;
     point_to(d->kind);
-    for (size_t i = 0; i < 3; i++) one[i] = gpumc_rows_eval(l->rows, points + i * n_p, grads + i * n_p, l->work);
+    for (size_t i = 0; i < 3; i++)
+        one[i] = gpumc_rows_eval(l->rows, points + i * n_p, grads + i * n_p, l->work);
     gpumc_rows_eval_batch(l->rows, 3, points, grads_again, batch, l->work, team);
     CHECK(memcmp(one, batch, sizeof one) == 0 && memcmp(grad, again, sizeof grad) == 0,
           "%s: %d threads, 3 points change bits", what, team ? gpumc_team_threads(team) : 1);
@@ -230,7 +232,8 @@ static size_t ragged(size_t n_groups, size_t least, size_t step, size_t largest)
 {
     size_t n = 0;
     for (size_t j = 0; j < n_groups; j++)
-        for (size_t i = 0; i < (j == 5 ? largest : least + j * 7 % 11 * step) && n < MOST_ROWS; i++) group[n++] = j;
+        for (size_t i = 0; i < (j == 5 ? largest : least + j * 7 % 11 * step) && n < MOST_ROWS; i++)
+            group[n++] = j;
     for (size_t i = n; i > 1; i--) {
         const size_t other = i * 2654435761u % i, kept = group[i - 1];
         group[i - 1] = group[other];
@@ -242,9 +245,10 @@ static size_t ragged(size_t n_groups, size_t least, size_t step, size_t largest)
 static void check_patterns(void)
 {
     gpumc_team *teams[3] = { NULL, gpumc_team_start(2, NULL), gpumc_team_start(3, NULL) };
-    static const struct { size_t each, n_groups; } equal[] = {
-        { 1, 1 }, { 1, 7 }, { 1, 1600 }, { 1, 1601 }, { 2, 33 }, { 3, 500 }, { 10, 160 }, { 100, 20 }, { 160, 16 },
-        { 300, 5 }, { 5000, 1 },
+    static const struct { size_t each, n_groups;
+    } equal[] = {
+        { 1, 1 },    { 1, 7 },    { 1, 1600 }, { 1, 1601 }, { 2, 33 },   { 3, 500 },
+        { 10, 160 }, { 100, 20 }, { 128, 32 }, { 140, 33 }, { 160, 16 }, { 300, 5 },  { 5000, 1 },
     };
     for (size_t i = 0; i < sizeof equal / sizeof *equal; i++) {
         char text[64];
@@ -272,7 +276,8 @@ static void check_layout(void)
         for (size_t r = 0; r < d.n_rows; r++) group[r] = r / each[i];
         loaded l = load(&d, 1);
         const gpumc_rows_info info = gpumc_rows_describe(l.rows);
-        CHECK(info.n_tiles == 32 * each[i] && info.n_slices == 32 && info.n_segments == 0 && info.n_empty == 8,
+        CHECK(info.n_tiles == 32 * each[i] && info.n_slices == 32 && info.n_segments == 0
+                  && info.n_empty == 8,
               "%.0f rows a group: %.0f tiles, %.0f empty", (double)each[i], (double)info.n_tiles,
               (double)info.n_empty);
         unload(&l);
@@ -280,8 +285,9 @@ static void check_layout(void)
     d.n_rows = 5000;
     for (size_t r = 0; r < d.n_rows; r++) group[r] = r % 2;
     loaded l = load(&d, 1);
-    CHECK(gpumc_rows_describe(l.rows).n_segments == 4 && gpumc_rows_describe(l.rows).n_tiles == 314, "%.0f, %.0f",
-          (double)gpumc_rows_describe(l.rows).n_segments, (double)gpumc_rows_describe(l.rows).n_tiles);
+    CHECK(gpumc_rows_describe(l.rows).n_segments == 4 && gpumc_rows_describe(l.rows).n_tiles == 314,
+          "%.0f, %.0f", (double)gpumc_rows_describe(l.rows).n_segments,
+          (double)gpumc_rows_describe(l.rows).n_tiles);
     CHECK(gpumc_rows_describe(l.rows).isa == gpumc_isa_resolve(GPUMC_ISA_AUTO), "other instruction set");
     unload(&l);
 }
@@ -327,8 +333,8 @@ static void check_broken_is_noticed(void)
 static void refused(const gpumc_rows_data *d, gpumc_status status, const char *text)
 {
     gpumc_error error = { GPUMC_OK, "" };
-    CHECK(gpumc_rows_bytes(d, &error) == 0 && error.status == status && strstr(error.text, text), "\"%s\", not \"%s\"",
-          error.text, text);
+    CHECK(gpumc_rows_bytes(d, &error) == 0 && error.status == status && strstr(error.text, text),
+          "\"%s\", not \"%s\"", error.text, text);
     CHECK(gpumc_rows_init(d, values, sizeof values, NULL) == NULL, "accepted without an error to fill");
 }
 
@@ -364,7 +370,8 @@ static void check_bad_input(void)
     weight[7] = -1;
     REFUSED(bad.weights = weight, "weight -1 of row 7");
     weight[7] = 1;
-    CHECK(gpumc_rows_init(&d, memory, sizeof memory, &error) == NULL && strstr(error.text, "not 64"), "%s", error.text);
+    CHECK(gpumc_rows_init(&d, memory, sizeof memory, &error) == NULL && strstr(error.text, "not 64"), "%s",
+          error.text);
 }
 
 /* Rows that are not finite are named, the first of them; idle lanes and rows of weight zero do no harm. */
@@ -388,7 +395,8 @@ static void check_explained(void)
         const gpumc_status status = gpumc_rows_explain(l.rows, points, l.work, &error);
         if (weighted) CHECK(isfinite(lp) && status == GPUMC_OK, "%g", lp);
         else
-            CHECK(isnan(lp) && status == GPUMC_ERROR_NUMERIC && strstr(error.text, "row 333, group 3 (from 0), is -inf"),
+            CHECK(isnan(lp) && status == GPUMC_ERROR_NUMERIC
+                      && strstr(error.text, "row 333, group 3 (from 0), is -inf"),
                   "%s", error.text);
         unload(&l);
     }
@@ -409,7 +417,8 @@ static void check_team(void)
     for (int round = 0; round < 200; round++) {
         memset(done, 0, sizeof done);
         gpumc_team_run(team, count_part, (size_t)(round * 5), done);
-        for (int i = 0; i < 1000; i++) all &= (done[i] != 0) == (i < round * 5) && done[i] <= gpumc_team_threads(team);
+        for (int i = 0; i < 1000; i++)
+            all &= (done[i] != 0) == (i < round * 5) && done[i] <= gpumc_team_threads(team);
     }
     CHECK(all, "a part was left out or done too much");
     gpumc_team_stop(team);
@@ -430,7 +439,8 @@ int main(void)
     }
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < MOST_P; k++)
-            for (int j = 0; j < MOST_GROUPS; j++) values[i][k][j] = 0.3 + 0.4 * k + 0.5 * gpumc_rng_uniform(&rng);
+            for (int j = 0; j < MOST_GROUPS; j++)
+                values[i][k][j] = 0.3 + 0.4 * k + 0.5 * gpumc_rng_uniform(&rng);
     check_patterns();
     check_layout();
     check_added();
