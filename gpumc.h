@@ -107,9 +107,9 @@
      sigma is a standard deviation; gamma and exponential take a rate.
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
-     row as a plain scalar function, compiled for SSE2, AVX2, AVX-512 or NEON and chosen at run time (GPUMC_ISA
-     in the environment forces one). gpumc_rows_init sorts the rows by group once; gpumc_rows_eval, called
-     from your density, adds up value and gradient. See >>api-rows.
+     row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
+     GPUMC_ISA in the environment forces one. gpumc_rows_init sorts the rows by group once; gpumc_rows_eval,
+     called from your density, adds up value and gradient. See >>api-rows.
 
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
@@ -2065,13 +2065,15 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
    pieces of 16 bytes of memcpy, which wide loads then wait for.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
-        size_t strip, const double *const *own, const double *shared, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
+        size_t strip, const double *const *own, const double *shared, \
+        double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
         for (; t < end; t++) { \
             const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
             const double *w = gpumc__row_weights(a, t) + strip; \
             GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, \
-                (n_group) + (n_shared), n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
+                (n_group) + (n_shared), n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), \
+                x[k * GPUMC_LANES + l], w) \
         } \
     } \
     attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
@@ -6197,7 +6199,8 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
    size, ordered by size, and each keeps its own gradient: a slice (SELL-C-sigma of sparse matrices; Kreutzer
    et al. 2014). A lane left over repeats a row of its group with weight zero, so that there is one code path.
    Slices and segments are bundled in chunks, the unit that threads share: every chunk has its own place for
-   its sums, which are added in order, so no bit depends on who computed them. Read first: gpumc__chunk_eval. */
+   its sums, which are added in order, so no bit depends on who computed them.
+   Read first: gpumc__chunk_eval. */
 enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
 
@@ -6234,7 +6237,7 @@ static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *
     if (!values)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is NULL", d->kind->name, label);
     for (size_t i = 0; i < n; i++)
-        if (!gpumc__is_finite(values[i]) || (d->single_precision && fabs(values[i]) > FLT_MAX))
+        if (!gpumc__is_finite(values[i]) || (d->single_precision && fabs(values[i]) > (double)FLT_MAX))
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is %g in row %.0f (from 0)%s",
                                d->kind->name, label, values[i], (double)i,
                                gpumc__is_finite(values[i]) ? ", too large for single precision" : "");
@@ -6428,7 +6431,8 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
     const size_t n = 64 / (kind->n_group + 1);
-    return n < 1 ? 1 : n > GPUMC__CHUNK_SLICES ? GPUMC__CHUNK_SLICES : n;
+    const size_t most = GPUMC__CHUNK_SLICES;
+    return n < 1 ? 1 : n > most ? most : n;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
 {
@@ -6578,7 +6582,7 @@ static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const do
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
 {
-    for (size_t i = 0; i < n; i++) to[i] = from[i];
+    for (size_t i = 0; i < n; i++) to[i] = (double)from[i];
 }
 
 /* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if

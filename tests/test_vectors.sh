@@ -5,14 +5,15 @@
 . ./check.sh
 
 # Lists the loops with less packed arithmetic of their own width than these rows need, with so much scalar
-# arithmetic that it must be a second copy of the row (additions aside: they sum the lanes), or with a call. Of
-# nodes clang keeps a scalar copy, behind a question whether its sums overlap the nodes, which they never do.
+# arithmetic that it must be a second copy of the row (additions aside: they sum the lanes), or with a call.
+# Of nodes clang keeps a scalar copy, for the case that its sums overlap the nodes, which they never do.
 poor_loops() {
     objdump -dr --no-show-raw-insn "$1" | awk '
         function finish() {
             if (!name) return
             if (outside) print name, "calls", outside
-            else if (packed < 20 || (name !~ /_nodes_/ && scalar * 10 > packed * 7)) print name, packed, "packed,", scalar, "scalar"
+            else if (packed < 20 || (name !~ /_nodes_/ && scalar * 10 > packed * 7))
+                print name, packed, "packed,", scalar, "scalar"
         }
         /^[0-9a-f]+ </ {
             finish()

@@ -27,7 +27,8 @@ GPUMC_ROW(vector_wald, 3, 0, 1)
     g[0] = 1 / p[0] - dt;
     g[1] = d;
     g[2] = GPUMC_R(1.5) * inv - dt * (p[1] + GPUMC_R(0.5) * dt);
-    return gpumc_log(p[0]) - GPUMC_R(GPUMC_LOG_SQRT_2PI) - GPUMC_R(1.5) * gpumc_log(t) - GPUMC_R(0.5) * d * dt;
+    return gpumc_log(p[0]) - GPUMC_R(GPUMC_LOG_SQRT_2PI) - GPUMC_R(1.5) * gpumc_log(t)
+           - GPUMC_R(0.5) * d * dt;
 }
 GPUMC_ROW(vector_poisson, 1, 0, 1) { return gpumc_poisson_lpmf(x[0], p[0], &g[0]); }
 GPUMC_ROW(vector_count, 0, 2, 2)
