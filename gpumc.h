@@ -1987,7 +1987,7 @@ typedef struct gpumc_gradient_report {
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error);
 
-/* ====================================================================================== >>api-rows
+/* ===================================================================================== >>api-rows
    A likelihood that is a sum over data rows, each with the parameters of its group and shared ones. The user
    writes one row as a leaf, at file scope:
 
