@@ -18,7 +18,7 @@ emulated() {
     return $status
 }
 
-for name in test_math test_rng test_dist test_special test_transform test_threads; do
+for name in test_math test_rng test_dist test_special test_transform test_rows test_threads; do
     [ -f $name.c ] && check "$name on aarch64" emulated $name
 done
 
