@@ -42,10 +42,10 @@
 
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
-                      >>api-dist  >>api-transform  >>api-model  >>api-nuts  >>api-adapt  >>api-run
-                      >>api-diagnose  >>api-output
+                      >>api-dist  >>api-transform  >>api-model  >>api-nuts  >>api-mams  >>api-adapt
+                      >>api-run  >>api-diagnose  >>api-output
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>nuts
-                      >>adapt  >>diagnose  >>output  >>run
+                      >>mams  >>adapt  >>diagnose  >>output  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -1976,6 +1976,19 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_si
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s);
 GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q);
 
+/* ===================================================================================== >>api-mams
+   Transitions of the same machine along one path of known length instead of a tree: the Metropolis-adjusted
+   microcanonical sampler and Hamiltonian Monte Carlo. */
+typedef enum gpumc_sampler {
+    GPUMC_SAMPLER_AUTO = 0, GPUMC_SAMPLER_NUTS, GPUMC_SAMPLER_MAMS, GPUMC_SAMPLER_HMC
+} gpumc_sampler;
+
+/* From the next transition: GPUMC_SAMPLER_NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
+   units of whitened coordinates (a quarter turn of a standard normal is pi / 2), the same lengths in every
+   chain. MAMS needs two dimensions; with one it is HMC. */
+GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
+                                              double window);
+
 /* ==================================================================================== >>api-adapt
    Warm-up for a set of chains that share metric, step size and centring. One is allowed. */
 typedef struct gpumc_adapt_options {
@@ -1984,6 +1997,7 @@ typedef struct gpumc_adapt_options {
     double target_accept;     /* 0: 0.8 */
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric;
+    gpumc_sampler sampler;    /* 0: chosen at the end; others than NUTS take 60 iterations more */
     int early_stop;           /* stop once the chains agree, after 50 iterations at least */
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
@@ -2001,6 +2015,8 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
 /* To be called each time every chain has completed a draw, from the start point on; returns 1 while warm-up
    goes on, 0 when it has ended and the chains may run freely. */
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains);
+/* The sampler in force, and why it was chosen, in words (reason may be NULL). */
+GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **reason);
 
 /* ====================================================================================== >>api-run
    Chains on threads. */
@@ -2024,6 +2040,7 @@ typedef struct gpumc_sample_options {
     double target_accept;     /* 0: 0.8 */
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric; /* 0: by dimension */
+    gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
     double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
@@ -2081,6 +2098,8 @@ typedef struct gpumc_fit {
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
     gpumc_metric metric;                  /* in free coordinates */
     double step_size;
+    gpumc_sampler sampler;                /* that made the draws, and why */
+    char sampler_reason[160];
     double *centring;                     /* weight of every free coordinate; 1 where it has no meaning */
     gpumc_warning *warnings;
     size_t n_warnings;
@@ -5858,7 +5877,8 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, d
 {
     double c[GPUMC__MAX_RANK];
     for (size_t k = 0; k < m->rank; k++)
-        c[k] = ((power < 1 ? gpumc_exp(power * gpumc_log(m->lambda[k])) : m->lambda[k]) - 1)
+        c[k] = ((power == 0.5  ? sqrt(m->lambda[k])
+                 : power < 1 ? gpumc_exp(power * gpumc_log(m->lambda[k])) : m->lambda[k]) - 1)
                * gpumc__dot(m->vectors + k * m->dim, x, m->dim);
     for (size_t k = 0; k < m->rank; k++) {
         const double *GPUMC__RESTRICT u = m->vectors + k * m->dim;
@@ -5933,7 +5953,10 @@ static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m
 
 /* ---- the machine's state ---------------------------------------------------------------------- */
 
-enum { GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE };
+enum {
+    GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE,
+    GPUMC__PHASE_PATH
+};
 enum { GPUMC__NO_SLOT = -1 };
 
 /* A finished subtree on the stack: its first and last state in integration order. Levels decrease strictly
@@ -5971,6 +5994,10 @@ struct gpumc_nuts {
     int search_direction, flat;
     double accept_sum, sym_sum;
     gpumc_draw_stats stats;
+
+    gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
+    double length, window, kinetic, cosine, slope;
+    uint32_t n_steps;
 };
 
 static GPUMC_TEAM double *gpumc__slot_q(const gpumc_nuts *s, int slot)
@@ -6026,6 +6053,7 @@ static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_tr
     s->dim = dim;
     s->stride = stride;
     s->max_treedepth = s->depth_limit = max_treedepth;
+    s->sampler = GPUMC_SAMPLER_NUTS;
     s->slots = slots;
     s->lp = lp;
     s->scratch = scratch;
@@ -6397,10 +6425,14 @@ static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
 
 /* ---- public ------------------------------------------------------------------------------------ */
 
+static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s);          /* both in >>mams */
+static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s);
+
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s)
 {
     if (s->phase == GPUMC__PHASE_READY) {
         if (s->attempt > 0) gpumc__nuts_search(s);
+        else if (s->sampler != GPUMC_SAMPLER_NUTS) gpumc__path_begin(s);
         else gpumc__nuts_begin(s);
     }
     return gpumc__slot_q(s, s->next);
@@ -6416,6 +6448,7 @@ GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double 
     s->lp[s->next] = lp;
     switch (s->phase) {
     case GPUMC__PHASE_TREE: return gpumc__nuts_leaf(s);
+    case GPUMC__PHASE_PATH: return gpumc__path_step(s);
     case GPUMC__PHASE_SEARCH: gpumc__nuts_searched(s); return 0;
     default:
         s->phase = gpumc__is_finite(lp) && gpumc__is_finite(gpumc__dot(g, g, s->dim)) ? GPUMC__PHASE_READY
@@ -6436,6 +6469,226 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s)
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s) { return &s->stats; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
 
+/* ========================================================================================= >>mams
+   Transitions along one path whose length is fixed before it starts, accepted or rejected at its end. In
+   whitened coordinates x, q = mean + W x with W W' = M^-1 and whitened gradient r = W' g:
+     HMC    the leapfrog of >>nuts, momenta as there
+     MAMS   the microcanonical sampler: a velocity u of length one, uniform on the sphere at the start; x moves
+            by sqrt(d) eps u, kicks turn u towards r. The energy is -lp plus the kinetic energy that the kicks
+            add, zero at the start. (Robnik, Cohn-Gordon & Seljak 2025, arXiv 2503.01707; isokinetic: Minary,
+            Martyna & Tuckerman 2003.)
+   Lengths come from a window around `length`, by Halton numbers of the transition's number: the same in every
+   chain, so that chains on a device end together, and fixed beforehand, so that detailed balance is that of
+   every single length. A window that reached from 0 to 2 length would map x to -x near length pi and leave
+   squares unmixed. Read first: gpumc__mams_kick, then gpumc__path_step.
+
+   Random numbers of transition t: MOMENTUM as in >>nuts; DOUBLING, second uniform, decides acceptance. */
+
+GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
+                                              double window)
+{
+    s->sampler = sampler == GPUMC_SAMPLER_AUTO ? GPUMC_SAMPLER_NUTS
+        : sampler == GPUMC_SAMPLER_MAMS && s->dim < 2 ? GPUMC_SAMPLER_HMC : sampler;
+    s->length = length;
+    s->window = window;
+}
+
+/* ---- the metric's square root ------------------------------------------------------------------- */
+
+/* r = W' g */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, const double *GPUMC__RESTRICT g,
+                                                     double *GPUMC__RESTRICT r)
+{
+    const size_t n = m->dim;
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        GPUMC_TEAM_SYNC();
+        GPUMC_EACH(j, n) {
+            double sum = 0;
+            for (size_t i = j; i < n; i++) sum += m->factor[i * n + j] * g[i];
+            r[j] = sum;
+        }
+        return;
+    }
+    GPUMC_EACH(i, n) r[i] = m->scale[i] * g[i];
+    if (m->rank > 0) gpumc__metric_stretch(m, 0.5, r);
+}
+
+/* v = W u */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, const double *GPUMC__RESTRICT u,
+                                                     double *GPUMC__RESTRICT v)
+{
+    const size_t n = m->dim;
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        GPUMC_TEAM_SYNC();
+        GPUMC_EACH(i, n) {
+            double sum = 0;
+            for (size_t j = 0; j <= i; j++) sum += m->factor[i * n + j] * u[j];
+            v[i] = sum;
+        }
+        return;
+    }
+    GPUMC_EACH(i, n) v[i] = u[i];
+    if (m->rank > 0) gpumc__metric_stretch(m, 0.5, v);
+    GPUMC_EACH(i, n) v[i] *= m->scale[i];
+}
+
+/* ---- the microcanonical step -------------------------------------------------------------------- */
+
+/* Turns a unit velocity u towards the unit vector e for a while tau, with cosine = u.e:
+   u <- along e + keep u, again of length one. Returns the kinetic energy gained, in units of d - 1. */
+static GPUMC_TEAM double gpumc__mams_kick(double cosine, double tau, double *along, double *keep)
+{
+    const double zeta = gpumc_exp(-tau), norm = 1 + cosine + (1 - cosine) * zeta * zeta;
+    *along = (1 - zeta) * (1 + zeta + cosine * (1 - zeta)) / norm;
+    *keep = 2 * zeta / norm;
+    return tau - 0.69314718055994531 /* log 2 */ + gpumc_log(norm);
+}
+
+/* A uniform direction for the draw; returns the energy there. */
+static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
+{
+    double *u = gpumc__slot_p(s, s->current), norm;
+    if (GPUMC_TEAM_RANK == 0) {
+        gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_MOMENTUM, s->draw, s->chain);
+        gpumc_rng_normals(&rng, u, s->dim);
+    }
+    norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
+    GPUMC_EACH(i, s->dim) u[i] *= norm;
+    s->kinetic = 0;
+    return -s->lp[s->current];
+}
+
+/* Where the velocity meets the gradient at a slot: length of the whitened gradient, left in scratch, and the
+   cosine of their angle. */
+static GPUMC_TEAM void gpumc__mams_meet(gpumc_nuts *s, int slot)
+{
+    double cosine;
+    gpumc__metric_pull(s->metric, gpumc__slot_g(s, slot), s->scratch);
+    s->slope = sqrt(gpumc__dot(s->scratch, s->scratch, s->dim));
+    cosine = gpumc__dot(gpumc__slot_p(s, slot), s->scratch, s->dim) / s->slope;
+    s->cosine = !(s->slope > 1e-13) ? 0 : cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
+}
+
+/* How long a step kicks: half of it at either end. */
+static GPUMC_TEAM double gpumc__mams_tau(const gpumc_nuts *s)
+{
+    const double d = (double)s->dim;
+    return s->slope > 1e-13 ? s->step_size * sqrt(d) * s->slope / (d - 1) : 0;
+}
+
+/* Kicks for a share of a step, then drifts to slot `to`. Two half kicks at one point are one whole kick. */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__mams_drift(gpumc_nuts *s, int from, int to, double share)
+{
+    const double *GPUMC__RESTRICT r = s->scratch, *GPUMC__RESTRICT S = s->metric->scale;
+    const double *GPUMC__RESTRICT q0 = gpumc__slot_q(s, from), *GPUMC__RESTRICT u0 = gpumc__slot_p(s, from);
+    double *GPUMC__RESTRICT q = gpumc__slot_q(s, to), *GPUMC__RESTRICT u = gpumc__slot_p(s, to);
+    double *GPUMC__RESTRICT v = s->scratch + s->stride, along, keep;
+    const double eps = s->step_size * sqrt((double)s->dim);
+    s->kinetic += ((double)s->dim - 1)
+                  * gpumc__mams_kick(s->cosine, share * gpumc__mams_tau(s), &along, &keep);
+    along = s->slope > 1e-13 ? along / s->slope : 0;
+    if (gpumc__is_diagonal(s->metric)) {
+        GPUMC_EACH(i, s->dim) {
+            u[i] = along * r[i] + keep * u0[i];
+            q[i] = q0[i] + eps * S[i] * u[i];
+        }
+        return;
+    }
+    GPUMC_EACH(i, s->dim) u[i] = along * r[i] + keep * u0[i];
+    gpumc__metric_push(s->metric, u, v);
+    GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
+}
+
+/* Energy at the end of a step, its last half kick included; +infinity where it is not finite. */
+static GPUMC_TEAM double gpumc__mams_energy(const gpumc_nuts *s, int slot)
+{
+    double along, keep;
+    const double H = s->kinetic - s->lp[slot]
+                     + ((double)s->dim - 1)
+                           * gpumc__mams_kick(s->cosine, 0.5 * gpumc__mams_tau(s), &along, &keep);
+    return gpumc__is_finite(H) && gpumc__is_finite(s->slope) ? H : GPUMC_INF;
+}
+
+/* ---- transitions ------------------------------------------------------------------------------- */
+
+/* Number k of the Halton sequence: the digits of k mirrored at the point. */
+static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
+{
+    double x = 0, place = 1;
+    for (; k > 0; k /= base) {
+        place /= base;
+        x += place * (k % base);
+    }
+    return x;
+}
+
+static GPUMC_TEAM uint32_t gpumc__path_steps(gpumc_nuts *s)
+{
+    const double most = (double)(((uint32_t)1 << s->max_treedepth) - 1);
+    const double share = 1 - s->window + 2 * s->window * gpumc__halton(s->draw, 2);
+    const double n = s->length * share / s->step_size + gpumc__halton(s->draw, 3);
+    s->stats.hit_max_treedepth = n >= most + 1;
+    return (uint32_t)(n >= most ? most : n > 1 ? n : 1);
+}
+
+static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
+{
+    memset(&s->stats, 0, sizeof s->stats);
+    s->n_steps = gpumc__path_steps(s);
+    s->leaf = 0;
+    s->depth = 0;
+    s->from = gpumc__slot_keep(s, s->current);
+    s->phase = GPUMC__PHASE_PATH;
+    if (s->sampler == GPUMC_SAMPLER_HMC) {
+        s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
+        gpumc__nuts_step(s, 1);
+        return;
+    }
+    s->H0 = gpumc__mams_refresh(s);
+    gpumc__mams_meet(s, s->from);
+    s->next = gpumc__slot_new(s);
+    gpumc__mams_drift(s, s->from, s->next, 0.5);
+}
+
+/* Accepts or rejects the end of the path, with energy H. */
+static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
+{
+    const double w = s->H0 - H, e = s->stats.divergent ? 0 : gpumc_exp(-fabs(w));
+    const int accepted = !s->stats.divergent
+                         && gpumc_log(gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING, 1)) < w;
+    if (s->stats.divergent) memcpy(s->divergence, gpumc__slot_q(s, s->from), s->dim * sizeof(double));
+    s->selected = gpumc__slot_keep(s, accepted ? s->next : s->current);
+    s->selected_energy = accepted ? H : s->H0;
+    s->selected_index = accepted ? (int32_t)s->leaf : 0;
+    s->accept_sum = s->leaf * (w > 0 ? 1 : e);
+    s->sym_sum = s->leaf * 2 * e / (1 + e);
+    gpumc__slot_drop(s, &s->next);
+    gpumc__slot_drop(s, &s->from);
+    return gpumc__nuts_finish(s);
+}
+
+/* The gradient at the end of a step is known. A path that diverges is rejected where it does. */
+static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
+{
+    const int is_hmc = s->sampler == GPUMC_SAMPLER_HMC;
+    double H, w;
+    if (!is_hmc) gpumc__mams_meet(s, s->next);
+    H = is_hmc ? gpumc__leapfrog_end(s, s->next, s->step_size) : gpumc__mams_energy(s, s->next);
+    w = s->H0 - H;
+    s->leaf++;
+    if (fabs(w) > fabs(s->stats.max_energy_error)) s->stats.max_energy_error = -w;
+    s->stats.divergent = !(-w <= GPUMC__DIVERGENCE);
+    if (s->stats.divergent || s->leaf == s->n_steps) return gpumc__path_finish(s, H);
+    gpumc__slot_drop(s, &s->from);
+    s->from = s->next;
+    if (is_hmc) gpumc__nuts_step(s, 1);
+    else {
+        s->next = gpumc__slot_new(s);
+        gpumc__mams_drift(s, s->from, s->next, 1);
+    }
+    return 0;
+}
+
 /* ======================================================================================== >>adapt
    Warm-up of a set of chains that learn together: one metric, one step size, one set of centring weights,
    from the draws and gradients of all of them. Everything happens in gpumc_adapt_update, between iterations,
@@ -6444,20 +6697,22 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { 
        0 .. 30         centring; own metric and step    every 10, from the last 10 to 20 iterations
        .. early_end    everything                       every 10, likewise
        .. final        everything                       every 10; windows of W/5 growing by 1.5
-       .. W            everything                       step size only
+       .. W            everything                       step size only, then the sampler
+       .. W + 60       everything                       step size of MAMS or HMC, where one was chosen
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
 
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
 
-typedef struct gpumc__dual { double mu, x, x_mean, h; int t; } gpumc__dual;
+typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* limit: of x */
 
 static void gpumc__dual_start(gpumc__dual *a, double step_size)
 {
     a->mu = log(10 * step_size);
     a->x = a->x_mean = log(step_size);
     a->h = 0;
+    a->limit = GPUMC_INF;
     a->t = 0;
 }
 
@@ -6465,7 +6720,7 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 {
     const double t = ++a->t, eta = 1 / (t + 10), weight = pow(t, -0.75);
     a->h = (1 - eta) * a->h + eta * (target - (accept < 1 ? accept : 1));
-    a->x = a->mu - a->h * sqrt(t) / 0.05;
+    a->x = fmin(a->mu - a->h * sqrt(t) / 0.05, a->limit);
     a->x_mean = (1 - weight) * a->x_mean + weight * a->x;
 }
 
@@ -6482,6 +6737,8 @@ typedef struct gpumc__restart {
     double level, healthy_level;
 } gpumc__restart;
 #define GPUMC__MAX_RESTARTS 16
+
+typedef struct gpumc__trial { double n, span, diverged, energy, mean, squares, jumps; } gpumc__trial;
 
 struct gpumc_adapt {
     gpumc_adapt_options options;             /* resolved */
@@ -6510,6 +6767,11 @@ struct gpumc_adapt {
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
     double *sums; /* 3 a chain: count, mean, squared deviations of the log density there */
+
+    gpumc_sampler sampler;                   /* in force, and why */
+    char reason[160];
+    size_t path_start;                       /* iteration after which paths are tuned; 0: none are */
+    gpumc__trial *trials;                    /* what is watched of every chain over the final phase */
 };
 
 static void gpumc__metric_place(gpumc__arena *arena, gpumc_metric *m, gpumc_metric_kind kind, size_t dim,
@@ -6600,6 +6862,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     gpumc__adapt_schedule(&plan, 0);
     plan.capacity = gpumc__size_mul(gpumc__longest_window(&plan), C);
     plan.n_selected = n_selected;
+    plan.sampler = GPUMC_SAMPLER_NUTS;
     for (size_t i = 0; layout && i < layout->n_parts; i++)
         if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     plan.metrics = (gpumc_metric *)gpumc__take(arena, C, sizeof(gpumc_metric));
@@ -6625,9 +6888,11 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(2, dim));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
     plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
+    plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
     if (!arena->base) return NULL;
     memset(plan.healthy, 1, C);
     memset(plan.sums, 0, 3 * C * sizeof(double));
+    memset(plan.trials, 0, C * sizeof(gpumc__trial));
     *a = plan;
     return a;
 }
@@ -6645,6 +6910,8 @@ static gpumc_status gpumc__adapt_check(const gpumc_adapt_options *o, size_t dim,
                            GPUMC__MAX_DEPTH);
     if ((int)o->metric < 0 || o->metric > GPUMC_METRIC_UNIT)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric %d is unknown", (int)o->metric);
+    if ((int)o->sampler < 0 || o->sampler > GPUMC_SAMPLER_HMC)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "sampler %d is unknown", (int)o->sampler);
     if (o->num_chains > 1u << 20 || o->num_warmup > 1u << 24)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is "
@@ -7124,6 +7391,121 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
     return changed;
 }
 
+/* ---- choice of the sampler --------------------------------------------------------------------- */
+
+/* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
+   shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
+   left out, their scales tell. The constants were fitted to hierarchical models of 10 to 1000 groups. */
+#define GPUMC__PATH_WARMUP 60
+#define GPUMC__PATH_LENGTH 1.45
+#define GPUMC__PATH_ACCEPT 0.85
+
+static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
+{
+    const gpumc_layout *l = a->layout;
+    size_t k = 0;
+    if (!l) return 1;
+    while (i >= l->parts[k].free_at + l->parts[k].free_size) k++;
+    return !l->parts[k].linked;
+}
+
+/* NaN when there are too few draws. */
+static double gpumc__adapt_kappa(gpumc_adapt *a)
+{
+    const gpumc_metric *m = &a->shared;
+    const size_t n = a->dim;
+    double *mean = a->moments, *square = mean + n, count = 0, kappa = 0;
+    memset(a->moments, 0, 2 * n * sizeof(double));
+    for (size_t k = a->foreground; k < a->n_kept; k++)
+        if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__welford(mean, square, a->q + k * n, n, 1 / ++count);
+    for (size_t i = 0; i < n; i++) {
+        double unit = 1;
+        for (size_t k = 0; k < m->rank; k++)
+            unit += (m->lambda[k] - 1) * m->vectors[k * n + i] * m->vectors[k * n + i];
+        unit = m->kind == GPUMC_METRIC_DENSE ? m->covariance[i * n + i] : unit * m->scale[i] * m->scale[i];
+        if (gpumc__adapt_is_top(a, i)) kappa = fmax(kappa, square[i] / (count - 1) / unit);
+    }
+    return count < 50 ? GPUMC_NAN : kappa;
+}
+
+/* Trees of the final phase. The first half does not count for lengths and divergences: there the step size
+   is still probed. */
+static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
+        gpumc__trial *trial = &a->trials[c];
+        const double n = (double)(a->iteration - a->final_start), d = t->energy - trial->mean;
+        if (n > 1) trial->jumps += (t->energy - trial->energy) * (t->energy - trial->energy);
+        trial->energy = t->energy;
+        trial->mean += d / n;
+        trial->squares += d * (t->energy - trial->mean);
+        if (2 * a->iteration <= a->final_start + a->options.num_warmup) continue;
+        trial->n++;
+        trial->span += t->n_leapfrog * t->step_size;
+        trial->diverged += t->divergent;
+    }
+}
+
+/* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
+   diverge and say so. */
+static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa)
+{
+    double n = 0, span = 0, diverged = 0, ebfmi = 0;
+    const char *kept = NULL;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        n += a->trials[c].n;
+        span += a->trials[c].span;
+        diverged += a->trials[c].diverged;
+        ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
+    }
+    if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
+    else if (diverged > 0.01 * n) kept = "warm-up diverged";
+    else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
+    else if (!(span <= 7 * n)) kept = "trees are long";
+    snprintf(a->reason, sizeof a->reason, "%s (variance to metric %.2f, E-BFMI %.2f, trees span %.1f)",
+             kept ? kept : "the metric fits", kappa, ebfmi, span / n);
+    return kept ? GPUMC_SAMPLER_NUTS : a->dim < 16 && kappa >= 1.4 ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
+}
+
+/* Takes what was asked for or follows the rule, and starts the tuning of paths. Returns 1 when there is any. */
+static int gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1;
+    const double length = GPUMC__PATH_LENGTH * fmin(pow(slow, 0.3), 3), eps = chains[0]->step_size;
+    snprintf(a->reason, sizeof a->reason, "asked for");
+    a->sampler = a->options.sampler ? a->options.sampler : gpumc__adapt_rule(a, kappa);
+    if (a->sampler == GPUMC_SAMPLER_NUTS) return 0;
+    a->path_start = a->iteration;
+    gpumc__dual_start(&a->dual, fmin(eps, length));
+    a->dual.mu = log(1.5 * eps);
+    a->dual.limit = log(length);
+    for (size_t c = 0; c < a->n_chains; c++) {
+        gpumc_nuts_set_path(chains[c], a->sampler, length, slow < 2 ? 0.4 : 0.8);
+        gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+    }
+    a->sampler = chains[0]->sampler;
+    return 1;
+}
+
+static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const int done = a->iteration == a->path_start + GPUMC__PATH_WARMUP;
+    double mean = 0;
+    for (size_t c = 0; c < a->n_chains; c++)
+        mean += gpumc_nuts_stats(chains[c])->accept_stat / (double)a->n_chains;
+    gpumc__dual_update(&a->dual, mean, fmax(a->options.target_accept, GPUMC__PATH_ACCEPT));
+    for (size_t c = 0; c < a->n_chains; c++)
+        gpumc_nuts_set_step_size(chains[c], exp(done ? a->dual.x_mean : a->dual.x));
+    return !done;
+}
+
+GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **reason)
+{
+    if (reason) *reason = a->reason;
+    return a->sampler;
+}
+
 /* ---- the update -------------------------------------------------------------------------------- */
 
 /* Before the first iteration: units of the scales from the start points, metrics from the gradients there. */
@@ -7304,8 +7686,9 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
         return a->options.num_warmup > 0;
     }
     a->iteration++;
-    if (a->iteration <= a->final_start) gpumc__adapt_keep(a, chains);
-    else gpumc__adapt_mixing(a, chains);
+    if (a->path_start > 0) return gpumc__path_tune(a, chains);
+    gpumc__adapt_keep(a, chains);
+    if (a->iteration > a->final_start) { gpumc__adapt_mixing(a, chains); gpumc__adapt_watch(a, chains); }
     gpumc__adapt_step_size(a, chains);
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch))
         gpumc__adapt_learn(a, chains);
@@ -7316,7 +7699,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration < a->options.num_warmup) return 1;
     for (size_t c = 0; c < a->n_chains; c++)
         gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? exp(a->dual.x_mean) : chains[c]->step_size);
-    return 0;
+    return gpumc__adapt_choose(a, chains);
 }
 
 /* ===================================================================================== >>diagnose
@@ -9501,7 +9884,7 @@ static int gpumc__stops(const gpumc__run *r)
 static gpumc_progress gpumc__progress_of(const gpumc__run *r, size_t c)
 {
     const gpumc__chain *chain = &r->chains[c];
-    const size_t warmup = (size_t)(r->options->num_warmup > 0 ? r->options->num_warmup : 0);
+    const size_t warmup = r->fit->n_warmup; /* planned, then done */
     const size_t samples = (size_t)r->options->num_samples * (size_t)r->options->thin;
     const double now = gpumc__seconds();
     double done = 0, total = (double)(r->warmup ? warmup : samples) * (double)r->n_chains;
@@ -9555,7 +9938,7 @@ static void gpumc__print_progress(gpumc__run *r, const gpumc_progress *p, size_t
 static void gpumc__report(gpumc__run *r, size_t c)
 {
     const gpumc_sample_options *o = r->options;
-    const size_t phase = (size_t)(r->warmup ? o->num_warmup : o->num_samples * o->thin);
+    const size_t phase = r->warmup ? r->fit->n_warmup : (size_t)o->num_samples * (size_t)o->thin;
     const size_t step = phase / 100 ? phase / 100 : 1, done = r->chains[c].done;
     const size_t before = r->chains[c].progress.iteration;
     if (done % step != 0 && done != phase) return;
@@ -9710,6 +10093,7 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
         { "num_samples", o->num_samples, 0, INT32_MAX / 2 }, { "thin", o->thin, 0, 1 << 20 },
         { "max_treedepth", o->max_treedepth, 0, GPUMC__MAX_DEPTH }, { "threads", o->threads, 0, 1 << 16 },
         { "metric", (int)o->metric, 0, GPUMC_METRIC_UNIT },
+        { "sampler", (int)o->sampler, 0, GPUMC_SAMPLER_HMC },
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
@@ -9744,6 +10128,7 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
     a.target_accept = o->target_accept;
     a.max_treedepth = o->max_treedepth;
     a.metric = o->metric;
+    a.sampler = o->sampler;
     a.early_stop = o->early_stop;
     a.keep_stuck_chains = o->keep_stuck_chains;
     a.seed = o->seed;
@@ -9806,7 +10191,9 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_mode
 {
     const gpumc_sample_options *o = &f->options;
     const size_t chains = (size_t)o->num_chains, samples = o->discard_draws ? 0 : (size_t)o->num_samples;
-    const size_t warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0, saved = o->save_warmup ? warmup : 0;
+    const size_t more = o->sampler == GPUMC_SAMPLER_NUTS ? 0 : GPUMC__PATH_WARMUP;
+    const size_t warmup = o->num_warmup > 0 ? (size_t)o->num_warmup + more : 0;
+    const size_t saved = o->save_warmup ? warmup : 0;
     const size_t rows = gpumc__size_mul(chains, samples), warm_rows = gpumc__size_mul(chains, saved);
     const size_t rank = o->metric == GPUMC_METRIC_LOW_RANK
                             ? (l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK)
@@ -9986,6 +10373,7 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
 static void gpumc__warm_up(gpumc__run *r)
 {
     const int parallel = r->fit->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    const size_t planned = r->fit->n_warmup;
     size_t goal = 0;
     int more = r->options->num_warmup > 0 ? gpumc_adapt_update(r->adapt, r->machines) : 0;
     gpumc__phase(r, 1);
@@ -9994,9 +10382,9 @@ static void gpumc__warm_up(gpumc__run *r)
         if (!gpumc__stops(r)) more = gpumc_adapt_update(r->adapt, r->machines);
     }
     r->fit->n_warmup = goal;
-    if (r->fit->warmup_draws && goal < (size_t)r->options->num_warmup) /* stopped early: close the gaps */
+    if (r->fit->warmup_draws && goal < planned)      /* ended early: close the gaps */
         for (size_t c = 1; c < r->n_chains; c++) {
-            const size_t from = c * (size_t)r->options->num_warmup;
+            const size_t from = c * planned;
             memmove(r->fit->warmup_draws + c * goal * r->fit->n_columns,
                     r->fit->warmup_draws + from * r->fit->n_columns,
                     goal * r->fit->n_columns * sizeof(double));
@@ -10023,6 +10411,7 @@ static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const gpumc_metric *m = &r->adapt->shared;
+    const char *reason;
     const size_t n = f->n_free;
     size_t done = SIZE_MAX;
     for (size_t c = 0; c < r->n_chains; c++) {
@@ -10044,6 +10433,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, n * n * sizeof(double));
     for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
     f->n_restarted = r->adapt->n_restarts;
+    f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
+    memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
 }
 
 static gpumc_status gpumc__run_warnings(gpumc__run *r)
