@@ -147,13 +147,14 @@ static int team_run(int reversed)
 static int sample(const gpumc_metric *metric, size_t size, int reversed, result *results)
 {
     static double memory[MAX_TEAM][1 << 14];
+    const double wild = work.sampler == GPUMC_SAMPLER_NUTS ? 0.9 : 0.1; /* trees diverge, paths still move */
     double start[MAX_DIM];
     for (size_t i = 0; i < work.dim; i++) start[i] = 0.1 * (double)(i % 7);
     team_size = 1;
     team_rank = 0;
     for (size_t k = 0; k < size; k++) {
         gpumc_nuts *s = gpumc_nuts_init(memory[k], sizeof memory[k], work.dim, 8, metric,
-                                        work.funnel ? 0.9 : 0.25, 17, 0, start, NULL);
+                                        work.funnel ? wild : 0.25, 17, 0, start, NULL);
         if (!s) return 0;
         gpumc_nuts_set_path(s, work.sampler, 1.5, 0.4);
         work.chains[k] = s;
