@@ -7488,7 +7488,9 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
 static int gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1;
-    const double length = GPUMC__PATH_LENGTH * fmin(pow(slow, 0.3), 3), eps = chains[0]->step_size;
+    const double stretch = a->shared.kind == GPUMC_METRIC_UNIT && kappa > 0 ? sqrt(kappa) /* unlearned */
+        : fmin(pow(slow, 0.3), 3);
+    const double length = GPUMC__PATH_LENGTH * stretch, eps = chains[0]->step_size;
     a->sampler = a->options.sampler ? gpumc__adapt_asked(a) : gpumc__adapt_rule(a, kappa);
     if (a->sampler == GPUMC_SAMPLER_NUTS) return 0;
     a->path_start = a->iteration;
