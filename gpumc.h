@@ -179,6 +179,37 @@
 #define GPUMC_LOOP
 #endif
 
+/* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
+   X(suffix, attributes, pragma, ...) once for each; GPUMC__ISA_TABLE(name) lists name_suffix in the order of
+   gpumc_isa. clang wants the width of 512 bits said before the loop. */
+#if defined(__clang__) && defined(__OPTIMIZE__)
+#define GPUMC__LANE_LOOP _Pragma("clang loop vectorize(enable)")
+#define GPUMC__WIDE_LOOP _Pragma("clang loop vectorize_width(8)")
+#else
+#define GPUMC__LANE_LOOP
+#define GPUMC__WIDE_LOOP
+#endif
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+#define GPUMC__AVX2 GPUMC_LOOP __attribute__((target("avx2,fma")))
+#if defined(__clang__)
+#define GPUMC__AVX512 \
+    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma"), min_vector_width(512)))
+#else
+#define GPUMC__AVX512 GPUMC_LOOP \
+    __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
+#endif
+#define GPUMC__ISA_COPIES(X, ...) \
+    X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__) \
+    X(avx2, GPUMC__AVX2, GPUMC__LANE_LOOP, __VA_ARGS__) \
+    X(avx512, GPUMC__AVX512, GPUMC__WIDE_LOOP, __VA_ARGS__)
+#define GPUMC__ISA_TABLE(name) { name##_baseline, name##_avx2, name##_avx512 }
+#else
+#define GPUMC__ISA_COPIES(X, ...) X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__)
+#define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
+#endif
+typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2, GPUMC_ISA_AVX512 } gpumc_isa;
+enum { GPUMC__N_ISA = 3 };
+
 /* Marks what a team of GPU threads runs too: the sampler's state machine and what it stands on. */
 #if !defined(GPUMC_TEAM)
 #define GPUMC_TEAM
@@ -201,6 +232,12 @@ typedef GPUMC_REAL gpumc_real;
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The set that wanted stands for on this machine: AUTO is the one that the environment variable GPUMC_ISA
+   names (baseline, avx2, avx512), or the best; a set that is missing here becomes the best below it. */
+GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted);
+/* "SSE2", "AVX2", "AVX-512", "NEON" or "baseline". */
+GPUMC_API const char *gpumc_isa_name(gpumc_isa isa);
 
 /* ==================================================================================== >>api-error
    Calls return a status by value; the text that names the argument, its value and the remedy goes to the
@@ -2150,10 +2187,9 @@ GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column);
 GPUMC_API gpumc_stat gpumc_mean(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_sd(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_quantile(gpumc_series s, double p);               /* type 7 */
-GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);  /* rank-normalised, split, folded */
+GPUMC_API gpumc_stat gpumc_r_hat(gpumc_series s);            /* rank-normalised, split, folded */
 GPUMC_API gpumc_stat gpumc_r_hat_basic(gpumc_series s);                      /* split only */
-/* chains in n_super equal groups, in order */
-GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);
+GPUMC_API gpumc_stat gpumc_r_hat_nested(gpumc_series s, size_t n_super);     /* equal groups of chains */
 GPUMC_API gpumc_stat gpumc_ess_bulk(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_tail(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_ess_mean(gpumc_series s);
@@ -2165,8 +2201,8 @@ GPUMC_API gpumc_stat gpumc_mcse_quantile(gpumc_series s, double p);
 GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride);
 GPUMC_API gpumc_stat gpumc_hdi(gpumc_series s, double mass, double *lower, double *upper);
 
-/* Pareto-smoothed importance sampling: smooths n log ratios in place into normalised log weights; returns
-   k-hat. r_eff 0 means 1. */
+/* Pareto-smoothed importance sampling: n log ratios become normalised log weights; returns k-hat. r_eff 0
+   means 1. */
 GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess);
 
 typedef struct gpumc_loo {                /* leave-one-out cross-validation */
@@ -2174,8 +2210,7 @@ typedef struct gpumc_loo {                /* leave-one-out cross-validation */
     size_t n_observations, n_bad_k;       /* k above min(1 - 1 / log10 S, 0.7) */
     double k_threshold, worst_k;
 } gpumc_loo;
-/* Over every column of the log_likelihood group. pointwise_elpd and pareto_k (n_observations each) may be
-   NULL. */
+/* Over every column of group GPUMC_LOG_LIKELIHOOD; pointwise_elpd and pareto_k, one each, may be NULL. */
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error);
 
@@ -2222,8 +2257,7 @@ GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gp
                                        gpumc_data *data, gpumc_error *error);
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error);
-/* The variable of a name, or NULL. With expected n_values > 0, or integers wanted, a mismatch is an error
-   text too. */
+/* The variable of a name; NULL, and an error text, also where n_values > 0 or integer are not met. */
 GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
                                                int integer, gpumc_error *error);
 GPUMC_API void gpumc_data_free(gpumc_data *data);
@@ -2249,38 +2283,6 @@ GPUMC_API size_t gpumc_format_number(double value, char *text);
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
-
-#if defined(__clang__)                                                                                       \
-    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))                   \
-    && !defined(GPUMC_ALLOW_FAST_MATH)
-#error                                                                                                       \
-    "gpumc: compile the implementation without -ffast-math (put it in a file of its own); rejection needs NaN"
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* The address of a value, even if the compiler was told that NaN and infinity do not exist: read by bits. */
-static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
-{
-    volatile double kept = x;
-    const double value = kept;
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits >> 52 & 0x7ff) != 0x7ff;
-}
-
-static GPUMC__UNUSED int gpumc__is_nan(double x)
-{
-    volatile double kept = x;
-    const double value = kept;
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits & 0x7fffffffffffffffULL) > 0x7ff0000000000000ULL;
-}
-
-/* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
 #include <time.h>
 #if defined(_WIN32)
 #ifndef WIN32_LEAN_AND_MEAN
@@ -2289,26 +2291,78 @@ static GPUMC__UNUSED int gpumc__is_nan(double x)
 #ifndef NOMINMAX
 #define NOMINMAX
 #endif
-#ifdef __cplusplus
-}
-#endif
 #include <windows.h>
 #include <io.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
 #else
-#ifdef __cplusplus
-}
-#endif
 #include <unistd.h>
 #if !defined(GPUMC_NO_THREADS)
 #include <pthread.h>
 #endif
+#endif
+
+#if defined(__clang__) && !defined(GPUMC_ALLOW_FAST_MATH)                                                    \
+    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))
+#error                                                                                                       \
+    "gpumc: compile the implementation without -ffast-math (put it in a file of its own); rejection needs NaN"
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* All but the sign, read through memory: even if the compiler was told that there is no NaN or infinity. */
+static GPUMC__UNUSED GPUMC_TEAM uint64_t gpumc__magnitude_bits(double x)
+{
+    volatile double kept = x;
+    const double value = kept;
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x7fffffffffffffffULL;
+}
+
+static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
+{
+    return gpumc__magnitude_bits(x) < 0x7ff0000000000000ULL;
+}
+static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
+
+/* ---- instruction sets -------------------------------------------------------------------------- */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
+static gpumc_isa gpumc__isa_best(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return GPUMC_ISA_BASELINE;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+                   && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
+               ? GPUMC_ISA_AVX512
+               : GPUMC_ISA_AVX2;
+}
+#define GPUMC__ISA_NAMES { "SSE2", "AVX2", "AVX-512" }
+#elif defined(__aarch64__)
+static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
+#define GPUMC__ISA_NAMES { "NEON", "NEON", "NEON" }
+#else
+static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
+#define GPUMC__ISA_NAMES { "baseline", "baseline", "baseline" }
 #endif
+
+GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted)
+{
+    static const char *const names[GPUMC__N_ISA] = { "baseline", "avx2", "avx512" };
+    const gpumc_isa best = gpumc__isa_best();
+    const char *forced = wanted == GPUMC_ISA_AUTO ? getenv("GPUMC_ISA") : NULL;
+    for (int i = 0; forced && i < GPUMC__N_ISA; i++)
+        if (!strcmp(forced, names[i])) wanted = (gpumc_isa)(GPUMC_ISA_BASELINE + i);
+    return wanted == GPUMC_ISA_AUTO || wanted > best ? best : wanted;
+}
+
+GPUMC_API const char *gpumc_isa_name(gpumc_isa isa)
+{
+    static const char *const names[GPUMC__N_ISA] = GPUMC__ISA_NAMES;
+    return names[gpumc_isa_resolve(isa) - 1];
+}
+
+/* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
 
 /* -std=c99 hides these names of POSIX, not their functions. */
 #if !defined(_WIN32) && !defined(__cplusplus) && !defined(CLOCK_MONOTONIC) && defined(__linux__)
@@ -2319,8 +2373,11 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #define gpumc__timespec timespec
 #define GPUMC__CLOCK CLOCK_MONOTONIC
 #endif
-#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
+#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__)
+extern int fsync(int file);
+#if !defined(_POSIX_C_SOURCE)
 extern int fileno(FILE *stream);
+#endif
 #endif
 
 #if defined(_WIN32)
@@ -2330,9 +2387,6 @@ static int gpumc__rename(const char *from, const char *to)
     return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
 #else
-#if !defined(__cplusplus) && defined(__STRICT_ANSI__)
-extern int fsync(int file);              /* -std=c99 hides the name, not the function */
-#endif
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
 #endif /* _WIN32 */
@@ -2467,7 +2521,7 @@ static void gpumc__store_flag(volatile int *flag, int value)
 
 /* ======================================================================================== >>error
    Texts of statuses from the list above; failures that return their status. */
-static const char *gpumc__status_texts(gpumc_status status)
+GPUMC_API const char *gpumc_status_text(gpumc_status status)
 {
     switch (status) {
 #define GPUMC__TEXT(name, value, text) case name: return text;
@@ -2477,8 +2531,6 @@ static const char *gpumc__status_texts(gpumc_status status)
     }
     return "unknown status";
 }
-
-GPUMC_API const char *gpumc_status_text(gpumc_status status) { return gpumc__status_texts(status); }
 
 /* Records a failure and returns its status, so that callers can write: return gpumc__fail(...). */
 static GPUMC__PRINTF(3, 4) gpumc_status
@@ -4343,56 +4395,32 @@ GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_variance, (double eta, double phi),
    - Log Jacobians come from q, where nothing saturates; 1 - logistic q and sech q are never differences.
    - Chain rules take distances to a bound from x, as the density saw them: then its 1 / (x - lower) times our
      x - lower is 1, even where rounding has left nothing else of the distance.
-   Read first: gpumc__exponential_map and gpumc__exponential_pull. Free coordinates are numbered as in the
-   Stan reference manual, chapter "Constraint transforms". */
+   Read first: gpumc__elementwise_map. Free coordinates are numbered as in the Stan reference manual, chapter
+   "Constraint transforms". */
 
-/* ---- helpers ------------------------------------------------------------------------------------ */
+/* What elementwise constraints share: x = base + width h(q), lower < x < upper; least and greatest are the
+   first values inside. */
+typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
 
-/* Intermediate arrays live on the stack in pieces of this length. */
-#define GPUMC__PIECE 64
+typedef enum gpumc__shape {
+    GPUMC__IDENTITY, GPUMC__AFFINE, GPUMC__EXPONENTIAL, GPUMC__SOFTPLUS, GPUMC__LOGISTIC
+} gpumc__shape;
 
-/* Sum of log(1 + e) over at most GPUMC__PIECE numbers e in [0, 1]: the logarithm of a product below 2^65. */
-static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
-{
-    double product[GPUMC__LANES] = { 1, 1, 1, 1, 1, 1, 1, 1 };
-    size_t i = 0;
-    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) product[l] *= 1 + e[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) product[l] *= 1 + e[i];
-    return gpumc_log(((product[0] * product[4]) * (product[2] * product[6]))
-                     * ((product[1] * product[5]) * (product[3] * product[7])));
-}
+/* A transform made ready, once a layout and not once a gradient. */
+typedef struct gpumc__constraint {
+    const struct gpumc__formula *formula;            /* NULL: the kind is unknown */
+    gpumc_kind kind;
+    size_t size, n, n_free;          /* of one vector: size (K of a factor), values, free coordinates */
+    size_t count;                    /* vectors; an elementwise block is one */
+    gpumc__shape shape;              /* elementwise */
+    gpumc__range range;
+} gpumc__constraint;
 
-/* ---- open intervals ----------------------------------------------------------------------------- */
-
-/* What the elementwise constraints share: x = base + width h(q), lower < x < upper. */
-typedef struct gpumc__range { double base, width, lower, upper, least, greatest; } gpumc__range;
-
-/* The first usable value on the inner side of a bound. */
-static double gpumc__beside(double bound, double inner)
-{
-    if (bound < 0 || bound > 0) return nextafter(bound, inner);
-    return inner > 0 ? DBL_MIN : -DBL_MIN;
-}
-
-static gpumc__range gpumc__range_of(const gpumc_transform *t)
-{
-    const int soft = t->softplus > 0;
-    gpumc__range r = { 0, 1, -GPUMC_INF, GPUMC_INF, -DBL_MAX, DBL_MAX };
-    switch (t->kind) {
-    case GPUMC_POSITIVE: r.lower = 0; r.width = soft ? t->softplus : 1; break;
-    case GPUMC_LOWER: r.base = r.lower = t->lower; r.width = soft ? t->softplus : 1; break;
-    case GPUMC_UPPER: r.base = r.upper = t->upper; r.width = -1; break;
-    case GPUMC_INTERVAL: r.lower = t->lower; r.upper = t->upper; r.width = t->upper - t->lower; break;
-    case GPUMC_UNIT: r.lower = 0; r.upper = 1; break;
-    case GPUMC_AFFINE: r.base = t->offset; r.width = t->multiplier; break;
-    default: break;
-    }
-    if (r.lower > -GPUMC_INF) r.least = gpumc__beside(r.lower, r.upper);
-    if (r.upper < GPUMC_INF) r.greatest = gpumc__beside(r.upper, r.lower);
-    return r;
-}
+typedef struct gpumc__formula {      /* for one vector; map returns log |J|, inverse gets a checked x */
+    double (*map)(const gpumc__constraint *c, const double *q, double *x);
+    void (*inverse)(const gpumc__constraint *c, const double *x, double *q);
+    void (*pull)(const gpumc__constraint *c, const double *q, const double *x, const double *dx, double *dq);
+} gpumc__formula;
 
 /* NaN stays NaN. */
 GPUMC_FN double gpumc__within(double x, double least, double greatest)
@@ -4401,153 +4429,121 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
     return greatest < x ? greatest : x;
 }
 
-static const char gpumc__not_finite[] = "is not finite; give a number";
+/* ---- positive, lower, upper, the same by softplus; interval, unit; affine, unbounded ------------
+   exponential   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
+                 dq = (x - base) dx + 1
+   softplus      x = base + s log(1 + e^q), s the width   log |J| = sum log s + log logistic q
+                 q = u + log(1 - e^-u), u = (x - base) / s
+                 dq = s logistic(q) dx + logistic(-q)     with e = e^-|q|: logistic(-|q|) = e / (1 + e)
+   logistic      x = lower + w p = upper - w (1 - p), p = logistic q, the sum that is nearer to its bound
+                 log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
+                 q = log(x - lower) - log(upper - x)
+                 dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w
+   affine        x = offset + multiplier q                log |J| = n log |multiplier|
+                 dq = multiplier dx                                                                     */
 
-static gpumc_status gpumc__refuse(gpumc_error *error, size_t i, double value, const char *reason)
+/* Sum of log(1 + e) over numbers e in [0, 1], by logarithms of products of 512, which are at most 2^512. */
+static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
 {
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] = %.9g %s", (double)i, value, reason);
-}
-
-static gpumc_status gpumc__check_inside(const gpumc__range *r, const double *x, size_t n, gpumc_error *error)
-{
-    size_t i = 0;
-    while (i < n && x[i] > r->lower && x[i] < r->upper) i++;
-    if (i == n) return GPUMC_OK;
-    if (!gpumc__is_finite(x[i])) return gpumc__refuse(error, i, x[i], gpumc__not_finite);
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                       "x[%.0f] = %.17g is not %s %.17g; give a value strictly inside", (double)i, x[i],
-                       x[i] <= r->lower ? "above the lower bound" : "below the upper bound",
-                       x[i] <= r->lower ? r->lower : r->upper);
-}
-
-/* ---- positive, lower, upper ---------------------------------------------------------------------
-   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
-   dq = (x - base) dx + 1                                                                               */
-static GPUMC_LOOP double gpumc__exponential_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    for (size_t i = 0; i < n; i++)
-        x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
-    return gpumc__sum(q, n);
-}
-
-static GPUMC_LOOP void gpumc__exponential_inverse(const gpumc__range r, size_t n, const double *x, double *q)
-{
-    for (size_t i = 0; i < n; i++) q[i] = gpumc_log(r.width * (x[i] - r.base));
-}
-
-static GPUMC_LOOP void gpumc__exponential_pull(const gpumc__range r, size_t n, const double *x,
-                                               const double *dx, double *dq)
-{
-    for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
-}
-
-/* ---- positive, lower with a softplus map --------------------------------------------------------
-   x = base + s log(1 + e^q)                log |J| = sum log s + log logistic q
-   q = u + log(1 - e^-u), u = (x - base) / s
-   dq = s logistic(q) dx + logistic(-q)     with e = e^-|q|: logistic(-|q|) = e / (1 + e)               */
-static GPUMC_LOOP double gpumc__softplus_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    double log_jacobian = (double)n * gpumc_log(r.width), e[GPUMC__PIECE], low[GPUMC__PIECE];
-    for (size_t done = 0, m; done < n; done += m, q += m, x += m) {
-        m = n - done < GPUMC__PIECE ? n - done : GPUMC__PIECE;
-        for (size_t i = 0; i < m; i++) {
-            e[i] = gpumc_exp(-gpumc_fabs(q[i]));
-            low[i] = q[i] < 0 ? q[i] : 0;
+    double sum = 0;
+    for (size_t i = 0, end; i < n; i = end) {
+        double p[GPUMC__LANES] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+        end = n - i < 512 ? n : i + 512;
+        for (; i + GPUMC__LANES <= end; i += GPUMC__LANES) {
+            GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) p[l] *= 1 + e[i + l];
         }
-        log_jacobian += gpumc__sum(low, m) - gpumc__sum_log1p(e, m);
-        for (size_t i = 0; i < m; i++) {
-            const double h = (q[i] < 0 ? 0 : q[i]) + gpumc_log1p(e[i]);
-            x[i] = gpumc__within(r.base + r.width * h, r.least, r.greatest);
-        }
+        for (size_t l = 0; i < end; i++, l++) p[l] *= 1 + e[i];
+        sum += gpumc_log(((p[0] * p[4]) * (p[2] * p[6])) * ((p[1] * p[5]) * (p[3] * p[7])));
     }
-    return log_jacobian;
+    return sum;
 }
 
-static GPUMC_LOOP void gpumc__softplus_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+/* x also holds what is summed on the way. */
+static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double gap = x[i] - r.base, u = gap / r.width;
-        const double tiny = gpumc_log(gap) - gpumc_log(r.width), usual = u + gpumc_log(-gpumc_expm1(-u));
-        q[i] = u < DBL_EPSILON ? tiny : usual;       /* u may be subnormal where gap is not */
-    }
-}
-
-static GPUMC_LOOP void gpumc__softplus_pull(const gpumc__range r, size_t n, const double *q, const double *dx,
-                                            double *dq)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double e = gpumc_exp(-gpumc_fabs(q[i])), near_1 = 1 / (1 + e), near_0 = e * near_1;
-        const double p = q[i] < 0 ? near_0 : near_1, complement = q[i] < 0 ? near_1 : near_0;
-        dq[i] = r.width * p * dx[i] + complement;
-    }
-}
-
-/* ---- interval, unit -----------------------------------------------------------------------------
-   x = lower + w p = upper - w (1 - p), p = logistic q, w = upper - lower; the sum that is nearer to its bound
-   log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
-   q = log(x - lower) - log(upper - x)
-   dq = (x - lower) (upper - x) / w dx + ((upper - x) - (x - lower)) / w                                */
-static GPUMC_LOOP double gpumc__logistic_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    double log_jacobian = (double)n * gpumc_log(r.width), e[GPUMC__PIECE], minus[GPUMC__PIECE];
-    for (size_t done = 0, m; done < n; done += m, q += m, x += m) {
-        m = n - done < GPUMC__PIECE ? n - done : GPUMC__PIECE;
-        for (size_t i = 0; i < m; i++) {
-            double step;
-            minus[i] = -gpumc_fabs(q[i]);
-            e[i] = gpumc_exp(minus[i]);
-            step = r.width * (e[i] / (1 + e[i]));
+    const gpumc__range r = c->range;
+    const size_t n = c->n;
+    double log_jacobian = (double)n * r.log_width;
+    switch (c->shape) {
+    case GPUMC__IDENTITY: memcpy(x, q, n * sizeof(double)); return 0;
+    case GPUMC__EXPONENTIAL:
+        for (size_t i = 0; i < n; i++)
+            x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
+        return gpumc__sum(q, n);
+    case GPUMC__SOFTPLUS:
+        for (size_t i = 0; i < n; i++) x[i] = q[i] < 0 ? q[i] : 0;
+        log_jacobian += gpumc__sum(x, n);
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_exp(-gpumc_fabs(q[i]));
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_log1p(x[i]);
+        log_jacobian -= gpumc__sum(x, n);
+        for (size_t i = 0; i < n; i++)
+            x[i] = gpumc__within(r.base + r.width * ((q[i] < 0 ? 0 : q[i]) + x[i]), r.least, r.greatest);
+        return log_jacobian;
+    case GPUMC__LOGISTIC:
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_fabs(q[i]);
+        log_jacobian -= gpumc__sum(x, n);
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_exp(-x[i]);
+        log_jacobian -= 2 * gpumc__sum_log1p(x, n);
+        for (size_t i = 0; i < n; i++) {
+            const double step = r.width * (x[i] / (1 + x[i]));
             x[i] = gpumc__within(q[i] < 0 ? r.lower + step : r.upper - step, r.least, r.greatest);
         }
-        log_jacobian += gpumc__sum(minus, m) - 2 * gpumc__sum_log1p(e, m);
+        return log_jacobian;
+    default:
+        for (size_t i = 0; i < n; i++) x[i] = r.base + r.width * q[i];
+        return log_jacobian;
     }
-    return log_jacobian;
 }
 
-static GPUMC_LOOP void gpumc__logistic_inverse(const gpumc__range r, size_t n, const double *x, double *q)
+static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t i = 0; i < n; i++) q[i] = gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i]);
+    const gpumc__range r = c->range;
+    for (size_t i = 0; i < c->n; i++) {
+        const double gap = x[i] - r.base, u = gap / r.width;
+        q[i] = c->shape == GPUMC__EXPONENTIAL ? gpumc_log(r.width * gap)
+            : c->shape == GPUMC__LOGISTIC ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i])
+            : c->shape != GPUMC__SOFTPLUS ? u
+            : u < DBL_EPSILON ? gpumc_log(gap) - r.log_width     /* u may be subnormal where gap is not */
+            : u + gpumc_log(-gpumc_expm1(-u));
+    }
 }
 
-static GPUMC_LOOP void gpumc__logistic_pull(const gpumc__range r, size_t n, const double *x, const double *dx,
-                                            double *dq)
+static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                               const double *dx, double *dq)
 {
+    const gpumc__range r = c->range;
     const double inv = 1 / r.width;
-    for (size_t i = 0; i < n; i++) {
-        const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
-        dq[i] = below * above * dx[i] + (above * inv - below);
+    const size_t n = c->n;
+    switch (c->shape) {
+    case GPUMC__IDENTITY: memcpy(dq, dx, n * sizeof(double)); break;
+    case GPUMC__EXPONENTIAL: for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1; break;
+    case GPUMC__SOFTPLUS:
+        for (size_t i = 0; i < n; i++) {
+            const double e = gpumc_exp(-gpumc_fabs(q[i])), near_1 = 1 / (1 + e), near_0 = e * near_1;
+            const double p = q[i] < 0 ? near_0 : near_1, complement = q[i] < 0 ? near_1 : near_0;
+            dq[i] = r.width * p * dx[i] + complement;
+        }
+        break;
+    case GPUMC__LOGISTIC:
+        for (size_t i = 0; i < n; i++) {
+            const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
+            dq[i] = below * above * dx[i] + (above * inv - below);
+        }
+        break;
+    default: for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i];
     }
-}
-
-/* ---- affine, unbounded --------------------------------------------------------------------------
-   x = offset + multiplier q, by default 0 and 1      log |J| = n log |multiplier|      dq = multiplier dx  */
-static GPUMC_LOOP double gpumc__affine_map(const gpumc__range r, size_t n, const double *q, double *x)
-{
-    for (size_t i = 0; i < n; i++) x[i] = r.base + r.width * q[i];
-    return (double)n * gpumc_log(gpumc_fabs(r.width));
-}
-
-static GPUMC_LOOP void gpumc__affine_inverse(const gpumc__range r, size_t n, const double *x, double *q)
-{
-    for (size_t i = 0; i < n; i++) q[i] = (x[i] - r.base) / r.width;
-}
-
-static GPUMC_LOOP void gpumc__affine_pull(const gpumc__range r, size_t n, const double *dx, double *dq)
-{
-    for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i];
 }
 
 /* ---- ordered, positive ordered ------------------------------------------------------------------
    x[k] = x[k-1] + e^q[k], from x[0] = q[0], or x[0] = e^q[0] (as if x[-1] were 0) where positive
    log |J| = sum of the q that are exponents      q[k] = log(x[k] - x[k-1])
    dq[k] = (x[k] - x[k-1]) sum_{m >= k} dx[m] + 1, without gap and 1 for the first unless positive      */
-static GPUMC_LOOP double gpumc__ordered_map(size_t n, int positive, const double *q, double *x)
+static GPUMC_LOOP double gpumc__ordered_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    const size_t first = positive ? 0 : 1;
+    const size_t first = c->kind == GPUMC_ORDERED, n = c->n;
     double previous = 0;
-    if (n == 0) return 0;
     for (size_t k = 0; k < n; k++) x[k] = gpumc__within(gpumc_exp(q[k]), DBL_MIN, DBL_MAX);
-    if (!positive) previous = x[0] = q[0];
+    if (first) previous = x[0] = q[0];
     for (size_t k = first; k < n; k++) {
         const double next = previous + x[k];
         x[k] = previous = next <= previous ? nextafter(previous, GPUMC_INF) : next;
@@ -4555,89 +4551,52 @@ static GPUMC_LOOP double gpumc__ordered_map(size_t n, int positive, const double
     return gpumc__sum(q + first, n - first);
 }
 
-static gpumc_status gpumc__ordered_inverse(size_t n, int positive, size_t at, const double *x, double *q,
-                                           gpumc_error *error)
+static void gpumc__ordered_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t k = 0; k < n; k++) {
-        const double previous = k ? x[k - 1] : 0;
-        if (!gpumc__is_finite(x[k])) return gpumc__refuse(error, at + k, x[k], gpumc__not_finite);
-        if (k == 0 && !positive) { q[0] = x[0]; continue; }
-        if (!(x[k] > previous))
-            return k ? gpumc__refuse(error, at + k, x[k], "is not above the value before; sort, without ties")
-                     : gpumc__refuse(error, at, x[0], "is not positive; start above 0");
-        q[k] = gpumc_log(x[k] - previous);
-    }
-    return GPUMC_OK;
+    for (size_t k = c->n; k-- > 1;) q[k] = gpumc_log(x[k] - x[k - 1]);
+    q[0] = c->kind == GPUMC_ORDERED ? x[0] : gpumc_log(x[0]);
 }
 
-static void gpumc__ordered_pull(size_t n, int positive, const double *x, const double *dx, double *dq)
+static void gpumc__ordered_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                const double *dx, double *dq)
 {
     double sum = 0;
-    for (size_t k = n; k-- > 0;) {
+    (void)q;
+    for (size_t k = c->n; k-- > 0;) {
         sum += dx[k];
-        dq[k] = k == 0 && !positive ? sum : (x[k] - (k ? x[k - 1] : 0)) * sum + 1;
+        dq[k] = (k ? x[k] - x[k - 1] : x[0]) * sum + 1;
     }
+    if (c->kind == GPUMC_ORDERED) dq[0] = sum;
 }
 
-/* ---- sum to zero --------------------------------------------------------------------------------
-   x = V q with the orthonormal columns v_k = (1, ..., 1, -k, 0, ..., 0) / sqrt(k (k + 1)), k ones, k from 1
-   log |J| = 0      q = V' x      dq = V' dx
-   A suffix sum gives V q, a prefix sum V' x, in O(n).                                                  */
+/* ---- sum to zero, simplex -----------------------------------------------------------------------
+   Sum to zero: x = V q with the orthonormal columns v_k = (1, ..., 1, -k, 0, ..., 0) / sqrt(k (k + 1)), k
+   ones, k from 1                log |J| = 0      q = V' x      dq = V' dx
+   A suffix sum gives V q, a prefix sum V' x, in O(n).
+   Simplex: x = softmax z, z = V q, lse = log sum exp z
+   log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, by the first n - 1 of x: the eigenvalues of
+   diag x - x x' on the plane of V multiply to n prod x, and V without its last row has determinant n^-1/2
+   q = V' log x      dq = V' g, g = x (dx - x'dx) - n x                                                 */
 static double gpumc__helmert(size_t k) { return 1 / sqrt((double)k * ((double)k + 1)); }
 
-static double gpumc__zero_sum_map(size_t n, const double *q, double *x)
+static double gpumc__zero_sum_map(const gpumc__constraint *c, const double *q, double *x)
 {
     double later = 0;
-    for (size_t k = n; k-- > 1;) {
+    for (size_t k = c->n; k-- > 1;) {
         const double step = gpumc__helmert(k) * q[k - 1];
         x[k] = later - (double)k * step;
         later += step;
     }
-    if (n) x[0] = later;
+    x[0] = later;
     return 0;
 }
 
-static void gpumc__zero_sum_pull(size_t n, const double *dx, double *dq)
+static GPUMC_LOOP double gpumc__simplex_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    double before = 0;
-    for (size_t k = 1; k < n; k++) {
-        before += dx[k - 1];
-        dq[k - 1] = gpumc__helmert(k) * (before - (double)k * dx[k]);
-    }
-}
-
-static gpumc_status gpumc__refuse_sum(gpumc_error *error, size_t at, size_t n, double sum, const char *reason)
-{
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] to x[%.0f] sum to %.9g, %s", (double)at,
-                       (double)(at + n - 1), sum, reason);
-}
-
-static gpumc_status gpumc__zero_sum_inverse(size_t n, size_t at, const double *x, double *q,
-                                            gpumc_error *error)
-{
-    double size = 1;
-    for (size_t k = 0; k < n; k++) {
-        if (!gpumc__is_finite(x[k])) return gpumc__refuse(error, at + k, x[k], gpumc__not_finite);
-        size = fmax(size, fabs(x[k]));
-    }
-    if (!(fabs(gpumc__sum(x, n)) <= gpumc__sum_tolerance * size))
-        return gpumc__refuse_sum(error, at, n, gpumc__sum(x, n), "not to 0; subtract their mean");
-    gpumc__zero_sum_pull(n, x, q);
-    return GPUMC_OK;
-}
-
-/* ---- simplex ------------------------------------------------------------------------------------
-   x = softmax z, z = V q as above, lse = log sum exp z
-   log |J| = sum log x + 1/2 log n = -n lse + 1/2 log n, by the first n - 1 of x: the eigenvalues of
-   diag x - x x' on the plane of V multiply to n prod x, and V without its last row has determinant n^-1/2
-   q = V' log x      dq = V' g, g = x (dx - x'dx) - n x                                                 */
-static GPUMC_LOOP double gpumc__simplex_map(size_t n, const double *q, double *x)
-{
-    double top, sum, inv;
-    if (n == 0) return 0;
-    gpumc__zero_sum_map(n, q, x);
-    top = x[0];
-    for (size_t k = 1; k < n; k++) top = top < x[k] ? x[k] : top;
+    const size_t n = c->n;
+    double top = -GPUMC_INF, sum, inv;
+    gpumc__zero_sum_map(c, q, x);
+    for (size_t k = 0; k < n; k++) top = top < x[k] ? x[k] : top;
     for (size_t k = 0; k < n; k++) x[k] = gpumc_exp(x[k] - top);
     sum = gpumc__sum(x, n);
     inv = 1 / sum;
@@ -4645,30 +4604,29 @@ static GPUMC_LOOP double gpumc__simplex_map(size_t n, const double *q, double *x
     return 0.5 * gpumc_log((double)n) - (double)n * (top + gpumc_log(sum));
 }
 
-static gpumc_status gpumc__simplex_inverse(size_t n, size_t at, const double *x, double *q,
-                                           gpumc_error *error)
+/* Element k of V' v, once v[k] is known; before: the sum of the v so far. */
+GPUMC_FN void gpumc__project(size_t k, double v, double *before, double *out)
 {
-    double before = 0;
-    for (size_t k = 0; k < n; k++)
-        if (!(x[k] > 0 && gpumc__is_finite(x[k])))
-            return gpumc__refuse(error, at + k, x[k], "is not positive; every part of a simplex must be");
-    if (!(fabs(gpumc__sum(x, n) - 1) <= gpumc__sum_tolerance))
-        return gpumc__refuse_sum(error, at, n, gpumc__sum(x, n), "not to 1; divide by the sum");
-    for (size_t k = 1; k < n; k++) {
-        before += gpumc_log(x[k - 1]);
-        q[k - 1] = gpumc__helmert(k) * (before - (double)k * gpumc_log(x[k]));
-    }
-    return GPUMC_OK;
+    if (k > 0) out[k - 1] = gpumc__helmert(k) * (*before - (double)k * v);
+    *before += v;
 }
 
-static void gpumc__simplex_pull(size_t n, const double *x, const double *dx, double *dq)
+static void gpumc__zero_sum_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    const double centre = gpumc__dot(x, dx, n) + (double)n;
     double before = 0;
-    for (size_t k = 1; k < n; k++) {
-        before += x[k - 1] * (dx[k - 1] - centre);
-        dq[k - 1] = gpumc__helmert(k) * (before - (double)k * (x[k] * (dx[k] - centre)));
-    }
+    for (size_t k = 0; k < c->n; k++)
+        gpumc__project(k, c->kind == GPUMC_SIMPLEX ? gpumc_log(x[k]) : x[k], &before, q);
+}
+
+static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                 const double *dx, double *dq)
+{
+    const int simplex = c->kind == GPUMC_SIMPLEX;
+    const double centre = simplex ? gpumc__dot(x, dx, c->n) + (double)c->n : 0;
+    double before = 0;
+    (void)q;
+    for (size_t k = 0; k < c->n; k++)
+        gpumc__project(k, simplex ? x[k] * (dx[k] - centre) : dx[k], &before, dq);
 }
 
 /* ---- Cholesky factor of a correlation matrix ----------------------------------------------------
@@ -4677,81 +4635,44 @@ static void gpumc__simplex_pull(size_t n, const double *x, const double *dx, dou
    log |J| = sum_{i > j} (i - j + 1) log sech q[i][j]: two for tanh, one for each later w of the row
    q[i][j] = asinh(x[i][j] / w[j+1]), w[j] = hypot(w[j+1], x[i][j]) backward from w[i] = x[i][i]
    dq[i][j] = w[j+1] sech(q) dx[i][j] - tanh(q) (i - j + 1 + sum_{m > j} x[i][m] dx[i][m]), m up to i, because
-   q[i][j] scales all later values of its row by d log sech = -tanh.                                    */
-static GPUMC_LOOP void gpumc__tanh_sech(size_t n, const double *q, double *t, double *s)
+   q[i][j] scales all later values of its row by d log sech = -tanh.
+   With d = expm1(-2 |q|): tanh |q| = -d / (2 + d), sech q = 2 e^-|q| / (2 + d), log sech q = -|q| - log(1 +
+   d / 2). The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
+typedef struct gpumc__piece { double tanh_q[64], sech_q[64], log_sech_q[64]; } gpumc__piece;
+
+static GPUMC_LOOP void gpumc__tanh_sech(size_t n, const double *q, gpumc__piece *p)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double a = gpumc_fabs(q[i]), e = gpumc_exp(-a), m = gpumc_expm1(-2 * a);
-        const double inv = 1 / (2 + m), size = -m * inv;
-        t[i] = q[i] < 0 ? -size : size;
-        s[i] = 2 * e * inv;
+    for (size_t i = 0, end = n < 64 ? n : 64; i < end; i++) {
+        const double a = gpumc_fabs(q[i]), d = gpumc_expm1(-2 * a), inv = 1 / (2 + d);
+        p->tanh_q[i] = q[i] < 0 ? d * inv : -d * inv;
+        p->sech_q[i] = 2 * gpumc_exp(-a) * inv;
+        p->log_sech_q[i] = -a - gpumc_log1p(0.5 * d);
     }
 }
 
-static GPUMC_LOOP void gpumc__log_sech(size_t n, const double *q, double *log_s)
+static double gpumc__correlation_map(const gpumc__constraint *c, const double *q, double *x)
 {
-    for (size_t i = 0; i < n; i++) {
-        const double a = gpumc_fabs(q[i]);
-        log_s[i] = GPUMC_LOG_2 - a - gpumc_log1p(gpumc_exp(-2 * a));
-    }
-}
-
-/* The free coordinates of all rows lie in a row, so pieces of them run on over the ends of rows. */
-typedef struct gpumc__piece {
-    double tanh_q[GPUMC__PIECE], sech_q[GPUMC__PIECE], log_sech_q[GPUMC__PIECE];
-} gpumc__piece;
-
-static double gpumc__correlation_map(size_t n, const double *q, double *x)
-{
-    const size_t n_free = n ? n * (n - 1) / 2 : 0;
+    const size_t n = c->size;
     gpumc__piece p;
-    double w = 1, log_jacobian = 0;
-    memset(x, 0, n * n * sizeof(double));
-    if (n) x[0] = 1;
-    for (size_t k = 0, i = 1, j = 0; k < n_free; k++) {
-        const size_t in = k % GPUMC__PIECE, m = n_free - k < GPUMC__PIECE ? n_free - k : GPUMC__PIECE;
-        if (in == 0) {
-            gpumc__tanh_sech(m, q + k, p.tanh_q, p.sech_q);
-            gpumc__log_sech(m, q + k, p.log_sech_q);
+    double log_jacobian = 0;
+    memset(x, 0, c->n * sizeof(double));
+    for (size_t i = 0, k = 0; i < n; i++) {
+        double w = 1;
+        for (size_t j = 0; j < i; j++, k++) {
+            const size_t in = k % 64;
+            if (in == 0) gpumc__tanh_sech(c->n_free - k, q + k, &p);
+            x[i * n + j] = w * p.tanh_q[in];
+            w *= p.sech_q[in];
+            log_jacobian += (double)(i - j + 1) * p.log_sech_q[in];
         }
-        x[i * n + j] = w * p.tanh_q[in];
-        w *= p.sech_q[in];
-        log_jacobian += (double)(i - j + 1) * p.log_sech_q[in];
-        if (++j < i) continue;
         x[i * n + i] = w < DBL_MIN ? DBL_MIN : w;
-        w = 1;
-        j = 0;
-        i++;
     }
     return log_jacobian;
 }
 
-static gpumc_status gpumc__check_correlation(size_t n, size_t at, const double *x, gpumc_error *error)
+static void gpumc__correlation_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t i = 0; i < n; i++) {
-        double square = 0;
-        for (size_t j = 0; j < n; j++) {
-            const double v = x[i * n + j];
-            const char *reason = !gpumc__is_finite(v) ? gpumc__not_finite
-                : j > i && (v < 0 || v > 0) ? "is above the diagonal; set it to 0"
-                : j == i && !(v > 0) ? "is on the diagonal and not positive; give a Cholesky factor"
-                : NULL;
-            if (reason) return gpumc__refuse(error, at + i * n + j, v, reason);
-            square += v * v;
-        }
-        if (!(fabs(square - 1) <= 2 * gpumc__sum_tolerance))
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "x[%.0f] to x[%.0f], a row, have norm %.9g, not 1; divide by the norm",
-                               (double)(at + i * n), (double)(at + i * n + n - 1), sqrt(square));
-    }
-    return GPUMC_OK;
-}
-
-static gpumc_status gpumc__correlation_inverse(size_t n, size_t at, const double *x, double *q,
-                                               gpumc_error *error)
-{
-    const gpumc_status status = gpumc__check_correlation(n, at, x, error);
-    if (status != GPUMC_OK) return status;
+    const size_t n = c->size;
     for (size_t i = 1; i < n; q += i, i++) {
         double w = x[i * n + i];
         for (size_t j = i; j-- > 0;) {
@@ -4759,179 +4680,188 @@ static gpumc_status gpumc__correlation_inverse(size_t n, size_t at, const double
             w = hypot(w, x[i * n + j]);
         }
     }
-    return GPUMC_OK;
 }
 
-/* First the sums over the rest of each row, backward, into dq; then forward with the running w. */
-static void gpumc__correlation_pull(size_t n, const double *q, const double *x, const double *dx, double *dq)
+/* The sums over the rest of a row, backward, into dq; then forward with the running w. */
+static void gpumc__correlation_pull(const gpumc__constraint *c, const double *q, const double *x,
+                                    const double *dx, double *dq)
 {
-    const size_t n_free = n ? n * (n - 1) / 2 : 0;
+    const size_t n = c->size;
     gpumc__piece p;
-    double w = 1;
-    for (size_t i = 1, k = 0; i < n; k += i, i++) {
-        double rest = 0;
-        for (size_t j = i; j-- > 0;) {
-            rest += x[i * n + j + 1] * dx[i * n + j + 1];
-            dq[k + j] = rest;
+    for (size_t i = 1, k = 0; i < n; i++) {
+        const double *x_i = x + i * n, *dx_i = dx + i * n;
+        double rest = 0, w = 1;
+        for (size_t j = i; j-- > 0;) dq[k + j] = rest += x_i[j + 1] * dx_i[j + 1];
+        for (size_t j = 0; j < i; j++, k++) {
+            const size_t in = k % 64;
+            if (in == 0) gpumc__tanh_sech(c->n_free - k, q + k, &p);
+            w *= p.sech_q[in];
+            dq[k] = w * p.sech_q[in] * dx_i[j] - p.tanh_q[in] * ((double)(i - j + 1) + dq[k]);
         }
-    }
-    for (size_t k = 0, i = 1, j = 0; k < n_free; k++) {
-        const size_t in = k % GPUMC__PIECE, m = n_free - k < GPUMC__PIECE ? n_free - k : GPUMC__PIECE;
-        if (in == 0) gpumc__tanh_sech(m, q + k, p.tanh_q, p.sech_q);
-        w *= p.sech_q[in];
-        dq[k] = w * p.sech_q[in] * dx[i * n + j] - p.tanh_q[in] * ((double)(i - j + 1) + dq[k]);
-        if (++j < i) continue;
-        w = 1;
-        j = 0;
-        i++;
     }
 }
 
 /* ---- a whole block ------------------------------------------------------------------------------ */
 
-static int gpumc__is_elementwise(gpumc_kind kind) { return kind < GPUMC_ORDERED; }
-static size_t gpumc__n_vectors(const gpumc_transform *t) { return t->count ? t->count : 1; }
+static const gpumc__formula gpumc__formulas[] = {    /* all elementwise kinds, then the kinds of vectors */
+    { gpumc__elementwise_map, gpumc__elementwise_inverse, gpumc__elementwise_pull },
+    { gpumc__ordered_map, gpumc__ordered_inverse, gpumc__ordered_pull },
+    { gpumc__ordered_map, gpumc__ordered_inverse, gpumc__ordered_pull },
+    { gpumc__zero_sum_map, gpumc__zero_sum_inverse, gpumc__zero_sum_pull },
+    { gpumc__simplex_map, gpumc__zero_sum_inverse, gpumc__zero_sum_pull },
+    { gpumc__correlation_map, gpumc__correlation_inverse, gpumc__correlation_pull },
+};
 
-static size_t gpumc__vector_size(const gpumc_transform *t)
+/* The first usable value on the inner side of a bound. */
+static double gpumc__beside(double bound, double inner)
 {
-    return t->kind == GPUMC_CHOLESKY_CORR ? gpumc__size_mul(t->size, t->size) : t->size;
+    if (bound < 0 || bound > 0) return nextafter(bound, inner);
+    return inner > 0 ? DBL_MIN : -DBL_MIN;
 }
 
-static size_t gpumc__vector_free_size(const gpumc_transform *t)
+static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
 {
-    const size_t less = t->size ? t->size - 1 : 0, even = t->size % 2 ? less : t->size;
+    const size_t K = t->size, less = K ? K - 1 : 0;
+    const int vectors = t->kind >= GPUMC_ORDERED, known = (int)t->kind >= 0 && t->kind <= GPUMC_CHOLESKY_CORR;
+    gpumc__constraint c = { NULL, t->kind, K, K, K, t->count ? t->count : 1, GPUMC__EXPONENTIAL,
+                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 } };
+    gpumc__range *r = &c.range;
+    if (known) c.formula = &gpumc__formulas[vectors ? t->kind - GPUMC_ORDERED + 1 : 0];
     switch (t->kind) {
-    case GPUMC_SUM_TO_ZERO: case GPUMC_SIMPLEX: return less;
-    case GPUMC_CHOLESKY_CORR: return gpumc__size_mul(even / 2, t->size % 2 ? t->size : less);
-    default: return t->size;
-    }
-}
-
-GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t)
-{
-    return gpumc__size_mul(gpumc__vector_free_size(t), gpumc__n_vectors(t));
-}
-
-GPUMC_API size_t gpumc_transform_natural_size(const gpumc_transform *t)
-{
-    return gpumc__size_mul(gpumc__vector_size(t), gpumc__n_vectors(t));
-}
-
-static double gpumc__elementwise_map(const gpumc_transform *t, size_t n, const double *q, double *x)
-{
-    const gpumc__range r = gpumc__range_of(t);
-    switch (t->kind) {
-    case GPUMC_POSITIVE: case GPUMC_LOWER:
-        return t->softplus > 0 ? gpumc__softplus_map(r, n, q, x) : gpumc__exponential_map(r, n, q, x);
-    case GPUMC_UPPER: return gpumc__exponential_map(r, n, q, x);
-    case GPUMC_INTERVAL: case GPUMC_UNIT: return gpumc__logistic_map(r, n, q, x);
-    default: return gpumc__affine_map(r, n, q, x);
-    }
-}
-
-static gpumc_status gpumc__elementwise_inverse(const gpumc_transform *t, size_t n, const double *x, double *q,
-                                               gpumc_error *error)
-{
-    const gpumc__range r = gpumc__range_of(t);
-    const gpumc_status status = gpumc__check_inside(&r, x, n, error);
-    if (status != GPUMC_OK) return status;
-    switch (t->kind) {
-    case GPUMC_POSITIVE: case GPUMC_LOWER:
-        if (t->softplus > 0) gpumc__softplus_inverse(r, n, x, q);
-        else gpumc__exponential_inverse(r, n, x, q);
+    case GPUMC_UNBOUNDED: c.shape = GPUMC__IDENTITY; break;
+    case GPUMC_POSITIVE: r->lower = 0; break;
+    case GPUMC_LOWER: r->base = r->lower = t->lower; break;
+    case GPUMC_UPPER: r->base = r->upper = t->upper; r->width = -1; break;
+    case GPUMC_INTERVAL: c.shape = GPUMC__LOGISTIC; r->lower = t->lower; r->upper = t->upper; break;
+    case GPUMC_UNIT: c.shape = GPUMC__LOGISTIC; r->lower = 0; r->upper = 1; break;
+    case GPUMC_AFFINE: c.shape = GPUMC__AFFINE; r->base = t->offset; r->width = t->multiplier; break;
+    case GPUMC_SUM_TO_ZERO: case GPUMC_SIMPLEX: c.n_free = less; break;
+    case GPUMC_CHOLESKY_CORR:
+        c.n = gpumc__size_mul(K, K);
+        c.n_free = K % 2 ? gpumc__size_mul(less / 2, K) : gpumc__size_mul(K / 2, less);
         break;
-    case GPUMC_UPPER: gpumc__exponential_inverse(r, n, x, q); break;
-    case GPUMC_INTERVAL: case GPUMC_UNIT: gpumc__logistic_inverse(r, n, x, q); break;
-    default: gpumc__affine_inverse(r, n, x, q);
+    default: break;
+    }
+    if (c.shape == GPUMC__LOGISTIC) r->width = r->upper - r->lower;
+    if ((t->kind == GPUMC_POSITIVE || t->kind == GPUMC_LOWER) && t->softplus > 0) {
+        c.shape = GPUMC__SOFTPLUS;
+        r->width = t->softplus;
+    }
+    if (!vectors) { c.n = c.n_free = gpumc__size_mul(K, c.count); c.count = 1; }
+    if (K == 0 || !known) c.count = 0;
+    r->log_width = gpumc_log(gpumc_fabs(r->width));
+    r->least = gpumc__beside(r->lower, r->upper);
+    r->greatest = gpumc__beside(r->upper, r->lower);
+    return c;
+}
+
+static double gpumc__map(const gpumc__constraint *c, const double *q, double *x)
+{
+    double log_jacobian = 0;
+    for (size_t v = 0; v < c->count; v++) log_jacobian += c->formula->map(c, q + v * c->n_free, x + v * c->n);
+    return log_jacobian;
+}
+
+static void gpumc__pull(const gpumc__constraint *c, const double *q, const double *x, const double *dx,
+                        double *dq)
+{
+    for (size_t v = 0; v < c->count; v++, q += c->n_free, x += c->n, dx += c->n, dq += c->n_free)
+        c->formula->pull(c, q, x, dx, dq);
+}
+
+/* Why value i of a vector cannot be taken back; NULL when it can, bounds apart. */
+static const char *gpumc__misfit(const gpumc__constraint *c, size_t i, const double *x)
+{
+    const size_t row = i / c->size, column = i % c->size;
+    const int rising = c->kind == GPUMC_ORDERED || c->kind == GPUMC_POSITIVE_ORDERED;
+    if (!gpumc__is_finite(x[i])) return "is not finite; give a number";
+    if (rising && i > 0 && !(x[i] > x[i - 1])) return "is not above the value before; sort, without ties";
+    if (c->kind == GPUMC_POSITIVE_ORDERED && !(x[i] > 0)) return "is not positive; start above 0";
+    if (c->kind == GPUMC_SIMPLEX && !(x[i] > 0)) return "is not positive; every part of a simplex must be";
+    if (c->kind != GPUMC_CHOLESKY_CORR || column < row) return NULL;
+    if (column > row) return x[i] < 0 || x[i] > 0 ? "is above the diagonal; set it to 0" : NULL;
+    return x[i] > 0 ? NULL : "is on the diagonal and not positive; give a Cholesky factor";
+}
+
+/* Sums of vectors, norms of rows. at: index of x[0] within the block, for the text. */
+static gpumc_status gpumc__check_sums(const gpumc__constraint *c, size_t at, const double *x,
+                                      gpumc_error *error)
+{
+    const int factor = c->kind == GPUMC_CHOLESKY_CORR, zero = c->kind == GPUMC_SUM_TO_ZERO;
+    double size = 1;
+    for (size_t i = 0; i < c->n; i++) size = fmax(size, fabs(x[i]));
+    for (size_t i = 0; i < c->n && c->kind >= GPUMC_SUM_TO_ZERO; i += c->size) {
+        const double sum = factor ? gpumc__dot(x + i, x + i, c->size) : gpumc__sum(x + i, c->size);
+        if (fabs(sum - !zero) <= (1 + factor) * gpumc__sum_tolerance * size) continue;
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] to x[%.0f]%s %.9g, not %s", (double)(at + i),
+                           (double)(at + i + c->size - 1), factor ? ", a row, have norm" : " sum to",
+                           factor ? sqrt(sum) : sum, factor ? "1; divide by the norm"
+                           : zero ? "to 0; subtract their mean" : "to 1; divide by the sum");
     }
     return GPUMC_OK;
 }
 
-static void gpumc__elementwise_pull(const gpumc_transform *t, size_t n, const double *q, const double *x,
-                                    const double *dx, double *dq)
+static gpumc_status gpumc__check_natural(const gpumc__constraint *c, size_t at, const double *x,
+                                         gpumc_error *error)
 {
-    const gpumc__range r = gpumc__range_of(t);
-    switch (t->kind) {
-    case GPUMC_POSITIVE: case GPUMC_LOWER:
-        if (t->softplus > 0) gpumc__softplus_pull(r, n, q, dx, dq);
-        else gpumc__exponential_pull(r, n, x, dx, dq);
-        break;
-    case GPUMC_UPPER: gpumc__exponential_pull(r, n, x, dx, dq); break;
-    case GPUMC_INTERVAL: case GPUMC_UNIT: gpumc__logistic_pull(r, n, x, dx, dq); break;
-    default: gpumc__affine_pull(r, n, dx, dq);
+    for (size_t i = 0; i < c->n; i++) {
+        const char *reason = gpumc__misfit(c, i, x);
+        const int low = x[i] <= c->range.lower;
+        if (reason)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] = %.9g %s", (double)(at + i), x[i],
+                               reason);
+        if (low || x[i] >= c->range.upper)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                               "x[%.0f] = %.17g is not %s bound %.17g; give a value strictly inside",
+                               (double)(at + i), x[i], low ? "above the lower" : "below the upper",
+                               low ? c->range.lower : c->range.upper);
     }
+    return gpumc__check_sums(c, at, x, error);
 }
 
-static double gpumc__vector_map(const gpumc_transform *t, const double *q, double *x)
+static gpumc_status gpumc__inverse(const gpumc__constraint *c, const double *x, double *q, gpumc_error *error)
 {
-    switch (t->kind) {
-    case GPUMC_ORDERED: return gpumc__ordered_map(t->size, 0, q, x);
-    case GPUMC_POSITIVE_ORDERED: return gpumc__ordered_map(t->size, 1, q, x);
-    case GPUMC_SUM_TO_ZERO: return gpumc__zero_sum_map(t->size, q, x);
-    case GPUMC_SIMPLEX: return gpumc__simplex_map(t->size, q, x);
-    case GPUMC_CHOLESKY_CORR: return gpumc__correlation_map(t->size, q, x);
-    default: return GPUMC_NAN;
-    }
-}
-
-/* at: index of x[0] within the block, for error texts. */
-static gpumc_status gpumc__vector_inverse(const gpumc_transform *t, size_t at, const double *x, double *q,
-                                          gpumc_error *error)
-{
-    switch (t->kind) {
-    case GPUMC_ORDERED: return gpumc__ordered_inverse(t->size, 0, at, x, q, error);
-    case GPUMC_POSITIVE_ORDERED: return gpumc__ordered_inverse(t->size, 1, at, x, q, error);
-    case GPUMC_SUM_TO_ZERO: return gpumc__zero_sum_inverse(t->size, at, x, q, error);
-    case GPUMC_SIMPLEX: return gpumc__simplex_inverse(t->size, at, x, q, error);
-    case GPUMC_CHOLESKY_CORR: return gpumc__correlation_inverse(t->size, at, x, q, error);
-    default:
+    gpumc_status status = GPUMC_OK;
+    if (!c->formula)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "kind %d is unknown; use a GPUMC_... kind",
-                           (int)t->kind);
+                           (int)c->kind);
+    for (size_t v = 0; v < c->count && status == GPUMC_OK; v++, x += c->n, q += c->n_free) {
+        status = gpumc__check_natural(c, v * c->n, x, error);
+        if (status == GPUMC_OK) c->formula->inverse(c, x, q);
     }
+    return status;
 }
 
-static void gpumc__vector_pull(const gpumc_transform *t, const double *q, const double *x, const double *dx,
-                               double *dq)
+GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t)
 {
-    switch (t->kind) {
-    case GPUMC_ORDERED: gpumc__ordered_pull(t->size, 0, x, dx, dq); break;
-    case GPUMC_POSITIVE_ORDERED: gpumc__ordered_pull(t->size, 1, x, dx, dq); break;
-    case GPUMC_SUM_TO_ZERO: gpumc__zero_sum_pull(t->size, dx, dq); break;
-    case GPUMC_SIMPLEX: gpumc__simplex_pull(t->size, x, dx, dq); break;
-    case GPUMC_CHOLESKY_CORR: gpumc__correlation_pull(t->size, q, x, dx, dq); break;
-    default: break;
-    }
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return gpumc__size_mul(c.n_free, c.count);
+}
+
+GPUMC_API size_t gpumc_transform_natural_size(const gpumc_transform *t)
+{
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return gpumc__size_mul(c.n, c.count);
 }
 
 GPUMC_API double gpumc_constrain(const gpumc_transform *t, const double *q, double *x)
 {
-    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
-    double log_jacobian = 0;
-    if (t->kind == GPUMC_UNBOUNDED) { memmove(x, q, n * count * sizeof(double)); return 0; }
-    if (gpumc__is_elementwise(t->kind)) return gpumc__elementwise_map(t, n * count, q, x);
-    for (size_t v = 0; v < count; v++) log_jacobian += gpumc__vector_map(t, q + v * n_free, x + v * n);
-    return log_jacobian;
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return c.formula ? gpumc__map(&c, q, x) : GPUMC_NAN;
 }
 
 GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double *x, double *q,
                                          gpumc_error *error)
 {
-    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
-    gpumc_status status = GPUMC_OK;
-    if (gpumc__is_elementwise(t->kind)) return gpumc__elementwise_inverse(t, n * count, x, q, error);
-    for (size_t v = 0; v < count && status == GPUMC_OK; v++)
-        status = gpumc__vector_inverse(t, v * n, x + v * n, q + v * n_free, error);
-    return status;
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    return gpumc__inverse(&c, x, q, error);
 }
 
 GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *q, const double *x,
                                         const double *dx, double *dq)
 {
-    const size_t n_free = gpumc__vector_free_size(t), n = gpumc__vector_size(t), count = gpumc__n_vectors(t);
-    if (t->kind == GPUMC_UNBOUNDED) { memmove(dq, dx, n * count * sizeof(double)); return; }
-    if (gpumc__is_elementwise(t->kind)) { gpumc__elementwise_pull(t, n * count, q, x, dx, dq); return; }
-    for (size_t v = 0; v < count; v++)
-        gpumc__vector_pull(t, q + v * n_free, x + v * n, dx + v * n, dq + v * n_free);
+    const gpumc__constraint c = gpumc__constraint_of(t);
+    if (c.formula) gpumc__pull(&c, q, x, dx, dq);
 }
 
 /* ---- learned centring -------------------------------------------------------------------------
@@ -4948,51 +4878,43 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    c = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
-#define GPUMC__POWERS 11             /* r for the weights 1, .9, ..., 0 */
-#define GPUMC__TABLE (GPUMC__POWERS + 1)     /* a unit's table: log(tau / tau0), then its powers */
+#define GPUMC__TABLE 12      /* a unit's table: log(tau / tau0), then r for the weights 1, .9, ..., 0 */
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
-    size_t location, scale;          /* natural offsets of those blocks, or GPUMC__NONE */
-    size_t location_step, scale_step;        /* 0: one value for all; 1: element i for element i */
-    const size_t *location_index, *scale_index;      /* instead of a step */
-    size_t walk_stride, walk_length; /* 0: no walk */
+    size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
+    size_t *from, *unit; /* an element: natural index of its location or GPUMC__NONE; which scale value */
     const double *covariates;
     size_t n_covariates, coefficients;
-    size_t n_units, table; /* scale values in use (1 without a scale); where their tables lie in work */
+    size_t n_units, table;           /* scale values (1 without a scale); where their tables lie in work */
     unsigned char *tenths;           /* 10 c, one an element */
     double *log_unit;                /* log tau0, one a unit */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
-static size_t gpumc__link_unit(const gpumc__link *k, size_t i)
-{
-    return k->scale_index ? k->scale_index[i] : k->scale_step ? i : 0;
-}
+GPUMC_FN size_t gpumc__link_unit(const gpumc__link *k, size_t i) { return k->unit[i]; }
 
-static size_t gpumc__link_location(const gpumc__link *k, size_t i)
+GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
 {
-    if (k->walk_stride && i / k->walk_stride % k->walk_length > 0) return k->at + i - k->walk_stride;
-    if (k->location == GPUMC__NONE) return GPUMC__NONE;
-    return k->location + (k->location_index ? k->location_index[i] : k->location_step ? i : 0);
-}
-
-static double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
-{
-    const size_t at = gpumc__link_location(k, i);
-    double mu = at == GPUMC__NONE ? 0 : x[at];
+    double mu = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
     for (size_t j = 0; j < k->n_covariates; j++)
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
     return mu;
 }
 
 /* Adds d, a derivative by the location of element i, to what the location is made of. */
-static void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
+GPUMC_FN void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
 {
-    const size_t at = gpumc__link_location(k, i);
-    if (at != GPUMC__NONE) target[at] += d;
+    if (k->from[i] != GPUMC__NONE) target[k->from[i]] += d;
     for (size_t j = 0; j < k->n_covariates; j++)
         target[k->coefficients + j] += k->covariates[i * k->n_covariates + j] * d;
+}
+
+static int gpumc__link_is_uniform(const gpumc__link *k)
+{
+    for (size_t i = 1; i < k->size; i++)
+        if (k->from[i] != k->from[0] || k->unit[i] != k->unit[0] || k->tenths[i] != k->tenths[0]) return 0;
+    return k->n_covariates == 0;
 }
 
 /* The powers of every scale value in use; of a uniform block the one that it needs. */
@@ -5003,8 +4925,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
         t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
         t[1] = 1;
         if (k->uniform) {
-            const int power = 10 - k->tenths[0];
-            if (power > 0) t[1 + power] = gpumc_exp(0.1 * power * t[0]);
+            if (k->tenths[0] < 10) t[11 - k->tenths[0]] = gpumc_exp(0.1 * (10 - k->tenths[0]) * t[0]);
             continue;
         }
         t[2] = gpumc_exp(0.1 * t[0]);
@@ -5012,106 +4933,77 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
     }
 }
 
-/* c and r of element i, from the tables of its unit. */
-static double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
+/* c, r and log(tau / tau0) of element i, from the table of its unit. */
+GPUMC_FN double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
     *c = k->tenths[i] / 10.0;
-    return work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE + 11 - k->tenths[i]];
+    return work[k->table + k->unit[i] * GPUMC__TABLE + 11 - k->tenths[i]];
 }
 
-/* The same for all elements of a uniform block; returns mu as well. */
-static double gpumc__link_common(const gpumc__link *k, const double *x, const double *work, double *c,
-                                 double *r)
+GPUMC_FN double gpumc__link_log(const gpumc__link *k, size_t i, const double *work)
 {
-    *r = gpumc__link_ratio(k, 0, work, c);
-    return k->location == GPUMC__NONE ? 0 : x[k->location];
+    return work[k->table + k->unit[i] * GPUMC__TABLE];
 }
 
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
-static GPUMC_LOOP double gpumc__link_forward(const gpumc__link *k, const double *q, double *x, double *work)
+static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
-    double *theta = x + k->at, log_jacobian = 0, c, r;
+    double *theta = x + k->at, log_jacobian = 0, c;
     gpumc__link_powers(k, x, work);
     if (k->uniform) {
-        const double mu = gpumc__link_common(k, x, work, &c, &r), shift = mu * (1 - c * r);
+        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
+        const double shift = mu * (1 - c * r);
         for (size_t i = 0; i < k->size; i++) theta[i] = shift + r * q[i];
-        return k->scale == GPUMC__NONE ? 0 : (double)k->size * (1 - c) * work[k->table];
+        return (double)k->size * (1 - c) * gpumc__link_log(k, 0, work);
     }
     for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x);
-        r = gpumc__link_ratio(k, i, work, &c);
+        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         theta[i] = mu + r * (q[i] - c * mu);
-        log_jacobian += (1 - c) * work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE];
+        log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
     }
     return log_jacobian;
 }
 
-/* q from theta, with the tables filled. */
-static void gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, const double *work)
+/* q from theta; fills the tables. Returns log |d theta / d q| as well. */
+static double gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
+    double log_jacobian = 0, c;
+    gpumc__link_powers(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x);
-        double c;
-        const double r = gpumc__link_ratio(k, i, work, &c);
+        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         q[i] = (x[k->at + i] - mu) / r + c * mu;
+        log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
     }
+    return log_jacobian;
 }
 
-/* dq = r G, or G = dq / r with invert. */
-static GPUMC_LOOP void gpumc__link_stretch(const gpumc__link *k, const double *from, double *to,
-                                           const double *work, int invert)
+/* Backward sweep: dq = r G from total derivatives G, and what location and scale of every element receive is
+   added to target (natural offsets, like G). G and target may be one array: then a walk's contributions reach
+   the elements before in time. */
+static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, const double *G,
+                                        double *target, double *dq, const double *work)
 {
-    double c, r;
+    const double *theta = x + k->at, *g = G + k->at;
+    double c;
     if (k->uniform) {
-        r = gpumc__link_ratio(k, 0, work, &c);
-        if (invert) r = 1 / r;
-        for (size_t i = 0; i < k->size; i++) to[i] = r * from[i];
-        return;
-    }
-    for (size_t i = 0; i < k->size; i++) {
-        r = gpumc__link_ratio(k, i, work, &c);
-        to[i] = invert ? from[i] / r : r * from[i];
-    }
-}
-
-/* Sum of (theta - mu) G. */
-static GPUMC_LOOP double gpumc__link_pull(const double *GPUMC__RESTRICT theta,
-                                          const double *GPUMC__RESTRICT G, double mu, size_t n)
-{
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = 0;
-    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += (theta[i + l] - mu) * G[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += (theta[i] - mu) * G[i];
-    return gpumc__lane_sum(sum);
-}
-
-/* Backward sweep: adds to target (natural offsets) what the location and scale of every element receive from
-   its total derivative in G. G and target may be one array: then a walk's contributions reach the elements
-   before in time. */
-static void gpumc__link_push(const gpumc__link *k, const double *x, const double *G, double *target,
-                             const double *work)
-{
-    double c, r;
-    if (k->uniform) {
-        const double mu = gpumc__link_common(k, x, work, &c, &r);
-        if (c >= 1) return;                          /* centred: nothing is received */
-        if (k->location != GPUMC__NONE) target[k->location] += (1 - c * r) * gpumc__sum(G + k->at, k->size);
-        if (k->scale != GPUMC__NONE)
-            target[k->scale] += (1 - c)
-                                * (gpumc__link_pull(x + k->at, G + k->at, mu, k->size) + (double)k->size)
-                                / x[k->scale];
+        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
+        const double sum = c < 1 ? gpumc__sum(g, k->size) : 0;         /* centred: nothing is received */
+        const size_t scale = k->scale + k->unit[0];
+        if (c < 1 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
+        if (c < 1 && k->scale != GPUMC__NONE) {
+            const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
+            target[scale] += (1 - c) * (moment + (double)k->size) / x[scale];
+        }
+        for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
     }
     for (size_t i = k->size; i-- > 0;) {
-        const double g = G[k->at + i], d = x[k->at + i] - gpumc__link_mu(k, i, x);
-        r = gpumc__link_ratio(k, i, work, &c);
-        gpumc__link_push_mu(k, i, (1 - c * r) * g, target);
-        if (k->scale != GPUMC__NONE) {
-            const size_t u = k->scale + gpumc__link_unit(k, i);
-            target[u] += (1 - c) * (d * g + 1) / x[u];
-        }
+        const double g_i = g[i], away = theta[i] - gpumc__link_mu(k, i, x);
+        const double r = gpumc__link_ratio(k, i, work, &c);
+        const size_t scale = k->scale + k->unit[i];
+        dq[i] = r * g_i;
+        gpumc__link_push_mu(k, i, (1 - c * r) * g_i, target);
+        if (k->scale != GPUMC__NONE) target[scale] += (1 - c) * (away * g_i + 1) / x[scale];
     }
 }
 
@@ -5122,9 +5014,9 @@ static void gpumc__link_push(const gpumc__link *k, const double *x, const double
    layout. */
 typedef struct gpumc__placed {
     const gpumc_param *param;
-    gpumc_transform transform;
+    gpumc__constraint constraint;
     size_t free_at, free_size, at, size;
-    int linked; /* has a location, scale, walk or covariates: then link instead of transform */
+    int linked; /* has a location, scale, walk or covariates: then link instead of constraint */
     gpumc__link link;
 } gpumc__placed;
 
@@ -5133,179 +5025,148 @@ struct gpumc_layout {
     gpumc__placed *parts;
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
-    size_t largest;                  /* free size of the largest block */
 };
 
 /* ---- validation -------------------------------------------------------------------------------- */
 
-/* Fails with a text that names the parameter first. */
-static GPUMC__PRINTF(3, 4) gpumc_status
-    gpumc__bad_param(gpumc_error *error, const char *name, const char *format, ...)
-{
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", name, text);
-}
+static int gpumc__is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 static int gpumc__name_is_valid(const char *name)
 {
     static const char *const reserved[] = { "chain", "draw", "sample", "pred_id" };
     size_t n = 0;
-    for (; name[n]; n++) {
-        const char c = name[n];
-        const int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!letter && (n == 0 || (c != '_' && (c < '0' || c > '9')))) return 0;
-    }
+    for (; name[n]; n++)
+        if (!gpumc__is_letter(name[n]) && (n == 0 || (name[n] != '_' && (name[n] < '0' || name[n] > '9'))))
+            return 0;
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
         if (strcmp(name, reserved[i]) == 0) return 0;
     return n > 0 && n <= 200 && !(n > 1 && name[n - 1] == '_' && name[n - 2] == '_');
 }
 
-static int gpumc__same_word(const char *a, const char *b)        /* ASCII, regardless of case */
+/* Of valid names, regardless of case. */
+static int gpumc__same_word(const char *a, const char *b)
 {
-    for (; *a || *b; a++, b++) {
-        const char x = *a >= 'A' && *a <= 'Z' ? (char)(*a + 32) : *a,
-                   y = *b >= 'A' && *b <= 'Z' ? (char)(*b + 32) : *b;
-        if (x != y) return 0;
-    }
-    return 1;
-}
-
-/* Number of values of a block; 0 when size and dims contradict each other or overflow. */
-static size_t gpumc__block_size(size_t size, const size_t *dims, size_t n_dims)
-{
-    size_t product = 1;
-    if (!dims || n_dims == 0) return size ? size : 1;
-    for (size_t d = 0; d < n_dims; d++) product = gpumc__size_mul(product, dims[d]);
-    if (product >= SIZE_MAX / 1024 || (size && size != product)) return 0;
-    return product;
+    while (*a && (*a == *b || (gpumc__is_letter(*a) && (*a ^ *b) == 'a' - 'A'))) a++, b++;
+    return *a == *b;
 }
 
 /* Parameters, then outputs, as blocks of one kind. */
 static gpumc_output gpumc__nth_block(const gpumc_model *m, size_t i)
 {
-    gpumc_output block = { NULL, 0, NULL, 0, GPUMC_GENERATED };
-    if (i >= m->n_params) return m->outputs[i - m->n_params];
-    block.name = m->params[i].name;
-    block.size = m->params[i].size;
-    block.dims = m->params[i].dims;
-    block.n_dims = m->params[i].n_dims;
-    return block;
+    const gpumc_param *p = &m->params[i < m->n_params ? i : 0];
+    const gpumc_output block = { p->name, p->size, p->dims, p->n_dims, GPUMC_GENERATED };
+    return i < m->n_params ? block : m->outputs[i - m->n_params];
 }
 
-static gpumc_status gpumc__check_block(const gpumc_model *m, size_t i, gpumc_error *error)
+/* Number of values of a block; 0 when size and dims contradict each other or overflow. */
+static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
 {
     const gpumc_output b = gpumc__nth_block(m, i);
-    const char *what = i < m->n_params ? "parameter" : "output";
-    const size_t n = gpumc__block_size(b.size, b.dims, b.n_dims);
+    size_t product = 1;
+    for (size_t d = 0; d < b.n_dims; d++) product = gpumc__size_mul(product, b.dims[d]);
+    if (b.n_dims == 0) product = b.size ? b.size : 1;
+    return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
+}
+
+/* Where something is wrong, records a text that names the block first. Returns whether it was. */
+static GPUMC__PRINTF(5, 6) int gpumc__wrong(const gpumc_model *m, size_t i, gpumc_error *error, int wrong,
+                                            const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+    if (!wrong) return 0;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", i < m->n_params ? "parameter" : "output",
+                gpumc__nth_block(m, i).name, text);
+    return 1;
+}
+
+static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_output b = gpumc__nth_block(m, i);
+    const int is_param = i < m->n_params;
+    size_t twin = 0;
+    while (b.name && twin < i && !gpumc__same_word(b.name, gpumc__nth_block(m, twin).name)) twin++;
     if (!b.name)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name", what,
-                           (double)(i < m->n_params ? i : i - m->n_params));
-    if (!gpumc__name_is_valid(b.name))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": names are letters, digits and _, start with a letter, do not end "
-                           "in __, and are not chain, draw, sample or pred_id", what, b.name);
-    if (b.n_dims > 0 && !b.dims)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.60s\": n_dims is %.0f but dims is NULL", what,
-                           b.name, (double)b.n_dims);
-    if (n == 0 || n >= SIZE_MAX / 1024)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "%s \"%.60s\": size %.0f and dims contradict each other, hold a zero or overflow; "
-                           "leave size 0 to take the product of dims", what, b.name, (double)b.size);
-    if ((int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "output \"%.60s\": group %d is unknown", b.name,
-                           (int)b.group);
-    for (size_t j = 0; j < i; j++)
-        if (gpumc__same_word(b.name, gpumc__nth_block(m, j).name))
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "the name \"%.60s\" stands twice; letter case does not tell blocks apart",
-                               b.name);
-    return GPUMC_OK;
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name",
+                           is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
+    return gpumc__wrong(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
+                        "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
+        || gpumc__wrong(m, i, error, twin < i,
+                        "the name stands twice; letter case does not tell blocks apart")
+        || gpumc__wrong(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
+                        (double)b.n_dims)
+        || gpumc__wrong(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
+                        "hold a zero or overflow; leave size 0 to take the product of dims", (double)b.size)
+        || gpumc__wrong(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
+                        "group %d is unknown", (int)b.group);
 }
 
-static gpumc_status gpumc__check_bounds(const gpumc_param *p, gpumc_error *error)
+static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
-    const int has_lower = p->kind == GPUMC_LOWER || p->kind == GPUMC_INTERVAL;
-    const int has_upper = p->kind == GPUMC_UPPER || p->kind == GPUMC_INTERVAL;
-    if ((has_lower && !gpumc__is_finite(p->lower)) || (has_upper && !gpumc__is_finite(p->upper)))
-        return gpumc__bad_param(error, p->name, "bounds %g and %g must be finite", p->lower, p->upper);
-    if (p->kind == GPUMC_INTERVAL && !(p->lower < p->upper && gpumc__is_finite(p->upper - p->lower)))
-        return gpumc__bad_param(error, p->name, "lower %g must be below upper %g (set both)", p->lower,
-                             p->upper);
-    if (p->kind == GPUMC_AFFINE
-        && !(p->multiplier > 0 && gpumc__is_finite(p->multiplier) && gpumc__is_finite(p->offset)))
-        return gpumc__bad_param(error, p->name, "offset %g must be finite, multiplier %g positive and finite",
-                             p->offset, p->multiplier);
-    if (!(p->softplus >= 0 && gpumc__is_finite(p->softplus)))
-        return gpumc__bad_param(error, p->name, "softplus width %g must be 0 (off) or positive", p->softplus);
-    return GPUMC_OK;
-}
-
-static int gpumc__is_vector_kind(gpumc_kind kind) { return kind >= GPUMC_ORDERED; }
-
-static gpumc_status gpumc__check_kind(const gpumc_param *p, gpumc_error *error)
-{
-    const size_t last = p->n_dims ? p->dims[p->n_dims - 1] : gpumc__block_size(p->size, p->dims, p->n_dims);
-    if ((int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR)
-        return gpumc__bad_param(error, p->name, "kind %d is unknown; use a GPUMC_... kind", (int)p->kind);
-    if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last))
-        return gpumc__bad_param(error, p->name, "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K");
-    if (last < 2
-        && (p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO || p->kind == GPUMC_CHOLESKY_CORR))
-        return gpumc__bad_param(
-            error, p->name,
-            "a simplex, sum-to-zero vector or correlation factor needs at least 2 values a vector, not %.0f",
-            (double)last);
-    return gpumc__check_bounds(p, error);
+    const gpumc_param *p = &m->params[i];
+    const size_t last = p->n_dims ? p->dims[p->n_dims - 1] : gpumc__nth_size(m, i);
+    const int interval = p->kind == GPUMC_INTERVAL, factor = p->kind == GPUMC_CHOLESKY_CORR;
+    const int shrinks = factor || p->kind == GPUMC_SIMPLEX || p->kind == GPUMC_SUM_TO_ZERO;
+    const double lower = interval || p->kind == GPUMC_LOWER ? p->lower : 0;
+    const double upper = interval || p->kind == GPUMC_UPPER ? p->upper : 0;
+    const double offset = p->kind == GPUMC_AFFINE ? p->offset : 0;
+    const double multiplier = p->kind == GPUMC_AFFINE ? p->multiplier : 1;
+    return gpumc__wrong(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
+                        "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
+        || gpumc__wrong(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
+                        "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K")
+        || gpumc__wrong(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
+                        "factor needs at least 2 values a vector, not %.0f", (double)last)
+        || gpumc__wrong(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
+                        "bounds %g and %g must be finite", p->lower, p->upper)
+        || gpumc__wrong(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
+                        "lower %g must be below upper %g (set both)", lower, upper)
+        || gpumc__wrong(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
+                        "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
+        || gpumc__wrong(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
+                        "softplus width %g must be 0 (off) or positive", p->softplus);
 }
 
 /* Index of the block a name stands for, among the first n; n when there is none. */
 static size_t gpumc__find_param(const gpumc_model *m, size_t n, const char *name)
 {
     size_t i = 0;
-    while (i < n && strcmp(m->params[i].name, name) != 0) i++;
+    while (i < n && !(name && strcmp(m->params[i].name, name) == 0)) i++;
     return i;
 }
 
-/* A location, scale or coefficient block must stand earlier, have a fitting size and, as a scale, be
-   positive. */
-static gpumc_status gpumc__check_link(const gpumc_model *m, size_t i, const char *role, const char *name,
-                                      const size_t *index, gpumc_error *error)
+static int gpumc__is_positive(const gpumc_param *p)
 {
-    const gpumc_param *p = &m->params[i], *other;
-    const size_t at = name ? gpumc__find_param(m, i, name) : i;
-    const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
-    size_t other_size;
-    if (!name && !index) return GPUMC_OK;
+    switch (p->kind) {
+    case GPUMC_POSITIVE: case GPUMC_UNIT: case GPUMC_POSITIVE_ORDERED: case GPUMC_SIMPLEX: return 1;
+    case GPUMC_LOWER: case GPUMC_INTERVAL: return p->lower >= 0;
+    default: return 0;
+    }
+}
+
+/* A location or scale must stand earlier, have a fitting size and, as a scale, be positive. */
+static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role, const char *name,
+                                const size_t *index, gpumc_error *error)
+{
+    const size_t at = gpumc__find_param(m, i, name), size = gpumc__nth_size(m, i), n = gpumc__nth_size(m, at);
+    size_t k = 0;
+    while (index && k < size && index[k] < n) k++;
     if (!name)
-        return gpumc__bad_param(error, p->name, "%s_index is given without %s; name the block", role, role);
-    if (at == i)
-        return gpumc__bad_param(
-            error, p->name,
-            "%s \"%.60s\" is no parameter that stands earlier in the list; add it or move it up", role, name);
-    other = &m->params[at];
-    other_size = gpumc__block_size(other->size, other->dims, other->n_dims);
-    if (role[0] == 's' && other->kind != GPUMC_POSITIVE
-        && !((other->kind == GPUMC_LOWER || other->kind == GPUMC_INTERVAL) && other->lower >= 0)
-        && other->kind != GPUMC_UNIT && other->kind != GPUMC_POSITIVE_ORDERED && other->kind != GPUMC_SIMPLEX)
-        return gpumc__bad_param(
-            error, p->name,
-            "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE", name,
-            (int)other->kind);
-    if (!index && other_size != 1 && other_size != size)
-        return gpumc__bad_param(error, p->name,
-                             "%s \"%.60s\" has %.0f values where 1 or %.0f would fit; give %s_index", role,
-                             name, (double)other_size, (double)size, role);
-    for (size_t k = 0; index && k < size; k++)
-        if (index[k] >= other_size)
-            return gpumc__bad_param(
-                error, p->name,
-                "%s_index[%.0f] = %.0f is outside 0..%.0f (size of \"%.60s\"); indices count from 0", role,
-                (double)k, (double)index[k], (double)(other_size - 1), name);
-    return GPUMC_OK;
+        return gpumc__wrong(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
+                            role);
+    return gpumc__wrong(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
+                        "add it or move it up", role, name)
+        || gpumc__wrong(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
+                        "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE",
+                        name, (int)m->params[at].kind)
+        || gpumc__wrong(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
+                        "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
+        || gpumc__wrong(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
+                        "\"%.60s\"); indices count from 0", role, (double)k,
+                        index && k < size ? (double)index[k] : 0, (double)(n - 1), name);
 }
 
 static int gpumc__is_linked(const gpumc_param *p)
@@ -5313,43 +5174,31 @@ static int gpumc__is_linked(const gpumc_param *p)
     return p->location || p->scale || p->walk_dim > 0 || p->covariates;
 }
 
-static gpumc_status gpumc__check_hierarchy(const gpumc_model *m, size_t i, gpumc_error *error)
+static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
-    const double tenths = 10 * p->centring_weight;
-    gpumc_status status = gpumc__check_link(m, i, "location", p->location, p->location_index, error);
-    if (status == GPUMC_OK) status = gpumc__check_link(m, i, "scale", p->scale, p->scale_index, error);
-    if (status != GPUMC_OK) return status;
-    if (gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED)
-        return gpumc__bad_param(error, p->name,
-                             "a block with location, scale, walk or covariates must be GPUMC_UNBOUNDED, not "
-                             "kind %d; model its logarithm instead",
-                             (int)p->kind);
-    if (p->walk_dim > (p->n_dims ? p->n_dims : 1))
-        return gpumc__bad_param(error, p->name, "walk_dim %.0f is more than its %.0f dimensions",
-                             (double)p->walk_dim, (double)(p->n_dims ? p->n_dims : 1));
-    if (!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients)
-        return gpumc__bad_param(error, p->name,
-                             "covariates, n_covariates and coefficients belong together; give all or none");
-    if (p->coefficients) {
-        const size_t at = gpumc__find_param(m, i, p->coefficients);
-        if (at == i
-            || gpumc__block_size(m->params[at].size, m->params[at].dims, m->params[at].n_dims)
-                   != p->n_covariates)
-            return gpumc__bad_param(error, p->name,
-                                 "coefficients \"%.60s\" must be an earlier block of %.0f values",
-                                 p->coefficients, (double)p->n_covariates);
-    }
-    if ((int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT || (p->centring == GPUMC_CENTRING_WEIGHT
-        && !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9)))
-        return gpumc__bad_param(error, p->name, "centring %d, weight %g; a weight is 0, 0.1, ... 1",
-                             (int)p->centring, p->centring_weight);
-    return GPUMC_OK;
+    const size_t n_dims = p->n_dims ? p->n_dims : 1, at = gpumc__find_param(m, i, p->coefficients);
+    const double tenths = p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight : 0;
+    const int misfits = p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
+    return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
+        || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
+        || gpumc__wrong(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
+                        "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not kind %d; model its "
+                        "logarithm instead", (int)p->kind)
+        || gpumc__wrong(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
+                        (double)p->walk_dim, (double)n_dims)
+        || gpumc__wrong(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
+                        "covariates, n_covariates and coefficients belong together; give all or none")
+        || gpumc__wrong(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
+                        "values", p->coefficients ? p->coefficients : "", (double)p->n_covariates)
+        || gpumc__wrong(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
+                            || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
+                        "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
+                        p->centring_weight);
 }
 
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 {
-    gpumc_status status = GPUMC_OK;
     if (!m) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "model is NULL");
     if (!m->params || m->n_params == 0)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has no parameters; set params and n_params");
@@ -5359,141 +5208,98 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
                            (double)m->n_outputs);
-    for (size_t i = 0; i < m->n_params + m->n_outputs && status == GPUMC_OK; i++) {
-        status = gpumc__check_block(m, i, error);
+    for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
+        if (gpumc__block_is_wrong(m, i, error)) return GPUMC_ERROR_MODEL;
         if (i >= m->n_params) continue;
-        if (status == GPUMC_OK) status = gpumc__check_kind(&m->params[i], error);
-        if (status == GPUMC_OK) status = gpumc__check_hierarchy(m, i, error);
+        if (gpumc__kind_is_wrong(m, i, error) || gpumc__hierarchy_is_wrong(m, i, error))
+            return GPUMC_ERROR_MODEL;
     }
-    return status;
+    return GPUMC_OK;
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
 
-static gpumc_transform gpumc__param_transform(const gpumc_param *p)
+static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t size)
 {
-    gpumc_transform t;
-    const size_t size = gpumc__block_size(p->size, p->dims, p->n_dims);
-    memset(&t, 0, sizeof t);
-    t.kind = p->kind;
-    t.size = gpumc__is_vector_kind(p->kind) && p->n_dims ? p->dims[p->n_dims - 1] : size;
-    t.count = p->kind == GPUMC_CHOLESKY_CORR ? size / (t.size * t.size) : size / t.size;
-    t.lower = p->kind == GPUMC_POSITIVE ? 0 : p->lower;
-    t.upper = p->upper;
-    t.offset = p->offset;
-    t.multiplier = p->multiplier;
-    t.softplus = p->softplus;
-    return t;
+    const size_t last = p->kind >= GPUMC_ORDERED && p->n_dims ? p->dims[p->n_dims - 1] : size;
+    const gpumc_transform t = { p->kind, last, size / (p->kind == GPUMC_CHOLESKY_CORR ? last * last : last),
+                                p->lower, p->upper, p->offset, p->multiplier, p->softplus };
+    return gpumc__constraint_of(&t);
 }
 
-static unsigned char gpumc__forced_tenths(const gpumc_param *p)
+/* Tables by element, and which other blocks they refer to; those are placed. */
+static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
-    if (p->centring == GPUMC_CENTRED) return 10;
-    if (p->centring == GPUMC_CENTRING_WEIGHT) return (unsigned char)(10 * p->centring_weight + 0.5);
-    return 0;
-}
-
-static int gpumc__link_is_uniform(const gpumc__link *k)
-{
-    if (k->walk_stride || k->n_covariates || k->location_step || k->location_index || k->scale_step
-        || k->scale_index)
-        return 0;
-    for (size_t i = 1; i < k->size; i++)
-        if (k->tenths[i] != k->tenths[0]) return 0;
-    return 1;
-}
-
-/* Natural offset of a named block, and whether our elements use its elements one by one. */
-static size_t gpumc__link_to(const gpumc_layout *l, const char *name, size_t size, size_t *step)
-{
-    const gpumc__placed *part;
-    *step = 0;
-    if (!name) return GPUMC__NONE;
-    part = &l->parts[gpumc__find_param(l->model, l->n_parts, name)];
-    *step = part->size == size && size > 1;
-    return part->at;
-}
-
-static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc__placed *part)
-{
-    const gpumc_param *p = part->param;
-    size_t step;
-    memset(k, 0, sizeof *k);
-    k->at = part->at;
-    k->size = part->size;
-    k->location = gpumc__link_to(l, p->location, part->size, &k->location_step);
-    k->scale = gpumc__link_to(l, p->scale, part->size, &k->scale_step);
-    k->coefficients = gpumc__link_to(l, p->coefficients, part->size, &step);
-    k->location_index = p->location_index;
-    k->scale_index = p->scale_index;
+    const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
+    const size_t location = gpumc__find_param(l->model, n, p->location);
+    const size_t coefficients = gpumc__find_param(l->model, n, p->coefficients);
+    const unsigned char forced = (unsigned char)(p->centring == GPUMC_CENTRED ? 10
+        : p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight + 0.5 : 0);
+    size_t stride = 1, length = p->n_dims ? 0 : k->size;
+    for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
+    if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
+    k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
-    k->n_units = p->scale ? l->parts[gpumc__find_param(l->model, l->n_parts, p->scale)].size : 1;
-    if (p->walk_dim > 0) {
-        k->walk_stride = 1;
-        for (size_t d = p->walk_dim; d < p->n_dims; d++) k->walk_stride *= p->dims[d];
-        k->walk_length = p->n_dims ? p->dims[p->walk_dim - 1] : part->size;
+    k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
+    for (size_t i = 0; i < k->size; i++) {
+        const int own_scale = p->scale && l->parts[scale].size > 1;
+        const int own_location = p->location && l->parts[location].size > 1;
+        k->unit[i] = p->scale_index ? p->scale_index[i] : own_scale ? i : 0;
+        k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
+            + (p->location_index ? p->location_index[i] : own_location ? i : 0);
+        if (p->walk_dim > 0 && i / stride % length > 0) k->from[i] = k->at + i - stride;
     }
+    memset(k->log_unit, 0, k->n_units * sizeof(double));
+    memset(k->tenths, forced, k->size);
+    k->uniform = gpumc__link_is_uniform(k);
 }
 
 /* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
-    gpumc_layout *l = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout));
-    gpumc__placed *parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
-    size_t n_free = 0, n_natural = 0, n_tables = 0;
-    unsigned char *tenths;
-    if (arena->base) { memset(l, 0, sizeof *l); l->model = m; l->parts = parts; }
+    gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
+    size_t n_tables = 0;
+    memset(&l, 0, sizeof l);
+    l.model = m;
+    l.n_parts = m->n_params;
+    l.parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
     for (size_t i = 0; i < m->n_params; i++) {
-        const gpumc_param *p = &m->params[i];
-        gpumc__placed part;
-        memset(&part, 0, sizeof part);
-        part.param = p;
-        part.transform = gpumc__param_transform(p);
-        part.free_at = n_free;
-        part.free_size = gpumc_transform_free_size(&part.transform);
-        part.at = n_natural;
-        part.size = gpumc_transform_natural_size(&part.transform);
-        part.linked = gpumc__is_linked(p);
-        n_free = gpumc__size_add(n_free, part.free_size);
-        n_natural = gpumc__size_add(n_natural, part.size);
-        if (part.linked) {
-            const size_t other = p->scale ? gpumc__find_param(m, i, p->scale) : i;
-            const size_t n_units = p->scale ? gpumc__block_size(m->params[other].size, m->params[other].dims,
-                                                                m->params[other].n_dims)
-                                            : 1;
-            double *log_unit = gpumc__take_doubles(arena, n_units);
-            if (arena->base) {
-                gpumc__link_init(&part.link, l, &part);
-                part.link.log_unit = log_unit;
-                memset(log_unit, 0, n_units * sizeof(double));
-                part.link.table = n_tables;
-                l->n_linked++;
-            }
-            n_tables += n_units * GPUMC__TABLE;
+        gpumc__placed p;
+        memset(&p, 0, sizeof p);
+        p.param = &m->params[i];
+        p.at = p.link.at = l.n_natural;
+        p.size = p.link.size = gpumc__nth_size(m, i);
+        p.constraint = gpumc__param_constraint(p.param, p.size);
+        p.free_at = l.n_free;
+        p.free_size = gpumc__size_mul(p.constraint.n_free, p.constraint.count);
+        p.linked = gpumc__is_linked(p.param);
+        l.n_free = gpumc__size_add(l.n_free, p.free_size);
+        l.n_natural = gpumc__size_add(l.n_natural, p.size);
+        l.n_linked += (size_t)p.linked;
+        if (p.linked) {
+            const char *scale = p.param->scale;
+            p.link.n_units = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
+            p.link.from = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
+            p.link.unit = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
+            p.link.log_unit = gpumc__take_doubles(arena, p.link.n_units);
+            p.link.table = n_tables;
+            n_tables += p.link.n_units * GPUMC__TABLE;
         }
-        if (arena->base) {
-            parts[i] = part;
-            l->n_parts = i + 1;
-            if (part.free_size > l->largest) l->largest = part.free_size;
-        }
+        if (arena->base) l.parts[i] = p;
     }
-    tenths = (unsigned char *)gpumc__take(arena, n_free, 1);
+    l.tenths = (unsigned char *)gpumc__take(arena, l.n_free, 1);
+    l.n_work = 3 * l.n_natural + n_tables;
     if (!arena->base) return NULL;
-    l->n_free = n_free;
-    l->n_natural = n_natural;
-    l->tenths = tenths;
-    l->n_work = 3 * n_natural + n_tables + 2 * l->largest;
-    memset(tenths, 10, n_free);
-    for (size_t i = 0; i < l->n_parts; i++) {
-        gpumc__link *k = &parts[i].link;
-        if (!parts[i].linked) continue;
-        k->table += 3 * n_natural;
-        k->tenths = tenths + parts[i].free_at;
-        memset(k->tenths, gpumc__forced_tenths(parts[i].param), k->size);
-        k->uniform = gpumc__link_is_uniform(k);
+    memset(l.tenths, 10, l.n_free);
+    for (size_t i = 0; i < l.n_parts; i++) {
+        gpumc__placed *p = &l.parts[i];
+        p->link.tenths = l.tenths + p->free_at;
+        p->link.table += 3 * l.n_natural;
+        if (p->linked) gpumc__link_init(&p->link, &l, p->param);
     }
-    return l;
+    *placed = l;
+    return placed;
 }
 
 GPUMC_API size_t gpumc_layout_bytes(const gpumc_model *model, gpumc_error *error)
@@ -5512,13 +5318,12 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_layout_bytes(model, error);
     if (needed == 0) return NULL;
-    if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
-        return NULL;
-    }
-    return gpumc__layout_place(&arena, model);
+    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
+        return gpumc__layout_place(&arena, model);
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
+                (double)needed, memory ? (double)bytes : 0.0);
+    return NULL;
 }
 
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
@@ -5527,55 +5332,64 @@ GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
 
+/* One block, of all free coordinates q and natural values x. */
+static double gpumc__part_map(const gpumc__placed *p, const double *q, double *x, double *work)
+{
+    return p->linked ? gpumc__link_map(&p->link, q + p->free_at, x, work)
+                     : gpumc__map(&p->constraint, q + p->free_at, x + p->at);
+}
+
+static gpumc_status gpumc__part_inverse(const gpumc__placed *p, const double *x, double *q, double *work,
+                                        gpumc_error *error)
+{
+    const gpumc_status status = gpumc__inverse(&p->constraint, x + p->at, q + p->free_at, error);
+    if (p->linked && status == GPUMC_OK) gpumc__link_inverse(&p->link, x, q + p->free_at, work);
+    return status;
+}
+
 /* Natural values from free coordinates; returns the log Jacobian. */
 static double gpumc__to_natural(const gpumc_layout *l, const double *q, double *x, double *work)
 {
     double log_jacobian = 0;
-    for (size_t i = 0; i < l->n_parts; i++) {
-        const gpumc__placed *p = &l->parts[i];
-        log_jacobian += p->linked ? gpumc__link_forward(&p->link, q + p->free_at, x, work)
-            : gpumc_constrain(&p->transform, q + p->free_at, x + p->at);
-    }
+    for (size_t i = 0; i < l->n_parts; i++) log_jacobian += gpumc__part_map(&l->parts[i], q, x, work);
     return log_jacobian;
 }
 
-/* Gradient by free coordinates from the one by natural values in g, which is used up. */
-static void gpumc__to_free_gradient(const gpumc_layout *l, const double *q, const double *x, double *g,
-                                    double *grad, double *work)
-{
-    for (size_t i = l->n_parts; i-- > 0;) {
-        const gpumc__placed *p = &l->parts[i];
-        if (p->linked) {
-            gpumc__link_push(&p->link, x, g, g, work);
-            gpumc__link_stretch(&p->link, g + p->at, grad + p->free_at, work, 0);
-        } else
-            gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, g + p->at, grad + p->free_at);
-    }
-}
-
-/* Everything but the call of the density, so that one point and a batch share it. */
+/* Everything but the call of the density, so that one point and a batch share it: the chain rule, which uses
+   up the gradient by natural values in work. */
 static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double log_jacobian, double lp,
                                  double *grad, double *work)
 {
+    double *x = work, *g = work + l->n_natural;
     const double total = lp + log_jacobian;
     if (!gpumc__is_finite(total)) {
         memset(grad, 0, l->n_free * sizeof(double));
         return -GPUMC_INF;
     }
-    gpumc__to_free_gradient(l, q, work, work + l->n_natural, grad, work);
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        if (p->linked) gpumc__link_pull(&p->link, x, g, g, grad + p->free_at, work);
+        else gpumc__pull(&p->constraint, q + p->free_at, x + p->at, g + p->at, grad + p->free_at);
+    }
     return total;
+}
+
+/* The density alone, at natural values; g is overwritten. */
+static double gpumc__density(const gpumc_layout *l, const double *x, double *g)
+{
+    const gpumc_model *m = l->model;
+    double lp = -GPUMC_INF;
+    memset(g, 0, l->n_natural * sizeof(double));
+    if (m->log_density) return m->log_density(x, g, m->data);
+    m->log_density_batch(1, x, g, &lp, m->data);
+    return lp;
 }
 
 GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work)
 {
-    const gpumc_model *m = layout->model;
-    double *x = work, *g = work + layout->n_natural, lp = -GPUMC_INF;
-    const double log_jacobian = gpumc__to_natural(layout, q, x, work);
-    if (gpumc__is_finite(log_jacobian)) {
-        memset(g, 0, layout->n_natural * sizeof(double));
-        if (m->log_density) lp = m->log_density(x, g, m->data);
-        else m->log_density_batch(1, x, g, &lp, m->data);
-    }
+    const double log_jacobian = gpumc__to_natural(layout, q, work, work);
+    const double lp = gpumc__is_finite(log_jacobian) ? gpumc__density(layout, work, work + layout->n_natural)
+                                                     : -GPUMC_INF;
     return gpumc__eval_finish(layout, q, log_jacobian, lp, grad, work);
 }
 
@@ -5590,35 +5404,26 @@ GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double
     for (size_t i = 0; i < layout->n_parts; i++) {
         const gpumc__placed *p = &layout->parts[i];
         gpumc_error inner;
-        if (p->linked) {
-            gpumc__link_powers(&p->link, x, work);
-            gpumc__link_inverse(&p->link, x, q + p->free_at, work);
-        } else if (gpumc_unconstrain(&p->transform, x + p->at, q + p->free_at, &inner) != GPUMC_OK)
+        if (gpumc__part_inverse(p, x, q, work, &inner) != GPUMC_OK)
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "parameter \"%.60s\": %.180s", p->param->name,
                                inner.text);
-        for (size_t j = 0; j < p->free_size; j++)
-            if (!gpumc__is_finite(q[p->free_at + j]))
-                return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                                   "parameter \"%.60s\": value %.0f is not finite", p->param->name,
-                                   (double)(j + 1));
     }
     return GPUMC_OK;
 }
 
 /* ---- the centred frame (see the centring part of >>transform) ---------------------------------- */
 
-/* dq += sign J' delta for a block that is no link: the chain rule is affine in its argument. */
-static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, const double *x,
-                              const double *delta, double sign, double *dq, double *work)
+/* dq += sign J' delta for a block that is no link: the chain rule is affine in its argument. delta, the
+   block's, is used up. */
+static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *delta,
+                              double sign, double *dq, double *work)
 {
-    double *with = work + l->n_work - 2 * l->largest, *without = with + l->largest;
-    int any = 0;
-    for (size_t i = 0; i < p->size; i++) any |= delta[p->at + i] != 0;
-    if (!any) return;
-    gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, delta + p->at, with);
-    memset(work + l->n_natural + p->at, 0, p->size * sizeof(double));
-    gpumc_constrain_gradient(&p->transform, q + p->free_at, x + p->at, work + l->n_natural + p->at, without);
-    for (size_t i = 0; i < p->free_size; i++) dq[p->free_at + i] += sign * (with[i] - without[i]);
+    double *pulled = work + l->n_natural + p->at;
+    for (int zero = 0; zero < 2; zero++, sign = -sign) {
+        gpumc__pull(&p->constraint, q + p->free_at, work + p->at, delta + p->at, pulled);
+        for (size_t i = 0; i < p->free_size; i++) dq[p->free_at + i] += sign * pulled[i];
+        memset(delta + p->at, 0, p->size * sizeof(double));
+    }
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame; returns the change of
@@ -5633,16 +5438,19 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc_constrain(&p->transform, q + p->free_at, x + p->at); continue; }
-        change -= gpumc__link_forward(&p->link, q + p->free_at, x, work);
+        const double log_jacobian = gpumc__part_map(p, q, x, work);
+        if (!p->linked) continue;
+        change -= log_jacobian;
         memcpy(u + p->free_at, x + p->at, p->size * sizeof(double));
     }
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, -1, h, work); continue; }
-        gpumc__link_stretch(&p->link, g + p->free_at, total + p->at, work, 1);
-        gpumc__link_push(&p->link, x, total, delta, work);
-        for (size_t j = 0; j < p->size; j++) h[p->free_at + j] = total[p->at + j] - delta[p->at + j];
+        double *h_i = h + p->free_at, c;
+        if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, h, work); continue; }
+        for (size_t j = 0; j < p->size; j++)
+            total[p->at + j] = h_i[j] / gpumc__link_ratio(&p->link, j, work, &c);
+        gpumc__link_pull(&p->link, x, total, delta, h_i, work);
+        for (size_t j = 0; j < p->size; j++) h_i[j] = total[p->at + j] - delta[p->at + j];
     }
     return change;
 }
@@ -5658,44 +5466,35 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        const gpumc__link *k = &p->link;
-        if (!p->linked) { gpumc_constrain(&p->transform, u + p->free_at, x + p->at); continue; }
+        if (!p->linked) { gpumc__part_map(p, u, x, work); continue; }
         memcpy(x + p->at, u + p->free_at, p->size * sizeof(double));
         memcpy(delta + p->at, h + p->free_at, p->size * sizeof(double));
-        gpumc__link_powers(k, x, work);
-        gpumc__link_inverse(k, x, q + p->free_at, work);
-        for (size_t j = 0; j < p->size; j++)
-            change += (1 - k->tenths[j] / 10.0) * work[k->table + gpumc__link_unit(k, j) * GPUMC__TABLE];
+        change += gpumc__link_inverse(&p->link, x, q + p->free_at, work);
     }
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc__add_pulled(l, p, q, x, delta, 1, g, work); continue; }
-        gpumc__link_push(&p->link, x, delta, delta, work);
-        gpumc__link_stretch(&p->link, delta + p->at, g + p->free_at, work, 0);
+        if (p->linked) gpumc__link_pull(&p->link, x, delta, delta, g + p->free_at, work);
+        else gpumc__add_pulled(l, p, q, delta, 1, g, work);
     }
     return change;
 }
 
 /* ---- gradient check ---------------------------------------------------------------------------- */
 
-/* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]. Returns the length as snprintf does.
-   */
+/* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]. Returns the length as snprintf
+   does. */
 static size_t gpumc__element_name(const char *name, size_t size, const size_t *dims, size_t n_dims, size_t i,
                                   char *text, size_t room)
 {
-    size_t used = 0, below = size;
-    int n = snprintf(text, room, "%s", name);
-    used = n > 0 ? (size_t)n : 0;
-    if (n_dims == 0 && size == 1) return used;
-    for (size_t d = 0; d < (n_dims ? n_dims : 1); d++) {
+    size_t used = (size_t)snprintf(text, room, "%s", name), below = size;
+    for (size_t d = 0; d < n_dims || (d == 0 && size > 1); d++) {
         const size_t length = n_dims ? dims[d] : size;
-        below /= length ? length : 1;
-        n = snprintf(used < room ? text + used : NULL, used < room ? room - used : 0, "%s%.0f",
-                     d == 0 ? "[" : ",", (double)(i / (below ? below : 1) % (length ? length : 1) + 1));
-        used += n > 0 ? (size_t)n : 0;
+        below /= length;
+        used += (size_t)snprintf(used < room ? text + used : NULL, used < room ? room - used : 0,
+                                 "%s%.0f%s", d == 0 ? "[" : ",", (double)(i / below % length + 1),
+                                 d + 1 < n_dims ? "" : "]");
     }
-    snprintf(used < room ? text + used : NULL, used < room ? room - used : 0, "]");
-    return used + 1;
+    return used;
 }
 
 static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t room)
@@ -5708,121 +5507,112 @@ static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t
     else snprintf(text, room, "%.60s (free coordinate %.0f)", p->param->name, (double)(i + 1));
 }
 
-/* Compares the derivative along a direction with differences at three step sizes: a small one for strongly
-   curved densities, a large one where rounding rules. Returns 1 when some difference at some step agrees. */
-static int gpumc__agrees(const gpumc_layout *l, const double *q, const double *direction, double lp,
-                         double derivative, double size, double *point, double *grad, double *work,
-                         double *seen, double *distance)
+typedef struct gpumc__probe {
+    const gpumc_layout *layout;
+    const double *q;
+    double lp, *g, *direction, *point, *unused, *work;       /* density and gradient at q; scratch */
+    double slope, seen;              /* derivative along the direction, and what differences say */
+} gpumc__probe;
+
+/* Relative distance of the slope from differences at three step sizes: a small one for strongly curved
+   densities, a large one where rounding rules. 1e6 is added when none at any step agrees: worse than any
+   agreement within noise. */
+static double gpumc__probe_distance(gpumc__probe *p, double size)
 {
-    double h = 6e-6 * size;
-    *distance = GPUMC_INF;
+    double h = 6e-6 * size, distance = GPUMC_INF;
     for (int level = 0; level < 3; level++, h /= 30) {
+        const double noise = 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h;
         double f[2], slopes[3];
-        const double noise = 16 * DBL_EPSILON * (fabs(lp) + 1) / h;
         for (int side = 0; side < 2; side++) {
-            for (size_t i = 0; i < l->n_free; i++) point[i] = q[i] + (side ? -h : h) * direction[i];
-            f[side] = gpumc_model_eval(l, point, grad, work);
+            for (size_t i = 0; i < p->layout->n_free; i++)
+                p->point[i] = p->q[i] + (side ? -h : h) * p->direction[i];
+            f[side] = gpumc_model_eval(p->layout, p->point, p->unused, p->work);
         }
         slopes[0] = (f[0] - f[1]) / (2 * h);
-        slopes[1] = (f[0] - lp) / h;
-        slopes[2] = (lp - f[1]) / h;
-        if (level == 0) *seen = slopes[0];
+        slopes[1] = (f[0] - p->lp) / h;
+        slopes[2] = (p->lp - f[1]) / h;
+        if (level == 0) p->seen = slopes[0];
         for (int k = 0; k < 3; k++) {
-            const double error = fabs(slopes[k] - derivative),
-                         scale = fmax(fabs(slopes[k]), fabs(derivative));
+            const double error = fabs(slopes[k] - p->slope), scale = fmax(fabs(slopes[k]), fabs(p->slope));
             if (!gpumc__is_finite(slopes[k])) continue;
-            *distance = fmin(*distance, error / fmax(scale, 1e-8));
-            if (error <= 1e-4 * scale + noise) return 1;
+            distance = fmin(distance, error / fmax(scale, 1e-8));
+            if (error <= 1e-4 * scale + noise) return distance;
         }
     }
-    return 0;
+    return distance + 1e6;
 }
 
-/* Draws a unit vector, or with which < n the unit vector of a coordinate. */
-static void gpumc__probe(size_t n, size_t which, double *direction)
+/* Sets a unit vector, of a coordinate or with which >= n a random one; returns the point's size along it. */
+static double gpumc__probe_aim(gpumc__probe *p, size_t which)
 {
-    double norm = 0;
+    const size_t n = p->layout->n_free;
     gpumc_rng rng = gpumc_rng_at(0, 7u << 24, (uint32_t)which, 0);
-    memset(direction, 0, n * sizeof(double));
-    if (which < n) { direction[which] = 1; return; }
-    gpumc_rng_normals(&rng, direction, n);
-    for (size_t i = 0; i < n; i++) norm += direction[i] * direction[i];
-    for (size_t i = 0; i < n; i++) direction[i] /= sqrt(norm);
+    double norm;
+    memset(p->direction, 0, n * sizeof(double));
+    if (which < n) p->direction[which] = 1;
+    else gpumc_rng_normals(&rng, p->direction, n);
+    norm = sqrt(gpumc__dot(p->direction, p->direction, n));
+    for (size_t i = 0; i < n; i++) p->direction[i] /= norm;
+    p->slope = 0;
+    for (size_t i = 0; i < n; i++) p->slope += p->direction[i] == 0 ? 0 : p->g[i] * p->direction[i];
+    return which < n ? fmax(1, fabs(p->q[which])) : 1;
 }
 
 static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
                                              gpumc_gradient_report *report, gpumc_error *error)
 {
-    const size_t n = l->n_free, n_components = n < 200 ? n : 200, n_directions = n > 200 ? 8 : 0;
-    double *g = scratch, *point = g + n, *direction = point + n, *unused = direction + n, *work = unused + n;
-    const double lp = gpumc_model_eval(l, q, g, work);
-    double worst = -1;
+    const size_t n = l->n_free, n_components = n < 200 ? n : 200, n_probes = n > 200 ? 208 : n;
+    double *s = scratch, worst = -1;
+    gpumc__probe p = { l, q, 0, s, s + n, s + 2 * n, s + 3 * n, s + 4 * n, 0, 0 };
+    p.lp = gpumc_model_eval(l, q, p.g, p.work);
     memset(report, 0, sizeof *report);
-    if (!gpumc__is_finite(lp))
-        return gpumc__fail(
-            error, GPUMC_ERROR_START,
-            "the log density is not finite at the point of the gradient check; give another point");
-    for (size_t k = 0; k < n_components + n_directions; k++) {
+    if (!gpumc__is_finite(p.lp))
+        return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
+                           "gradient check; give another point");
+    for (size_t k = 0; k < n_probes; k++) {
         const size_t which = k < n_components ? k * n / n_components : n + k;
-        double derivative = 0, seen = GPUMC_NAN, distance;
-        int agrees;
-        gpumc__probe(n, which, direction);
-        for (size_t i = 0; i < n; i++) derivative += direction[i] == 0 ? 0 : g[i] * direction[i];
-        agrees = gpumc__agrees(l, q, direction, lp, derivative, which < n ? fmax(1, fabs(q[which])) : 1,
-                               point, unused, work, &seen, &distance);
+        const double size = gpumc__probe_aim(&p, which), distance = gpumc__probe_distance(&p, size);
         report->n_checked++;
-        report->n_failed += (size_t)!agrees;
-        distance += agrees ? 0 : 1e6;                /* a failure is worse than any agreement within noise */
+        report->n_failed += distance >= 1e6;
         if (!(distance > worst)) continue;
         worst = distance;
-        report->analytic = derivative;
-        report->numeric = seen;
-        report->relative_error = agrees ? distance : distance - 1e6;
+        report->analytic = p.slope;
+        report->numeric = p.seen;
+        report->relative_error = distance >= 1e6 ? distance - 1e6 : distance;
         if (which < n) gpumc__free_name(l, which, report->name, sizeof report->name);
-        else
-            snprintf(report->name, sizeof report->name, "direction %.0f",
-                     (double)(which - n - n_components + 1));
+        else snprintf(report->name, sizeof report->name, "direction %.0f", (double)(k - n_components + 1));
     }
     if (report->n_failed == 0) return GPUMC_OK;
-    return gpumc__fail(
-        error, GPUMC_ERROR_GRADIENT,
-        "gradient of \"%.100s\" is %.6g where differences give %.6g%s (free coordinates; %.0f of %.0f "
-        "components disagree)",
-        report->name, report->analytic, report->numeric,
-        fabs(report->analytic + report->numeric) < 1e-3 * fabs(report->numeric) ? ": sign error?" : "",
-        (double)report->n_failed, (double)report->n_checked);
+    worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
+    return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "gradient of \"%.100s\" is %.6g where differences give "
+                       "%.6g%s (free coordinates; %.0f of %.0f components disagree)", report->name,
+                       report->analytic, report->numeric, worst < 1e-3 ? ": sign error?" : "",
+                       (double)report->n_failed, (double)report->n_checked);
 }
 
-static size_t gpumc__check_gradient_scratch(const gpumc_layout *l)
+/* Of a point and the scratch of its check. */
+static size_t gpumc__check_gradient_bytes(const gpumc_layout *l)
 {
-    return gpumc__size_add(gpumc__size_mul(4, l->n_free), l->n_work);
+    return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(5, l->n_free), l->n_work), sizeof(double));
 }
 
 /* Natural start values of the blocks that have them, through the links of the others; free coordinates
    elsewhere. */
 static gpumc_status gpumc__start_point(const gpumc_layout *l, double *q, double *work, gpumc_error *error)
 {
-    double *x = work;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
+        const double *init = p->param->init;
         gpumc_error inner;
-        gpumc_status status = GPUMC_OK;
-        if (!p->param->init) {
-            if (p->linked) gpumc__link_forward(&p->link, q + p->free_at, x, work);
-            else gpumc_constrain(&p->transform, q + p->free_at, x + p->at);
-            continue;
-        }
+        if (!init) { gpumc__part_map(p, q, work, work); continue; }
         for (size_t j = 0; j < p->size; j++)
-            if (!gpumc__is_finite(p->param->init[j]))
-                return gpumc__bad_param(error, p->param->name, "init[%.0f] = %g is not finite", (double)j,
-                                     p->param->init[j]);
-        memcpy(x + p->at, p->param->init, p->size * sizeof(double));
-        if (p->linked) {
-            gpumc__link_powers(&p->link, x, work);
-            gpumc__link_inverse(&p->link, x, q + p->free_at, work);
-        } else status = gpumc_unconstrain(&p->transform, x + p->at, q + p->free_at, &inner);
-        if (status != GPUMC_OK)
-            return gpumc__bad_param(error, p->param->name, "init: %.170s", inner.text);
+            if (!gpumc__is_finite(init[j]))
+                return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init[%.0f] = %g is not "
+                                   "finite", p->param->name, (double)j, init[j]);
+        memcpy(work + p->at, init, p->size * sizeof(double));
+        if (gpumc__part_inverse(p, work, q, work, &inner) != GPUMC_OK)
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init: %.170s",
+                               p->param->name, inner.text);
     }
     return GPUMC_OK;
 }
@@ -5831,21 +5621,17 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
                                             gpumc_gradient_report *report, gpumc_error *error)
 {
     const size_t bytes = gpumc_layout_bytes(model, error);
+    void *memory = bytes ? gpumc__allocate(NULL, bytes) : NULL;
+    gpumc_layout *l = memory ? gpumc_layout_init(model, memory, bytes, error) : NULL;
+    double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l)) : NULL;
     gpumc_gradient_report unwanted;
-    gpumc_status status;
-    gpumc_layout *l;
-    double *q;
-    void *memory;
+    gpumc_status status = GPUMC_OK;
     if (bytes == 0) return error ? error->status : GPUMC_ERROR_MODEL;
-    memory = gpumc__allocate(NULL, bytes);
-    if (!memory) return gpumc__fail_memory(error, bytes);
-    l = gpumc_layout_init(model, memory, bytes, error);
-    q = (double *)gpumc__allocate(
-        NULL, gpumc__size_mul(gpumc__size_add(l->n_free, gpumc__check_gradient_scratch(l)), sizeof(double)));
-    if (!q) { gpumc__release(NULL, memory); return gpumc__fail_memory(error, l->n_free); }
-    for (size_t i = 0; i < l->n_free; i++) q[i] = 0.5;
-    status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
-               : gpumc__start_point(l, q, q + l->n_free, error);
+    if (!q) status = gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l) : bytes);
+    for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
+    if (q)
+        status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
+                   : gpumc__start_point(l, q, q + l->n_free, error);
     if (status == GPUMC_OK)
         status = gpumc__check_gradient_at(l, q, q + l->n_free, report ? report : &unwanted, error);
     gpumc__release(NULL, q);
@@ -7735,12 +7521,11 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* ===================================================================================== >>diagnose
-   How far the draws of one quantity can be trusted: R-hat, effective sample sizes, Monte Carlo errors, and
-   what they say about a whole fit. Definitions are those of the R package posterior (Vehtari, Gelman,
-   Simpson, Carpenter & Buerkner 2021, Bayesian Analysis 16); smoothed importance weights those of loo
-   (Vehtari, Simpson, Gelman, Yao & Gabry 2024). Everything about a quantity is worked out on a sheet:
-   gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess, through which every
-   R-hat and every effective sample size goes. */
+   How far the draws of one quantity can be trusted, and what that says about a whole fit. Definitions are
+   those of the R package posterior (Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021, Bayesian Analysis
+   16); smoothed importance weights those of loo (Vehtari, Simpson, Gelman, Yao & Gabry 2024). A quantity is
+   worked out on a sheet: gathered once, sorted once. Read first: gpumc__look, gpumc__centre and gpumc__ess,
+   through which every R-hat and every effective sample size goes. */
 
 /* Flags of draws that have ranks at most. */
 enum { GPUMC__NO_NUMBERS = GPUMC_FLAG_NAN | GPUMC_FLAG_INFINITE };
@@ -7751,9 +7536,9 @@ typedef struct gpumc__ranked { double value; size_t index; } gpumc__ranked;
 /* Chains are split in halves; the middle draw of an odd chain belongs to neither, only to the quantiles. */
 typedef struct gpumc__sheet {
     size_t n_chains, n_draws, total, half, n_halves, kept;                      /* kept = n_halves * half */
-    double *x;                      /* the halves one after the other, then the middle draws */
-    double *y;                      /* the series under study, laid out like x */
-    gpumc__ranked *sorted, *spare;  /* all of x ascending, once is_sorted; what is being ranked */
+    double *x, *y;                  /* all draws, chain by chain; the series under study */
+    gpumc__ranked *sorted, *spare;  /* all of sorted_of ascending; what is being ranked */
+    const double *sorted_of;
     double *scores;                 /* normal score of each rank among kept values, once has_scores */
     double within, between;         /* mean variance of the halves of y, variance of their means */
     double *lags;                   /* autocovariances of y, mean over the halves; n_lags are known */
@@ -7761,12 +7546,9 @@ typedef struct gpumc__sheet {
     size_t n_lags, length;
     double *weights;                /* logarithms of importance weights */
     double mean, sd;                /* of all draws, by gpumc__take_moments */
-    int is_sorted, has_scores, flags;
-    void *memory;
+    int has_scores, flags;
     const gpumc_allocator *allocator;
 } gpumc__sheet;
-
-/* ---- sums ---------------------------------------------------------------------------------------- */
 
 static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
 {
@@ -7785,6 +7567,17 @@ static double gpumc__largest(const double *x, size_t n)
     return largest;
 }
 
+/* y becomes x minus its mean, which is returned. Differences to the first number are what is summed, so that
+   a large offset costs nothing and constant numbers have themselves as mean. */
+static double gpumc__subtract_mean(const double *x, size_t n, double *y)
+{
+    const double first = x[0];
+    gpumc__shift(x, n, first, y);
+    const double rest = gpumc__sum(y, n) / (double)n;
+    gpumc__shift(y, n, rest, y);
+    return first + rest;
+}
+
 /* Mean and sum of squares about it, one number at a time (Welford 1962). */
 typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
 
@@ -7801,96 +7594,73 @@ static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t
 
 /* ---- the sheet ----------------------------------------------------------------------------------- */
 
-/* Where draw i of chain c stands on the sheet. */
-static size_t gpumc__place_of(const gpumc__sheet *s, size_t c, size_t i)
-{
-    if (i < s->half) return 2 * c * s->half + i;
-    if (i < s->n_draws - s->half) return s->kept + c;
-    return (2 * c + 1) * s->half + i - (s->n_draws - s->half);
-}
-
 static int gpumc__flags_of_value(double x)
 {
-    if (gpumc__is_finite(x)) return 0;
-    return gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE;
+    return gpumc__is_finite(x) ? 0 : gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE;
 }
 
 /* Copies a series of the sheet's shape and notes what is unusual about it. */
 static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
 {
-    const int by_default = !series.chain_stride && !series.draw_stride;
-    const size_t chain_stride = by_default ? series.n_draws : series.chain_stride;
-    const size_t draw_stride = by_default ? 1 : series.draw_stride;
+    const int strided = series.chain_stride || series.draw_stride;
+    const size_t stride = strided ? series.draw_stride : 1;
     int one_varies = 0, one_is_constant = 0;
     s->flags = s->n_chains == 1 ? GPUMC_FLAG_ONE_CHAIN : 0;
-    s->is_sorted = 0;
+    s->sorted_of = NULL;
     for (size_t c = 0; c < s->n_chains; c++) {
-        const double *from = series.x + c * chain_stride;
+        const double *from = series.x + c * (strided ? series.chain_stride : s->n_draws), first = from[0];
         int varies = 0;
         for (size_t i = 0; i < s->n_draws; i++) {
-            const double x = from[i * draw_stride];
-            s->x[gpumc__place_of(s, c, i)] = x;
+            const double x = s->x[c * s->n_draws + i] = from[i * stride];
             s->flags |= gpumc__flags_of_value(x);
-            varies |= x < from[0] || x > from[0];
+            varies |= x < first || x > first;
         }
         one_is_constant |= !varies;
-        one_varies |= varies || from[0] < series.x[0] || from[0] > series.x[0];
+        one_varies |= varies || first < s->x[0] || first > s->x[0];
     }
-    if (s->flags & GPUMC_FLAG_NAN) return;
-    if (!one_varies) s->flags |= GPUMC_FLAG_CONSTANT;
-    else if (one_is_constant) s->flags |= GPUMC_FLAG_CONSTANT_CHAIN;
+    if (s->flags & GPUMC_FLAG_NAN || !one_is_constant) return;
+    s->flags |= one_varies ? GPUMC_FLAG_CONSTANT_CHAIN : GPUMC_FLAG_CONSTANT;
 }
 
 /* A sheet for series of this shape, filled with the first. On failure the flags say why and there is nothing
    to close. */
 static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_allocator *allocator)
 {
-    gpumc__arena arena = { NULL, 0 };
     memset(s, 0, sizeof *s);
-    s->flags = GPUMC_FLAG_FEW_DRAWS;
-    if (!series.x || !series.n_chains || !series.n_draws) return 0;
-    s->flags = GPUMC_FLAG_MEMORY;
+    s->flags = series.x && series.n_chains && series.n_draws ? GPUMC_FLAG_MEMORY : GPUMC_FLAG_FEW_DRAWS;
+    if (s->flags == GPUMC_FLAG_FEW_DRAWS) return 0;
     s->allocator = allocator;
     s->n_chains = series.n_chains;
     s->n_draws = series.n_draws;
     s->total = gpumc__size_mul(s->n_chains, s->n_draws);
     s->half = s->n_draws / 2;
-    s->n_halves = gpumc__size_mul(2, s->n_chains);
-    s->kept = s->total - s->n_draws % 2 * s->n_chains;
+    s->n_halves = 2 * s->n_chains;
+    s->kept = s->n_halves * s->half;
     for (s->length = 2; s->length < s->n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
-    for (;;) {                                                            /* counts, then hands out */
-        s->x = gpumc__take_doubles(&arena, s->total);
-        s->y = gpumc__take_doubles(&arena, s->total);
-        s->sorted = (gpumc__ranked *)gpumc__take(&arena, s->total, sizeof(gpumc__ranked));
-        s->spare = (gpumc__ranked *)gpumc__take(&arena, s->total, sizeof(gpumc__ranked));
-        s->scores = gpumc__take_doubles(&arena, s->kept);
-        s->lags = gpumc__take_doubles(&arena, gpumc__size_add(s->half, GPUMC__LANES));
-        s->wave = gpumc__take_doubles(&arena, gpumc__size_mul(6, s->length));
-        s->weights = gpumc__take_doubles(&arena, s->total);
-        if (arena.base) break;
-        s->memory = arena.base = (char *)gpumc__allocate(allocator, arena.used);
-        if (!s->memory) return 0;
-        arena.used = 0;
-    }
+    const size_t of_chain = gpumc__size_add(gpumc__size_mul(6, s->length), s->half + GPUMC__LANES);
+    const size_t room = gpumc__size_add(gpumc__size_mul(8, s->total), of_chain);   /* of ranked: two */
+    s->x = (double *)gpumc__allocate(allocator, gpumc__size_mul(room, sizeof(double)));
+    if (!s->x) return 0;
+    s->y = s->x + s->total;
+    s->scores = s->y + s->total;
+    s->weights = s->scores + s->total;
+    s->lags = s->weights + s->total;
+    s->wave = s->lags + s->half + GPUMC__LANES;
+    s->sorted = (gpumc__ranked *)(s->wave + 6 * s->length);
+    s->spare = s->sorted + s->total;
     gpumc__fill_sheet(s, series);
     return 1;
 }
 
-static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s->memory); }
+static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s->x); }
 
-/* Mean and standard deviation of all draws; y becomes x minus the mean. Differences to the first draw are
-   what is summed, so that a large offset costs nothing and constant draws have themselves as mean. */
+/* Mean and standard deviation of all draws; y becomes x minus the mean. */
 static int gpumc__take_moments(gpumc__sheet *s)
 {
-    const double n = (double)s->total;
-    double rest;
     s->mean = s->sd = GPUMC_NAN;
     if (s->flags & GPUMC__NO_NUMBERS) return 0;
-    gpumc__shift(s->x, s->total, s->x[0], s->y);
-    rest = gpumc__sum(s->y, s->total) / n;
-    gpumc__shift(s->y, s->total, rest, s->y);
-    s->mean = s->x[0] + rest;
-    s->sd = sqrt(gpumc__dot(s->y, s->y, s->total) / (n - 1));
+    s->mean = gpumc__subtract_mean(s->x, s->total, s->y);
+    s->sd = sqrt(gpumc__dot(s->y, s->y, s->total) / ((double)s->total - 1));
     if (!gpumc__is_finite(s->mean)) s->flags |= GPUMC_FLAG_INFINITE;       /* the sum overflowed */
     return 1;
 }
@@ -7906,6 +7676,8 @@ static size_t gpumc__sort_byte(double x, int byte)
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
     size_t starts[8][256];
+    if (s->sorted_of == x) return;
+    s->sorted_of = x;
     memset(starts, 0, sizeof starts);
     for (size_t i = 0; i < s->total; i++) {
         s->sorted[i].value = x[i];
@@ -7926,37 +7698,31 @@ static void gpumc__sort(gpumc__sheet *s, const double *x)
     }
 }
 
-static void gpumc__sort_sheet(gpumc__sheet *s)
-{
-    if (!s->is_sorted) gpumc__sort(s, s->x);
-    s->is_sorted = 1;
-}
-
 /* Type 7 of Hyndman & Fan (1996). */
 static double gpumc__quantile(gpumc__sheet *s, double p)
 {
-    const double position = p * (double)(s->total - 1);
-    double low, high;
-    size_t at;
     if (!(p >= 0 && p <= 1)) return GPUMC_NAN;
-    gpumc__sort_sheet(s);
-    at = (size_t)position;
-    low = s->sorted[at].value;
-    high = s->sorted[at + 1 < s->total ? at + 1 : at].value;
+    gpumc__sort(s, s->x);
+    const double position = p * (double)(s->total - 1);
+    const size_t at = (size_t)position, next = at + 1 < s->total ? at + 1 : at;
+    const double low = s->sorted[at].value, high = s->sorted[next].value;
     return low < high ? low + (position - (double)at) * (high - low) : low;
 }
 
 /* ---- autocovariance ------------------------------------------------------------------------------ */
+
+static double *gpumc__half(const gpumc__sheet *s, size_t h)
+{
+    return s->y + h / 2 * s->n_draws + h % 2 * (s->n_draws - s->half);
+}
 
 /* The next eight lags, summed one by one. */
 static void gpumc__lags_directly(gpumc__sheet *s)
 {
     for (size_t t = s->n_lags; t < s->n_lags + GPUMC__LANES && t < s->half; t++) {
         double sum = 0;
-        for (size_t h = 0; h < s->n_halves; h++) {
-            const double *y = s->y + h * s->half;
-            sum += gpumc__dot(y, y + t, s->half - t);
-        }
+        for (size_t h = 0; h < s->n_halves; h++)
+            sum += gpumc__dot(gpumc__half(s, h), gpumc__half(s, h) + t, s->half - t);
         s->lags[t] = sum / (double)s->kept;
     }
     s->n_lags += GPUMC__LANES;
@@ -7994,13 +7760,10 @@ static void gpumc__lags_by_spectrum(gpumc__sheet *s)
         gpumc_sincos_2pi(-(double)k / (double)n, &turn[2 * k + 1], &turn[2 * k]);
     memset(power, 0, n * sizeof(double));
     for (size_t h = 0; h < s->n_halves; h += 2) {
-        const double *a = s->y + h * s->half, *b = a + s->half, *spectrum;
+        const double *pair[] = { gpumc__half(s, h), gpumc__half(s, h + 1) };
         memset(z, 0, 2 * n * sizeof(double));
-        for (size_t i = 0; i < s->half; i++) {
-            z[2 * i] = a[i];
-            z[2 * i + 1] = b[i];
-        }
-        spectrum = gpumc__fourier(z, other, turn, n);
+        for (size_t i = 0; i < 2 * s->half; i++) z[i] = pair[i % 2][i / 2];
+        const double *spectrum = gpumc__fourier(z, other, turn, n);
         for (size_t k = 0; k < 2 * n; k++) power[k / 2] += spectrum[k] * spectrum[k];
     }
     memset(z, 0, 2 * n * sizeof(double));
@@ -8025,24 +7788,18 @@ static double gpumc__lag(gpumc__sheet *s, size_t t)
 /* Centres each half of y, exactly for constant ones, and compares the halves. */
 static void gpumc__centre(gpumc__sheet *s)
 {
-    const double n = (double)s->half;
     gpumc__tally means = { 0, 0, 0 };
     double sum = 0;
     s->n_lags = 0;
     s->within = s->between = GPUMC_NAN;
-    if (s->half < 2) {
-        s->flags |= GPUMC_FLAG_FEW_DRAWS;
-        return;
-    }
+    if (s->half < 2) s->flags |= GPUMC_FLAG_FEW_DRAWS;
+    if (s->half < 2) return;
     for (size_t h = 0; h < s->n_halves; h++) {
-        double *y = s->y + h * s->half, first = y[0], rest;
-        gpumc__shift(y, s->half, first, y);
-        rest = gpumc__sum(y, s->half) / n;
-        gpumc__shift(y, s->half, rest, y);
-        gpumc__count_in(&means, first + rest);
+        double *y = gpumc__half(s, h);
+        gpumc__count_in(&means, gpumc__subtract_mean(y, s->half, y));
         sum += gpumc__dot(y, y, s->half);
     }
-    s->within = sum / ((n - 1) * (double)s->n_halves);
+    s->within = sum / ((double)s->kept - (double)s->n_halves);
     s->between = gpumc__tally_variance(&means);
 }
 
@@ -8060,18 +7817,14 @@ static size_t gpumc__geyer_sequence(gpumc__sheet *s)
 {
     const double n = (double)s->half, first = gpumc__lag(s, 0);
     const double within = first * n / (n - 1), all = first + s->between;
-    double even = 1, odd = 1 - (within - gpumc__lag(s, 1)) / all;
     double *r = s->lags;
     size_t t = 0;
-    r[0] = even;
-    r[1] = odd;
-    while (t + 5 < s->half && even + odd > 0) {
+    r[1] = 1 - (within - gpumc__lag(s, 1)) / all;
+    for (r[0] = 1; t + 5 < s->half && r[t] + r[t + 1] > 0;) {
         t += 2;
-        even = 1 - (within - gpumc__lag(s, t)) / all;
-        odd = 1 - (within - gpumc__lag(s, t + 1)) / all;
-        r[t] = even + odd >= 0 || even > 0 ? even : 0;
-        r[t + 1] = odd;
+        for (size_t k = t; k < t + 2; k++) r[k] = 1 - (within - gpumc__lag(s, k)) / all;
     }
+    if (!(r[t] > 0 || r[t] + r[t + 1] >= 0)) r[t] = 0;
     for (size_t k = 2; k + 2 <= t; k += 2)
         if (r[k] + r[k + 1] > r[k - 2] + r[k - 1]) r[k] = r[k + 1] = (r[k - 2] + r[k - 1]) / 2;
     return t;
@@ -8081,26 +7834,24 @@ static size_t gpumc__geyer_sequence(gpumc__sheet *s)
 static double gpumc__ess(gpumc__sheet *s)
 {
     const double bound = 1 / log10((double)s->kept);
-    size_t last;
-    double tau;
-    if (s->half < 6) {
-        s->flags |= GPUMC_FLAG_FEW_DRAWS;
-        return GPUMC_NAN;
-    }
-    if (!(s->within + s->between > 0)) return GPUMC_NAN;
-    last = gpumc__geyer_sequence(s);
-    tau = last ? 2 * gpumc__sum(s->lags, last) + s->lags[last] - 1 : 0;
+    if (s->half < 6) s->flags |= GPUMC_FLAG_FEW_DRAWS;
+    if (s->half < 6 || !(s->within + s->between > 0)) return GPUMC_NAN;
+    const size_t last = gpumc__geyer_sequence(s);
+    const double tau = last ? 2 * gpumc__sum(s->lags, last) + s->lags[last] - 1 : 0;
     if (tau < bound) s->flags |= GPUMC_FLAG_CAPPED;
-    return (double)s->kept / (tau < bound ? bound : tau);
+    return (double)s->kept / fmax(tau, bound);
 }
-
-/* ---- views of a quantity, of which R-hat and ESS are taken --------------------------------------- */
 
 static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
 {
     const double scale = 1 / ((double)n + 0.25);
     for (size_t i = 0; i < (n + 1) / 2; i++) scores[i] = gpumc_inv_Phi(((double)i + 0.625) * scale);
     for (size_t i = (n + 1) / 2; i < n; i++) scores[i] = -scores[n - 1 - i];
+}
+
+static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
+{
+    return s->n_draws % 2 == 0 || index % s->n_draws != s->half;
 }
 
 /* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order; ties
@@ -8122,26 +7873,20 @@ static void gpumc__score(gpumc__sheet *s)
 static void gpumc__score_values(gpumc__sheet *s)
 {
     size_t n = 0;
-    gpumc__sort_sheet(s);
+    gpumc__sort(s, s->x);
     for (size_t k = 0; k < s->total; k++)
-        if (s->sorted[k].index < s->kept) s->spare[n++] = s->sorted[k];
+        if (gpumc__is_kept(s, s->sorted[k].index)) s->spare[n++] = s->sorted[k];
     gpumc__score(s);
 }
 
-/* Scores of the distances to the median, which merging outwards from it puts in order. */
+/* Scores of the distances to the median: the largest of what is left stands at either end. */
 static void gpumc__score_distances(gpumc__sheet *s, double median)
 {
-    const gpumc__ranked *v = s->sorted;
-    size_t n = 0, right = 0, left;
-    while (right < s->total && v[right].value <= median) right++;
-    left = right;
-    while (left > 0 || right < s->total) {
-        const int take_left =
-            right == s->total || (left > 0 && median - v[left - 1].value <= v[right].value - median);
-        const gpumc__ranked next = take_left ? v[--left] : v[right++];
-        if (next.index >= s->kept) continue;
-        s->spare[n].value = take_left ? median - next.value : next.value - median;
-        s->spare[n++].index = next.index;
+    const gpumc__ranked *low = s->sorted, *high = low + s->total - 1;
+    for (size_t n = s->kept; low <= high;) {
+        const double below = median - low->value, above = high->value - median;
+        const gpumc__ranked next = { fmax(below, above), below > above ? low++->index : high--->index };
+        if (gpumc__is_kept(s, next.index)) s->spare[--n] = next;
     }
     gpumc__score(s);
 }
@@ -8157,20 +7902,17 @@ typedef enum gpumc__view {
 /* y becomes a view, centred. Returns 0 where there is none. */
 static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
 {
-    if (view <= GPUMC__SQUARES && !gpumc__take_moments(s)) return 0;
-    if (view == GPUMC__SQUARES) {
-        for (size_t i = 0; i < s->kept; i++) s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
-    } else if (view == GPUMC__BELOW) {    /* the largest draw as a quantile would make it constant */
-        const double limit = gpumc__quantile(s, p == 1 ? 1 - 0.5 / (double)s->total : p);
-        if ((s->flags & GPUMC__NO_NUMBERS) || !gpumc__is_finite(limit)) return 0;
-        for (size_t i = 0; i < s->kept; i++) s->y[i] = s->x[i] <= limit;
-    } else if (view == GPUMC__SCORES) {
-        gpumc__score_values(s);
-    } else if (view == GPUMC__DISTANCES) {
-        const double median = gpumc__quantile(s, 0.5);
-        if (!gpumc__is_finite(median)) return 0;
-        gpumc__score_distances(s, median);
+    if (view < GPUMC__SCORES && s->flags & GPUMC__NO_NUMBERS) return 0;
+    if (view <= GPUMC__SQUARES) gpumc__take_moments(s);
+    if (view == GPUMC__SCORES) gpumc__score_values(s);
+    if (view == GPUMC__BELOW || view == GPUMC__DISTANCES) {
+        const double limit = gpumc__quantile(s, view == GPUMC__DISTANCES ? 0.5 : p);
+        if (!gpumc__is_finite(limit)) return 0;
+        if (view == GPUMC__DISTANCES) gpumc__score_distances(s, limit);
+        else for (size_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= limit;
     }
+    for (size_t i = 0; view == GPUMC__SQUARES && i < s->total; i++)
+        s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
     gpumc__centre(s);
     return 1;
 }
@@ -8180,9 +7922,10 @@ static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
     return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN;
 }
 
+/* Of p = 1 a draw is left above, or the view would be constant. */
 static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
 {
-    return gpumc__look(s, view, p) ? gpumc__ess(s) : GPUMC_NAN;
+    return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN;
 }
 
 /* ---- statistics ---------------------------------------------------------------------------------- */
@@ -8195,17 +7938,16 @@ static double gpumc__r_hat_nested(gpumc__sheet *s, size_t n_super)
     gpumc__tally super_means = { 0, 0, 0 };
     double within = 0;
     if (n_super < 2 || each * n_super != s->n_chains || !gpumc__take_moments(s)) return GPUMC_NAN;
-    for (size_t k = 0; k < n_super; k++) {
+    for (size_t c = 0; c < s->n_chains; c += each) {
         gpumc__tally chain_means = { 0, 0, 0 };
-        double variance = 0;
-        for (size_t c = k * each; c < (k + 1) * each; c++) {
+        for (size_t k = c; k < c + each; k++) {
             gpumc__tally chain = { 0, 0, 0 };
-            for (size_t i = 0; i < s->n_draws; i++) gpumc__count_in(&chain, s->y[gpumc__place_of(s, c, i)]);
+            for (size_t i = 0; i < s->n_draws; i++) gpumc__count_in(&chain, s->y[k * s->n_draws + i]);
             gpumc__count_in(&chain_means, chain.mean);
-            variance += gpumc__tally_variance(&chain) / (double)each;
+            within += gpumc__tally_variance(&chain) / (double)s->n_chains;
         }
         gpumc__count_in(&super_means, chain_means.mean);
-        within += (variance + gpumc__tally_variance(&chain_means)) / (double)n_super;
+        within += gpumc__tally_variance(&chain_means) / (double)n_super;
     }
     return sqrt(1 + gpumc__tally_variance(&super_means) / within);
 }
@@ -8214,13 +7956,10 @@ static double gpumc__r_hat_nested(gpumc__sheet *s, size_t n_super)
 static double gpumc__mcse_sd(gpumc__sheet *s)
 {
     const double ess = gpumc__ess_of(s, GPUMC__SQUARES, 0), n = (double)s->total;
-    double variance, fourth = 0;
+    double fourth = 0;
     if (!(ess > 0) || !gpumc__take_moments(s)) return GPUMC_NAN;
-    variance = gpumc__dot(s->y, s->y, s->total) / n;
-    for (size_t i = 0; i < s->total; i++) {
-        const double square = s->y[i] * (s->y[i] / variance);
-        fourth += square * square;
-    }
+    const double variance = gpumc__dot(s->y, s->y, s->total) / n;
+    for (size_t i = 0; i < s->total; i++) fourth += pow(s->y[i] * (s->y[i] / variance), 2);
     return sqrt(variance * (fourth / n - 1) / ess / 4);
 }
 
@@ -8229,14 +7968,11 @@ static double gpumc__mcse_quantile(gpumc__sheet *s, double p)
 {
     const double n = (double)s->total, ess = gpumc__ess_of(s, GPUMC__BELOW, p);
     const double a = ess * p + 1, b = ess * (1 - p) + 1;
-    double lower, upper;
     if (!(ess > 0)) return GPUMC_NAN;
-    lower = fmin(fmax(floor(gpumc_beta_quantile(0.1586553, a, b) * n), 1), n);
-    upper = fmin(fmax(ceil(gpumc_beta_quantile(0.8413447, a, b) * n), 1), n);
+    const double lower = fmin(fmax(floor(gpumc_beta_quantile(0.1586553, a, b) * n), 1), n);
+    const double upper = fmin(fmax(ceil(gpumc_beta_quantile(0.8413447, a, b) * n), 1), n);
     return (s->sorted[(size_t)upper - 1].value - s->sorted[(size_t)lower - 1].value) / 2;
 }
-
-typedef double (*gpumc__statistic)(gpumc__sheet *s, double p);
 
 static gpumc_stat gpumc__stat(double value, int flags)
 {
@@ -8244,12 +7980,11 @@ static gpumc_stat gpumc__stat(double value, int flags)
     return stat;
 }
 
-static gpumc_stat gpumc__measure(gpumc_series series, gpumc__statistic statistic, double p)
+static gpumc_stat gpumc__measure(gpumc_series series, double (*statistic)(gpumc__sheet *, double), double p)
 {
     gpumc__sheet s;
-    double value;
-    if (!gpumc__open_series(&s, series, NULL)) return gpumc__stat(GPUMC_NAN, s.flags);
-    value = s.flags & GPUMC_FLAG_NAN ? GPUMC_NAN : statistic(&s, p);
+    const int open = gpumc__open_series(&s, series, NULL);
+    const double value = !open || s.flags & GPUMC_FLAG_NAN ? GPUMC_NAN : statistic(&s, p);
     gpumc__close_sheet(&s);
     return gpumc__stat(value, s.flags);
 }
@@ -8302,16 +8037,15 @@ GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, 
 {
     gpumc__sheet s;
     double low = GPUMC_NAN, high = GPUMC_NAN;
-    if (gpumc__open_series(&s, series, NULL)) {
-        const size_t apart = mass > 0 && mass < 1 ? (size_t)(mass * (double)s.total) : 0;
-        gpumc__sort_sheet(&s);
-        for (size_t i = 0; apart && !(s.flags & GPUMC__NO_NUMBERS) && i + apart < s.total; i++) {
-            if (s.sorted[i + apart].value - s.sorted[i].value >= high - low) continue;
-            low = s.sorted[i].value;
-            high = s.sorted[i + apart].value;
-        }
-        gpumc__close_sheet(&s);
+    const int done = gpumc__open_series(&s, series, NULL) && !(s.flags & GPUMC__NO_NUMBERS);
+    const size_t apart = done && mass > 0 && mass < 1 ? (size_t)(mass * (double)s.total) : 0;
+    if (apart) gpumc__sort(&s, s.x);
+    for (size_t i = 0; apart && i + apart < s.total; i++) {
+        if (s.sorted[i + apart].value - s.sorted[i].value >= high - low) continue;
+        low = s.sorted[i].value;
+        high = s.sorted[i + apart].value;
     }
+    gpumc__close_sheet(&s);
     if (lower) *lower = low;
     if (upper) *upper = high;
     return gpumc__stat(high - low, s.flags);
@@ -8332,10 +8066,8 @@ static double gpumc__fit_pareto(const double *y, size_t n, double *work, double 
 {
     const double count = (double)n, m = 30 + floor(sqrt(count));
     const double quartile = y[(size_t)(count / 4 + 0.5) - 1];
-    double largest = -GPUMC_INF, total = 0, theta = 0, k;
-    *sigma = 0;
-    if (!(quartile > y[0])) return GPUMC_INF;
-    for (double j = 0.5; j < m; j++) {
+    double largest = -GPUMC_INF, total = 0, theta = 0;
+    for (double j = 0.5; j < m && quartile > y[0]; j++) {
         const double t = 1 / y[n - 1] + (1 - sqrt(m / j)) / (3 * quartile);
         const double mean = gpumc__mean_log1p(y, n, t, work), l = count * (log(-t / mean) - mean - 1);
         const double fade = l > largest ? exp(largest - l) : 1, weight = l > largest ? 1 : exp(l - largest);
@@ -8343,28 +8075,26 @@ static double gpumc__fit_pareto(const double *y, size_t n, double *work, double 
         total = total * fade + weight;
         theta = theta * fade + weight * t;
     }
-    theta /= total;
-    k = gpumc__mean_log1p(y, n, theta, work);
+    theta /= total;                       /* 0 / 0 where the quartile is the smallest */
+    const double k = gpumc__mean_log1p(y, n, theta, work);
     *sigma = -k / theta;
-    k = (count * k + 5) / (count + 10);
-    return gpumc__is_nan(k) || gpumc__is_nan(*sigma) ? GPUMC_INF : k;
+    return gpumc__is_nan(k / theta) ? GPUMC_INF : (count * k + 5) / (count + 10);
 }
 
 /* Replaces the n_tail largest log ratios, whose maximum is 0, by expected order statistics of the fit: its
    quantiles sigma ((1 - p)^-k - 1) / k above the next smaller ratio. */
 static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_tail)
 {
-    const gpumc__ranked *tail;
-    double cutoff, k, sigma;
+    double sigma;
     gpumc__sort(s, log_ratios);
-    tail = s->sorted + (s->total - n_tail);
+    const gpumc__ranked *tail = s->sorted + (s->total - n_tail);
+    const double cutoff = exp(tail[-1].value);
     if (tail[n_tail - 1].value - tail[0].value < DBL_EPSILON / 100) {
         s->flags |= GPUMC_FLAG_CONSTANT;
         return GPUMC_INF;
     }
-    cutoff = exp(tail[-1].value);
     for (size_t i = 0; i < n_tail; i++) s->y[i] = exp(tail[i].value) - cutoff;
-    k = gpumc__fit_pareto(s->y, n_tail, s->y + n_tail, &sigma);
+    const double k = gpumc__fit_pareto(s->y, n_tail, s->y + n_tail, &sigma);
     for (size_t i = 0; i < n_tail && gpumc__is_finite(k); i++) {
         const double t = -log1p(-((double)i + 0.5) / (double)n_tail);
         const double excess = k != 0 ? sigma * expm1(k * t) / k : sigma * t;
@@ -8378,12 +8108,11 @@ static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_t
 static double gpumc__smooth_weights(gpumc__sheet *s, double *log_ratios, double r_eff, double *ess)
 {
     const size_t n = s->total, n_tail = (size_t)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff)));
-    double k = GPUMC_INF, total;
     gpumc__shift(log_ratios, n, gpumc__largest(log_ratios, n), log_ratios);
     if (n_tail < 5) s->flags |= GPUMC_FLAG_FEW_DRAWS;
-    else k = gpumc__smooth_tail(s, log_ratios, n_tail);
+    const double k = n_tail < 5 ? GPUMC_INF : gpumc__smooth_tail(s, log_ratios, n_tail);
     gpumc__exp_shifted(log_ratios, n, 0, s->y);
-    total = gpumc__sum(s->y, n);
+    const double total = gpumc__sum(s->y, n);
     *ess = r_eff * total * total / gpumc__dot(s->y, s->y, n);
     gpumc__shift(log_ratios, n, log(total), log_ratios);
     return k;
@@ -8394,12 +8123,10 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
     const gpumc_series series = { log_ratios, 1, n, 0, 0 };
     gpumc__sheet s;
     double k = GPUMC_NAN, effective = GPUMC_NAN;
-    if (gpumc__open_series(&s, series, NULL)) {
-        s.flags &= GPUMC_FLAG_NAN;
-        if (!s.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) s.flags = GPUMC_FLAG_INFINITE;
-        if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
-        gpumc__close_sheet(&s);
-    }
+    if (gpumc__open_series(&s, series, NULL)) s.flags &= GPUMC_FLAG_NAN;
+    if (!s.flags && !gpumc__is_finite(gpumc__largest(log_ratios, n))) s.flags = GPUMC_FLAG_INFINITE;
+    if (!s.flags) k = gpumc__smooth_weights(&s, log_ratios, r_eff > 0 ? r_eff : 1, &effective);
+    gpumc__close_sheet(&s);
     if (ess) *ess = effective;
     return gpumc__stat(k, s.flags);
 }
@@ -8408,13 +8135,10 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
 
 GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column)
 {
-    gpumc_series s = { NULL, 0, 0, 0, 0 };
-    if (!fit || !fit->draws || column >= fit->n_columns) return s;
-    s.x = fit->draws + column;
-    s.n_chains = fit->n_chains;
-    s.n_draws = fit->n_draws;
-    s.chain_stride = gpumc__size_mul(fit->draw_capacity, fit->n_columns);
-    s.draw_stride = fit->n_columns;
+    const gpumc_series none = { NULL, 0, 0, 0, 0 };
+    if (!fit || !fit->draws || column >= fit->n_columns) return none;
+    const gpumc_series s = { fit->draws + column, fit->n_chains, fit->n_draws,
+                             gpumc__size_mul(fit->draw_capacity, fit->n_columns), fit->n_columns };
     return s;
 }
 
@@ -8441,149 +8165,122 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 {
     gpumc__sheet s;
-    gpumc_summary r;
     gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
-    r = gpumc__summarise_sheet(&s);
+    const gpumc_summary r = gpumc__summarise_sheet(&s);
     gpumc__close_sheet(&s);
     return r;
 }
 
-/* Log likelihoods and replicated data are inputs of other checks, not estimates. */
-static int gpumc__is_estimate(const gpumc_block *block)
-{
-    return !block->is_output || block->group == GPUMC_GENERATED;
-}
-
-static int gpumc__is_log_likelihood(const gpumc_block *block)
-{
-    return block->is_output && block->group == GPUMC_LOG_LIKELIHOOD;
-}
-
 /* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
    1 / p(y_i | draw). */
-static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *elpds, double *elpd, double *k)
+static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *tally, double *elpds, double *ks)
 {
-    const size_t n = s->total;
-    double *w = s->weights, ess;
-    gpumc__exp_shifted(s->x, s->kept, gpumc__largest(s->x, n), s->y);
+    const size_t n = s->total, at = loo->n_observations++;
+    double *w = s->weights, weights_ess;
+    gpumc__exp_shifted(s->x, n, gpumc__largest(s->x, n), s->y);
     gpumc__centre(s);
-    ess = gpumc__ess(s);                  /* of the likelihood; taken for n where it cannot be told */
+    const double ess = gpumc__ess(s);     /* of the likelihood; taken for n where it cannot be told */
     for (size_t i = 0; i < n; i++) w[i] = -s->x[i];
-    *k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &ess);
+    const double k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &weights_ess);
     for (size_t i = 0; i < n; i++) w[i] += s->x[i];
-    *elpd = gpumc__log_sum_exp_of(w, n);
-    gpumc__count_in(elpds, *elpd);
-    loo->elpd += *elpd;
-    loo->p_loo += gpumc__log_sum_exp_of(s->x, n) - log((double)n) - *elpd;
-    loo->worst_k = loo->n_observations++ ? fmax(loo->worst_k, *k) : *k;
-    loo->n_bad_k += *k > loo->k_threshold;
-}
-
-static gpumc_status gpumc__loo_columns(const gpumc_fit *fit, gpumc__sheet *s, gpumc_loo *loo, double *elpds,
-                                       double *ks, gpumc_error *error)
-{
-    gpumc__tally tally = { 0, 0, 0 };
-    char name[128];
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        for (size_t i = 0; gpumc__is_log_likelihood(block) && i < block->size; i++) {
-            const size_t at = loo->n_observations, column = block->offset + i;
-            double elpd, k;
-            gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-            gpumc_column_name(fit, column, name, sizeof name);
-            if (s->flags & GPUMC__NO_NUMBERS)
-                return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving "
-                                   "out needs finite log likelihoods", name);
-            gpumc__leave_out(s, loo, &tally, elpds ? elpds + at : &elpd, ks ? ks + at : &k);
-        }
-    }
-    if (!loo->n_observations)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
-                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
-    loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
-    loo->looic = -2 * loo->elpd;
-    return GPUMC_OK;
+    const double elpd = gpumc__log_sum_exp_of(w, n);
+    gpumc__count_in(tally, elpd);
+    loo->elpd += elpd;
+    loo->p_loo += gpumc__log_sum_exp_of(s->x, n) - log((double)n) - elpd;
+    loo->worst_k = at ? fmax(loo->worst_k, k) : k;
+    loo->n_bad_k += k > loo->k_threshold;
+    if (elpds) elpds[at] = elpd;
+    if (ks) ks[at] = k;
 }
 
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error)
 {
     gpumc_loo sums = { 0, 0, 0, 0, 0, 0, 0, 0 };
+    gpumc__tally elpds = { 0, 0, 0 };
     gpumc__sheet s;
-    gpumc_status status;
+    gpumc_status status = GPUMC_OK;
+    char name[128];
     if (loo) *loo = sums;
     if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
-    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator)) {
-        if (s.flags & GPUMC_FLAG_MEMORY)
-            return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total);
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
-    }
+    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator))
+        return s.flags & GPUMC_FLAG_MEMORY
+             ? gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total)
+             : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
     sums.k_threshold = fmin(1 - 1 / log10((double)s.total), 0.7);
-    status = gpumc__loo_columns(fit, &s, &sums, pointwise_elpd, pareto_k, error);
-    if (status == GPUMC_OK) *loo = sums;
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size && status == GPUMC_OK; i++) {
+            gpumc__fill_sheet(&s, gpumc_fit_series(fit, b->offset + i));
+            gpumc_column_name(fit, b->offset + i, name, sizeof name);
+            if (s.flags & GPUMC__NO_NUMBERS)
+                status = gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving "
+                                     "out needs finite log likelihoods", name);
+            else gpumc__leave_out(&s, &sums, &elpds, pointwise_elpd, pareto_k);
+        }
     gpumc__close_sheet(&s);
-    return status;
+    if (status != GPUMC_OK) return status;
+    if (!sums.n_observations)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
+                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
+    sums.se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
+    sums.looic = -2 * sums.elpd;
+    *loo = sums;
+    return GPUMC_OK;
 }
 
 /* ---- numbers in print, whatever the locale ------------------------------------------------------- */
 
-enum { GPUMC__CELL = 40, GPUMC__NAMES = 160 };
+enum { GPUMC__CELL = 40, GPUMC__NAMES = 160, GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
-/* Exponent of the leading digit once x is rounded to that many digits. */
-static int gpumc__leading_exponent(double x, int digits)
+static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Puts a point where the radix of a locale, a comma or the Arabic U+066B, stands between digits, but not in
+   names like theta[1,2]. */
+static void gpumc__put_points(char *text)
 {
-    const int e = (int)floor(log10(fabs(x)));
-    return floor(fabs(x) * pow(10, digits - 1 - e) + 0.5) >= pow(10, digits) ? e + 1 : e;
+    int in_name = 0;
+    for (char *at = text; *at; at++) {
+        const size_t length = *at == ',' ? 1 : strncmp(at, "\xd9\xab", 2) == 0 ? 2 : 0;
+        in_name = *at == '[' || (in_name && *at != ']');
+        if (in_name || !length || at == text || !gpumc__is_digit(at[-1]) || !gpumc__is_digit(at[length]))
+            continue;
+        *at = '.';
+        memmove(at + 1, at + length, strlen(at + length) + 1);
+    }
 }
 
-/* x with a fixed number of decimals, made of whole numbers because they have no decimal point. */
+/* Exponent of the leading digit of a finite number once it is rounded to so many digits, else 0. */
+static int gpumc__leading_exponent(double x, int digits)
+{
+    char text[GPUMC__CELL];
+    snprintf(text, sizeof text, "%.*e", digits - 1, x);
+    return gpumc__is_finite(x) ? atoi(strchr(text, 'e') + 1) : 0;
+}
+
+/* x with a fixed number of decimals, halves up; neither nan nor what is rounded to zero has a sign. */
 static const char *gpumc__fixed(double x, int decimals, char *text)
 {
-    const double scale = pow(10, decimals), scaled = floor(fabs(x) * scale + 0.5);
-    const double whole = floor(scaled / scale);
-    const char *sign = x < 0 && scaled > 0 ? "-" : "";
-    if (gpumc__is_nan(x)) snprintf(text, GPUMC__CELL, "nan");
-    else if (!gpumc__is_finite(x)) snprintf(text, GPUMC__CELL, "%sinf", sign);
-    else if (decimals == 0) snprintf(text, GPUMC__CELL, "%s%.0f", sign, scaled);
-    else snprintf(text, GPUMC__CELL, "%s%.0f.%0*.0f", sign, whole, decimals, scaled - whole * scale);
+    if (!(fabs(x) >= 0.5 * pow(10, -decimals))) x = fabs(x);
+    snprintf(text, GPUMC__CELL, "%.*f", decimals, x * (1 + 4 * DBL_EPSILON));
+    gpumc__put_points(text);
     return text;
 }
 
 /* x with decimals where that fits a narrow column, else d.dde+dd with as many of its digits as fit. */
 static const char *gpumc__decimal(double x, int decimals, char *text)
 {
-    int exponent;
-    if (fabs(x) < 1e-300) x = 0;
     if (!gpumc__is_finite(x) || (decimals <= 6 && fabs(x) < 1e7))
         return gpumc__fixed(x, decimals < 0 ? 0 : decimals, text);
-    exponent = x != 0 ? gpumc__leading_exponent(x, 4) : 0;
-    gpumc__fixed(x / pow(10, exponent), (int)fmin(fmax(exponent + decimals, 0), 3), text);
-    snprintf(text + strlen(text), GPUMC__CELL - strlen(text), "e%+03d", exponent);
+    const int digits = gpumc__leading_exponent(x, 4) + decimals;
+    snprintf(text, GPUMC__CELL, "%.*e", digits < 0 ? 0 : digits > 3 ? 3 : digits, x);
+    gpumc__put_points(text);
     return text;
 }
 
 /* x with so many significant digits. */
 static const char *gpumc__significant(double x, int digits, char *text)
 {
-    const int known = gpumc__is_finite(x) && x != 0;
-    return gpumc__decimal(x, digits - 1 - (known ? gpumc__leading_exponent(x, digits) : 0), text);
-}
-
-/* Puts a point where the locale's radix stands between digits, but not in names like theta[1,2]. */
-static void gpumc__put_points(char *text)
-{
-    char half[16];
-    size_t length;
-    int in_name = 0;
-    snprintf(half, sizeof half, "%.1f", 0.5);
-    length = strlen(half) - 2;
-    for (char *at = text; *at; at++) {
-        in_name = *at == '[' || (in_name && *at != ']');
-        if (in_name || strncmp(at, half + 1, length) != 0) continue;
-        if (at == text || (unsigned)(at[-1] - '0') > 9 || (unsigned)(at[length] - '0') > 9) continue;
-        *at = '.';
-        memmove(at + 1, at + length, strlen(at + length) + 1);
-    }
+    return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text);
 }
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
@@ -8593,16 +8290,16 @@ static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
 {
     const size_t n = fit->n_warnings;
-    gpumc_warning *w;
-    va_list arguments;
     if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) {
-        w = (gpumc_warning *)gpumc__allocate(&fit->allocator, gpumc__size_mul(n ? 2 * n : 16, sizeof *w));
-        if (!w) return GPUMC_ERROR_MEMORY;
-        if (n) memcpy(w, fit->warnings, n * sizeof *w);
+        const size_t bytes = gpumc__size_mul(n ? 2 * n : 16, sizeof(gpumc_warning));
+        gpumc_warning *more = (gpumc_warning *)gpumc__allocate(&fit->allocator, bytes);
+        if (!more) return GPUMC_ERROR_MEMORY;
+        if (n) memcpy(more, fit->warnings, n * sizeof *more);
         gpumc__release(&fit->allocator, fit->warnings);
-        fit->warnings = w;
+        fit->warnings = more;
     }
-    w = &fit->warnings[fit->n_warnings++];
+    gpumc_warning *w = &fit->warnings[fit->n_warnings++];
+    va_list arguments;
     w->code = code;
     w->note = note;
     w->value = value;
@@ -8632,17 +8329,16 @@ static void gpumc__add_worst(gpumc__worst *w, size_t which, double value)
 static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w, size_t most, int decimals,
                                      char *text)
 {
-    size_t length = 0;
+    size_t n = 0;
     text[0] = 0;
     for (size_t k = 0; (double)k < w->count && k < most; k++) {
-        char name[33], value[GPUMC__CELL] = "";
+        char name[33], value[GPUMC__CELL];
         gpumc_column_name(fit, w->which[k], name, sizeof name);
-        if (decimals >= 0) gpumc__fixed(fabs(w->value[k]), decimals, value);
-        snprintf(text + length, GPUMC__NAMES - length, "%s%s%s%s", k ? ", " : "", name, value[0] ? " " : "",
-                 value);
-        length = strlen(text);
+        n += (size_t)snprintf(text + n, GPUMC__NAMES - n, "%s%s%s%s", k ? ", " : "", name,
+                              decimals < 0 ? "" : " ",
+                              decimals < 0 ? "" : gpumc__fixed(fabs(w->value[k]), decimals, value));
     }
-    if (decimals < 0 && w->count > (double)most) snprintf(text + length, GPUMC__NAMES - length, ", ...");
+    if (decimals < 0 && w->count > (double)most) snprintf(text + n, GPUMC__NAMES - n, ", ...");
     return text;
 }
 
@@ -8680,13 +8376,13 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
 static void gpumc__review_divergences(gpumc__review *v, size_t column)
 {
     gpumc__sheet *s = &v->sheet;
-    double sum = 0, distance;
-    gpumc__sort_sheet(s);
-    for (size_t k = 0; k < s->total; k++) s->y[s->sorted[k].index] = (double)k + 0.5;
-    for (size_t c = 0; c < s->n_chains; c++)
-        for (size_t i = 0; i < s->n_draws; i++)
-            if (v->fit->stats[c * v->fit->draw_capacity + i].divergent) sum += s->y[gpumc__place_of(s, c, i)];
-    distance = fabs(2 * sum / (v->divergent * (double)s->total) - 1);
+    double sum = 0;
+    gpumc__sort(s, s->x);
+    for (size_t k = 0; k < s->total; k++) {
+        const size_t chain = s->sorted[k].index / s->n_draws, draw = s->sorted[k].index % s->n_draws;
+        if (v->fit->stats[chain * v->fit->draw_capacity + draw].divergent) sum += (double)k + 0.5;
+    }
+    const double distance = fabs(2 * sum / (v->divergent * (double)s->total) - 1);
     if (distance > 3 / sqrt(3 * v->divergent)) gpumc__add_worst(&v->apart, column, distance);
 }
 
@@ -8694,116 +8390,82 @@ static void gpumc__review_divergences(gpumc__review *v, size_t column)
 static int gpumc__is_structural(const gpumc_block *block, size_t element, double value)
 {
     const size_t n = block->n_dims < 2 ? 0 : block->dims[block->n_dims - 1];
-    size_t row, column;
     if (n == 0 || block->dims[block->n_dims - 2] != n) return 0;
-    row = element / n % n;
-    column = element % n;
+    const size_t row = element / n % n, column = element % n;
     return (row < column && value == 0) || (row == column && value == 1);
 }
 
 static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, size_t column)
 {
     gpumc__sheet *s = &v->sheet;
-    gpumc_summary r;
-    double ess;
     gpumc__fill_sheet(s, gpumc_fit_series(v->fit, column));
-    if (s->flags & GPUMC_FLAG_CONSTANT) {
-        if (gpumc__is_structural(block, column - block->offset, s->x[0])) return;
-        gpumc__add_worst(&v->constant, column, 0);
-        v->constant_params += !block->is_output;
-    }
-    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
+    const int constant = (s->flags & GPUMC_FLAG_CONSTANT) != 0;
+    if (constant && gpumc__is_structural(block, column - block->offset, s->x[0])) return;
     v->n_columns++;
-    r = gpumc__summarise_sheet(s);
-    ess = fmin(r.ess_bulk, r.ess_tail);
+    v->constant_params += constant && !block->is_output;
+    const gpumc_summary r = gpumc__summarise_sheet(s);
+    const double ess = fmin(r.ess_bulk, r.ess_tail);
+    if (constant) gpumc__add_worst(&v->constant, column, 0);
+    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
     if (ess < 100 * (double)s->n_chains) gpumc__add_worst(&v->ess, column, -ess);
-    if (v->divergent > 0 && !block->is_output && !(s->flags & (GPUMC_FLAG_NAN | GPUMC_FLAG_CONSTANT)))
+    if (v->divergent > 0 && !block->is_output && !constant && !(s->flags & GPUMC_FLAG_NAN))
         gpumc__review_divergences(v, column);
 }
 
-/* These three append what was found, gravest first, and return 0 when memory was refused. */
-static int gpumc__report_trajectories(gpumc_fit *fit, const gpumc__review *v)
+/* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
+static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
-    const double kept = fit->options.thin > 1 ? fit->options.thin : 1, draws = v->draws * kept;
+    const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
+    const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
     const double divergent = fmax((double)fit->n_divergent, v->divergent), deep = v->deep / v->draws;
-    char names[GPUMC__NAMES], percent[GPUMC__CELL];
-    int done = 1;
-    if (!(v->draws > 0)) return 1;
-    if (divergent > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_DIVERGENT, 0, divergent / draws,
-            "%.0f of %.0f draws (%s %%) diverged%s%s: estimates may be biased, a region of high curvature is "
-            "missed; check priors and scales, non-centre, then raise target_accept", divergent, draws,
-            gpumc__significant(100 * divergent / draws, 2, percent),
-            v->apart.count > 0 ? ", unlike the rest in " : "",
-            gpumc__name_worst(fit, &v->apart, 3, -1, names));
-    if (deep > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_TREEDEPTH, deep <= 0.05, deep,
-            "%.0f of %.0f draws (%s %%) reached max_treedepth %d: trajectories were cut short, which costs "
-            "speed, not validity; rescale or decorrelate, then raise it", v->deep, v->draws,
-            gpumc__significant(100 * deep, 2, percent), fit->options.max_treedepth);
-    if (v->slow.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_EBFMI, 0, -v->slow.value[0],
-            "E-BFMI is below 0.3 in %.0f of %.0f chains (%.2f in chain %.0f): the range of energies is "
-            "explored slowly, tails may be missed; heavy tails or a funnel, reparameterise", v->slow.count,
-            (double)fit->n_chains, -v->slow.value[0], (double)(v->slow.which[0] + 1));
-    return done;
-}
-
-static int gpumc__report_columns(gpumc_fit *fit, const gpumc__review *v)
-{
-    const double n = v->n_columns;
-    char names[GPUMC__NAMES];
-    int done = 1;
-    if (v->r_hat.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_RHAT, 0, v->r_hat.value[0],
-            "R-hat is above 1.01 for %.0f of %.0f quantities (%s): chains disagree; run longer first, then "
-            "suspect several modes, label switching, priors", v->r_hat.count, n,
-            gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
-    if (v->ess.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_ESS, 0, -v->ess.value[0],
-            "ESS is below 100 a chain for %.0f of %.0f quantities (%s): estimates are noisy; %s",
-            v->ess.count, n, gpumc__name_worst(fit, &v->ess, 3, 0, names),
-            v->r_hat.count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
-    if (v->constant.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_CONSTANT, !(v->constant_params > 0), v->constant.count,
-            "%.0f of %.0f quantities never change (%s)", v->constant.count, n,
-            gpumc__name_worst(fit, &v->constant, 3, -1, names));
-    if (v->not_finite.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_NOT_FINITE, 0, v->not_finite.count,
-            "%.0f of %.0f quantities have draws that are NaN or infinite, so that they have no mean (%s)",
-            v->not_finite.count, n, gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
-    return done;
-}
-
-static int gpumc__report_setup(gpumc_fit *fit, const gpumc__review *v)
-{
-    const double chains = (double)fit->n_chains, draws = (double)fit->n_draws;
     const double accept = v->accept / v->draws, asked = fit->options.target_accept;
     const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(asked) : asked;
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
-    char seen[GPUMC__CELL];
+    char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;
-    if (v->stuck.count > 0)
-        done &= !gpumc__warn(fit, GPUMC_W_STUCK, 0, v->stuck.value[0],
-            "%.0f of %.0f chains did not move in more than half of their draws (%s %% in chain %.0f): steps "
-            "are too long where they are; look at the start, raise target_accept", v->stuck.count, chains,
-            gpumc__fixed(100 * v->stuck.value[0], 0, seen), (double)(v->stuck.which[0] + 1));
-    if (fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1)
-        done &= !gpumc__warn(fit, GPUMC_W_ACCEPT, accept > aim, accept,
-            "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer "
-            "num_warmup may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
-    if (residual > 10)
-        done &= !gpumc__warn(fit, GPUMC_W_METRIC, 0, residual,
-            "the metric does not fit: the squared Fisher residual is %s a dimension, where 0 is perfect; "
-            "scales vary over the posterior, reparameterise", gpumc__significant(residual, 2, seen));
-    if (chains < 4)
-        done &= !gpumc__warn(fit, GPUMC_W_FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
-            ? "s: R-hat is more dependable with 4"
-            : ": only its halves can be compared, another mode would go unseen; run 4");
-    if (draws < 100)
-        done &= !gpumc__warn(fit, GPUMC_W_FEW_DRAWS, 1, draws,
-            "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
+#define GPUMC__WARN(found, name, note, value, ...) \
+    if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
+    GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
+        "diverged%s%s: estimates may be biased, a region of high curvature is missed; check priors and "
+        "scales, non-centre, then raise target_accept", divergent, all,
+        gpumc__significant(100 * divergent / all, 2, number),
+        v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names));
+    GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
+        "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
+        "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
+    GPUMC__WARN(v->slow.count > 0, EBFMI, 0, -v->slow.value[0], "E-BFMI is below 0.3 in %.0f of %.0f chains "
+        "(%.2f in chain %.0f): the range of energies is explored slowly, tails may be missed; heavy tails or "
+        "a funnel, reparameterise", v->slow.count, chains, -v->slow.value[0], (double)v->slow.which[0] + 1);
+    GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
+        "quantities (%s): chains disagree; run longer first, then suspect several modes, label switching, "
+        "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
+    GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
+        "quantities (%s): estimates are noisy; %s", v->ess.count, n,
+        gpumc__name_worst(fit, &v->ess, 3, 0, names),
+        v->r_hat.count > 0 ? "see R-hat first" : "R-hat is good, just run longer");
+    GPUMC__WARN(v->constant.count > 0, CONSTANT, !(v->constant_params > 0), v->constant.count,
+        "%.0f of %.0f quantities never change (%s)", v->constant.count, n,
+        gpumc__name_worst(fit, &v->constant, 3, -1, names));
+    GPUMC__WARN(v->not_finite.count > 0, NOT_FINITE, 0, v->not_finite.count, "%.0f of %.0f quantities have "
+        "draws that are NaN or infinite, so that they have no mean (%s)", v->not_finite.count, n,
+        gpumc__name_worst(fit, &v->not_finite, 3, -1, names));
+    GPUMC__WARN(v->stuck.count > 0, STUCK, 0, v->stuck.value[0], "%.0f of %.0f chains did not move in more "
+        "than half of their draws (%s %% in chain %.0f): steps are too long where they are; look at the "
+        "start, raise target_accept", v->stuck.count, chains,
+        gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
+    GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
+        "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
+        "may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
+    GPUMC__WARN(residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher residual "
+        "is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
+        gpumc__significant(residual, 2, number));
+    GPUMC__WARN(chains < 4, FEW_CHAINS, 1, chains, "%.0f chain%s", chains, chains > 1
+        ? "s: R-hat is more dependable with 4"
+        : ": only its halves can be compared, another mode would go unseen; run 4");
+    GPUMC__WARN(draws < 100, FEW_DRAWS, 1, draws,
+        "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
+#undef GPUMC__WARN
     return done;
 }
 
@@ -8816,19 +8478,14 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
     if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator))
         return v.sheet.flags & GPUMC_FLAG_MEMORY ? GPUMC_ERROR_MEMORY : GPUMC_OK;
     for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__review_chain(&v, c);
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        for (size_t k = 0; gpumc__is_estimate(block) && k < block->size; k++)
-            gpumc__review_column(&v, block, block->offset + k);
-    }
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size; k++)
+            gpumc__review_column(&v, b, b->offset + k);
     gpumc__close_sheet(&v.sheet);
-    return gpumc__report_trajectories(fit, &v) && gpumc__report_columns(fit, &v)
-        && gpumc__report_setup(fit, &v) ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+    return gpumc__report_findings(fit, &v) ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
 /* ---- the printed summary ------------------------------------------------------------------------- */
-
-enum { GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
 static const char *gpumc__warning_name(gpumc_warning_code code)
 {
@@ -8854,30 +8511,15 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
     if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
 }
 
-static int gpumc__widest_name(const gpumc_fit *fit)
-{
-    size_t widest = 4;
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        for (size_t k = 0; gpumc__is_estimate(block) && k < block->size && k < GPUMC__MAX_ROWS; k++) {
-            const size_t length = gpumc_column_name(fit, block->offset + k, NULL, 0);
-            widest = length > widest ? length : widest;
-        }
-    }
-    return widest < GPUMC__LONGEST_NAME ? (int)widest : GPUMC__LONGEST_NAME;
-}
-
 /* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
 static void gpumc__print_row(FILE *stream, const char *name, int width, const gpumc_summary *r)
 {
     const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
+    const int decimals = r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2)
+                                     : 3 - gpumc__leading_exponent(r->mean, 4);
     char cell[GPUMC__CELL];
-    int decimals = 3;
-    if (r->mcse > 0 && gpumc__is_finite(r->mcse)) decimals = 1 - gpumc__leading_exponent(r->mcse, 2);
-    else if (gpumc__is_finite(r->mean) && r->mean != 0) decimals = 3 - gpumc__leading_exponent(r->mean, 4);
     fprintf(stream, "%-*s", width, name);
-    for (size_t k = 0; k < sizeof values / sizeof values[0]; k++)
-        fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
+    for (size_t k = 0; k < 6; k++) fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
     fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_bulk), 0, cell));
     fprintf(stream, " %9s", gpumc__fixed(floor(r->ess_tail), 0, cell));
     fprintf(stream, " %7s\n", gpumc__fixed(r->r_hat, 3, cell));
@@ -8888,15 +8530,12 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
                                gpumc__sheet *s)
 {
     const size_t rows = block->size > GPUMC__MAX_ROWS ? GPUMC__MAX_ROWS - 2 : block->size;
-    gpumc__worst r_hat, ess;
+    gpumc__worst r_hat = { 0, { 0 }, { 0 } }, ess = r_hat;
     char names[GPUMC__NAMES];
-    memset(&r_hat, 0, sizeof r_hat);
-    memset(&ess, 0, sizeof ess);
     for (size_t k = 0; k < block->size; k++) {
         const size_t column = block->offset + k;
-        gpumc_summary r;
         gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-        r = gpumc__summarise_sheet(s);
+        const gpumc_summary r = gpumc__summarise_sheet(s);
         gpumc_column_name(fit, column, names, 128);
         if (k < rows) gpumc__print_row(stream, names, width, &r);
         if (k >= rows && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
@@ -8911,15 +8550,18 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
 
 static void gpumc__print_table(const gpumc_fit *fit, FILE *stream, gpumc__sheet *s)
 {
-    const int width = gpumc__widest_name(fit);
+    const gpumc_block *end = fit->blocks + fit->n_blocks;
+    int width = 4;
+    for (const gpumc_block *b = fit->blocks; b < end; b++)
+        for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size && k < GPUMC__MAX_ROWS; k++)
+            width = (int)fmax(width, (double)gpumc_column_name(fit, b->offset + k, NULL, 0));
+    width = width < GPUMC__LONGEST_NAME ? width : GPUMC__LONGEST_NAME;
     fprintf(stream, "%-*s %10s %10s %10s %10s %10s %10s %9s %9s %7s\n", width, "", "mean", "mcse", "sd", "q5",
             "q50", "q95", "ess_bulk", "ess_tail", "r_hat");
-    for (size_t b = 0; b < fit->n_blocks; b++) {
-        const gpumc_block *block = &fit->blocks[b];
-        if (gpumc__is_estimate(block)) gpumc__print_block(fit, stream, block, width, s);
-        else fprintf(stream, "%s: %.0f %s, not shown\n", block->name, (double)block->size,
-                     gpumc__is_log_likelihood(block) ? "log likelihoods" : "predicted values");
-    }
+    for (const gpumc_block *b = fit->blocks; b < end; b++)
+        if (b->group == GPUMC_GENERATED) gpumc__print_block(fit, stream, b, width, s);
+        else fprintf(stream, "%s: %.0f %s, not shown\n", b->name, (double)b->size,
+                     b->group == GPUMC_LOG_LIKELIHOOD ? "log likelihoods" : "predicted values");
 }
 
 /* Writes that failed are remembered by the stream. */
@@ -8928,17 +8570,16 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     gpumc__sheet s;
     if (!fit || !stream) return GPUMC_ERROR_ARGUMENT;
     gpumc__print_header(fit, stream);
-    if (gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator)) {
-        gpumc__print_table(fit, stream, &s);
-        gpumc__close_sheet(&s);
-    } else if (s.flags & GPUMC_FLAG_MEMORY) {
-        return GPUMC_ERROR_MEMORY;
-    }
-    for (size_t i = 0; i < fit->n_warnings; i++)
-        fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
-                gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
+    const int open = gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator);
+    if (open) gpumc__print_table(fit, stream, &s);
+    else if (s.flags & GPUMC_FLAG_MEMORY) return GPUMC_ERROR_MEMORY;
+    gpumc__close_sheet(&s);
+    for (const gpumc_warning *w = fit->warnings; w < fit->warnings + fit->n_warnings; w++)
+        fprintf(stream, "%s GPUMC_W_%s: %s\n", w->note ? "note" : "warning", gpumc__warning_name(w->code),
+                w->text);
     return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
+
 /* ======================================================================================= >>output
    Data files read, results written. Numbers look the same in every locale, a reader believes nothing it is
    given, and a writer leaves a complete file or none. Read first: gpumc__scan_literal, through which every
@@ -8947,27 +8588,32 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
 
 /* ---- numbers as text --------------------------------------------------------------------------- */
 
-/* A decimal number taken apart: value = all its digits as a whole number * 10^exponent. */
-typedef struct gpumc__literal {
-    const char *digits, *end;            /* its first digit or point; one past its last character */
-    size_t before, after;                /* digits on either side of the point */
-    size_t significant;                  /* digits from the first that is not 0 */
-    uint64_t leading;                    /* the first 19 of these, all that surely fit */
-    int64_t exponent;
-    int negative, is_integer;            /* is_integer: written without point and exponent */
-} gpumc__literal;
-
 /* What a text turns out to be. An integer is written as one and, as a double, exact. */
 enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 
-static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
+enum { GPUMC__KEPT = 800 };
+
+/* A decimal number: digits as a whole number * 10^exponent. A point half way between two doubles has at most
+   767 digits, so of those not kept it only matters whether they are zero; else the last one kept is not. */
+typedef struct gpumc__literal {
+    const char *start, *end;             /* its first digit or point; one past its last character */
+    size_t before, has_point, after, n;  /* digits on either side of the point; digits kept */
+    uint64_t leading;                    /* the first 19 of these, all that surely fit */
+    int64_t exponent;
+    int negative, is_integer;            /* is_integer: written without point and exponent */
+    char digits[GPUMC__KEPT + 32];       /* from the first that is not 0 */
+} gpumc__literal;
 
 static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const char *end)
 {
+    size_t n = d->n;
     for (; at < end && gpumc__is_digit(*at); at++) {
-        if (d->significant < 19) d->leading = d->leading * 10 + (uint64_t)(*at - '0');
-        d->significant += d->leading > 0;
+        if (n < 19) d->leading = d->leading * 10 + (uint64_t)(*at - '0');
+        if (n < GPUMC__KEPT && d->leading > 0) d->digits[n++] = *at;
+        else d->exponent += n > 0;
+        if (n == GPUMC__KEPT && *at != '0') d->digits[n - 1] |= 1;
     }
+    d->n = n;
     return at;
 }
 
@@ -8975,70 +8621,44 @@ static const char *gpumc__scan_digits(gpumc__literal *d, const char *at, const c
    before the e. Returns 0 when there is none. The exponent stops growing far beyond what matters. */
 static int gpumc__scan_literal(gpumc__literal *d, const char *at, const char *end)
 {
-    memset(d, 0, sizeof *d);
+    int64_t power = 0;
+    memset(d, 0, offsetof(gpumc__literal, digits));
     d->negative = at < end && *at == '-';
-    d->is_integer = 1;
-    if (at < end && (*at == '-' || *at == '+')) at++;
-    d->digits = at;
-    at = gpumc__scan_digits(d, at, end);
-    d->before = (size_t)(at - d->digits);
-    if (at < end && *at == '.') {
-        at = gpumc__scan_digits(d, at + 1, end);
-        d->after = (size_t)(at - d->digits) - d->before - 1;
-        d->is_integer = 0;
-    }
+    d->start = at + (at < end && (*at == '-' || *at == '+'));
+    at = gpumc__scan_digits(d, d->start, end);
+    d->before = (size_t)(at - d->start);
+    d->has_point = at < end && *at == '.';
+    d->is_integer = !d->has_point && (at == end || (*at != 'e' && *at != 'E'));
+    if (d->has_point) at = gpumc__scan_digits(d, at + 1, end);
+    d->after = (size_t)(at - d->start) - d->before - d->has_point;
     if (at < end && (*at == 'e' || *at == 'E')) {
         const int negative = ++at < end && *at == '-';
-        if (at < end && (*at == '-' || *at == '+')) at++;
+        at += at < end && (*at == '-' || *at == '+');
         if (at == end || !gpumc__is_digit(*at)) return 0;
         for (; at < end && gpumc__is_digit(*at); at++)
-            if (d->exponent < 100000000000000000) d->exponent = d->exponent * 10 + (*at - '0');
-        if (negative) d->exponent = -d->exponent;
-        d->is_integer = 0;
+            if (power < 100000000000000000) power = power * 10 + (*at - '0');
+        if (negative) power = -power;
     }
-    d->exponent -= (int64_t)d->after;
+    d->exponent += power - (int64_t)d->after;
     d->end = at;
     return d->before + d->after > 0;
 }
 
-/* By strtod, from the digits as a whole number with an exponent: without a radix there is no locale. A point
-   half way between two doubles has at most 767 digits, so of what follows those kept it only matters whether
-   it is zero. */
-static double gpumc__literal_slow(const gpumc__literal *d)
-{
-    enum { GPUMC__KEPT = 800 };
-    char text[GPUMC__KEPT + 32];
-    const int64_t magnitude = d->exponent + (int64_t)d->significant; /* value < 10^magnitude */
-    const char *at = d->digits;
-    size_t n = 0;
-    int more = 0;
-    if (d->significant == 0 || magnitude < -400) return 0;
-    if (magnitude > 400) return GPUMC_INF;
-    for (; at < d->end && (gpumc__is_digit(*at) || *at == '.'); at++) {
-        if (*at == '.' || (n == 0 && *at == '0')) continue;
-        if (n < GPUMC__KEPT) text[n++] = *at;
-        else more |= *at != '0';
-    }
-    if (more) text[n++] = '1';
-    snprintf(text + n, 16, "e%d", (int)(magnitude - (int64_t)n));
-    return strtod(text, NULL);
-}
-
 /* Correctly rounded; too large for a double is no number. A whole number up to 2^53 and a power of ten up to
-   10^22 are doubles, so that their product or quotient is rounded once (Clinger 1990). */
-static int gpumc__literal_value(const gpumc__literal *d, double *value)
+   10^22 are doubles, so that their product or quotient is rounded once (Clinger 1990). Others go to strtod,
+   as a whole number with an exponent: without a radix there is no locale. */
+static int gpumc__literal_value(gpumc__literal *d, double *value)
 {
     static const double powers[23] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                        1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    const int exact = d->significant <= 16 && d->leading <= 9007199254740992;
+    const int exact = d->n <= 16 && d->leading <= 9007199254740992;
     double size = (double)d->leading;
-    if (FLT_EVAL_METHOD != 0 || !exact || d->exponent < -22 || d->exponent > 22)
-        size = gpumc__literal_slow(d);
-    else if (d->exponent < 0) size /= powers[-d->exponent];
-    else size *= powers[d->exponent];
+    if (FLT_EVAL_METHOD != 0 || !exact || d->exponent < -22 || d->exponent > 22) {
+        snprintf(d->digits + d->n, 16, "e%d", (int)fmax(fmin((double)d->exponent, 2000), -2000));
+        size = d->n ? strtod(d->digits, NULL) : 0;
+    } else size = d->exponent < 0 ? size / powers[-d->exponent] : size * powers[d->exponent];
     *value = d->negative ? -size : size;
-    if (!gpumc__is_finite(size)) return GPUMC__NO_NUMBER;
-    return d->is_integer && exact ? GPUMC__INTEGER : GPUMC__REAL;
+    return !gpumc__is_finite(size) ? GPUMC__NO_NUMBER : d->is_integer && exact ? GPUMC__INTEGER : GPUMC__REAL;
 }
 
 /* nan, inf or infinity, any letter case, with or without a sign. */
@@ -9059,28 +8679,18 @@ static double gpumc__parse_number(const char *text, size_t length, int *kind)
 {
     gpumc__literal d;
     double value = 0;
-    if (gpumc__scan_literal(&d, text, text + length) && d.end == text + length)
-        *kind = gpumc__literal_value(&d, &value);
-    else *kind = gpumc__scan_word(text, length, &value);
+    const int is_literal = gpumc__scan_literal(&d, text, text + length) && d.end == text + length;
+    *kind = is_literal ? gpumc__literal_value(&d, &value) : gpumc__scan_word(text, length, &value);
     return value;
 }
 
-/* Whatever printf put between the digits is the radix of the locale, perhaps of several bytes. */
 GPUMC_API size_t gpumc_format_number(double value, char *text)
 {
-    static const char digits[] = "+-0123456789e";
-    int kind;
-    if (!gpumc__is_finite(value)) {
-        strcpy(text, gpumc__is_nan(value) ? "nan" : value > 0 ? "inf" : "-inf");
-        return strlen(text);
-    }
-    for (int n = 15; n <= 17; n++) {
-        char *radix, *fraction;
+    int kind, finite = gpumc__is_finite(value);
+    if (!finite) strcpy(text, gpumc__is_nan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    for (int n = 15; finite && n <= 17; n++) {
         snprintf(text, 32, "%.*g", n, value);
-        radix = text + strspn(text, digits);
-        fraction = radix + strcspn(radix, digits);
-        if (fraction > radix) *radix++ = '.';
-        memmove(radix, fraction, strlen(fraction) + 1);
+        gpumc__put_points(text);
         if (gpumc__parse_number(text, strlen(text), &kind) == value) break;
     }
     return strlen(text);
@@ -9123,8 +8733,8 @@ static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
     for (const char *p = r->text; p < at; p++) {
-        if (*p == '\n') { line++; column = 1; }
-        else column += ((unsigned char)*p & 0xc0) != 0x80;
+        line += *p == '\n';
+        column = *p == '\n' ? 1 : column + (((unsigned char)*p & 0xc0) != 0x80);
     }
     r->failure = gpumc__fail(r->error, GPUMC_ERROR_FORMAT, "%.80s%sline %.0f, column %.0f: %s%.60s%s%s",
                              r->path ? r->path : "", r->path ? ": " : "", line, column,
@@ -9137,11 +8747,10 @@ static GPUMC__PRINTF(3, 4) int gpumc__malformed(gpumc__reader *r, const char *at
 static int gpumc__reserve(const gpumc_allocator *allocator, gpumc__buffer *b, size_t more, size_t each,
                           gpumc_error *error)
 {
+    if (b->room - b->n >= more) return 1;
     const size_t room = gpumc__size_add(gpumc__size_add(b->n, more), b->n / 2 + 16);
     const size_t bytes = gpumc__size_mul(room, each);
-    void *items;
-    if (b->room - b->n >= more) return 1;
-    items = gpumc__allocate(allocator, bytes);
+    void *items = gpumc__allocate(allocator, bytes);
     if (!items) return gpumc__fail_memory(error, bytes) == GPUMC_OK;
     if (b->n > 0) memcpy(items, b->items, b->n * each);
     gpumc__release(allocator, b->items);
@@ -9178,16 +8787,14 @@ static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *nam
 {
     gpumc_data *data = r->data;
     gpumc__buffer all = { data->variables, data->n_variables, r->room };
-    gpumc_variable *v;
-    char *to;
-    if (!gpumc__reserve(&data->allocator, &all, 1, sizeof *v, r->error)) return 0;
+    if (!gpumc__reserve(&data->allocator, &all, 1, sizeof(gpumc_variable), r->error)) return 0;
     data->variables = (gpumc_variable *)all.items;
     r->room = all.room;
-    v = &data->variables[data->n_variables];
+    gpumc_variable *v = &data->variables[data->n_variables];
     memset(v, 0, sizeof *v);
-    v->is_integer = 1;
-    v->name = to = (char *)gpumc__allocate(&data->allocator, length + 1);
+    char *to = v->name = (char *)gpumc__allocate(&data->allocator, length + 1);
     if (!to) return gpumc__fail_memory(r->error, length + 1) == GPUMC_OK;
+    v->is_integer = 1;
     data->n_variables++;
     for (size_t i = 0; i < length; i++) {
         if (name[i] == '"' && (++i == length || name[i] != '"'))
@@ -9225,20 +8832,14 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
                                      const gpumc_csv_options *csv, int (*parse)(gpumc__reader *r),
                                      gpumc_error *error)
 {
-    gpumc__reader r;
-    int done;
+    const gpumc_csv_options defaults = { 0, 0, 0, 0 };
     if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
-    memset(&r, 0, sizeof r);
-    r.text = r.at = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-    r.end = length ? text + length : text;
-    r.path = path;
-    if (csv) r.csv = *csv;
-    r.data = data;
-    r.failure = GPUMC_ERROR_MEMORY;
-    r.error = error;
+    const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data, 0,
+                        { NULL, 0, 0 }, NULL, 0, NULL, GPUMC_ERROR_MEMORY, error };
     data->variables = NULL;
     data->n_variables = 0;
-    done = parse(&r);
+    const int done = parse(&r);
     gpumc__release(&data->allocator, r.values.items);
     if (!done) gpumc_data_free(data);
     return done ? GPUMC_OK : r.failure;
@@ -9264,6 +8865,7 @@ static int gpumc__unexpected(gpumc__reader *r, const char *wanted)
 
 static int gpumc__json_name(gpumc__reader *r)
 {
+    if (gpumc__peek(r) != '"') return gpumc__unexpected(r, "the name of a variable in quotes");
     const char *start = r->at, *end = start + 1;
     while (end < r->end && *end != '"' && *end != '\\') end++;
     if (end == r->end) return gpumc__malformed(r, start, "a name that does not end");
@@ -9276,19 +8878,15 @@ static int gpumc__json_name(gpumc__reader *r)
 static int gpumc__json_word(gpumc__reader *r, double *value)
 {
     static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
-    const size_t left = (size_t)(r->end - r->at);
-    const char *quote = left > 0 && *r->at == '"' ? (const char *)memchr(r->at + 1, '"', left - 1) : NULL;
-    if (quote && gpumc__scan_word(r->at + 1, (size_t)(quote - r->at - 1), value)) {
-        r->at = quote + 1;
-        return 1;
-    }
-    for (size_t i = 0; i < 3; i++) {
-        const size_t length = strlen(words[i]);
-        if (left < length || memcmp(r->at, words[i], length) != 0) continue;
-        r->at += length;
-        return gpumc__scan_word(words[i], length, value);
-    }
-    return gpumc__unexpected(r, "a number or an array");
+    const size_t left = (size_t)(r->end - r->at), quoted = left > 0 && *r->at == '"';
+    const char *word = r->at + quoted, *quote = (const char *)memchr(word, '"', left - quoted);
+    size_t length = quoted && quote ? (size_t)(quote - word) : 0;
+    for (size_t i = 0; i < 3 && !quoted; i++)
+        if (left >= strlen(words[i]) && strncmp(word, words[i], strlen(words[i])) == 0)
+            length = strlen(words[i]);
+    if (!gpumc__scan_word(word, length, value)) return gpumc__unexpected(r, "a number or an array");
+    r->at = word + length + quoted;
+    return 1;
 }
 
 /* JSON wants digits on both sides of a point, no leading zeros, no plus. */
@@ -9298,8 +8896,7 @@ static int gpumc__json_number(gpumc__reader *r, double *value, int *kind)
     gpumc__literal d;
     *kind = GPUMC__REAL;
     if (!gpumc__scan_literal(&d, start, r->end) || d.before == 0 || *start == '+'
-        || (*d.digits == '0' && d.before > 1)
-        || (d.after == 0 && d.digits + d.before < d.end && d.digits[d.before] == '.'))
+        || (*d.start == '0' && d.before > 1) || (d.has_point && d.after == 0))
         return gpumc__json_word(r, value);
     *kind = gpumc__literal_value(&d, value);
     r->at = d.end;
@@ -9315,7 +8912,6 @@ static int gpumc__json_value(gpumc__reader *r, gpumc_variable *v)
     int kind;
     count[0] = 0;
     for (r->values.n = 0;; r->at++) {
-        const char *start;
         for (; gpumc__peek(r) == '['; r->at++) {
             if (depth == GPUMC_MAX_JSON_DEPTH)
                 return gpumc__malformed(r, r->at, "more than %.0f nested arrays", (double)depth);
@@ -9324,7 +8920,7 @@ static int gpumc__json_value(gpumc__reader *r, gpumc_variable *v)
             count[++depth] = 0;
             if (depth > n_dims) dims[n_dims = depth] = SIZE_MAX;
         }
-        start = r->at;
+        const char *start = r->at;
         if (depth == 0 || count[depth] > 0 || gpumc__peek(r) != ']') {         /* not an empty array */
             if (!gpumc__json_number(r, &value, &kind) || !gpumc__push_value(r, value)) return 0;
             if (depth != n_dims)
@@ -9349,18 +8945,16 @@ static int gpumc__json_object(gpumc__reader *r)
     if (gpumc__peek(r) != '{') return gpumc__unexpected(r, "the { of an object");
     r->at++;
     for (int more = gpumc__peek(r) != '}'; more; r->at += more) {
-        if (gpumc__peek(r) != '"') return gpumc__unexpected(r, "the name of a variable in quotes");
         if (!gpumc__json_name(r)) return 0;
         if (gpumc__peek(r) != ':') return gpumc__unexpected(r, "a colon");
         r->at++;
         if (!gpumc__json_value(r, &r->data->variables[r->data->n_variables - 1])) return 0;
         r->subject = NULL;
         more = gpumc__peek(r) == ',';
-        if (!more && gpumc__peek(r) != '}') return gpumc__unexpected(r, "a comma or }");
     }
+    if (gpumc__peek(r) != '}') return gpumc__unexpected(r, "a comma or }");
     r->at++;
-    gpumc__peek(r);
-    return r->at == r->end || gpumc__unexpected(r, "the end of the text");
+    return gpumc__peek(r) == 0 && r->at == r->end ? 1 : gpumc__unexpected(r, "the end of the text");
 }
 
 GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data, gpumc_error *error)
@@ -9381,28 +8975,34 @@ static int gpumc__csv_is_blank(const gpumc__reader *r, char c)
 /* Leaves the content of a field in r->field, and r->at where it ends. */
 static int gpumc__csv_field(gpumc__reader *r)
 {
-    const char *end;
     int quoted = 0;
     while (r->at < r->end && gpumc__csv_is_blank(r, *r->at)) r->at++;
     r->field = r->at;
     for (; !gpumc__csv_line_ends(r) && (quoted || *r->at != r->csv.delimiter); r->at++)
         quoted ^= *r->at == '"';
     if (quoted) return gpumc__malformed(r, r->field, "a quote that does not end in its line");
-    for (end = r->at; end > r->field && gpumc__csv_is_blank(r, end[-1]);) end--;
+    const char *end = r->at;
+    while (end > r->field && gpumc__csv_is_blank(r, end[-1])) end--;
     if (end > r->field + 1 && *r->field == '"' && end[-1] == '"') { r->field++; end--; }
     r->field_length = (size_t)(end - r->field);
     return 1;
 }
 
-static int gpumc__csv_value(gpumc__reader *r, gpumc_variable *v)
+/* Makes a variable of a field of the first line. Without a name it is called by its place. */
+static int gpumc__csv_name(gpumc__reader *r, const char *start)
 {
-    const char *start = r->at;
-    double value;
-    int kind, n;
-    r->subject = v->name;
-    if (!gpumc__csv_field(r)) return 0;
-    value = gpumc__parse_number(r->field, r->field_length, &kind);
-    n = r->field_length < 24 ? (int)r->field_length : 24;
+    char place[32];
+    if (!r->csv.no_header && r->field_length > 0)
+        return gpumc__add_variable(r, start, r->field, r->field_length);
+    snprintf(place, sizeof place, "V%.0f", (double)r->data->n_variables + 1);
+    return gpumc__add_variable(r, start, place, strlen(place));
+}
+
+static int gpumc__csv_value(gpumc__reader *r, const char *start, gpumc_variable *v)
+{
+    const int n = r->field_length < 24 ? (int)r->field_length : 24;
+    int kind;
+    double value = gpumc__parse_number(r->field, r->field_length, &kind);
     if (kind == GPUMC__NO_NUMBER && n > 0 && !(n == 2 && memcmp(r->field, "NA", 2) == 0))
         return gpumc__malformed(r, start, "\"%.*s\" is %s", n, r->field,
                                 value == 0 ? "not a number" : "too large for a double");
@@ -9410,41 +9010,27 @@ static int gpumc__csv_value(gpumc__reader *r, gpumc_variable *v)
     if (r->csv.missing_is_error && gpumc__is_nan(value))
         return gpumc__malformed(r, start, "the value is missing");
     v->is_integer &= kind == GPUMC__INTEGER;
-    r->subject = NULL;
     return gpumc__push_value(r, value);
 }
 
-static int gpumc__csv_row(gpumc__reader *r)
+/* The first line makes the variables, the others fill them. */
+static int gpumc__csv_line(gpumc__reader *r)
 {
     const size_t n = r->data->n_variables;
-    for (size_t i = 0; i < n; i++) {
-        if (!gpumc__csv_value(r, &r->data->variables[i])) return 0;
-        if (gpumc__csv_line_ends(r) != (i + 1 == n))
-            return gpumc__malformed(r, r->at, "a row of %s than %.0f fields", i + 1 < n ? "less" : "more",
-                                    (double)n);
-        r->at += r->at < r->end;
-    }
-    return 1;
-}
-
-/* Makes a variable of every field of the first line. Those without a name are called by their place. */
-static int gpumc__csv_header(gpumc__reader *r)
-{
     const char *line = r->at;
-    for (int more = 1; more; r->at += r->at < r->end) {
+    for (size_t i = 0, more = 1; more; i++, r->at += r->at < r->end) {
         const char *start = r->at;
-        char place[32];
+        gpumc_variable *v = n ? &r->data->variables[i] : NULL;
+        r->subject = v ? v->name : NULL;
         if (!gpumc__csv_field(r)) return 0;
-        if (r->csv.no_header || r->field_length == 0) {
-            snprintf(place, sizeof place, "V%.0f", (double)r->data->n_variables + 1);
-            r->field = place;
-            r->field_length = strlen(place);
-        }
-        if (!gpumc__add_variable(r, start, r->field, r->field_length)) return 0;
+        if (!(v ? gpumc__csv_value(r, start, v) : gpumc__csv_name(r, start))) return 0;
         r->subject = NULL;
         more = !gpumc__csv_line_ends(r);
+        if (v && more == (i + 1 == n))
+            return gpumc__malformed(r, r->at, "a row of %s than %.0f fields", more ? "more" : "less",
+                                    (double)n);
     }
-    if (r->csv.no_header) r->at = line;
+    if (n == 0 && r->csv.no_header) r->at = line;
     return 1;
 }
 
@@ -9452,9 +9038,9 @@ static int gpumc__csv_header(gpumc__reader *r)
 static int gpumc__csv_skip_line(gpumc__reader *r, const char **empty)
 {
     const char *line = r->at;
-    if (*line == '\n' || (*line == '\r' && (line + 1 == r->end || line[1] == '\n'))) {
-        if (!*empty) *empty = line;
-    } else if (*line != '#' || !r->csv.skip_comments) return 0;
+    const int is_empty = *line == '\n' || (*line == '\r' && (line + 1 == r->end || line[1] == '\n'));
+    if (!is_empty && (*line != '#' || !r->csv.skip_comments)) return 0;
+    if (is_empty && !*empty) *empty = line;
     while (!gpumc__csv_line_ends(r)) r->at++;
     r->at += r->at < r->end;
     return 1;
@@ -9463,18 +9049,17 @@ static int gpumc__csv_skip_line(gpumc__reader *r, const char **empty)
 static int gpumc__csv_table(gpumc__reader *r)
 {
     const char *empty = NULL;            /* the first empty line: only more of them may follow */
-    size_t n_rows = 0;
     if (!r->csv.delimiter) r->csv.delimiter = ',';
     if (strchr("0123456789+-.eE\"#\r\n", r->csv.delimiter))
         return gpumc__malformed(r, r->at, "character %d cannot separate fields", r->csv.delimiter);
     while (r->at < r->end) {
         if (gpumc__csv_skip_line(r, &empty)) continue;
         if (empty) return gpumc__malformed(r, empty, "an empty line before others (a missing value is NA)");
-        if (r->data->n_variables > 0) n_rows++;
-        if (!(r->data->n_variables > 0 ? gpumc__csv_row(r) : gpumc__csv_header(r))) return 0;
+        if (!gpumc__csv_line(r)) return 0;
     }
-    if (r->data->n_variables == 0) return gpumc__malformed(r, r->at, "no line that names or holds anything");
-    for (size_t k = 0, n = r->data->n_variables; k < n; k++)
+    const size_t n = r->data->n_variables, n_rows = n ? r->values.n / n : 0;
+    if (n == 0) return gpumc__malformed(r, r->at, "no line that names or holds anything");
+    for (size_t k = 0; k < n; k++)
         if (!gpumc__fill_variable(r, &r->data->variables[k], &n_rows, 1, n_rows, k, n)) return 0;
     return 1;
 }
@@ -9493,9 +9078,7 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
     return gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: cannot be %s: %s (errno %d)", path, what,
                        reason == ENOENT   ? "no such file or directory"
                        : reason == EACCES ? "permission denied"
-                       : reason == ENOSPC ? "no space left on the device"
-                                          : "input or output error",
-                       reason);
+                       : reason == ENOSPC ? "no space left on the device" : "input or output error", reason);
 }
 
 static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const gpumc_csv_options *csv,
@@ -9503,11 +9086,8 @@ static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const g
 {
     gpumc__buffer all = { NULL, 0, 0 };
     gpumc_status status = GPUMC_OK;
-    FILE *file;
     if (!path || !data) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "path or data is NULL");
-    data->variables = NULL;
-    data->n_variables = 0;
-    file = fopen(path, "rb");
+    FILE *file = fopen(path, "rb");
     if (!file) return gpumc__file_failed(error, path, "opened");
     for (size_t got = 1; got > 0 && status == GPUMC_OK; all.n += got) {
         got = 0;
@@ -9588,30 +9168,28 @@ static void gpumc__put_number(gpumc__writer *w, const char *before, double value
 
 typedef void (*gpumc__contents)(gpumc__writer *w, const gpumc_fit *fit, size_t chain);
 
-/* Writes a complete file that has reached the disk, or none. */
+/* Writes a complete file that has reached the disk, or says why not. */
 static gpumc_status gpumc__write_file(const char *path, const gpumc_fit *fit, size_t chain,
                                       gpumc__contents contents, gpumc_error *error)
 {
     gpumc__writer w = { fopen(path, "wb"), 0 };
-    gpumc_status status;
-    int reason;
     if (!w.file) return gpumc__file_failed(error, path, "created");
     contents(&w, fit, chain);
     w.failed = w.failed || fflush(w.file) != 0 || !gpumc__sync(w.file);
-    reason = errno;
-    if (fclose(w.file) == 0) { if (!w.failed) return GPUMC_OK; errno = reason; }
-    status = gpumc__file_failed(error, path, "written");
-    (void)remove(path);
-    return status;
+    const int reason = errno, closed = fclose(w.file) == 0;
+    if (closed && !w.failed) return GPUMC_OK;
+    if (closed) errno = reason;
+    return gpumc__file_failed(error, path, "written");
 }
 
-/* Name of the only file, or of that of a chain. */
-static void gpumc__file_name(char *name, size_t room, const char *base, const gpumc_fit *fit, size_t chain,
-                             const char *ending)
+/* Name of the only file, or of that of a chain, and behind it that of the incomplete one. */
+static void gpumc__file_names(const gpumc_fit *fit, const char *base, int per_chain, size_t chain,
+                              char *name, size_t room)
 {
     const double id = (double)fit->options.first_chain_id + (double)chain + 1;
-    if (chain == SIZE_MAX) snprintf(name, room, "%s%s", base, ending);
-    else snprintf(name, room, "%s_%.0f.csv%s", base, id, ending);
+    if (per_chain) snprintf(name, room, "%s_%.0f.csv", base, id);
+    else strcpy(name, base);
+    strcat(strcpy(name + room, name), ".tmp");
 }
 
 /* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
@@ -9619,30 +9197,24 @@ static void gpumc__file_name(char *name, size_t room, const char *base, const gp
 static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
                                        gpumc__contents contents, gpumc_error *error)
 {
-    const size_t room = base ? gpumc__size_add(strlen(base), 40) : 0, first = per_chain ? 0 : SIZE_MAX;
-    char *name, *temporary;
-    size_t n, written = 0, renamed = 0;
-    gpumc_status status = GPUMC_OK;
     if (!fit || !base || !*base) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
     if (!fit->draws || fit->n_draws == 0)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
                            fit->options.discard_draws ? ": discard_draws was set" : "");
-    n = per_chain ? fit->n_chains : 1;
-    name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
+    const size_t n = per_chain ? fit->n_chains : 1, room = gpumc__size_add(strlen(base), 40);
+    char *name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
     if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));
-    temporary = name + room;
-    for (; status == GPUMC_OK && written < n; written += status == GPUMC_OK) {
-        gpumc__file_name(temporary, room, base, fit, first + written, ".tmp");
-        status = gpumc__write_file(temporary, fit, written, contents, error);
+    char *temporary = name + room;
+    gpumc_status status = GPUMC_OK;
+    size_t done = 0;                     /* written, then renamed */
+    for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
+        gpumc__file_names(fit, base, per_chain, done % n, name, room);
+        if (done < n) status = gpumc__write_file(temporary, fit, done, contents, error);
+        else if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
     }
-    for (; status == GPUMC_OK && renamed < n; renamed += status == GPUMC_OK) {
-        gpumc__file_name(name, room, base, fit, first + renamed, "");
-        gpumc__file_name(temporary, room, base, fit, first + renamed, ".tmp");
-        if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
-    }
-    for (size_t i = 0; status != GPUMC_OK && i < written; i++) {
-        gpumc__file_name(name, room, base, fit, first + i, i < renamed ? "" : ".tmp");
-        (void)remove(name);
+    for (size_t i = 0; status != GPUMC_OK && i < n && i <= done; i++) {
+        gpumc__file_names(fit, base, per_chain, i, name, room);
+        (void)remove(i + n < done ? name : temporary);
     }
     gpumc__release(&fit->allocator, name);
     return status;
@@ -9655,8 +9227,7 @@ static void gpumc__summary_contents(gpumc__writer *w, const gpumc_fit *fit, size
     gpumc__put(w, "variable,mean,mcse,sd,q5,q50,q95,ess_bulk,ess_tail,r_hat\n");
     for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
         const gpumc_summary s = gpumc_summarise(fit, k);
-        const double values[9] = { s.mean, s.mcse,     s.sd,       s.q5,   s.q50,
-                                   s.q95,  s.ess_bulk, s.ess_tail, s.r_hat };
+        const double values[] = { s.mean, s.mcse, s.sd, s.q5, s.q50, s.q95, s.ess_bulk, s.ess_tail, s.r_hat };
         gpumc_column_name(fit, k, name, sizeof name);
         gpumc__put(w, strchr(name, ',') ? "\"%s\"" : "%s", name);
         for (size_t i = 0; i < 9; i++) gpumc__put_number(w, ",", values[i]);
@@ -9678,27 +9249,24 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
    windows are left out: ours has none of them, and no reader needs them. */
 static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
+    static const char *const metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
     const gpumc_sample_options *o = &fit->options;
-    const char *metric = fit->metric.kind == GPUMC_METRIC_DENSE  ? "dense_e"
-                         : fit->metric.kind == GPUMC_METRIC_UNIT ? "unit_e"
-                                                                 : "diag_e";
     const int thin = o->thin > 1 ? o->thin : 1, saved = fit->warmup_draws && fit->n_warmup > 0;
     const double num_warmup = saved ? (double)fit->n_warmup : o->num_warmup > 0 ? o->num_warmup : 0;
-    char delta[32], step_size[32];
-    gpumc_format_number(o->target_accept, delta);
-    gpumc_format_number(o->step_size > 0 ? o->step_size : 1, step_size);
-    gpumc__put(w, "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n");
-    gpumc__put(w, "# model = ");
+    gpumc__put(w, "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n"
+               "# model = ");
     for (const char *c = fit->model_name && *fit->model_name ? fit->model_name : "model"; *c; c++)
         gpumc__put(w, "%c", (unsigned char)*c < 32 || *c == '=' ? '_' : *c);
-    gpumc__put(w, "\n# method = sample\n# num_samples = %.0f\n# num_warmup = %.0f\n# save_warmup = %d\n",
-               (double)fit->n_draws * thin, num_warmup, saved);
-    gpumc__put(w, "# thin = %d\n# engaged = %d\n# delta = %s\n# algorithm = hmc\n# engine = nuts\n", thin,
-               num_warmup > 0, delta);
-    gpumc__put(w, "# max_depth = %d\n# metric = %s\n# stepsize = %s\n", o->max_treedepth, metric, step_size);
+    gpumc__put(w, "\n# method = sample\n# num_samples = %.0f\n# num_warmup = %.0f\n# save_warmup = %d\n"
+               "# thin = %d\n# engaged = %d\n", (double)fit->n_draws * thin, num_warmup, saved, thin,
+               num_warmup > 0);
+    gpumc__put_number(w, "# delta = ", o->target_accept);
+    gpumc__put(w, "\n# algorithm = hmc\n# engine = nuts\n# max_depth = %d\n# metric = %s\n",
+               o->max_treedepth, metrics[fit->metric.kind]);
+    gpumc__put_number(w, "# stepsize = ", o->step_size > 0 ? o->step_size : 1);
     if (fit->sampler > GPUMC_SAMPLER_NUTS)           /* readers know nuts and static only */
-        gpumc__put(w, "# sampler = %s\n", gpumc__sampler_name(fit->sampler));
-    gpumc__put(w, "# id = %.0f\n# seed = %llu\n# generated_by = gpumc " GPUMC_VERSION "\n",
+        gpumc__put(w, "\n# sampler = %s", gpumc__sampler_name(fit->sampler));
+    gpumc__put(w, "\n# id = %.0f\n# seed = %llu\n# generated_by = gpumc " GPUMC_VERSION "\n",
                (double)o->first_chain_id + (double)chain + 1, (unsigned long long)o->seed);
 }
 
@@ -9718,64 +9286,56 @@ static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer 
     return b->offset + element;
 }
 
-static void gpumc__stan_row(gpumc__writer *w, const gpumc_fit *fit, const double *values,
-                            const gpumc_draw_stats *s)
+static void gpumc__stan_rows(gpumc__writer *w, const gpumc_fit *fit, const double *draws,
+                             const gpumc_draw_stats *s, size_t n, size_t step)
 {
-    gpumc__put_number(w, "", s->lp);
-    gpumc__put_number(w, ",", s->accept_stat);
-    gpumc__put_number(w, ",", s->step_size);
-    gpumc__put(w, ",%d,%d,%d", (int)s->tree_depth, (int)s->n_leapfrog, s->divergent != 0);
-    gpumc__put_number(w, ",", s->energy);
-    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
-        for (size_t j = 0; j < b->size; j++)
-            gpumc__put_number(w, ",", values[gpumc__stan_element(b, j, NULL)]);
-    gpumc__put(w, "\n");
+    for (size_t i = 0; i < n && !w->failed; i += step) {
+        gpumc__put_number(w, "", s[i].lp);
+        gpumc__put_number(w, ",", s[i].accept_stat);
+        gpumc__put_number(w, ",", s[i].step_size);
+        gpumc__put(w, ",%d,%d,%d", (int)s[i].tree_depth, (int)s[i].n_leapfrog, s[i].divergent != 0);
+        gpumc__put_number(w, ",", s[i].energy);
+        for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+            for (size_t j = 0; j < b->size; j++)
+                gpumc__put_number(w, ",", draws[i * fit->n_columns + gpumc__stan_element(b, j, NULL)]);
+        gpumc__put(w, "\n");
+    }
 }
 
-/* Element of the inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
-static double gpumc__stan_metric(const gpumc_metric *m, size_t row, size_t i)
-{
-    double stretch = 1;
-    if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[row * m->dim + i];
-    for (size_t k = 0; m->kind == GPUMC_METRIC_LOW_RANK && k < m->rank; k++)
-        stretch += (m->lambda[k] - 1) * m->vectors[k * m->dim + i] * m->vectors[k * m->dim + i];
-    return m->scale[i] * m->scale[i] * stretch;
-}
-
+/* The inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
-    const size_t n_rows = m->kind == GPUMC_METRIC_UNIT ? 0 : m->kind == GPUMC_METRIC_DENSE ? m->dim : 1;
+    const int dense = m->kind == GPUMC_METRIC_DENSE, unit = m->kind == GPUMC_METRIC_UNIT;
+    const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
     gpumc__put_number(w, "# Adaptation terminated\n# Step size = ", fit->step_size);
-    gpumc__put(w, "\n# %s\n", m->kind == GPUMC_METRIC_DENSE  ? "Elements of inverse mass matrix:"
-                              : m->kind == GPUMC_METRIC_UNIT ? "No free parameters for unit metric"
-                                                             : "Diagonal elements of inverse mass matrix:");
-    for (size_t row = 0; row < n_rows; row++)
-        for (size_t i = 0; i < m->dim; i++) {
-            gpumc__put_number(w, i ? ", " : "# ", gpumc__stan_metric(m, row, i));
-            if (i + 1 == m->dim) gpumc__put(w, "\n");
-        }
+    gpumc__put(w, "\n# %s\n", unit    ? "No free parameters for unit metric"
+                              : dense ? "Elements of inverse mass matrix:"
+                                      : "Diagonal elements of inverse mass matrix:");
+    for (size_t k = 0; k < (dense ? m->dim : !unit) * m->dim; k++) {
+        const size_t i = k % m->dim;
+        double stretch = 1;
+        for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + i], 2);
+        gpumc__put_number(w, i ? ", " : "# ", dense ? m->covariance[k] : m->scale[i] * m->scale[i] * stretch);
+        if (i + 1 == m->dim) gpumc__put(w, "\n");
+    }
 }
 
 /* Of saved warm-up every thin-th row: readers count on ceil(num_warmup / thin) of them. */
 static void gpumc__stan_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
     const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
-    const size_t n_warmup = fit->warmup_draws ? fit->n_warmup : 0;
+    const size_t warmup = chain * fit->n_warmup, kept = chain * fit->draw_capacity;
     gpumc__stan_header(w, fit, chain);
     gpumc__put(w, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__");
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t j = 0; j < b->size; j++) gpumc__stan_element(b, j, w);
     gpumc__put(w, "\n");
-    for (size_t i = 0; i < n_warmup && !w->failed; i += thin) {
-        const size_t row = chain * n_warmup + i;
-        gpumc__stan_row(w, fit, fit->warmup_draws + row * fit->n_columns, &fit->warmup_stats[row]);
-    }
+    if (fit->warmup_draws)
+        gpumc__stan_rows(w, fit, fit->warmup_draws + warmup * fit->n_columns, fit->warmup_stats + warmup,
+                         fit->n_warmup, thin);
     gpumc__stan_adaptation(w, fit);
-    for (size_t i = 0; i < fit->n_draws && !w->failed; i++) {
-        const size_t row = chain * fit->draw_capacity + i;
-        gpumc__stan_row(w, fit, fit->draws + row * fit->n_columns, &fit->stats[row]);
-    }
+    gpumc__stan_rows(w, fit, fit->draws + kept * fit->n_columns, fit->stats + kept, fit->n_draws, 1);
     gpumc__put_number(w, "# \n#  Elapsed Time: ", fit->warmup_seconds);
     gpumc__put_number(w, " seconds (Warm-up)\n#                ", fit->sampling_seconds);
     gpumc__put_number(w, " seconds (Sampling)\n#                ",
@@ -9805,88 +9365,11 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
 
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
 
-/* ---- a pool of threads that all run the same job ------------------------------------------------ */
-
-typedef struct gpumc__pool {
-    gpumc__mutex lock;
-    gpumc__condition start, done;
-    gpumc__thread *threads;
-    int n_threads, busy, quit;               /* n_threads: helpers beside the calling thread */
-    unsigned generation;
-    void (*job)(void *user);
-    void *user;
-} gpumc__pool;
-
-static void *gpumc__pool_thread(void *argument)
-{
-    gpumc__pool *p = (gpumc__pool *)argument;
-    unsigned seen = 0;
-    gpumc__lock(&p->lock);
-    for (;;) {
-        while (p->generation == seen && !p->quit) gpumc__wait(&p->start, &p->lock);
-        if (p->quit) break;
-        seen = p->generation;
-        gpumc__unlock(&p->lock);
-        p->job(p->user);
-        gpumc__lock(&p->lock);
-        if (--p->busy == 0) gpumc__wake(&p->done);
-    }
-    gpumc__unlock(&p->lock);
-    return NULL;
-}
-
-/* A thread that cannot be started is done without. */
-static void gpumc__pool_open(gpumc__pool *p, gpumc__thread *threads, int wanted)
-{
-    gpumc__mutex_init(&p->lock);
-    gpumc__condition_init(&p->start);
-    gpumc__condition_init(&p->done);
-    p->threads = threads;
-    p->n_threads = p->busy = p->quit = 0;
-    p->generation = 0;
-    while (GPUMC__HAS_THREADS && p->n_threads < wanted
-           && gpumc__thread_start(&threads[p->n_threads], gpumc__pool_thread, p)) p->n_threads++;
-}
-
-static void gpumc__pool_run(gpumc__pool *p, void (*job)(void *), void *user, int parallel)
-{
-    if (p->n_threads > 0 && parallel) {
-        gpumc__lock(&p->lock);
-        p->job = job;
-        p->user = user;
-        p->busy = p->n_threads;
-        p->generation++;
-        gpumc__wake(&p->start);
-        gpumc__unlock(&p->lock);
-    }
-    job(user);
-    if (p->n_threads > 0 && parallel) {
-        gpumc__lock(&p->lock);
-        while (p->busy > 0) gpumc__wait(&p->done, &p->lock);
-        gpumc__unlock(&p->lock);
-    }
-}
-
-static void gpumc__pool_close(gpumc__pool *p)
-{
-    gpumc__lock(&p->lock);
-    p->quit = 1;
-    gpumc__wake(&p->start);
-    gpumc__unlock(&p->lock);
-    for (int i = 0; i < p->n_threads; i++) gpumc__thread_join(p->threads[i]);
-    gpumc__condition_free(&p->start);
-    gpumc__condition_free(&p->done);
-    gpumc__mutex_free(&p->lock);
-}
-
-/* ---- state of a run ---------------------------------------------------------------------------- */
-
 typedef struct gpumc__chain {
     gpumc_nuts *nuts;
     double *work, *row;                      /* scratch of the model; one row of columns */
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
-    uint64_t gradients;
-    uint64_t leapfrogs;                      /* of this phase */
+    uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
     size_t divergences;
     int busy;
     gpumc_progress progress;                 /* as last reported, under the lock */
@@ -9901,13 +9384,17 @@ typedef struct gpumc__run {
     gpumc__chain *chains;
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
-    gpumc__pool pool;
-    gpumc__mutex lock;                       /* callbacks, and which chain is taken */
+    size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup;
     volatile int stopped;
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
+    gpumc__mutex lock;      /* callbacks, which chain is taken, the helpers (threads beside the caller's) */
+    gpumc__condition start, done;
+    gpumc__thread *threads;
+    int n_helpers, busy, quit;
+    unsigned generation;                     /* counts the calls of gpumc__advance that want helpers */
 } gpumc__run;
 
 static int gpumc__stops(const gpumc__run *r)
@@ -9916,71 +9403,62 @@ static int gpumc__stops(const gpumc__run *r)
            || (r->options->stop && gpumc__load_flag(&r->options->stop->requested));
 }
 
-/* ---- progress ---------------------------------------------------------------------------------- */
+/* ---- progress: callers hold the lock, where there are threads -------------------------------------- */
 
-static gpumc_progress gpumc__progress_of(const gpumc__run *r, size_t c)
+static void gpumc__note_progress(gpumc__run *r, size_t c)
 {
     const gpumc__chain *chain = &r->chains[c];
-    const size_t warmup = r->fit->n_warmup; /* planned, then done */
-    const size_t samples = (size_t)r->options->num_samples * (size_t)r->options->thin;
-    const double now = gpumc__seconds();
-    double done = 0, total = (double)(r->warmup ? warmup : samples) * (double)r->n_chains;
-    gpumc_progress p;
-    memset(&p, 0, sizeof p);
-    for (size_t k = 0; k < r->n_chains; k++)
-        done += (double)(k == c ? chain->done : r->chains[k].progress.iteration - (r->warmup ? 0 : warmup));
-    p.chain = c;
-    p.n_chains = r->n_chains;
-    p.iteration = chain->done + (r->warmup ? 0 : warmup);
-    p.total = warmup + samples;
-    p.warmup = r->warmup;
-    p.step_size = chain->nuts->step_size;
-    p.mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
-    p.divergences = chain->divergences;
-    p.elapsed = now - r->begin;
-    if (r->warmup) total += (double)samples * (double)r->n_chains;
-    p.remaining = done > 0 ? (now - r->phase_begin) * (total - done) / done : 0;
-    return p;
-}
-
-static void gpumc__print_chain(const gpumc_progress *p, FILE *stream, const char *end)
-{
-    fprintf(stream,
-            "chain %2.0f  %-8s %6.0f / %.0f (%3.0f%%)  step %.3g  %.1f gradients a draw  %.0f divergences  "
-            "%.1f s, %.1f s to go%s",
-            (double)(p->chain + 1), p->warmup ? "warm-up" : "sampling", (double)p->iteration,
-            (double)p->total, 100 * (double)p->iteration / (double)p->total, p->step_size, p->mean_leapfrog,
-            (double)p->divergences, p->elapsed, p->remaining, end);
+    const size_t before = r->warmup ? 0 : r->n_iterations[1], total = r->n_iterations[0] + r->n_iterations[1];
+    const double now = gpumc__seconds(), due = (double)((total - before) * r->n_chains);
+    double done = 0;
+    gpumc_progress *p = &r->chains[c].progress;
+    p->chain = c;
+    p->n_chains = r->n_chains;
+    p->iteration = before + chain->done;
+    p->total = total;
+    p->warmup = r->warmup;
+    p->step_size = chain->nuts->step_size;
+    p->mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
+    p->divergences = chain->divergences;
+    p->elapsed = now - r->begin;
+    for (size_t k = 0; k < r->n_chains; k++) done += (double)(r->chains[k].progress.iteration - before);
+    p->remaining = done > 0 ? (now - r->phase_begin) * (due / done - 1) : 0;
 }
 
 /* A terminal gets one line a chain, redrawn at most four times a second; a log gets one line a chain per
    tenth. */
-static void gpumc__print_progress(gpumc__run *r, const gpumc_progress *p, size_t before)
+static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 {
     FILE *stream = r->options->progress_stream;
-    const double now = gpumc__seconds();
-    if (!gpumc__is_terminal(stream)) {
-        if (10 * p->iteration / p->total > 10 * before / p->total) gpumc__print_chain(p, stream, "\n");
-    } else if (now - r->last_print >= 0.25 || p->iteration == p->total) {
+    const gpumc_progress *p = &r->chains[c].progress;
+    size_t first = c, end = c + 1;
+    if (gpumc__is_terminal(stream)) {
+        if (p->elapsed - r->last_print < 0.25 && p->iteration != p->total) return;
         if (r->printed_lines) fprintf(stream, "\033[%dA", r->printed_lines);
-        for (size_t c = 0; c < r->n_chains; c++)
-            gpumc__print_chain(&r->chains[c].progress, stream, "\033[K\n");
         r->printed_lines = (int)r->n_chains;
-        r->last_print = now;
+        r->last_print = p->elapsed;
+        first = 0;
+        end = r->n_chains;
+    } else if (10 * p->iteration / p->total == 10 * before / p->total) return;
+    for (; first < end; first++) {
+        p = &r->chains[first].progress;
+        fprintf(stream, "chain %2.0f  %-8s %6.0f / %.0f (%3.0f%%)  step %.3g  %.1f gradients a draw  "
+                "%.0f divergences  %.1f s, %.1f s to go%s", (double)(first + 1),
+                p->warmup ? "warm-up" : "sampling", (double)p->iteration, (double)p->total,
+                100 * (double)p->iteration / (double)p->total, p->step_size, p->mean_leapfrog,
+                (double)p->divergences, p->elapsed, p->remaining, r->printed_lines ? "\033[K\n" : "\n");
     }
     fflush(stream);
 }
 
-/* Callers hold the lock. */
 static void gpumc__report(gpumc__run *r, size_t c)
 {
     const gpumc_sample_options *o = r->options;
-    const size_t phase = r->warmup ? r->fit->n_warmup : (size_t)o->num_samples * (size_t)o->thin;
-    const size_t step = phase / 100 ? phase / 100 : 1, done = r->chains[c].done;
+    const size_t phase = r->n_iterations[r->warmup], done = r->chains[c].done;
     const size_t before = r->chains[c].progress.iteration;
-    if (done % step != 0 && done != phase) return;
-    r->chains[c].progress = gpumc__progress_of(r, c);
-    if (!o->progress) gpumc__print_progress(r, &r->chains[c].progress, before);
+    if (done % (phase < 200 ? 1 : phase / 100) != 0 && done != phase) return;
+    gpumc__note_progress(r, c);
+    if (!o->progress) gpumc__print_progress(r, c, before);
     else if (o->progress(&r->chains[c].progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
 }
 
@@ -9991,9 +9469,7 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const size_t at = c * f->n_warmup + chain->done;
-    double *row;
-    if (!f->warmup_draws || chain->done >= f->n_warmup) return;
-    row = f->warmup_draws + at * f->n_columns;
+    double *row = f->warmup_draws + at * f->n_columns;
     gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
     for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
@@ -10004,35 +9480,32 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const gpumc_sample_options *o = r->options;
-    const size_t thin = (size_t)o->thin, draw = (chain->done + 1) / thin - 1,
-                 at = c * f->draw_capacity + draw;
-    const uint32_t number = chain->nuts->draw;
+    const gpumc_draw_stats *stats = gpumc_nuts_stats(chain->nuts);
+    const size_t thin = (size_t)o->thin, draw = chain->done / thin, at = c * f->draw_capacity + draw;
     double *row = f->draws ? f->draws + at * f->n_columns : chain->row;
-    chain->divergences += gpumc_nuts_stats(chain->nuts)->divergent;
+    chain->divergences += stats->divergent;
     if ((chain->done + 1) % thin != 0) return;
     gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
     if (r->model->generate) {
-        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, number,
+        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
                                      o->first_chain_id + (uint32_t)c);
         r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
     }
-    if (f->stats) f->stats[at] = *gpumc_nuts_stats(chain->nuts);
+    if (f->stats) f->stats[at] = *stats;
     if (f->unconstrained)
         memcpy(f->unconstrained + at * f->n_free, gpumc_nuts_draw(chain->nuts), f->n_free * sizeof(double));
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
-    if (o->on_draw(c, draw, row, gpumc_nuts_stats(chain->nuts), o->draw_user))
-        gpumc__store_flag(&r->stopped, 1);
+    if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);
     gpumc__unlock(&r->lock);
 }
 
-/* A chain has completed a draw; the very first one is its start point and is not kept. */
 static void gpumc__completed(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
     chain->leapfrogs += (uint64_t)gpumc_nuts_stats(chain->nuts)->n_leapfrog;
-    if (r->warmup) gpumc__keep_warmup(r, c);
-    else gpumc__keep_draw(r, c);
+    if (!r->warmup) gpumc__keep_draw(r, c);
+    else if (r->fit->warmup_draws) gpumc__keep_warmup(r, c);
     chain->done++;
     if (!r->options->progress && !r->options->progress_stream) return;
     gpumc__lock(&r->lock);
@@ -10057,27 +9530,59 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
     }
 }
 
-/* The job of every thread: take the chain furthest behind that nobody works on, until none is left. */
-static void gpumc__advance_job(void *user)
+/* What every thread does: take the chain furthest behind that nobody works on, until none is left. The lock
+   is held at the call, and free while a chain advances. */
+static void gpumc__take_chains(gpumc__run *r)
 {
-    gpumc__run *r = (gpumc__run *)user;
-    gpumc__lock(&r->lock);
     for (;;) {
-        size_t c = r->n_chains;
-        for (size_t k = 0; k < r->n_chains; k++) {
-            const gpumc__chain *chain = &r->chains[k];
-            if (!chain->busy && chain->done < chain->goal
-                && (c == r->n_chains || chain->done < r->chains[c].done))
-                c = k;
-        }
-        if (c == r->n_chains || gpumc__stops(r)) break;
-        r->chains[c].busy = 1;
+        gpumc__chain *behind = NULL;
+        for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++)
+            if (!k->busy && k->done < k->goal && (!behind || k->done < behind->done)) behind = k;
+        if (!behind || gpumc__stops(r)) return;
+        behind->busy = 1;
         gpumc__unlock(&r->lock);
-        gpumc__advance_chain(r, c, r->chunk);
+        gpumc__advance_chain(r, (size_t)(behind - r->chains), r->chunk);
         gpumc__lock(&r->lock);
-        r->chains[c].busy = 0;
+        behind->busy = 0;
+    }
+}
+
+static void *gpumc__helper(void *run)
+{
+    gpumc__run *r = (gpumc__run *)run;
+    unsigned seen = 0;
+    gpumc__lock(&r->lock);
+    while (!r->quit) {
+        if (r->generation == seen) { gpumc__wait(&r->start, &r->lock); continue; }
+        seen = r->generation;
+        gpumc__take_chains(r);
+        if (--r->busy == 0) gpumc__wake(&r->done);
     }
     gpumc__unlock(&r->lock);
+    return NULL;
+}
+
+/* A thread that cannot be started is done without. */
+static void gpumc__open_helpers(gpumc__run *r)
+{
+    const int wanted = r->batch || !GPUMC__HAS_THREADS ? 0 : r->options->threads - 1;
+    gpumc__mutex_init(&r->lock);
+    gpumc__condition_init(&r->start);
+    gpumc__condition_init(&r->done);
+    while (r->n_helpers < wanted && gpumc__thread_start(&r->threads[r->n_helpers], gpumc__helper, r))
+        r->n_helpers++;
+}
+
+static void gpumc__close_helpers(gpumc__run *r)
+{
+    gpumc__lock(&r->lock);
+    r->quit = 1;
+    gpumc__wake(&r->start);
+    gpumc__unlock(&r->lock);
+    for (int i = 0; i < r->n_helpers; i++) gpumc__thread_join(r->threads[i]);
+    gpumc__condition_free(&r->start);
+    gpumc__condition_free(&r->done);
+    gpumc__mutex_free(&r->lock);
 }
 
 /* All chains that wait, in one call of the batch callback; none waits for another's tree. */
@@ -10087,11 +9592,10 @@ static void gpumc__advance_batch(gpumc__run *r)
     double *x = r->batch, *g = x + r->n_chains * nn, *lp = g + r->n_chains * nn, *jacobian = lp + r->n_chains;
     while (!gpumc__stops(r)) {
         size_t n = 0;
-        for (size_t c = 0; c < r->n_chains; c++) {
-            gpumc__chain *chain = &r->chains[c];
-            if (chain->done >= chain->goal) continue;
-            jacobian[n] = gpumc__to_natural(r->layout, gpumc_nuts_ask(chain->nuts), chain->work, chain->work);
-            memcpy(x + n * nn, chain->work, nn * sizeof(double));
+        for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++) {
+            if (k->done >= k->goal) continue;
+            jacobian[n] = gpumc__to_natural(r->layout, gpumc_nuts_ask(k->nuts), k->work, k->work);
+            memcpy(x + n * nn, k->work, nn * sizeof(double));
             lp[n++] = -GPUMC_INF;
         }
         if (n == 0) return;
@@ -10099,16 +9603,14 @@ static void gpumc__advance_batch(gpumc__run *r)
         r->model->log_density_batch(n, x, g, lp, r->model->data);
         n = 0;
         for (size_t c = 0; c < r->n_chains; c++) {
-            gpumc__chain *chain = &r->chains[c];
-            double *grad, total;
-            if (chain->done >= chain->goal) continue;
-            grad = gpumc__nuts_gradient_wanted(chain->nuts);
-            memcpy(chain->work + nn, g + n * nn, nn * sizeof(double));
-            total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(chain->nuts), jacobian[n], lp[n], grad,
-                                       chain->work);
+            gpumc__chain *k = &r->chains[c];
+            double *grad = gpumc__nuts_gradient_wanted(k->nuts), total;
+            if (k->done >= k->goal) continue;
+            memcpy(k->work + nn, g + n * nn, nn * sizeof(double));
+            total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
             n++;
-            chain->gradients++;
-            if (gpumc_nuts_tell(chain->nuts, total, grad)) gpumc__completed(r, c);
+            k->gradients++;
+            if (gpumc_nuts_tell(k->nuts, total, grad)) gpumc__completed(r, c);
         }
     }
 }
@@ -10117,60 +9619,61 @@ static void gpumc__advance_batch(gpumc__run *r)
 static void gpumc__advance(gpumc__run *r, size_t goal, int parallel)
 {
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
-    if (r->batch) gpumc__advance_batch(r);
-    else gpumc__pool_run(&r->pool, gpumc__advance_job, r, parallel);
+    if (r->batch) { gpumc__advance_batch(r); return; }
+    gpumc__lock(&r->lock);
+    if (parallel) {
+        r->busy = r->n_helpers;
+        r->generation++;
+        gpumc__wake(&r->start);
+    }
+    gpumc__take_chains(r);
+    while (r->busy > 0) gpumc__wait(&r->done, &r->lock);
+    gpumc__unlock(&r->lock);
 }
 
 /* ---- options ----------------------------------------------------------------------------------- */
 
 static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_error *error)
 {
-    const struct { const char *name; int value, least, most; } ranges[] = {
-        { "num_chains", o->num_chains, 0, 1 << 20 }, { "num_warmup", o->num_warmup, -1, 1 << 24 },
-        { "num_samples", o->num_samples, 0, INT32_MAX / 2 }, { "thin", o->thin, 0, 1 << 20 },
-        { "max_treedepth", o->max_treedepth, 0, GPUMC__MAX_DEPTH }, { "threads", o->threads, 0, 1 << 16 },
-        { "metric", (int)o->metric, 0, GPUMC_METRIC_UNIT },
-        { "sampler", (int)o->sampler, 0, GPUMC_SAMPLER_HMC },
+    const struct { const char *name; double value, least, most; } ranges[] = {
+        { "num_chains", (double)o->num_chains, 0, 1 << 20 }, { "thin", (double)o->thin, 0, 1 << 20 },
+        { "num_warmup", (double)o->num_warmup, -1, 1 << 24 },
+        { "num_samples", (double)o->num_samples, 0, INT32_MAX / 2 },
+        { "max_treedepth", (double)o->max_treedepth, 0, GPUMC__MAX_DEPTH },
+        { "threads", (double)o->threads, 0, 1 << 16 }, { "metric", (double)o->metric, 0, GPUMC_METRIC_UNIT },
+        { "sampler", (double)o->sampler, 0, GPUMC_SAMPLER_HMC },
+        { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
+        { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON },
     };
+    const char *reason = o->num_warmup == -1 && !(o->step_size > 0)
+            ? "num_warmup is -1 (none) and step_size 0; give a step size"
+        : !o->allocator.allocate != !o->allocator.release
+            ? "allocator: give both allocate and release, or neither"
+        : o->discard_draws && !o->on_draw
+            ? "discard_draws without on_draw would lose every draw; set on_draw" : NULL;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
-        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %d; it must be in %d..%d (0: the default)",
-                               ranges[i].name, ranges[i].value, ranges[i].least, ranges[i].most);
-    if (!(o->target_accept >= 0 && o->target_accept < 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "target_accept is %g; it must be between 0 and 1 (0: 0.8)", o->target_accept);
-    if (!(o->step_size >= 0) || !gpumc__is_finite(o->step_size) || !(o->init_radius >= 0)
-        || !(o->init_radius <= 700))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "step_size %g must be finite and not negative, init_radius %g in 0..700",
-                           o->step_size, o->init_radius);
-    if (o->num_warmup == -1 && !(o->step_size > 0))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "num_warmup is -1 (none) and step_size 0; give a step size");
-    if (!o->allocator.allocate != !o->allocator.release)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "allocator: give both allocate and release, or neither");
-    if (o->discard_draws && !o->on_draw)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "discard_draws without on_draw would lose every draw; set on_draw");
-    return GPUMC_OK;
+        if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g; it must be in %.10g to %s%.10g (0: "
+                               "the default)", ranges[i].name, ranges[i].value, ranges[i].least,
+                               ranges[i].most < 1 ? "below " : "", ranges[i].most);
+    return reason ? gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s", reason) : GPUMC_OK;
 }
 
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
 {
-    gpumc_adapt_options a;
-    memset(&a, 0, sizeof a);
-    a.num_chains = (size_t)o->num_chains;
-    a.num_warmup = (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup);
-    a.target_accept = o->target_accept;
-    a.max_treedepth = o->max_treedepth;
-    a.metric = o->metric;
-    a.sampler = o->sampler;
-    a.early_stop = o->early_stop;
-    a.keep_stuck_chains = o->keep_stuck_chains;
-    a.seed = o->seed;
-    a.first_chain_id = o->first_chain_id;
+    const gpumc_adapt_options a = {
+        (size_t)o->num_chains, (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept,
+        o->max_treedepth, o->metric, o->sampler, o->early_stop, o->keep_stuck_chains, o->seed,
+        o->first_chain_id
+    };
     return a;
+}
+
+/* At most: the automatic choice may be NUTS, which is ready sooner. */
+static size_t gpumc__warmup_planned(const gpumc_sample_options *o)
+{
+    if (o->num_warmup <= 0) return 0;
+    return (size_t)o->num_warmup + (o->sampler == GPUMC_SAMPLER_NUTS ? 0 : GPUMC__PATH_WARMUP);
 }
 
 static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
@@ -10181,8 +9684,8 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     if (o->thin == 0) o->thin = 1;
     if (!(o->init_radius > 0)) o->init_radius = 2;
     if (o->threads == 0) o->threads = gpumc__cores();
-    if (o->threads > o->num_chains || !GPUMC__HAS_THREADS)
-        o->threads = GPUMC__HAS_THREADS ? o->num_chains : 1;
+    if (o->threads > o->num_chains) o->threads = o->num_chains;
+    if (!GPUMC__HAS_THREADS) o->threads = 1;
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
@@ -10191,7 +9694,14 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     o->metric = a.metric;
 }
 
-/* ---- memory of a fit --------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static char *gpumc__take_text(gpumc__arena *arena, const char *text)
+{
+    const size_t length = strlen(text) + 1;
+    char *copy = (char *)gpumc__take(arena, length, 1);
+    return copy ? (char *)memcpy(copy, text, length) : NULL;
+}
 
 /* Descriptions of the columns, with names and dimensions of their own: the model may be gone later. */
 static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
@@ -10201,79 +9711,65 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_output from = gpumc__nth_block(m, i);
-        const size_t size = gpumc__block_size(from.size, from.dims, from.n_dims);
-        const size_t length = strlen(from.name) + 1, n_dims = from.n_dims ? from.n_dims : size > 1;
-        char *name = (char *)gpumc__take(arena, length, 1);
+        const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : size > 1;
         size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
-        if (arena->base) {
-            gpumc_block *to = &f->blocks[i];
-            memset(to, 0, sizeof *to);
-            to->name = (const char *)memcpy(name, from.name, length);
-            for (size_t d = 0; d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
-            to->dims = dims;
-            to->n_dims = n_dims;
-            to->size = size;
-            to->offset = offset;
-            to->is_output = i >= m->n_params;
-            to->group = from.group;
-        }
+        const gpumc_block to = { gpumc__take_text(arena, from.name), dims, n_dims, offset, size,
+                                 i >= m->n_params, from.group };
+        for (size_t d = 0; arena->base && d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
+        if (arena->base) f->blocks[i] = to;
         offset = gpumc__size_add(offset, size);
         if (i + 1 == m->n_params) f->n_params_columns = offset;
     }
     f->n_columns = offset;
 }
 
+/* NULL where there are no rows. */
+static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
+{
+    return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL;
+}
+
 /* Everything that outlives the run, in one block. */
-static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m, const gpumc_layout *l)
+static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
 {
     const gpumc_sample_options *o = &f->options;
-    const size_t chains = (size_t)o->num_chains, samples = o->discard_draws ? 0 : (size_t)o->num_samples;
-    const size_t more = o->sampler == GPUMC_SAMPLER_NUTS ? 0 : GPUMC__PATH_WARMUP;
-    const size_t warmup = o->num_warmup > 0 ? (size_t)o->num_warmup + more : 0;
-    const size_t saved = o->save_warmup ? warmup : 0;
-    const size_t rows = gpumc__size_mul(chains, samples), warm_rows = gpumc__size_mul(chains, saved);
-    const size_t rank = o->metric == GPUMC_METRIC_LOW_RANK
-                            ? (l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK)
-                            : 0;
-    const char *model_name = m->name ? m->name : "model";
-    char *name = (char *)gpumc__take(arena, strlen(model_name) + 1, 1);
-    gpumc__place_blocks(arena, f, m);
+    const size_t rank = o->metric != GPUMC_METRIC_LOW_RANK ? 0
+        : l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK;
+    size_t rows, warmup;
+    f->n_chains = (size_t)o->num_chains;
+    f->n_free = l->n_free;
+    f->draw_capacity = o->discard_draws ? 0 : (size_t)o->num_samples;
+    f->n_warmup = gpumc__warmup_planned(o);
+    f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
+    gpumc__place_blocks(arena, f, l->model);
     gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
     f->centring = gpumc__take_doubles(arena, l->n_free);
-    f->draws = rows ? gpumc__take_doubles(arena, gpumc__size_mul(rows, f->n_columns)) : NULL;
-    f->stats = rows ? (gpumc_draw_stats *)gpumc__take(arena, rows, sizeof(gpumc_draw_stats)) : NULL;
-    f->unconstrained = rows && o->save_unconstrained
-                           ? gpumc__take_doubles(arena, gpumc__size_mul(rows, l->n_free))
-                           : NULL;
-    f->warmup_draws = warm_rows ? gpumc__take_doubles(arena, gpumc__size_mul(warm_rows, f->n_columns)) : NULL;
-    f->warmup_stats = warm_rows ? (gpumc_draw_stats *)gpumc__take(arena, warm_rows, sizeof(gpumc_draw_stats))
-                                : NULL;
-    f->n_chains = chains;
-    f->n_free = l->n_free;
-    f->draw_capacity = samples;
-    f->n_warmup = warmup;
-    if (!arena->base) return;
-    memcpy(name, model_name, strlen(model_name) + 1);
-    f->model_name = name;
+    rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
+    warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
+    f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
+    f->stats = (gpumc_draw_stats *)gpumc__take_rows(arena, rows, 1, sizeof(gpumc_draw_stats));
+    f->unconstrained = (double *)gpumc__take_rows(arena, o->save_unconstrained ? rows : 0, l->n_free,
+                                                  sizeof(double));
+    f->warmup_draws = (double *)gpumc__take_rows(arena, warmup, f->n_columns, sizeof(double));
+    f->warmup_stats = (gpumc_draw_stats *)gpumc__take_rows(arena, warmup, 1, sizeof(gpumc_draw_stats));
 }
 
 /* Scratch of the run: machines, warm-up, rows. */
 static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const gpumc_fit *f,
                                      gpumc_error *error)
 {
-    const gpumc_adapt_options a = gpumc__adapt_options_of(&f->options);
+    const gpumc_sample_options *o = &f->options;
+    const gpumc_adapt_options a = gpumc__adapt_options_of(o);
     const size_t chains = f->n_chains, dim = r->layout->n_free;
     const size_t adapt_bytes = gpumc_adapt_bytes(r->layout, 0, &a);
-    const size_t nuts_bytes = gpumc_nuts_bytes(dim, f->options.max_treedepth);
+    const size_t nuts_bytes = gpumc_nuts_bytes(dim, o->max_treedepth);
     char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
-    const size_t batch = r->model->log_density ? 0 : gpumc__size_mul(chains, 2 * r->layout->n_natural + 2);
     double *q = gpumc__take_doubles(arena, dim);
-    gpumc__thread *threads = (gpumc__thread *)gpumc__take(arena, (size_t)f->options.threads,
-                                                          sizeof(gpumc__thread));
+    r->threads = (gpumc__thread *)gpumc__take(arena, (size_t)o->threads, sizeof(gpumc__thread));
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
-    r->batch = batch ? gpumc__take_doubles(arena, batch) : NULL;
-    r->pool.threads = threads;
+    r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
+                                          2 * r->layout->n_natural + 2, sizeof(double));
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
@@ -10283,11 +9779,11 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     for (size_t c = 0; c < chains; c++) {
         char *machine = (char *)gpumc__take(arena, nuts_bytes, 1);
         double *work = gpumc__take_doubles(arena, r->layout->n_work);
-        double *row = f->draws ? NULL : gpumc__take_doubles(arena, f->n_columns);
+        double *row = o->discard_draws ? gpumc__take_doubles(arena, f->n_columns) : NULL;
         if (!arena->base) continue;
         r->machines[c] = r->chains[c].nuts = gpumc_nuts_init(
-            machine, nuts_bytes, dim, f->options.max_treedepth, gpumc_adapt_metric(r->adapt, c),
-            f->options.step_size, f->options.seed, f->options.first_chain_id + (uint32_t)c, q, error);
+            machine, nuts_bytes, dim, o->max_treedepth, gpumc_adapt_metric(r->adapt, c), o->step_size,
+            o->seed, o->first_chain_id + (uint32_t)c, q, error);
         if (!r->machines[c]) return error->status;
         r->chains[c].work = work;
         r->chains[c].row = row;
@@ -10295,30 +9791,21 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     return GPUMC_OK;
 }
 
-/* ---- start ------------------------------------------------------------------------------------- */
-
 /* Says why no start point was usable: what the density returned at the last one, and where that was. */
 static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int bad_gradient,
                                         gpumc_error *error)
 {
-    double *work = r->chains[c].work, *g = work + r->layout->n_natural, lp = GPUMC_NAN;
+    double *work = r->chains[c].work;
+    const double lp = gpumc__density(r->layout, work, work + r->layout->n_natural);
     char where[120] = "";
-    size_t used = 0;
-    memset(g, 0, r->layout->n_natural * sizeof(double));
-    if (r->model->log_density) lp = r->model->log_density(work, g, r->model->data);
-    else r->model->log_density_batch(1, work, g, &lp, r->model->data);
-    for (size_t i = 0; i < r->layout->n_parts && used < 80; i++) {
-        const int n = snprintf(where + used, sizeof where - used, "%s%.30s%s %.4g", i ? ", " : "",
-                               r->layout->parts[i].param->name, r->layout->parts[i].size > 1 ? "[1]" : "",
-                               work[r->layout->parts[i].at]);
-        used += n > 0 ? (size_t)n : 0;
+    for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
+        const gpumc__placed *p = &r->layout->parts[i];
+        snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",
+                 p->param->name, p->size > 1 ? "[1]" : "", work[p->at]);
     }
-    return gpumc__fail(error, GPUMC_ERROR_START,
-                       "chain %.0f: %s at all of %d start points (last %g at %s); check the density "
-                       "there, give init or a smaller init_radius",
-                       (double)(c + 1),
-                       bad_gradient ? "the gradient is not finite" : "the log density is not finite", tries,
-                       lp, where);
+    return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
+                       "(last %g at %s); check the density there, give init or a smaller init_radius",
+                       (double)(c + 1), bad_gradient ? "gradient" : "log density", tries, lp, where);
 }
 
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
@@ -10346,34 +9833,9 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, bad_gradient, error);
 }
 
-/* Seconds of one gradient, from at least 20 microseconds of calls. */
-static void gpumc__time_gradient(gpumc__run *r)
-{
-    const double begin = gpumc__seconds();
-    gpumc__chain *chain = &r->chains[0];
-    double *unused = chain->nuts->scratch, elapsed = 0;
-    int n = 0;
-    for (; n < 64 && elapsed < 2e-5; n++) {
-        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), unused, chain->work);
-        elapsed = gpumc__seconds() - begin;
-    }
-    chain->gradients += (uint64_t)n;
-    r->fit->gradient_seconds = elapsed / n;
-    r->fit->forecast_seconds = r->fit->gradient_seconds * 10 * (double)r->n_chains / r->options->threads
-                               * ((double)r->options->num_samples * r->options->thin
-                                  + (r->options->num_warmup > 0 ? r->options->num_warmup : 0));
-    if (r->options->progress_stream && !r->options->progress)
-        fprintf(r->options->progress_stream,
-                "one gradient takes %.3g s; with 10 gradients a draw the run would take about "
-                "%.3g s\n",
-                r->fit->gradient_seconds, r->fit->forecast_seconds);
-}
-
 static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
 {
-    const size_t n = r->layout->n_free;
-    const size_t bytes = gpumc__size_mul(gpumc__size_add(n, gpumc__check_gradient_scratch(r->layout)),
-                                         sizeof(double));
+    const size_t n = r->layout->n_free, bytes = gpumc__check_gradient_bytes(r->layout);
     double *q = (double *)gpumc__allocate(&r->options->allocator, bytes);
     gpumc_gradient_report report;
     gpumc_status status = GPUMC_OK;
@@ -10387,6 +9849,27 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
     return status;
 }
 
+/* Seconds of one gradient, from at least 20 microseconds of calls, and what the run may take. */
+static void gpumc__time_gradient(gpumc__run *r)
+{
+    const gpumc_sample_options *o = r->options;
+    const double begin = gpumc__seconds();
+    gpumc__chain *chain = &r->chains[0];
+    double elapsed = 0;
+    int n = 0;
+    for (; n < 64 && elapsed < 2e-5; n++) {
+        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch, chain->work);
+        elapsed = gpumc__seconds() - begin;
+    }
+    chain->gradients += (uint64_t)n;
+    r->fit->gradient_seconds = elapsed / n;
+    r->fit->forecast_seconds = 10 * (elapsed / n) * (double)((r->n_iterations[0] + r->n_iterations[1])
+                                                             * r->n_chains) / o->threads;
+    if (o->progress_stream && !o->progress)
+        fprintf(o->progress_stream, "one gradient takes %.3g s; with 10 gradients a draw the run would take "
+                "about %.3g s\n", r->fit->gradient_seconds, r->fit->forecast_seconds);
+}
+
 /* ---- phases ------------------------------------------------------------------------------------ */
 
 static void gpumc__phase(gpumc__run *r, int warmup)
@@ -10394,10 +9877,10 @@ static void gpumc__phase(gpumc__run *r, int warmup)
     r->warmup = warmup;
     r->phase_begin = gpumc__seconds();
     for (size_t c = 0; c < r->n_chains; c++) {
-        r->chains[c].done = 0;
-        r->chains[c].leapfrogs = 0;
-        r->chains[c].progress = gpumc__progress_of(r, c);
+        r->chains[c].done = r->chains[c].leapfrogs = 0;
+        r->chains[c].progress.iteration = warmup ? 0 : r->n_iterations[1];
     }
+    for (size_t c = 0; c < r->n_chains; c++) gpumc__note_progress(r, c);
 }
 
 static uint64_t gpumc__count_gradients(const gpumc__run *r)
@@ -10409,55 +9892,49 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
 
 static void gpumc__warm_up(gpumc__run *r)
 {
-    const int parallel = r->fit->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
-    const size_t planned = r->fit->n_warmup;
+    gpumc_fit *f = r->fit;
+    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    const size_t columns = f->n_columns, planned = r->n_iterations[1];
     size_t goal = 0;
-    int more = r->options->num_warmup > 0 ? gpumc_adapt_update(r->adapt, r->machines)
-                                          : gpumc__adapt_skip(r->adapt, r->machines);
+    int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines)
+                           : gpumc__adapt_skip(r->adapt, r->machines);
     gpumc__phase(r, 1);
     while (more && !gpumc__stops(r)) {
         gpumc__advance(r, ++goal, parallel);
         if (!gpumc__stops(r)) more = gpumc_adapt_update(r->adapt, r->machines);
     }
-    r->fit->n_warmup = goal;
-    if (r->fit->warmup_draws && goal < planned)      /* ended early: close the gaps */
-        for (size_t c = 1; c < r->n_chains; c++) {
-            const size_t from = c * planned;
-            memmove(r->fit->warmup_draws + c * goal * r->fit->n_columns,
-                    r->fit->warmup_draws + from * r->fit->n_columns,
-                    goal * r->fit->n_columns * sizeof(double));
-            memmove(r->fit->warmup_stats + c * goal, r->fit->warmup_stats + from,
-                    goal * sizeof(gpumc_draw_stats));
-        }
-    r->fit->warmup_gradients = gpumc__count_gradients(r);
-    r->fit->warmup_seconds = gpumc__seconds() - r->begin;
+    f->n_warmup = r->n_iterations[1] = goal;
+    for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
+        memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
+                goal * columns * sizeof(double));
+        memmove(f->warmup_stats + c * goal, f->warmup_stats + c * planned, goal * sizeof(gpumc_draw_stats));
+    }
+    f->warmup_gradients = gpumc__count_gradients(r);
+    f->warmup_seconds = gpumc__seconds() - r->begin;
 }
 
 static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
 {
-    for (size_t c = 0; c < r->n_chains; c++)
-        if (r->machines[c]->flat)
-            return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                               "chain %.0f: the search for a step size ended at %.3g: the density "
-                               "looks %s there; check that priors make it proper",
-                               (double)(c + 1), r->machines[c]->step_size,
-                               r->machines[c]->step_size > 1 ? "flat" : "broken");
-    return GPUMC_OK;
+    size_t c = 0;
+    while (c < r->n_chains && !r->machines[c]->flat) c++;
+    if (c == r->n_chains) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "chain %.0f: the search for a step size ended at %.3g: "
+                       "the density looks %s there; check that priors make it proper", (double)(c + 1),
+                       r->machines[c]->step_size, r->machines[c]->step_size > 1 ? "flat" : "broken");
 }
 
 static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     const gpumc_metric *m = &r->adapt->shared;
+    const size_t n = f->n_free, square = n * n * sizeof(double);
     const char *reason;
-    const size_t n = f->n_free;
     size_t done = SIZE_MAX;
     for (size_t c = 0; c < r->n_chains; c++) {
-        const size_t kept = r->chains[c].done / (size_t)r->options->thin;
-        done = kept < done ? kept : done;
+        done = r->chains[c].done < done ? r->chains[c].done : done;
         f->n_divergent += r->chains[c].divergences;
     }
-    f->n_draws = r->warmup ? 0 : done;
+    f->n_draws = r->warmup ? 0 : done / (size_t)r->options->thin;
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
@@ -10467,8 +9944,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->metric.mean, m->mean, n * sizeof(double));
     if (m->rank) memcpy(f->metric.vectors, m->vectors, m->rank * n * sizeof(double));
     if (m->rank) memcpy(f->metric.lambda, m->lambda, m->rank * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, n * n * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, n * n * sizeof(double));
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, square);
+    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, square);
     for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
     f->n_restarted = r->adapt->n_restarts;
     f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
@@ -10484,15 +9961,13 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
         status = gpumc__warn(
             f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
-            "chain %.0f lagged at log density %.4g in "
-            "warm-up iteration %.0f and was restarted from chain %.0f at %.4g: a second mode would be hidden "
-            "by this (option keep_stuck_chains)",
+            "chain %.0f lagged at log density %.4g in warm-up iteration %.0f and was restarted from chain "
+            "%.0f at %.4g: a second mode would be hidden by this (option keep_stuck_chains)",
             (double)(a->restarts[i].chain + 1), a->restarts[i].level, (double)a->restarts[i].iteration,
             (double)(a->restarts[i].source + 1), a->restarts[i].healthy_level);
     if (status == GPUMC_OK && r->n_chains > 1 && a->mixing > 1.3)
-        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing,
-                             "the chains had not mixed at the end of warm-up (R-hat %.2f of "
-                             "the log density): a longer num_warmup may help",
+        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
+                             "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
                              a->mixing);
     return status == GPUMC_OK && f->draws ? gpumc__collect_warnings(f) : status;
 }
@@ -10500,22 +9975,21 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
 /* The run proper, with all memory at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
+    const double n_draws = (double)r->n_iterations[0];
     gpumc_status status = gpumc__start_chains(r, error);
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
-                            (double)r->options->num_samples * r->options->thin / 20 + 1);
-    gpumc__mutex_init(&r->lock);
-    gpumc__pool_open(&r->pool, r->pool.threads, r->batch ? 0 : r->options->threads - 1);
-    r->fit->threads = r->pool.n_threads + 1;
+                            n_draws / 20 + 1);
+    gpumc__open_helpers(r);
+    r->fit->threads = r->n_helpers + 1;
     gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && !gpumc__stops(r)) {
         gpumc__phase(r, 0);
-        gpumc__advance(r, (size_t)r->options->num_samples * (size_t)r->options->thin, 1);
+        gpumc__advance(r, r->n_iterations[0], 1);
     }
-    gpumc__pool_close(&r->pool);
-    gpumc__mutex_free(&r->lock);
+    gpumc__close_helpers(r);
     if (status != GPUMC_OK) return status;
     gpumc__finish_fit(r);
     if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
@@ -10526,36 +10000,35 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 }
 
 /* Allocates what a checked model needs, then runs. */
-static gpumc_status gpumc__sample_layout(const gpumc_model *model, gpumc_layout *layout, gpumc_fit *fit,
-                                         gpumc_error *error)
+static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc_error *error)
 {
+    gpumc_sample_options *o = &fit->options;
     gpumc__run run;
     gpumc__arena kept = { NULL, 0 }, scratch = { NULL, 0 };
     gpumc_status status;
     memset(&run, 0, sizeof run);
-    run.model = model;
+    run.model = layout->model;
     run.layout = layout;
     run.fit = fit;
-    run.options = &fit->options;
+    run.options = o;
     run.begin = gpumc__seconds();
-    gpumc__resolve_options(&fit->options, layout);
-    run.n_chains = (size_t)fit->options.num_chains;
-    gpumc__place_fit(&kept, fit, model, layout);
+    gpumc__resolve_options(o, layout);
+    run.n_chains = (size_t)o->num_chains;
+    run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
+    run.n_iterations[1] = gpumc__warmup_planned(o);
+    gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
-    fit->memory = kept.base;
+    fit->memory = kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
     scratch.base = (char *)gpumc__allocate(&fit->allocator, scratch.used);
-    if (!kept.base || !scratch.base) {
-        status = gpumc__fail(error, GPUMC_ERROR_MEMORY,
-                             "out of memory: %.0f bytes for draws, %.0f for the run; fewer draws, "
-                             "thin or discard_draws need less",
-                             (double)kept.used, (double)scratch.used);
-    } else {
+    if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
-        gpumc__place_fit(&kept, fit, model, layout);
+        gpumc__place_fit(&kept, fit, layout);
         status = gpumc__place_run(&scratch, &run, fit, error);
         if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
-    }
+    } else
+        status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
+                             "run; fewer draws, thin or discard_draws need less", (double)kept.used,
+                             (double)scratch.used);
     gpumc__release(&fit->allocator, scratch.base);
     return status;
 }
@@ -10564,24 +10037,19 @@ GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample
                                     gpumc_fit *fit)
 {
     gpumc_error error = { GPUMC_OK, "" };
-    gpumc_status status = GPUMC_OK;
+    gpumc_status status;
     size_t bytes = 0;
-    void *memory = NULL;
+    void *memory;
     if (!fit) return GPUMC_ERROR_ARGUMENT;
     memset(fit, 0, sizeof *fit);
     if (options) fit->options = *options;
     fit->allocator = fit->options.allocator;
     status = gpumc__check_options(&fit->options, &error);
-    if (status == GPUMC_OK) {
-        bytes = gpumc_layout_bytes(model, &error);
-        if (bytes == 0) status = error.status;
-    }
-    if (status == GPUMC_OK) {
-        memory = gpumc__allocate(&fit->allocator, bytes);
-        status = memory ? gpumc__sample_layout(model, gpumc_layout_init(model, memory, bytes, &error), fit,
-                                               &error)
-                        : gpumc__fail_memory(&error, bytes);
-    }
+    if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
+    memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
+    if (memory)
+        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &error);
+    else status = bytes ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
     if (status < 0) gpumc_free(fit);
     fit->status = status;

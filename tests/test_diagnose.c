@@ -943,7 +943,7 @@ static void check_numbers(void)
         { 12.5, 0, "13" }, { 3.14159, 3, "3.142" }, { -1.05, 1, "-1.1" }, { 123456.7, 1, "123456.7" },
         { NAN, 2, "nan" }, { INFINITY, 2, "inf" }, { -INFINITY, 0, "-inf" }, { 1e7, 2, "1.000e+07" },
         { 1.2345e-9, 11, "1.23e-09" }, { -9.9996e12, -9, "-1.000e+13" }, { 1.5e300, -298, "1.50e+300" },
-        { 0, 12, "0.000e+00" }, { 2.5e-310, 311, "0.000e+00" } };
+        { 0, 12, "0.000e+00" }, { 2.5e-310, 311, "2.5e-310" } };
     char text[GPUMC__CELL];
     for (size_t k = 0; k < sizeof fixed / sizeof fixed[0]; k++) {
         gpumc__decimal(fixed[k].x, fixed[k].decimals, text);

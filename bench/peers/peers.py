@@ -1,0 +1,499 @@
+#!/usr/bin/env python3
+"""Run the same model, on the same data, in gpumc and in the samplers that people use today.
+
+    python3 -m venv v && v/bin/pip install -r requirements.txt
+    v/bin/python peers.py table MODEL [key=value ...]     every engine that has MODEL, one row each, and the ratio
+    v/bin/python peers.py anchors                         the tables that the README quotes (an hour or two)
+    v/bin/python peers.py run MODEL ENGINE [key=value ...]  one run, one JSON object on the last line
+    v/bin/python peers.py data MODEL FILE.json [key=value ...]  the data of MODEL as Stan JSON, for other programs
+    v/bin/python peers.py list                            models, engines and their options
+
+Options of a run: num_chains=4 num_warmup=1000 num_samples=1000 target_accept=0.8 seed=1, and the model's own
+(size, form, ...); gpumc keeps its own num_warmup and target_accept unless gpumc_num_warmup or
+gpumc_target_accept is given. Each run is a process of its own, so import, compilation and memory are seen.
+Options of a table: engines=A,B  num_warmup=300,1000 (each is tried)  repeats=3 (seeds one after the other; the
+row shows the run with the median of ess/s)  out=FILE (every run as a line of JSON).
+
+What a row means
+  warm + draw   seconds of sampling, warm-up included, compilation excluded
+  whole         seconds from the start of the process to the last draw: import, compilation, sampling, once
+  ess           the smallest of bulk and tail effective sample size over all parameters, on the natural scale
+                (theta, not its standardised form), so that centred and non-centred forms compare
+  rhat          the largest rank-normalised split R-hat over the same parameters
+  ess/s         ess over warm + draw; printed in brackets when rhat >= 1.01 or ess < 400: such a run is no answer
+  MiB           largest resident memory of the process
+The last lines name the best converged peer, the best one held to the non-centred form, and how many times their
+ess/s ours is.
+"""
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+START = time.perf_counter()
+import numpy as np  # noqa: E402
+
+DEFAULTS = dict(num_chains=4, num_warmup=1000, num_samples=1000, target_accept=0.8, seed=1)
+
+
+# ---------------------------------------------------------------------------------------------------------- data
+def groups_data(size=100, rows=10, data_seed=42, **_):
+    """Hierarchical normal: truth mu 50, sd of group means 10, sd of observations 2."""
+    rng = np.random.default_rng(data_seed)
+    theta = rng.normal(50, 10, size)
+    group = np.repeat(np.arange(size), rows)
+    return dict(J=size, N=size * rows, group=group + 1, y=rng.normal(theta[group], 2))
+
+
+def schools_data(**_):
+    return dict(J=8, y=np.array([28.0, 8, -3, 7, -1, 1, 18, 12]), sigma=np.array([15.0, 10, 16, 11, 9, 11, 10, 18]))
+
+
+def artists_data(size=100, rows=1000, features=10, albums=5, data="model", data_seed=42, **_):
+    """Scores of albums. data=noise: scores N(70, 15) unrelated to anything; data=model: drawn from the model,
+    with the intercept set to 0 and rho to 0.3."""
+    rng = np.random.default_rng(data_seed)
+    artist = rng.integers(0, size, rows)
+    album = rng.integers(0, albums, rows)
+    x = rng.normal(size=(rows, features))
+    if data == "noise":
+        prev, y = rng.normal(70, 15, rows), rng.normal(70, 15, rows)
+    else:
+        level = np.cumsum(np.column_stack([rng.normal(0, 0.5, size), rng.normal(0, 0.1, (size, albums - 1))]), 1)
+        beta = rng.normal(0, 0.5, features)
+        prev = rng.normal(0, 1, rows)
+        y = level[artist, album] + x @ beta + 0.3 * prev + rng.normal(0, 0.6, rows)
+    return dict(A=size, T=albums, N=rows, K=features, artist=artist + 1, album=album + 1, X=x, prev=prev, y=y)
+
+
+def logistic_data(rows=5000, features=20, data_seed=42, **_):
+    rng = np.random.default_rng(data_seed)
+    x = rng.normal(size=(rows, features))
+    beta = rng.normal(0, 0.5, features)
+    return dict(N=rows, K=features, X=x, y=(rng.random(rows) < 1 / (1 + np.exp(-x @ beta))).astype(int))
+
+
+def players_data(rows=20000, size=600, data_seed=42, **_):
+    """Bradley-Terry: rows matches between size players; a winner and a loser each."""
+    rng = np.random.default_rng(data_seed)
+    skill = rng.normal(0, 1, size)
+    a = rng.integers(0, size, rows)
+    b = (a + rng.integers(1, size, rows)) % size
+    first = rng.random(rows) < 1 / (1 + np.exp(skill[b] - skill[a]))
+    return dict(P=size, N=rows, winner=np.where(first, a, b) + 1, loser=np.where(first, b, a) + 1)
+
+
+# ---------------------------------------------------------------------------------------- models, Stan language
+STAN = {
+    ("groups", "noncentred"): """
+data { int J; int N; array[N] int group; vector[N] y; }
+parameters { real mu; real<lower=0> tau; real<lower=0> sigma; vector[J] z; }
+transformed parameters { vector[J] theta = mu + tau * z; }
+model { mu ~ normal(0, 100); tau ~ normal(0, 50); sigma ~ normal(0, 10); z ~ std_normal(); y ~ normal(theta[group], sigma); }
+""",
+    ("groups", "centred"): """
+data { int J; int N; array[N] int group; vector[N] y; }
+parameters { real mu; real<lower=0> tau; real<lower=0> sigma; vector[J] theta; }
+model { mu ~ normal(0, 100); tau ~ normal(0, 50); sigma ~ normal(0, 10); theta ~ normal(mu, tau); y ~ normal(theta[group], sigma); }
+""",
+    ("schools", "noncentred"): """
+data { int J; vector[J] y; vector[J] sigma; }
+parameters { real mu; real<lower=0> tau; vector[J] z; }
+transformed parameters { vector[J] theta = mu + tau * z; }
+model { mu ~ normal(0, 5); tau ~ cauchy(0, 5); z ~ std_normal(); y ~ normal(theta, sigma); }
+""",
+    ("artists", "noncentred"): """
+data { int A; int T; int N; int K; array[N] int artist; array[N] int album; matrix[N, K] X; vector[N] prev; vector[N] y; }
+parameters { real mu; real<lower=0> sd_artist; real<lower=0> sd_walk; real<lower=0> sigma; real<lower=-.99, upper=.99> rho;
+  vector[K] beta; vector[A] z; matrix[A, T - 1] e; }
+transformed parameters { matrix[A, T] level; level[, 1] = mu + sd_artist * z;
+  for (t in 2:T) level[, t] = level[, t - 1] + sd_walk * e[, t - 1]; }
+model { mu ~ std_normal(); sd_artist ~ normal(0, .5); sd_walk ~ normal(0, .1); sigma ~ std_normal(); rho ~ normal(0, .3) T[-.99, .99];
+  beta ~ std_normal(); z ~ std_normal(); to_vector(e) ~ std_normal();
+  vector[N] m = X * beta + rho * prev; for (n in 1:N) m[n] += level[artist[n], album[n]];
+  y ~ normal(m, sigma); }
+""",
+    ("logistic", "plain"): """
+data { int N; int K; matrix[N, K] X; array[N] int y; }
+parameters { real alpha; vector[K] beta; }
+model { alpha ~ normal(0, 2.5); beta ~ normal(0, 2.5); y ~ bernoulli_logit_glm(X, alpha, beta); }
+""",
+    ("players", "noncentred"): """
+data { int P; int N; array[N] int winner; array[N] int loser; }
+parameters { real<lower=0> tau; vector[P] z; }
+transformed parameters { vector[P] theta = tau * z; }
+model { tau ~ std_normal(); z ~ std_normal(); target += bernoulli_logit_lpmf(rep_array(1, N) | theta[winner] - theta[loser]); }
+""",
+}
+STAN["players", "centred"] = STAN["players", "noncentred"].replace("vector[P] z; }", "vector[P] theta; }").replace(
+    "transformed parameters { vector[P] theta = tau * z; }\n", "").replace("z ~ std_normal()", "theta ~ normal(0, tau)")
+
+MODELS = {  # name: data, forms, the natural parameters that are judged
+    "groups": (groups_data, ["noncentred", "centred"], ["mu", "tau", "sigma", "theta"]),
+    "schools": (schools_data, ["noncentred"], ["mu", "tau", "theta"]),
+    "artists": (artists_data, ["noncentred"], ["mu", "sd_artist", "sd_walk", "sigma", "rho", "beta", "level"]),
+    "logistic": (logistic_data, ["plain"], ["alpha", "beta"]),
+    "players": (players_data, ["noncentred", "centred"], ["tau", "theta"]),
+}
+
+
+# ------------------------------------------------------------------------------------------------ models, NumPyro
+def numpyro_model(model, form, d):
+    import jax.numpy as jnp
+    import numpyro
+    import numpyro.distributions as dist
+    sample, det = numpyro.sample, numpyro.deterministic
+
+    def population(mu, tau, n, form):
+        if form == "centred":
+            return sample("theta", dist.Normal(mu, tau).expand([n]))
+        return det("theta", mu + tau * sample("z", dist.Normal(0, 1).expand([n])))
+
+    def groups():
+        mu, tau, sigma = (sample("mu", dist.Normal(0, 100)), sample("tau", dist.HalfNormal(50)),
+                          sample("sigma", dist.HalfNormal(10)))
+        theta = population(mu, tau, d["J"], form)
+        sample("y", dist.Normal(theta[d["group"] - 1], sigma), obs=d["y"])
+
+    def schools():
+        theta = population(sample("mu", dist.Normal(0, 5)), sample("tau", dist.HalfCauchy(5)), 8, form)
+        sample("y", dist.Normal(theta, d["sigma"]), obs=d["y"])
+
+    def artists():
+        mu = sample("mu", dist.Normal(0, 1))
+        sd_artist, sd_walk = sample("sd_artist", dist.HalfNormal(.5)), sample("sd_walk", dist.HalfNormal(.1))
+        sigma = sample("sigma", dist.HalfNormal(1.0))
+        rho = sample("rho", dist.TruncatedNormal(0, .3, low=-.99, high=.99))
+        beta = sample("beta", dist.Normal(0, 1).expand([d["K"]]))
+        z = sample("z", dist.Normal(0, 1).expand([d["A"]]))
+        e = sample("e", dist.Normal(0, 1).expand([d["A"], d["T"] - 1]))
+        start = (mu + sd_artist * z)[:, None]
+        level = det("level", jnp.concatenate([start, start + sd_walk * jnp.cumsum(e, 1)], 1))
+        sample("y", dist.Normal(level[d["artist"] - 1, d["album"] - 1] + d["X"] @ beta + rho * d["prev"], sigma), obs=d["y"])
+
+    def logistic():
+        alpha = sample("alpha", dist.Normal(0, 2.5))
+        beta = sample("beta", dist.Normal(0, 2.5).expand([d["K"]]))
+        sample("y", dist.Bernoulli(logits=alpha + d["X"] @ beta), obs=d["y"])
+
+    def players():
+        theta = population(0.0, sample("tau", dist.HalfNormal(1.0)), d["P"], form)
+        sample("y", dist.Bernoulli(logits=theta[d["winner"] - 1] - theta[d["loser"] - 1]), obs=np.ones(d["N"], int))
+
+    return dict(groups=groups, schools=schools, artists=artists, logistic=logistic, players=players)[model]
+
+
+def run_numpyro(model, form, d, o, chain_method):
+    if chain_method == "parallel":
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=%d" % o["num_chains"]
+    import tempfile
+    import jax
+    import numpyro
+    from numpyro.infer import MCMC, NUTS
+    jax.config.update("jax_compilation_cache_dir", tempfile.mkdtemp())      # NumPyro compiles its loop anew at every run:
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)      # with this the second run is sampling alone
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+    if o.get("precision", "double") == "double":
+        numpyro.enable_x64()
+    mcmc = MCMC(NUTS(numpyro_model(model, form, d), target_accept_prob=o["target_accept"]), num_warmup=o["num_warmup"],
+                num_samples=o["num_samples"], num_chains=o["num_chains"], chain_method=chain_method, progress_bar=False)
+    key = jax.random.PRNGKey(o["seed"])
+
+    def go():
+        begin = time.perf_counter()
+        mcmc.run(key, extra_fields=("num_steps", "diverging"))
+        jax.block_until_ready(mcmc.get_samples())
+        return time.perf_counter() - begin
+    cold = go()
+    warm = go()
+    extra = mcmc.get_extra_fields()
+    draws = {k: np.asarray(v) for k, v in mcmc.get_samples(group_by_chain=True).items()}
+    return draws, dict(compile_s=cold - warm, sample_s=warm, repeated_s=warm, gradients_draws=int(np.sum(extra["num_steps"])),
+                       divergences=int(np.sum(extra["diverging"])))
+
+
+# --------------------------------------------------------------------------------------------------- models, PyMC
+def pymc_model(model, form, d):
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    def population(mu, tau, n):
+        if form == "centred":
+            return pm.Normal("theta", mu, tau, shape=n)
+        return pm.Deterministic("theta", mu + tau * pm.Normal("z", 0, 1, shape=n))
+
+    with pm.Model() as m:
+        if model == "groups":
+            mu, tau, sigma = pm.Normal("mu", 0, 100), pm.HalfNormal("tau", 50), pm.HalfNormal("sigma", 10)
+            pm.Normal("y", population(mu, tau, d["J"])[d["group"] - 1], sigma, observed=d["y"])
+        elif model == "schools":
+            mu, tau = pm.Normal("mu", 0, 5), pm.HalfCauchy("tau", 5)
+            pm.Normal("y", population(mu, tau, 8), d["sigma"], observed=d["y"])
+        elif model == "artists":
+            mu = pm.Normal("mu", 0, 1)
+            sd_artist, sd_walk, sigma = pm.HalfNormal("sd_artist", .5), pm.HalfNormal("sd_walk", .1), pm.HalfNormal("sigma", 1)
+            rho = pm.TruncatedNormal("rho", 0, .3, lower=-.99, upper=.99)
+            beta = pm.Normal("beta", 0, 1, shape=d["K"])
+            z, e = pm.Normal("z", 0, 1, shape=d["A"]), pm.Normal("e", 0, 1, shape=(d["A"], d["T"] - 1))
+            start = (mu + sd_artist * z)[:, None]
+            level = pm.Deterministic("level", pt.concatenate([start, start + sd_walk * pt.cumsum(e, axis=1)], axis=1))
+            pm.Normal("y", level[d["artist"] - 1, d["album"] - 1] + pt.dot(d["X"], beta) + rho * d["prev"], sigma, observed=d["y"])
+        elif model == "logistic":
+            alpha, beta = pm.Normal("alpha", 0, 2.5), pm.Normal("beta", 0, 2.5, shape=d["K"])
+            pm.Bernoulli("y", logit_p=alpha + pt.dot(d["X"], beta), observed=d["y"])
+        elif model == "players":
+            theta = population(0.0, pm.HalfNormal("tau", 1), d["P"])
+            pm.Bernoulli("y", logit_p=theta[d["winner"] - 1] - theta[d["loser"] - 1], observed=np.ones(d["N"], int))
+    return m
+
+
+def run_pymc(model, form, d, o):
+    import pymc as pm
+    with pymc_model(model, form, d):
+        begin = time.perf_counter()
+        t = pm.sample(o["num_samples"], tune=o["num_warmup"], chains=o["num_chains"], cores=os.cpu_count(), random_seed=o["seed"],
+                      target_accept=o["target_accept"], progressbar=False, compute_convergence_checks=False)
+        total = time.perf_counter() - begin
+    sampling = float(t.posterior.attrs["sampling_time"])
+    steps = t.sample_stats["n_steps"].values
+    return {k: t.posterior[k].values for k in t.posterior}, dict(
+        compile_s=total - sampling, sample_s=sampling, gradients_draws=int(steps.sum()),
+        divergences=int(t.sample_stats["diverging"].values.sum()))
+
+
+def run_nutpie(model, form, d, o, low_rank):
+    import nutpie
+    begin = time.perf_counter()
+    compiled = nutpie.compile_pymc_model(pymc_model(model, form, d))
+    nutpie.sample(compiled, tune=5, draws=5, chains=1, seed=0, progress_bar=False)      # the rest of the compilation
+    built = time.perf_counter()
+    t = nutpie.sample(compiled, tune=o["num_warmup"], draws=o["num_samples"], chains=o["num_chains"], cores=os.cpu_count(),
+                      seed=o["seed"], target_accept=o["target_accept"], low_rank_modified_mass_matrix=low_rank, progress_bar=False)
+    done = time.perf_counter()
+    return {k: t.posterior[k].values for k in t.posterior}, dict(
+        compile_s=built - begin, sample_s=done - built, gradients_draws=int(t.sample_stats["n_steps"].values.sum()),
+        divergences=int(t.sample_stats["diverging"].values.sum()))
+
+
+# --------------------------------------------------------------------------------------------------- models, Stan
+def run_stan(model, form, d, o):
+    import tempfile
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()       # compiled models are kept there: always compile, as for a new model
+    import stan
+    begin = time.perf_counter()
+    posterior = stan.build(STAN[model, form], data={k: (v.tolist() if hasattr(v, "tolist") else v) for k, v in d.items()},
+                           random_seed=o["seed"])
+    built = time.perf_counter()
+    fit = posterior.sample(num_chains=o["num_chains"], num_warmup=o["num_warmup"], num_samples=o["num_samples"],
+                           delta=o["target_accept"])
+    done = time.perf_counter()
+
+    def by_chain(name):
+        v = np.asarray(fit[name])                       # parameter dimensions, then draws, chains fastest
+        v = v.reshape(v.shape[:-1] + (-1, o["num_chains"]))
+        return np.moveaxis(v, (-1, -2), (0, 1))
+    names = list(fit.param_names) + ["n_leapfrog__", "divergent__"]
+    draws = {k: by_chain(k) for k in names}
+    draws = {k: (v[..., 0] if v.ndim == 3 and v.shape[-1] == 1 else v) for k, v in draws.items()}
+    return draws, dict(compile_s=built - begin, sample_s=done - built, gradients_draws=int(draws["n_leapfrog__"].sum()),
+                       divergences=int(draws["divergent__"].sum()))
+
+
+# ---------------------------------------------------------------------------------------------------------- gpumc
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAMS = dict(groups="examples/hierarchical.c", schools="examples/eight_schools.c", artists="examples/artists.c",
+                logistic="bench/logistic.c", players="examples/bradley_terry.c")
+
+
+def stan_csv(path):
+    """Name to draws, of one chain: elements of an array in the order of its columns."""
+    with open(path) as f:
+        lines = [line for line in f if not line.startswith("#")]
+    names = lines[0].strip().split(",")
+    values = np.array([[float(v) for v in line.split(",")] for line in lines[1:]])
+    columns = {}
+    for i, name in enumerate(names):
+        columns.setdefault(name.split(".")[0], []).append(i)
+    return {name: values[:, places] for name, places in columns.items()}
+
+
+def run_gpumc(model, form, d, o, **own):
+    """Compiles the example of this model and runs it; our draws are judged by the same functions as a peer's."""
+    import tempfile
+    top = os.path.join(HERE, "..", "..")
+    with tempfile.TemporaryDirectory() as folder:
+        data, program = os.path.join(folder, "data.json"), os.path.join(folder, "program")
+        write_data(d, data)
+        begin = time.perf_counter()
+        subprocess.run([os.environ.get("CC", "cc"), "-O2", os.path.join(top, PROGRAMS[model]), "-o", program, "-lm", "-pthread"],
+                       check=True)
+        built = time.perf_counter()
+        words = ["%s=%s" % (k, o[k]) for k in ("num_chains", "num_samples", "seed")]
+        words += ["%s=%s" % (k[6:], v) for k, v in o.items() if k.startswith("gpumc_")]
+        words += ["%s=%s" % kv for kv in own.items()] + ([] if model == "schools" else ["data=" + data])
+        child = subprocess.Popen([program, "csv=" + folder + "/draws"] + words, stdout=subprocess.PIPE, text=True)
+        text = child.stdout.read()
+        _, status, usage = os.wait4(child.pid, 0)       # the memory of this child, not of the compiler
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode:
+            raise RuntimeError("%s ended with status %d" % (PROGRAMS[model], child.returncode))
+        said = dict(w.split("=", 1) for w in text.strip().splitlines()[-1].split())
+        files = sorted((n for n in os.listdir(folder) if n.endswith(".csv")), key=lambda n: int(n.split("_")[-1][:-4]))
+        chains = [stan_csv(os.path.join(folder, n)) for n in files]
+    draws = {name: np.stack([c[name] for c in chains]) for name in chains[0]}
+    seconds = float(said["warmup_s"]) + float(said["sampling_s"])
+    return draws, dict(compile_s=built - begin, sample_s=seconds, gradients_draws=int(draws["n_leapfrog__"].sum()),
+                       divergences=int(said["divergences"]), whole_s=built - begin + seconds, mib=usage.ru_maxrss / 1024)
+
+
+ENGINES = {
+    "gpumc": run_gpumc,
+    "gpumc-nuts": lambda m, f, d, o: run_gpumc(m, f, d, o, sampler="nuts"),
+    "gpumc-noncentred": lambda m, f, d, o: run_gpumc(m, f, d, o, form="noncentred"),
+    "numpyro": lambda m, f, d, o: run_numpyro(m, f, d, o, "vectorized"),
+    "numpyro-parallel": lambda m, f, d, o: run_numpyro(m, f, d, o, "parallel"),
+    "nutpie": lambda m, f, d, o: run_nutpie(m, f, d, o, False),
+    "nutpie-lowrank": lambda m, f, d, o: run_nutpie(m, f, d, o, True),
+    "pymc": run_pymc,
+    "stan": run_stan,
+}
+
+
+# ---------------------------------------------------------------------------------------------------------- running
+def judge(draws, names):
+    import arviz
+    ess, rhat = np.inf, 0.0
+    for name in names:
+        v = draws[name]
+        for column in v.reshape(v.shape[0], v.shape[1], -1).transpose(2, 0, 1):
+            ess = min(ess, float(arviz.ess(column, method="bulk")), float(arviz.ess(column, method="tail")))
+            rhat = max(rhat, float(arviz.rhat(column)))
+    return ess, rhat
+
+
+def run(model, engine, options):
+    make, forms, names = MODELS[model]
+    o = dict(DEFAULTS, **options)
+    form = "learned" if is_ours(engine) else o.get("form", forms[0])
+    draws, result = ENGINES[engine](model, form, make(**options), o)
+    if not is_ours(engine):
+        result["whole_s"] = time.perf_counter() - START - result.pop("repeated_s", 0.0)
+        result["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    ess, rhat = judge(draws, names)
+    return dict(model=model, engine=engine, form=form, options=options, ess=ess, rhat=rhat, ess_per_s=ess / result["sample_s"],
+                converged=bool(rhat < 1.01 and ess >= 400), **result)
+
+
+def is_ours(engine):
+    return engine.startswith("gpumc")
+
+
+def write_data(d, path):
+    with open(path, "w") as f:
+        json.dump({k: (v.tolist() if hasattr(v, "tolist") else v) for k, v in d.items()}, f)
+
+
+def parse(words):
+    out = {}
+    for w in words:
+        key, value = w.split("=", 1)
+        try:
+            out[key] = json.loads(value)
+        except ValueError:
+            out[key] = value
+    return out
+
+
+def row(r):
+    value = "%.4g" % r["ess_per_s"] if r["converged"] else "(%.3g)" % r["ess_per_s"]
+    return "%-17s %-11s %9.2f %9.2f %9.2f %8.0f %7.3f %5d %10s %7.0f" % (r["engine"], r["form"], r["sample_s"],
+        r["compile_s"], r["whole_s"], r["ess"], r["rhat"], r["divergences"], value, r["mib"])
+
+
+def one(model, engine, form, options):
+    """A run in a process of its own, or why it failed."""
+    words = ["%s=%s" % kv for kv in options.items()] + ["form=" + form]
+    p = subprocess.run([sys.executable, __file__, "run", model, engine] + words, capture_output=True, text=True)
+    try:
+        return json.loads(p.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        print("%-17s %-11s failed: %s" % (engine, form, (p.stderr.strip().splitlines() or ["no output"])[-1][:120]), flush=True)
+        return None
+
+
+def median_run(model, engine, form, options, repeats, out):
+    runs = [one(model, engine, form, dict(options, seed=options.get("seed", DEFAULTS["seed"]) + k)) for k in range(repeats)]
+    if not all(runs):
+        return None
+    if out:
+        with open(out, "a") as f:
+            f.writelines(json.dumps(r) + "\n" for r in runs)
+    middle = sorted(runs, key=lambda r: r["ess_per_s"])[repeats // 2]
+    return dict(middle, converged=all(r["converged"] for r in runs))
+
+
+def table(model, options):
+    print("%s %s" % (model, " ".join("%s=%s" % kv for kv in options.items())))
+    print("%-17s %-11s %9s %9s %9s %8s %7s %5s %10s %7s" % (
+        "engine", "form", "warm+draw", "compile", "whole", "ess", "rhat", "div", "ess/s", "MiB"))
+    options = dict(options)
+    repeats, out = options.pop("repeats", 1), options.pop("out", None)
+    engines = options.pop("engines", ",".join(ENGINES)).split(",")
+    warmups = str(options.pop("num_warmup", DEFAULTS["num_warmup"])).split(",")
+    forms = [options.pop("form")] if "form" in options else MODELS[model][1]
+    rows = []
+    for engine in engines:
+        if engine == "gpumc-noncentred" and "noncentred" not in forms:
+            continue
+        for form in (["learned"] if is_ours(engine) else forms):
+            for warmup in (warmups[:1] if is_ours(engine) else warmups):
+                r = median_run(model, engine, form, dict(options, num_warmup=int(warmup)), repeats, out)
+                if r:
+                    rows.append(r)
+                    print(row(r), flush=True)
+    ratios(rows)
+
+
+def ratios(rows):
+    ours = [r for r in rows if r["engine"] == "gpumc" and r["converged"]]
+    peers = [r for r in rows if not is_ours(r["engine"]) and r["converged"]]
+    for what, some in (("the best converged peer", peers),
+                       ("the best non-centred one", [r for r in peers if r["form"] == "noncentred"])):
+        best = max(some, key=lambda r: r["ess_per_s"], default=None)
+        if ours and best:
+            print("gpumc has %.3g times the ess/s of %s: %s %s, %.4g" % (
+                ours[0]["ess_per_s"] / best["ess_per_s"], what, best["engine"], best["form"], best["ess_per_s"]))
+
+
+def anchors():
+    for size in (100, 500, 1000):
+        table("groups", dict(size=size, num_samples=2000, num_warmup="300,1000", repeats=3))
+    for data in ("model", "noise"):
+        table("artists", dict(data=data, target_accept=0.9, num_warmup="300,1000", repeats=3))
+    for model in ("logistic", "players", "schools"):
+        table(model, dict(num_warmup="300,1000", repeats=3))
+
+
+def main(argv):
+    if len(argv) >= 2 and argv[0] == "table":
+        table(argv[1], parse(argv[2:]))
+    elif len(argv) >= 3 and argv[0] == "run":
+        print(json.dumps(run(argv[1], argv[2], parse(argv[3:]))))
+    elif len(argv) >= 3 and argv[0] == "data":
+        write_data(MODELS[argv[1]][0](**parse(argv[3:])), argv[2])
+    elif argv == ["anchors"]:
+        anchors()
+    elif argv == ["list"]:
+        for name, (_, forms, params) in MODELS.items():
+            print("%-9s forms: %-22s judged: %s" % (name, ", ".join(forms), ", ".join(params)))
+        print("engines:", ", ".join(ENGINES))
+    else:
+        print(__doc__)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
