@@ -284,198 +284,103 @@ typedef struct gpumc_allocator {
 #define GPUMC_LOG_PI 1.14472988584940017414
 #define GPUMC_LOG_2PI 1.83787706640934548356
 #define GPUMC_LOG_SQRT_2PI 0.91893853320467274178
+#define GPUMC__ROOT_HALF 0.70710678118654752440
+#define GPUMC__ROOT_2_OVER_PI 0.79788456080286535588
 #define GPUMC_INF gpumc__from_bits(0x7ff0000000000000ULL)
 #define GPUMC_NAN gpumc__from_bits(0x7ff8000000000000ULL)
 
-/* ---- polynomials, made by tests/poly.py ------------------------------------------------------- */
+/* ---- polynomials, made by tests/poly.py ---------------------------------------------------------
+   Coefficients from the lowest power on, summed by Horner's rule in q = x^2 over pairs: half the latency of
+   that in x. GPUMC__P<n> is a polynomial of n coefficients. */
+#define GPUMC__PAIR(a, b, rest) ((a + b * x) + q * (rest))
+#define GPUMC__PAIRS(a, b, c, d, e, f, g, h, rest) \
+    GPUMC__PAIR(a, b, GPUMC__PAIR(c, d, GPUMC__PAIR(e, f, GPUMC__PAIR(g, h, rest))))
+#define GPUMC__P2(a, b) (a + b * x)
+#define GPUMC__P3(a, b, c) GPUMC__PAIR(a, b, c)
+#define GPUMC__P4(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P2(__VA_ARGS__))
+#define GPUMC__P5(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P3(__VA_ARGS__))
+#define GPUMC__P6(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P4(__VA_ARGS__))
+#define GPUMC__P7(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P5(__VA_ARGS__))
+#define GPUMC__P8(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P6(__VA_ARGS__))
+#define GPUMC__P10(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P2(__VA_ARGS__))
+#define GPUMC__P11(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P3(__VA_ARGS__))
+#define GPUMC__P12(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P4(__VA_ARGS__))
+#define GPUMC__P13(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P5(__VA_ARGS__))
+#define GPUMC__P16(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P8(__VA_ARGS__))
+#define GPUMC__P19(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P11(__VA_ARGS__))
+#define GPUMC__P21(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P13(__VA_ARGS__))
+#define GPUMC__P24(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P16(__VA_ARGS__))
+#define GPUMC__POLY(name, n, ...) \
+    GPUMC_FN double gpumc__poly_##name(double x) { const double q = x * x; return GPUMC__P##n(__VA_ARGS__); }
 
 /* (exp(x) - 1 - x) / x^2: degree 9, x in [-0.347, 0.347], error 2.3e-16 */
-GPUMC_FN double gpumc__poly_exp(double x)
-{
-    const double q = x * x;
-    return (0.5000000000000001 + 0.16666666666666669 * x)
-        + q * ((0.041666666666624094 + 0.00833333333333006 * x)
-        + q * ((0.0013888888917230724 + 0.00019841269863066696 * x)
-        + q * ((2.4801521269532122e-05 + 2.7557268439678e-06 * x)
-        + q * (2.7620101012098e-07 + 2.5100395159429243e-08 * x))));
-}
-
+GPUMC__POLY(exp, 10, 0.5000000000000001, 0.16666666666666669, 0.041666666666624094, 0.00833333333333006,
+    0.0013888888917230724, 0.00019841269863066696, 2.4801521269532122e-05, 2.7557268439678e-06,
+    2.7620101012098e-07, 2.5100395159429243e-08)
 /* (2 atanh(sqrt x) / sqrt x - 2) / x: degree 6, x in [0, 0.0295], error 4.7e-16 */
-GPUMC_FN double gpumc__poly_log(double x)
-{
-    const double q = x * x;
-    return (0.666666666666667 + 0.3999999999989889 * x)
-        + q * ((0.28571428626253836 + 0.22222211089379496 * x)
-        + q * ((0.1818289243253687 + 0.15331611722055008 * x)
-        + q * (0.14617807153417325)));
-}
-
+GPUMC__POLY(log, 7, 0.666666666666667, 0.3999999999989889, 0.28571428626253836, 0.22222211089379496,
+    0.1818289243253687, 0.15331611722055008, 0.14617807153417325)
 /* (sin(2 pi sqrt x) / sqrt x - 2 pi) / x: degree 5, x in [0, 0.0156], error 1.3e-16 */
-GPUMC_FN double gpumc__poly_sin(double x)
-{
-    const double q = x * x;
-    return (-41.341702240399755 + 81.6052492760517 * x)
-        + q * ((-76.70585973562093 + 42.05868918088512 * x)
-        + q * (-15.094054182079999 + 3.78643334956545 * x));
-}
-
+GPUMC__POLY(sin, 6, -41.341702240399755, 81.6052492760517, -76.70585973562093, 42.05868918088512,
+    -15.094054182079999, 3.78643334956545)
 /* (cos(2 pi sqrt x) - 1) / x: degree 6, x in [0, 0.0156], error 6.4e-17 */
-GPUMC_FN double gpumc__poly_cos(double x)
-{
-    const double q = x * x;
-    return (-19.739208802178716 + 64.93939402266824 * x)
-        + q * ((-85.4568172066438 + 60.24464135270201 * x)
-        + q * ((-26.426253275854723 + 7.903206911569678 * x)
-        + q * (-1.6990343940660637)));
-}
-
+GPUMC__POLY(cos, 7, -19.739208802178716, 64.93939402266824, -85.4568172066438, 60.24464135270201,
+    -26.426253275854723, 7.903206911569678, -1.6990343940660637)
 /* erf(sqrt x) / sqrt x - 1: degree 9, x in [0, 0.562], error 7.9e-17 */
-GPUMC_FN double gpumc__poly_erf(double x)
-{
-    const double q = x * x;
-    return (0.1283791670955125 - 0.3761263890318123 * x)
-        + q * ((0.11283791670806737 - 0.02686617061128781 * x)
-        + q * ((0.005223977232952475 - 0.0008548300832069432 * x)
-        + q * ((0.00012054266028326731 - 1.489862284147446e-05 * x)
-        + q * (1.6044523839624666e-06 - 1.2711547089821422e-07 * x))));
-}
-
+GPUMC__POLY(erf, 10, 0.1283791670955125, -0.3761263890318123, 0.11283791670806737, -0.02686617061128781,
+    0.005223977232952475, -0.0008548300832069432, 0.00012054266028326731, -1.489862284147446e-05,
+    1.6044523839624666e-06, -1.2711547089821422e-07)
 /* ((1 + 2y) erfcx(y) - 1) (y + 3.75) / y, x = (y - 3.75) / (y + 3.75):
    degree 23, x in [-1, 1], error 4.4e-17 */
-GPUMC_FN double gpumc__poly_erfcx(double x)
-{
-    const double q = x * x;
-    return (0.4750252616756552 - 0.7555064588467492 * x)
-        + q * ((0.762677289817679 - 0.5981238128373795 * x)
-        + q * ((0.3805159525538443 - 0.19590731023332641 * x)
-        + q * ((0.07852051305461424 - 0.021795958213859577 * x)
-        + q * ((0.0023027990935266334 + 0.001208452593337095 * x)
-        + q * ((-0.0006210252434549075 + 4.071715938785341e-05 * x)
-        + q * ((6.258098869848917e-05 - 1.7812711647175662e-05 * x)
-        + q * ((-5.0755000195908945e-06 + 3.1287249860920657e-06 * x)
-        + q * ((3.7447468942466183e-07 - 4.892962108849401e-07 * x)
-        + q * ((-2.801070614840259e-08 + 7.480777477448438e-08 * x)
-        + q * ((2.552185612304626e-09 - 1.014856520777704e-08 * x)
-        + q * (-2.1304201785121033e-10 + 8.540944854369934e-10 * x)))))))))));
-}
-
+GPUMC__POLY(erfcx, 24, 0.4750252616756552, -0.7555064588467492, 0.762677289817679, -0.5981238128373795,
+    0.3805159525538443, -0.19590731023332641, 0.07852051305461424, -0.021795958213859577,
+    0.0023027990935266334, 0.001208452593337095, -0.0006210252434549075, 4.071715938785341e-05,
+    6.258098869848917e-05, -1.7812711647175662e-05, -5.0755000195908945e-06, 3.1287249860920657e-06,
+    3.7447468942466183e-07, -4.892962108849401e-07, -2.801070614840259e-08, 7.480777477448438e-08,
+    2.552185612304626e-09, -1.014856520777704e-08, -2.1304201785121033e-10, 8.540944854369934e-10)
 /* Phi^-1(1/2 + q) / q - 2.5, x = 0.180625 - q^2: degrees 7 / 7, x in [0, 0.181], error 8.4e-17 */
-GPUMC_FN double gpumc__poly_quantile_middle_top(double x)
-{
-    const double q = x * x;
-    return (0.8871328727963667 + 27.381686458950067 * x)
-        + q * ((254.18361004681728 + 249.35065806139554 * x)
-        + q * ((-7122.45487672348 - 31115.05747196757 * x)
-        + q * (-38598.89867727885 - 10633.669849573715 * x)));
-}
-GPUMC_FN double gpumc__poly_quantile_middle_bottom(double x)
-{
-    const double q = x * x;
-    return (1.0 + 42.33964617460838 * x)
-        + q * ((688.1204066511777 + 5406.237161533368 * x)
-        + q * ((21283.090388493958 + 39483.91408913094 * x)
-        + q * (28897.686960518477 + 5265.264700725937 * x)));
-}
-
+GPUMC__POLY(quantile_middle_top, 8, 0.8871328727963667, 27.381686458950067, 254.18361004681728,
+    249.35065806139554, -7122.45487672348, -31115.05747196757, -38598.89867727885, -10633.669849573715)
+GPUMC__POLY(quantile_middle_bottom, 8, 1.0, 42.33964617460838, 688.1204066511777, 5406.237161533368,
+    21283.090388493958, 39483.91408913094, 28897.686960518477, 5265.264700725937)
 /* -Phi^-1(exp(-(x + 1.6)^2)) - 1.4375 - 1.5 x: degrees 11 / 10, x in [0, 25.7], error 1.5e-17 */
-GPUMC_FN double gpumc__poly_quantile_tail_top(double x)
-{
-    const double q = x * x;
-    return (-0.014062889250316424 + 0.1753635019832995 * x)
-        + q * ((0.32409049198246853 + 0.2177073231664231 * x)
-        + q * ((0.0680466245343555 + 0.008204589805847378 * x)
-        + q * ((-0.000772697542874855 - 0.00033796769379484156 * x)
-        + q * ((-3.5980879790010434e-05 - 1.572322603333223e-06 * x)
-        + q * (-2.6882073325804105e-08 - 1.3235324747113512e-10 * x)))));
-}
-GPUMC_FN double gpumc__poly_quantile_tail_bottom(double x)
-{
-    const double q = x * x;
-    return (1.0 + 2.3028829111929965 * x)
-        + q * ((2.2231525033344157 + 1.1793435081626988 * x)
-        + q * ((0.3774095267328367 + 0.07469200157774343 * x)
-        + q * ((0.008941186418377826 + 0.0006092444892289689 * x)
-        + q * ((2.1390171548558037e-05 + 3.28169609546246e-07 * x)
-        + q * (1.5428568122517739e-09)))));
-}
-
+GPUMC__POLY(quantile_tail_top, 12, -0.014062889250316424, 0.1753635019832995, 0.32409049198246853,
+    0.2177073231664231, 0.0680466245343555, 0.008204589805847378, -0.000772697542874855,
+    -0.00033796769379484156, -3.5980879790010434e-05, -1.572322603333223e-06, -2.6882073325804105e-08,
+    -1.3235324747113512e-10)
+GPUMC__POLY(quantile_tail_bottom, 11, 1.0, 2.3028829111929965, 2.2231525033344157, 1.1793435081626988,
+    0.3774095267328367, 0.07469200157774343, 0.008941186418377826, 0.0006092444892289689,
+    2.1390171548558037e-05, 3.28169609546246e-07, 1.5428568122517739e-09)
 /* (lgamma(2 + x) / x - (1 - gamma)) / x: degree 18, x in [-0.586, 0.5], error 5.6e-17 */
-GPUMC_FN double gpumc__poly_lgamma(double x)
-{
-    const double q = x * x;
-    return (0.3224670334241132 - 0.0673523010531981 * x)
-        + q * ((0.020580808427785563 - 0.007385551028673516 * x)
-        + q * ((0.0028905103306385493 - 0.001192753911732451 * x)
-        + q * ((0.0005096695287740465 - 0.0002231547573145649 * x)
-        + q * ((9.945743337153756e-05 - 4.49262633832755e-05 * x)
-        + q * ((2.050809798580096e-05 - 9.439129307236145e-06 * x)
-        + q * ((4.3690058818506105e-06 - 2.041996143749471e-06 * x)
-        + q * ((9.781695107214452e-07 - 4.371111105314444e-07 * x)
-        + q * ((1.6148415715279787e-07 - 1.2771776692906304e-07 * x)
-        + q * (9.9381224386534e-08)))))))));
-}
-
+GPUMC__POLY(lgamma, 19, 0.3224670334241132, -0.0673523010531981, 0.020580808427785563, -0.007385551028673516,
+    0.0028905103306385493, -0.001192753911732451, 0.0005096695287740465, -0.0002231547573145649,
+    9.945743337153756e-05, -4.49262633832755e-05, 2.050809798580096e-05, -9.439129307236145e-06,
+    4.3690058818506105e-06, -2.041996143749471e-06, 9.781695107214452e-07, -4.371111105314444e-07,
+    1.6148415715279787e-07, -1.2771776692906304e-07, 9.9381224386534e-08)
 /* y times what Stirling's formula leaves of lgamma(y), x = y^-2:
    degree 6, x in [0, 0.0237], error 1.7e-16 */
-GPUMC_FN double gpumc__poly_stirling(double x)
-{
-    const double q = x * x;
-    return (0.08333333333333333 - 0.0027777777777380146 * x)
-        + q * ((0.0007936507665900421 - 0.0005952311428421684 * x)
-        + q * ((0.000840891399401838 - 0.0018619001080884038 * x)
-        + q * (0.0045368906301007815)));
-}
-
+GPUMC__POLY(stirling, 7, 0.08333333333333333, -0.0027777777777380146, 0.0007936507665900421,
+    -0.0005952311428421684, 0.000840891399401838, -0.0018619001080884038, 0.0045368906301007815)
 /* -(y + 0.75) gpumc__half_stirling(y), x = (y - 0.75) / (y + 0.75):
    degree 20, x in [-0.2, 1], error 6.6e-16 */
-GPUMC_FN double gpumc__poly_half_stirling(double x)
-{
-    const double q = x * x;
-    return (0.0771732229314753 - 0.05834098998843658 * x)
-        + q * ((0.03565184886092887 - 0.020567688223060134 * x)
-        + q * ((0.012993218141012385 - 0.008952772230702708 * x)
-        + q * ((0.00646748718945982 - 0.0048924903444466546 * x)
-        + q * ((0.0038293373095114555 - 0.003073785681560125 * x)
-        + q * ((0.0025233330042107776 - 0.0021092427484255137 * x)
-        + q * ((0.00179053951591337 - 0.0015259347504653132 * x)
-        + q * ((0.0012616925238651921 - 0.0009527933148662003 * x)
-        + q * ((0.0006092986676537482 - 0.0003046447987672605 * x)
-        + q * ((0.00010880814623040338 - 2.430339048062025e-05 * x)
-        + q * (2.5258476164749898e-06))))))))));
-}
-
+GPUMC__POLY(half_stirling, 21, 0.0771732229314753, -0.05834098998843658, 0.03565184886092887,
+    -0.020567688223060134, 0.012993218141012385, -0.008952772230702708, 0.00646748718945982,
+    -0.0048924903444466546, 0.0038293373095114555, -0.003073785681560125, 0.0025233330042107776,
+    -0.0021092427484255137, 0.00179053951591337, -0.0015259347504653132, 0.0012616925238651921,
+    -0.0009527933148662003, 0.0006092986676537482, -0.0003046447987672605, 0.00010880814623040338,
+    -2.430339048062025e-05, 2.5258476164749898e-06)
 /* digamma(1 + x) / (1 + x - root) - 5/8: degrees 9 / 9, x in [0, 5.5], error 2.0e-17 */
-GPUMC_FN double gpumc__poly_digamma_top(double x)
-{
-    const double q = x * x;
-    return (0.6253801375034054 + 0.6808567656651828 * x)
-        + q * ((0.08067465272987878 - 0.15289045716083782 * x)
-        + q * ((-0.07681460896204749 - 0.015366333070067111 * x)
-        + q * ((-0.0014868414991261124 - 6.837766413035181e-05 * x)
-        + q * (-1.2982529161914663e-06 - 6.927657255312774e-09 * x))));
-}
-GPUMC_FN double gpumc__poly_digamma_bottom(double x)
-{
-    const double q = x * x;
-    return (1.0 + 2.4553867866623897 * x)
-        + q * ((2.2815070053323483 + 1.0618157680491391 * x)
-        + q * ((0.2719321404366464 + 0.039222245632878135 * x)
-        + q * ((0.003108914839647974 + 0.00012543649888030456 * x)
-        + q * (2.1874506570606106e-06 + 1.1124139137843672e-08 * x))));
-}
-
+GPUMC__POLY(digamma_top, 10, 0.6253801375034054, 0.6808567656651828, 0.08067465272987878,
+    -0.15289045716083782, -0.07681460896204749, -0.015366333070067111, -0.0014868414991261124,
+    -6.837766413035181e-05, -1.2982529161914663e-06, -6.927657255312774e-09)
+GPUMC__POLY(digamma_bottom, 10, 1.0, 2.4553867866623897, 2.2815070053323483, 1.0618157680491391,
+    0.2719321404366464, 0.039222245632878135, 0.003108914839647974, 0.00012543649888030456,
+    2.1874506570606106e-06, 1.1124139137843672e-08)
 /* (log y - 1 / (2y) - digamma(y)) / x, x = y^-2: degree 6, x in [0, 0.0237], error 1.7e-15 */
-GPUMC_FN double gpumc__poly_digamma_far(double x)
-{
-    const double q = x * x;
-    return (0.0833333333333332 - 0.00833333333276881 * x)
-        + q * ((0.003968253583742833 - 0.004166567710032352 * x)
-        + q * ((0.007563487416484688 - 0.020294145808169236 * x)
-        + q * (0.056117935628883)));
-}
+GPUMC__POLY(digamma_far, 7, 0.0833333333333332, -0.00833333333276881, 0.003968253583742833,
+    -0.004166567710032352, 0.007563487416484688, -0.020294145808169236, 0.056117935628883)
 
 /* ---- numbers taken apart --------------------------------------------------------------------- */
-
 #define GPUMC__SIGN_BIT 0x8000000000000000ULL
 #define GPUMC__ONE_BITS 0x3ff0000000000000ULL
 #define GPUMC__TWO_52 4503599627370496.0
@@ -485,31 +390,20 @@ GPUMC_FN double gpumc__poly_digamma_far(double x)
 
 GPUMC_FN uint64_t gpumc__bits_of(double x) { uint64_t u; memcpy(&u, &x, sizeof u); return u; }
 GPUMC_FN double gpumc__from_bits(uint64_t u) { double x; memcpy(&x, &u, sizeof x); return x; }
-
 /* |x|. Exact. */
 GPUMC_FN double gpumc_fabs(double x) { return gpumc__from_bits(gpumc__bits_of(x) & ~GPUMC__SIGN_BIT); }
 
 GPUMC_FN double gpumc__with_sign_of(double x, double sign)
-{
-    return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & GPUMC__SIGN_BIT));
-}
-
+{ return gpumc__from_bits(gpumc__bits_of(gpumc_fabs(x)) | (gpumc__bits_of(sign) & GPUMC__SIGN_BIT)); }
 /* The upper 26 bits of x: their square is exact, and so is x less them. */
 GPUMC_FN double gpumc__upper(double x) { return gpumc__from_bits(gpumc__bits_of(x) & 0xfffffffff8000000ULL); }
-
 /* Adding 2^52 or 1.5 2^52 rounds to a whole number and leaves it in the low bits; this takes it out again.
    Clearing the sign, which is clear already, keeps compilers that ignore rounding from folding both steps. */
 GPUMC_FN double gpumc__whole_in(double sum, double shift)
-{
-    return gpumc__from_bits(gpumc__bits_of(sum) & ~GPUMC__SIGN_BIT) - shift;
-}
-
+{ return gpumc__from_bits(gpumc__bits_of(sum) & ~GPUMC__SIGN_BIT) - shift; }
 /* The whole number nearest to x for |x| < 2^52. */
 GPUMC_FN double gpumc__nearest(double x)
-{
-    return gpumc__with_sign_of(gpumc__whole_in(gpumc_fabs(x) + GPUMC__TWO_52, GPUMC__TWO_52), x);
-}
-
+{ return gpumc__with_sign_of(gpumc__whole_in(gpumc_fabs(x) + GPUMC__TWO_52, GPUMC__TWO_52), x); }
 /* The largest whole number that is not above x. Exact. */
 GPUMC_FN double gpumc_floor(double x)
 {
@@ -518,7 +412,6 @@ GPUMC_FN double gpumc_floor(double x)
 }
 
 /* ---- exponential ----------------------------------------------------------------------------- */
-
 #define GPUMC__LOG_2_HI 6.93147180369123816490e-01          /* 32 bits, so that small multiples are exact */
 #define GPUMC__LOG_2_LO 1.90821492927058770002e-10
 #define GPUMC__LOG2_E 1.44269504088896338700
@@ -535,17 +428,14 @@ GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
     const double p = y + y * (r + (r * r) * gpumc__poly_exp(r));
     return (p * gpumc__from_bits(half << 52)) * gpumc__from_bits((k - half) << 52);
 }
-
 /* exp(x). 1.1 ULP */
 GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, 0.0); }
-
 /* y exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
 GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
 {
     const double a = 64.0 < x ? 64.0 : x, h = gpumc__upper(a);
     return gpumc__times_exp(y, scale * (h * h), scale * ((a + h) * (a - h)));
 }
-
 /* exp(x) - 1: r + c is the reduced argument, s = 2^(n-1). 1.5 ULP */
 GPUMC_FN double gpumc_expm1(double x)
 {
@@ -560,7 +450,6 @@ GPUMC_FN double gpumc_expm1(double x)
 }
 
 /* ---- logarithm ------------------------------------------------------------------------------- */
-
 #define GPUMC__ROOT_HALF_BITS 0x3fe6a09e00000000ULL         /* the upper half of sqrt(1/2) */
 #define GPUMC__EXPONENT_BITS 0x7ff0000000000000ULL
 
@@ -571,7 +460,6 @@ GPUMC_FN double gpumc__log_split(double x, double *f)
     *f = gpumc__from_bits((u & 0x000fffffffffffffULL) + GPUMC__ROOT_HALF_BITS) - 1.0;
     return gpumc__from_bits((u >> 52) | 0x4330000000000000ULL) - (GPUMC__TWO_52 + 1023.0);
 }
-
 /* The same for subnormal x too. */
 GPUMC_FN double gpumc__log_split_any(double x, double *f)
 {
@@ -579,14 +467,12 @@ GPUMC_FN double gpumc__log_split_any(double x, double *f)
     const double k = gpumc__log_split(x * (subnormal ? GPUMC__TWO_54 : 1.0), f);
     return k - (subnormal ? 54.0 : 0.0);
 }
-
 /* log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest) for small e: by the series of 2 atanh(f / (2 + f)). */
 GPUMC_FN double gpumc__log_rest(double k, double f, double e)
 {
     const double h = 0.5 * f * f, s = f / (2.0 + f), z = s * s;
     return h - (s * (h + z * gpumc__poly_log(z)) + (k * GPUMC__LOG_2_LO + e));
 }
-
 /* log(x) for positive normal x. */
 GPUMC_FN double gpumc__log_normal(double x)
 {
@@ -594,7 +480,6 @@ GPUMC_FN double gpumc__log_normal(double x)
     const double k = gpumc__log_split(x, &f);
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
 }
-
 /* log(x), -infinity at 0. 0.8 ULP */
 GPUMC_FN double gpumc_log(double x)
 {
@@ -604,7 +489,6 @@ GPUMC_FN double gpumc_log(double x)
     const double outside = x < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
-
 /* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; near = u + lo - 1 is used where k = 0. */
 GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
 {
@@ -616,7 +500,6 @@ GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
     const double e = c * (0.98 - f * (0.95 - 0.71 * f));     /* about c / (1 + f), for c = lo 2^-k */
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, e));
 }
-
 /* log(1 + x), -infinity at -1. 0.9 ULP */
 GPUMC_FN double gpumc_log1p(double x)
 {
@@ -625,7 +508,6 @@ GPUMC_FN double gpumc_log1p(double x)
     const double outside = u < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < u ? y : outside;
     return x < GPUMC_INF ? gpumc__with_sign_of(inside, x) : x;                  /* the sign: of log1p(-0) */
 }
-
 /* log(1 + x) for x in [0, 1]. */
 GPUMC_FN double gpumc__log1p_unit(double x)
 {
@@ -635,7 +517,6 @@ GPUMC_FN double gpumc__log1p_unit(double x)
 }
 
 /* ---- square root ----------------------------------------------------------------------------- */
-
 /* 1 / sqrt(x) to 3e-12, x positive and normal: halving the exponent, then two steps of third order. */
 GPUMC_FN double gpumc__rsqrt_start(double x)
 {
@@ -644,7 +525,6 @@ GPUMC_FN double gpumc__rsqrt_start(double x)
     const double e_1 = 1.0 - x * y_1 * y_1;
     return y_1 + y_1 * e_1 * (0.5 + 0.375 * e_1);
 }
-
 /* sqrt(x); compilers do not vectorise the library's. 0.501 ULP
    One Newton step from s, the residue x - s^2 exact by halves; small x is scaled by 2^108 to keep it so. */
 GPUMC_FN double gpumc_sqrt(double x)
@@ -656,7 +536,6 @@ GPUMC_FN double gpumc_sqrt(double x)
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
-
 /* 1 / sqrt(x), at 0 infinity of its sign. 1.3 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
@@ -669,27 +548,21 @@ GPUMC_FN double gpumc_rsqrt(double x)
 }
 
 /* ---- logistic and hyperbolic functions ------------------------------------------------------- */
-
 /* log(1 + exp(x)). 1.7 ULP */
 GPUMC_FN double gpumc_log1p_exp(double x)
-{
-    return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x)));
-}
-
+{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x))); }
 /* log(exp(a) + exp(b)). 1.7 ULP of the largest of |a|, |b| and the result */
 GPUMC_FN double gpumc_log_sum_exp(double a, double b)
 {
     const double gap = a == b ? 0.0 : gpumc_fabs(a - b);
     return (a < b ? b : a) + gpumc__log1p_unit(gpumc_exp(-gap));
 }
-
 /* 1 / (1 + exp(-x)). 2.2 ULP */
 GPUMC_FN double gpumc_inv_logit(double x)
 {
     const double e = gpumc_exp(-gpumc_fabs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
-
 /* log(p / (1 - p)), -infinity at 0, infinity at 1. 1.5 ULP
    = +-log(1 + (1 - 2 t) / t) with t the smaller of p and 1 - p; where 1 / t might overflow, of 2^64 t. */
 GPUMC_FN double gpumc_logit(double p)
@@ -701,7 +574,6 @@ GPUMC_FN double gpumc_logit(double p)
     const double y = smaller < 0.0 ? GPUMC_NAN : any;
     return p < 0.5 ? -y : y;
 }
-
 /* tanh(x). 2.6 ULP */
 GPUMC_FN double gpumc_tanh(double x)
 {
@@ -710,7 +582,6 @@ GPUMC_FN double gpumc_tanh(double x)
 }
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
-
 /* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
    u less the nearest whole number is exact, and so is the rest r in [-1/8, 1/8] from the nearest quarter. */
 GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
@@ -725,7 +596,6 @@ GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 }
 
 /* ---- error function and normal distribution -------------------------------------------------- */
-
 /* erfcx(x + lo), x >= 0: (1 + w rest) / (1 + 2x), w = x / (x + 3.75), after Shepherd & Laframboise (1981).
    Summed as r + r (w rest), errors of the polynomial count little; lo, the rounding of d = x + 1/2 and that
    of r = 1 / (2d), found by halves, are put right together. */
@@ -737,21 +607,18 @@ GPUMC_FN double gpumc__erfcx_sum(double x, double lo)
     const double r_lo = ((0.5 - d_h * r_h) - (d_h * r_l + d_l * r_h)) - d_l * r_l;
     return r + r * (a * inv * rest + (x < 1e18 ? 2.0 * (r_lo - r * d_lo) : 0.0));
 }
-
 /* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2.6 ULP */
 GPUMC_FN double gpumc_erfcx(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
     return x < 0.0 ? e - y : y;
 }
-
 /* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3.3 ULP */
 GPUMC_FN double gpumc_erfc(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
     return x < 0.0 ? 2.0 - y : y;
 }
-
 /* erf(x). 1.5 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
@@ -759,7 +626,6 @@ GPUMC_FN double gpumc_erf(double x)
     const double tail = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
     return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
 }
-
 /* erfcx(x / sqrt 2) / 2, x >= 0: the quotient in two parts. */
 GPUMC_FN double gpumc__half_erfcx(double x)
 {
@@ -767,14 +633,12 @@ GPUMC_FN double gpumc__half_erfcx(double x)
     const double a = 1e300 < x ? 1e300 : x, h = gpumc__upper(a), z = a * root;
     return 0.5 * gpumc__erfcx_sum(z, (h * root_hi - z) + (h * root_lo + (a - h) * root));
 }
-
 /* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3.2 ULP */
 GPUMC_FN double gpumc_Phi(double x)
 {
     const double a = gpumc_fabs(x), tail = gpumc__times_exp_square(gpumc__half_erfcx(a), a, -0.5);
     return 0.0 < x ? 1.0 - tail : tail;
 }
-
 /* log Phi(x). 3.8 ULP
    Below 0 the logarithm of erfcx / 2 less x^2 / 2, above 0 that of 1 less the other tail. */
 GPUMC_FN double gpumc_log_Phi(double x)
@@ -804,7 +668,6 @@ GPUMC_FN double gpumc_inv_Phi(double p)
 }
 
 /* ---- gamma and beta functions ---------------------------------------------------------------- */
-
 /* What lgamma(x) = lgamma(2 + u) +- log m needs for x < 6.5: returns the number of whole steps x - u, and in
    product m, that of the numbers stepped over. sqrt 2 instead of 1.5: where k = 0 in log_split ends. */
 #define GPUMC__ROOT_2 1.4142131805419922
@@ -836,7 +699,6 @@ GPUMC_FN double gpumc_lgamma(double x)
     const double y = x < 6.5 ? y_near : y_far, outside = x == 0.0 ? GPUMC_INF : GPUMC_NAN;
     return 0.0 < x ? y : outside;
 }
-
 /* The derivative of log Gamma for x >= 0, -infinity at 0; relative accuracy also at its zero 1.46. 3.6 ULP
    Below 6.5 a rational function of u on [1, 6.5), one step down below 1; then the asymptotic series. */
 GPUMC_FN double gpumc_digamma(double x)
@@ -850,7 +712,6 @@ GPUMC_FN double gpumc_digamma(double x)
     const double inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
-
 /* lgamma(1/2 + y) - (y (log y - 1) + log(2 pi) / 2) for y >= 1/2. About the half, Stirling's series has no
    singularity down to y = 0, so that one polynomial serves everywhere. */
 GPUMC_FN double gpumc__half_stirling(double y)
@@ -882,13 +743,12 @@ GPUMC_FN double gpumc_lbeta(double a, double b)
    1e-12 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5, and hardly worse far beyond; a call
    takes 2 to 8 microseconds whatever the shapes. Invalid shapes give NaN; x beyond its range gives 0 or 1. */
 
-/* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0. */
+/* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0.
+   The inverses give the x with P(a, x) = p, or with Q(a, x) = q: where p is close to 1, start from q. */
 GPUMC_API double gpumc_gamma_p(double a, double x, double *da, double *dx);
 GPUMC_API double gpumc_gamma_q(double a, double x, double *da, double *dx);
 GPUMC_API double gpumc_log_gamma_p(double a, double x, double *da, double *dx);
 GPUMC_API double gpumc_log_gamma_q(double a, double x, double *da, double *dx);
-
-/* The x with P(a, x) = p, or with Q(a, x) = q: where p is close to 1, start from q. */
 GPUMC_API double gpumc_gamma_p_inverse(double a, double p);
 GPUMC_API double gpumc_gamma_q_inverse(double a, double q);
 
@@ -906,49 +766,34 @@ GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q);
 
 /* Where log(1 + x) is better computed from x than from 1 + x. */
 GPUMC_FN int gpumc__is_near_0(gpumc_real x) { return (3 * x > -1) & (2 * x < 1); }
+/* (atanh(sqrt x) / sqrt x - 1) / x for x < 1/25 */
+GPUMC__POLY(atanh, 11, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19,
+    1.0 / 21, 1.0 / 23)
 
 /* log(r) - (r - 1) for r = 1 + x, from x and log r: near 0 by a series in s = x / (2 + x), |s| < 1/5. */
 GPUMC_FN gpumc_real gpumc__log_less(gpumc_real x, gpumc_real log_r)
 {
-    const gpumc_real s = x / (2 + x), z = s * s, q = z * z, one = 1;
-    const gpumc_real tail = (one / 3 + one / 5 * z)
-        + q * ((one / 7 + one / 9 * z)
-        + q * ((one / 11 + one / 13 * z)
-        + q * ((one / 15 + one / 17 * z)
-        + q * ((one / 19 + one / 21 * z) + q * (one / 23)))));
-    const gpumc_real near_0 = 2 * s * z * tail - x * s, far_off = log_r - x;
-    return gpumc__is_near_0(x) ? near_0 : far_off;
+    const gpumc_real s = x / (2 + x), z = s * s, near_0 = 2 * s * z * GPUMC_R(gpumc__poly_atanh(z)) - x * s;
+    return gpumc__is_near_0(x) ? near_0 : log_r - x;
 }
-
 /* log(1 + x) - x */
 GPUMC_FN gpumc_real gpumc__log1p_less(gpumc_real x) { return gpumc__log_less(x, gpumc_log1p(x)); }
-
 /* w / (1 + w) - log(1 + w), given share = w / (1 + w) and log(1 + w) */
 GPUMC_FN gpumc_real gpumc__share_less_log(gpumc_real w, gpumc_real share, gpumc_real log_1w)
-{
-    const gpumc_real near_0 = -gpumc__log_less(w, log_1w) - w * share, far_off = share - log_1w;
-    return gpumc__is_near_0(w) ? near_0 : far_off;
-}
-
+{ return gpumc__is_near_0(w) ? -gpumc__log_less(w, log_1w) - w * share : share - log_1w; }
 /* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
-    const gpumc_real some = x > 0 ? x : 1, p = 1 / (x < 8 ? 8 : x), w = p * p, one = 1;
-    const gpumc_real log_x = gpumc_log(some), small = gpumc_lgamma(x + 1) - (x > 0 ? x * (log_x - 1) : 0 * x);
-    const gpumc_real series = one / 12 - w * (one / 360 - w * (one / 1260 - w * (one / 1680
-        - w * (one / 1188 - w * (691 * one / 360360 - w * (one / 156))))));
-    const gpumc_real large = GPUMC_R(GPUMC_LOG_SQRT_2PI) + GPUMC_R(0.5) * log_x + p * series;
-    return x < 8 ? small : large;
+    const gpumc_real some = x > 0 ? x : 1, p = 1 / (x < 8 ? 8 : x), log_x = gpumc_log(some);
+    const gpumc_real small = gpumc_lgamma(x + 1) - (x > 0 ? x * (log_x - 1) : 0 * x);
+    const gpumc_real rest = GPUMC_R(GPUMC_LOG_SQRT_2PI) + p * GPUMC_R(gpumc__poly_stirling(p * p));
+    return x < 8 ? small : GPUMC_R(0.5) * log_x + rest;
 }
-
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
 {
-    const gpumc_real p = 1 / (x < 8 ? 8 : x), w = p * p, one = 1;
-    const gpumc_real series = one / 12 - w * (one / 120 - w * (one / 252 - w * (one / 240
-        - w * (one / 132 - w * (691 * one / 32760 - w * (one / 12))))));
-    const gpumc_real small = gpumc_log(x) - gpumc_digamma(x), large = GPUMC_R(0.5) * p + w * series;
-    return x < 8 ? small : large;
+    const gpumc_real p = 1 / (x < 8 ? 8 : x), w = p * p, small = gpumc_log(x) - gpumc_digamma(x);
+    return x < 8 ? small : GPUMC_R(0.5) * p + w * GPUMC_R(gpumc__poly_digamma_far(w));
 }
 
 /* [digamma(x + d) - log(x + d)] - [digamma(x) - log x], x > 0, d >= 0, relatively accurate as d -> 0 and as
@@ -959,8 +804,7 @@ GPUMC_FN gpumc_real gpumc__digamma_rise(gpumc_real x, gpumc_real d)
     const gpumc_real s_0 = rise / (x * y), s_1 = rise / ((x + 1) * (y + 1)), s_2 = rise / ((x + 2) * (y + 2));
     const gpumc_real s_3 = rise / ((x + 3) * (y + 3)), s_4 = rise / ((x + 4) * (y + 4));
     const gpumc_real s_5 = rise / ((x + 5) * (y + 5)), s_6 = rise / ((x + 6) * (y + 6));
-    const gpumc_real s_7 = rise / ((x + 7) * (y + 7));
-    const gpumc_real sum = ((s_7 + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
+    const gpumc_real sum = ((rise / ((x + 7) * (y + 7)) + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
     const gpumc_real logs = gpumc_log1p(d / (x + up)) - gpumc_log1p(d / x);
     const gpumc_real p = 1 / (x + up), q = 1 / (y + up), P = p * p, Q = q * q, gap = d * p * q;
     /* divided differences of w/12 - w^2/120 + w^3/252 - ... at P and Q: f by Horner's rule, g beside it */
@@ -1048,412 +892,284 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     X(COUNT_2, CALL, neg_binomial_2_log, "eta real, phi > 0", "0, 1, 2, ...") \
     X(COUNT_1, LEAF, geometric, "p in (0, 1]", "0, 1, 2, ...")
 
-/* Declarations of the ordinary functions, in double even where the leaves of a device build are float. */
-#define GPUMC__ALONE_REAL_0 (void)
-#define GPUMC__ALONE_REAL_1 (double a)
-#define GPUMC__ALONE_REAL_2 (double a, double b)
-#define GPUMC__ALONE_REAL_3 (double a, double b, double c)
-#define GPUMC__ALONE_COUNT_1 (double a)
-#define GPUMC__ALONE_COUNT_2 (double a, double b)
-#define GPUMC__ALONE_TRIALS_1 (double n, double a)
-#define GPUMC__AFTER_REAL_0(first) (first)
-#define GPUMC__AFTER_REAL_1(first) (first, double a)
-#define GPUMC__AFTER_REAL_2(first) (first, double a, double b)
-#define GPUMC__AFTER_REAL_3(first) (first, double a, double b, double c)
-#define GPUMC__AFTER_COUNT_1(first) (first, double a)
-#define GPUMC__AFTER_COUNT_2(first) (first, double a, double b)
-#define GPUMC__AFTER_TRIALS_1(first) (first, double n, double a)
-#define GPUMC__CDF_REAL_0(real) (real y, real *dy)
-#define GPUMC__CDF_REAL_1(real) (real y, real a, real *dy, real *da)
-#define GPUMC__CDF_REAL_2(real) (real y, real a, real b, real *dy, real *da, real *db)
-#define GPUMC__CDF_REAL_3(real) (real y, real a, real b, real c, real *dy, real *da, real *db, real *dc)
-#define GPUMC__CDF_COUNT_1(real) (real y, real a, real *da)
-#define GPUMC__CDF_COUNT_2(real) (real y, real a, real b, real *da, real *db)
-#define GPUMC__CDF_TRIALS_1(real) (real y, real n, real a, real *da)
-#define GPUMC__DECLARE_CDF_LEAF(shape, family)
-#define GPUMC__DECLARE_CDF_CALL(shape, family) \
-    GPUMC_API double gpumc_##family##_lcdf GPUMC__CDF_##shape(double); \
-    GPUMC_API double gpumc_##family##_lccdf GPUMC__CDF_##shape(double);
-#define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) \
-    GPUMC__DECLARE_CDF_##cdf(shape, family) \
-    GPUMC_API double gpumc_##family##_quantile GPUMC__AFTER_##shape(double p); \
-    GPUMC_API double gpumc_##family##_rng GPUMC__AFTER_##shape(gpumc_rng *rng); \
-    GPUMC_API double gpumc_##family##_mean GPUMC__ALONE_##shape; \
-    GPUMC_API double gpumc_##family##_variance GPUMC__ALONE_##shape;
-GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
+/* What a density or cdf of each shape takes: GPUMC__REAL_1(real, real *, y, a) is y, a, dy, da with types,
+   and GPUMC__REAL_1(,, y, a) hands them on. */
+#define GPUMC__REAL_0(real, pointer, y) real y, pointer d##y
+#define GPUMC__REAL_1(real, pointer, y, a) real y, real a, pointer d##y, pointer d##a
+#define GPUMC__REAL_2(real, pointer, y, a, b) real y, real a, real b, pointer d##y, pointer d##a, pointer d##b
+#define GPUMC__REAL_3(real, pointer, y, a, b, c) \
+    real y, real a, real b, real c, pointer d##y, pointer d##a, pointer d##b, pointer d##c
+#define GPUMC__COUNT_1(real, pointer, y, a) real y, real a, pointer d##a
+#define GPUMC__COUNT_2(real, pointer, y, a, b) real y, real a, real b, pointer d##a, pointer d##b
+#define GPUMC__TRIALS_1(real, pointer, y, n, a) real y, real n, real a, pointer d##a
+#define GPUMC__TAKES(shape, ...) GPUMC__##shape(gpumc_real, gpumc_real *, __VA_ARGS__)
 
-/* Defines gpumc_<family>_lcdf and _lccdf by one gpumc__<family>_cdf(side, ...). */
+/* Declarations of the ordinary functions, in double even where the leaves of a device build are float. */
+#define GPUMC__DECLARE_REAL_0(cdf, family) \
+    GPUMC_API double gpumc_##family##_quantile(double p); \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng); \
+    GPUMC_API double gpumc_##family##_mean(void); \
+    GPUMC_API double gpumc_##family##_variance(void);
+#define GPUMC__DECLARE(cdf, family, arguments, ...) \
+    GPUMC__DECLARE_CDF_##cdf(family, arguments) \
+    GPUMC_API double gpumc_##family##_quantile(double p, __VA_ARGS__); \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, __VA_ARGS__); \
+    GPUMC_API double gpumc_##family##_mean(__VA_ARGS__); \
+    GPUMC_API double gpumc_##family##_variance(__VA_ARGS__);
+#define GPUMC__DECLARE_REAL_1(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_1(double, double *, y, a)), double a)
+#define GPUMC__DECLARE_REAL_2(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_2(double, double *, y, a, b)), double a, double b)
+#define GPUMC__DECLARE_REAL_3(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_3(double, double *, y, a, b, c)), double a, double b, double c)
+#define GPUMC__DECLARE_COUNT_1(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_1(double, double *, y, a)), double a)
+#define GPUMC__DECLARE_COUNT_2(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_2(double, double *, y, a, b)), double a, double b)
+#define GPUMC__DECLARE_TRIALS_1(cdf, f) \
+    GPUMC__DECLARE(cdf, f, (GPUMC__TRIALS_1(double, double *, y, n, a)), double n, double a)
+#define GPUMC__DECLARE_CDF_LEAF(family, arguments)
+#define GPUMC__DECLARE_CDF_CALL(family, arguments) \
+    GPUMC_API double gpumc_##family##_lcdf arguments; \
+    GPUMC_API double gpumc_##family##_lccdf arguments;
+#define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) GPUMC__DECLARE_##shape(cdf, family)
+GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
+/* Heads gpumc__<family>_cdf(side, ...), the one function behind _lcdf and _lccdf, which are defined here too:
+   side is 1 for P(Y <= y), -1 for P(Y > y). */
 enum { GPUMC__LOWER = 1, GPUMC__UPPER = -1 };
-#define GPUMC__PASS_REAL_0 y, dy
-#define GPUMC__PASS_REAL_1 y, a, dy, da
-#define GPUMC__PASS_REAL_2 y, a, b, dy, da, db
-#define GPUMC__PASS_REAL_3 y, a, b, c, dy, da, db, dc
-#define GPUMC__PASS_COUNT_1 y, a, da
-#define GPUMC__PASS_COUNT_2 y, a, b, da, db
-#define GPUMC__PASS_TRIALS_1 y, n, a, da
-#define GPUMC__SIDE(function, real, shape, name, family, side) \
-    function real name GPUMC__CDF_##shape(real) { return gpumc__##family##_cdf(side, GPUMC__PASS_##shape); }
-#define GPUMC__SIDES(function, real, shape, family) \
-    GPUMC__SIDE(function, real, shape, gpumc_##family##_lcdf, family, GPUMC__LOWER) \
-    GPUMC__SIDE(function, real, shape, gpumc_##family##_lccdf, family, GPUMC__UPPER)
+#define GPUMC__CDF(own, open, real, shape, family, ...) \
+    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, real *, __VA_ARGS__)); \
+    open real gpumc_##family##_lcdf(GPUMC__##shape(real, real *, __VA_ARGS__)) \
+    { return gpumc__##family##_cdf(GPUMC__LOWER, GPUMC__##shape(,, __VA_ARGS__)); } \
+    open real gpumc_##family##_lccdf(GPUMC__##shape(real, real *, __VA_ARGS__)) \
+    { return gpumc__##family##_cdf(GPUMC__UPPER, GPUMC__##shape(,, __VA_ARGS__)); } \
+    own real gpumc__##family##_cdf(real side, GPUMC__##shape(real, real *, __VA_ARGS__))
+#define GPUMC__CDF_LEAF(shape, ...) GPUMC__CDF(GPUMC_FN, GPUMC_FN, gpumc_real, shape, __VA_ARGS__)
+#define GPUMC__CDF_CALL(shape, ...) GPUMC__CDF(static, GPUMC_API, double, shape, __VA_ARGS__)
 
 /* What every leaf density is made of. Conditions are written so that NaN fails "valid", passes "outside". */
 GPUMC_FN void gpumc__add(gpumc_real *p, gpumc_real v) { if (p) *p += v; }
+GPUMC_FN void gpumc__add_2(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_real w)
+{ gpumc__add(p, v), gpumc__add(q, w); }
+GPUMC_FN void gpumc__add_3(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_real w,
+                           gpumc_real *r, gpumc_real x)
+{ gpumc__add_2(p, v, q, w), gpumc__add(r, x); }
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
 /* Infinity is not whole; NaN counts as whole, so that it goes on. (With a negation gcc stays scalar.) */
 GPUMC_FN int gpumc__is_whole(gpumc_real y) { return (gpumc_floor(y) - y == 0) | (y != y); }
-
+/* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
+GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
+/* A log cdf before the support. */
+GPUMC_FN gpumc_real gpumc__before(gpumc_real side) { return side > 0 ? -GPUMC_INF : GPUMC_R(0.0); }
 /* log(1 - exp(-x)) for x >= 0, accurate at both ends; its derivative is 1 / expm1(x). */
 GPUMC_FN gpumc_real gpumc__log1m_exp(gpumc_real x)
 {
     const gpumc_real near_0 = gpumc_log(-gpumc_expm1(-x)), far_out = gpumc_log1p(-gpumc_exp(-x));
     return x < GPUMC_R(GPUMC_LOG_2) ? near_0 : far_out;
 }
-
-/* log(1 - exp(-t)) for t = exp(log_t), and its slope in log t, t / expm1(t), even where t underflows. */
-GPUMC_FN gpumc_real gpumc__log1m_exp_exp(gpumc_real log_t, gpumc_real *slope)
+/* log P(T <= t) or log P(T > t) of an exponential T with rate 1, and its slope in log t, even where t
+   underflows. */
+GPUMC_FN gpumc_real gpumc__exponential_log_t(gpumc_real side, gpumc_real log_t, gpumc_real *slope)
 {
     const gpumc_real t_any = gpumc_exp(log_t), least = GPUMC_R(1e-30), most = GPUMC_R(800.0);
     const gpumc_real t_some = t_any < least ? least : t_any, t = most < t_some ? most : t_some;
     const gpumc_real tail = gpumc_exp(-t), rest = -gpumc_expm1(-t);
     const gpumc_real near_0 = gpumc_log(rest / t) + log_t, far_out = gpumc_log1p(-tail);
-    *slope = t * tail / rest;
-    return log_t < GPUMC_R(-0.4) ? near_0 : far_out;
+    *slope = side > 0 ? t * tail / rest : -t_any;
+    return side < 0 ? -t_any : log_t < GPUMC_R(-0.4) ? near_0 : far_out;
 }
-
 /* a log x, where 0 log 0 is 0. */
 GPUMC_FN gpumc_real gpumc__times_log(gpumc_real a, gpumc_real log_x)
 {
     const gpumc_real product = a * log_x;
     return a < 0 ? product : a > 0 ? product : a;
 }
-
-/* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
-GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
-
 /* Adds the derivatives of a function of z = (y - mu) / sigma from its slope in z; inv is 1 / sigma.
    The clamp makes a bound at infinity, where a log cdf has slope 0, add 0. */
 GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv,
                                   gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
-    const gpumc_real huge = GPUMC_R(1e30), below = huge < z ? huge : z;
-    gpumc__add(dy, slope * inv);
-    gpumc__add(dmu, -slope * inv);
-    gpumc__add(dsigma, -slope * inv * (below < -huge ? -huge : below));
+    const gpumc_real huge = GPUMC_R(1e30), below = huge < z ? huge : z, v = slope * inv;
+    gpumc__add_3(dy, v, dmu, -v, dsigma, -v * (below < -huge ? -huge : below));
 }
 
-/* ---- normal ------------------------------------------------------------------------ >>normal
-   y real, mu real, sigma > 0.                                     z = (y - mu) / sigma
-   log p = -z^2/2 - log sigma - log sqrt(2 pi),  P(Y <= y) = Phi(z)                          */
+/* Below, z = (y - mu) / sigma and inv = 1 / sigma, or what stands for them. Sources: Johnson, Kotz &
+   Balakrishnan (1994, 1995) and, for counts, Johnson, Kemp & Kotz (2005). */
 
+/* ---- normal: log p = -z^2/2 - log sigma - log sqrt(2 pi), P(Y <= y) = Phi(z) -------- >>normal */
 /* phi(z) / Phi(z), the slope of log Phi: by erfcx in the lower tail, where phi and Phi underflow. */
 GPUMC_FN gpumc_real gpumc__log_Phi_slope(gpumc_real z)
 {
-    const gpumc_real t = gpumc_fabs(z) * GPUMC_R(0.70710678118654752440);       /* sqrt(1/2) */
+    const gpumc_real t = gpumc_fabs(z) * GPUMC_R(GPUMC__ROOT_HALF);
     const gpumc_real scaled = gpumc_erfcx(t), bell = gpumc_exp(-t * t);
     const gpumc_real lower = 1 / scaled, upper = bell / (2 - bell * scaled);
-    return GPUMC_R(0.79788456080286535588) * (z < 0 ? lower : upper);           /* sqrt(2/pi) */
+    return GPUMC_R(GPUMC__ROOT_2_OVER_PI) * (z < 0 ? lower : upper);
 }
-GPUMC_FN gpumc_real gpumc_normal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC_FN gpumc_real gpumc_normal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    gpumc__add(dy, -z * inv);
-    gpumc__add(dmu, z * inv);
-    gpumc__add(dsigma, (z * z - 1) * inv);
+    gpumc__add_3(dy, -z * inv, dmu, z * inv, dsigma, (z * z - 1) * inv);
     return gpumc__valid(sigma > 0, GPUMC_R(-0.5) * z * z - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI));
 }
-GPUMC_FN gpumc_real gpumc__normal_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, normal, y, mu, sigma)
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
     gpumc__add_standard(side * gpumc__log_Phi_slope(side * z), z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, gpumc_log_Phi(side * z));
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, normal)
-
-/* ---- std_normal ---------------------------------------------------------------- >>std_normal
-   y real.   log p = -y^2/2 - log sqrt(2 pi),  P(Y <= y) = Phi(y)                            */
-GPUMC_FN gpumc_real gpumc_std_normal_lpdf(gpumc_real y, gpumc_real *dy)
-{
-    gpumc__add(dy, -y);
-    return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI);
-}
-GPUMC_FN gpumc_real gpumc__std_normal_cdf(gpumc_real side, gpumc_real y, gpumc_real *dy)
-{
-    gpumc__add(dy, side * gpumc__log_Phi_slope(side * y));
-    return gpumc_log_Phi(side * y);
-}
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_0, std_normal)
-
-/* ---- cauchy ------------------------------------------------------------------------ >>cauchy
-   y real, mu real, sigma > 0.                                     z = (y - mu) / sigma
-   log p = -log(1 + z^2) - log sigma - log pi,  P(Y <= y) = 1/2 + atan(z) / pi               */
-GPUMC_FN gpumc_real gpumc_cauchy_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+/* ---- std_normal: the law normal(0, 1) ------------------------------------------- >>std_normal */
+GPUMC_FN gpumc_real gpumc_std_normal_lpdf(GPUMC__TAKES(REAL_0, y))
+{ gpumc__add(dy, -y); return GPUMC_R(-0.5) * y * y - GPUMC_R(GPUMC_LOG_SQRT_2PI); }
+GPUMC__CDF_LEAF(REAL_0, std_normal, y) { return gpumc__normal_cdf(side, y, 0, 1, dy, NULL, NULL); }
+/* ---- cauchy: log p = -log(1 + z^2) - log(pi sigma), P(Y <= y) = 1/2 + atan(z) / pi -- >>cauchy */
+GPUMC_FN gpumc_real gpumc_cauchy_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, weight = 1 / (1 + z * z);
-    gpumc__add(dy, -2 * z * weight * inv);
-    gpumc__add(dmu, 2 * z * weight * inv);
-    gpumc__add(dsigma, (1 - 2 * weight) * inv);
+    gpumc__add_3(dy, -2 * z * weight * inv, dmu, 2 * z * weight * inv, dsigma, (1 - 2 * weight) * inv);
     return gpumc__valid(sigma > 0, -gpumc_log(1 + z * z) - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_PI));
 }
-
-/* ---- laplace ---------------------------------------------------------------------- >>laplace
-   y real, mu real, sigma > 0 (standard deviation sigma sqrt 2).   z = (y - mu) / sigma
-   log p = -|z| - log(2 sigma),  P(Y <= y) = exp(z)/2 for z < 0, 1 - exp(-z)/2 from 0 on     */
-
-/* log P(Z <= z) and its slope: the lower tail is a straight line, the upper one 1 less the mirrored tail. */
-GPUMC_FN gpumc_real gpumc__laplace_lower(gpumc_real z, gpumc_real *slope)
+/* ---- laplace: log p = -|z| - log(2 sigma), P(Y <= y) = exp(z)/2 or 1 - exp(-z)/2 ---- >>laplace
+   The standard deviation is sigma sqrt 2. */
+GPUMC_FN gpumc_real gpumc_laplace_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
-    const gpumc_real tail = GPUMC_R(0.5) * gpumc_exp(-gpumc_fabs(z));
-    const gpumc_real upper = gpumc_log1p(-tail);
-    *slope = z < 0 ? GPUMC_R(1.0) : tail / (1 - tail);
-    return z < 0 ? z - GPUMC_R(GPUMC_LOG_2) : upper;
-}
-GPUMC_FN gpumc_real gpumc_laplace_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
-    const gpumc_real toward = z < 0 ? inv : z > 0 ? -inv : GPUMC_R(0.0);
-    gpumc__add(dy, toward);
-    gpumc__add(dmu, -toward);
-    gpumc__add(dsigma, (gpumc_fabs(z) - 1) * inv);
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, toward = z < 0 ? inv : z > 0 ? -inv : GPUMC_R(0.0);
+    gpumc__add_3(dy, toward, dmu, -toward, dsigma, (gpumc_fabs(z) - 1) * inv);
     return gpumc__valid(sigma > 0, -gpumc_fabs(z) - gpumc_log(2 * sigma));
 }
-GPUMC_FN gpumc_real gpumc__laplace_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, laplace, y, mu, sigma)
 {
-    gpumc_real slope;
-    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, value = gpumc__laplace_lower(side * z, &slope);
-    gpumc__add_standard(side * slope, z, inv, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, value);
+    const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, x = side * z;
+    const gpumc_real tail = GPUMC_R(0.5) * gpumc_exp(-gpumc_fabs(x)), far_out = gpumc_log1p(-tail);
+    gpumc__add_standard(side * (x < 0 ? GPUMC_R(1.0) : tail / (1 - tail)), z, inv, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, x < 0 ? x - GPUMC_R(GPUMC_LOG_2) : far_out);
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, laplace)
-
-/* ---- logistic -------------------------------------------------------------------- >>logistic
-   y real, mu real, sigma > 0 (standard deviation sigma pi / sqrt 3).   z = (y - mu) / sigma
-   log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma,  P(Y <= y) = 1 / (1 + exp(-z))           */
-GPUMC_FN gpumc_real gpumc_logistic_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+/* ---- logistic: P(Y <= y) = 1 / (1 + exp(-z)) -------------------------------------- >>logistic
+   log p = -|z| - 2 log(1 + exp(-|z|)) - log sigma; the standard deviation is sigma pi / sqrt 3. */
+GPUMC_FN gpumc_real gpumc_logistic_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv, far_out = gpumc_fabs(z);
     const gpumc_real fall = gpumc_expm1(-far_out), size = -fall / (2 + fall);   /* tanh(|z| / 2) */
     const gpumc_real slope = z < 0 ? size : -size;
-    gpumc__add(dy, slope * inv);
-    gpumc__add(dmu, -slope * inv);
-    gpumc__add(dsigma, (size * far_out - 1) * inv);
+    gpumc__add_3(dy, slope * inv, dmu, -slope * inv, dsigma, (size * far_out - 1) * inv);
     return gpumc__valid(sigma > 0, -far_out - 2 * gpumc_log1p(1 + fall) - gpumc_log(sigma));
 }
-GPUMC_FN gpumc_real gpumc__logistic_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                        gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, logistic, y, mu, sigma)
 {
     const gpumc_real inv = 1 / sigma, z = (y - mu) * inv;
     gpumc__add_standard(side * gpumc_inv_logit(-side * z), z, inv, dy, dmu, dsigma);
     return gpumc__valid(sigma > 0, -gpumc_log1p_exp(-side * z));
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, logistic)
-
-/* ---- gumbel ------------------------------------------------------------------------ >>gumbel
-   y real, mu real, beta > 0 (largest values: the long tail is the upper one).   z = (y - mu) / beta
-   log p = -z - exp(-z) - log beta,  P(Y <= y) = exp(-exp(-z))                               */
-GPUMC_FN gpumc_real gpumc_gumbel_lpdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
+/* ---- gumbel: log p = -z - t - log beta, P(Y <= y) = exp(-t), t = exp(-z) ------------- >>gumbel
+   Of largest values: the long tail is the upper one. t is exponential with rate 1, z = (y - mu) / beta. */
+GPUMC_FN gpumc_real gpumc_gumbel_lpdf(GPUMC__TAKES(REAL_2, y, mu, beta))
 {
-    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z);
-    const gpumc_real sum = -z - (1 + slope);
-    gpumc__add(dy, slope * inv);
-    gpumc__add(dmu, -slope * inv);
-    gpumc__add(dbeta, (-slope * z - 1) * inv);
+    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, slope = gpumc_expm1(-z), sum = -z - (1 + slope);
+    gpumc__add_3(dy, slope * inv, dmu, -slope * inv, dbeta, (-slope * z - 1) * inv);
     return gpumc__valid(beta > 0, (z < -GPUMC_R(1e30) ? -GPUMC_INF : sum) - gpumc_log(beta));
 }
-GPUMC_FN gpumc_real gpumc_gumbel_lcdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
-                                      gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
-{
-    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, t = gpumc_exp(-z);
-    gpumc__add_standard(t, z, inv, dy, dmu, dbeta);
-    return gpumc__valid(beta > 0, -t);
-}
-GPUMC_FN gpumc_real gpumc_gumbel_lccdf(gpumc_real y, gpumc_real mu, gpumc_real beta,
-                                       gpumc_real *dy, gpumc_real *dmu, gpumc_real *dbeta)
+GPUMC__CDF_LEAF(REAL_2, gumbel, y, mu, beta)
 {
     gpumc_real slope;
-    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, value = gpumc__log1m_exp_exp(-z, &slope);
+    const gpumc_real inv = 1 / beta, z = (y - mu) * inv, value = gpumc__exponential_log_t(-side, -z, &slope);
     gpumc__add_standard(-slope, z, inv, dy, dmu, dbeta);
     return gpumc__valid(beta > 0, value);
 }
-
-/* ---- lognormal ------------------------------------------------------------------ >>lognormal
-   y > 0, mu real, sigma > 0 (of log y).                       z = (log y - mu) / sigma
-   log p = -z^2/2 - log(y sigma) - log sqrt(2 pi),  P(Y <= y) = Phi(z)                       */
-GPUMC_FN gpumc_real gpumc_lognormal_lpdf(gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+/* ---- lognormal: the law of exp(X), X of normal(mu, sigma); z = (log y - mu) / sigma - >>lognormal */
+GPUMC_FN gpumc_real gpumc_lognormal_lpdf(GPUMC__TAKES(REAL_2, y, mu, sigma))
 {
     const gpumc_real x = gpumc__positive(y), log_y = gpumc_log(x), inv = 1 / sigma, z = (log_y - mu) * inv;
     const gpumc_real value = GPUMC_R(-0.5) * z * z - log_y - gpumc_log(sigma) - GPUMC_R(GPUMC_LOG_SQRT_2PI);
-    gpumc__add(dy, -(1 + z * inv) / x);
-    gpumc__add(dmu, z * inv);
-    gpumc__add(dsigma, (z * z - 1) * inv);
+    gpumc__add_3(dy, -(1 + z * inv) / x, dmu, z * inv, dsigma, (z * z - 1) * inv);
     return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, value));
 }
-GPUMC_FN gpumc_real gpumc__lognormal_cdf(gpumc_real side, gpumc_real y, gpumc_real mu, gpumc_real sigma,
-                                         gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
 {
     const gpumc_real x = gpumc__positive(y), inv = 1 / sigma, z = (gpumc_log(x) - mu) * inv;
     const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : side * gpumc__log_Phi_slope(side * z);
-    const gpumc_real at_0 = side > 0 ? -GPUMC_INF : GPUMC_R(0.0);
     gpumc__add(dy, slope * inv / x);
     gpumc__add_standard(slope, z, inv, NULL, dmu, dsigma);
-    return gpumc__valid(sigma > 0, y <= 0 ? at_0 : gpumc_log_Phi(side * z));
+    return gpumc__valid(sigma > 0, y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
 }
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, lognormal)
-
-/* ---- exponential -------------------------------------------------------------- >>exponential
-   y >= 0, rate > 0 (mean 1 / rate).
-   log p = log rate - rate y,  P(Y > y) = exp(-rate y)                                       */
-GPUMC_FN gpumc_real gpumc_exponential_lpdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
+/* ---- exponential: log p = log rate - rate y, P(Y > y) = exp(-rate y) ----------- >>exponential */
+GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__TAKES(REAL_1, y, rate))
 {
-    gpumc__add(dy, -rate);
-    gpumc__add(drate, 1 / rate - y);
+    gpumc__add_2(dy, -rate, drate, 1 / rate - y);
     return gpumc__valid(rate > 0, gpumc__outside(y < 0, gpumc_log(rate) - rate * y));
 }
-GPUMC_FN gpumc_real gpumc_exponential_lcdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
+GPUMC__CDF_LEAF(REAL_1, exponential, y, rate)
 {
-    const gpumc_real x = y < 0 ? GPUMC_R(0.0) : y, t = rate * x, slope = 1 / gpumc_expm1(t);
-    gpumc__add(dy, rate * slope);
-    gpumc__add(drate, gpumc__times_log(slope, x));
-    return gpumc__valid(rate > 0, gpumc__log1m_exp(t));
+    const gpumc_real x = y < 0 ? GPUMC_R(0.0) : y, t = rate * x, lower = gpumc__log1m_exp(t);
+    const gpumc_real inside = side > 0 ? 1 / gpumc_expm1(t) : GPUMC_R(-1.0);
+    const gpumc_real slope = y < 0 ? GPUMC_R(0.0) : inside;
+    gpumc__add_2(dy, rate * slope, drate, gpumc__times_log(slope, x));
+    return gpumc__valid(rate > 0, side > 0 ? lower : -t);
 }
-GPUMC_FN gpumc_real gpumc_exponential_lccdf(gpumc_real y, gpumc_real rate, gpumc_real *dy, gpumc_real *drate)
-{
-    gpumc__add(dy, y < 0 ? GPUMC_R(0.0) : -rate);
-    gpumc__add(drate, y < 0 ? GPUMC_R(0.0) : -y);
-    return gpumc__valid(rate > 0, y < 0 ? GPUMC_R(0.0) : -rate * y);
-}
-
-/* ---- weibull ---------------------------------------------------------------------- >>weibull
-   y >= 0, shape > 0, scale > 0.                                   t = (y / scale)^shape
-   log p = log shape - log scale + (shape - 1) log(y / scale) - t,  P(Y > y) = exp(-t)
-   At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1.    */
-GPUMC_FN gpumc_real gpumc_weibull_lpdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                       gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+/* ---- weibull: t = (y / scale)^shape is exponential with rate 1 --------------------- >>weibull
+   log p = log(shape / scale) + (shape - 1) log(y / scale) - t
+   At y = 0 the density is 0, 1 / scale or infinite as the shape is above, at or below 1. */
+GPUMC_FN gpumc_real gpumc_weibull_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 {
     const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
     const gpumc_real t = gpumc_exp(shape * log_x), log_y = y <= 0 ? -GPUMC_INF : log_x;
     const gpumc_real value = gpumc_log(shape * inv) + gpumc__times_log(shape - 1, log_y) - t;
-    gpumc__add(dy, (shape - 1 - shape * t) / x);
+    gpumc__add_2(dy, (shape - 1 - shape * t) / x, dscale, shape * (t - 1) * inv);
     gpumc__add(dshape, 1 / shape + log_x * (1 - t));
-    gpumc__add(dscale, shape * (t - 1) * inv);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y < 0) | (y == GPUMC_INF), value));
 }
-GPUMC_FN gpumc_real gpumc_weibull_lcdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                       gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
+GPUMC__CDF_LEAF(REAL_2, weibull, y, shape, scale)
 {
-    gpumc_real slope;
+    gpumc_real slope_any;
     const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
-    const gpumc_real value = gpumc__log1m_exp_exp(shape * log_x, &slope);
-    const gpumc_real inside = y <= 0 ? GPUMC_R(0.0) : slope;
-    gpumc__add(dy, inside * shape / x);
-    gpumc__add(dshape, gpumc__times_log(inside, log_x));
-    gpumc__add(dscale, -inside * shape * inv);
-    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside(y <= 0, value));
+    const gpumc_real value = gpumc__exponential_log_t(side, shape * log_x, &slope_any);
+    const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : slope_any, by_y = slope * shape;
+    gpumc__add_3(dy, by_y / x, dshape, gpumc__times_log(slope, log_x), dscale, -by_y * inv);
+    return gpumc__valid((shape > 0) & (scale > 0), y <= 0 ? gpumc__before(side) : value);
 }
-GPUMC_FN gpumc_real gpumc_weibull_lccdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                        gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
-{
-    const gpumc_real inv = 1 / scale, x = gpumc__positive(y), log_x = gpumc_log(x * inv);
-    const gpumc_real t = y <= 0 ? GPUMC_R(0.0) : gpumc_exp(shape * log_x);
-    gpumc__add(dy, -shape * t / x);
-    gpumc__add(dshape, -t * log_x);
-    gpumc__add(dscale, shape * t * inv);
-    return gpumc__valid((shape > 0) & (scale > 0), -t);
-}
-
-/* ---- half_normal -------------------------------------------------------------- >>half_normal
-   y >= 0, sigma > 0 (of the whole normal).                        z = y / sigma
-   log p = -z^2/2 - log sigma - log sqrt(pi / 2),  P(Y <= y) = erf(z / sqrt 2)               */
-GPUMC_FN gpumc_real gpumc_half_normal_lpdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+/* ---- half_normal: the law of |X|, X of normal(0, sigma); P(Y <= y) = erf(z / sqrt 2) - >>half_normal */
+GPUMC_FN gpumc_real gpumc_half_normal_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
 {
     const gpumc_real whole = gpumc_normal_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
-GPUMC_FN gpumc_real gpumc_half_normal_lcdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+GPUMC__CDF_LEAF(REAL_1, half_normal, y, sigma)
 {
-    const gpumc_real inv = 1 / sigma, z = y * inv, t = gpumc__positive(z) * GPUMC_R(0.70710678118654752440);
-    const gpumc_real low = gpumc_erf(t), slope = GPUMC_R(0.79788456080286535588) * gpumc_exp(-t * t) / low;
-    const gpumc_real lower = gpumc_log(low), upper = gpumc_log1p(-gpumc_erfc(t));
-    gpumc__add_standard(y <= 0 ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, gpumc__outside(y <= 0, t < GPUMC_R(0.5) ? lower : upper));
+    const gpumc_real inv = 1 / sigma, z = y < 0 ? GPUMC_R(0.0) : y * inv, t = z * GPUMC_R(GPUMC__ROOT_HALF);
+    const gpumc_real low = gpumc_erf(t), scaled = gpumc_erfcx(t), root = GPUMC_R(GPUMC__ROOT_2_OVER_PI);
+    const gpumc_real near_0 = side > 0 ? gpumc_log(low) : gpumc_log1p(-low);
+    const gpumc_real far_out = side > 0 ? gpumc_log1p(-gpumc_erfc(t)) : gpumc_log(scaled) - t * t;
+    const gpumc_real slope = side > 0 ? root * gpumc_exp(-t * t) / low : -root / scaled;
+    const int before = side > 0 ? z <= 0 : y < 0;
+    gpumc__add_standard(before ? GPUMC_R(0.0) : slope, z, inv, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, t < GPUMC_R(0.5) ? near_0 : far_out);
 }
-GPUMC_FN gpumc_real gpumc_half_normal_lccdf(gpumc_real y, gpumc_real sigma,
-                                            gpumc_real *dy, gpumc_real *dsigma)
-{
-    const gpumc_real inv = 1 / sigma, z = y < 0 ? GPUMC_R(0.0) : y * inv;
-    const gpumc_real t = z * GPUMC_R(0.70710678118654752440), scaled = gpumc_erfcx(t);
-    const gpumc_real lower = gpumc_log1p(-gpumc_erf(t)), upper = gpumc_log(scaled) - t * t;
-    const gpumc_real slope = y < 0 ? GPUMC_R(0.0) : GPUMC_R(-0.79788456080286535588) / scaled;
-    gpumc__add_standard(slope, z, inv, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, t < GPUMC_R(0.5) ? lower : upper);
-}
-
-/* ---- half_cauchy -------------------------------------------------------------- >>half_cauchy
-   y >= 0, sigma > 0.                                              z = y / sigma
-   log p = -log(1 + z^2) - log sigma - log(pi / 2),  P(Y <= y) = (2 / pi) atan(z)            */
-GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(gpumc_real y, gpumc_real sigma, gpumc_real *dy, gpumc_real *dsigma)
+/* ---- half_cauchy: the law of |X|, X of cauchy(0, sigma); P(Y <= y) = 2 atan(z) / pi - >>half_cauchy */
+GPUMC_FN gpumc_real gpumc_half_cauchy_lpdf(GPUMC__TAKES(REAL_1, y, sigma))
 {
     const gpumc_real whole = gpumc_cauchy_lpdf(y, GPUMC_R(0.0), sigma, dy, NULL, dsigma);
     return gpumc__valid(sigma > 0, gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
 }
-
-/* ---- uniform ---------------------------------------------------------------------- >>uniform
-   a <= y <= b, a real, b > a.   log p = -log(b - a),  P(Y <= y) = (y - a) / (b - a)          */
-GPUMC_FN gpumc_real gpumc_uniform_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
-                                       gpumc_real *dy, gpumc_real *da, gpumc_real *db)
+/* ---- uniform: log p = -log(b - a), P(Y <= y) = (y - a) / (b - a) ------------------- >>uniform */
+GPUMC_FN gpumc_real gpumc_uniform_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
 {
-    const gpumc_real width = b - a;
-    gpumc__add(dy, GPUMC_R(0.0));
-    gpumc__add(da, 1 / width);
-    gpumc__add(db, -1 / width);
+    const gpumc_real width = b - a, value = 0 * y - gpumc_log(width);
+    gpumc__add_3(dy, GPUMC_R(0.0), da, 1 / width, db, -1 / width);
+    return gpumc__valid((width > 0) & (width < GPUMC_INF), gpumc__outside((y < a) | (y > b), value));
+}
+/* The logarithm is taken of the smaller of part and rest, of which part is the one asked for. */
+GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
+{
+    const gpumc_real width = b - a, part = side > 0 ? y - a : b - y, rest = side > 0 ? b - y : y - a;
+    const int inside = (y > a) & (y < b);
+    const gpumc_real inv = inside ? 1 / part : GPUMC_R(0.0), scale = inside ? 1 / width : GPUMC_R(0.0);
+    const gpumc_real share = inside ? rest / width * inv : GPUMC_R(0.0), sum = 1 / (part + rest);
+    const gpumc_real near_0 = gpumc_log(part * sum), near_1 = gpumc_log1p(-rest * sum);
+    const gpumc_real value = part < rest ? near_0 : near_1;
+    gpumc__add_3(dy, side * inv, da, side > 0 ? -share : scale, db, side > 0 ? -scale : share);
     return gpumc__valid((width > 0) & (width < GPUMC_INF),
-                        gpumc__outside((y < a) | (y > b), 0 * y - gpumc_log(width)));
+                        part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
-
-/* y itself and v where y lies between a and b, the middle and 0 where not. */
-GPUMC_FN gpumc_real gpumc__inner(gpumc_real y, gpumc_real a, gpumc_real b)
-{
-    return ((y > a) & (y < b)) ? y : a + GPUMC_R(0.5) * (b - a);
-}
-GPUMC_FN gpumc_real gpumc__if_inner(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real v)
-{
-    return ((y > a) & (y < b)) ? v : GPUMC_R(0.0);
-}
-
-/* log(part / (part + rest)), from whichever of the two is smaller; -infinity and 0 beyond the ends. */
-GPUMC_FN gpumc_real gpumc__log_share(gpumc_real part, gpumc_real rest)
-{
-    const gpumc_real inv = 1 / (part + rest);
-    const gpumc_real near_0 = gpumc_log(part * inv), near_1 = gpumc_log1p(-rest * inv);
-    const gpumc_real inside = part < rest ? near_0 : near_1;
-    return part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : inside;
-}
-GPUMC_FN gpumc_real gpumc__uniform_cdf(gpumc_real side, gpumc_real y, gpumc_real a, gpumc_real b,
-                                       gpumc_real *dy, gpumc_real *da, gpumc_real *db)
-{
-    const gpumc_real width = b - a, inner = gpumc__inner(y, a, b), below = y - a, above = b - y;
-    const gpumc_real scale = gpumc__if_inner(y, a, b, 1 / width);
-    const gpumc_real ratio = width / (side > 0 ? inner - a : b - inner);
-    gpumc__add(dy, side * scale * ratio);
-    gpumc__add(da, side > 0 ? scale * (1 - ratio) : scale);
-    gpumc__add(db, side > 0 ? -scale : scale * (ratio - 1));
-    return gpumc__valid((width > 0) & (width < GPUMC_INF),
-                        side > 0 ? gpumc__log_share(below, above) : gpumc__log_share(above, below));
-}
-GPUMC__SIDES(GPUMC_FN, gpumc_real, REAL_2, uniform)
-
-/* ---- bernoulli ------------------------------------------------------------------ >>bernoulli
-   y 0 or 1, p in [0, 1].   P(Y = 1) = p                                                     */
-
+/* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
 /* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
 {
@@ -1461,72 +1177,248 @@ GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1
     return gpumc__outside((y < 0) | (y > 1) | !gpumc__is_whole(y), value);
 }
 
-/* A cdf with one step inside: before 0, in [0, 1), from 1 on. */
-GPUMC_FN gpumc_real gpumc__one_step(gpumc_real y, gpumc_real before, gpumc_real between, gpumc_real after)
+/* The log cdf from its value between 0 and 1, and the slope of that. */
+GPUMC_FN gpumc_real gpumc__binary_cdf(gpumc_real side, gpumc_real y, gpumc_real between, gpumc_real slope,
+                                      gpumc_real *d)
 {
-    const gpumc_real late = y >= 1 ? after : y < 1 ? between : y;
-    return y < 0 ? before : late;
+    const gpumc_real late = y >= 1 ? gpumc__before(-side) : y < 1 ? between : y;
+    gpumc__add(d, ((y < 0) | (y >= 1)) ? GPUMC_R(0.0) : slope);
+    return y < 0 ? gpumc__before(side) : late;
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+GPUMC_FN gpumc_real gpumc_bernoulli_lpmf(GPUMC__TAKES(COUNT_1, y, p))
 {
     gpumc__add(dp, y > 0 ? 1 / p : -1 / (1 - p));
     return gpumc__valid((p >= 0) & (p <= 1), gpumc__binary(y, gpumc_log1p(-p), gpumc_log(p)));
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+GPUMC__CDF_LEAF(COUNT_1, bernoulli, y, p)
 {
-    const gpumc_real value = gpumc__one_step(y, -GPUMC_INF, gpumc_log1p(-p), GPUMC_R(0.0));
-    gpumc__add(dp, gpumc__one_step(y, GPUMC_R(0.0), -1 / (1 - p), GPUMC_R(0.0)));
+    const gpumc_real between = side > 0 ? gpumc_log1p(-p) : gpumc_log(p);
+    const gpumc_real value = gpumc__binary_cdf(side, y, between, side > 0 ? -1 / (1 - p) : 1 / p, dp);
     return gpumc__valid((p >= 0) & (p <= 1), value);
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
-{
-    const gpumc_real value = gpumc__one_step(y, GPUMC_R(0.0), gpumc_log(p), -GPUMC_INF);
-    gpumc__add(dp, gpumc__one_step(y, GPUMC_R(0.0), 1 / p, GPUMC_R(0.0)));
-    return gpumc__valid((p >= 0) & (p <= 1), value);
-}
-
-/* ---- bernoulli_logit ------------------------------------------------------ >>bernoulli_logit
-   y 0 or 1, eta real.   P(Y = 1) = 1 / (1 + exp(-eta)),  log p = -log(1 + exp(-(2 y - 1) eta)) */
-GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+/* ---- bernoulli_logit: log p = -log(1 + exp(-eta)), y = 1, or -log(1 + exp(eta)) ---- >>bernoulli_logit */
+GPUMC_FN gpumc_real gpumc_bernoulli_logit_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
 {
     const gpumc_real against = y > 0 ? -eta : eta, miss = gpumc_inv_logit(against);
     const gpumc_real value = -gpumc_log1p_exp(against);
     gpumc__add(deta, y > 0 ? miss : -miss);
     return gpumc__binary(y, value, value);
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_logit_lcdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
+GPUMC__CDF_LEAF(COUNT_1, bernoulli_logit, y, eta)
 {
-    gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), -gpumc_inv_logit(eta), GPUMC_R(0.0)));
-    return gpumc__valid(eta == eta, gpumc__one_step(y, -GPUMC_INF, -gpumc_log1p_exp(eta), GPUMC_R(0.0)));
+    const gpumc_real between = -gpumc_log1p_exp(side * eta), slope = -side * gpumc_inv_logit(side * eta);
+    return gpumc__valid(eta == eta, gpumc__binary_cdf(side, y, between, slope, deta));
 }
-GPUMC_FN gpumc_real gpumc_bernoulli_logit_lccdf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
-{
-    gpumc__add(deta, gpumc__one_step(y, GPUMC_R(0.0), gpumc_inv_logit(-eta), GPUMC_R(0.0)));
-    return gpumc__valid(eta == eta, gpumc__one_step(y, GPUMC_R(0.0), -gpumc_log1p_exp(-eta), -GPUMC_INF));
-}
-
-/* ---- geometric ------------------------------------------------------------------ >>geometric
-   y = 0, 1, 2, ... failures before the first success, p in (0, 1].
-   log p = log p + y log(1 - p),  P(Y > y) = (1 - p)^(y + 1)                                 */
-GPUMC_FN gpumc_real gpumc_geometric_lpmf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+/* ---- geometric: log p = log p + y log(1 - p), P(Y > y) = (1 - p)^(y + 1) --------- >>geometric */
+GPUMC_FN gpumc_real gpumc_geometric_lpmf(GPUMC__TAKES(COUNT_1, y, p))
 {
     const gpumc_real value = gpumc_log(p) + gpumc__times_log(y, gpumc_log1p(-p));
     gpumc__add(dp, 1 / p - gpumc__times_log(y, 1 / (1 - p)));
     return gpumc__valid((p > 0) & (p <= 1), gpumc__outside((y < 0) | !gpumc__is_whole(y), value));
 }
-GPUMC_FN gpumc_real gpumc_geometric_lcdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+GPUMC__CDF_LEAF(COUNT_1, geometric, y, p)
 {
-    const gpumc_real huge = GPUMC_R(1e30), k = huge < y ? huge : gpumc_floor(y), log_q = gpumc_log1p(-p);
-    const gpumc_real t = y < 0 ? GPUMC_R(0.0) : -(k + 1) * log_q;
-    const gpumc_real slope = (k + 1) * gpumc_exp(gpumc__times_log(k, log_q)) / -gpumc_expm1(-t);
-    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : slope);
-    return gpumc__valid((p > 0) & (p <= 1), gpumc__log1m_exp(t));
+    const gpumc_real most = side > 0 ? GPUMC_R(1e30) : GPUMC_INF, k = most < y ? most : gpumc_floor(y);
+    const gpumc_real trials = k + 1, log_q = gpumc_log1p(-p), t = y < 0 ? GPUMC_R(0.0) : -trials * log_q;
+    const gpumc_real lower = gpumc__log1m_exp(t), upper_slope = -trials / (1 - p);
+    const gpumc_real lower_slope = trials * gpumc_exp(gpumc__times_log(k, log_q)) / -gpumc_expm1(-t);
+    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : side > 0 ? lower_slope : upper_slope);
+    return gpumc__valid((p > 0) & (p <= 1), side > 0 ? lower : -t);
 }
-GPUMC_FN gpumc_real gpumc_geometric_lccdf(gpumc_real y, gpumc_real p, gpumc_real *dp)
+/* ---- student_t ------------------------------------------------------------------ >>student_t
+   log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
+   sigma is a scale: the standard deviation is sigma sqrt(nu / (nu - 2)). */
+GPUMC_FN gpumc_real gpumc_student_t_lpdf(GPUMC__TAKES(REAL_3, y, nu, mu, sigma))
 {
-    const gpumc_real trials = gpumc_floor(y) + 1;
-    gpumc__add(dp, y < 0 ? GPUMC_R(0.0) : -trials / (1 - p));
-    return gpumc__valid((p > 0) & (p <= 1), y < 0 ? GPUMC_R(0.0) : trials * gpumc_log1p(-p));
+    const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
+    const gpumc_real inv_nu = 1 / nu, r = square * inv_nu, share = r / (1 + r), log_1r = gpumc_log1p(r);
+    const gpumc_real pull = (nu + 1) / (nu + square);
+    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(inv_nu);
+    gpumc__add_3(dy, -pull * z * inv, dmu, pull * z * inv, dsigma, (pull * square - 1) * inv);
+    gpumc__add(dnu, half * (rise + gpumc__share_less_log(r, share, log_1r) + share * inv_nu));
+    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_1r - gpumc_lbeta(half * nu, half)
+                                                - half * gpumc_log(nu) - gpumc_log(sigma));
+}
+/* ---- half_student_t: the law of |X|, X of student_t(nu, 0, sigma) ----------- >>half_student_t */
+GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(GPUMC__TAKES(REAL_2, y, nu, sigma))
+{
+    const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
+    return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
+}
+/* ---- gamma: log p = a log t - t - log Gamma(a) - log y, t = rate y, a the shape ------ >>gamma
+   At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1. */
+
+/* How a count or shape a > 0 compares with its expectation r a: the densities from here on are sums of terms
+   a (log r - (r - 1)), which are small where a is near r a however large both are, and their derivatives are
+   sums of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
+typedef struct gpumc__ratio { gpumc_real less, log; } gpumc__ratio;             /* log r - (r - 1), log r */
+
+GPUMC_FN gpumc__ratio gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real log_r)
+{
+    gpumc__ratio ratio;
+    const gpumc_real x = excess / a;
+    ratio.less = gpumc__log_less(x, log_r);
+    ratio.log = gpumc__is_near_0(x) ? x + ratio.less : log_r;
+    return ratio;
+}
+/* log(t^a exp(-t) / Gamma(a + 1)), a >= 0, t >= 0 */
+GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__ratio *ratio)
+{
+    const gpumc_real some = a > 0 ? a : 1;
+    *ratio = gpumc__compare(some, t - a, log_t - gpumc_log(some));
+    return (a > 0 ? a * ratio->less : -t) - gpumc__stirling_rest(a);
+}
+
+/* log(a p(t)) for the density p of t from gamma(a, 1), and the derivative by a. */
+GPUMC_FN gpumc_real gpumc__gamma_of_t(gpumc_real a, gpumc_real t, gpumc_real *da)
+{
+    gpumc__ratio ratio;
+    const gpumc_real value = gpumc__gamma_kernel(a, t, gpumc_log(t), &ratio);
+    gpumc__add(da, ratio.log + gpumc__log_less_digamma(a));
+    return value;
+}
+GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, rate))
+{
+    const gpumc_real x = gpumc__positive(y), t = rate * x;
+    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
+    const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
+    gpumc__add_2(dy, (shape - 1) / x - rate, drate, (shape - t) / rate);
+    return gpumc__valid((shape > 0) & (rate > 0),
+                        gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
+}
+/* ---- inv_gamma: the law of 1 / X, X of gamma(shape, rate = scale); t = scale / y ---- >>inv_gamma */
+GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
+{
+    const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
+    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
+    gpumc__add_2(dy, (excess - 1) / x, dscale, -excess / scale);
+    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
+}
+/* ---- chi_square: the law gamma(shape = nu / 2, rate = 1 / 2) -------------------- >>chi_square */
+GPUMC_FN gpumc_real gpumc_chi_square_lpdf(GPUMC__TAKES(REAL_1, y, nu))
+{
+    gpumc_real dshape = 0;
+    const gpumc_real half = GPUMC_R(0.5), value = gpumc_gamma_lpdf(y, half * nu, half, dy, &dshape, NULL);
+    gpumc__add(dnu, half * dshape);
+    return value;
+}
+/* ---- beta: log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b) ------------------- >>beta
+   At y = 0 the density is 0, b or infinite as a is above, at or below 1; likewise at 1. */
+
+/* log(Gamma(n + 1) / Gamma(a + 1) / Gamma(b + 1) p^a q^b), n = a + b, a >= 0, b >= 0, p + q = 1, from
+   d = b p - a q = n p - a. The ratios compare a with n p, b with n q. */
+GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_real d, gpumc_real log_p,
+                                           gpumc_real log_q, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
+{
+    const gpumc_real n = a + b, some_a = a > 0 ? a : 1, some_b = b > 0 ? b : 1;
+    *ratio_a = gpumc__compare(some_a, d, log_p + gpumc_log(n / some_a));
+    *ratio_b = gpumc__compare(some_b, -d, log_q + gpumc_log(n / some_b));
+    return gpumc__stirling_rest(n) - gpumc__stirling_rest(a) - gpumc__stirling_rest(b)
+        + ((a > 0 ? a * ratio_a->less : -d) + (b > 0 ? b * ratio_b->less : d));
+}
+
+/* The density from y and d = b y - a (1 - y). */
+GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
+                                        gpumc_real *dy, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
+{
+    const gpumc_real p = gpumc__positive(y), q = gpumc__positive(1 - y), log_p = gpumc_log(p);
+    const gpumc_real log_q = p < GPUMC_R(0.5) ? gpumc_log1p(-p) : gpumc_log(q);
+    const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, ratio_a, ratio_b);
+    const gpumc_real value = kernel + gpumc_log(a * (b / (a + b))) - log_p - log_q;
+    const gpumc_real at_0 = a < 1 ? GPUMC_INF : a > 1 ? -GPUMC_INF : gpumc_log(b);
+    const gpumc_real at_1 = b < 1 ? GPUMC_INF : b > 1 ? -GPUMC_INF : gpumc_log(a);
+    gpumc__add(dy, (a - 1) / p - (b - 1) / q);
+    return gpumc__outside((y < 0) | (y > 1), y == 0 ? at_0 : y == 1 ? at_1 : value);
+}
+GPUMC_FN gpumc_real gpumc_beta_lpdf(GPUMC__TAKES(REAL_2, y, a, b))
+{
+    gpumc__ratio of_a, of_b;
+    const gpumc_real value = gpumc__beta_density(y, a, b, b * y - a * (1 - y), dy, &of_a, &of_b);
+    gpumc__add_2(da, of_a.log + gpumc__digamma_rise(a, b), db, of_b.log + gpumc__digamma_rise(b, a));
+    return gpumc__valid((a > 0) & (b > 0), value);
+}
+/* ---- beta_proportion: the law beta(mu kappa, (1 - mu) kappa) with mean mu ------ >>beta_proportion */
+GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(GPUMC__TAKES(REAL_2, y, mu, kappa))
+{
+    gpumc__ratio of_a, of_b;
+    const gpumc_real rest = 1 - mu, a = mu * kappa, b = rest * kappa;
+    const gpumc_real rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
+    const gpumc_real value = gpumc__beta_density(y, a, b, kappa * (y - mu), dy, &of_a, &of_b);
+    gpumc__add(dmu, kappa * ((of_a.log + rise_a) - (of_b.log + rise_b)));
+    gpumc__add(dkappa, mu * (of_a.less + rise_a) + rest * (of_b.less + rise_b));
+    return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
+}
+/* ---- binomial: log p = log(n choose y) + y log p + (n - y) log(1 - p) ------------- >>binomial */
+GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
+{
+    const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
+    return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
+}
+GPUMC_FN gpumc_real gpumc_binomial_lpmf(GPUMC__TAKES(TRIALS_1, y, n, p))
+{
+    gpumc__ratio successes, failures;
+    const gpumc_real rest = n - y, q = 1 - p, d = rest * p - y * q, log_q = gpumc_log1p(-p);
+    const gpumc_real value = gpumc__binomial_kernel(y, rest, d, gpumc_log(p), log_q, &successes, &failures);
+    gpumc__add(dp, gpumc__times_log(y, 1 / p) - gpumc__times_log(rest, 1 / q));
+    return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
+}
+/* ---- binomial_logit: the law binomial(n, 1 / (1 + exp(-eta))) --------------- >>binomial_logit */
+GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
+{
+    gpumc__ratio successes, failures;
+    const gpumc_real rest = n - y, p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta), d = rest * p - y * q;
+    const gpumc_real log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    const gpumc_real value = gpumc__binomial_kernel(y, rest, d, log_p, log_q, &successes, &failures);
+    gpumc__add(deta, -d);
+    return gpumc__binomial_support(y, n, value);
+}
+/* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
+GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
+{ return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
+GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__TAKES(COUNT_1, y, lambda))
+{
+    gpumc__ratio ratio;
+    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
+    gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
+    return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
+}
+/* ---- poisson_log: the law poisson(exp(eta)) ------------------------------------ >>poisson_log */
+GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
+{
+    gpumc__ratio ratio;
+    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
+    gpumc__add(deta, y - lambda);
+    return gpumc__count_support(y, value);
+}
+/* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
+   log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p),  p = phi / (phi + mu)
+   mu is the mean, the variance mu + mu^2 / phi; for phi -> infinity this is poisson(mu). */
+
+/* The mass from p and q = 1 - p, whose kernel's d is by_log_mu, the derivative by log mu. */
+GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc_real log_p, gpumc_real log_q,
+                                             gpumc_real by_log_mu, gpumc_real *dphi)
+{
+    gpumc__ratio ratio_phi, ratio_y;
+    const gpumc_real kernel = gpumc__binomial_kernel(phi, y, by_log_mu, log_p, log_q, &ratio_phi, &ratio_y);
+    gpumc__add(dphi, ratio_phi.less + gpumc__digamma_rise(phi, y));
+    return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
+}
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(GPUMC__TAKES(COUNT_2, y, mu, phi))
+{
+    const gpumc_real inv = 1 / (phi + mu), p = phi * inv, log_p = gpumc_log(p), by_log_mu = p * (y - mu);
+    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, gpumc_log(mu * inv), by_log_mu, dphi);
+    gpumc__add(dmu, by_log_mu / mu);
+    return gpumc__valid((mu > 0) & (phi > 0), value);
+}
+/* ---- neg_binomial_2_log: the law neg_binomial_2(exp(eta), phi) ---------- >>neg_binomial_2_log */
+GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, phi))
+{
+    const gpumc_real logit_p = gpumc_log(phi) - eta;
+    const gpumc_real by_log_mu = y * gpumc_inv_logit(logit_p) - phi * gpumc_inv_logit(-logit_p);
+    const gpumc_real log_p = -gpumc_log1p_exp(-logit_p), log_q = -gpumc_log1p_exp(logit_p);
+    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
+    gpumc__add(deta, by_log_mu);
+    return gpumc__valid(phi > 0, value);
 }
 
 /* ---- families of vectors --------------------------------------------- >>api-dist-vectors
@@ -1597,250 +1489,7 @@ GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double 
 GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L);
 GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean);
 GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance);
-/* ---- student_t ------------------------------------------------------------------ >>student_t
-   y real, nu > 0 degrees of freedom, mu real, sigma > 0 (a scale: the standard deviation is
-   sigma sqrt(nu / (nu - 2))).                                     z = (y - mu) / sigma
-   log p = -(nu + 1)/2 log(1 + z^2/nu) - log B(nu/2, 1/2) - log(nu)/2 - log sigma
-   Source: Johnson, Kotz & Balakrishnan (1995), chapter 28.                                  */
-GPUMC_FN gpumc_real gpumc_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc_real mu, gpumc_real sigma,
-                                         gpumc_real *dy, gpumc_real *dnu, gpumc_real *dmu, gpumc_real *dsigma)
-{
-    const gpumc_real half = GPUMC_R(0.5), inv = 1 / sigma, z = (y - mu) * inv, square = z * z;
-    const gpumc_real inv_nu = 1 / nu, r = square * inv_nu, share = r / (1 + r), log_1r = gpumc_log1p(r);
-    const gpumc_real pull = (nu + 1) / (nu + square);
-    const gpumc_real rise = gpumc__digamma_rise(half * nu, half) + gpumc__log1p_less(inv_nu);
-    gpumc__add(dy, -pull * z * inv);
-    gpumc__add(dmu, pull * z * inv);
-    gpumc__add(dsigma, (pull * square - 1) * inv);
-    gpumc__add(dnu, half * (rise + gpumc__share_less_log(r, share, log_1r) + share * inv_nu));
-    return gpumc__valid((nu > 0) & (sigma > 0), -half * (nu + 1) * log_1r - gpumc_lbeta(half * nu, half)
-                                                - half * gpumc_log(nu) - gpumc_log(sigma));
-}
 
-/* ---- half_student_t -------------------------------------------------------- >>half_student_t
-   y >= 0, nu > 0, sigma > 0 (scale of the whole).   log p = that of student_t + log 2        */
-GPUMC_FN gpumc_real gpumc_half_student_t_lpdf(gpumc_real y, gpumc_real nu, gpumc_real sigma,
-                                              gpumc_real *dy, gpumc_real *dnu, gpumc_real *dsigma)
-{
-    const gpumc_real whole = gpumc_student_t_lpdf(y, nu, GPUMC_R(0.0), sigma, dy, dnu, NULL, dsigma);
-    return gpumc__valid((nu > 0) & (sigma > 0), gpumc__outside(y < 0, whole + GPUMC_R(GPUMC_LOG_2)));
-}
-
-/* ---- gamma -------------------------------------------------------------------------- >>gamma
-   y >= 0, shape a > 0, rate > 0 (mean a / rate).                  t = rate y
-   log p = a log t - t - log Gamma(a) - log y
-   At y = 0 the density is 0, the rate or infinite as the shape is above, at or below 1.
-   Source: Johnson, Kotz & Balakrishnan (1994), chapter 17.                                  */
-
-/* How a count or shape a > 0 compares with its expectation r a: the densities from here on are sums of terms
-   a (log r - (r - 1)), which are small where a is near r a however large both are, and their derivatives are
-   sums of log r. Loader (2000), "Fast and accurate computation of binomial probabilities". */
-typedef struct gpumc__ratio { gpumc_real less, log; } gpumc__ratio;             /* log r - (r - 1), log r */
-
-GPUMC_FN gpumc__ratio gpumc__compare(gpumc_real a, gpumc_real excess, gpumc_real log_r)
-{
-    gpumc__ratio ratio;
-    const gpumc_real x = excess / a;
-    ratio.less = gpumc__log_less(x, log_r);
-    ratio.log = gpumc__is_near_0(x) ? x + ratio.less : log_r;
-    return ratio;
-}
-
-/* log(t^a exp(-t) / Gamma(a + 1)), a >= 0, t >= 0 */
-GPUMC_FN gpumc_real gpumc__gamma_kernel(gpumc_real a, gpumc_real t, gpumc_real log_t, gpumc__ratio *ratio)
-{
-    const gpumc_real some = a > 0 ? a : 1;
-    *ratio = gpumc__compare(some, t - a, log_t - gpumc_log(some));
-    return (a > 0 ? a * ratio->less : -t) - gpumc__stirling_rest(a);
-}
-GPUMC_FN gpumc_real gpumc_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real rate,
-                                     gpumc_real *dy, gpumc_real *dshape, gpumc_real *drate)
-{
-    gpumc__ratio ratio;
-    const gpumc_real x = gpumc__positive(y), t = rate * x, excess = t - shape;
-    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &ratio) + gpumc_log(shape / x);
-    const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
-    gpumc__add(dy, (shape - 1) / x - rate);
-    gpumc__add(dshape, ratio.log + gpumc__log_less_digamma(shape));
-    gpumc__add(drate, -excess / rate);
-    return gpumc__valid((shape > 0) & (rate > 0),
-                        gpumc__outside((y < 0) | (y == GPUMC_INF), y == 0 ? at_0 : value));
-}
-
-/* ---- inv_gamma ------------------------------------------------------------------ >>inv_gamma
-   y > 0, shape a > 0, scale > 0 (mean scale / (a - 1)).           t = scale / y
-   log p = a log t - t - log Gamma(a) - log y;  1 / y is gamma(a, rate = scale)              */
-GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(gpumc_real y, gpumc_real shape, gpumc_real scale,
-                                         gpumc_real *dy, gpumc_real *dshape, gpumc_real *dscale)
-{
-    gpumc__ratio ratio;
-    const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
-    const gpumc_real value = gpumc__gamma_kernel(shape, t, gpumc_log(t), &ratio) + gpumc_log(shape / x);
-    gpumc__add(dy, (excess - 1) / x);
-    gpumc__add(dshape, ratio.log + gpumc__log_less_digamma(shape));
-    gpumc__add(dscale, -excess / scale);
-    return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
-}
-
-/* ---- chi_square ---------------------------------------------------------------- >>chi_square
-   y >= 0, nu > 0 degrees of freedom.   The law gamma(shape = nu / 2, rate = 1 / 2)           */
-GPUMC_FN gpumc_real gpumc_chi_square_lpdf(gpumc_real y, gpumc_real nu, gpumc_real *dy, gpumc_real *dnu)
-{
-    gpumc_real dshape = 0;
-    const gpumc_real half = GPUMC_R(0.5), value = gpumc_gamma_lpdf(y, half * nu, half, dy, &dshape, NULL);
-    gpumc__add(dnu, half * dshape);
-    return value;
-}
-
-/* ---- beta ---------------------------------------------------------------------------- >>beta
-   0 <= y <= 1, a > 0, b > 0.   log p = (a - 1) log y + (b - 1) log(1 - y) - log B(a, b)
-   At y = 0 the density is 0, b or infinite as a is above, at or below 1; likewise at 1.
-   Source: Johnson, Kotz & Balakrishnan (1995), chapter 25.                                  */
-
-/* log(Gamma(n + 1) / Gamma(a + 1) / Gamma(b + 1) p^a q^b), n = a + b, a >= 0, b >= 0, p + q = 1, from
-   d = b p - a q = n p - a. The ratios compare a with n p, b with n q. */
-GPUMC_FN gpumc_real gpumc__binomial_kernel(gpumc_real a, gpumc_real b, gpumc_real d, gpumc_real log_p,
-                                           gpumc_real log_q, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
-{
-    const gpumc_real n = a + b, some_a = a > 0 ? a : 1, some_b = b > 0 ? b : 1;
-    *ratio_a = gpumc__compare(some_a, d, log_p + gpumc_log(n / some_a));
-    *ratio_b = gpumc__compare(some_b, -d, log_q + gpumc_log(n / some_b));
-    return gpumc__stirling_rest(n) - gpumc__stirling_rest(a) - gpumc__stirling_rest(b)
-        + ((a > 0 ? a * ratio_a->less : -d) + (b > 0 ? b * ratio_b->less : d));
-}
-
-/* The density from y and d = b y - a (1 - y). */
-GPUMC_FN gpumc_real gpumc__beta_density(gpumc_real y, gpumc_real a, gpumc_real b, gpumc_real d,
-                                        gpumc_real *dy, gpumc__ratio *ratio_a, gpumc__ratio *ratio_b)
-{
-    const gpumc_real p = gpumc__positive(y), q = gpumc__positive(1 - y), log_p = gpumc_log(p);
-    const gpumc_real log_q = p < GPUMC_R(0.5) ? gpumc_log1p(-p) : gpumc_log(q);
-    const gpumc_real kernel = gpumc__binomial_kernel(a, b, d, log_p, log_q, ratio_a, ratio_b);
-    const gpumc_real value = kernel + gpumc_log(a * (b / (a + b))) - log_p - log_q;
-    const gpumc_real at_0 = a < 1 ? GPUMC_INF : a > 1 ? -GPUMC_INF : gpumc_log(b);
-    const gpumc_real at_1 = b < 1 ? GPUMC_INF : b > 1 ? -GPUMC_INF : gpumc_log(a);
-    gpumc__add(dy, (a - 1) / p - (b - 1) / q);
-    return gpumc__outside((y < 0) | (y > 1), y == 0 ? at_0 : y == 1 ? at_1 : value);
-}
-GPUMC_FN gpumc_real gpumc_beta_lpdf(gpumc_real y, gpumc_real a, gpumc_real b,
-                                    gpumc_real *dy, gpumc_real *da, gpumc_real *db)
-{
-    gpumc__ratio ratio_a, ratio_b;
-    const gpumc_real d = b * y - a * (1 - y);
-    const gpumc_real value = gpumc__beta_density(y, a, b, d, dy, &ratio_a, &ratio_b);
-    gpumc__add(da, ratio_a.log + gpumc__digamma_rise(a, b));
-    gpumc__add(db, ratio_b.log + gpumc__digamma_rise(b, a));
-    return gpumc__valid((a > 0) & (b > 0), value);
-}
-
-/* ---- beta_proportion ------------------------------------------------------ >>beta_proportion
-   0 <= y <= 1, mu in (0, 1) the mean, kappa > 0 the precision (variance mu (1 - mu) / (kappa + 1)).
-   The law beta(mu kappa, (1 - mu) kappa)                                                    */
-GPUMC_FN gpumc_real gpumc_beta_proportion_lpdf(gpumc_real y, gpumc_real mu, gpumc_real kappa,
-                                               gpumc_real *dy, gpumc_real *dmu, gpumc_real *dkappa)
-{
-    gpumc__ratio ratio_a, ratio_b;
-    const gpumc_real rest = 1 - mu, a = mu * kappa, b = rest * kappa;
-    const gpumc_real rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
-    const gpumc_real value = gpumc__beta_density(y, a, b, kappa * (y - mu), dy, &ratio_a, &ratio_b);
-    gpumc__add(dmu, kappa * ((ratio_a.log + rise_a) - (ratio_b.log + rise_b)));
-    gpumc__add(dkappa, mu * (ratio_a.less + rise_a) + rest * (ratio_b.less + rise_b));
-    return gpumc__valid((mu > 0) & (mu < 1) & (kappa > 0), value);
-}
-
-/* ---- binomial -------------------------------------------------------------------- >>binomial
-   y = 0 .. n successes, n whole, p in [0, 1].
-   log p = log(n choose y) + y log p + (n - y) log(1 - p)
-   Source: Johnson, Kemp & Kotz (2005), chapter 3.                                           */
-GPUMC_FN gpumc_real gpumc__binomial_support(gpumc_real y, gpumc_real n, gpumc_real value)
-{
-    const gpumc_real inside = gpumc__outside((y < 0) | (y > n), gpumc__outside(!gpumc__is_whole(y), value));
-    return gpumc__valid((n >= 0) & gpumc__is_whole(n), inside);
-}
-GPUMC_FN gpumc_real gpumc_binomial_lpmf(gpumc_real y, gpumc_real n, gpumc_real p, gpumc_real *dp)
-{
-    gpumc__ratio successes, failures;
-    const gpumc_real rest = n - y, q = 1 - p, log_p = gpumc_log(p), log_q = gpumc_log1p(-p);
-    const gpumc_real value = gpumc__binomial_kernel(y, rest, rest * p - y * q, log_p, log_q,
-                                                    &successes, &failures);
-    gpumc__add(dp, gpumc__times_log(y, 1 / p) - gpumc__times_log(rest, 1 / q));
-    return gpumc__valid((p >= 0) & (p <= 1), gpumc__binomial_support(y, n, value));
-}
-
-/* ---- binomial_logit -------------------------------------------------------- >>binomial_logit
-   y = 0 .. n successes, n whole, eta real.   The law binomial(n, 1 / (1 + exp(-eta)))        */
-GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(gpumc_real y, gpumc_real n, gpumc_real eta, gpumc_real *deta)
-{
-    gpumc__ratio successes, failures;
-    const gpumc_real rest = n - y, p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta), d = rest * p - y * q;
-    const gpumc_real log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
-    const gpumc_real value = gpumc__binomial_kernel(y, rest, d, log_p, log_q, &successes, &failures);
-    gpumc__add(deta, -d);
-    return gpumc__binomial_support(y, n, value);
-}
-
-/* ---- poisson ---------------------------------------------------------------------- >>poisson
-   y = 0, 1, 2, ..., lambda >= 0 the mean.   log p = y log lambda - lambda - log y!
-   Source: Johnson, Kemp & Kotz (2005), chapter 4.                                           */
-GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
-{
-    return gpumc__outside((y < 0) | !gpumc__is_whole(y), value);
-}
-GPUMC_FN gpumc_real gpumc_poisson_lpmf(gpumc_real y, gpumc_real lambda, gpumc_real *dlambda)
-{
-    gpumc__ratio ratio;
-    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
-    gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
-    return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
-}
-
-/* ---- poisson_log -------------------------------------------------------------- >>poisson_log
-   y = 0, 1, 2, ..., eta real.   The law poisson(exp(eta))                                    */
-GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real *deta)
-{
-    gpumc__ratio ratio;
-    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
-    gpumc__add(deta, y - lambda);
-    return gpumc__count_support(y, value);
-}
-
-/* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
-   y = 0, 1, 2, ..., mu > 0 the mean, phi > 0 (variance mu + mu^2 / phi).   p = phi / (phi + mu)
-   log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p)
-   For phi -> infinity this is poisson(mu).   Source: Johnson, Kemp & Kotz (2005), chapter 5. */
-
-/* The mass from p and q = 1 - p, whose kernel's d is by_log_mu, the derivative by log mu. */
-GPUMC_FN gpumc_real gpumc__neg_binomial_mass(gpumc_real y, gpumc_real phi, gpumc_real log_p, gpumc_real log_q,
-                                             gpumc_real by_log_mu, gpumc_real *dphi)
-{
-    gpumc__ratio ratio_phi, ratio_y;
-    const gpumc_real kernel = gpumc__binomial_kernel(phi, y, by_log_mu, log_p, log_q, &ratio_phi, &ratio_y);
-    gpumc__add(dphi, ratio_phi.less + gpumc__digamma_rise(phi, y));
-    return gpumc__count_support(y, kernel - gpumc_log1p(y / phi));
-}
-GPUMC_FN gpumc_real gpumc_neg_binomial_2_lpmf(gpumc_real y, gpumc_real mu, gpumc_real phi,
-                                              gpumc_real *dmu, gpumc_real *dphi)
-{
-    const gpumc_real inv = 1 / (phi + mu), p = phi * inv, by_log_mu = p * (y - mu);
-    const gpumc_real log_p = gpumc_log(p), log_q = gpumc_log(mu * inv);
-    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
-    gpumc__add(dmu, by_log_mu / mu);
-    return gpumc__valid((mu > 0) & (phi > 0), value);
-}
-
-/* ---- neg_binomial_2_log ------------------------------------------------ >>neg_binomial_2_log
-   y = 0, 1, 2, ..., eta real, phi > 0.   The law neg_binomial_2(exp(eta), phi)               */
-GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(gpumc_real y, gpumc_real eta, gpumc_real phi,
-                                                  gpumc_real *deta, gpumc_real *dphi)
-{
-    const gpumc_real logit_p = gpumc_log(phi) - eta;
-    const gpumc_real p = gpumc_inv_logit(logit_p), q = gpumc_inv_logit(-logit_p);
-    const gpumc_real log_p = -gpumc_log1p_exp(-logit_p), log_q = -gpumc_log1p_exp(logit_p);
-    const gpumc_real by_log_mu = y * p - phi * q;
-    const gpumc_real value = gpumc__neg_binomial_mass(y, phi, log_p, log_q, by_log_mu, dphi);
-    gpumc__add(deta, by_log_mu);
-    return gpumc__valid(phi > 0, value);
-}
 /* ================================================================================ >>api-transform
    A constraint maps free coordinates q in R^f to natural values x. Kinds marked (vector) constrain the last
    dimension of a block, the correlation factor its last two; further dimensions repeat them. */
@@ -2326,6 +1975,29 @@ static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
 }
 static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
 
+/* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
+   IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
+   the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
+   the same bits. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__CUDACC__)
+#define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
+    static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
+    static GPUMC_LOOP result name##_any parameters { give name##_text arguments; } \
+    static GPUMC_LOOP __attribute__((target("avx2"))) result name##_avx2 parameters \
+    { \
+        give name##_text arguments; \
+    } \
+    static result name parameters \
+    { \
+        if ((is_long) && __builtin_cpu_supports("avx2")) give name##_avx2 arguments; \
+        else give name##_any arguments; \
+    } \
+    static inline GPUMC_LOOP result name##_text parameters
+#else
+#define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
+    static GPUMC_TEAM GPUMC_LOOP result name parameters
+#endif
+
 /* ---- instruction sets -------------------------------------------------------------------------- */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 static gpumc_isa gpumc__isa_best(void)
@@ -2607,71 +2279,38 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
 
    Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
 
-/* ---- leaves as calls -----------------------------------------------------------------------------
-   Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
+/* Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
    is no such loop calls these twins, and the header compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
-GPUMC__CALL(exp)
-GPUMC__CALL(expm1)
-GPUMC__CALL(log)
-GPUMC__CALL(log1p)
-GPUMC__CALL(sqrt)
-GPUMC__CALL(lgamma)
-GPUMC__CALL(digamma)
-GPUMC__CALL(log_Phi)
-GPUMC__CALL(inv_Phi)
+GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
+GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
-
-/* Ordinary functions of one formula; the second kind is NaN where the condition does not hold. */
-#define GPUMC__FORMULA(name, arguments, value) GPUMC_API double name arguments { return value; }
-#define GPUMC__FORMULA_IF(name, arguments, condition, value) \
-    GPUMC_API double name arguments { return gpumc__valid(condition, value); }
-#define GPUMC__CDFS(shape, family) GPUMC__SIDES(GPUMC_API, double, shape, family)
-
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
    the negative binomial law: for large a they are of order 1 / a^2, differences of two of order 1 / a. */
-typedef struct gpumc__tail {
-    int side;
-    double value, by_a, by_b, by_log, by_a_fixed, by_b_fixed;
-} gpumc__tail;
+typedef struct gpumc__tail { double side, value, by_a, by_b, by_log, by_a_fixed, by_b_fixed; } gpumc__tail;
 
 /* A tail of probability 0 or 1, from its logarithm; NaN makes all of it NaN. */
-static gpumc__tail gpumc__certain_tail(int side, double value)
+static gpumc__tail gpumc__certain_tail(double side, double value)
 {
-    gpumc__tail tail;
-    tail.side = side;
-    tail.value = value;
-    tail.by_a = tail.by_b = tail.by_log = tail.by_a_fixed = tail.by_b_fixed = value != value ? value : 0;
+    const double by = value != value ? value : 0;
+    const gpumc__tail tail = { side, value, by, by, by, by, by };
     return tail;
 }
-
 /* The same law seen from the wanted side. */
-static gpumc__tail gpumc__tail_at(int side, gpumc__tail tail)
+static gpumc__tail gpumc__tail_at(double side, gpumc__tail tail)
 {
     const double factor = tail.value < 0 ? -1 / expm1(-tail.value) : 0;
-    if (tail.side == side || tail.value != tail.value) return tail;
-    tail.side = side;
-    tail.value = gpumc__log1m_exp(-tail.value);
-    tail.by_a *= factor;
-    tail.by_b *= factor;
-    tail.by_log *= factor;
-    tail.by_a_fixed *= factor;
-    tail.by_b_fixed *= factor;
-    return tail;
+    const gpumc__tail other = { side, gpumc__log1m_exp(-tail.value), factor * tail.by_a, factor * tail.by_b,
+                                factor * tail.by_log, factor * tail.by_a_fixed, factor * tail.by_b_fixed };
+    return tail.side == side || tail.value != tail.value ? tail : other;
 }
-
 /* The law of 1 - X for a beta law of X. */
 static gpumc__tail gpumc__mirrored(gpumc__tail tail)
 {
-    const double by_a = tail.by_a, by_a_fixed = tail.by_a_fixed;
-    tail.side = -tail.side;
-    tail.by_log = -tail.by_log;
-    tail.by_a = tail.by_b;
-    tail.by_b = by_a;
-    tail.by_a_fixed = tail.by_b_fixed;
-    tail.by_b_fixed = by_a_fixed;
-    return tail;
+    const gpumc__tail mirror = { -tail.side, tail.value, tail.by_b, tail.by_a, -tail.by_log,
+                                 tail.by_b_fixed, tail.by_a_fixed };
+    return mirror;
 }
 
 /* log Gamma(z + d) - log Gamma(z), accurate relative to d: Stirling's series from z = 8 on, the difference of
@@ -2691,19 +2330,13 @@ static double gpumc__lgamma_rise(double z, double d)
     difference = value + q * (p + q) * difference;         /* of w (1/12 - w^2/360 + ...) between p and q */
     return (z - 0.5) * gpumc__log1p(d / z) - d + d * gpumc__log(z + d) - d * p * q * difference - steps;
 }
+/* (exp(x) - 1 - x) / x^2 for |x| <= 1/2: 1 / n! from n = 2 on */
+GPUMC__POLY(expm1_less, 13, 1 / 2.0, 1 / 6.0, 1 / 24.0, 1 / 120.0, 1 / 720.0, 1 / 5040.0, 1 / 40320.0,
+    1 / 362880.0, 1 / 3628800.0, 1 / 39916800.0, 1 / 479001600.0, 1 / 6227020800.0, 1 / 87178291200.0)
 
 /* exp(t) - 1 - t */
 static double gpumc__expm1_less(double t)
-{
-    const double q = t * t;
-    if (fabs(t) > 0.5) return gpumc__expm1(t) - t;
-    return q * ((1 / 2.0 + 1 / 6.0 * t)
-        + q * ((1 / 24.0 + 1 / 120.0 * t)
-        + q * ((1 / 720.0 + 1 / 5040.0 * t)
-        + q * ((1 / 40320.0 + 1 / 362880.0 * t)
-        + q * ((1 / 3628800.0 + 1 / 39916800.0 * t)
-        + q * ((1 / 479001600.0 + 1 / 6227020800.0 * t) + q / 87178291200.0))))));
-}
+{ return fabs(t) > 0.5 ? gpumc__expm1(t) - t : t * t * gpumc__poly_expm1_less(t); }
 
 /* ---- by quadrature -------------------------------------------------------------------------- */
 typedef struct gpumc__law {
@@ -2720,12 +2353,8 @@ typedef struct gpumc__point {
 /* h(v) = -slope v - x (exp(t) - 1 - t) with t = +-v */
 static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
 {
-    gpumc__point point;
-    const double t = law->sign * v;
-    point.exponent = -law->slope * v - law->x * gpumc__expm1_less(t);
-    point.fall = law->slope + law->x * fabs(gpumc__expm1(t));
-    point.weight[0] = t;
-    point.weight[1] = point.weight[2] = point.weight[3] = 0;
+    const double t = law->sign * v, fall = law->slope + law->x * fabs(gpumc__expm1(t));
+    const gpumc__point point = { -law->slope * v - law->x * gpumc__expm1_less(t), fall, { t, 0, 0, 0 } };
     return point;
 }
 
@@ -2733,28 +2362,23 @@ static gpumc__point gpumc__gamma_point(const gpumc__law *law, double v)
    the smaller of x and y in front. In the fixed weights the derivative by x is integrated by parts. */
 static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 {
-    gpumc__point point;
-    const double a = law->a, b = law->b, x = law->x, y = law->y, e = gpumc__expm1(v);
+    const double a = law->a, b = law->b, x = law->x, y = law->y, slope = law->slope, e = gpumc__expm1(v);
     const double up = y * e, down = x * gpumc__expm1(-v);
     const double up_share = up / (1 + up), down_share = -x * e / (1 + up);            /* down / (1 + down) */
     const double log_up = gpumc__log1p(up), log_down = gpumc__log1p(down);
-    double bend = y < x ? log_up - y * v : log_down + x * v;
-    if (v < 0.5) bend = y < x ? y * gpumc__expm1_less(v) + gpumc__log_less(up, log_up)
-                              : x * gpumc__expm1_less(-v) + gpumc__log_less(down, log_down);
-    point.exponent = -law->slope * v - (a + b) * bend;
-    point.fall = law->slope - (a + b) * y * down_share;
-    point.weight[0] = -log_up;
-    point.weight[1] = -log_down;
-    point.weight[2] = gpumc__share_less_log(up, up_share, log_up) - law->slope / a * up_share;
-    point.weight[3] = gpumc__share_less_log(down, down_share, log_down) + law->slope / b * down_share;
+    const double near_0 = y < x ? y * gpumc__expm1_less(v) + gpumc__log_less(up, log_up)
+                                : x * gpumc__expm1_less(-v) + gpumc__log_less(down, log_down);
+    const double bend = v < 0.5 ? near_0 : y < x ? log_up - y * v : log_down + x * v;
+    const gpumc__point point = {
+        -slope * v - (a + b) * bend, slope - (a + b) * y * down_share,
+        { -log_up, -log_down, gpumc__share_less_log(up, up_share, log_up) - slope / a * up_share,
+          gpumc__share_less_log(down, down_share, log_down) + slope / b * down_share }
+    };
     return point;
 }
 
 static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
-{
-    return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v);
-}
-
+{ return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v); }
 /* Where h has fallen to about -40, by Newton's method: as h is concave, all steps but the first come from
    beyond. */
 static double gpumc__reach(const gpumc__law *law)
@@ -2769,25 +2393,20 @@ static double gpumc__reach(const gpumc__law *law)
     return v;
 }
 
-/* sum[0] becomes the integral of exp(h), mean[k] that of weight k over it. Ten pairs of nodes a panel; the
+/* The integral of exp(h); mean[k] becomes that of weight k over it. Ten pairs of nodes a panel; the
    panels [0, 1/4] and [1/4, 1] of the reach suit a straight h, a parabola, and one that is flat first. */
 static double gpumc__integrate(const gpumc__law *law, double mean[4])
 {
     static const double nodes[10][2] = {                             /* distance from 1/2 in (0, 1), weight */
-        { 0.038263260566748666877, 0.076376693565362925349 },
-        { 0.11389292557082253904, 0.074586493236301873394 },
-        { 0.18685304435770978034, 0.071048054659191025665 },
-        { 0.255433500975413549, 0.065844319224588313449 },
-        { 0.31802684036325751273, 0.059097265980759208656 },
-        { 0.37316595323007539631, 0.050965059908620217518 },
-        { 0.4195584859111094117, 0.041638370788352374362 },
-        { 0.45611721412566295293, 0.031336024167054531785 },
-        { 0.48198596363895689563, 0.020300714900193470666 },
-        { 0.49656429959254746239, 0.0088070035695760591559 }
+        { 0.03826326056674867, 0.07637669356536292 }, { 0.11389292557082253, 0.07458649323630187 },
+        { 0.18685304435770977, 0.07104805465919102 }, { 0.25543350097541356, 0.06584431922458832 },
+        { 0.3180268403632575, 0.059097265980759206 }, { 0.3731659532300754, 0.05096505990862022 },
+        { 0.4195584859111094, 0.04163837078835238 }, { 0.456117214125663, 0.031336024167054534 },
+        { 0.4819859636389569, 0.02030071490019347 }, { 0.49656429959254744, 0.008807003569576059 }
     };
     const double reach = gpumc__reach(law);
     double sum = 0;
-    mean[0] = mean[1] = mean[2] = mean[3] = 0;
+    for (int k = 0; k < 4; k++) mean[k] = 0;
     for (int i = 0; i < 40; i++) {
         const double *node = nodes[i / 4], offset = i & 1 ? -node[0] : node[0];
         const double start = i & 2 ? 0.25 : 0, width = i & 2 ? 0.75 : 0.25;
@@ -2799,38 +2418,35 @@ static double gpumc__integrate(const gpumc__law *law, double mean[4])
     for (int k = 0; k < 4; k++) mean[k] /= sum;
     return sum * reach;
 }
-
 /* Lower tail for x < a, where a >= 1, upper tail from there on. */
 static gpumc__tail gpumc__gamma_by_quadrature(double a, double x, double log_x)
 {
     const gpumc__law law = { a, 0, x, 0, x < a ? -1.0 : 1.0, fabs(x - a) };
-    gpumc__tail tail = gpumc__certain_tail(x < a ? GPUMC__LOWER : GPUMC__UPPER, 0);
     gpumc__ratio ratio;
     double mean[4];
     const double integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc__log(a * integral);
-    tail.by_a = ratio.log + gpumc__log_less_digamma(a) + mean[0];
-    tail.by_log = -law.sign / integral;
+    const double value = gpumc__gamma_kernel(a, x, log_x, &ratio) + gpumc__log(a * integral);
+    const gpumc__tail tail = { -law.sign, value, ratio.log + gpumc__log_less_digamma(a) + mean[0], 0,
+                               -law.sign / integral, 0, 0 };
     return tail;
 }
-
 /* Lower tail for a y >= b x, where a >= 1. */
 static gpumc__tail gpumc__beta_by_quadrature(double a, double b, double x, double y,
                                              double log_x, double log_y)
 {
     const gpumc__law law = { a, b, x, y, 0, a * y - b * x };
     gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
-    gpumc__ratio ratio_a, ratio_b;
+    gpumc__ratio of_a, of_b;
     const double rise_a = gpumc__digamma_rise(a, b), rise_b = gpumc__digamma_rise(b, a);
     double mean[4];
     const double integral = gpumc__integrate(&law, mean);
-    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &ratio_a, &ratio_b)
+    tail.value = gpumc__binomial_kernel(a, b, -law.slope, log_x, log_y, &of_a, &of_b)
         + gpumc__log(a * integral) + gpumc__log(b / (a + b));
-    tail.by_a = ratio_a.log + rise_a + mean[0];
-    tail.by_b = ratio_b.log + rise_b + mean[1];
+    tail.by_a = of_a.log + rise_a + mean[0];
+    tail.by_b = of_b.log + rise_b + mean[1];
     tail.by_log = 1 / integral;
-    tail.by_a_fixed = ratio_a.less + rise_a + mean[2];
-    tail.by_b_fixed = ratio_b.less + rise_b + mean[3];
+    tail.by_a_fixed = of_a.less + rise_a + mean[2];
+    tail.by_b_fixed = of_b.less + rise_b + mean[3];
     return tail;
 }
 
@@ -2856,19 +2472,15 @@ static gpumc__series gpumc__tail_series(double a, double u, double bu, double v_
     }
     return s;
 }
-
 /* Lower tail for a < 1 and x < 1. */
 static gpumc__tail gpumc__gamma_by_series(double a, double x, double log_x)
 {
-    gpumc__tail tail = gpumc__certain_tail(GPUMC__LOWER, 0);
     const gpumc__series s = gpumc__tail_series(a, 0, x, 0);
-    const double whole = 1 + a * s.sum;
-    tail.value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc__log1p(a * s.sum);
-    tail.by_a = log_x - gpumc__digamma(1 + a) + (s.sum + a * s.by_a) / whole;
-    tail.by_log = a * gpumc__exp(-x) / whole;
+    const double whole = 1 + a * s.sum, by_a = log_x - gpumc__digamma(1 + a) + (s.sum + a * s.by_a) / whole;
+    const double value = a * log_x - gpumc__lgamma_rise(1, a) + gpumc__log1p(a * s.sum);
+    const gpumc__tail tail = { GPUMC__LOWER, value, by_a, 0, a * gpumc__exp(-x) / whole, 0, 0 };
     return tail;
 }
-
 /* Lower tail for a < 1, x <= 1/2 and b x <= 1. */
 static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y, double log_x)
 {
@@ -2885,7 +2497,6 @@ static gpumc__tail gpumc__beta_by_series(double a, double b, double x, double y,
 }
 
 /* ---- which ---------------------------------------------------------------------------------- */
-
 /* log x comes apart from x, which may have underflowed. */
 static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
 {
@@ -2894,7 +2505,6 @@ static gpumc__tail gpumc__gamma_tail(double a, double x, double log_x)
     if (x == GPUMC_INF) return gpumc__certain_tail(GPUMC__UPPER, -GPUMC_INF);
     return a < 1 && x < 1 ? gpumc__gamma_by_series(a, x, log_x) : gpumc__gamma_by_quadrature(a, x, log_x);
 }
-
 /* x + y = 1, each with its logarithm. Beyond the series' ranges the tail from the mean outwards belongs to a
    shape of at least 1. */
 static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, double log_x, double log_y)
@@ -2907,14 +2517,10 @@ static gpumc__tail gpumc__beta_tail(double a, double b, double x, double y, doub
     if (a * y >= b * x) return gpumc__beta_by_quadrature(a, b, x, y, log_x, log_y);
     return gpumc__mirrored(gpumc__beta_by_quadrature(b, a, y, x, log_y, log_x));
 }
-
 /* The same from x alone, on the wanted side. */
-static gpumc__tail gpumc__gamma_tail_of(double a, double x, int side)
-{
-    return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x)));
-}
-
-static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
+static gpumc__tail gpumc__gamma_tail_of(double a, double x, double side)
+{ return gpumc__tail_at(side, gpumc__gamma_tail(a, x, x <= 0 ? -GPUMC_INF : gpumc__log(x))); }
+static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side)
 {
     const double log_x = x <= 0 ? -GPUMC_INF : gpumc__log(x);
     const double log_y = x >= 1 ? -GPUMC_INF : x < 0.5 ? gpumc__log1p(-x) : gpumc__log(1 - x);
@@ -2922,42 +2528,34 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, int side)
 }
 
 /* ---- what the user calls --------------------------------------------------------------------- */
-static double gpumc__gamma_share(int side, int is_log, double a, double x, double *da, double *dx)
+static double gpumc__share(const gpumc__tail *tail, int is_log, double by_x,
+                           double *da, double *db, double *dx)
+{
+    const double share = gpumc__exp(tail->value), factor = is_log ? 1 : share;
+    gpumc__add_3(da, factor * tail->by_a, db, factor * tail->by_b, dx, factor * by_x);
+    return is_log ? tail->value : share;
+}
+static double gpumc__gamma_share(double side, int is_log, double a, double x, double *da, double *dx)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(a, x, side);
-    const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
-    gpumc__add(da, factor * tail.by_a);
-    gpumc__add(dx, x > 0 ? factor * tail.by_log / x : 0);
-    return is_log ? tail.value : share;
+    return gpumc__share(&tail, is_log, x > 0 ? tail.by_log / x : 0, da, NULL, dx);
 }
-
-static double gpumc__beta_share(int side, int is_log, double a, double b, double x,
+static double gpumc__beta_share(double side, int is_log, double a, double b, double x,
                                 double *da, double *db, double *dx)
 {
     const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, side);
-    const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
-    gpumc__add(da, factor * tail.by_a);
-    gpumc__add(db, factor * tail.by_b);
-    gpumc__add(dx, x > 0 && x < 1 ? factor * tail.by_log / x / (1 - x) : 0);
-    return is_log ? tail.value : share;
+    return gpumc__share(&tail, is_log, x > 0 && x < 1 ? tail.by_log / x / (1 - x) : 0, da, db, dx);
 }
-
-GPUMC__FORMULA(gpumc_log_gamma_p, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__LOWER, 1, a, x, da, dx))
-GPUMC__FORMULA(gpumc_log_gamma_q, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__UPPER, 1, a, x, da, dx))
-GPUMC__FORMULA(gpumc_gamma_p, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__LOWER, 0, a, x, da, dx))
-GPUMC__FORMULA(gpumc_gamma_q, (double a, double x, double *da, double *dx),
-               gpumc__gamma_share(GPUMC__UPPER, 0, a, x, da, dx))
-GPUMC__FORMULA(gpumc_log_beta_p, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__LOWER, 1, a, b, x, da, db, dx))
-GPUMC__FORMULA(gpumc_log_beta_q, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__UPPER, 1, a, b, x, da, db, dx))
-GPUMC__FORMULA(gpumc_beta_p, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__LOWER, 0, a, b, x, da, db, dx))
-GPUMC__FORMULA(gpumc_beta_q, (double a, double b, double x, double *da, double *db, double *dx),
-               gpumc__beta_share(GPUMC__UPPER, 0, a, b, x, da, db, dx))
+#define GPUMC__GAMMA_SHARE(name, side, is_log) \
+    GPUMC_API double gpumc_##name(double a, double x, double *da, double *dx) \
+    { return gpumc__gamma_share(side, is_log, a, x, da, dx); }
+#define GPUMC__BETA_SHARE(name, side, is_log) \
+    GPUMC_API double gpumc_##name(double a, double b, double x, double *da, double *db, double *dx) \
+    { return gpumc__beta_share(side, is_log, a, b, x, da, db, dx); }
+GPUMC__GAMMA_SHARE(gamma_p, GPUMC__LOWER, 0) GPUMC__GAMMA_SHARE(log_gamma_p, GPUMC__LOWER, 1)
+GPUMC__GAMMA_SHARE(gamma_q, GPUMC__UPPER, 0) GPUMC__GAMMA_SHARE(log_gamma_q, GPUMC__UPPER, 1)
+GPUMC__BETA_SHARE(beta_p, GPUMC__LOWER, 0) GPUMC__BETA_SHARE(log_beta_p, GPUMC__LOWER, 1)
+GPUMC__BETA_SHARE(beta_q, GPUMC__UPPER, 0) GPUMC__BETA_SHARE(log_beta_q, GPUMC__UPPER, 1)
 
 /* ---- inverses -------------------------------------------------------------------------------
    Log tails are concave in log x and logit x, so that Newton's method started beyond the root, where the tail
@@ -2966,10 +2564,10 @@ GPUMC__FORMULA(gpumc_beta_q, (double a, double b, double x, double *da, double *
 
 /* x with log tail = target <= log(1/2). P(a, x) <= x^a / Gamma(a + 1) starts the lower one; for the upper one
    Q <= exp(-tau) at a + sqrt(2 a tau) + tau (Laurent & Massart 2000, lemma 1), at tau if a < 1. */
-static double gpumc__gamma_solve(double a, double target, int side)
+static double gpumc__gamma_solve(double a, double target, double side)
 {
     const double tau = -target, most = a < 1 ? tau : a + sqrt(2 * a * tau) + tau;
-    double s = side == GPUMC__LOWER ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc__log(most), x, miss = 1;
+    double s = side > 0 ? (target + gpumc__lgamma_rise(1, a)) / a : gpumc__log(most), x, miss = 1;
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
         tail = gpumc__tail_at(side, gpumc__gamma_tail(a, gpumc__exp(s), s));
@@ -2995,21 +2593,19 @@ static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
     double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1, change;
-    gpumc__pair root;
+    gpumc__pair root = { 0, 1 };
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
         tail = gpumc__beta_tail_at_logit(a, b, s);
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    root.x = gpumc_inv_logit(s);
-    root.y = gpumc_inv_logit(-s);
+    root.x = gpumc_inv_logit(s), root.y = gpumc_inv_logit(-s);
     if (root.x < DBL_MIN) return root;
     tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
     change = root.x * root.y * (target - tail.value) / tail.by_log;
-    root.x += change;
-    root.y -= change;
+    root.x += change, root.y -= change;
     return root;
 }
 
@@ -3020,27 +2616,24 @@ static double gpumc__gamma_root(double a, double p, double q)
     if (p == 0 || q == 0) return p == 0 ? 0 : GPUMC_INF;
     return gpumc__gamma_solve(a, gpumc__log(p < q ? p : q), p < q ? GPUMC__LOWER : GPUMC__UPPER);
 }
-
 static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
 {
-    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN }, mirror;
+    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN }, mirror = { q == 0 ? 0.0 : 1.0, q == 0 ? 1.0 : 0.0 };
     if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return root;
-    root.x = p == 0 ? 0 : 1;
-    root.y = p == 0 ? 1 : 0;
-    if (p == 0 || q == 0) return root;
-    if (p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
-    mirror = gpumc__beta_solve(b, a, gpumc__log(q));
+    if (0 < p && p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
+    if (0 < q && q <= p) mirror = gpumc__beta_solve(b, a, gpumc__log(q));
     root.x = mirror.y;
     root.y = mirror.x;
     return root;
 }
+GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
+GPUMC_API double gpumc_gamma_q_inverse(double a, double q) { return gpumc__gamma_root(a, 1 - q, q); }
+GPUMC_API double gpumc_beta_p_inverse(double a, double b, double p)
+{ return gpumc__beta_root(a, b, p, 1 - p).x; }
+GPUMC_API double gpumc_beta_q_inverse(double a, double b, double q)
+{ return gpumc__beta_root(a, b, 1 - q, q).x; }
 
-GPUMC__FORMULA(gpumc_gamma_p_inverse, (double a, double p), gpumc__gamma_root(a, p, 1 - p))
-GPUMC__FORMULA(gpumc_gamma_q_inverse, (double a, double q), gpumc__gamma_root(a, 1 - q, q))
-GPUMC__FORMULA(gpumc_beta_p_inverse, (double a, double b, double p), gpumc__beta_root(a, b, p, 1 - p).x)
-GPUMC__FORMULA(gpumc_beta_q_inverse, (double a, double b, double q), gpumc__beta_root(a, b, 1 - q, q).x)
 /* ---- dense linear algebra, n x n, row-major ----------------------------------------------------- */
-
 /* A team of threads can share a chain: loops over coordinates are dealt out, sums go through a reduction,
    scalars are computed alike by every member. On the CPU a team has one member and nothing remains of it. */
 #ifndef GPUMC_TEAM_SIZE
@@ -3050,54 +2643,41 @@ GPUMC__FORMULA(gpumc_beta_q_inverse, (double a, double b, double q), gpumc__beta
 #define GPUMC_TEAM_SYNC() ((void)0)
 #endif
 #define GPUMC_EACH(i, n) for (size_t i = GPUMC_TEAM_RANK; i < (n); i += GPUMC_TEAM_SIZE)
-/* Sums run over lanes, so that they are vector code without reassociation; the loop leaves i at the rest. */
+/* Sums run over lanes, so that they are vector code without reassociation. One sum a loop: gcc keeps the
+   lanes of two in memory and is five times slower. */
 #define GPUMC__LANES 8
-#define GPUMC__EACH_LANES(i, n) for (; i + GPUMC__LANES <= (n); i += (size_t)GPUMC__LANES * GPUMC_TEAM_SIZE)
-#define GPUMC__LANES_START ((size_t)GPUMC__LANES * GPUMC_TEAM_RANK)
-
 GPUMC_FN double gpumc__lane_sum(const double *a)
-{
-    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
-}
+{ return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7])); }
+
+/* sum = the team's terms of i from 0 to n - 1, each evaluated once */
+#define GPUMC__SUM(sum, i, n, term) \
+    do { \
+        double lane_sums[GPUMC__LANES] = { 0 }; \
+        size_t block = (size_t)GPUMC__LANES * GPUMC_TEAM_RANK; \
+        for (; block + GPUMC__LANES <= (n); block += (size_t)GPUMC__LANES * GPUMC_TEAM_SIZE) { \
+            GPUMC__UNROLL for (size_t lane = 0; lane < GPUMC__LANES; lane++) { \
+                const size_t i = block + lane; \
+                lane_sums[lane] += (term); \
+            } \
+        } \
+        for (size_t i = block; i < (n); i++) lane_sums[i - block] += (term); \
+        (sum) = GPUMC_TEAM_SUM(gpumc__lane_sum(lane_sums)); \
+    } while (0)
 
 static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a,
                                                const double *GPUMC__RESTRICT b, size_t n)
 {
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = GPUMC__LANES_START;
+    double sum;
     GPUMC_TEAM_SYNC();                       /* lanes read what other members wrote by GPUMC_EACH */
-    GPUMC__EACH_LANES(i, n) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += a[i + l] * b[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += a[i] * b[i];
-    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
+    GPUMC__SUM(sum, i, n, a[i] * b[i]);
+    return sum;
 }
-
-/* (b - a)' c. One sum a loop: gcc keeps the lanes of two in memory and is five times slower. */
-static GPUMC_TEAM GPUMC_LOOP double gpumc__dot_change(const double *GPUMC__RESTRICT a,
-                                                      const double *GPUMC__RESTRICT b,
-                                                      const double *GPUMC__RESTRICT c, size_t n)
-{
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = GPUMC__LANES_START;
-    GPUMC__EACH_LANES(i, n) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += (b[i + l] - a[i + l]) * c[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += (b[i] - a[i]) * c[i];
-    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
-}
-
 static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
 {
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = 0;
-    for (; i + GPUMC__LANES <= n; i += GPUMC__LANES) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) sum[l] += v[i + l];
-    }
-    for (size_t l = 0; i < n; i++, l++) sum[l] += v[i];
-    return gpumc__lane_sum(sum);
+    double sum;
+    GPUMC__SUM(sum, i, n, v[i]);
+    return sum;
 }
-
 /* a = L L'; the upper triangle of L is zeroed. Returns 0 when a is not positive definite. */
 static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
 {
@@ -3112,13 +2692,11 @@ static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
     return 1;
 }
 
-/* Householder reduction of a symmetric matrix to tridiagonal form d, e; row k of a then holds the reflector
-   k. */
+/* Householder reduction of a symmetric matrix to tridiagonal d, e; row k of a then holds the reflector k. */
 static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double *e, double *tau, double *w)
 {
     for (size_t k = 0; k + 2 < n; k++) {
-        double *GPUMC__RESTRICT v = a + k * n + k
-                                    + 1; /* row k right of the diagonal: the vector to reflect */
+        double *GPUMC__RESTRICT v = a + k * n + k + 1;    /* row k right of the diagonal: to be reflected */
         const size_t m = n - k - 1;
         const double norm = sqrt(gpumc__dot(v, v, m)), alpha = v[0] > 0 ? -norm : norm;
         double scale;
@@ -3141,7 +2719,6 @@ static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double
     if (n > 1) e[n - 2] = a[(n - 2) * n + n - 1];
     e[n - 1] = 0;
 }
-
 /* Rows i and i + 1 of z turned by an angle. */
 static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPUMC__RESTRICT y, size_t n,
                                           double c, double s)
@@ -3206,7 +2783,6 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
     return 1;
 }
 
-
 /* ========================================================================================== >>rng
    Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
    repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (8.6e9 normals) before it
@@ -3221,7 +2797,6 @@ GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_
     *c = (uint32_t)(even >> 32) ^ *d ^ key_1;
     *d = (uint32_t)even;
 }
-
 /* The key moves on by the golden ratio and by sqrt(3) - 1 a round, as fractions of 2^32. */
 #define GPUMC__PHILOX_ROUNDS 10
 #define GPUMC__PHILOX_STEP_0 0x9E3779B9u
@@ -3232,14 +2807,12 @@ static GPUMC_TEAM void gpumc__philox(uint32_t *w, const uint32_t *key)
         gpumc__philox_round(&w[0], &w[1], &w[2], &w[3],
                             key[0] + r * GPUMC__PHILOX_STEP_0, key[1] + r * GPUMC__PHILOX_STEP_1);
 }
-
 /* (k + 1/2) 2^-52 from the upper 52 of 64 bits: exact, symmetric about 1/2, and never 0 or 1. */
 GPUMC_FN double gpumc__unit(uint32_t low, uint32_t high)
 {
     const uint64_t k = ((uint64_t)high << 32 | low) >> 12;
     return gpumc__from_bits(k | 0x3ff0000000000000ULL) - (1 - 0.5 * DBL_EPSILON);
 }
-
 /* -2 log u lies between 2e-16 and 74, so that x / sqrt(x) is its root without any special case. */
 GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
 {
@@ -3249,19 +2822,12 @@ GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
     *z_0 = radius * cosine;
     *z_1 = radius * sine;
 }
-
 GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain)
 {
-    gpumc_rng rng;
-    memset(&rng, 0, sizeof rng);
-    rng.key[0] = (uint32_t)seed;
-    rng.key[1] = (uint32_t)(seed >> 32);
-    rng.counter[1] = stream;
-    rng.counter[2] = draw;
-    rng.counter[3] = chain;
+    const gpumc_rng rng = { { (uint32_t)seed, (uint32_t)(seed >> 32) }, { 0, stream, draw, chain },
+                            { 0, 0, 0, 0 }, 0 };
     return rng;
 }
-
 GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng)
 {
     if (rng->left == 0) {
@@ -3272,13 +2838,11 @@ GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng)
     }
     return rng->words[4 - rng->left--];
 }
-
 GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng)
 {
     const uint32_t low = gpumc_rng_word(rng), high = gpumc_rng_word(rng);
     return gpumc__unit(low, high);
 }
-
 GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng)
 {
     const double u = gpumc_rng_uniform(rng), v = gpumc_rng_uniform(rng);
@@ -3286,9 +2850,7 @@ GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng)
     gpumc__box_muller(u, v, &first, &second);
     return first;
 }
-
 GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng) { return -gpumc_log(gpumc_rng_uniform(rng)); }
-
 GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
 {
     const uint64_t excess = n ? (UINT64_MAX % n + 1) % n : 0;      /* 2^64 mod n values too many */
@@ -3304,15 +2866,13 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
 /* GPUMC__RNG_LANES blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1].
    Lanes are the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. */
 #define GPUMC__RNG_LANES 8
-static GPUMC_TEAM GPUMC_LOOP void gpumc__normal_lanes(const gpumc_rng *rng, double *GPUMC__RESTRICT z)
+GPUMC__COPIES(, void, gpumc__normal_lanes, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
 {
     uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
     uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
     for (uint32_t i = 0; i < GPUMC__RNG_LANES; i++) {
-        a[i] = rng->counter[0] + i;
-        b[i] = rng->counter[1];
-        c[i] = rng->counter[2];
-        d[i] = rng->counter[3];
+        a[i] = rng->counter[0] + i, b[i] = rng->counter[1];
+        c[i] = rng->counter[2], d[i] = rng->counter[3];
     }
     for (int r = 0; r < GPUMC__PHILOX_ROUNDS; r++) {
         for (int i = 0; i < GPUMC__RNG_LANES; i++)
@@ -3329,16 +2889,13 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
     const size_t chunk = 2 * GPUMC__RNG_LANES;
     double last[2 * GPUMC__RNG_LANES];
-    size_t done = 0;
     rng->left = 0;
-    for (; n - done >= chunk; done += chunk) {
-        gpumc__normal_lanes(rng, z + done);
-        rng->counter[0] += GPUMC__RNG_LANES;
+    for (size_t i = 0, m; i < n; i += m) {
+        m = n - i < chunk ? n - i : chunk;
+        gpumc__normal_lanes(rng, m < chunk ? last : z + i);
+        if (m < chunk) memcpy(z + i, last, m * sizeof *z);
+        rng->counter[0] += (uint32_t)((m + 1) / 2);
     }
-    if (done == n) return;
-    gpumc__normal_lanes(rng, last);
-    memcpy(z + done, last, (n - done) * sizeof *z);
-    rng->counter[0] += (uint32_t)((n - done + 1) / 2);
 }
 
 /* ---- gamma and beta --------------------------------------------------------------------------
@@ -3350,20 +2907,17 @@ static double gpumc__gamma_boosted(gpumc_rng *rng, double shape, double *log_pow
     double x, v;
     do {
         x = gpumc_rng_normal(rng);
-        v = 1 + c * x;
-        v = v * v * v;
+        v = (1 + c * x) * (1 + c * x) * (1 + c * x);
     } while (v <= 0 || !(-gpumc_rng_exponential(rng) < 0.5 * x * x + d * (1 - v + gpumc_log(v))));
     *log_power = shape < 1 ? -gpumc_rng_exponential(rng) / shape : 0;
     return d * v;
 }
-
 static double gpumc__rng_log_gamma(gpumc_rng *rng, double shape)
 {
     double log_power;
     const double boosted = gpumc__gamma_boosted(rng, shape, &log_power);
     return gpumc_log(boosted) + log_power;
 }
-
 /* A draw below the smallest normal number is returned as that number, never as 0. */
 GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
 {
@@ -3373,30 +2927,24 @@ GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
     x *= gpumc_exp(log_power);
     return x < DBL_MIN ? DBL_MIN : x;
 }
-
 /* A ratio of gammas on the log scale, which for small a and b still tells draws near 0 from draws near 1. */
 GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
 {
+    const double most = 1 - 0.5 * DBL_EPSILON;
     double x;
     if (!(a > 0 && a <= DBL_MAX && b > 0 && b <= DBL_MAX)) return GPUMC_NAN;
     x = gpumc__rng_log_gamma(rng, a);
     x = gpumc_inv_logit(x - gpumc__rng_log_gamma(rng, b));
-    if (x < DBL_MIN) return DBL_MIN;
-    return x > 1 - 0.5 * DBL_EPSILON ? 1 - 0.5 * DBL_EPSILON : x;
+    return x < DBL_MIN ? DBL_MIN : x > most ? most : x;
 }
 
 /* ---- counts ----------------------------------------------------------------------------------
    Transformed rejection with squeeze for means of 10 and more (Hoermann 1993: PTRS for the Poisson, BTRS for
    the binomial law); below that waiting times, which need one uniform number an event. */
 static GPUMC__NOINLINE double gpumc__poisson_log_mass(double k, double mean)
-{
-    return gpumc_poisson_lpmf(k, mean, NULL);
-}
+{ return gpumc_poisson_lpmf(k, mean, NULL); }
 static GPUMC__NOINLINE double gpumc__binomial_log_mass(double k, double n, double p)
-{
-    return gpumc_binomial_lpmf(k, n, p, NULL);
-}
-
+{ return gpumc_binomial_lpmf(k, n, p, NULL); }
 static double gpumc__poisson_rejection(gpumc_rng *rng, double mean)
 {
     const double b = 0.931 + 2.53 * gpumc__sqrt(mean), a = -0.059 + 0.02483 * b;
@@ -3437,7 +2985,6 @@ static double gpumc__binomial_rejection(gpumc_rng *rng, double n, double p)
         if (v <= gpumc__binomial_log_mass(k, n, p) - log_mode) return k;
     }
 }
-
 /* Failures between successes are geometric: Devroye (1986), X.4.3, first waiting time algorithm. */
 static double gpumc__binomial_waiting(gpumc_rng *rng, double n, double p)
 {
@@ -3448,7 +2995,6 @@ static double gpumc__binomial_waiting(gpumc_rng *rng, double n, double p)
         if (trial > n) return count;
     }
 }
-
 static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double p)
 {
     if (!(n >= 0 && n <= DBL_MAX && p >= 0 && p <= 1)) return GPUMC_NAN;
@@ -3457,554 +3003,128 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
 }
 
 /* ========================================================================================= >>dist
-   Quantiles, draws and moments of the families whose cdf has an elementary inverse, then families of vectors.
+   Cdfs that are no leaves, quantiles, draws and moments, in the order of api-dist; then families of vectors.
    A draw is the quantile of a uniform number where no better way is at hand. */
+#define GPUMC__DOUBLES_1(a) double a
+#define GPUMC__DOUBLES_2(a, b) double a, double b
+#define GPUMC__DOUBLES_3(a, b, c) double a, double b, double c
+/* The last four members of a family with n parameters, NaN unless the condition on these holds; u is the
+   probability of which the quantile is wanted. */
+#define GPUMC__MEMBERS(family, n, names, condition, quantile_value, rng_value, mean_value, variance_value) \
+    GPUMC_API double gpumc_##family##_quantile(double u, GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(gpumc__is_probability(u) && (condition), quantile_value); } \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(condition, rng_value); } \
+    GPUMC_API double gpumc_##family##_mean(GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(condition, mean_value); } \
+    GPUMC_API double gpumc_##family##_variance(GPUMC__DOUBLES_##n names) \
+    { return gpumc__valid(condition, variance_value); }
+
 static int gpumc__is_probability(double p) { return p >= 0 && p <= 1; }
+static int gpumc__is_scaled(double mu, double sigma) { return mu == mu && sigma > 0; }
+static int gpumc__are_positive(double a, double b) { return a > 0 && b > 0; }
+
+GPUMC__MEMBERS(normal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma), mu + sigma * gpumc__inv_Phi(u),
+               mu + sigma * gpumc_rng_normal(rng), mu, sigma * sigma)
+
+GPUMC_API double gpumc_std_normal_quantile(double p) { return gpumc_normal_quantile(p, 0, 1); }
+GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
+GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
+GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
+/* With the angle that is small in the tail. */
+GPUMC__CDF_CALL(REAL_2, cauchy, y, mu, sigma)
+{
+    const double z = (y - mu) / sigma, x = side * z, tail = atan2(1, fabs(x)) / GPUMC_PI;
+    const double slope = 1 / (GPUMC_PI * (1 + x * x) * (x < 0 ? tail : 1 - tail));
+    gpumc__add_standard(side * slope, z, 1 / sigma, dy, dmu, dsigma);
+    return gpumc__valid(sigma > 0, x < 0 ? log(tail) : log1p(-tail));
+}
 
 /* tan(pi (p - 1/2)), the standard Cauchy quantile: a cotangent of the distance to the nearer end. */
 static double gpumc__cauchy_standard(double p)
 {
-    const double tail = p < 0.5 ? p : 1 - p;
     double sine, cosine;
-    gpumc_sincos_2pi(0.5 * tail, &sine, &cosine);
+    gpumc_sincos_2pi(0.5 * (p < 0.5 ? p : 1 - p), &sine, &cosine);
     return p < 0.5 ? -cosine / sine : cosine / sine;
 }
+GPUMC__MEMBERS(cauchy, 2, (mu, sigma), gpumc__is_scaled(mu, sigma), mu + sigma * gpumc__cauchy_standard(u),
+               gpumc_cauchy_quantile(gpumc_rng_uniform(rng), mu, sigma), GPUMC_NAN, GPUMC_NAN)
+GPUMC__MEMBERS(laplace, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
+               mu + sigma * (u < 0.5 ? gpumc__log(2 * u) : -gpumc__log(2 * (1 - u))),
+               gpumc_laplace_quantile(gpumc_rng_uniform(rng), mu, sigma), mu, 2 * sigma * sigma)
+GPUMC__MEMBERS(logistic, 2, (mu, sigma), gpumc__is_scaled(mu, sigma), mu + sigma * gpumc_logit(u),
+               gpumc_logistic_quantile(gpumc_rng_uniform(rng), mu, sigma), mu,
+               GPUMC_PI * GPUMC_PI / 3 * sigma * sigma)
+GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gpumc__log(-gpumc__log(u)),
+               mu - beta * gpumc__log(gpumc_rng_exponential(rng)),
+               mu + 0.57721566490153286061 * beta,                                     /* Euler's constant */
+               GPUMC_PI * GPUMC_PI / 6 * beta * beta)
+GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
+               gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
+               gpumc__exp(mu + 0.5 * sigma * sigma),
+               gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma))
+GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc_rng_exponential(rng) / rate,
+               1 / rate, 1 / rate / rate)
 
-/* ---- normal --------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_normal_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__inv_Phi(p))
-GPUMC__FORMULA_IF(gpumc_normal_rng, (gpumc_rng *rng, double mu, double sigma),
-                  sigma > 0, mu + sigma * gpumc_rng_normal(rng))
-GPUMC__FORMULA_IF(gpumc_normal_mean, (double mu, double sigma), sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_normal_variance, (double mu, double sigma), sigma > 0 && mu == mu, sigma * sigma)
-
-/* ---- std_normal ----------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_std_normal_quantile, (double p), gpumc__is_probability(p), gpumc__inv_Phi(p))
-GPUMC_API double gpumc_std_normal_rng(gpumc_rng *rng) { return gpumc_rng_normal(rng); }
-GPUMC_API double gpumc_std_normal_mean(void) { return 0; }
-GPUMC_API double gpumc_std_normal_variance(void) { return 1; }
-
-/* ---- cauchy --------------------------------------------------------------------------------- */
-
-/* log P(Z <= z) with the angle that is small in the tail, and its slope. */
-static double gpumc__cauchy_lower(double z, double *slope)
-{
-    const double tail = atan2(1, fabs(z)) / GPUMC_PI, share = z < 0 ? tail : 1 - tail;
-    *slope = 1 / (GPUMC_PI * (1 + z * z) * share);
-    return z < 0 ? log(tail) : log1p(-tail);
-}
-static double gpumc__cauchy_cdf(int side, double y, double mu, double sigma,
-                                double *dy, double *dmu, double *dsigma)
-{
-    double slope;
-    const double z = (y - mu) / sigma, value = gpumc__cauchy_lower(side * z, &slope);
-    gpumc__add_standard(side * slope, z, 1 / sigma, dy, dmu, dsigma);
-    return gpumc__valid(sigma > 0, value);
-}
-GPUMC__CDFS(REAL_2, cauchy)
-GPUMC__FORMULA_IF(gpumc_cauchy_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc__cauchy_standard(p))
-GPUMC__FORMULA(gpumc_cauchy_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc_cauchy_quantile(gpumc_rng_uniform(rng), mu, sigma))
-GPUMC_API double gpumc_cauchy_mean(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
-GPUMC_API double gpumc_cauchy_variance(double mu, double sigma) { (void)mu, (void)sigma; return GPUMC_NAN; }
-
-/* ---- laplace -------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_laplace_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0,
-                  mu + sigma * (p < 0.5 ? gpumc__log(2 * p) : -gpumc__log(2 * (1 - p))))
-GPUMC__FORMULA(gpumc_laplace_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc_laplace_quantile(gpumc_rng_uniform(rng), mu, sigma))
-GPUMC__FORMULA_IF(gpumc_laplace_mean, (double mu, double sigma), sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_laplace_variance, (double mu, double sigma), sigma > 0 && mu == mu, 2 * sigma * sigma)
-
-/* ---- logistic ------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_logistic_quantile, (double p, double mu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, mu + sigma * gpumc_logit(p))
-GPUMC__FORMULA(gpumc_logistic_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc_logistic_quantile(gpumc_rng_uniform(rng), mu, sigma))
-GPUMC__FORMULA_IF(gpumc_logistic_mean, (double mu, double sigma), sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_logistic_variance, (double mu, double sigma),
-                  sigma > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 3 * sigma * sigma)
-
-/* ---- gumbel --------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_gumbel_quantile, (double p, double mu, double beta),
-                  gpumc__is_probability(p) && beta > 0, mu - beta * gpumc__log(-gpumc__log(p)))
-GPUMC__FORMULA_IF(gpumc_gumbel_rng, (gpumc_rng *rng, double mu, double beta),
-                  beta > 0, mu - beta * gpumc__log(gpumc_rng_exponential(rng)))
-GPUMC__FORMULA_IF(gpumc_gumbel_mean, (double mu, double beta),
-                  beta > 0, mu + 0.57721566490153286061 * beta)                      /* Euler's constant */
-GPUMC__FORMULA_IF(gpumc_gumbel_variance, (double mu, double beta),
-                  beta > 0 && mu == mu, GPUMC_PI * GPUMC_PI / 6 * beta * beta)
-
-/* ---- lognormal ------------------------------------------------------------------------------ */
-GPUMC__FORMULA(gpumc_lognormal_quantile, (double p, double mu, double sigma),
-               gpumc__exp(gpumc_normal_quantile(p, mu, sigma)))
-GPUMC__FORMULA(gpumc_lognormal_rng, (gpumc_rng *rng, double mu, double sigma),
-               gpumc__exp(gpumc_normal_rng(rng, mu, sigma)))
-GPUMC__FORMULA_IF(gpumc_lognormal_mean, (double mu, double sigma),
-                  sigma > 0, gpumc__exp(mu + 0.5 * sigma * sigma))
-GPUMC__FORMULA_IF(gpumc_lognormal_variance, (double mu, double sigma),
-                  sigma > 0, gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma))
-
-/* ---- exponential ---------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_exponential_quantile, (double p, double rate),
-                  gpumc__is_probability(p) && rate > 0, -gpumc__log1p(-p) / rate)
-GPUMC__FORMULA_IF(gpumc_exponential_rng, (gpumc_rng *rng, double rate),
-                  rate > 0, gpumc_rng_exponential(rng) / rate)
-GPUMC__FORMULA_IF(gpumc_exponential_mean, (double rate), rate > 0, 1 / rate)
-GPUMC__FORMULA_IF(gpumc_exponential_variance, (double rate), rate > 0, 1 / rate / rate)
-
-/* ---- weibull -------------------------------------------------------------------------------- */
 static double gpumc__weibull_from(double exponential, double shape, double scale)
-{
-    return gpumc__valid(shape > 0 && scale > 0, scale * gpumc__exp(gpumc__log(exponential) / shape));
-}
-GPUMC__FORMULA_IF(gpumc_weibull_quantile, (double p, double shape, double scale),
-                  gpumc__is_probability(p), gpumc__weibull_from(-gpumc__log1p(-p), shape, scale))
-GPUMC__FORMULA(gpumc_weibull_rng, (gpumc_rng *rng, double shape, double scale),
-               gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale))
-GPUMC__FORMULA_IF(gpumc_weibull_mean, (double shape, double scale),
-                  shape > 0 && scale > 0, scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)))
-GPUMC_API double gpumc_weibull_variance(double shape, double scale)
+{ return scale * gpumc__exp(gpumc__log(exponential) / shape); }
+static double gpumc__weibull_spread(double shape)
 {
     const double first = gpumc__lgamma(1 + 1 / shape), second = gpumc__lgamma(1 + 2 / shape);
-    return gpumc__valid(shape > 0 && scale > 0,
-                        scale * scale * gpumc__exp(2 * first) * gpumc__expm1(second - 2 * first));
+    return gpumc__exp(2 * first) * gpumc__expm1(second - 2 * first);
 }
-
-/* ---- half_normal ---------------------------------------------------------------------------- */
+GPUMC__MEMBERS(weibull, 2, (shape, scale), gpumc__are_positive(shape, scale),
+               gpumc__weibull_from(-gpumc__log1p(-u), shape, scale),
+               gpumc__weibull_from(gpumc_rng_exponential(rng), shape, scale),
+               scale * gpumc__exp(gpumc__lgamma(1 + 1 / shape)), scale * scale * gpumc__weibull_spread(shape))
 
 /* The root z of erf(z / sqrt 2) = p < 1/2 by Newton steps: inv_Phi near 1/2 has no relative accuracy. */
 static double gpumc__half_normal_low(double p)
 {
-    const double density_at_0 = 0.79788456080286535588;                             /* sqrt(2/pi) */
-    double z = p / density_at_0;
+    double z = p / GPUMC__ROOT_2_OVER_PI;
     for (int step = 0; step < 5; step++)
-        z -= (gpumc_erf(z * 0.70710678118654752440) - p) / (density_at_0 * gpumc__exp(-0.5 * z * z));
+        z -= (gpumc_erf(z * GPUMC__ROOT_HALF) - p) / (GPUMC__ROOT_2_OVER_PI * gpumc__exp(-0.5 * z * z));
     return z;
 }
-GPUMC__FORMULA_IF(gpumc_half_normal_quantile, (double p, double sigma),
-                  gpumc__is_probability(p) && sigma > 0,
-                  sigma * (p < 0.5 ? gpumc__half_normal_low(p) : -gpumc__inv_Phi(0.5 * (1 - p))))
-GPUMC__FORMULA_IF(gpumc_half_normal_rng, (gpumc_rng *rng, double sigma),
-                  sigma > 0, sigma * gpumc_fabs(gpumc_rng_normal(rng)))
-GPUMC__FORMULA_IF(gpumc_half_normal_mean, (double sigma),
-                  sigma > 0, 0.79788456080286535588 * sigma)                         /* sqrt(2/pi) */
-GPUMC__FORMULA_IF(gpumc_half_normal_variance, (double sigma), sigma > 0, (1 - 2 / GPUMC_PI) * sigma * sigma)
+GPUMC__MEMBERS(half_normal, 1, (sigma), sigma > 0,
+               sigma * (u < 0.5 ? gpumc__half_normal_low(u) : -gpumc__inv_Phi(0.5 * (1 - u))),
+               sigma * gpumc_fabs(gpumc_rng_normal(rng)), GPUMC__ROOT_2_OVER_PI * sigma,
+               (1 - 2 / GPUMC_PI) * sigma * sigma)
 
-/* ---- half_cauchy ---------------------------------------------------------------------------- */
-static double gpumc__half_cauchy_cdf(int side, double y, double sigma, double *dy, double *dsigma)
+GPUMC__CDF_CALL(REAL_1, half_cauchy, y, sigma)
 {
     const double z = y <= 0 ? 0 : y / sigma;
     const double above = atan2(1, z) * 2 / GPUMC_PI, below = atan2(z, 1) * 2 / GPUMC_PI;
-    const int lower = side == GPUMC__LOWER;
-    const double part = lower ? below : above, rest = lower ? above : below;
+    const double part = side > 0 ? below : above, rest = side > 0 ? above : below;
     const double slope = side * 2 / (GPUMC_PI * (1 + z * z) * part);
-    gpumc__add_standard((lower ? y <= 0 : y < 0) ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
-    return gpumc__valid(sigma > 0, (z < 1) == lower ? log(part) : log1p(-rest));
+    gpumc__add_standard((side > 0 ? y <= 0 : y < 0) ? 0 : slope, z, 1 / sigma, dy, NULL, dsigma);
+    return gpumc__valid(sigma > 0, part < rest ? log(part) : log1p(-rest));
 }
-GPUMC__CDFS(REAL_1, half_cauchy)
-GPUMC_API double gpumc_half_cauchy_quantile(double p, double sigma)
+GPUMC__MEMBERS(half_cauchy, 1, (sigma), sigma > 0,
+               u > 0.5 ? -sigma * gpumc__cauchy_standard(0.5 * (1 - u))
+                       : -sigma / gpumc__cauchy_standard(0.5 * u),
+               gpumc_half_cauchy_quantile(gpumc_rng_uniform(rng), sigma), GPUMC_INF, GPUMC_NAN)
+GPUMC__MEMBERS(uniform, 2, (a, b), b > a, u < 0.5 ? a + u * (b - a) : b - (1 - u) * (b - a),
+               gpumc_uniform_quantile(gpumc_rng_uniform(rng), a, b), a + 0.5 * (b - a),
+               (b - a) * (b - a) / 12)
+GPUMC__MEMBERS(bernoulli, 1, (p), gpumc__is_probability(p), u > 1 - p, gpumc_rng_uniform(rng) < p, p,
+               p * (1 - p))
+GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc_inv_logit(-eta),
+               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)), gpumc_inv_logit(eta),
+               gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+
+static double gpumc__geometric_at(double u, double p)
 {
-    const double z = p > 0.5 ? -gpumc__cauchy_standard(0.5 * (1 - p)) : -1 / gpumc__cauchy_standard(0.5 * p);
-    return gpumc__valid(gpumc__is_probability(p) && sigma > 0, sigma * z);
-}
-GPUMC__FORMULA(gpumc_half_cauchy_rng, (gpumc_rng *rng, double sigma),
-               gpumc_half_cauchy_quantile(gpumc_rng_uniform(rng), sigma))
-GPUMC__FORMULA_IF(gpumc_half_cauchy_mean, (double sigma), sigma > 0, GPUMC_INF)
-GPUMC_API double gpumc_half_cauchy_variance(double sigma) { (void)sigma; return GPUMC_NAN; }
-
-/* ---- uniform -------------------------------------------------------------------------------- */
-GPUMC__FORMULA_IF(gpumc_uniform_quantile, (double p, double a, double b),
-                  gpumc__is_probability(p) && b > a, p < 0.5 ? a + p * (b - a) : b - (1 - p) * (b - a))
-GPUMC__FORMULA(gpumc_uniform_rng, (gpumc_rng *rng, double a, double b),
-               gpumc_uniform_quantile(gpumc_rng_uniform(rng), a, b))
-GPUMC__FORMULA_IF(gpumc_uniform_mean, (double a, double b), b > a, a + 0.5 * (b - a))
-GPUMC__FORMULA_IF(gpumc_uniform_variance, (double a, double b), b > a, (b - a) * (b - a) / 12)
-
-/* ---- bernoulli ------------------------------------------------------------------------------ */
-GPUMC__FORMULA_IF(gpumc_bernoulli_quantile, (double q, double p),
-                  gpumc__is_probability(q) && gpumc__is_probability(p), q > 1 - p)
-GPUMC__FORMULA_IF(gpumc_bernoulli_rng, (gpumc_rng *rng, double p),
-                  gpumc__is_probability(p), gpumc_rng_uniform(rng) < p)
-GPUMC__FORMULA_IF(gpumc_bernoulli_mean, (double p), gpumc__is_probability(p), p)
-GPUMC__FORMULA_IF(gpumc_bernoulli_variance, (double p), gpumc__is_probability(p), p * (1 - p))
-
-/* ---- bernoulli_logit ------------------------------------------------------------------------ */
-GPUMC__FORMULA_IF(gpumc_bernoulli_logit_quantile, (double q, double eta),
-                  gpumc__is_probability(q) && eta == eta, q > gpumc_inv_logit(-eta))
-GPUMC__FORMULA(gpumc_bernoulli_logit_rng, (gpumc_rng *rng, double eta),
-               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)))
-GPUMC_API double gpumc_bernoulli_logit_mean(double eta) { return gpumc_inv_logit(eta); }
-GPUMC__FORMULA(gpumc_bernoulli_logit_variance, (double eta), gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
-
-/* ---- geometric ------------------------------------------------------------------------------ */
-GPUMC_API double gpumc_geometric_quantile(double q, double p)
-{
-    const double log_above = gpumc__log1p(-q), k = ceil(log_above / gpumc__log1p(-p)) - 1;
+    const double log_above = gpumc__log1p(-u), k = ceil(log_above / gpumc__log1p(-p)) - 1;
     double y = k > 0 ? k : 0;
     if (y > 0 && gpumc_geometric_lccdf(y - 1, p, NULL) <= log_above) y--;       /* the division rounded up */
-    return gpumc__valid(gpumc__is_probability(q) && p > 0 && p <= 1, p < 1 ? y : 0);
+    return p < 1 ? y : 0;
 }
-GPUMC__FORMULA_IF(gpumc_geometric_rng, (gpumc_rng *rng, double p),
-                  p > 0 && p <= 1, gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)))
-GPUMC__FORMULA_IF(gpumc_geometric_mean, (double p), p > 0 && p <= 1, (1 - p) / p)
-GPUMC__FORMULA_IF(gpumc_geometric_variance, (double p), p > 0 && p <= 1, (1 - p) / p / p)
+GPUMC__MEMBERS(geometric, 1, (p), p > 0 && p <= 1, gpumc__geometric_at(u, p),
+               gpumc_floor(gpumc_rng_exponential(rng) / -gpumc__log1p(-p)), (1 - p) / p, (1 - p) / p / p)
 
-/* ---- families of vectors ------------------------------------------------------- >>dist-vectors
-   Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
-   what is known, backwards by taking each new element out of those still to come. */
-static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
-
-/* Whole and in 0 .. K - 1. NaN is not. */
-static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
-
-static void gpumc__indicator_variance(double *p, size_t K)
-{
-    for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k];
-}
-
-/* ---- categorical_logit ---------------------------------------------------------------------- */
-static double gpumc__log_sum_exp_of(const double *x, size_t n)
-{
-    double most = -GPUMC_INF, sum = 0;
-    for (size_t i = 0; i < n; i++) most = x[i] <= most ? most : x[i];
-    for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - most);
-    return most + gpumc__log(sum);
-}
-GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta)
-{
-    const double total = gpumc__log_sum_exp_of(eta, K);
-    if (total != total || y != y) return GPUMC_NAN;
-    if (!gpumc__is_category(y, K)) return -GPUMC_INF;
-    for (size_t k = 0; k < K; k++) gpumc__add_at(deta, k, -gpumc__exp(eta[k] - total));
-    gpumc__add_at(deta, (size_t)y, 1);
-    return eta[(size_t)y] - total;
-}
-GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean)
-{
-    const double total = gpumc__log_sum_exp_of(eta, K);
-    for (size_t k = 0; k < K; k++) mean[k] = gpumc__exp(eta[k] - total);
-}
-GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance)
-{
-    gpumc_categorical_logit_mean(eta, K, variance);
-    gpumc__indicator_variance(variance, K);
-}
-GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K)
-{
-    const double total = gpumc__log_sum_exp_of(eta, K);
-    double left = gpumc_rng_uniform(rng);
-    size_t k = 0;
-    if (total != total || K == 0) return GPUMC_NAN;
-    for (; k < K - 1; k++) {
-        left -= gpumc__exp(eta[k] - total);
-        if (left < 0) break;
-    }
-    return (double)k;
-}
-
-/* ---- ordered_logistic -------------------------------------------------------------------------
-   With a = c_(k-1) - eta and b = c_k - eta:  P(Y = k) = inv_logit(b) inv_logit(-a) (1 - exp(a - b)). */
-static int gpumc__are_increasing(const double *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!(i ? x[i - 1] < x[i] : x[i] == x[i])) return 0;
-    return 1;
-}
-GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
-                                             double *deta, double *dcutpoints)
-{
-    double a, b, step, da, db;
-    size_t k;
-    if (y != y || eta != eta || K == 0 || !gpumc__are_increasing(cutpoints, K - 1)) return GPUMC_NAN;
-    if (!gpumc__is_category(y, K)) return -GPUMC_INF;
-    k = (size_t)y;
-    a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
-    b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
-    step = 1 / gpumc__expm1(b - a);
-    da = -gpumc_inv_logit(a) - step;
-    db = gpumc_inv_logit(-b) + step;
-    gpumc__add(deta, -gpumc_inv_logit(-b) + gpumc_inv_logit(a));
-    if (k > 0) gpumc__add_at(dcutpoints, k - 1, da);
-    if (k < K - 1) gpumc__add_at(dcutpoints, k, db);
-    return gpumc__log1m_exp(b - a) - gpumc_log1p_exp(-b) - gpumc_log1p_exp(a);
-}
-GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean)
-{
-    for (size_t k = 0; k < K; k++)
-        mean[k] = gpumc__exp(gpumc_ordered_logistic_lpmf((double)k, eta, cutpoints, K, NULL, NULL));
-}
-GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
-                                               double *variance)
-{
-    gpumc_ordered_logistic_mean(eta, cutpoints, K, variance);
-    gpumc__indicator_variance(variance, K);
-}
-
-/* The latent logistic variable falls below its cutpoint. */
-GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K)
-{
-    const double latent = gpumc_logistic_rng(rng, eta, 1);
-    size_t k = 0;
-    if (eta != eta || K == 0 || !gpumc__are_increasing(cutpoints, K - 1)) return GPUMC_NAN;
-    while (k < K - 1 && latent > cutpoints[k]) k++;
-    return (double)k;
-}
-
-/* ---- multi_normal_cholesky ------------------------------------------------------------------ */
-static int gpumc__has_positive_diagonal(const double *L, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!(L[i * n + i] > 0)) return 0;
-    return 1;
-}
-
-/* z = L^-1 (y - mu) and w = L'^-1 z; returns the log density. */
-static double gpumc__normal_whiten(const double *y, const double *mu, const double *L, size_t n,
-                                   double *z, double *w)
-{
-    double log_det = 0;
-    for (size_t i = 0; i < n; i++) {
-        z[i] = (y[i] - mu[i] - gpumc__dot(&L[i * n], z, i)) / L[i * n + i];
-        log_det += gpumc__log(L[i * n + i]);
-    }
-    memcpy(w, z, n * sizeof *w);
-    for (size_t i = n; i-- > 0;) {
-        w[i] /= L[i * n + i];
-        for (size_t j = 0; j < i; j++) w[j] -= L[i * n + j] * w[i];
-    }
-    return -0.5 * gpumc__dot(z, z, n) - log_det - (double)n * GPUMC_LOG_SQRT_2PI;
-}
-
-GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
-                                                  size_t n, double *dy, double *dmu, double *dL, double *work)
-{
-    double *z = work, *w = work + n, value;
-    if (!gpumc__has_positive_diagonal(L, n)) return GPUMC_NAN;
-    value = gpumc__normal_whiten(y, mu, L, n, z, w);
-    for (size_t i = 0; i < n; i++) {
-        gpumc__add_at(dy, i, -w[i]);
-        gpumc__add_at(dmu, i, w[i]);
-        for (size_t j = 0; dL && j <= i; j++) dL[i * n + j] += w[i] * z[j];
-        gpumc__add_at(dL, i * n + i, -1 / L[i * n + i]);
-    }
-    return value;
-}
-
-/* From the last element up, so that the normals below it are still there. */
-GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
-                                               double *y)
-{
-    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
-    gpumc_rng_normals(rng, y, n);
-    for (size_t i = n; i-- > 0;) y[i] = mu[i] + gpumc__dot(&L[i * n], y, i + 1) + offset;
-}
-GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *L, size_t n, double *mean)
-{
-    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
-    for (size_t i = 0; i < n; i++) mean[i] = mu[i] + offset;
-}
-GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const double *L, size_t n,
-                                                    double *variance)
-{
-    const double offset = gpumc__valid(gpumc__has_positive_diagonal(L, n), 0);
-    for (size_t i = 0; i < n; i++)
-        variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
-}
-
-/* ---- multi_normal --------------------------------------------------------------------------- */
-
-/* The lower factor of S in L; 0 if S is not positive definite. */
-static int gpumc__factor_of(const double *S, size_t n, double *L)
-{
-    for (size_t i = 0; i < n; i++) memcpy(&L[i * n], &S[i * n], (i + 1) * sizeof *L);
-    return gpumc__cholesky(L, n);
-}
-
-/* L becomes its own inverse: row i needs the rows above it, already inverted. */
-static void gpumc__invert_lower(double *L, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double pivot = 1 / L[i * n + i];
-        for (size_t j = 0; j < i; j++) {
-            double sum = 0;
-            for (size_t k = j; k < i; k++) sum += L[i * n + k] * L[k * n + j];
-            L[i * n + j] = -pivot * sum;
-        }
-        L[i * n + i] = pivot;
-    }
-}
-GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
-                                         double *dy, double *dmu, double *dS, double *work)
-{
-    double *z = work, *w = work + n, *L = work + 2 * n, value;
-    if (!gpumc__factor_of(S, n, L)) return GPUMC_NAN;
-    value = gpumc__normal_whiten(y, mu, L, n, z, w);
-    for (size_t i = 0; i < n; i++) {
-        gpumc__add_at(dy, i, -w[i]);
-        gpumc__add_at(dmu, i, w[i]);
-    }
-    if (!dS) return value;
-    gpumc__invert_lower(L, n);
-    for (size_t k = 0; k < n; k++)          /* S^-1 = sum_k l_k' l_k over the rows of L^-1 */
-        for (size_t i = 0; i <= k; i++)
-            for (size_t j = 0; j <= k; j++) dS[i * n + j] -= 0.5 * L[k * n + i] * L[k * n + j];
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = 0; j < n; j++) dS[i * n + j] += 0.5 * w[i] * w[j];
-    return value;
-}
-
-/* The factor lies in work, then multi_normal_cholesky draws; a diagonal of NaN stands for a failed factor. */
-GPUMC_API void gpumc_multi_normal_rng(gpumc_rng *rng, const double *mu, const double *S, size_t n,
-                                      double *y, double *work)
-{
-    if (!gpumc__factor_of(S, n, work))
-        for (size_t i = 0; i < n; i++) work[i * n + i] = GPUMC_NAN;
-    gpumc_multi_normal_cholesky_rng(rng, mu, work, n, y);
-}
-GPUMC_API void gpumc_multi_normal_mean(const double *mu, const double *S, size_t n, double *mean)
-{
-    for (size_t i = 0; i < n; i++) mean[i] = gpumc__valid(S[i * n + i] > 0, mu[i]);
-}
-GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, size_t n, double *variance)
-{
-    for (size_t i = 0; i < n; i++)
-        variance[i] = gpumc__valid(S[i * n + i] > 0 && mu[i] == mu[i], S[i * n + i]);
-}
-
-/* ---- dirichlet ------------------------------------------------------------------------------ */
-static const double gpumc__sum_tolerance = 1e-8;
-
-/* The sum of alpha, NaN if any of them is not positive and finite. */
-static double gpumc__concentration(const double *alpha, size_t K)
-{
-    const double sum = gpumc__sum(alpha, K);
-    int valid = K > 0 && sum <= DBL_MAX;
-    for (size_t k = 0; k < K; k++) valid &= alpha[k] > 0;
-    return gpumc__valid(valid, sum);
-}
-
-/* 1 inside the simplex, 0 outside, NaN if x holds one. */
-static double gpumc__on_simplex(const double *x, size_t K)
-{
-    const double sum = gpumc__sum(x, K);
-    int inside = gpumc_fabs(sum - 1) <= gpumc__sum_tolerance;
-    for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
-    return sum == sum ? inside : sum;
-}
-
-/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k): no large terms cancel. */
-GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
-                                      double *dx, double *dalpha)
-{
-    const double total = gpumc__concentration(alpha, K), inside = gpumc__on_simplex(x, K);
-    double sum = 0, before = 0;
-    if (total != total || inside != inside) return GPUMC_NAN;
-    if (inside == 0) return -GPUMC_INF;
-    for (size_t k = 0; k < K; k++) {
-        const double log_x = gpumc__log(x[k]);
-        sum += gpumc__times_log(alpha[k] - 1, log_x);
-        if (k > 0) sum -= gpumc__lbeta(before, alpha[k]);
-        before += alpha[k];
-        gpumc__add_at(dx, k, (alpha[k] - 1) / x[k]);
-        gpumc__add_at(dalpha, k, log_x + gpumc__digamma(total) - gpumc__digamma(alpha[k]));
-    }
-    return sum;
-}
-
-/* Gammas on the log scale, normalised: small alpha give draws near a corner, not 0 / 0. */
-GPUMC_API void gpumc_dirichlet_rng(gpumc_rng *rng, const double *alpha, size_t K, double *x)
-{
-    const double total = gpumc__concentration(alpha, K);
-    for (size_t k = 0; k < K; k++) x[k] = total == total ? gpumc__rng_log_gamma(rng, alpha[k]) : total;
-    gpumc_categorical_logit_mean(x, K, x);
-    for (size_t k = 0; k < K; k++) x[k] = x[k] < DBL_MIN ? DBL_MIN : x[k];
-}
-GPUMC_API void gpumc_dirichlet_mean(const double *alpha, size_t K, double *mean)
-{
-    const double total = gpumc__concentration(alpha, K);
-    for (size_t k = 0; k < K; k++) mean[k] = alpha[k] / total;
-}
-GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *variance)
-{
-    const double total = gpumc__concentration(alpha, K);
-    for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
-}
-
-/* ---- lkj_corr_cholesky ------------------------------------------------------------------------
-   Row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
-   1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
-   (the onion method of Lewandowski, Kurowicka & Joe 2009). */
-static double gpumc__lkj_shape(size_t K, double eta, size_t i) { return eta + 0.5 * (double)(K - 1 - i); }
-
-/* 1 for a factor of a correlation matrix, 0 for another matrix, NaN if one is in it. */
-static double gpumc__is_correlation_factor(const double *L, size_t K)
-{
-    int inside = 1;
-    for (size_t i = 0; i < K; i++) {
-        const double square = gpumc__dot(&L[i * K], &L[i * K], i + 1);
-        if (square != square) return square;
-        inside &= L[i * K + i] > 0 && gpumc_fabs(square - 1) <= gpumc__sum_tolerance;
-    }
-    return inside;
-}
-
-GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta, double *dL, double *deta)
-{
-    const double inside = gpumc__is_correlation_factor(L, K), top = gpumc__lkj_shape(K, eta, 0);
-    double sum = 0;
-    if (!(eta > 0) || inside != inside) return GPUMC_NAN;
-    if (inside == 0) return -GPUMC_INF;
-    for (size_t i = 1; i < K; i++) {
-        const double diagonal = L[i * K + i], log_diagonal = gpumc__log(diagonal);
-        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
-        sum += 2 * (b - 1) * log_diagonal - half * GPUMC_LOG_PI + gpumc__lgamma(half) - gpumc__lbeta(half, b);
-        gpumc__add_at(dL, i * K + i, 2 * (b - 1) / diagonal);
-        gpumc__add(deta, 2 * log_diagonal + gpumc__digamma(top) - gpumc__digamma(b));
-    }
-    return sum;
-}
-GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L)
-{
-    for (size_t i = 0; i < K; i++) {
-        double *row = &L[i * K];
-        const double square = i ? gpumc_rng_beta(rng, 0.5 * (double)i, gpumc__lkj_shape(K, eta, i)) : 0;
-        double scale;
-        gpumc_rng_normals(rng, row, i);
-        scale = i ? gpumc__sqrt(square / gpumc__dot(row, row, i)) : 0;
-        for (size_t j = 0; j < i; j++) row[j] *= scale;
-        row[i] = gpumc__valid(eta > 0, gpumc__sqrt(1 - square));
-        for (size_t j = i + 1; j < K; j++) row[j] = 0;
-    }
-}
-
-/* E L_ii = B(i / 2, b + 1/2) / B(i / 2, b); elements off the diagonal are symmetric about 0. */
-GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean)
-{
-    for (size_t i = 0; i < K; i++) {
-        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
-        for (size_t j = 0; j < K; j++) mean[i * K + j] = gpumc__valid(eta > 0, 0);
-        mean[i * K + i] += i ? gpumc__exp(gpumc__lbeta(half, b + 0.5) - gpumc__lbeta(half, b)) : 1;
-    }
-}
-
-/* E L_ii^2 = b / (b + i / 2), and the rest of the unit row is shared evenly. */
-GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance)
-{
-    gpumc_lkj_corr_cholesky_mean(K, eta, variance);
-    for (size_t i = 0; i < K; i++) {
-        double *row = &variance[i * K];
-        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
-        for (size_t j = 0; j < i; j++) row[j] += 0.5 / (b + half);
-        row[i] = i ? b / (b + half) - row[i] * row[i] : 0;
-    }
-}
-
-/* ---- student_t ------------------------------------------------------------------------
-   P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by nu at fixed z
-   is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
+/* Student's t: P(|Z| > |z|) is the lower tail of beta(nu/2, 1/2) at x = nu / (nu + z^2); its derivative by
+   nu at fixed z is half the one by a at fixed a (1 - x) / x = z^2 / 2. */
 static gpumc__tail gpumc__t_outside(double z, double nu)
 {
     const double root = sqrt(nu), size = fabs(z), r = size < root ? size / root : root / size;
@@ -4014,27 +3134,20 @@ static gpumc__tail gpumc__t_outside(double z, double nu)
                        : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
 }
 
-/* log P(Z <= z), its slopes by z and by nu. The density over the tail is taken on the log scale. */
-static double gpumc__t_lower(double z, double nu, double *slope, double *by_nu)
+/* The density over the tail is taken on the log scale. */
+GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
-    gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(z, nu));
+    const double z = (y - mu) / sigma, x = side * z;
+    const double log_density = gpumc_student_t_lpdf(x, nu, 0, 1, NULL, NULL, NULL, NULL);
+    double slope;
+    gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
-    if (z > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
-    *slope = gpumc__exp(gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL) - tail.value);
-    *slope = tail.value > -GPUMC_INF ? *slope : 0;
-    *by_nu = 0.5 * tail.by_a_fixed;
-    return tail.value;
+    if (x > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
+    slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
+    gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
+    gpumc__add(dnu, 0.5 * tail.by_a_fixed);
+    return gpumc__valid(sigma > 0, tail.value);
 }
-static double gpumc__student_t_cdf(int side, double y, double nu, double mu, double sigma,
-                                   double *dy, double *dnu, double *dmu, double *dsigma)
-{
-    double slope, by_nu;
-    const double z = (y - mu) / sigma, value = gpumc__t_lower(side * z, nu, &slope, &by_nu);
-    gpumc__add_standard(side * slope, z, 1 / sigma, dy, dmu, dsigma);
-    gpumc__add(dnu, by_nu);
-    return gpumc__valid(sigma > 0, value);
-}
-GPUMC__CDFS(REAL_3, student_t)
 
 /* r with P(|Z| <= r) = p, from p and q = 1 - p. */
 static double gpumc__t_radius(double p, double q, double nu)
@@ -4042,23 +3155,19 @@ static double gpumc__t_radius(double p, double q, double nu)
     const gpumc__pair root = gpumc__beta_root(0.5 * nu, 0.5, q, p);
     return sqrt(nu) * sqrt(root.y / root.x);
 }
-GPUMC_API double gpumc_student_t_quantile(double p, double nu, double mu, double sigma)
+static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
 {
-    const double tail = p < 0.5 ? p : 1 - p, r = gpumc__t_radius(1 - 2 * tail, 2 * tail, nu);
-    return gpumc__valid(gpumc__is_probability(p) && nu > 0 && sigma > 0, mu + sigma * (p < 0.5 ? -r : r));
+    const double z = gpumc_rng_normal(rng);
+    return sigma * z / sqrt(gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu));
 }
-GPUMC_API double gpumc_student_t_rng(gpumc_rng *rng, double nu, double mu, double sigma)
-{
-    const double z = gpumc_rng_normal(rng), share = gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu);
-    return gpumc__valid(nu > 0 && sigma > 0, mu + sigma * z / sqrt(share));
-}
-GPUMC__FORMULA_IF(gpumc_student_t_mean, (double nu, double mu, double sigma), nu > 1 && sigma > 0, mu)
-GPUMC__FORMULA_IF(gpumc_student_t_variance, (double nu, double mu, double sigma),
-                  nu > 1 && sigma > 0 && mu == mu, nu > 2 ? sigma * sigma * (nu / (nu - 2)) : GPUMC_INF)
+static double gpumc__t_variance(double nu) { return nu > 2 ? nu / (nu - 2) : nu > 1 ? GPUMC_INF : GPUMC_NAN; }
+GPUMC__MEMBERS(student_t, 3, (nu, mu, sigma), nu > 0 && gpumc__is_scaled(mu, sigma),
+               u < 0.5 ? mu - sigma * gpumc__t_radius(1 - 2 * u, 2 * u, nu)
+                       : mu + sigma * gpumc__t_radius(1 - 2 * (1 - u), 2 * (1 - u), nu),
+               mu + gpumc__t_draw(rng, nu, sigma), nu > 1 ? mu : GPUMC_NAN,
+               sigma * sigma * gpumc__t_variance(nu))
 
-/* ---- half_student_t ----------------------------------------------------------- */
-static double gpumc__half_student_t_cdf(int side, double y, double nu, double sigma,
-                                         double *dy, double *dnu, double *dsigma)
+GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
 {
     const double z = y < 0 ? 0 : y / sigma;
     const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
@@ -4068,115 +3177,69 @@ static double gpumc__half_student_t_cdf(int side, double y, double nu, double si
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0, tail.value);
 }
-GPUMC__CDFS(REAL_2, half_student_t)
-GPUMC__FORMULA_IF(gpumc_half_student_t_quantile, (double p, double nu, double sigma),
-                  gpumc__is_probability(p) && sigma > 0, sigma * gpumc__t_radius(p, 1 - p, nu))
-GPUMC__FORMULA(gpumc_half_student_t_rng, (gpumc_rng *rng, double nu, double sigma),
-               fabs(gpumc_student_t_rng(rng, nu, 0, sigma)))
-GPUMC_API double gpumc_half_student_t_mean(double nu, double sigma)
+static double gpumc__half_t_mean(double nu)
+{ return nu > 1 ? 2 * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5)) : GPUMC_INF; }
+static double gpumc__half_t_variance(double nu)
 {
-    const double first = 2 * sigma * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5));
-    return gpumc__valid(nu > 0 && sigma > 0, nu > 1 ? first : GPUMC_INF);
+    const double mean = gpumc__half_t_mean(nu), whole = gpumc__t_variance(nu);
+    return nu > 2 ? whole - mean * mean : whole;
 }
-GPUMC_API double gpumc_half_student_t_variance(double nu, double sigma)
-{
-    const double mean = gpumc_half_student_t_mean(nu, sigma), infinite = nu > 1 ? GPUMC_INF : GPUMC_NAN;
-    const double finite = sigma * sigma * (nu / (nu - 2)) - mean * mean;
-    return gpumc__valid(nu > 0 && sigma > 0, nu > 2 ? finite : infinite);
-}
+GPUMC__MEMBERS(half_student_t, 2, (nu, sigma), gpumc__are_positive(nu, sigma),
+               sigma * gpumc__t_radius(u, 1 - u, nu), fabs(gpumc__t_draw(rng, nu, sigma)),
+               sigma * gpumc__half_t_mean(nu), sigma * sigma * gpumc__half_t_variance(nu))
 
-/* ---- gamma ----------------------------------------------------------------------------- */
-static double gpumc__gamma_cdf(int side, double y, double shape, double rate,
-                               double *dy, double *dshape, double *drate)
+GPUMC__CDF_CALL(REAL_2, gamma, y, shape, rate)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(shape, rate * y, side);
-    gpumc__add(dy, y > 0 ? tail.by_log / y : 0);
-    gpumc__add(dshape, tail.by_a);
-    gpumc__add(drate, tail.by_log / rate);
+    gpumc__add_3(dy, y > 0 ? tail.by_log / y : 0, dshape, tail.by_a, drate, tail.by_log / rate);
     return gpumc__valid(rate > 0, tail.value);
 }
-GPUMC__CDFS(REAL_2, gamma)
-GPUMC__FORMULA_IF(gpumc_gamma_quantile, (double p, double shape, double rate),
-                  rate > 0, gpumc_gamma_p_inverse(shape, p) / rate)
-GPUMC__FORMULA_IF(gpumc_gamma_rng, (gpumc_rng *rng, double shape, double rate),
-                  rate > 0, gpumc_rng_gamma(rng, shape) / rate)
-GPUMC__FORMULA_IF(gpumc_gamma_mean, (double shape, double rate), shape > 0 && rate > 0, shape / rate)
-GPUMC__FORMULA_IF(gpumc_gamma_variance, (double shape, double rate),
-                  shape > 0 && rate > 0, shape / rate / rate)
+GPUMC__MEMBERS(gamma, 2, (shape, rate), gpumc__are_positive(shape, rate),
+               gpumc_gamma_p_inverse(shape, u) / rate, gpumc_rng_gamma(rng, shape) / rate, shape / rate,
+               shape / rate / rate)
 
-/* ---- inv_gamma --------------------------------------------------------------------- */
-static double gpumc__inv_gamma_cdf(int side, double y, double shape, double scale,
-                                   double *dy, double *dshape, double *dscale)
+GPUMC__CDF_CALL(REAL_2, inv_gamma, y, shape, scale)
 {
-    const double t = y <= 0 ? GPUMC_INF : scale / y;
-    const gpumc__tail tail = gpumc__gamma_tail_of(shape, t, -side);
-    gpumc__add(dy, y > 0 ? -tail.by_log / y : 0);
-    gpumc__add(dshape, tail.by_a);
-    gpumc__add(dscale, tail.by_log / scale);
+    const gpumc__tail tail = gpumc__gamma_tail_of(shape, y <= 0 ? GPUMC_INF : scale / y, -side);
+    gpumc__add_3(dy, y > 0 ? -tail.by_log / y : 0, dshape, tail.by_a, dscale, tail.by_log / scale);
     return gpumc__valid(scale > 0, tail.value);
 }
-GPUMC__CDFS(REAL_2, inv_gamma)
-GPUMC__FORMULA_IF(gpumc_inv_gamma_quantile, (double p, double shape, double scale),
-                  scale > 0, scale / gpumc_gamma_q_inverse(shape, p))
-GPUMC__FORMULA_IF(gpumc_inv_gamma_rng, (gpumc_rng *rng, double shape, double scale),
-                  scale > 0, scale / gpumc_rng_gamma(rng, shape))
-GPUMC__FORMULA_IF(gpumc_inv_gamma_mean, (double shape, double scale),
-                  shape > 0 && scale > 0, shape > 1 ? scale / (shape - 1) : GPUMC_INF)
-GPUMC_API double gpumc_inv_gamma_variance(double shape, double scale)
+static double gpumc__inv_gamma_variance(double shape)
 {
-    const double mean = scale / (shape - 1), infinite = shape > 1 ? GPUMC_INF : GPUMC_NAN;
-    return gpumc__valid(shape > 0 && scale > 0, shape > 2 ? mean * mean / (shape - 2) : infinite);
+    const double mean = 1 / (shape - 1);
+    return shape > 2 ? mean * mean / (shape - 2) : shape > 1 ? GPUMC_INF : GPUMC_NAN;
 }
+GPUMC__MEMBERS(inv_gamma, 2, (shape, scale), gpumc__are_positive(shape, scale),
+               scale / gpumc_gamma_q_inverse(shape, u), scale / gpumc_rng_gamma(rng, shape),
+               shape > 1 ? scale / (shape - 1) : GPUMC_INF, scale * scale * gpumc__inv_gamma_variance(shape))
 
-/* ---- chi_square ------------------------------------------------------------------- */
-static double gpumc__chi_square_cdf(int side, double y, double nu, double *dy, double *dnu)
+GPUMC__CDF_CALL(REAL_1, chi_square, y, nu)
 {
     double dshape = 0;
     const double value = gpumc__gamma_cdf(side, y, 0.5 * nu, 0.5, dy, &dshape, NULL);
     gpumc__add(dnu, 0.5 * dshape);
     return value;
 }
-GPUMC__CDFS(REAL_1, chi_square)
-GPUMC__FORMULA(gpumc_chi_square_quantile, (double p, double nu), gpumc_gamma_quantile(p, 0.5 * nu, 0.5))
-GPUMC__FORMULA(gpumc_chi_square_rng, (gpumc_rng *rng, double nu), gpumc_gamma_rng(rng, 0.5 * nu, 0.5))
-GPUMC__FORMULA_IF(gpumc_chi_square_mean, (double nu), nu > 0, nu)
-GPUMC__FORMULA_IF(gpumc_chi_square_variance, (double nu), nu > 0, 2 * nu)
+GPUMC__MEMBERS(chi_square, 1, (nu), nu > 0, gpumc_gamma_quantile(u, 0.5 * nu, 0.5),
+               gpumc_gamma_rng(rng, 0.5 * nu, 0.5), nu, 2 * nu)
 
-/* ---- beta ------------------------------------------------------------------------------- */
-static double gpumc__beta_cdf(int side, double y, double a, double b, double *dy, double *da, double *db)
-{
-    return gpumc__beta_share(side, 1, a, b, y, da, db, dy);
-}
-GPUMC__CDFS(REAL_2, beta)
-GPUMC_API double gpumc_beta_quantile(double p, double a, double b) { return gpumc_beta_p_inverse(a, b, p); }
-GPUMC_API double gpumc_beta_rng(gpumc_rng *rng, double a, double b) { return gpumc_rng_beta(rng, a, b); }
-GPUMC__FORMULA_IF(gpumc_beta_mean, (double a, double b), a > 0 && b > 0, a / (a + b))
-GPUMC__FORMULA_IF(gpumc_beta_variance, (double a, double b),
-                  a > 0 && b > 0, a / (a + b) * (b / (a + b)) / (a + b + 1))
+GPUMC__CDF_CALL(REAL_2, beta, y, a, b) { return gpumc__beta_share(side, 1, a, b, y, da, db, dy); }
+GPUMC__MEMBERS(beta, 2, (a, b), gpumc__are_positive(a, b), gpumc_beta_p_inverse(a, b, u),
+               gpumc_rng_beta(rng, a, b), a / (a + b), a / (a + b) * (b / (a + b)) / (a + b + 1))
 
-/* ---- beta_proportion --------------------------------------------------------- */
 static int gpumc__is_proportion(double mu, double kappa) { return mu > 0 && mu < 1 && kappa > 0; }
-
-static double gpumc__beta_proportion_cdf(int side, double y, double mu, double kappa,
-                                         double *dy, double *dmu, double *dkappa)
+GPUMC__CDF_CALL(REAL_2, beta_proportion, y, mu, kappa)
 {
-    const gpumc__tail tail = gpumc__beta_tail_of(mu * kappa, (1 - mu) * kappa, y, side);
-    gpumc__add(dy, y > 0 && y < 1 ? tail.by_log / y / (1 - y) : 0);
-    gpumc__add(dmu, kappa * (tail.by_a - tail.by_b));
-    gpumc__add(dkappa, mu * tail.by_a + (1 - mu) * tail.by_b);
-    return gpumc__valid(gpumc__is_proportion(mu, kappa), tail.value);
+    double da = 0, db = 0;
+    const double value = gpumc__beta_cdf(side, y, mu * kappa, (1 - mu) * kappa, dy, &da, &db);
+    gpumc__add_2(dmu, kappa * (da - db), dkappa, mu * da + (1 - mu) * db);
+    return gpumc__valid(gpumc__is_proportion(mu, kappa), value);
 }
-GPUMC__CDFS(REAL_2, beta_proportion)
-GPUMC__FORMULA(gpumc_beta_proportion_quantile, (double p, double mu, double kappa),
-               gpumc_beta_p_inverse(mu * kappa, (1 - mu) * kappa, p))
-GPUMC__FORMULA(gpumc_beta_proportion_rng, (gpumc_rng *rng, double mu, double kappa),
-               gpumc_rng_beta(rng, mu * kappa, (1 - mu) * kappa))
-GPUMC__FORMULA_IF(gpumc_beta_proportion_mean, (double mu, double kappa), gpumc__is_proportion(mu, kappa), mu)
-GPUMC__FORMULA_IF(gpumc_beta_proportion_variance, (double mu, double kappa),
-                  gpumc__is_proportion(mu, kappa), mu * (1 - mu) / (kappa + 1))
+GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
+               gpumc_beta_quantile(u, mu * kappa, (1 - mu) * kappa),
+               gpumc_beta_rng(rng, mu * kappa, (1 - mu) * kappa), mu, mu * (1 - mu) / (kappa + 1))
 
-/* ---- counts ----------------------------------------------------------------------------------
-   A law of counts as a tail function: P(Y <= k) is a gamma or beta tail with k + 1 for a shape. */
+/* A law of counts as a tail function: P(Y <= k) is a gamma or beta tail with k + 1 for a shape. */
 typedef struct gpumc__count {
     gpumc__tail (*tail)(const struct gpumc__count *law, double k);
     double size;                       /* n of a binomial, phi of a negative binomial law */
@@ -4184,16 +3247,14 @@ typedef struct gpumc__count {
     double most, mean, variance;
 } gpumc__count;
 
-static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, int side)
+static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, double side)
 {
     const double k = floor(y);
     if (y != y) return gpumc__certain_tail(side, y);
-    if (k < 0) return gpumc__certain_tail(side, side == GPUMC__LOWER ? -GPUMC_INF : 0);
-    if (k >= law->most || k == GPUMC_INF)
-        return gpumc__certain_tail(side, side == GPUMC__LOWER ? 0 : -GPUMC_INF);
+    if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
+    if (k >= law->most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
     return gpumc__tail_at(side, law->tail(law, k));
 }
-
 /* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
 static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
 {
@@ -4227,42 +3288,25 @@ static double gpumc__count_quantile(gpumc__count law, double p)
     return above;
 }
 
-static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
-{
-    gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
-    tail.side = -tail.side;
-    return tail;
-}
+/* Binomial: P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
 static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
-{
-    return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y);
-}
-static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
-{
-    return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y);
-}
-
-/* ---- binomial --------------------------------------------------------------------------
-   P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
-static gpumc__count gpumc__binomial_count(double n, double p, double q, double log_p, double log_q)
-{
-    const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
-    return law;
-}
+{ return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y); }
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
-    const double log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-(1 - p));
-    return gpumc__binomial_count(n, p, 1 - p, log_p, gpumc__log1p(-p));
+    const double q = 1 - p, log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-q);
+    const gpumc__count law = { gpumc__binomial_tail, n, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q };
+    return law;
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
+    const double p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta);
     const double log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
-    return gpumc__binomial_count(n, gpumc_inv_logit(eta), gpumc_inv_logit(-eta), log_p, log_q);
+    const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
+    return law;
 }
 static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
 static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
-
-static double gpumc__binomial_cdf(int side, double y, double n, double p, double *dp)
+GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
 {
     const gpumc__count law = gpumc__binomial_by_p(n, p);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
@@ -4271,41 +3315,35 @@ static double gpumc__binomial_cdf(int side, double y, double n, double p, double
         gpumc__add(dp, -side * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
-GPUMC__CDFS(TRIALS_1, binomial)
-GPUMC__FORMULA_IF(gpumc_binomial_quantile, (double q, double n, double p),
-                  gpumc__is_binomial(n, p), gpumc__count_quantile(gpumc__binomial_by_p(n, p), q))
-GPUMC__FORMULA_IF(gpumc_binomial_rng, (gpumc_rng *rng, double n, double p),
-                  gpumc__is_binomial(n, p), gpumc__rng_binomial(rng, n, p))
-GPUMC__FORMULA_IF(gpumc_binomial_mean, (double n, double p), gpumc__is_binomial(n, p), n * p)
-GPUMC__FORMULA_IF(gpumc_binomial_variance, (double n, double p), gpumc__is_binomial(n, p), n * p * (1 - p))
+GPUMC__MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p),
+               gpumc__count_quantile(gpumc__binomial_by_p(n, p), u), gpumc__rng_binomial(rng, n, p),
+               n * p, n * p * (1 - p))
 
-/* ---- binomial_logit ----------------------------------------------------------- */
-static double gpumc__binomial_logit_cdf(int side, double y, double n, double eta, double *deta)
+GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
 {
     const gpumc__count law = gpumc__binomial_by_logit(n, eta);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     gpumc__add(deta, -tail.by_log);
     return gpumc__valid(gpumc__is_trials(n) && eta == eta, tail.value);
 }
-GPUMC__CDFS(TRIALS_1, binomial_logit)
-GPUMC__FORMULA_IF(gpumc_binomial_logit_quantile, (double q, double n, double eta),
-                  gpumc__is_trials(n) && eta == eta,
-                  gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), q))
-GPUMC__FORMULA(gpumc_binomial_logit_rng, (gpumc_rng *rng, double n, double eta),
-               gpumc_binomial_rng(rng, n, gpumc_inv_logit(eta)))
-GPUMC__FORMULA(gpumc_binomial_logit_mean, (double n, double eta),
-               gpumc_binomial_mean(n, gpumc_inv_logit(eta)))
-GPUMC__FORMULA_IF(gpumc_binomial_logit_variance, (double n, double eta),
-                  gpumc__is_trials(n), n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
+               gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), u),
+               gpumc__rng_binomial(rng, n, gpumc_inv_logit(eta)), n * gpumc_inv_logit(eta),
+               n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
 
-/* ---- poisson ----------------------------------------------------------------------------
-   P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
+/* Poisson: P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
+static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
+{
+    gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
+    tail.side = -tail.side;
+    return tail;
+}
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 {
     const gpumc__count law = { gpumc__poisson_tail, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda };
     return law;
 }
-static double gpumc__poisson_cdf(int side, double y, double lambda, double *dlambda)
+GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
 {
     const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
@@ -4313,31 +3351,25 @@ static double gpumc__poisson_cdf(int side, double y, double lambda, double *dlam
         gpumc__add(dlambda, -side * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
-GPUMC__CDFS(COUNT_1, poisson)
-GPUMC__FORMULA(gpumc_poisson_quantile, (double p, double lambda),
-               gpumc__count_quantile(gpumc__poisson_count(lambda, gpumc__log(lambda)), p))
-GPUMC_API double gpumc_poisson_rng(gpumc_rng *rng, double lambda) { return gpumc__rng_poisson(rng, lambda); }
-GPUMC__FORMULA_IF(gpumc_poisson_mean, (double lambda), lambda >= 0, lambda)
-GPUMC__FORMULA_IF(gpumc_poisson_variance, (double lambda), lambda >= 0, lambda)
+GPUMC__MEMBERS(poisson, 1, (lambda), lambda >= 0,
+               gpumc__count_quantile(gpumc__poisson_count(lambda, gpumc__log(lambda)), u),
+               gpumc__rng_poisson(rng, lambda), lambda, lambda)
 
-/* ---- poisson_log ----------------------------------------------------------------- */
-static double gpumc__poisson_log_cdf(int side, double y, double eta, double *deta)
+GPUMC__CDF_CALL(COUNT_1, poisson_log, y, eta)
 {
     const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     gpumc__add(deta, tail.by_log);
     return gpumc__valid(eta == eta, tail.value);
 }
-GPUMC__CDFS(COUNT_1, poisson_log)
-GPUMC__FORMULA(gpumc_poisson_log_quantile, (double p, double eta),
-               gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), p))
-GPUMC__FORMULA(gpumc_poisson_log_rng, (gpumc_rng *rng, double eta), gpumc__rng_poisson(rng, gpumc__exp(eta)))
-GPUMC_API double gpumc_poisson_log_mean(double eta) { return gpumc__exp(eta); }
-GPUMC_API double gpumc_poisson_log_variance(double eta) { return gpumc__exp(eta); }
+GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
+               gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), u),
+               gpumc__rng_poisson(rng, gpumc__exp(eta)), gpumc__exp(eta), gpumc__exp(eta))
 
-/* ---- neg_binomial_2 --------------------------------------------------------------
-   P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative by phi is that by a
-   at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
+/* Negative binomial: P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative
+   by phi is that by a at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
+static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
+{ return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y); }
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     const double logit = gpumc__log(phi) - log_mu;
@@ -4346,46 +3378,339 @@ static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double p
                                GPUMC_INF, mu, mu + mu * (mu / phi) };
     return law;
 }
-static double gpumc__neg_binomial_cdf(int side, double y, double mu, double log_mu, double phi,
+static double gpumc__neg_binomial_cdf(double side, double y, double mu, double log_mu, double phi,
                                       double *dlog_mu, double *dphi)
 {
     const gpumc__count law = gpumc__neg_binomial_count(mu, log_mu, phi);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    gpumc__add(dlog_mu, -tail.by_log);
-    gpumc__add(dphi, tail.by_a_fixed);
+    gpumc__add_2(dlog_mu, -tail.by_log, dphi, tail.by_a_fixed);
     return gpumc__valid(log_mu == log_mu && phi > 0, tail.value);
 }
-static double gpumc__neg_binomial_2_cdf(int side, double y, double mu, double phi, double *dmu, double *dphi)
+GPUMC__CDF_CALL(COUNT_2, neg_binomial_2, y, mu, phi)
 {
     double dlog_mu = 0;
     const double value = gpumc__neg_binomial_cdf(side, y, mu, gpumc__log(mu), phi, &dlog_mu, dphi);
     gpumc__add(dmu, dlog_mu / mu);
     return gpumc__valid(mu > 0, value);
 }
-GPUMC__CDFS(COUNT_2, neg_binomial_2)
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_quantile, (double p, double mu, double phi),
-                  mu > 0 && phi > 0,
-                  gpumc__count_quantile(gpumc__neg_binomial_count(mu, gpumc__log(mu), phi), p))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_rng, (gpumc_rng *rng, double mu, double phi),
-                  mu > 0 && phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_mean, (double mu, double phi), mu > 0 && phi > 0, mu)
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_variance, (double mu, double phi),
-                  mu > 0 && phi > 0, mu + mu * (mu / phi))
+GPUMC__MEMBERS(neg_binomial_2, 2, (mu, phi), gpumc__are_positive(mu, phi),
+               gpumc__count_quantile(gpumc__neg_binomial_count(mu, gpumc__log(mu), phi), u),
+               gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (mu / phi)), mu, mu + mu * (mu / phi))
 
-/* ---- neg_binomial_2_log --------------------------------------------------- */
-static double gpumc__neg_binomial_2_log_cdf(int side, double y, double eta, double phi,
-                                            double *deta, double *dphi)
+GPUMC__CDF_CALL(COUNT_2, neg_binomial_2_log, y, eta, phi)
+{ return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi); }
+GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
+               gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), u),
+               gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
+               gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
+
+/* ---- families of vectors ------------------------------------------------------- >>dist-vectors
+   Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
+   what is known, backwards by taking each new element out of those still to come. */
+static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[i] += v; }
+/* Whole and in 0 .. K - 1. NaN is not. */
+static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
+static void gpumc__indicator_variance(double *p, size_t K)
+{ for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k]; }
+static double gpumc__log_sum_exp_of(const double *x, size_t n)
 {
-    return gpumc__neg_binomial_cdf(side, y, gpumc__exp(eta), eta, phi, deta, dphi);
+    double most = -GPUMC_INF, sum = 0;
+    for (size_t i = 0; i < n; i++) most = x[i] <= most ? most : x[i];
+    for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - most);
+    return most + gpumc__log(sum);
 }
-GPUMC__CDFS(COUNT_2, neg_binomial_2_log)
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_quantile, (double p, double eta, double phi),
-                  phi > 0, gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), p))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_rng, (gpumc_rng *rng, double eta, double phi),
-                  phi > 0, gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_mean, (double eta, double phi), phi > 0, gpumc__exp(eta))
-GPUMC__FORMULA_IF(gpumc_neg_binomial_2_log_variance, (double eta, double phi),
-                  phi > 0, gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
+GPUMC_API double gpumc_categorical_logit_lpmf(double y, const double *eta, size_t K, double *deta)
+{
+    const double total = gpumc__log_sum_exp_of(eta, K);
+    if (total != total || y != y) return GPUMC_NAN;
+    if (!gpumc__is_category(y, K)) return -GPUMC_INF;
+    for (size_t k = 0; k < K; k++) gpumc__add_at(deta, k, -gpumc__exp(eta[k] - total));
+    gpumc__add_at(deta, (size_t)y, 1);
+    return eta[(size_t)y] - total;
+}
+GPUMC_API void gpumc_categorical_logit_mean(const double *eta, size_t K, double *mean)
+{
+    const double total = gpumc__log_sum_exp_of(eta, K);
+    for (size_t k = 0; k < K; k++) mean[k] = gpumc__exp(eta[k] - total);
+}
+GPUMC_API void gpumc_categorical_logit_variance(const double *eta, size_t K, double *variance)
+{ gpumc_categorical_logit_mean(eta, K, variance), gpumc__indicator_variance(variance, K); }
+GPUMC_API double gpumc_categorical_logit_rng(gpumc_rng *rng, const double *eta, size_t K)
+{
+    const double total = gpumc__log_sum_exp_of(eta, K);
+    double left = gpumc_rng_uniform(rng);
+    size_t k = 0;
+    if (total != total || K == 0) return GPUMC_NAN;
+    while (k < K - 1 && (left -= gpumc__exp(eta[k] - total)) >= 0) k++;
+    return (double)k;
+}
+
+/* With a = c_(k-1) - eta and b = c_k - eta:  P(Y = k) = inv_logit(b) inv_logit(-a) (1 - exp(a - b)). */
+static int gpumc__is_ordered(double eta, const double *cutpoints, size_t K)
+{
+    int valid = eta == eta && K > 0 && (K == 1 || cutpoints[0] == cutpoints[0]);
+    for (size_t k = 1; k + 1 < K; k++) valid &= cutpoints[k - 1] < cutpoints[k];
+    return valid;
+}
+GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
+                                             double *deta, double *dcutpoints)
+{
+    double a, b, step;
+    size_t k;
+    if (y != y || !gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
+    if (!gpumc__is_category(y, K)) return -GPUMC_INF;
+    k = (size_t)y;
+    a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
+    b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
+    step = 1 / gpumc__expm1(b - a);
+    gpumc__add(deta, gpumc_inv_logit(a) - gpumc_inv_logit(-b));
+    if (k > 0) gpumc__add_at(dcutpoints, k - 1, -gpumc_inv_logit(a) - step);
+    if (k < K - 1) gpumc__add_at(dcutpoints, k, gpumc_inv_logit(-b) + step);
+    return gpumc__log1m_exp(b - a) - gpumc_log1p_exp(-b) - gpumc_log1p_exp(a);
+}
+GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean)
+{
+    for (size_t k = 0; k < K; k++)
+        mean[k] = gpumc__exp(gpumc_ordered_logistic_lpmf((double)k, eta, cutpoints, K, NULL, NULL));
+}
+GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoints, size_t K,
+                                               double *variance)
+{ gpumc_ordered_logistic_mean(eta, cutpoints, K, variance), gpumc__indicator_variance(variance, K); }
+/* The latent logistic variable falls below its cutpoint. */
+GPUMC_API double gpumc_ordered_logistic_rng(gpumc_rng *rng, double eta, const double *cutpoints, size_t K)
+{
+    const double latent = gpumc_logistic_rng(rng, eta, 1);
+    size_t k = 0;
+    if (!gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
+    while (k < K - 1 && latent > cutpoints[k]) k++;
+    return (double)k;
+}
+/* 0, or NaN for a factor without a positive diagonal. */
+static double gpumc__factor_offset(const double *L, size_t n)
+{
+    int valid = 1;
+    for (size_t i = 0; i < n; i++) valid &= L[i * n + i] > 0;
+    return gpumc__valid(valid, 0);
+}
+
+/* z = L^-1 (y - mu) and w = L'^-1 z = dmu; returns the log density. */
+static double gpumc__normal_whiten(const double *y, const double *mu, const double *L, size_t n,
+                                   double *z, double *w, double *dy, double *dmu)
+{
+    double log_det = 0;
+    for (size_t i = 0; i < n; i++) {
+        z[i] = (y[i] - mu[i] - gpumc__dot(&L[i * n], z, i)) / L[i * n + i];
+        log_det += gpumc__log(L[i * n + i]);
+    }
+    memcpy(w, z, n * sizeof *w);
+    for (size_t i = n; i-- > 0;) {
+        w[i] /= L[i * n + i];
+        for (size_t j = 0; j < i; j++) w[j] -= L[i * n + j] * w[i];
+        gpumc__add_at(dy, i, -w[i]);
+        gpumc__add_at(dmu, i, w[i]);
+    }
+    return -0.5 * gpumc__dot(z, z, n) - log_det - (double)n * GPUMC_LOG_SQRT_2PI;
+}
+GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
+                                                  size_t n, double *dy, double *dmu, double *dL, double *work)
+{
+    double *z = work, *w = work + n, value = gpumc__factor_offset(L, n);
+    if (value != value) return value;
+    value = gpumc__normal_whiten(y, mu, L, n, z, w, dy, dmu);
+    for (size_t i = 0; dL && i < n; i++) {
+        for (size_t j = 0; j <= i; j++) dL[i * n + j] += w[i] * z[j];
+        dL[i * n + i] -= 1 / L[i * n + i];
+    }
+    return value;
+}
+
+/* From the last element up, so that the normals below it are still there. */
+GPUMC_API void gpumc_multi_normal_cholesky_rng(gpumc_rng *rng, const double *mu, const double *L, size_t n,
+                                               double *y)
+{
+    const double offset = gpumc__factor_offset(L, n);
+    gpumc_rng_normals(rng, y, n);
+    for (size_t i = n; i-- > 0;) y[i] = mu[i] + gpumc__dot(&L[i * n], y, i + 1) + offset;
+}
+GPUMC_API void gpumc_multi_normal_cholesky_mean(const double *mu, const double *L, size_t n, double *mean)
+{
+    const double offset = gpumc__factor_offset(L, n);
+    for (size_t i = 0; i < n; i++) mean[i] = mu[i] + offset;
+}
+GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const double *L, size_t n,
+                                                    double *variance)
+{
+    const double offset = gpumc__factor_offset(L, n);
+    for (size_t i = 0; i < n; i++)
+        variance[i] = gpumc__valid(mu[i] == mu[i], gpumc__dot(&L[i * n], &L[i * n], i + 1) + offset);
+}
+/* The lower factor of S in L; 0 if S is not positive definite. */
+static int gpumc__factor_of(const double *S, size_t n, double *L)
+{
+    for (size_t i = 0; i < n; i++) memcpy(&L[i * n], &S[i * n], (i + 1) * sizeof *L);
+    return gpumc__cholesky(L, n);
+}
+
+/* L becomes its own inverse: row i needs the rows above it, already inverted. */
+static void gpumc__invert_lower(double *L, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double pivot = 1 / L[i * n + i];
+        for (size_t j = 0; j < i; j++) {
+            double sum = 0;
+            for (size_t k = j; k < i; k++) sum += L[i * n + k] * L[k * n + j];
+            L[i * n + j] = -pivot * sum;
+        }
+        L[i * n + i] = pivot;
+    }
+}
+GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
+                                         double *dy, double *dmu, double *dS, double *work)
+{
+    double *z = work, *w = work + n, *L = work + 2 * n, value;
+    if (!gpumc__factor_of(S, n, L)) return GPUMC_NAN;
+    value = gpumc__normal_whiten(y, mu, L, n, z, w, dy, dmu);
+    if (!dS) return value;
+    gpumc__invert_lower(L, n);
+    for (size_t k = 0; k < n; k++)          /* S^-1 = sum_k l_k' l_k over the rows of L^-1 */
+        for (size_t i = 0; i <= k; i++)
+            for (size_t j = 0; j <= k; j++) dS[i * n + j] -= 0.5 * L[k * n + i] * L[k * n + j];
+    for (size_t i = 0; i < n * n; i++) dS[i] += 0.5 * w[i / n] * w[i % n];
+    return value;
+}
+
+/* The factor lies in work, then multi_normal_cholesky draws; a diagonal of NaN stands for a failed factor. */
+GPUMC_API void gpumc_multi_normal_rng(gpumc_rng *rng, const double *mu, const double *S, size_t n,
+                                      double *y, double *work)
+{
+    if (!gpumc__factor_of(S, n, work))
+        for (size_t i = 0; i < n; i++) work[i * n + i] = GPUMC_NAN;
+    gpumc_multi_normal_cholesky_rng(rng, mu, work, n, y);
+}
+GPUMC_API void gpumc_multi_normal_mean(const double *mu, const double *S, size_t n, double *mean)
+{ for (size_t i = 0; i < n; i++) mean[i] = gpumc__valid(S[i * n + i] > 0, mu[i]); }
+GPUMC_API void gpumc_multi_normal_variance(const double *mu, const double *S, size_t n, double *variance)
+{
+    for (size_t i = 0; i < n; i++)
+        variance[i] = gpumc__valid(S[i * n + i] > 0 && mu[i] == mu[i], S[i * n + i]);
+}
+static const double gpumc__sum_tolerance = 1e-8;
+
+/* The sum of alpha, NaN if any of them is not positive and finite. */
+static double gpumc__concentration(const double *alpha, size_t K)
+{
+    const double sum = gpumc__sum(alpha, K);
+    int valid = K > 0 && sum <= DBL_MAX;
+    for (size_t k = 0; k < K; k++) valid &= alpha[k] > 0;
+    return gpumc__valid(valid, sum);
+}
+/* 1 inside the simplex, 0 outside, NaN if x holds one. */
+static double gpumc__on_simplex(const double *x, size_t K)
+{
+    const double sum = gpumc__sum(x, K);
+    int inside = gpumc_fabs(sum - 1) <= gpumc__sum_tolerance;
+    for (size_t k = 0; k < K; k++) inside &= x[k] >= 0;
+    return sum == sum ? inside : sum;
+}
+
+/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k): no large terms cancel. */
+GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
+                                      double *dx, double *dalpha)
+{
+    const double total = gpumc__concentration(alpha, K), inside = gpumc__on_simplex(x, K);
+    double sum = 0, before = 0;
+    if (total != total || inside != inside) return GPUMC_NAN;
+    if (inside == 0) return -GPUMC_INF;
+    for (size_t k = 0; k < K; before += alpha[k], k++) {
+        const double a = alpha[k], log_x = gpumc__log(x[k]);
+        sum += gpumc__times_log(a - 1, log_x) - (k > 0 ? gpumc__lbeta(before, a) : 0);
+        gpumc__add_at(dx, k, (a - 1) / x[k]);
+        gpumc__add_at(dalpha, k, log_x + gpumc__digamma(total) - gpumc__digamma(a));
+    }
+    return sum;
+}
+
+/* Gammas on the log scale, normalised: small alpha give draws near a corner, not 0 / 0. */
+GPUMC_API void gpumc_dirichlet_rng(gpumc_rng *rng, const double *alpha, size_t K, double *x)
+{
+    const double total = gpumc__concentration(alpha, K);
+    for (size_t k = 0; k < K; k++) x[k] = total == total ? gpumc__rng_log_gamma(rng, alpha[k]) : total;
+    gpumc_categorical_logit_mean(x, K, x);
+    for (size_t k = 0; k < K; k++) x[k] = x[k] < DBL_MIN ? DBL_MIN : x[k];
+}
+GPUMC_API void gpumc_dirichlet_mean(const double *alpha, size_t K, double *mean)
+{
+    const double total = gpumc__concentration(alpha, K);
+    for (size_t k = 0; k < K; k++) mean[k] = alpha[k] / total;
+}
+GPUMC_API void gpumc_dirichlet_variance(const double *alpha, size_t K, double *variance)
+{
+    const double total = gpumc__concentration(alpha, K);
+    for (size_t k = 0; k < K; k++) variance[k] = alpha[k] / total * (1 - alpha[k] / total) / (total + 1);
+}
+/* lkj_corr_cholesky: row i >= 1 is a point in the unit ball of i dimensions, uniform in direction, with
+   1 - L_ii^2 distributed as Beta(i / 2, b_i), b_i = eta + (K - 1 - i) / 2, rows independent of each other
+   (the onion method of Lewandowski, Kurowicka & Joe 2009). */
+static double gpumc__lkj_shape(size_t K, double eta, size_t i) { return eta + 0.5 * (double)(K - 1 - i); }
+
+/* 1 for a factor of a correlation matrix, 0 for another matrix, NaN if one is in it. */
+static double gpumc__is_correlation_factor(const double *L, size_t K)
+{
+    int inside = 1;
+    for (size_t i = 0; i < K; i++) {
+        const double square = gpumc__dot(&L[i * K], &L[i * K], i + 1);
+        if (square != square) return square;
+        inside &= L[i * K + i] > 0 && gpumc_fabs(square - 1) <= gpumc__sum_tolerance;
+    }
+    return inside;
+}
+GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double eta, double *dL, double *deta)
+{
+    const double inside = gpumc__is_correlation_factor(L, K), top = gpumc__lkj_shape(K, eta, 0);
+    double sum = 0;
+    if (!(eta > 0) || inside != inside) return GPUMC_NAN;
+    if (inside == 0) return -GPUMC_INF;
+    for (size_t i = 1; i < K; i++) {
+        const double diagonal = L[i * K + i], log_diagonal = gpumc__log(diagonal);
+        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
+        sum += 2 * (b - 1) * log_diagonal - half * GPUMC_LOG_PI + gpumc__lgamma(half) - gpumc__lbeta(half, b);
+        gpumc__add_at(dL, i * K + i, 2 * (b - 1) / diagonal);
+        gpumc__add(deta, 2 * log_diagonal + gpumc__digamma(top) - gpumc__digamma(b));
+    }
+    return sum;
+}
+GPUMC_API void gpumc_lkj_corr_cholesky_rng(gpumc_rng *rng, size_t K, double eta, double *L)
+{
+    for (size_t i = 0; i < K; i++) {
+        double *row = &L[i * K], scale;
+        const double square = i ? gpumc_rng_beta(rng, 0.5 * (double)i, gpumc__lkj_shape(K, eta, i)) : 0;
+        gpumc_rng_normals(rng, row, i);
+        scale = i ? gpumc__sqrt(square / gpumc__dot(row, row, i)) : 0;
+        for (size_t j = 0; j < K; j++) row[j] = j < i ? row[j] * scale : 0;
+        row[i] = gpumc__valid(eta > 0, gpumc__sqrt(1 - square));
+    }
+}
+/* E L_ii = B(i / 2, b + 1/2) / B(i / 2, b); elements off the diagonal are symmetric about 0. */
+GPUMC_API void gpumc_lkj_corr_cholesky_mean(size_t K, double eta, double *mean)
+{
+    for (size_t i = 0; i < K; i++) {
+        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
+        for (size_t j = 0; j < K; j++) mean[i * K + j] = gpumc__valid(eta > 0, 0);
+        mean[i * K + i] += i ? gpumc__exp(gpumc__lbeta(half, b + 0.5) - gpumc__lbeta(half, b)) : 1;
+    }
+}
+/* E L_ii^2 = b / (b + i / 2), and the rest of the unit row is shared evenly. */
+GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *variance)
+{
+    gpumc_lkj_corr_cholesky_mean(K, eta, variance);
+    for (size_t i = 0; i < K; i++) {
+        double *row = &variance[i * K];
+        const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
+        for (size_t j = 0; j < i; j++) row[j] += 0.5 / (b + half);
+        row[i] = i ? b / (b + half) - row[i] * row[i] : 0;
+    }
+}
+
 /* ==================================================================================== >>transform
    Constraints, a block each: the map x(q) with its log Jacobian (NAME_map), the way back (NAME_inverse), the
    chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:
@@ -5649,31 +4974,30 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
    where a tree grows.
 
    Random numbers of transition t (counter words: block, stream, t, chain; streams below):
-     MOMENTUM        dim normals, gpumc_rng_normals
-     DOUBLING | j    for the j-th doubling: first uniform > 1/2 goes forward; second uniform decides the join
-     LEAF | n        for the n-th leaf of the transition (from 1): the uniform of its subtree's reservoir
-     SEARCH | k      dim normals, the momentum of attempt k of the step size search before transition t */
+     MOMENTUM      dim normals, gpumc_rng_normals
+     TREE          uniforms in the order of use: of a doubling first its direction (above 1/2: forward), then
+                   one for each leaf of its reservoir but the first, last the join, if it comes to one
+     SEARCH | k    dim normals, the momentum of attempt k of the step size search before transition t */
 #define GPUMC__STREAM_MOMENTUM (1u << 24)
-#define GPUMC__STREAM_DOUBLING (2u << 24)
-#define GPUMC__STREAM_LEAF (3u << 24)
+#define GPUMC__STREAM_TREE (2u << 24)
 #define GPUMC__STREAM_SEARCH (4u << 24)
 #define GPUMC__STREAM_START (5u << 24)
 #define GPUMC__STREAM_GENERATE (6u << 24)
-
-#define GPUMC__MAX_DEPTH 20 /* leaves of a transition must stay below 2^24, the width of a stream's leaf */
+#define GPUMC__MAX_DEPTH 20
 #define GPUMC__MAX_RANK 64
 #define GPUMC__DIVERGENCE 1000.0     /* energy error that counts as divergent, Stan's constant */
 
-/* ---- the metric: three operators, each for all kinds ------------------------------------------ */
+/* ---- the metric -------------------------------------------------------------------------------- */
 
-/* x <- (I + U (Lambda^power - I) U') x */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, double power, double *x)
+/* x <- (I + U (Lambda^(half_power / 2) - I) U') x, for -1, 1 or 2 */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, int half_power, double *x)
 {
     double c[GPUMC__MAX_RANK];
-    for (size_t k = 0; k < m->rank; k++)
-        c[k] = ((power == 0.5  ? sqrt(m->lambda[k])
-                 : power < 1 ? gpumc_exp(power * gpumc_log(m->lambda[k])) : m->lambda[k]) - 1)
+    for (size_t k = 0; k < m->rank; k++) {
+        const double lambda = m->lambda[k], root = gpumc_sqrt(lambda);
+        c[k] = ((half_power == 2 ? lambda : half_power == 1 ? root : 1 / root) - 1)
                * gpumc__dot(m->vectors + k * m->dim, x, m->dim);
+    }
     for (size_t k = 0; k < m->rank; k++) {
         const double *GPUMC__RESTRICT u = m->vectors + k * m->dim;
         GPUMC_EACH(i, m->dim) x[i] += c[k] * u[i];
@@ -5685,17 +5009,14 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
                                                          const double *GPUMC__RESTRICT p,
                                                          double *GPUMC__RESTRICT v)
 {
-    const double *GPUMC__RESTRICT s = m->scale;
+    const double *GPUMC__RESTRICT s = m->scale, *GPUMC__RESTRICT column = m->covariance;
     if (m->kind == GPUMC_METRIC_DENSE) {
         GPUMC_TEAM_SYNC();
-        GPUMC_EACH(i, m->dim) {
-            double sum = 0;
-            for (size_t j = 0; j < m->dim; j++) sum += m->covariance[j * m->dim + i] * p[j];
-            v[i] = sum;
-        }
+        GPUMC_EACH(i, m->dim) v[i] = 0;
+        for (size_t j = 0; j < m->dim; j++, column += m->dim) GPUMC_EACH(i, m->dim) v[i] += column[i] * p[j];
     } else if (m->rank > 0) {
         GPUMC_EACH(i, m->dim) v[i] = s[i] * p[i];
-        gpumc__metric_stretch(m, 1.0, v);
+        gpumc__metric_stretch(m, 2, v);
         GPUMC_EACH(i, m->dim) v[i] *= s[i];
     } else {
         GPUMC_EACH(i, m->dim) v[i] = s[i] * s[i] * p[i];
@@ -5708,155 +5029,130 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, 
     const size_t n = m->dim;
     if (m->kind == GPUMC_METRIC_DENSE) {             /* L' p = z, from the last row up */
         GPUMC_TEAM_SYNC();
-        if (GPUMC_TEAM_RANK == 0)
-            for (size_t i = n; i-- > 0;) {
-                z[i] /= m->factor[i * n + i];
-                for (size_t j = 0; j < i; j++) z[j] -= m->factor[i * n + j] * z[i];
-            }
+        for (size_t i = n; GPUMC_TEAM_RANK == 0 && i-- > 0;) {
+            z[i] /= m->factor[i * n + i];
+            for (size_t j = 0; j < i; j++) z[j] -= m->factor[i * n + j] * z[i];
+        }
         GPUMC_TEAM_SYNC();
         return;
     }
-    if (m->rank > 0) gpumc__metric_stretch(m, -0.5, z);
+    if (m->rank > 0) gpumc__metric_stretch(m, -1, z);
     GPUMC_EACH(i, n) z[i] /= m->scale[i];
 }
 
 /* |x + g_x|^2 in whitened coordinates x: zero where the metric makes the target a standard normal. */
 static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m, const double *q,
-                                                           const double *g, double *x, double *r)
+                                                           const double *g, double *GPUMC__RESTRICT x,
+                                                           double *GPUMC__RESTRICT r)
 {
     const size_t n = m->dim;
     GPUMC_EACH(i, n) x[i] = q[i] - m->mean[i];
     if (m->kind == GPUMC_METRIC_DENSE) {             /* x = L^-1 (q - mean), r = L' g */
+        const double *row = m->factor;
         GPUMC_TEAM_SYNC();
-        if (GPUMC_TEAM_RANK == 0)
-            for (size_t i = 0; i < n; i++) {
-                const double *row = m->factor + i * n;
-                for (size_t j = 0; j < i; j++) x[i] -= row[j] * x[j];
-                x[i] /= row[i];
-                r[i] = 0;
-                for (size_t j = 0; j <= i; j++) r[j] += row[j] * g[i];
-            }
+        for (size_t i = 0; GPUMC_TEAM_RANK == 0 && i < n; i++, row += n) {
+            for (size_t j = 0; j < i; j++) { x[i] -= row[j] * x[j]; r[j] += row[j] * g[i]; }
+            x[i] /= row[i];
+            r[i] = row[i] * g[i];
+        }
         GPUMC_TEAM_SYNC();
     } else {
         GPUMC_EACH(i, n) { x[i] /= m->scale[i]; r[i] = g[i] * m->scale[i]; }
-        if (m->rank > 0) { gpumc__metric_stretch(m, -0.5, x); gpumc__metric_stretch(m, 0.5, r); }
+        if (m->rank > 0) { gpumc__metric_stretch(m, -1, x); gpumc__metric_stretch(m, 1, r); }
     }
     GPUMC_EACH(i, n) x[i] += r[i];
     return gpumc__dot(x, x, n);
 }
 
-/* ---- the machine's state ---------------------------------------------------------------------- */
+/* ---- the machine's state ----------------------------------------------------------------------- */
 
 enum {
     GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE,
     GPUMC__PHASE_PATH
 };
-enum { GPUMC__NO_SLOT = -1 };
+
+/* Counted references to states spare a leapfrog step every copy; a state without uses is free. */
+typedef struct gpumc__state { double *q, *p, *g, lp; int uses; } gpumc__state;
 
 /* A finished subtree on the stack: its first and last state in integration order. Levels decrease strictly
    upwards. */
-typedef struct gpumc__node { int level, begin, end; } gpumc__node;
+typedef struct gpumc__node { int level; gpumc__state *begin, *end; } gpumc__node;
 
 struct gpumc_nuts {
-    size_t dim, stride;              /* a slot is q, p, g, each stride doubles */
-    int max_treedepth,
-        depth_limit; /* the limit in force: warm-up lowers it while step sizes are still wild */
+    size_t dim;
+    int max_treedepth, depth_limit;  /* in force: warm-up lowers it while step sizes are still wild */
     const gpumc_metric *metric;
     double step_size;
     uint64_t seed;
     uint32_t chain, draw;            /* draw: number of the transition */
-    int phase;
+    int phase, n_states;
+    double *scratch, *divergence;    /* 2 dim and dim doubles */
+    gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
 
-    double *slots, *lp, *scratch, *divergence;
-    int *uses, n_slots; /* states are counted references, so that a leapfrog step copies nothing */
-    int current, next, from;         /* the draw; the state asked for; the state it is integrated from */
+    gpumc_rng uniforms;              /* stream TREE */
+    double H0, shift, weight;        /* a leaf weighs e^(w - shift); weight: of the main tree's leaves */
+    gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
+    int32_t steps[2];                /* leaves either way */
 
-    double H0, log_weight;           /* main tree: log of the summed weights of its leaves */
-    int ends[2], selected, depth;    /* ends[0] backward, ends[1] forward */
-    int32_t steps[2], selected_index;
-    double selected_energy;
-
-    int direction; /* subtree: +1 or -1; leaves so far of this subtree and of the transition */
-    uint32_t n_leaves, leaf;
-    double subtree_weight, candidate_energy;
-    int candidate;
-    int32_t candidate_index;
+    int direction, n_stack;          /* the subtree: +1 or -1 */
     gpumc__node *stack;
-    int n_stack;
+    gpumc__state *candidate;         /* its selection so far */
+    int32_t n_leaves, candidate_index;
+    double subtree_weight, candidate_energy;
 
     uint32_t attempt;                /* step size search */
     int search_direction, flat;
-    double accept_sum, sym_sum;
-    gpumc_draw_stats stats;
+    gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
     double length, window, kinetic, cosine, slope;
-    uint32_t n_steps;
+    int32_t n_steps;
 };
 
-static GPUMC_TEAM double *gpumc__slot_q(const gpumc_nuts *s, int slot)
+/* The lowest free state, so that short trees stay within few cache lines. There is always one: two a node on
+   the stack, the two ends, the draw, both selections, the one asked for and one being merged are in use. */
+static GPUMC_TEAM gpumc__state *gpumc__state_new(gpumc_nuts *s)
 {
-    return s->slots + (size_t)slot * 3 * s->stride;
-}
-static GPUMC_TEAM double *gpumc__slot_p(const gpumc_nuts *s, int slot)
-{
-    return gpumc__slot_q(s, slot) + s->stride;
-}
-static GPUMC_TEAM double *gpumc__slot_g(const gpumc_nuts *s, int slot)
-{
-    return gpumc__slot_q(s, slot) + 2 * s->stride;
+    gpumc__state *a = s->states;
+    while (a->uses > 0) a++;
+    a->uses = 1;
+    return a;
 }
 
-/* The lowest free slot, so that short trees stay within few cache lines. There is always one: see
-   gpumc__nuts_slots. */
-static GPUMC_TEAM int gpumc__slot_new(gpumc_nuts *s)
+/* One reference less to the old state of *at, one more to the new one; either may be NULL. */
+static GPUMC_TEAM void gpumc__state_set(gpumc__state **at, gpumc__state *to)
 {
-    int slot = 0;
-    while (s->uses[slot] > 0) slot++;
-    s->uses[slot] = 1;
-    return slot;
+    if (to) to->uses++;
+    if (*at) (*at)->uses--;
+    *at = to;
 }
-
-static GPUMC_TEAM int gpumc__slot_keep(gpumc_nuts *s, int slot) { s->uses[slot]++; return slot; }
-
-static GPUMC_TEAM void gpumc__slot_drop(gpumc_nuts *s, int *slot)
-{
-    if (*slot != GPUMC__NO_SLOT) s->uses[*slot]--;
-    *slot = GPUMC__NO_SLOT;
-}
-
-/* Two a node on the stack, the two ends, the draw, both selections, the state asked for and one being merged.
-   */
-static size_t gpumc__nuts_slots(int max_treedepth) { return 2 * ((size_t)max_treedepth + 1) + 7; }
 
 static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_treedepth)
 {
-    const size_t n_slots = gpumc__nuts_slots(max_treedepth);
+    const size_t n_states = 2 * ((size_t)max_treedepth + 1) + 7;
     const size_t stride = gpumc__size_add(dim, (8 - dim % 8) % 8);
-    gpumc_nuts *s = (gpumc_nuts *)gpumc__take(arena, 1, sizeof(gpumc_nuts));
-    double *slots = gpumc__take_doubles(arena, gpumc__size_mul(3 * n_slots, stride));
-    double *lp = gpumc__take_doubles(arena, n_slots);
-    double *scratch = gpumc__take_doubles(arena, gpumc__size_mul(2, stride));
-    double *divergence = gpumc__take_doubles(arena, stride);
-    int *uses = (int *)gpumc__take(arena, n_slots, sizeof(int));
-    gpumc__node *stack = (gpumc__node *)gpumc__take(arena, (size_t)max_treedepth + 2, sizeof(gpumc__node));
+    gpumc_nuts plan, *s = (gpumc_nuts *)gpumc__take(arena, 1, sizeof(gpumc_nuts));
+    double *values = gpumc__take_doubles(arena, gpumc__size_mul(3 * n_states + 3, stride));
+    memset(&plan, 0, sizeof plan);
+    plan.dim = dim;
+    plan.max_treedepth = plan.depth_limit = max_treedepth;
+    plan.sampler = GPUMC_SAMPLER_NUTS;
+    plan.n_states = (int)n_states;
+    plan.states = (gpumc__state *)gpumc__take(arena, n_states, sizeof(gpumc__state));
+    plan.stack = (gpumc__node *)gpumc__take(arena, (size_t)max_treedepth + 2, sizeof(gpumc__node));
     if (!arena->base) return NULL;
-    memset(s, 0, sizeof *s);
-    memset(uses, 0, n_slots * sizeof(int));
-    memset(divergence, 0, stride * sizeof(double));
-    s->dim = dim;
-    s->stride = stride;
-    s->max_treedepth = s->depth_limit = max_treedepth;
-    s->sampler = GPUMC_SAMPLER_NUTS;
-    s->slots = slots;
-    s->lp = lp;
-    s->scratch = scratch;
-    s->divergence = divergence;
-    s->uses = uses;
-    s->n_slots = (int)n_slots;
-    s->stack = stack;
-    s->next = s->candidate = s->selected = s->ends[0] = s->ends[1] = GPUMC__NO_SLOT;
-    s->current = gpumc__slot_new(s);
+    plan.divergence = values;
+    plan.scratch = values + stride;
+    memset(plan.divergence, 0, dim * sizeof(double));
+    for (size_t k = 0; k < n_states; k++) {
+        gpumc__state *a = &plan.states[k];
+        a->q = values + 3 * (k + 1) * stride;
+        a->p = a->q + stride;
+        a->g = a->p + stride;
+        a->uses = 0;
+    }
+    *s = plan;
+    s->current = gpumc__state_new(s);
     return s;
 }
 
@@ -5874,21 +5170,17 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
 {
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_nuts_bytes(dim, max_treedepth);
-    gpumc_nuts *s;
     const char *wrong = !memory ? "memory is NULL" : !metric ? "metric is NULL" : !q ? "q is NULL"
-        : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double" : NULL;
-    if (wrong) { gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_nuts_init: %s", wrong); return NULL; }
-    if (needed == 0) {
+        : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double"
+        : needed == 0 || bytes < needed || metric->dim != dim || !(step_size >= 0)
+            || !gpumc__is_finite(step_size) ? "out of range" : NULL;
+    gpumc_nuts *s;
+    if (wrong) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_nuts_init: dim %.0f must be at least 1, max_treedepth %d in 1..%d", (double)dim,
-                    max_treedepth, GPUMC__MAX_DEPTH);
-        return NULL;
-    }
-    if (bytes < needed || metric->dim != dim || !(step_size >= 0) || !gpumc__is_finite(step_size)) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_nuts_init: memory of %.0f bytes (needed %.0f), metric of dimension "
-                    "%.0f (needed %.0f), step size %g (needed: 0 or more)",
-                    (double)bytes, (double)needed, (double)metric->dim, (double)dim, step_size);
+                    "gpumc_nuts_init: %s (dim %.0f of at least 1, the metric's dimension %.0f; max_treedepth "
+                    "%d of 1..%d; memory of %.0f bytes of %.0f needed; step size %g of 0 or more)", wrong,
+                    (double)dim, metric ? (double)metric->dim : 0.0, max_treedepth, GPUMC__MAX_DEPTH,
+                    (double)bytes, (double)needed, step_size);
         return NULL;
     }
     s = gpumc__nuts_place(&arena, dim, max_treedepth);
@@ -5902,18 +5194,18 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
 
 GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
 {
-    memcpy(gpumc__slot_q(s, s->current), q, s->dim * sizeof(double));
+    memcpy(s->current->q, q, s->dim * sizeof(double));
     s->next = s->current;
     s->phase = GPUMC__PHASE_START;
     memset(&s->stats, 0, sizeof s->stats);
 }
 
 /* Puts the draw somewhere else between transitions, with its log density and gradient. */
-static GPUMC_TEAM void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
+static void gpumc__nuts_move(gpumc_nuts *s, const double *q, double lp, const double *g)
 {
-    memcpy(gpumc__slot_q(s, s->current), q, s->dim * sizeof(double));
-    memcpy(gpumc__slot_g(s, s->current), g, s->dim * sizeof(double));
-    s->lp[s->current] = lp;
+    memcpy(s->current->q, q, s->dim * sizeof(double));
+    memcpy(s->current->g, g, s->dim * sizeof(double));
+    s->current->lp = lp;
 }
 
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_size)
@@ -5924,33 +5216,25 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_si
 
 /* ---- integrator -------------------------------------------------------------------------------- */
 
-/* The first (0) or second (1) uniform number of a stream of this transition, as gpumc_rng_uniform draws it.
-   */
-static GPUMC_TEAM double gpumc__uniform_at(const gpumc_nuts *s, uint32_t stream, int which)
-{
-    const uint32_t key[2] = { (uint32_t)s->seed, (uint32_t)(s->seed >> 32) };
-    uint32_t w[4] = { 0, stream, s->draw, s->chain };
-    gpumc__philox(w, key);
-    return gpumc__unit(w[2 * which], w[2 * which + 1]);
-}
+GPUMC_FN double gpumc__square(double x) { return x * x; }
 
-static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, int slot)
+static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, const gpumc__state *at)
 {
-    gpumc__metric_velocity(s->metric, gpumc__slot_p(s, slot), s->scratch);
-    return 0.5 * gpumc__dot(gpumc__slot_p(s, slot), s->scratch, s->dim);
+    gpumc__metric_velocity(s->metric, at->p, s->scratch);
+    return 0.5 * gpumc__dot(at->p, s->scratch, s->dim);
 }
 
 /* A fresh momentum for the draw; returns the energy there. */
 static GPUMC_TEAM double gpumc__nuts_refresh(gpumc_nuts *s, uint32_t stream)
 {
-    double *p = gpumc__slot_p(s, s->current);
+    double *p = s->current->p;
     if (GPUMC_TEAM_RANK == 0) {
         gpumc_rng rng = gpumc_rng_at(s->seed, stream, s->draw, s->chain);
         gpumc_rng_normals(&rng, p, s->dim);
     }
     GPUMC_TEAM_SYNC();
     gpumc__metric_momentum(s->metric, p);
-    return gpumc__kinetic(s, s->current) - s->lp[s->current];
+    return gpumc__kinetic(s, s->current) - s->current->lp;
 }
 
 static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
@@ -5958,14 +5242,17 @@ static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
     return m->rank == 0 && m->kind != GPUMC_METRIC_DENSE;
 }
 
+/* Vectors of this length repay the AVX2 copies. */
+static GPUMC_TEAM GPUMC__UNUSED int gpumc__is_long(const gpumc_nuts *s) { return s->dim > 64; }
+
 /* First half of a leapfrog step, up to the point where the gradient is needed: kick, then drift. */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__leapfrog_begin(gpumc_nuts *s, int from, int to, double eps)
+GPUMC__COPIES(, void, gpumc__leapfrog_begin,
+              (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to, double eps), (s, from, to, eps),
+              gpumc__is_long(s))
 {
-    const double *GPUMC__RESTRICT q0 = gpumc__slot_q(s, from), *GPUMC__RESTRICT p0 = gpumc__slot_p(s, from);
-    const double *GPUMC__RESTRICT g0 = gpumc__slot_g(s, from), *GPUMC__RESTRICT S = s->metric->scale;
-    double *GPUMC__RESTRICT q = gpumc__slot_q(s, to), *GPUMC__RESTRICT p = gpumc__slot_p(s, to);
-    double *GPUMC__RESTRICT v = s->scratch;
-    const double half = 0.5 * eps;
+    const double *GPUMC__RESTRICT q0 = from->q, *GPUMC__RESTRICT p0 = from->p, *GPUMC__RESTRICT g0 = from->g;
+    const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT v = s->scratch, half = 0.5 * eps;
+    double *GPUMC__RESTRICT q = to->q, *GPUMC__RESTRICT p = to->p;
     if (gpumc__is_diagonal(s->metric)) {
         GPUMC_EACH(i, s->dim) {
             p[i] = p0[i] + half * g0[i];
@@ -5974,50 +5261,30 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__leapfrog_begin(gpumc_nuts *s, int from,
         return;
     }
     GPUMC_EACH(i, s->dim) p[i] = p0[i] + half * g0[i];
-    gpumc__metric_velocity(s->metric, p, v);
+    gpumc__metric_velocity(s->metric, p, s->scratch);
     GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
 }
 
-/* p += half g; returns |S p|^2, in one pass. */
-static GPUMC_TEAM GPUMC_LOOP double gpumc__kick(double *GPUMC__RESTRICT p, const double *GPUMC__RESTRICT g,
-                                     const double *GPUMC__RESTRICT S, double half, size_t n)
-{
-    double sum[GPUMC__LANES] = { 0 };
-    size_t i = GPUMC__LANES_START;
-    GPUMC_TEAM_SYNC();
-    GPUMC__EACH_LANES(i, n) {
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) {
-            const double pi = p[i + l] + half * g[i + l], v = S[i + l] * pi;
-            p[i + l] = pi;
-            sum[l] += v * v;
-        }
-    }
-    for (size_t l = 0; i < n; i++, l++) {
-        const double pi = p[i] + half * g[i], v = S[i] * pi;
-        p[i] = pi;
-        sum[l] += v * v;
-    }
-    return GPUMC_TEAM_SUM(gpumc__lane_sum(sum));
-}
-
 /* Second half: kick with the new gradient; returns the energy, +infinity where it is not finite. */
-static GPUMC_TEAM GPUMC_LOOP double gpumc__leapfrog_end(gpumc_nuts *s, int slot, double eps)
+GPUMC__COPIES(return, double, gpumc__leapfrog_end, (gpumc_nuts *s, gpumc__state *to, double eps),
+              (s, to, eps), gpumc__is_long(s))
 {
-    double *GPUMC__RESTRICT p = gpumc__slot_p(s, slot), H;
-    const double *GPUMC__RESTRICT g = gpumc__slot_g(s, slot);
-    const double half = 0.5 * eps;
-    if (gpumc__is_diagonal(s->metric))
-        H = 0.5 * gpumc__kick(p, g, s->metric->scale, half, s->dim) - s->lp[slot];
-    else {
+    const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT S = s->metric->scale, half = 0.5 * eps;
+    double *GPUMC__RESTRICT p = to->p, energy;
+    if (gpumc__is_diagonal(s->metric)) {
+        GPUMC_TEAM_SYNC();
+        GPUMC__SUM(energy, i, s->dim, gpumc__square(S[i] * (p[i] += half * g[i])));
+        energy *= 0.5;
+    } else {
         GPUMC_EACH(i, s->dim) p[i] += half * g[i];
-        H = gpumc__kinetic(s, slot) - s->lp[slot];
+        energy = gpumc__kinetic(s, to);
     }
-    return gpumc__is_finite(H) ? H : GPUMC_INF;
+    return gpumc__is_finite(energy - to->lp) ? energy - to->lp : GPUMC_INF;
 }
 
 static GPUMC_TEAM void gpumc__nuts_step(gpumc_nuts *s, int direction)
 {
-    s->next = gpumc__slot_new(s);
+    s->next = gpumc__state_new(s);
     gpumc__leapfrog_begin(s, s->from, s->next, direction * s->step_size);
 }
 
@@ -6025,53 +5292,45 @@ static GPUMC_TEAM void gpumc__nuts_step(gpumc_nuts *s, int direction)
 
 /* No-U-turn condition over two adjacent spans A (older) and B in integration order: the position difference
    must point along the momenta at both ends of the joined span, and of the two spans that reach from one part
-   into the other (samplers that leave the latter out miss turns: Stan pull request 2800). Position
-   differences need no metric. */
-static GPUMC_TEAM int gpumc__goes_on(const gpumc_nuts *s, int from, int to)
+   into the other (samplers that leave the latter out miss turns: Stan pull request 2800), which single leaves
+   (level 0) do not have. Position differences need no metric. */
+GPUMC__COPIES(return, int, gpumc__turns, (const gpumc_nuts *s, const gpumc__node *a, const gpumc__node *b),
+              (s, a, b), gpumc__is_long(s))
 {
-    const double *q0 = gpumc__slot_q(s, from), *q1 = gpumc__slot_q(s, to);
-    return s->direction * gpumc__dot_change(q0, q1, gpumc__slot_p(s, from), s->dim) > 0
-        && s->direction * gpumc__dot_change(q0, q1, gpumc__slot_p(s, to), s->dim) > 0;
-}
-
-/* Single leaves (level 0) have no cross spans but the joined one. */
-static GPUMC_TEAM int gpumc__turns(const gpumc_nuts *s, int a0, int a1, int b0, int b1, int level)
-{
-    if (!gpumc__goes_on(s, a0, b1)) return 1;
-    return level > 0 && (!gpumc__goes_on(s, a0, b0) || !gpumc__goes_on(s, a1, b1));
+    const gpumc__state *const from[] = { a->begin, a->begin, a->end };
+    const gpumc__state *const to[] = { b->end, b->begin, b->end };
+    for (int k = 0; k < (a->level > 0 ? 3 : 1); k++) {
+        const double *q0 = from[k]->q, *p0 = from[k]->p, *q1 = to[k]->q, *p1 = to[k]->p;
+        double first, last;
+        GPUMC__SUM(first, i, s->dim, (q1[i] - q0[i]) * p0[i]);
+        GPUMC__SUM(last, i, s->dim, (q1[i] - q0[i]) * p1[i]);
+        if (!(s->direction * first > 0 && s->direction * last > 0)) return 1;
+    }
+    return 0;
 }
 
 /* ---- transitions ------------------------------------------------------------------------------- */
 
-static GPUMC_TEAM double gpumc__log_add(double a, double b)
-{
-    const double high = a > b ? a : b, low = a > b ? b : a;
-    return low > -GPUMC_INF ? high + gpumc_log1p(gpumc_exp(low - high)) : high;
-}
-
 static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
 {
-    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 0);
-    s->direction = u > 0.5 ? 1 : -1;
-    s->from = s->ends[u > 0.5];
+    const int forward = gpumc_rng_uniform(&s->uniforms) > 0.5;
+    s->direction = forward ? 1 : -1;
+    s->from = s->ends[forward];
     s->n_leaves = 0;
-    s->subtree_weight = -GPUMC_INF;
+    s->subtree_weight = 0;
     gpumc__nuts_step(s, s->direction);
 }
 
 static GPUMC_TEAM void gpumc__nuts_begin(gpumc_nuts *s)
 {
     memset(&s->stats, 0, sizeof s->stats);
-    s->accept_sum = s->sym_sum = 0;
-    s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
-    s->log_weight = 0;
-    s->ends[0] = gpumc__slot_keep(s, s->current);
-    s->ends[1] = gpumc__slot_keep(s, s->current);
-    s->selected = gpumc__slot_keep(s, s->current);
-    s->selected_energy = s->H0;
-    s->selected_index = s->steps[0] = s->steps[1] = 0;
-    s->depth = 0;
-    s->leaf = 0;
+    s->uniforms = gpumc_rng_at(s->seed, GPUMC__STREAM_TREE, s->draw, s->chain);
+    s->H0 = s->stats.energy = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
+    s->shift = 0;
+    s->weight = 1;
+    s->ends[0] = s->ends[1] = s->selected = s->current;
+    s->current->uses += 3;
+    s->steps[0] = s->steps[1] = 0;
     s->phase = GPUMC__PHASE_TREE;
     gpumc__nuts_double(s);
 }
@@ -6082,27 +5341,22 @@ static GPUMC_TEAM int gpumc__nuts_finish(gpumc_nuts *s)
     gpumc_draw_stats *t = &s->stats;
     while (s->n_stack > 0) {
         gpumc__node *node = &s->stack[--s->n_stack];
-        gpumc__slot_drop(s, &node->begin);
-        gpumc__slot_drop(s, &node->end);
+        gpumc__state_set(&node->begin, NULL);
+        gpumc__state_set(&node->end, NULL);
     }
-    gpumc__slot_drop(s, &s->candidate);
-    gpumc__slot_drop(s, &s->ends[0]);
-    gpumc__slot_drop(s, &s->ends[1]);
-    gpumc__slot_drop(s, &s->current);
-    s->current = s->selected;
-    s->selected = GPUMC__NO_SLOT;
-    t->lp = s->lp[s->current];
-    t->energy = s->selected_energy;
-    t->energy_error = s->selected_energy - s->H0;
+    gpumc__state_set(&s->candidate, NULL);
+    gpumc__state_set(&s->ends[0], NULL);
+    gpumc__state_set(&s->ends[1], NULL);
+    gpumc__state_set(&s->current, s->selected);
+    gpumc__state_set(&s->selected, NULL);
+    t->lp = s->current->lp;
+    t->energy_error = t->energy - s->H0;
     t->step_size = s->step_size;
-    t->tree_depth = s->depth;
-    t->n_leapfrog = (int32_t)s->leaf;
-    t->selected = s->selected_index;
-    t->accept_stat = s->accept_sum / s->leaf;
-    t->accept_sym = s->sym_sum / s->leaf;
-    t->fisher_residual = gpumc__metric_residual(s->metric, gpumc__slot_q(s, s->current),
-                                                gpumc__slot_g(s, s->current), s->scratch,
-                                                s->scratch + s->stride);
+    t->accept_stat /= t->n_leapfrog;
+    t->accept_sym /= t->n_leapfrog;
+    t->fisher_residual = gpumc__metric_residual(s->metric, s->current->q,
+                                                s->current->g, s->scratch,
+                                                s->scratch + s->dim);
     s->draw++;
     s->phase = GPUMC__PHASE_READY;
     return 1;
@@ -6112,26 +5366,24 @@ static GPUMC_TEAM int gpumc__nuts_finish(gpumc_nuts *s)
    the joined tree turns: only turns inside the subtree would have made it ineligible. */
 static GPUMC_TEAM int gpumc__nuts_join(gpumc_nuts *s)
 {
-    const int near = s->direction > 0, far = 1 - near;
+    gpumc_draw_stats *t = &s->stats;
+    const int forward = s->direction > 0;
+    const gpumc__node tree = { t->tree_depth, s->ends[!forward], s->ends[forward] };
     gpumc__node *b = &s->stack[0];
-    const double u = gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING | (uint32_t)s->depth, 1);
-    const int turns = gpumc__turns(s, s->ends[far], s->ends[near], b->begin, b->end, s->depth);
-    if (gpumc_log(u) < s->subtree_weight - s->log_weight) {
-        gpumc__slot_drop(s, &s->selected);
-        s->selected = gpumc__slot_keep(s, s->candidate);
-        s->selected_energy = s->candidate_energy;
-        s->selected_index = s->candidate_index;
+    const int turns = gpumc__turns(s, &tree, b);
+    if (gpumc_rng_uniform(&s->uniforms) * s->weight < s->subtree_weight) {
+        gpumc__state_set(&s->selected, s->candidate);
+        t->energy = s->candidate_energy;
+        t->selected = s->candidate_index;
     }
-    gpumc__slot_drop(s, &s->candidate);
-    s->log_weight = gpumc__log_add(s->log_weight, s->subtree_weight);
-    gpumc__slot_drop(s, &s->ends[near]);
-    s->ends[near] = gpumc__slot_keep(s, b->end);
-    gpumc__slot_drop(s, &b->begin);
-    gpumc__slot_drop(s, &b->end);
+    s->weight += s->subtree_weight;
+    gpumc__state_set(&s->ends[forward], b->end);
+    gpumc__state_set(&b->begin, NULL);
+    gpumc__state_set(&b->end, NULL);
     s->n_stack = 0;
-    s->depth++;
-    if (turns) return gpumc__nuts_finish(s);
-    if (s->depth == s->depth_limit) { s->stats.hit_max_treedepth = 1; return gpumc__nuts_finish(s); }
+    t->tree_depth++;
+    t->hit_max_treedepth = !turns && t->tree_depth == s->depth_limit;
+    if (turns || t->hit_max_treedepth) return gpumc__nuts_finish(s);
     gpumc__nuts_double(s);
     return 0;
 }
@@ -6141,51 +5393,60 @@ static GPUMC_TEAM int gpumc__nuts_merge(gpumc_nuts *s)
 {
     while (s->n_stack > 1 && s->stack[s->n_stack - 1].level == s->stack[s->n_stack - 2].level) {
         gpumc__node *a = &s->stack[s->n_stack - 2], *b = a + 1;
-        if (gpumc__turns(s, a->begin, a->end, b->begin, b->end, a->level)) return 1;
-        gpumc__slot_drop(s, &a->end);
-        gpumc__slot_drop(s, &b->begin);
-        a->end = b->end;
+        if (gpumc__turns(s, a, b)) return 1;
+        gpumc__state_set(&b->begin, NULL);
+        gpumc__state_set(&a->end, b->end);
+        gpumc__state_set(&b->end, NULL);
         a->level++;
         s->n_stack--;
     }
     return 0;
 }
 
+/* Weight of a leaf. One that outweighs the start by more than e^500, as on the way in from a far tail, moves
+   the shift, lest sums overflow. */
+static GPUMC_TEAM double gpumc__leaf_weight(gpumc_nuts *s, double w)
+{
+    if (w - s->shift > 500) {
+        const double factor = gpumc_exp(s->shift - w);
+        s->weight *= factor;
+        s->subtree_weight *= factor;
+        s->shift = w;
+    }
+    return gpumc_exp(w - s->shift);
+}
+
 /* A new leaf of the current subtree, in slot next, with its gradient there. */
 static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 {
-    const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size);
-    const double w = s->H0 - H;
-    const int divergent = !(-w <= GPUMC__DIVERGENCE);
-    const double e = divergent ? 0 : gpumc_exp(-fabs(w));
+    const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size), w = s->H0 - H;
+    const int divergent = !(-w <= GPUMC__DIVERGENCE), forward = s->direction > 0;
+    const double e = divergent ? 0 : gpumc_exp(-fabs(w)), weight = divergent ? 0 : gpumc__leaf_weight(s, w);
     gpumc__node *node = &s->stack[s->n_stack];
-    s->leaf++;
-    s->steps[s->direction > 0]++;
-    s->accept_sum += w > 0 ? 1 : e;
-    s->sym_sum += 2 * e / (1 + e);
-    if (fabs(w) > fabs(s->stats.max_energy_error)) s->stats.max_energy_error = -w;
+    gpumc_draw_stats *t = &s->stats;
+    t->n_leapfrog++;
+    t->accept_stat += w > 0 ? 1 : e;
+    t->accept_sym += 2 * e / (1 + e);
+    if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
     if (divergent) {
-        s->stats.divergent = 1;
-        memcpy(s->divergence, gpumc__slot_q(s, s->from), s->dim * sizeof(double));
-        gpumc__slot_drop(s, &s->next);
+        t->divergent = 1;
+        memcpy(s->divergence, s->from->q, s->dim * sizeof(double));
+        gpumc__state_set(&s->next, NULL);
         return gpumc__nuts_finish(s);
     }
-    s->subtree_weight = gpumc__log_add(s->subtree_weight, w);
-    if (s->n_leaves == 0
-        || gpumc_log(gpumc__uniform_at(s, GPUMC__STREAM_LEAF | s->leaf, 0)) < w - s->subtree_weight) {
-        gpumc__slot_drop(s, &s->candidate);
-        s->candidate = gpumc__slot_keep(s, s->next);
+    s->steps[forward]++;
+    s->subtree_weight += weight;
+    if (s->n_leaves++ == 0 || gpumc_rng_uniform(&s->uniforms) * s->subtree_weight < weight) {
+        gpumc__state_set(&s->candidate, s->next);
         s->candidate_energy = H;
-        s->candidate_index = s->direction * s->steps[s->direction > 0];
+        s->candidate_index = s->direction * s->steps[forward];
     }
     node->level = 0;
-    node->begin = gpumc__slot_keep(s, s->next);
-    node->end = s->next;
+    node->begin = node->end = s->from = s->next;
+    s->next->uses++;                              /* the reference of next goes over to the node */
     s->n_stack++;
-    s->n_leaves++;
-    s->from = s->next;
     if (gpumc__nuts_merge(s)) return gpumc__nuts_finish(s);
-    if (s->n_leaves == (uint32_t)1 << s->depth) return gpumc__nuts_join(s);
+    if (s->n_leaves == 1 << t->tree_depth) return gpumc__nuts_join(s);
     gpumc__nuts_step(s, s->direction);
     return 0;
 }
@@ -6208,7 +5469,7 @@ static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
 {
     const double w = s->H0 - gpumc__leapfrog_end(s, s->next, s->step_size);
     const int direction = w > -0.2231435513142097558 /* log 0.8 */ ? 1 : -1;
-    gpumc__slot_drop(s, &s->next);
+    gpumc__state_set(&s->next, NULL);
     s->phase = GPUMC__PHASE_READY;
     if (s->attempt == 1) s->search_direction = direction;
     s->flat = s->step_size > 1e7 || s->step_size < 1e-300;
@@ -6229,17 +5490,18 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s)
         else if (s->sampler != GPUMC_SAMPLER_NUTS) gpumc__path_begin(s);
         else gpumc__nuts_begin(s);
     }
-    return gpumc__slot_q(s, s->next);
+    return s->next->q;
 }
 
 /* Where a driver may write the gradient of the point asked for, to spare a copy. */
-static GPUMC_TEAM double *gpumc__nuts_gradient_wanted(gpumc_nuts *s) { return gpumc__slot_g(s, s->next); }
+static GPUMC_TEAM double *gpumc__nuts_gradient_wanted(gpumc_nuts *s) { return s->next->g; }
 
-GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double *grad)
+GPUMC_API GPUMC_TEAM GPUMC_LOOP int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double *grad)
 {
-    double *g = gpumc__slot_g(s, s->next);
-    if (g != grad) GPUMC_EACH(i, s->dim) g[i] = grad[i];
-    s->lp[s->next] = lp;
+    double *GPUMC__RESTRICT g = s->next->g;
+    const double *GPUMC__RESTRICT given = grad;
+    if (g != grad) GPUMC_EACH(i, s->dim) g[i] = given[i];
+    s->next->lp = lp;
     switch (s->phase) {
     case GPUMC__PHASE_TREE: return gpumc__nuts_leaf(s);
     case GPUMC__PHASE_PATH: return gpumc__path_step(s);
@@ -6254,11 +5516,11 @@ GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double 
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s) { return s->phase == GPUMC__PHASE_BAD; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s)
 {
-    return gpumc__slot_q(s, s->current);
+    return s->current->q;
 }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s)
 {
-    return gpumc__slot_g(s, s->current);
+    return s->current->g;
 }
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s) { return &s->stats; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
@@ -6275,7 +5537,7 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { 
    every single length. A window that reached from 0 to 2 length would map x to -x near length pi and leave
    squares unmixed. Read first: gpumc__mams_kick, then gpumc__path_step.
 
-   Random numbers of transition t: MOMENTUM as in >>nuts; DOUBLING, second uniform, decides acceptance. */
+   Random numbers of transition t: MOMENTUM as in >>nuts; the first uniform of TREE decides acceptance. */
 
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
                                               double window)
@@ -6295,15 +5557,12 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, cons
     const size_t n = m->dim;
     if (m->kind == GPUMC_METRIC_DENSE) {
         GPUMC_TEAM_SYNC();
-        GPUMC_EACH(j, n) {
-            double sum = 0;
-            for (size_t i = j; i < n; i++) sum += m->factor[i * n + j] * g[i];
-            r[j] = sum;
-        }
+        GPUMC_EACH(j, n) r[j] = 0;
+        for (size_t i = 0; i < n; i++) GPUMC_EACH(j, i + 1) r[j] += m->factor[i * n + j] * g[i];
         return;
     }
     GPUMC_EACH(i, n) r[i] = m->scale[i] * g[i];
-    if (m->rank > 0) gpumc__metric_stretch(m, 0.5, r);
+    if (m->rank > 0) gpumc__metric_stretch(m, 1, r);
 }
 
 /* v = W u */
@@ -6321,7 +5580,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, cons
         return;
     }
     GPUMC_EACH(i, n) v[i] = u[i];
-    if (m->rank > 0) gpumc__metric_stretch(m, 0.5, v);
+    if (m->rank > 0) gpumc__metric_stretch(m, 1, v);
     GPUMC_EACH(i, n) v[i] *= m->scale[i];
 }
 
@@ -6340,46 +5599,50 @@ static GPUMC_TEAM double gpumc__mams_kick(double cosine, double tau, double *alo
 /* A uniform direction for the draw; returns the energy there. */
 static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
 {
-    double *u = gpumc__slot_p(s, s->current), norm;
+    double *u = s->current->p, norm;
     if (GPUMC_TEAM_RANK == 0) {
         gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_MOMENTUM, s->draw, s->chain);
         gpumc_rng_normals(&rng, u, s->dim);
     }
-    norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
+    norm = 1 / gpumc_sqrt(gpumc__dot(u, u, s->dim));
     GPUMC_EACH(i, s->dim) u[i] *= norm;
     s->kinetic = 0;
-    return -s->lp[s->current];
+    return -s->current->lp;
 }
 
-/* Where the velocity meets the gradient at a slot: length of the whitened gradient, left in scratch, and the
-   cosine of their angle. */
-static GPUMC_TEAM void gpumc__mams_meet(gpumc_nuts *s, int slot)
+/* The whitened gradient, into scratch, its length, and the cosine of its angle with the velocity. */
+GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
 {
-    double cosine;
-    gpumc__metric_pull(s->metric, gpumc__slot_g(s, slot), s->scratch);
-    s->slope = sqrt(gpumc__dot(s->scratch, s->scratch, s->dim));
-    cosine = gpumc__dot(gpumc__slot_p(s, slot), s->scratch, s->dim) / s->slope;
+    const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p;
+    const double *GPUMC__RESTRICT S = s->metric->scale;
+    double *GPUMC__RESTRICT r = s->scratch, square, dot, cosine;
+    const int diagonal = gpumc__is_diagonal(s->metric);
+    if (!diagonal) gpumc__metric_pull(s->metric, g, r);
+    GPUMC_TEAM_SYNC();
+    if (diagonal) GPUMC__SUM(square, i, s->dim, gpumc__square(r[i] = S[i] * g[i]));
+    else GPUMC__SUM(square, i, s->dim, r[i] * r[i]);
+    GPUMC__SUM(dot, i, s->dim, r[i] * u[i]);
+    s->slope = gpumc_sqrt(square);
+    cosine = dot / s->slope;
     s->cosine = !(s->slope > 1e-13) ? 0 : cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
 }
 
-/* How long a step kicks: half of it at either end. */
+/* How long a whole step kicks: half of it at either end. Where there is no slope, not at all. */
 static GPUMC_TEAM double gpumc__mams_tau(const gpumc_nuts *s)
 {
     const double d = (double)s->dim;
-    return s->slope > 1e-13 ? s->step_size * sqrt(d) * s->slope / (d - 1) : 0;
+    return s->slope > 1e-13 ? s->step_size * gpumc_sqrt(d) * s->slope / (d - 1) : 0;
 }
 
-/* Kicks for a share of a step, then drifts to slot `to`. Two half kicks at one point are one whole kick. */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__mams_drift(gpumc_nuts *s, int from, int to, double share)
+/* u <- along r + keep u, then q moves by eps W u. */
+GPUMC__COPIES(, void, gpumc__mams_drift,
+              (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to, double along, double keep),
+              (s, from, to, along, keep), gpumc__is_long(s))
 {
-    const double *GPUMC__RESTRICT r = s->scratch, *GPUMC__RESTRICT S = s->metric->scale;
-    const double *GPUMC__RESTRICT q0 = gpumc__slot_q(s, from), *GPUMC__RESTRICT u0 = gpumc__slot_p(s, from);
-    double *GPUMC__RESTRICT q = gpumc__slot_q(s, to), *GPUMC__RESTRICT u = gpumc__slot_p(s, to);
-    double *GPUMC__RESTRICT v = s->scratch + s->stride, along, keep;
-    const double eps = s->step_size * sqrt((double)s->dim);
-    s->kinetic += ((double)s->dim - 1)
-                  * gpumc__mams_kick(s->cosine, share * gpumc__mams_tau(s), &along, &keep);
-    along = s->slope > 1e-13 ? along / s->slope : 0;
+    const double *GPUMC__RESTRICT r = s->scratch, *GPUMC__RESTRICT v = s->scratch + s->dim;
+    const double *GPUMC__RESTRICT q0 = from->q, *GPUMC__RESTRICT u0 = from->p;
+    const double *GPUMC__RESTRICT S = s->metric->scale, eps = s->step_size * gpumc_sqrt((double)s->dim);
+    double *GPUMC__RESTRICT q = to->q, *GPUMC__RESTRICT u = to->p;
     if (gpumc__is_diagonal(s->metric)) {
         GPUMC_EACH(i, s->dim) {
             u[i] = along * r[i] + keep * u0[i];
@@ -6388,17 +5651,26 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__mams_drift(gpumc_nuts *s, int from, int
         return;
     }
     GPUMC_EACH(i, s->dim) u[i] = along * r[i] + keep * u0[i];
-    gpumc__metric_push(s->metric, u, v);
+    gpumc__metric_push(s->metric, u, s->scratch + s->dim);
     GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
 }
 
-/* Energy at the end of a step, its last half kick included; +infinity where it is not finite. */
-static GPUMC_TEAM double gpumc__mams_energy(const gpumc_nuts *s, int slot)
+/* Kicks for a share of a step, then drifts. Two half kicks at one point are one whole kick. */
+static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, double share)
 {
     double along, keep;
-    const double H = s->kinetic - s->lp[slot]
-                     + ((double)s->dim - 1)
-                           * gpumc__mams_kick(s->cosine, 0.5 * gpumc__mams_tau(s), &along, &keep);
+    s->kinetic += ((double)s->dim - 1)
+                  * gpumc__mams_kick(s->cosine, share * gpumc__mams_tau(s), &along, &keep);
+    s->next = gpumc__state_new(s);
+    gpumc__mams_drift(s, s->from, s->next, s->slope > 1e-13 ? along / s->slope : 0, keep);
+}
+
+/* Energy at the end of a step, its last half kick included; +infinity where it is not finite. */
+static GPUMC_TEAM double gpumc__mams_energy(const gpumc_nuts *s, const gpumc__state *at)
+{
+    double along, keep;
+    const double gained = gpumc__mams_kick(s->cosine, 0.5 * gpumc__mams_tau(s), &along, &keep);
+    const double H = s->kinetic + ((double)s->dim - 1) * gained - at->lp;
     return gpumc__is_finite(H) && gpumc__is_finite(s->slope) ? H : GPUMC_INF;
 }
 
@@ -6415,22 +5687,21 @@ static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
     return x;
 }
 
-static GPUMC_TEAM uint32_t gpumc__path_steps(gpumc_nuts *s)
+static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
 {
-    const double most = (double)(((uint32_t)1 << s->max_treedepth) - 1);
+    const double most = (double)((1 << s->max_treedepth) - 1);
     const double share = 1 - s->window + 2 * s->window * gpumc__halton(s->draw + 1, 2);
     const double n = s->length * share / s->step_size + gpumc__halton(s->draw + 1, 3);
     s->stats.hit_max_treedepth = n >= most + 1;
-    return (uint32_t)(n >= most ? most : n > 1 ? n : 1);
+    return (int32_t)(n >= most ? most : n > 1 ? n : 1);
 }
 
 static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
 {
     memset(&s->stats, 0, sizeof s->stats);
     s->n_steps = gpumc__path_steps(s);
-    s->leaf = 0;
-    s->depth = 0;
-    s->from = gpumc__slot_keep(s, s->current);
+    s->from = s->current;
+    s->from->uses++;
     s->phase = GPUMC__PHASE_PATH;
     if (s->sampler == GPUMC_SAMPLER_HMC) {
         s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
@@ -6439,24 +5710,24 @@ static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
     }
     s->H0 = gpumc__mams_refresh(s);
     gpumc__mams_meet(s, s->from);
-    s->next = gpumc__slot_new(s);
-    gpumc__mams_drift(s, s->from, s->next, 0.5);
+    gpumc__mams_step(s, 0.5);
 }
 
 /* Accepts or rejects the end of the path, with energy H. */
 static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
 {
-    const double w = s->H0 - H, e = s->stats.divergent ? 0 : gpumc_exp(-fabs(w));
-    const int accepted = !s->stats.divergent
-                         && gpumc_log(gpumc__uniform_at(s, GPUMC__STREAM_DOUBLING, 1)) < w;
-    if (s->stats.divergent) memcpy(s->divergence, gpumc__slot_q(s, s->from), s->dim * sizeof(double));
-    s->selected = gpumc__slot_keep(s, accepted ? s->next : s->current);
-    s->selected_energy = accepted ? H : s->H0;
-    s->selected_index = accepted ? (int32_t)s->leaf : 0;
-    s->accept_sum = s->leaf * (w > 0 ? 1 : e);
-    s->sym_sum = s->leaf * 2 * e / (1 + e);
-    gpumc__slot_drop(s, &s->next);
-    gpumc__slot_drop(s, &s->from);
+    gpumc_draw_stats *t = &s->stats;
+    gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_TREE, s->draw, s->chain);
+    const double w = s->H0 - H, e = t->divergent ? 0 : gpumc_exp(-fabs(w));
+    const int accepted = gpumc_rng_uniform(&rng) < (w > 0 ? 1 : e);
+    if (t->divergent) memcpy(s->divergence, s->from->q, s->dim * sizeof(double));
+    gpumc__state_set(&s->selected, accepted ? s->next : s->current);
+    t->energy = accepted ? H : s->H0;
+    t->selected = accepted ? t->n_leapfrog : 0;
+    t->accept_stat = t->n_leapfrog * (w > 0 ? 1 : e);
+    t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
+    gpumc__state_set(&s->next, NULL);
+    gpumc__state_set(&s->from, NULL);
     return gpumc__nuts_finish(s);
 }
 
@@ -6464,21 +5735,19 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
 static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
 {
     const int is_hmc = s->sampler == GPUMC_SAMPLER_HMC;
+    gpumc_draw_stats *t = &s->stats;
     double H, w;
     if (!is_hmc) gpumc__mams_meet(s, s->next);
     H = is_hmc ? gpumc__leapfrog_end(s, s->next, s->step_size) : gpumc__mams_energy(s, s->next);
     w = s->H0 - H;
-    s->leaf++;
-    if (fabs(w) > fabs(s->stats.max_energy_error)) s->stats.max_energy_error = -w;
-    s->stats.divergent = !(-w <= GPUMC__DIVERGENCE);
-    if (s->stats.divergent || s->leaf == s->n_steps) return gpumc__path_finish(s, H);
-    gpumc__slot_drop(s, &s->from);
-    s->from = s->next;
+    t->n_leapfrog++;
+    if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
+    t->divergent = !(-w <= GPUMC__DIVERGENCE);
+    if (t->divergent || t->n_leapfrog == s->n_steps) return gpumc__path_finish(s, H);
+    gpumc__state_set(&s->from, NULL);
+    s->from = s->next;                            /* the reference of next goes over */
     if (is_hmc) gpumc__nuts_step(s, 1);
-    else {
-        s->next = gpumc__slot_new(s);
-        gpumc__mams_drift(s, s->from, s->next, 1);
-    }
+    else gpumc__mams_step(s, 1);
     return 0;
 }
 
@@ -6567,26 +5836,22 @@ struct gpumc_adapt {
     gpumc__trial *trials;                    /* what is watched of every chain over the final phase */
 };
 
-static void gpumc__metric_place(gpumc__arena *arena, gpumc_metric *m, gpumc_metric_kind kind, size_t dim,
-                                size_t rank)
+static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
 {
-    double *scale = gpumc__take_doubles(arena, dim), *mean = gpumc__take_doubles(arena, dim);
-    double *vectors = rank ? gpumc__take_doubles(arena, gpumc__size_mul(rank, dim)) : NULL;
-    double *lambda = rank ? gpumc__take_doubles(arena, rank) : NULL;
+    const size_t rank = kind != GPUMC_METRIC_LOW_RANK ? 0 : dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK;
     const size_t square = kind == GPUMC_METRIC_DENSE ? gpumc__size_mul(dim, dim) : 0;
-    double *covariance = square ? gpumc__take_doubles(arena, square) : NULL;
-    double *factor = square ? gpumc__take_doubles(arena, square) : NULL;
-    if (!arena->base) return;
-    memset(m, 0, sizeof *m);
-    m->kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind; /* dense from its first estimate on */
-    m->dim = dim;
-    m->scale = scale;
-    m->mean = mean;
-    m->vectors = vectors;
-    m->lambda = lambda;
-    m->covariance = covariance;
-    m->factor = factor;
-    for (size_t i = 0; i < dim; i++) { scale[i] = 1; mean[i] = 0; }
+    gpumc_metric m;
+    memset(&m, 0, sizeof m);
+    m.kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind;  /* dense from its first estimate on */
+    m.dim = dim;
+    m.scale = gpumc__take_doubles(arena, dim);
+    m.mean = gpumc__take_doubles(arena, dim);
+    m.vectors = gpumc__take_doubles(arena, gpumc__size_mul(rank, dim));
+    m.lambda = gpumc__take_doubles(arena, rank);
+    m.covariance = gpumc__take_doubles(arena, square);
+    m.factor = gpumc__take_doubles(arena, square);
+    for (size_t i = 0; arena->base && i < dim; i++) { m.scale[i] = 1; m.mean[i] = 0; }
+    return m;
 }
 
 static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *layout, size_t dim)
@@ -6638,15 +5903,14 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
                                        const gpumc_adapt_options *options)
 {
     const size_t C = options->num_chains;
-    const int estimates = options->metric == GPUMC_METRIC_LOW_RANK || options->metric == GPUMC_METRIC_DENSE;
-    const size_t rank = options->metric == GPUMC_METRIC_LOW_RANK
-                            ? (dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK)
-                            : 0;
-    const size_t n_selected = estimates ? (options->metric == GPUMC_METRIC_DENSE && dim > 64 ? 2 * dim : 128)
-                                        : 0;
+    const int low_rank = options->metric == GPUMC_METRIC_LOW_RANK;
+    const int dense = options->metric == GPUMC_METRIC_DENSE;
+    const size_t n_selected = dense && dim > 64 ? 2 * dim : low_rank || dense ? 128 : 0;
     const size_t r = dim <= 2 * n_selected ? dim : 2 * n_selected, rr = gpumc__size_mul(r, r);
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0;
+    for (size_t i = 0; layout && i < layout->n_parts; i++)
+        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     memset(&plan, 0, sizeof plan);
     plan.options = *options;
     plan.layout = layout;
@@ -6656,14 +5920,12 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.capacity = gpumc__size_mul(gpumc__longest_window(&plan), C);
     plan.n_selected = n_selected;
     plan.sampler = GPUMC_SAMPLER_NUTS;
-    for (size_t i = 0; layout && i < layout->n_parts; i++)
-        if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     plan.metrics = (gpumc_metric *)gpumc__take(arena, C, sizeof(gpumc_metric));
-    for (size_t c = 0; c < C; c++)
-        gpumc__metric_place(arena, plan.metrics ? plan.metrics + c : NULL,
-                            options->metric == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : options->metric, dim,
-                            0);
-    gpumc__metric_place(arena, &plan.shared, options->metric, dim, rank);
+    for (size_t c = 0; c < C; c++) {
+        const gpumc_metric own = gpumc__metric_place(arena, GPUMC_METRIC_DIAG, dim);
+        if (arena->base) plan.metrics[c] = own;
+    }
+    plan.shared = gpumc__metric_place(arena, options->metric, dim);
     plan.duals = (gpumc__dual *)gpumc__take(arena, C, sizeof(gpumc__dual));
     plan.q = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
     plan.g = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
@@ -6675,8 +5937,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.x = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
     plan.y = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
     plan.basis = gpumc__take_doubles(arena, r < dim ? gpumc__size_mul(r, dim) : 0);
-    plan.matrices = gpumc__take_doubles(arena,
-                                        estimates ? gpumc__size_add(gpumc__size_mul(4, rr), 5 * r) : 0);
+    plan.matrices = gpumc__take_doubles(arena, gpumc__size_add(gpumc__size_mul(4, rr), 5 * r));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(2, dim));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
@@ -6690,38 +5951,36 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     return a;
 }
 
-static gpumc_status gpumc__adapt_check(const gpumc_adapt_options *o, size_t dim, gpumc_error *error)
+/* The options in force and dim, from what the caller gave. */
+static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim,
+                                         const gpumc_adapt_options *given, gpumc_adapt_options *o,
+                                         gpumc_error *error)
 {
-    if (dim < 1)
+    memset(o, 0, sizeof *o);
+    if (given) *o = *given;
+    if (layout) *dim = layout->n_free;
+    gpumc__adapt_resolve(o, layout, *dim);
+    if (*dim < 1)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "dim is 0; a model needs at least one free coordinate");
-    if (!(o->target_accept < 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "target_accept %g must be between 0 and 1",
-                           o->target_accept);
-    if (o->max_treedepth < 1 || o->max_treedepth > GPUMC__MAX_DEPTH)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "max_treedepth %d must be in 1..%d", o->max_treedepth,
-                           GPUMC__MAX_DEPTH);
-    if ((int)o->metric < 0 || o->metric > GPUMC_METRIC_UNIT)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric %d is unknown", (int)o->metric);
-    if ((int)o->sampler < 0 || o->sampler > GPUMC_SAMPLER_HMC)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "sampler %d is unknown", (int)o->sampler);
-    if (o->num_chains > 1u << 20 || o->num_warmup > 1u << 24)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is "
-                           "too large",
-                           (double)o->num_chains, (double)o->num_warmup);
-    return GPUMC_OK;
+    if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
+        && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_UNIT
+        && (int)o->sampler >= 0 && o->sampler <= GPUMC_SAMPLER_HMC
+        && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                       "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric %d (0..%d), "
+                       "sampler %d (0..3), num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is "
+                       "out of range",
+                       o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
+                       (int)GPUMC_METRIC_UNIT, (int)o->sampler, (double)o->num_chains,
+                       (double)o->num_warmup);
 }
 
 GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim, const gpumc_adapt_options *options)
 {
     gpumc__arena arena = { NULL, 0 };
     gpumc_adapt_options o;
-    if (layout) dim = layout->n_free;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    gpumc__adapt_resolve(&o, layout, dim);
-    if (gpumc__adapt_check(&o, dim, NULL) != GPUMC_OK) return 0;
+    if (gpumc__adapt_options(layout, &dim, options, &o, NULL) != GPUMC_OK) return 0;
     gpumc__adapt_place(&arena, (gpumc_layout *)layout, dim, &o);
     return arena.used;
 }
@@ -6732,19 +5991,13 @@ GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_adapt_bytes(layout, dim, options);
     gpumc_adapt_options o;
-    if (layout) dim = layout->n_free;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    gpumc__adapt_resolve(&o, layout, dim);
-    if (gpumc__adapt_check(&o, dim, error) != GPUMC_OK) return NULL;
-    if (!memory || bytes < needed || (uintptr_t)memory % sizeof(double)) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, "
-                    "not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
-        return NULL;
-    }
-    return gpumc__adapt_place(&arena, layout, dim, &o);
+    if (gpumc__adapt_options(layout, &dim, options, &o, error) != GPUMC_OK) return NULL;
+    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
+        return gpumc__adapt_place(&arena, layout, dim, &o);
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
+                (double)needed, memory ? (double)bytes : 0.0);
+    return NULL;
 }
 
 GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain)
@@ -6755,17 +6008,18 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
 /* ---- kept draws -------------------------------------------------------------------------------- */
 
 /* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
-   it. */
+   it; start points are kept for once. */
 static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const size_t n = a->dim;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
         const int near = t->selected >= -4 && t->selected <= 4;
-        if (t->selected == 0 || (t->divergent && near) || a->n_kept == a->capacity) continue;
+        if (a->n_kept == a->capacity) return;
+        if (a->iteration > 0 && (t->selected == 0 || (t->divergent && near))) continue;
         memcpy(a->q + a->n_kept * n, gpumc_nuts_draw(chains[c]), n * sizeof(double));
         memcpy(a->g + a->n_kept * n, gpumc_nuts_gradient(chains[c]), n * sizeof(double));
-        a->lp[a->n_kept] = t->lp;
+        a->lp[a->n_kept] = chains[c]->current->lp;
         a->owner[a->n_kept++] = (uint32_t)c;
     }
 }
@@ -6886,6 +6140,13 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
     return taken;
 }
 
+/* y += f x */
+GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x,
+                                  size_t n)
+{
+    for (size_t i = 0; i < n; i++) y[i] += f * x[i];
+}
+
 /* Mean of |x + y|^2: a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a
    factor 2, so below 1/2 there is none to be found and the eigenproblems can be spared. */
 static double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
@@ -6905,10 +6166,8 @@ static GPUMC_LOOP size_t gpumc__adapt_basis(gpumc_adapt *a, size_t n_draws)
         memcpy(row, k < n_draws ? a->x + k * n : a->y + (k - n_draws) * n, n * sizeof(double));
         before = sqrt(gpumc__dot(row, row, n));
         for (int pass = 0; pass < 2; pass++)
-            for (size_t j = 0; j < r; j++) {
-                const double *GPUMC__RESTRICT b = a->basis + j * n, f = gpumc__dot(row, b, n);
-                for (size_t i = 0; i < n; i++) row[i] -= f * b[i];
-            }
+            for (size_t j = 0; j < r; j++)
+                gpumc__add_multiple(row, -gpumc__dot(row, a->basis + j * n, n), a->basis + j * n, n);
         norm = sqrt(gpumc__dot(row, row, n));
         if (!(norm > 1e-10 * before)) continue;
         for (size_t i = 0; i < n; i++) row[i] /= norm;
@@ -6934,12 +6193,8 @@ static GPUMC_LOOP void gpumc__gram(const double *x, size_t n_draws, size_t r, do
 {
     memset(c, 0, r * r * sizeof(double));
     for (size_t k = 0; k < n_draws; k++)
-        for (size_t i = 0; i < r; i++) {
-            const double *GPUMC__RESTRICT row = x + k * r;
-            double *GPUMC__RESTRICT to = c + i * r;
-            const double f = row[i] / (double)n_draws;
-            for (size_t j = 0; j < r; j++) to[j] += f * row[j];
-        }
+        for (size_t i = 0; i < r; i++)
+            gpumc__add_multiple(c + i * r, x[k * r + i] / (double)n_draws, x + k * r, r);
     for (size_t i = 0; i < r; i++) c[i * r + i] += GPUMC__RIDGE;
 }
 
@@ -6950,10 +6205,7 @@ static GPUMC_LOOP void gpumc__multiply(const double *a, int transpose, const dou
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < n; k++) {
             const double f = transpose ? a[k * n + i] : a[i * n + k];
-            const double *GPUMC__RESTRICT row = b + k * n;
-            double *GPUMC__RESTRICT to = out + i * n;
-            if (f == 0) continue;
-            for (size_t j = 0; j < n; j++) to[j] += f * row[j];
+            if (f != 0) gpumc__add_multiple(out + i * n, f, b + k * n, n);
         }
 }
 
@@ -6961,13 +6213,8 @@ static GPUMC_LOOP void gpumc__multiply(const double *a, int transpose, const dou
 static GPUMC_LOOP void gpumc__back_substitute(const double *l, double *b, size_t n)
 {
     for (size_t i = n; i-- > 0;) {
-        double *GPUMC__RESTRICT row = b + i * n;
-        for (size_t j = 0; j < n; j++) row[j] /= l[i * n + i];
-        for (size_t k = 0; k < i; k++) {
-            double *GPUMC__RESTRICT to = b + k * n;
-            const double f = l[i * n + k];
-            for (size_t j = 0; j < n; j++) to[j] -= f * row[j];
-        }
+        for (size_t j = 0; j < n; j++) b[i * n + j] /= l[i * n + i];
+        for (size_t k = 0; k < i; k++) gpumc__add_multiple(b + k * n, -l[i * n + k], b + i * n, n);
     }
 }
 
@@ -6996,7 +6243,7 @@ static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t
 }
 
 /* Keeps the directions whose variance is off by more than a factor 2, the strongest first. */
-static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
+static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
     gpumc_metric *m = &a->shared;
     const size_t n = a->dim, rr = r * r;
@@ -7012,7 +6259,7 @@ static void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
         memset(to, 0, n * sizeof(double));
         if (!projected) memcpy(to, z + k * r, n * sizeof(double));
         for (size_t j = 0; projected && j < r; j++)
-            for (size_t i = 0; i < n; i++) to[i] += z[k * r + j] * a->basis[j * n + i];
+            gpumc__add_multiple(to, z[k * r + j], a->basis + j * n, n);
         m->lambda[m->rank++] = d[k];
         d[k] = 1;
     }
@@ -7055,45 +6302,41 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     else gpumc__adapt_low_rank(a, r, projected);
 }
 
-static void gpumc__adapt_share(gpumc_adapt *a)
-{
-    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
-}
-
 /* ---- centring ---------------------------------------------------------------------------------- */
 
-/* Mean and spread of log tau of every unit, and the information v = Var(tau d l / d theta) of every element,
-   over the healthy draws of the foreground window. v goes to moments + dim. Returns the number of draws. */
+/* Mean and squared deviations of log tau of the units of a link, in turns. */
+static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
+{
+    return a->units + 2 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE);
+}
+
+/* Fills them, and the information v = Var(tau d l / d theta) of every element, over the healthy draws of the
+   foreground window. v goes to moments + dim. Returns the number of draws. */
 static double gpumc__centring_moments(gpumc_adapt *a)
 {
     const gpumc_layout *l = a->layout;
     double *x = a->model_work, *mean = a->moments, *square = mean + a->dim, count = 0;
     memset(a->moments, 0, 2 * a->dim * sizeof(double));
     for (size_t k = a->foreground; k < a->n_kept; k++) {
-        const double *q = a->q + k * a->dim, *g = a->g + k * a->dim;
-        double *unit = a->units;
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         count++;
-        gpumc__to_natural(l, q, x, a->model_work);
+        gpumc__to_natural(l, a->q + k * a->dim, x, a->model_work);
         for (size_t i = 0; i < l->n_parts; i++) {
             const gpumc__link *link = &l->parts[i].link;
             const size_t at = l->parts[i].free_at;
             if (!l->parts[i].linked) continue;
-            for (size_t u = 0; u < link->n_units; u++, unit += 2) {
+            for (size_t u = 0; u < link->n_units; u++) {
                 const double value = a->model_work[link->table + u * GPUMC__TABLE] + link->log_unit[u];
-                const double d = value - (count > 1 ? unit[0] : 0);
+                double *unit = gpumc__adapt_units(a, link) + 2 * u;
                 if (count < 2) unit[0] = unit[1] = 0;
-                unit[0] += d / count;
-                unit[1] += d * (value - unit[0]);
+                gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
             }
             for (size_t j = 0; j < link->size; j++) {
                 double c;
-                const double r = gpumc__link_ratio(link, j, a->model_work, &c);
-                const double tau = link->scale == GPUMC__NONE ? 1
-                                                              : x[link->scale + gpumc__link_unit(link, j)];
-                const double value = tau * g[at + j] / r, d = value - mean[at + j];
-                mean[at + j] += d / count;
-                square[at + j] += d * (value - mean[at + j]);
+                const size_t tau = link->scale + gpumc__link_unit(link, j);
+                const double value = (link->scale == GPUMC__NONE ? 1 : x[tau]) * a->g[k * a->dim + at + j]
+                                     / gpumc__link_ratio(link, j, a->model_work, &c);
+                gpumc__welford(&mean[at + j], &square[at + j], &value, 1, 1 / count);
             }
         }
     }
@@ -7136,7 +6379,7 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
                      *g = s ? gpumc_nuts_gradient(s) : a->g + k * n;
         const double change = back ? gpumc__from_centred(a->layout, q, g, u, h, a->model_work)
             : gpumc__to_centred(a->layout, q, g, u, h, a->model_work);
-        if (s) gpumc__nuts_move(s, u, s->lp[s->current] + change, h);
+        if (s) gpumc__nuts_move(s, u, s->current->lp + change, h);
         else {
             memcpy(a->q + k * n, u, n * sizeof(double));
             memcpy(a->g + k * n, h, n * sizeof(double));
@@ -7145,42 +6388,45 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
     }
 }
 
-/* Learns weights and units of the links; returns 1 when a weight changed. */
-static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+/* Puts weights (in tenths, one a coordinate) and the units' means into force. */
+static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights)
 {
-    gpumc_layout *l = a->layout;
-    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
-    double *unit = a->units, *v = a->moments + a->dim, *weights = v + a->dim;
-    int changed = 0, moved = 0;
-    if (n < 5) return 0;
-    for (size_t i = 0; i < l->n_parts; i++) { /* the new weights replace v, the new units the squares */
-        const gpumc__link *k = &l->parts[i].link;
-        double *share = v + l->parts[i].free_at;
-        const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
-        if (!l->parts[i].linked) continue;
-        gpumc__centring_shares(share, k->size, n);
-        for (size_t j = 0; j < k->size; j++) {
-            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
-            share[j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
-            changed |= share[j] != k->tenths[j];
-        }
-        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++)
-            moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
-        unit += 2 * k->n_units;
-    }
-    if (!changed && !moved) return 0;
-    memcpy(weights, v, a->dim * sizeof(double));
+    const gpumc_layout *l = a->layout;
     gpumc__adapt_reframe(a, chains, 0);
-    unit = a->units;
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
-        for (size_t u = 0; u < k->n_units && k->scale != GPUMC__NONE; u++) k->log_unit[u] = unit[2 * u];
-        unit += 2 * k->n_units;
+        for (size_t u = 0; u < k->n_units; u++) k->log_unit[u] = gpumc__adapt_units(a, k)[2 * u];
         k->uniform = gpumc__link_is_uniform(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
+}
+
+/* Learns weights and units of the links; returns 1 when a weight changed. */
+static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const gpumc_layout *l = a->layout;
+    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
+    double *weights = a->moments + 2 * a->dim;
+    int changed = 0, moved = 0;
+    if (n < 5) return 0;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__link *k = &l->parts[i].link;
+        const size_t at = l->parts[i].free_at;
+        double *share = a->moments + a->dim + at, *unit;
+        if (!l->parts[i].linked) continue;
+        unit = gpumc__adapt_units(a, k);
+        gpumc__centring_shares(share, k->size, n);
+        for (size_t j = 0; j < k->size; j++) {
+            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
+            const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+            weights[at + j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
+            changed |= weights[at + j] != k->tenths[j];
+        }
+        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
+    }
+    if (changed || moved) gpumc__adapt_recentre(a, chains, weights);
     return changed;
 }
 
@@ -7254,7 +6500,7 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa)
         ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
     }
     if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
-    else if (diverged > 0.01 * n) kept = "warm-up diverged";
+    else if (diverged > 1 + 0.01 * n) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
     else if (!(span <= 7 * n)) kept = "trees are long";
     snprintf(a->reason, sizeof a->reason, "%s (variance to metric %.2f, E-BFMI %.2f, trees span %.1f)",
@@ -7326,66 +6572,56 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
 
 /* ---- the update -------------------------------------------------------------------------------- */
 
+static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
+{
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size);
+}
+
 /* Before the first iteration: units of the scales from the start points, metrics from the gradients there. */
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    gpumc_layout *l = a->layout;
-    const double share = 1 / (double)a->n_chains;
+    const gpumc_layout *l = a->layout;
     if (l && l->n_linked > 0) {
-        double *unit = a->units;
-        gpumc__adapt_reframe(a, chains, 0);
-        for (size_t c = 0; c < a->n_chains; c++) {
-            gpumc__to_natural(l, gpumc_nuts_draw(chains[c]), a->model_work, a->model_work);
-            unit = a->units;
-            for (size_t i = 0; i < l->n_parts; i++) {
-                const gpumc__link *k = &l->parts[i].link;
-                for (size_t u = 0; l->parts[i].linked && u < k->n_units; u++, unit++)
-                    *unit = (c ? *unit : 0)
-                            + share * (a->model_work[k->table + u * GPUMC__TABLE] + k->log_unit[u]);
-            }
-        }
-        unit = a->units;
-        for (size_t i = 0; i < l->n_parts; i++)
-            for (size_t u = 0; l->parts[i].linked && u < l->parts[i].link.n_units; u++)
-                l->parts[i].link.log_unit[u] = *unit++;
-        gpumc__adapt_reframe(a, chains, 1);
+        double *weights = a->moments + 2 * a->dim;
+        gpumc__adapt_keep(a, chains);
+        for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
+        gpumc__centring_moments(a);
+        a->n_kept = 0;
+        for (size_t i = 0; i < a->dim; i++) weights[i] = l->tenths[i];
+        gpumc__adapt_recentre(a, chains, weights);
     }
     for (size_t i = 0; i < a->dim && a->shared.kind != GPUMC_METRIC_UNIT; i++) {
         double mean_log = 0;
         for (size_t c = 0; c < a->n_chains; c++) {
             const double curvature = fabs(gpumc_nuts_gradient(chains[c])[i]);
             a->metrics[c].scale[i] = 1 / sqrt(fmin(fmax(curvature, 1e-6), 1e20));
-            mean_log += share * log(a->metrics[c].scale[i]);
+            mean_log += log(a->metrics[c].scale[i]) / (double)a->n_chains;
         }
         a->shared.scale[i] = exp(mean_log);
     }
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], 0);
+    gpumc__adapt_set_step_sizes(a, chains, 0);
 }
 
 /* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
 static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const size_t best = a->best;
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc_rng rng = gpumc_rng_at(a->options.seed, 8u << 24, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
-        uint64_t left = 0;
-        gpumc__restart
-            *r = &a->restarts[a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS - 1];
+        const size_t last = GPUMC__MAX_RESTARTS - 1;
+        gpumc__restart *r = &a->restarts[a->n_restarts < last ? a->n_restarts : last];
+        size_t source = 0;
+        uint64_t seen = 0;
         if (a->healthy[c]) continue;
-        for (size_t k = a->foreground; k < a->n_kept; k++) left += (uint64_t)gpumc__adapt_uses(a, k, best);
-        if (left == 0) return;
-        left = gpumc_rng_below(&rng, left);
-        for (size_t k = a->foreground; k < a->n_kept; k++) {
-            if (!gpumc__adapt_uses(a, k, best) || left-- > 0) continue;
-            gpumc__nuts_move(chains[c], a->q + k * a->dim, a->lp[k], a->g + k * a->dim);
-            break;
-        }
+        for (size_t k = a->foreground; k < a->n_kept; k++)
+            if (gpumc__adapt_uses(a, k, a->best) && gpumc_rng_below(&rng, ++seen) == 0) source = k;
+        if (seen == 0) return;
+        gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         r->iteration = a->iteration;
         r->chain = c;
-        r->source = best;
+        r->source = a->best;
         r->level = a->levels[c];
-        r->healthy_level = a->levels[best];
+        r->healthy_level = a->levels[a->best];
         a->n_restarts++;
         a->healthy[c] = 1;
     }
@@ -7412,7 +6648,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration <= a->own_end) return;
     gpumc__dual_update(&a->dual, mean / n, a->options.target_accept);
     if (bounded) a->dual.x = fmin(a->dual.x, 1.1447298858494002);
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+    gpumc__adapt_set_step_sizes(a, chains, exp(a->dual.x));
 }
 
 static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -7424,7 +6660,7 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     for (size_t c = 0; c < a->n_chains; c++) mean_log += log(chains[c]->step_size) / (double)a->n_chains;
     gpumc__dual_start(&a->dual, exp(mean_log));
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], exp(mean_log));
+    gpumc__adapt_set_step_sizes(a, chains, exp(mean_log));
 }
 
 /* Chains agree when each one's own diagonal is within the pooled one's by a relative distance of 1 in all. */
@@ -7455,7 +6691,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (switches) restart |= gpumc__adapt_centring(a, chains);
     if (pooled) {
         gpumc__adapt_pooled_metric(a, switches);
-        gpumc__adapt_share(a);
+        for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
     } else {
         for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++)
             gpumc__adapt_diagonal(a, &a->metrics[c], c);
@@ -7484,10 +6720,8 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     const double C = (double)a->n_chains;
     for (size_t c = 0; c < a->n_chains; c++) {
         double *sum = a->sums + 3 * c;
-        const double d = gpumc_nuts_stats(chains[c])->lp - sum[1];
         sum[0]++;
-        sum[1] += d / sum[0];
-        sum[2] += d * (gpumc_nuts_stats(chains[c])->lp - sum[1]);
+        gpumc__welford(&sum[1], &sum[2], &gpumc_nuts_stats(chains[c])->lp, 1, 1 / sum[0]);
         mean += sum[1] / C;
         within += sum[2] / fmax(sum[0] - 1, 1) / C;
     }
@@ -9733,8 +8967,6 @@ static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, 
 static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
 {
     const gpumc_sample_options *o = &f->options;
-    const size_t rank = o->metric != GPUMC_METRIC_LOW_RANK ? 0
-        : l->n_free < GPUMC__MAX_RANK ? l->n_free : GPUMC__MAX_RANK;
     size_t rows, warmup;
     f->n_chains = (size_t)o->num_chains;
     f->n_free = l->n_free;
@@ -9742,7 +8974,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->n_warmup = gpumc__warmup_planned(o);
     f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
     gpumc__place_blocks(arena, f, l->model);
-    gpumc__metric_place(arena, &f->metric, o->metric, l->n_free, rank);
+    f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;

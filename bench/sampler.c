@@ -408,8 +408,8 @@ static int bench_samplers(size_t n_seeds, const char *models)
                                 .log_density = schools_density };
     int done = 1;
     printf("4 chains x (warm-up by model + 2000), one thread, medians of %.0f seeds: least ESS per 1000 draw "
-           "gradients\n(thousands of them a second, warm-up included); R-hat: worst; chosen: seeds with NUTS, "
-           "MAMS, HMC\n", (double)n_seeds);
+           "gradients\n(thousands of them a second, warm-up included); R-hat: worst; chosen: seeds with "
+           "NUTS, MAMS, HMC\n", (double)n_seeds);
     printf("%-10s %16s %16s %16s %16s %7s  chosen\n", "model", "nuts", "mams", "hmc", "auto", "R-hat");
     for (size_t m = 0; done && m < sizeof groups_cases / sizeof *groups_cases; m++) {
         struct rows d;

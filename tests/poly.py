@@ -42,19 +42,14 @@ def value(c, x):
     return polyval(c[::-1], x)
 
 
-def pair(c):
-    if len(c) == 1:
-        return repr(float(c[0]))
-    return '%r %s %r * x' % (float(c[0]), '-' if c[1] < 0 else '+', abs(float(c[1])))
-
-
 def leaf(name, c):
-    pairs = [pair(c[i:i + 2]) for i in range(0, len(c), 2)]
-    text = 'GPUMC_FN double gpumc__poly_%s(double x)\n{\n    const double q = x * x;\n' % name
-    text += '    return (%s)' % pairs[0]
-    for p in pairs[1:-1]:
-        text += '\n        + q * ((%s)' % p
-    return text + '\n        + q * (%s)%s;\n}\n' % (pairs[-1], ')' * (len(pairs) - 2))
+    lines = ['GPUMC__POLY(%s, %d,' % (name, len(c))]
+    for i, v in enumerate(c):
+        text = ' ' + repr(float(v)) + (')' if i + 1 == len(c) else ',')
+        if len(lines[-1] + text) > 110:
+            lines.append('   ')
+        lines[-1] += text
+    return '\n'.join(lines) + '\n'
 
 
 class Fit:

@@ -35,6 +35,7 @@ typedef struct reference_chain {
     reference_point current;
     /* of the transition under way */
     double H0, subtree_weight, candidate_energy, accept_sum, sym_sum;
+    gpumc_rng uniforms;
     int direction, has_candidate;
     int32_t steps[2], candidate_index;
     reference_point candidate;
@@ -114,8 +115,8 @@ static int reference_leaf(reference_chain *c, const reference_point *from, refer
     c->sym_sum += 2 * gpumc_exp(-fabs(w)) / (1 + gpumc_exp(-fabs(w)));
     c->subtree_weight = reference_log_sum(c->subtree_weight, w);
     if (c->has_candidate) {
-        gpumc_rng rng = gpumc_rng_at(c->seed, 3u << 24 | (uint32_t)c->stats.n_leapfrog, c->draw, c->chain);
-        if (!(gpumc_log(gpumc_rng_uniform(&rng)) < w - c->subtree_weight) || c->fault == FAULT_FIRST_LEAF)
+        const double u = gpumc_rng_uniform(&c->uniforms);
+        if (!(gpumc_log(u) < w - c->subtree_weight) || c->fault == FAULT_FIRST_LEAF)
             return 1;
     }
     c->candidate = span->begin;
@@ -146,9 +147,8 @@ static void reference_select(reference_chain *c)
 /* Doubles the tree once; returns 0 when that was the last time. ends: backward, forward. */
 static int reference_double(reference_chain *c, reference_point *ends, double *log_weight)
 {
-    gpumc_rng rng = gpumc_rng_at(c->seed, 2u << 24 | (uint32_t)c->stats.tree_depth, c->draw, c->chain);
-    const int forward = gpumc_rng_uniform(&rng) > 0.5 || c->fault == FAULT_ONE_SIDED;
-    const double u = gpumc_rng_uniform(&rng);
+    const int forward = gpumc_rng_uniform(&c->uniforms) > 0.5 || c->fault == FAULT_ONE_SIDED;
+    double u;
     reference_span tree = { ends[!forward], ends[forward] }, subtree;
     int turns;
     c->direction = forward ? 1 : -1;
@@ -156,9 +156,11 @@ static int reference_double(reference_chain *c, reference_point *ends, double *l
     c->has_candidate = 0;
     if (!reference_subtree(c, c->stats.tree_depth, &tree.end, &subtree)) {
         if (c->fault == FAULT_DIVERGENT_SUBTREE_KEPT && c->stats.divergent && c->has_candidate
-            && gpumc_log(u) < c->subtree_weight - *log_weight) reference_select(c);
+            && gpumc_log(gpumc_rng_uniform(&c->uniforms)) < c->subtree_weight - *log_weight)
+            reference_select(c);
         return 0;
     }
+    u = gpumc_rng_uniform(&c->uniforms);
     turns = reference_turns(c, &tree, &subtree, c->stats.tree_depth);
     if (c->fault == FAULT_UNBIASED_SELECTION) *log_weight = reference_log_sum(*log_weight, c->subtree_weight);
     if (gpumc_log(u) < c->subtree_weight - *log_weight && !(turns && c->fault == FAULT_TURN_BEFORE_SELECTION))
@@ -178,6 +180,7 @@ static void reference_transition(reference_chain *c)
     memset(&c->stats, 0, sizeof c->stats);
     c->steps[0] = c->steps[1] = 0;
     c->accept_sum = c->sym_sum = 0;
+    c->uniforms = gpumc_rng_at(c->seed, 2u << 24, c->draw, c->chain);
     reference_momentum(c, 1u << 24, &c->current);
     ends[0] = ends[1] = c->current;
     c->H0 = c->stats.energy = reference_energy(c, &c->current);

@@ -54,7 +54,8 @@ static double wall(const double *q, double *g, size_t dim)        /* a normal be
 typedef struct target { const char *name; log_density density; size_t dim; double step_size; } target;
 
 static const target targets[] = {
-    { "normal 2", normal, 2, 0.8 },    { "normal 10", normal, 10, 0.5 }, { "normal 24 fine", normal, 24, 0.02 },
+    { "normal 2", normal, 2, 0.8 },    { "normal 10", normal, 10, 0.5 },
+    { "normal 24 fine", normal, 24, 0.02 },
     { "banana 6", banana, 6, 0.2 },    { "banana 2 coarse", banana, 2, 0.9 },
     { "t4 17", flat_tails, 17, 0.7 },  { "wall 3", wall, 3, 0.6 },
 };
@@ -166,28 +167,30 @@ static double flow(const target *t, const state *from, int n, state *to, int bro
 {
     static metric_memory m;
     gpumc_nuts *s;
-    double H, along, keep, tau;
+    gpumc__state *at;
+    double H, along, keep;
     metric_fill(&m, GPUMC_METRIC_UNIT, t->dim);
     s = machine_start(t, &m.metric, 0, 0, from->q);
-    memcpy(gpumc__slot_p(s, 0), from->u, t->dim * sizeof(double));
-    s->lp[0] = t->density(gpumc__slot_q(s, 0), gpumc__slot_g(s, 0), t->dim);
-    H = -s->lp[0];
+    at = s->current;
+    memcpy(at->p, from->u, t->dim * sizeof(double));
+    at->lp = t->density(at->q, at->g, t->dim);
+    H = -at->lp;
     s->kinetic = 0;
-    gpumc__mams_meet(s, 0);
+    gpumc__mams_meet(s, at);
     for (int i = 0; i < n; i++) {
-        const int a = i % 2, b = 1 - a;
-        gpumc__mams_drift(s, a, b, i ? 1 : 0.5);
-        s->lp[b] = t->density(gpumc__slot_q(s, b), gpumc__slot_g(s, b), t->dim);
-        gpumc__mams_meet(s, b);
+        s->from = at;
+        gpumc__mams_step(s, i ? 1 : 0.5);
+        at->uses = 0;
+        at = s->next;
+        at->lp = t->density(at->q, at->g, t->dim);
+        gpumc__mams_meet(s, at);
     }
-    n %= 2;
-    tau = gpumc__mams_tau(s) * (broken ? 1 : 0.5);
-    gpumc__mams_kick(s->cosine, tau, &along, &keep);
+    gpumc__mams_kick(s->cosine, gpumc__mams_tau(s) * (broken ? 1 : 0.5), &along, &keep);
     for (size_t i = 0; i < t->dim; i++) {
-        to->q[i] = gpumc__slot_q(s, n)[i];
-        to->u[i] = along * s->scratch[i] / s->slope + keep * gpumc__slot_p(s, n)[i];
+        to->q[i] = at->q[i];
+        to->u[i] = along * s->scratch[i] / s->slope + keep * at->p[i];
     }
-    return broken ? -s->lp[n] - H : gpumc__mams_energy(s, n) - H;
+    return broken ? -at->lp - H : gpumc__mams_energy(s, at) - H;
 }
 
 static const state origin = { { 0.4, -0.7, 0.2, 0.1 }, { 0.48, 0.6, -0.64, 0 } };
@@ -364,7 +367,6 @@ static void reference_transition(reference *c)
         H = H0 + c->lp - lp + (c->fault == FAULT_NO_KINETIC ? 0 : kinetic);
         c->divergent = !(H - H0 <= 1000);
     }
-    gpumc_rng_uniform(&rng);
     c->accepted = !c->divergent && (log(gpumc_rng_uniform(&rng)) < H0 - H || c->fault == FAULT_ACCEPT_ALWAYS);
     c->H = c->accepted ? H : H0;
     c->draw++;
@@ -418,12 +420,12 @@ static int agreement(const target *t, const metric_memory *m, gpumc_sampler samp
         const gpumc_draw_stats *a = gpumc_nuts_stats(s);
         memcpy(c.q, gpumc_nuts_draw(s), t->dim * sizeof(double));
         memcpy(c.g, gpumc_nuts_gradient(s), t->dim * sizeof(double));
-        c.lp = s->lp[s->current];
+        c.lp = s->current->lp;
         machine_draw(s, t->density);
         reference_transition(&c);
         if (a->n_leapfrog != c.n_steps || a->divergent != c.divergent
             || a->selected != (c.accepted ? c.n_steps : 0) || check_distance(a->energy, c.H, 1) > 1e-8
-            || away(gpumc_nuts_draw(s), c.q, t->dim, 1) > 1e-8 || a->lp != s->lp[s->current])
+            || away(gpumc_nuts_draw(s), c.q, t->dim, 1) > 1e-8 || a->lp != s->current->lp)
             return i;
         *rejected += !c.accepted;
         *divergent += c.divergent;
@@ -499,7 +501,7 @@ static void test_lengths(void)
         machine_draw(s, normal);
         CHECK(gpumc_nuts_stats(s)->n_leapfrog == 255 && gpumc_nuts_stats(s)->hit_max_treedepth,
               "an endless path has %d steps", gpumc_nuts_stats(s)->n_leapfrog);
-        CHECK(s->uses[s->current] == 1 && s->next == GPUMC__NO_SLOT, "references are left");
+        CHECK(s->current->uses == 1 && !s->next, "references are left");
         gpumc_nuts_set_path(s, GPUMC_SAMPLER_NUTS, 0, 0);         /* and back to trees */
         machine_draw(s, normal);
         CHECK(gpumc_nuts_stats(s)->tree_depth > 0, "no tree after paths");
@@ -597,9 +599,9 @@ static double bent_density(const double *x, double *g, void *data)        /* few
 {
     double bend = 0;
     const double lp = gpumc_std_normal_lpdf(x[0], &g[0])
-                    + gpumc_normal_lpdf(x[1], 0.8 * x[0] * x[0], 0.5, &g[1], &bend, NULL);
+                    + gpumc_normal_lpdf(x[1], 0.6 * x[0] * x[0], 0.5, &g[1], &bend, NULL);
     (void)data;
-    g[0] += 1.6 * x[0] * bend;
+    g[0] += 1.2 * x[0] * bend;
     return lp;
 }
 

@@ -66,6 +66,13 @@ static double wall(const double *q, double *g, size_t dim)        /* a normal be
     return q[0] > 1.5 ? GPUMC_NAN : q[0] < -1 ? -GPUMC_INF : lp;
 }
 
+static double narrow(const double *q, double *g, size_t dim)      /* standard deviation 0.01 */
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) { g[i] = -1e4 * q[i]; lp += 0.5 * q[i] * g[i]; }
+    return lp;
+}
+
 static double flat_tails(const double *q, double *g, size_t dim)  /* Student-t, 4 degrees of freedom */
 {
     double lp = 0;
@@ -90,6 +97,7 @@ static const target targets[] = {
     { "walk 17", walk, 17, 0.4, 10 },           { "walk 17 shallow", walk, 17, 0.3, 3 },
     { "banana 6", banana, 6, 0.2, 10 },         { "banana 6 coarse", banana, 6, 0.8, 10 },
     { "funnel 9", funnel, 9, 0.3, 8 },          { "wall 3", wall, 3, 0.5, 10 },
+    { "narrow 10", narrow, 10, 0.0141, 10 },    { "narrow 10 fine", narrow, 10, 0.002, 10 },
     { "t4 24", flat_tails, 24, 0.7, 10 },       { "t4 3 deep", flat_tails, 3, 0.01, 10 },
 };
 enum { N_TARGETS = sizeof targets / sizeof *targets };
@@ -214,6 +222,10 @@ static size_t agreement(const target *t, const gpumc_metric *metric, reference_f
     s = machine_start(t, metric, t->step_size, c.seed, c.chain, start);
     machine_draw(s, t->density, t->dim);                          /* the start point */
     for (size_t i = 0; i < n; i++) {
+        if (t->density == narrow) {               /* back to the far start: the first leaves weigh e^900 */
+            reference_start(&c, start);
+            gpumc__nuts_move(s, start, c.current.lp, c.current.g);
+        }
         machine_draw(s, t->density, t->dim);
         reference_transition(&c);
         if (!same_draw(s, &c)) return i;
@@ -277,7 +289,7 @@ static void test_tree_sizes(void)
                   && (!t->hit_max_treedepth || t->n_leapfrog == complete), "%s: depth %d, %d leaves", name,
                   t->tree_depth, t->n_leapfrog);
             CHECK(t->accept_stat >= 0 && t->accept_stat <= 1, "%s: acceptance %g", name, t->accept_stat);
-            for (int slot = 0; slot < s->n_slots; slot++) used += s->uses[slot];
+            for (int state = 0; state < s->n_states; state++) used += s->states[state].uses;
             CHECK(used == 1, "%s: %d references to states are left between transitions", name, used);
         }
     }
@@ -372,27 +384,29 @@ static void test_metric(void)
 
 /* ---- the integrator ------------------------------------------------------------------------------ */
 
-typedef void (*stepper)(gpumc_nuts *s, reference_density density, int *slot, double eps);
+typedef gpumc__state *(*stepper)(gpumc_nuts *s, reference_density density, const gpumc__state *at,
+                                 double eps);
 
-static void leapfrog_step(gpumc_nuts *s, reference_density density, int *slot, double eps)
+static gpumc__state *leapfrog_step(gpumc_nuts *s, reference_density density, const gpumc__state *at,
+                                   double eps)
 {
-    const int to = *slot == 0 ? 1 : 0;
-    gpumc__leapfrog_begin(s, *slot, to, eps);
-    s->lp[to] = density(gpumc__slot_q(s, to), gpumc__slot_g(s, to), s->dim);
+    gpumc__state *to = at == s->states ? s->states + 1 : s->states;
+    gpumc__leapfrog_begin(s, at, to, eps);
+    to->lp = density(to->q, to->g, s->dim);
     gpumc__leapfrog_end(s, to, eps);
-    *slot = to;
+    return to;
 }
 
 /* The broken twin: Euler's step, whose volume, reversibility and order are all wrong. */
-static void euler_step(gpumc_nuts *s, reference_density density, int *slot, double eps)
+static gpumc__state *euler_step(gpumc_nuts *s, reference_density density, const gpumc__state *at, double eps)
 {
-    const int to = *slot == 0 ? 1 : 0;
+    gpumc__state *to = at == s->states ? s->states + 1 : s->states;
     for (size_t i = 0; i < s->dim; i++) {
-        gpumc__slot_q(s, to)[i] = gpumc__slot_q(s, *slot)[i] + eps * gpumc__slot_p(s, *slot)[i];
-        gpumc__slot_p(s, to)[i] = gpumc__slot_p(s, *slot)[i] + eps * gpumc__slot_g(s, *slot)[i];
+        to->q[i] = at->q[i] + eps * at->p[i];
+        to->p[i] = at->p[i] + eps * at->g[i];
     }
-    s->lp[to] = density(gpumc__slot_q(s, to), gpumc__slot_g(s, to), s->dim);
-    *slot = to;
+    to->lp = density(to->q, to->g, s->dim);
+    return to;
 }
 
 typedef struct phase_point { double q[4], p[4]; } phase_point;
@@ -404,17 +418,18 @@ static double flow(stepper step, reference_density density, size_t dim, const ph
     static metric_memory m;
     const target t = { "flow", density, dim, eps, 1 };
     gpumc_nuts *s;
+    gpumc__state *at;
     double H;
-    int slot = 0;
     metric_fill(&m, GPUMC_METRIC_UNIT, dim);
     s = machine_start(&t, &m.metric, eps, 0, 0, from->q);
-    memcpy(gpumc__slot_p(s, 0), from->p, dim * sizeof(double));
-    s->lp[0] = density(gpumc__slot_q(s, 0), gpumc__slot_g(s, 0), dim);
-    H = gpumc__kinetic(s, 0) - s->lp[0];
-    for (int i = 0; i < n; i++) step(s, density, &slot, eps);
-    memcpy(to->q, gpumc__slot_q(s, slot), dim * sizeof(double));
-    memcpy(to->p, gpumc__slot_p(s, slot), dim * sizeof(double));
-    return gpumc__kinetic(s, slot) - s->lp[slot] - H;
+    at = s->states;
+    memcpy(at->p, from->p, dim * sizeof(double));
+    at->lp = density(at->q, at->g, dim);
+    H = gpumc__kinetic(s, at) - at->lp;
+    for (int i = 0; i < n; i++) at = step(s, density, at, eps);
+    memcpy(to->q, at->q, dim * sizeof(double));
+    memcpy(to->p, at->p, dim * sizeof(double));
+    return gpumc__kinetic(s, at) - at->lp - H;
 }
 
 static const phase_point origin = { { 0.4, -0.7, 0.2, 0.1 }, { 0.9, 0.3, -0.5, 0.2 } };
@@ -504,6 +519,56 @@ static void test_integrator(void)
     CHECK(shadow_error(leapfrog_step) < 1e-12, "the shadow energy drifts by %g", shadow_error(leapfrog_step));
     CHECK(!(shadow_error(euler_step) < 1e-12), "Euler's step conserves the shadow energy");
 }
+
+/* ---- copies for instruction sets ----------------------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__)
+static gpumc__state *copies_state(gpumc_nuts *s, int k)
+{
+    for (size_t i = 0; i < s->dim; i++) s->states[k].g[i] = cos((double)i);
+    s->states[k].lp = -1;
+    return &s->states[k];
+}
+
+/* Whether the copies of one leapfrog step and of 16 normals agree in every bit; the second step begins `off`
+   away from the first. */
+static int copies_agree(size_t dim, double off)
+{
+    static metric_memory m;
+    const target t = { "copies", normal, dim, 0.3, 1 };
+    double start[REFERENCE_DIM], z[2][2 * GPUMC__RNG_LANES], any, wide;
+    const gpumc_rng rng = gpumc_rng_at(5, 6, 7, 8);
+    gpumc__state *from, *a, *b;
+    gpumc_nuts *s;
+    metric_fill(&m, GPUMC_METRIC_DIAG, dim);
+    for (size_t i = 0; i < dim; i++) { start[i] = sin((double)i); m.scale[i] = 0.7 + 0.1 * (double)i; }
+    s = machine_start(&t, &m.metric, 0.3, 1, 0, start);
+    from = copies_state(s, 0);
+    a = copies_state(s, 1);
+    b = copies_state(s, 2);
+    memcpy(from->p, start, dim * sizeof *start);
+    gpumc__leapfrog_begin_any(s, from, a, 0.3);
+    from->q[dim - 1] += off;
+    gpumc__leapfrog_begin_avx2(s, from, b, 0.3);
+    any = gpumc__leapfrog_end_any(s, a, 0.3);
+    wide = gpumc__leapfrog_end_avx2(s, b, 0.3);
+    gpumc__normal_lanes_any(&rng, z[0]);
+    gpumc__normal_lanes_avx2(&rng, z[1]);
+    return memcmp(a->q, b->q, dim * sizeof(double)) == 0 && memcmp(a->p, b->p, dim * sizeof(double)) == 0
+        && any == wide && memcmp(z[0], z[1], sizeof z[0]) == 0;
+}
+
+static void test_copies(void)
+{
+    if (!__builtin_cpu_supports("avx2")) { printf("no AVX2 here: its copies were not compared\n"); return; }
+    for (size_t dim = 1; dim <= REFERENCE_DIM; dim++) {
+        CHECK(copies_agree(dim, 0), "the copies differ in dimension %.0f", (double)dim);
+        CHECK(!copies_agree(dim, 1e-12), "dimension %.0f: their comparison sees nothing", (double)dim);
+    }
+}
+#else
+static void test_copies(void) { printf("one copy of every function in this build\n"); }
+#endif
 
 /* ---- adaptation ---------------------------------------------------------------------------------- */
 
@@ -809,6 +874,7 @@ int main(void)
     test_bad_start();
     test_metric();
     test_integrator();
+    test_copies();
     test_dual_averaging();
     test_fisher_diagonal();
     test_low_rank();

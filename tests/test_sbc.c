@@ -337,7 +337,8 @@ int main(int argc, char **argv)
 {
     static const gpumc_sampler samplers[] = { SAMPLERS };
     for (size_t k = 0; k < 4; k++) {
-        if (argc > 1 ? strcmp(argv[1], chosen_names[k]) != 0 : k >= sizeof samplers / sizeof *samplers) continue;
+        if (argc > 1 ? strcmp(argv[1], chosen_names[k]) != 0 : k >= sizeof samplers / sizeof *samplers)
+            continue;
         chosen = argc > 1 ? (gpumc_sampler)k : samplers[k];
         check_calibrated(&schools);
         check_calibrated(&groups);

@@ -158,7 +158,12 @@ static int sample(const gpumc_metric *metric, size_t size, int reversed, result 
         if (!s) return 0;
         gpumc_nuts_set_path(s, work.sampler, 1.5, 0.4);
         work.chains[k] = s;
-        s->slots = work.chains[0]->slots;
+        for (int i = 0; i < s->n_states; i++) {
+            const gpumc__state shared = work.chains[0]->states[i];
+            s->states[i].q = shared.q;
+            s->states[i].p = shared.p;
+            s->states[i].g = shared.g;
+        }
         s->scratch = work.chains[0]->scratch;
         s->divergence = work.chains[0]->divergence;
     }

@@ -87,8 +87,8 @@ static void check_same(const gpumc_fit *a, const gpumc_fit *b, const char *what)
             break;
         }
     CHECK(same_stats(a->stats, b->stats, n), "%s: other statistics", what);
-    CHECK(same_stats(a->warmup_stats, b->warmup_stats, N_CHAINS * a->n_warmup), "%s: other warm-up statistics",
-          what);
+    CHECK(same_stats(a->warmup_stats, b->warmup_stats, N_CHAINS * a->n_warmup),
+          "%s: other warm-up statistics", what);
     CHECK(same_doubles(a->metric.scale, b->metric.scale, a->n_free), "%s: another metric", what);
     CHECK(same_doubles(a->centring, b->centring, a->n_free), "%s: other centring", what);
     CHECK(a->step_size == b->step_size, "%s: step size %g and %g", what, a->step_size, b->step_size);
