@@ -5969,11 +5969,11 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
         && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                        "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric %d (0..%d), "
-                       "sampler %d (0..3), num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is "
-                       "out of range",
+                       "sampler %d (0..%d), num_chains %.0f (at most 2^20) or num_warmup %.0f (at most "
+                       "2^24) is out of range",
                        o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
-                       (int)GPUMC_METRIC_UNIT, (int)o->sampler, (double)o->num_chains,
-                       (double)o->num_warmup);
+                       (int)GPUMC_METRIC_UNIT, (int)o->sampler, (int)GPUMC_SAMPLER_HMC,
+                       (double)o->num_chains, (double)o->num_warmup);
 }
 
 GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim, const gpumc_adapt_options *options)
