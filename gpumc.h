@@ -6503,7 +6503,7 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa)
     else if (diverged > 1 + 0.01 * n) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
     else if (!(span <= 7 * n)) kept = "trees are long";
-    snprintf(a->reason, sizeof a->reason, "%s (variance to metric %.2f, E-BFMI %.2f, trees span %.1f)",
+    snprintf(a->reason, sizeof a->reason, "%s: variance to metric %.2f, E-BFMI %.2f, trees span %.1f",
              kept ? kept : "the metric fits", kappa, ebfmi, span / n);
     return kept ? GPUMC_SAMPLER_NUTS : a->dim < 16 && kappa >= 1.4 ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
 }
