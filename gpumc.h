@@ -1,8 +1,9 @@
 /* gpumc.h: Bayesian inference for C programs in one header                                version 0.1.0
 
-   You write a log density and its gradient. gpumc draws from the posterior (NUTS, warm-up pooled over chains,
-   learned centring of hierarchical parameters), says how far the draws can be trusted, and writes files that
-   Stan's tools read. C99 or C++11; no dependencies beyond the C library and threads. MIT-0 or public domain.
+   You write a log density and its gradient. gpumc draws from the posterior (NUTS and MAMS, warm-up pooled
+   over chains, learned centring of hierarchical parameters), says how far the draws can be trusted, and
+   writes files that Stan's tools read. C99 or C++11; no dependencies beyond the C library and threads. MIT-0
+   or public domain.
 
    DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
                                      #include "gpumc.h"
@@ -42,10 +43,10 @@
 
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
-                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-glm  >>api-device  >>api-nuts
-                      >>api-adapt  >>api-run  >>api-diagnose  >>api-output
+                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-glm  >>api-device
+                      >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose  >>api-output
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>glm  >>device  >>nuts  >>adapt  >>diagnose  >>output  >>run
+                      >>glm  >>device  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -87,6 +88,13 @@
      acceptance 0.8, tree depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a
      column by name, gpumc_fit_series hands one to the diagnostics. In C++11 write
      gpumc_sample_options options = {}; and set members.
+
+   SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
+     lengths then give 1.5 to 9 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
+     microcanonical sampler, or HMC with random lengths in small models whose scales move far. Where
+     warm-up saw slow energies, divergences or long trees, NUTS stays, because it says so when a region is
+     missed. fit.sampler and the summary say what was chosen and why; options.sampler forces one. Their
+     draws take 2 to 5 gradients instead of 7 to 15: where memory counts use thin.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
@@ -2008,7 +2016,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *
    every call evaluates all points that wait. The GPU wants programs that define GPUMC_CUDA and link
    gpumc_cuda.cu. Parameters of a point lie one after the other, and its derivatives likewise:
      rows   the values of each group parameter in all groups, then the shared parameters;
-     glm    intercept, slopes, the effects of each factor, then sigma or phi and nu where the family has them. */
+     glm    intercept, slopes, effects of each factor, then sigma or phi and nu where the family has them. */
 typedef struct gpumc_device_info {
     char name[256];
     int n_devices, major, minor;          /* compute capability */
@@ -2103,14 +2111,28 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_si
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s);
 GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q);
 
+/* ===================================================================================== >>api-mams
+   Transitions of the same machine along one path of known length instead of a tree: the Metropolis-adjusted
+   microcanonical sampler and Hamiltonian Monte Carlo. */
+typedef enum gpumc_sampler {
+    GPUMC_SAMPLER_AUTO = 0, GPUMC_SAMPLER_NUTS, GPUMC_SAMPLER_MAMS, GPUMC_SAMPLER_HMC
+} gpumc_sampler;
+
+/* From the next transition: GPUMC_SAMPLER_NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
+   units of whitened coordinates (a quarter turn of a standard normal is pi / 2), the same lengths in every
+   chain. MAMS needs two dimensions; with one it is HMC. */
+GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
+                                              double window);
+
 /* ==================================================================================== >>api-adapt
    Warm-up for a set of chains that share metric, step size and centring. One is allowed. */
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
     size_t num_warmup;        /* 0: 200 a chain; 300 if a block names a scale; 400 with one chain */
-    double target_accept;     /* 0: 0.8 */
-    int max_treedepth;        /* 0: 10 */
+    double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85 */
+    int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
+    gpumc_sampler sampler;    /* 0: chosen at the end; others than NUTS take 60 iterations more */
     int early_stop;           /* stop once the chains agree, after 50 iterations at least */
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
@@ -2128,6 +2150,8 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
 /* To be called each time every chain has completed a draw, from the start point on; returns 1 while warm-up
    goes on, 0 when it has ended and the chains may run freely. */
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains);
+/* The sampler in force, and why it was chosen, in words (reason may be NULL). */
+GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **reason);
 
 /* ====================================================================================== >>api-run
    Chains on threads. */
@@ -2145,12 +2169,13 @@ GPUMC_API void gpumc_stop(gpumc_stop_flag *flag);      /* safe in a signal handl
 
 typedef struct gpumc_sample_options {
     int num_chains;           /* 0: 4 */
-    int num_warmup;           /* 0: see gpumc_adapt_options; -1: none */
+    int num_warmup;           /* 0: see gpumc_adapt_options; -1: none. fit.n_warmup: what was done */
     int num_samples;          /* 0: 1000 kept draws a chain */
     int thin;                 /* 0: 1; every thin-th draw is kept, num_samples counts kept ones */
     double target_accept;     /* 0: 0.8 */
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric; /* 0: by dimension */
+    gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
     double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
@@ -2208,6 +2233,8 @@ typedef struct gpumc_fit {
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
     gpumc_metric metric;                  /* in free coordinates */
     double step_size;
+    gpumc_sampler sampler;                /* that made the draws, and why */
+    char sampler_reason[160];
     double *centring;                     /* weight of every free coordinate; 1 where it has no meaning */
     gpumc_warning *warnings;
     size_t n_warnings;
@@ -6768,7 +6795,8 @@ static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, d
 {
     const double **effects = h->p + i * h->n_pointers;
     double **to_effects = h->grad + i * h->n_pointers;
-    const int nu = h->data.family == GPUMC_GLM_STUDENT_T, phi = h->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
+    const int nu = h->data.family == GPUMC_GLM_STUDENT_T,
+              phi = h->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
     const int sigma = nu || h->data.family == GPUMC_GLM_NORMAL;
     size_t k = 1 + h->data.n_columns;
     for (size_t f = 0; f < h->n_pointers; k += h->data.factors[f++].n_levels) {
@@ -6853,8 +6881,11 @@ static gpumc_hot *gpumc__cpu_rows(const gpumc_rows_data *data, size_t bytes, gpu
     h->n_groups = data->n_groups;
     h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
     h->hot.eval = gpumc__cpu_rows_eval;
-    return gpumc__cpu_ready(h, gpumc__size_mul(gpumc_rows_work(h->rows),
-                                               threads > GPUMC__HOT_POINTS ? threads : (size_t)GPUMC__HOT_POINTS), error);
+    return gpumc__cpu_ready(h,
+                            gpumc__size_mul(gpumc_rows_work(h->rows), threads > GPUMC__HOT_POINTS
+                                                                          ? threads
+                                                                          : (size_t)GPUMC__HOT_POINTS),
+                            error);
 }
 static gpumc_hot *gpumc__cpu_glm(const gpumc_glm_data *data, size_t bytes, gpumc_error *error)
 {
@@ -6866,7 +6897,8 @@ static gpumc_hot *gpumc__cpu_glm(const gpumc_glm_data *data, size_t bytes, gpumc
         : data->family == GPUMC_GLM_NORMAL || data->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG);
     for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
     h->hot.eval = gpumc__cpu_glm_eval;
-    return gpumc__cpu_ready(h, gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team)), error);
+    return gpumc__cpu_ready(h, gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team)),
+                            error);
 }
 
 /* The GPU's answer, or the CPU's with the reason. */
@@ -7017,7 +7049,10 @@ static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m
 
 /* ---- the machine's state ----------------------------------------------------------------------- */
 
-enum { GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE };
+enum {
+    GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE,
+    GPUMC__PHASE_PATH
+};
 
 /* Counted references to states spare a leapfrog step every copy; a state without uses is free. */
 typedef struct gpumc__state { double *q, *p, *g, lp; int uses; } gpumc__state;
@@ -7051,6 +7086,10 @@ struct gpumc_nuts {
     uint32_t attempt;                /* step size search */
     int search_direction, flat;
     gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
+
+    gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
+    double length, window, kinetic, cosine, slope;
+    int32_t n_steps;
 };
 
 /* The lowest free state, so that short trees stay within few cache lines. There is always one: two a node on
@@ -7080,6 +7119,7 @@ static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_tr
     memset(&plan, 0, sizeof plan);
     plan.dim = dim;
     plan.max_treedepth = plan.depth_limit = max_treedepth;
+    plan.sampler = GPUMC_SAMPLER_NUTS;
     plan.n_states = (int)n_states;
     plan.states = (gpumc__state *)gpumc__take(arena, n_states, sizeof(gpumc__state));
     plan.stack = (gpumc__node *)gpumc__take(arena, (size_t)max_treedepth + 2, sizeof(gpumc__node));
@@ -7423,10 +7463,14 @@ static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
 
 /* ---- public ------------------------------------------------------------------------------------ */
 
+static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s);          /* both in >>mams */
+static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s);
+
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s)
 {
     if (s->phase == GPUMC__PHASE_READY) {
         if (s->attempt > 0) gpumc__nuts_search(s);
+        else if (s->sampler != GPUMC_SAMPLER_NUTS) gpumc__path_begin(s);
         else gpumc__nuts_begin(s);
     }
     return s->next->q;
@@ -7443,6 +7487,7 @@ GPUMC_API GPUMC_TEAM GPUMC_LOOP int gpumc_nuts_tell(gpumc_nuts *s, double lp, co
     s->next->lp = lp;
     switch (s->phase) {
     case GPUMC__PHASE_TREE: return gpumc__nuts_leaf(s);
+    case GPUMC__PHASE_PATH: return gpumc__path_step(s);
     case GPUMC__PHASE_SEARCH: gpumc__nuts_searched(s); return 0;
     default:
         s->phase = gpumc__is_finite(lp) && gpumc__is_finite(gpumc__dot(g, g, s->dim)) ? GPUMC__PHASE_READY
@@ -7463,6 +7508,232 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s)
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s) { return &s->stats; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
 
+/* ========================================================================================= >>mams
+   Transitions along one path whose length is fixed before it starts, accepted or rejected at its end. In
+   whitened coordinates x, q = mean + W x with W W' = M^-1 and whitened gradient r = W' g:
+     HMC    the leapfrog of >>nuts, momenta as there
+     MAMS   a velocity u of length one, uniform on the sphere at the start; x moves by sqrt(d) eps u, kicks
+            turn u towards r. The energy is -lp plus the kinetic energy that the kicks add, zero at the
+            start: what they stretch and squeeze the sphere by (Robnik, Cohn-Gordon & Seljak 2025).
+   Lengths come from a window around `length`, by Halton numbers of the transition's number: the same in every
+   chain, so that chains on a device end together, and fixed beforehand, so that detailed balance is that of
+   every single length. A window that reached from 0 to 2 length would map x to -x near length pi and leave
+   squares unmixed. Read first: gpumc__mams_kick, then gpumc__path_step.
+
+   Random numbers of transition t: MOMENTUM as in >>nuts; the first uniform of TREE decides acceptance. */
+
+GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
+                                              double window)
+{
+    s->sampler = sampler == GPUMC_SAMPLER_AUTO ? GPUMC_SAMPLER_NUTS
+        : sampler == GPUMC_SAMPLER_MAMS && s->dim < 2 ? GPUMC_SAMPLER_HMC : sampler;
+    s->length = length;
+    s->window = window;
+}
+
+/* ---- the metric's square root ------------------------------------------------------------------- */
+
+/* r = W' g */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, const double *GPUMC__RESTRICT g,
+                                                     double *GPUMC__RESTRICT r)
+{
+    const size_t n = m->dim;
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        GPUMC_TEAM_SYNC();
+        GPUMC_EACH(j, n) r[j] = 0;
+        for (size_t i = 0; i < n; i++) GPUMC_EACH(j, i + 1) r[j] += m->factor[i * n + j] * g[i];
+        return;
+    }
+    GPUMC_EACH(i, n) r[i] = m->scale[i] * g[i];
+    if (m->rank > 0) gpumc__metric_stretch(m, 1, r);
+}
+
+/* v = W u */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, const double *GPUMC__RESTRICT u,
+                                                     double *GPUMC__RESTRICT v)
+{
+    const size_t n = m->dim;
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        GPUMC_TEAM_SYNC();
+        GPUMC_EACH(i, n) {
+            double sum = 0;
+            for (size_t j = 0; j <= i; j++) sum += m->factor[i * n + j] * u[j];
+            v[i] = sum;
+        }
+        return;
+    }
+    GPUMC_EACH(i, n) v[i] = u[i];
+    if (m->rank > 0) gpumc__metric_stretch(m, 1, v);
+    GPUMC_EACH(i, n) v[i] *= m->scale[i];
+}
+
+/* ---- the microcanonical step -------------------------------------------------------------------- */
+
+/* Turns a unit velocity u towards the unit vector e for a while tau, with cosine = u.e:
+   u <- along e + keep u, again of length one. Returns the kinetic energy gained, in units of d - 1. */
+static GPUMC_TEAM double gpumc__mams_kick(double cosine, double tau, double *along, double *keep)
+{
+    const double zeta = gpumc_exp(-tau), norm = 1 + cosine + (1 - cosine) * zeta * zeta;
+    *along = (1 - zeta) * (1 + zeta + cosine * (1 - zeta)) / norm;
+    *keep = 2 * zeta / norm;
+    return tau - 0.69314718055994531 /* log 2 */ + gpumc_log(norm);
+}
+
+/* A uniform direction for the draw; returns the energy there. */
+static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
+{
+    double *u = s->current->p, norm;
+    if (GPUMC_TEAM_RANK == 0) {
+        gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_MOMENTUM, s->draw, s->chain);
+        gpumc_rng_normals(&rng, u, s->dim);
+    }
+    norm = 1 / gpumc_sqrt(gpumc__dot(u, u, s->dim));
+    GPUMC_EACH(i, s->dim) u[i] *= norm;
+    s->kinetic = 0;
+    return -s->current->lp;
+}
+
+/* The whitened gradient, into scratch, its length, and the cosine of its angle with the velocity. */
+GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
+{
+    const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p;
+    const double *GPUMC__RESTRICT S = s->metric->scale;
+    double *GPUMC__RESTRICT r = s->scratch, square, dot, cosine;
+    const int diagonal = gpumc__is_diagonal(s->metric);
+    if (!diagonal) gpumc__metric_pull(s->metric, g, r);
+    GPUMC_TEAM_SYNC();
+    if (diagonal) GPUMC__SUM(square, i, s->dim, gpumc__square(r[i] = S[i] * g[i]));
+    else GPUMC__SUM(square, i, s->dim, r[i] * r[i]);
+    GPUMC__SUM(dot, i, s->dim, r[i] * u[i]);
+    s->slope = gpumc_sqrt(square);
+    cosine = dot / s->slope;
+    s->cosine = !(s->slope > 1e-13) ? 0 : cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
+}
+
+/* How long a whole step kicks: half of it at either end. Where there is no slope, not at all. */
+static GPUMC_TEAM double gpumc__mams_tau(const gpumc_nuts *s)
+{
+    const double d = (double)s->dim;
+    return s->slope > 1e-13 ? s->step_size * gpumc_sqrt(d) * s->slope / (d - 1) : 0;
+}
+
+/* u <- along r + keep u, then q moves by eps W u. */
+GPUMC__COPIES(, void, gpumc__mams_drift,
+              (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to, double along, double keep),
+              (s, from, to, along, keep), gpumc__is_long(s))
+{
+    const double *GPUMC__RESTRICT r = s->scratch, *GPUMC__RESTRICT v = s->scratch + s->dim;
+    const double *GPUMC__RESTRICT q0 = from->q, *GPUMC__RESTRICT u0 = from->p;
+    const double *GPUMC__RESTRICT S = s->metric->scale, eps = s->step_size * gpumc_sqrt((double)s->dim);
+    double *GPUMC__RESTRICT q = to->q, *GPUMC__RESTRICT u = to->p;
+    if (gpumc__is_diagonal(s->metric)) {
+        GPUMC_EACH(i, s->dim) {
+            u[i] = along * r[i] + keep * u0[i];
+            q[i] = q0[i] + eps * S[i] * u[i];
+        }
+        return;
+    }
+    GPUMC_EACH(i, s->dim) u[i] = along * r[i] + keep * u0[i];
+    gpumc__metric_push(s->metric, u, s->scratch + s->dim);
+    GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
+}
+
+/* Kicks for a share of a step, then drifts. Two half kicks at one point are one whole kick. */
+static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, double share)
+{
+    double along, keep;
+    s->kinetic += ((double)s->dim - 1)
+                  * gpumc__mams_kick(s->cosine, share * gpumc__mams_tau(s), &along, &keep);
+    s->next = gpumc__state_new(s);
+    gpumc__mams_drift(s, s->from, s->next, s->slope > 1e-13 ? along / s->slope : 0, keep);
+}
+
+/* Energy at the end of a step, its last half kick included; +infinity where it is not finite. */
+static GPUMC_TEAM double gpumc__mams_energy(const gpumc_nuts *s, const gpumc__state *at)
+{
+    double along, keep;
+    const double gained = gpumc__mams_kick(s->cosine, 0.5 * gpumc__mams_tau(s), &along, &keep);
+    const double H = s->kinetic + ((double)s->dim - 1) * gained - at->lp;
+    return gpumc__is_finite(H) && gpumc__is_finite(s->slope) ? H : GPUMC_INF;
+}
+
+/* ---- transitions ------------------------------------------------------------------------------- */
+
+/* Number k of the Halton sequence: the digits of k mirrored at the point. */
+static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
+{
+    double x = 0, place = 1;
+    for (; k > 0; k /= base) {
+        place /= base;
+        x += place * (k % base);
+    }
+    return x;
+}
+
+static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
+{
+    const double most = (double)((1 << s->max_treedepth) - 1);
+    const double share = 1 - s->window + 2 * s->window * gpumc__halton(s->draw + 1, 2);
+    const double n = s->length * share / s->step_size + gpumc__halton(s->draw + 1, 3);
+    s->stats.hit_max_treedepth = n >= most + 1;
+    return (int32_t)(n >= most ? most : n > 1 ? n : 1);
+}
+
+static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
+{
+    memset(&s->stats, 0, sizeof s->stats);
+    s->n_steps = gpumc__path_steps(s);
+    s->from = s->current;
+    s->from->uses++;
+    s->phase = GPUMC__PHASE_PATH;
+    if (s->sampler == GPUMC_SAMPLER_HMC) {
+        s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
+        gpumc__nuts_step(s, 1);
+        return;
+    }
+    s->H0 = gpumc__mams_refresh(s);
+    gpumc__mams_meet(s, s->from);
+    gpumc__mams_step(s, 0.5);
+}
+
+/* Accepts or rejects the end of the path, with energy H. */
+static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
+{
+    gpumc_draw_stats *t = &s->stats;
+    gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_TREE, s->draw, s->chain);
+    const double w = s->H0 - H, e = t->divergent ? 0 : gpumc_exp(-fabs(w));
+    const int accepted = gpumc_rng_uniform(&rng) < (w > 0 ? 1 : e);
+    if (t->divergent) memcpy(s->divergence, s->from->q, s->dim * sizeof(double));
+    gpumc__state_set(&s->selected, accepted ? s->next : s->current);
+    t->energy = accepted ? H : s->H0;
+    t->selected = accepted ? t->n_leapfrog : 0;
+    t->accept_stat = t->n_leapfrog * (w > 0 ? 1 : e);
+    t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
+    gpumc__state_set(&s->next, NULL);
+    gpumc__state_set(&s->from, NULL);
+    return gpumc__nuts_finish(s);
+}
+
+/* The gradient at the end of a step is known. A path that diverges is rejected where it does. */
+static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
+{
+    const int is_hmc = s->sampler == GPUMC_SAMPLER_HMC;
+    gpumc_draw_stats *t = &s->stats;
+    double H, w;
+    if (!is_hmc) gpumc__mams_meet(s, s->next);
+    H = is_hmc ? gpumc__leapfrog_end(s, s->next, s->step_size) : gpumc__mams_energy(s, s->next);
+    w = s->H0 - H;
+    t->n_leapfrog++;
+    if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
+    t->divergent = !(-w <= GPUMC__DIVERGENCE);
+    if (t->divergent || t->n_leapfrog == s->n_steps) return gpumc__path_finish(s, H);
+    gpumc__state_set(&s->from, NULL);
+    s->from = s->next;                            /* the reference of next goes over */
+    if (is_hmc) gpumc__nuts_step(s, 1);
+    else gpumc__mams_step(s, 1);
+    return 0;
+}
+
 /* ======================================================================================== >>adapt
    Warm-up of a set of chains that learn together: one metric, one step size, one set of centring weights,
    from the draws and gradients of all of them. Everything happens in gpumc_adapt_update, between iterations,
@@ -7471,20 +7742,22 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { 
        0 .. 30         centring; own metric and step    every 10, from the last 10 to 20 iterations
        .. early_end    everything                       every 10, likewise
        .. final        everything                       every 10; windows of W/5 growing by 1.5
-       .. W            everything                       step size only
+       .. W            everything                       step size only, then the sampler
+       .. W + 60       everything                       step size of MAMS or HMC, where one was chosen
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
 
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
 
-typedef struct gpumc__dual { double mu, x, x_mean, h; int t; } gpumc__dual;
+typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* limit: of x */
 
 static void gpumc__dual_start(gpumc__dual *a, double step_size)
 {
     a->mu = log(10 * step_size);
     a->x = a->x_mean = log(step_size);
     a->h = 0;
+    a->limit = GPUMC_INF;
     a->t = 0;
 }
 
@@ -7492,7 +7765,7 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 {
     const double t = ++a->t, eta = 1 / (t + 10), weight = pow(t, -0.75);
     a->h = (1 - eta) * a->h + eta * (target - (accept < 1 ? accept : 1));
-    a->x = a->mu - a->h * sqrt(t) / 0.05;
+    a->x = fmin(a->mu - a->h * sqrt(t) / 0.05, a->limit);
     a->x_mean = (1 - weight) * a->x_mean + weight * a->x;
 }
 
@@ -7509,6 +7782,8 @@ typedef struct gpumc__restart {
     double level, healthy_level;
 } gpumc__restart;
 #define GPUMC__MAX_RESTARTS 16
+
+typedef struct gpumc__trial { double n, span, diverged, energy, mean, squares, jumps; } gpumc__trial;
 
 struct gpumc_adapt {
     gpumc_adapt_options options;             /* resolved */
@@ -7537,6 +7812,11 @@ struct gpumc_adapt {
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
     double *sums; /* 3 a chain: count, mean, squared deviations of the log density there */
+
+    gpumc_sampler sampler;                   /* in force, and why */
+    char reason[160];
+    size_t path_start;                       /* iteration after which paths are tuned; 0: none are */
+    gpumc__trial *trials;                    /* what is watched of every chain over the final phase */
 };
 
 static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
@@ -7622,6 +7902,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     gpumc__adapt_schedule(&plan, 0);
     plan.capacity = gpumc__size_mul(gpumc__longest_window(&plan), C);
     plan.n_selected = n_selected;
+    plan.sampler = GPUMC_SAMPLER_NUTS;
     plan.metrics = (gpumc_metric *)gpumc__take(arena, C, sizeof(gpumc_metric));
     for (size_t c = 0; c < C; c++) {
         const gpumc_metric own = gpumc__metric_place(arena, GPUMC_METRIC_DIAG, dim);
@@ -7644,9 +7925,11 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(2, dim));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
     plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
+    plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
     if (!arena->base) return NULL;
     memset(plan.healthy, 1, C);
     memset(plan.sums, 0, 3 * C * sizeof(double));
+    memset(plan.trials, 0, C * sizeof(gpumc__trial));
     *a = plan;
     return a;
 }
@@ -7665,12 +7948,15 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
                            "dim is 0; a model needs at least one free coordinate");
     if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
         && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_UNIT
+        && (int)o->sampler >= 0 && o->sampler <= GPUMC_SAMPLER_HMC
         && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                        "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric %d (0..%d), "
-                       "num_chains %.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is out of range",
+                       "sampler %d (0..%d), num_chains %.0f (at most 2^20) or num_warmup %.0f (at most "
+                       "2^24) is out of range",
                        o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
-                       (int)GPUMC_METRIC_UNIT, (double)o->num_chains, (double)o->num_warmup);
+                       (int)GPUMC_METRIC_UNIT, (int)o->sampler, (int)GPUMC_SAMPLER_HMC,
+                       (double)o->num_chains, (double)o->num_warmup);
 }
 
 GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim, const gpumc_adapt_options *options)
@@ -8121,6 +8407,146 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
     return changed;
 }
 
+/* ---- choice of the sampler --------------------------------------------------------------------- */
+
+/* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
+   shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
+   left out, their scales tell. The constants were fitted to hierarchical models of 10 to 1000 groups. */
+#define GPUMC__PATH_WARMUP 60
+#define GPUMC__PATH_LENGTH 1.45
+
+static double gpumc__path_aim(double target_accept) { return fmax(target_accept, 0.85); }
+
+static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
+{
+    const gpumc_layout *l = a->layout;
+    size_t k = 0;
+    if (!l) return 1;
+    while (i >= l->parts[k].free_at + l->parts[k].free_size) k++;
+    return !l->parts[k].linked;
+}
+
+/* NaN when there are too few draws. */
+static double gpumc__adapt_kappa(gpumc_adapt *a)
+{
+    const gpumc_metric *m = &a->shared;
+    const size_t n = a->dim;
+    double *mean = a->moments, *square = mean + n, count = 0, kappa = 0;
+    memset(a->moments, 0, 2 * n * sizeof(double));
+    for (size_t k = a->foreground; k < a->n_kept; k++)
+        if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__welford(mean, square, a->q + k * n, n, 1 / ++count);
+    for (size_t i = 0; i < n; i++) {
+        double unit = 1;
+        for (size_t k = 0; k < m->rank; k++)
+            unit += (m->lambda[k] - 1) * m->vectors[k * n + i] * m->vectors[k * n + i];
+        unit = m->kind == GPUMC_METRIC_DENSE ? m->covariance[i * n + i] : unit * m->scale[i] * m->scale[i];
+        if (gpumc__adapt_is_top(a, i)) kappa = fmax(kappa, square[i] / (count - 1) / unit);
+    }
+    return count < 50 ? GPUMC_NAN : kappa;
+}
+
+/* Trees of the final phase. The first half does not count for lengths and divergences: there the step size
+   is still probed. */
+static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
+        gpumc__trial *trial = &a->trials[c];
+        const double n = (double)(a->iteration - a->final_start), d = t->energy - trial->mean;
+        if (n > 1) trial->jumps += (t->energy - trial->energy) * (t->energy - trial->energy);
+        trial->energy = t->energy;
+        trial->mean += d / n;
+        trial->squares += d * (t->energy - trial->mean);
+        if (2 * a->iteration <= a->final_start + a->options.num_warmup) continue;
+        trial->n++;
+        trial->span += t->n_leapfrog * t->step_size;
+        trial->diverged += t->divergent;
+    }
+}
+
+/* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
+   diverge and say so. */
+static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa)
+{
+    double n = 0, span = 0, diverged = 0, ebfmi = 0;
+    const char *kept = NULL;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        n += a->trials[c].n;
+        span += a->trials[c].span;
+        diverged += a->trials[c].diverged;
+        ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
+    }
+    if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
+    else if (diverged > 1 + 0.01 * n) kept = "warm-up diverged";
+    else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
+    else if (!(span <= 7 * n)) kept = "trees are long";
+    snprintf(a->reason, sizeof a->reason, "%s: variance to metric %.2f, E-BFMI %.2f, trees span %.1f",
+             kept ? kept : "the metric fits", kappa, ebfmi, span / n);
+    return kept ? GPUMC_SAMPLER_NUTS : a->dim < 16 && kappa >= 1.4 ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
+}
+
+static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
+{
+    const int flat = a->dim < 2 && a->options.sampler == GPUMC_SAMPLER_MAMS;
+    snprintf(a->reason, sizeof a->reason, "%s", !a->options.sampler ? "no warm-up to choose by"
+             : flat ? "one dimension, MAMS needs two" : "asked for");
+    return a->options.sampler;
+}
+
+/* Takes what was asked for or follows the rule, and starts the tuning of paths. Returns 1 if there is any. */
+static int gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1;
+    const double stretch = a->shared.kind == GPUMC_METRIC_UNIT && kappa > 0 ? sqrt(kappa) /* unlearned */
+        : fmin(pow(slow, 0.3), 3);
+    const double length = GPUMC__PATH_LENGTH * stretch, eps = chains[0]->step_size;
+    a->sampler = a->options.sampler ? gpumc__adapt_asked(a) : gpumc__adapt_rule(a, kappa);
+    if (a->sampler == GPUMC_SAMPLER_NUTS) return 0;
+    a->path_start = a->iteration;
+    gpumc__dual_start(&a->dual, fmin(eps, length));
+    a->dual.mu = log(1.5 * eps);
+    a->dual.limit = log(length);
+    for (size_t c = 0; c < a->n_chains; c++) {
+        gpumc_nuts_set_path(chains[c], a->sampler, length, slow < 2 ? 0.4 : 0.8);
+        gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+    }
+    a->sampler = chains[0]->sampler;
+    return 1;
+}
+
+static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const int done = a->iteration == a->path_start + GPUMC__PATH_WARMUP;
+    double mean = 0;
+    for (size_t c = 0; c < a->n_chains; c++)
+        mean += gpumc_nuts_stats(chains[c])->accept_stat / (double)a->n_chains;
+    gpumc__dual_update(&a->dual, mean, gpumc__path_aim(a->options.target_accept));
+    for (size_t c = 0; c < a->n_chains; c++)
+        gpumc_nuts_set_step_size(chains[c], exp(done ? a->dual.x_mean : a->dual.x));
+    return !done;
+}
+
+/* Without warm-up. */
+static int gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const gpumc_sampler asked = gpumc__adapt_asked(a);
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_path(chains[c], asked, GPUMC__PATH_LENGTH, 0.4);
+    a->sampler = chains[0]->sampler;
+    return 0;
+}
+
+static const char *gpumc__sampler_name(gpumc_sampler sampler)
+{
+    static const char *const names[] = { "automatic", "NUTS", "MAMS", "HMC" };
+    return names[sampler];
+}
+
+GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **reason)
+{
+    if (reason) *reason = a->reason;
+    return a->sampler;
+}
+
 /* ---- the update -------------------------------------------------------------------------------- */
 
 static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
@@ -8289,8 +8715,9 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
         return a->options.num_warmup > 0;
     }
     a->iteration++;
-    if (a->iteration <= a->final_start) gpumc__adapt_keep(a, chains);
-    else gpumc__adapt_mixing(a, chains);
+    if (a->path_start > 0) return gpumc__path_tune(a, chains);
+    gpumc__adapt_keep(a, chains);
+    if (a->iteration > a->final_start) { gpumc__adapt_mixing(a, chains); gpumc__adapt_watch(a, chains); }
     gpumc__adapt_step_size(a, chains);
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch))
         gpumc__adapt_learn(a, chains);
@@ -8301,7 +8728,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration < a->options.num_warmup) return 1;
     for (size_t c = 0; c < a->n_chains; c++)
         gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? exp(a->dual.x_mean) : chains[c]->step_size);
-    return 0;
+    return gpumc__adapt_choose(a, chains);
 }
 
 /* ===================================================================================== >>diagnose
@@ -9203,7 +9630,8 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
     const double divergent = fmax((double)fit->n_divergent, v->divergent), deep = v->deep / v->draws;
-    const double accept = v->accept / v->draws, aim = fit->options.target_accept;
+    const double accept = v->accept / v->draws, asked = fit->options.target_accept;
+    const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(asked) : asked;
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
     char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;
@@ -9289,6 +9717,8 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
     fprintf(stream, "step size %s, %s metric, %.0f divergence%s\n",
             gpumc__significant(fit->step_size, 3, step), metrics[fit->metric.kind], (double)fit->n_divergent,
             fit->n_divergent == 1 ? "" : "s");
+    if (fit->sampler)
+        fprintf(stream, "sampler %s: %s\n", gpumc__sampler_name(fit->sampler), fit->sampler_reason);
     if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
 }
 
@@ -10045,6 +10475,8 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
     gpumc__put(w, "\n# algorithm = hmc\n# engine = nuts\n# max_depth = %d\n# metric = %s\n",
                o->max_treedepth, metrics[fit->metric.kind]);
     gpumc__put_number(w, "# stepsize = ", o->step_size > 0 ? o->step_size : 1);
+    if (fit->sampler > GPUMC_SAMPLER_NUTS)           /* readers know nuts and static only */
+        gpumc__put(w, "\n# sampler = %s", gpumc__sampler_name(fit->sampler));
     gpumc__put(w, "\n# id = %.0f\n# seed = %llu\n# generated_by = gpumc " GPUMC_VERSION "\n",
                (double)o->first_chain_id + (double)chain + 1, (unsigned long long)o->seed);
 }
@@ -10420,6 +10852,7 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
         { "num_samples", (double)o->num_samples, 0, INT32_MAX / 2 },
         { "max_treedepth", (double)o->max_treedepth, 0, GPUMC__MAX_DEPTH },
         { "threads", (double)o->threads, 0, 1 << 16 }, { "metric", (double)o->metric, 0, GPUMC_METRIC_UNIT },
+        { "sampler", (double)o->sampler, 0, GPUMC_SAMPLER_HMC },
         { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
         { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON },
     };
@@ -10441,9 +10874,17 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
 {
     const gpumc_adapt_options a = {
         (size_t)o->num_chains, (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept,
-        o->max_treedepth, o->metric, o->early_stop, o->keep_stuck_chains, o->seed, o->first_chain_id
+        o->max_treedepth, o->metric, o->sampler, o->early_stop, o->keep_stuck_chains, o->seed,
+        o->first_chain_id
     };
     return a;
+}
+
+/* At most: the automatic choice may be NUTS, which is ready sooner. */
+static size_t gpumc__warmup_planned(const gpumc_sample_options *o)
+{
+    if (o->num_warmup <= 0) return 0;
+    return (size_t)o->num_warmup + (o->sampler == GPUMC_SAMPLER_NUTS ? 0 : GPUMC__PATH_WARMUP);
 }
 
 static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
@@ -10507,7 +10948,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->n_chains = (size_t)o->num_chains;
     f->n_free = l->n_free;
     f->draw_capacity = o->discard_draws ? 0 : (size_t)o->num_samples;
-    f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
+    f->n_warmup = gpumc__warmup_planned(o);
     f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
     gpumc__place_blocks(arena, f, l->model);
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
@@ -10664,13 +11105,14 @@ static void gpumc__warm_up(gpumc__run *r)
     const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     size_t goal = 0;
-    int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines) : 0;
+    int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines)
+                           : gpumc__adapt_skip(r->adapt, r->machines);
     gpumc__phase(r, 1);
     while (more && !gpumc__stops(r)) {
         gpumc__advance(r, ++goal, parallel);
         if (!gpumc__stops(r)) more = gpumc_adapt_update(r->adapt, r->machines);
     }
-    f->n_warmup = goal;
+    f->n_warmup = r->n_iterations[1] = goal;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
         memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
                 goal * columns * sizeof(double));
@@ -10695,6 +11137,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const gpumc_metric *m = &r->adapt->shared;
     const size_t n = f->n_free, square = n * n * sizeof(double);
+    const char *reason;
     size_t done = SIZE_MAX;
     for (size_t c = 0; c < r->n_chains; c++) {
         done = r->chains[c].done < done ? r->chains[c].done : done;
@@ -10714,6 +11157,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, square);
     for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
     f->n_restarted = r->adapt->n_restarts;
+    f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
+    memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
 }
 
 static gpumc_status gpumc__run_warnings(gpumc__run *r)
@@ -10779,7 +11224,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     gpumc__resolve_options(o, layout);
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
-    run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
+    run.n_iterations[1] = gpumc__warmup_planned(o);
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
     fit->memory = kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);

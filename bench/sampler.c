@@ -6,6 +6,9 @@
                                     a hierarchical model: learned centring against both fixed forms
        sampler posteriordb [seeds=3]
                                     published posteriors, from the files in $GPUMC_POSTERIORDB
+       sampler compare [seeds=3] [models=...]
+                                    NUTS, MAMS, HMC and the automatic choice, by gradients of the draws
+   sampler=nuts, mams or hmc makes the others run with that one.
 
    An effective draw is judged on the worst parameter and on the smaller of ESS(x) and ESS((x - mean)^2):
    variances mix more slowly than means where chains are antithetic. All gradients count, those of warm-up
@@ -20,7 +23,12 @@ enum { MAX_SEEDS = 100 };
 
 /* ---- scores -------------------------------------------------------------------------------------- */
 
-typedef struct score { double bulk, tail, both, r_hat, divergences, tree, warmup, draws, seconds, ok; } score;
+typedef struct score {
+    double bulk, tail, both, r_hat, divergences, tree, warmup, draws, seconds, sampler, ok;
+} score;
+
+static const char *const sampler_names[] = { "auto", "nuts", "mams", "hmc" };
+static gpumc_sampler sampler;            /* of all runs */
 
 /* Smaller of ESS(x) and ESS((x - mean)^2) of one column. */
 static double ess_both(const gpumc_fit *fit, size_t column, double *scratch)
@@ -39,7 +47,7 @@ static double ess_both(const gpumc_fit *fit, size_t column, double *scratch)
 /* Samples and judges every parameter. */
 static score judge(const gpumc_model *model, const gpumc_sample_options *o)
 {
-    score s = { HUGE_VAL, HUGE_VAL, HUGE_VAL, 0, 0, 0, 0, 0, 0, 0 };
+    score s = { HUGE_VAL, HUGE_VAL, HUGE_VAL, 0, 0, 0, 0, 0, 0, 0, 0 };
     gpumc_fit fit;
     double *scratch;
     if (gpumc_sample(model, o, &fit) != GPUMC_OK) {
@@ -61,6 +69,7 @@ static score judge(const gpumc_model *model, const gpumc_sample_options *o)
     s.draws = (double)fit.sampling_gradients;
     s.tree = s.draws / (double)(fit.n_chains * fit.n_draws);
     s.seconds = fit.warmup_seconds + fit.sampling_seconds;
+    s.sampler = fit.sampler;
     s.ok = scratch != NULL;
     gpumc_free(&fit);
     return s;
@@ -244,7 +253,8 @@ static int bench_targets(size_t n_seeds)
         score s[MAX_SEEDS];
         double rate[MAX_SEEDS];
         for (size_t k = 0; k < n_seeds; k++) {
-            const gpumc_sample_options o = { .num_warmup = 150, .num_samples = 1000, .seed = k + 1 };
+            const gpumc_sample_options o = { .num_warmup = 150, .num_samples = 1000, .seed = k + 1,
+                                             .sampler = sampler };
             s[k] = judge(&model, &o);
             if (!s[k].ok) return EXIT_FAILURE;
             rate[k] = 1000 * s[k].both / (s[k].warmup + s[k].draws);
@@ -338,7 +348,7 @@ static int bench_groups(size_t n_seeds, const char *models, const char *forms)
             double r_hat = 0, divergences = 0, rate[MAX_SEEDS], median;
             if (forms && !listed(forms, names[form])) continue;
             for (size_t k = 0; k < n_seeds; k++) {
-                const gpumc_sample_options o = { .seed = k + 1 };
+                const gpumc_sample_options o = { .seed = k + 1, .sampler = sampler };
                 s[k] = groups_run(&d, (gpumc_centring)form, &o);
                 if (!s[k].ok) { groups_free(&d); return EXIT_FAILURE; }
                 r_hat = fmax(r_hat, s[k].r_hat);
@@ -359,6 +369,60 @@ static int bench_groups(size_t n_seeds, const char *models, const char *forms)
         groups_free(&d);
     }
     return EXIT_SUCCESS;
+}
+
+/* ---- samplers side by side ----------------------------------------------------------------------- */
+
+/* One row: effective draws per 1000 gradients of the draws, on the worst parameter and the smallest of bulk,
+   tail and squares; the same a second in thousands; what the automatic choice was. */
+static int compare_row(const gpumc_model *model, size_t n_seeds)
+{
+    double rate[4][MAX_SEEDS], speed[4][MAX_SEEDS], r_hat = 0, chosen[4] = { 0 };
+    for (int k = 0; k < 4; k++)
+        for (size_t i = 0; i < n_seeds; i++) {
+            const gpumc_sample_options o = { .num_samples = 2000, .seed = i + 1, .threads = 1,
+                                             .sampler = (gpumc_sampler)k };
+            const score s = judge(model, &o);
+            const double least = fmin(s.bulk, fmin(s.tail, s.both));
+            if (!s.ok) return 0;
+            rate[k][i] = 1000 * least / s.draws;
+            speed[k][i] = 1e-3 * least / s.seconds;
+            r_hat = fmax(r_hat, s.r_hat);
+            if (k == 0) chosen[(int)s.sampler]++;
+        }
+    printf("%-10s", model->name);
+    for (int k = 1; k <= 4; k++)
+        printf(" %7.1f (%6.2f)", bench_median(rate[k % 4], n_seeds), bench_median(speed[k % 4], n_seeds));
+    printf(" %7.3f  %.0f %.0f %.0f\n", r_hat, chosen[1], chosen[2], chosen[3]);
+    fflush(stdout);
+    return 1;
+}
+
+static int bench_samplers(size_t n_seeds, const char *models)
+{
+    const gpumc_param params_of_schools[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
+    };
+    const gpumc_model eight = { .name = "schools", .params = params_of_schools, .n_params = 3,
+                                .log_density = schools_density };
+    int done = 1;
+    printf("4 chains x (warm-up by model + 2000), one thread, medians of %.0f seeds: least ESS per 1000 draw "
+           "gradients\n(thousands of them a second, warm-up included); R-hat: worst; chosen: seeds with "
+           "NUTS, MAMS, HMC\n", (double)n_seeds);
+    printf("%-10s %16s %16s %16s %16s %7s  chosen\n", "model", "nuts", "mams", "hmc", "auto", "R-hat");
+    for (size_t m = 0; done && m < sizeof groups_cases / sizeof *groups_cases; m++) {
+        struct rows d;
+        if (models && !listed(models, groups_cases[m].name)) continue;
+        if (!groups_make(&d, &groups_cases[m])) { groups_free(&d); return run_failed("out of memory"); }
+        const gpumc_param params[] = GROUPS_PARAMS(d.n_groups, GPUMC_CENTRING_LEARNED);
+        const gpumc_model model = { .name = groups_cases[m].name, .params = params, .n_params = 4,
+                                    .log_density = log_density, .data = &d };
+        done = compare_row(&model, n_seeds);
+        groups_free(&d);
+    }
+    if (done && (!models || listed(models, "schools"))) done = compare_row(&eight, n_seeds);
+    return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- overhead ------------------------------------------------------------------------------------ */
@@ -469,7 +533,7 @@ static int bench_posteriordb(size_t n_seeds)
         posterior_open(&posteriors[i], path, &m);
         if (m.error) printf("%-32.32s %s\n", posteriors[i].name, m.error);
         for (; !m.error && n < n_seeds; n++) {
-            const gpumc_sample_options o = { .seed = n + 1 };
+            const gpumc_sample_options o = { .seed = n + 1, .sampler = sampler };
             s[n] = judge(&m.model, &o);
             if (!s[n].ok) break;
             r_hat = fmax(r_hat, s[n].r_hat);
@@ -490,19 +554,26 @@ static int bench_posteriordb(size_t n_seeds)
 
 int main(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "help", *models = NULL, *forms = NULL;
+    const char *what = argc > 1 ? argv[1] : "help", *models = NULL, *forms = NULL, *which = NULL;
     int seeds = 0;
     const argument list[] = {
         { "seeds", WHOLE, &seeds, "runs a line, 1..100" },
-        { "models", TEXT, &models, "LIST of 100x10,500x10,1000x10,mid,mixed" },
+        { "models", TEXT, &models, "LIST of 100x10,500x10,1000x10,mid,mixed; for compare also schools" },
         { "forms", TEXT, &forms, "LIST of learned,centred,noncentred" },
+        { "sampler", TEXT, &which, "auto, nuts, mams or hmc" },
     };
+    const size_t n_list = sizeof list / sizeof *list;
     if (strcmp(what, "help") == 0) {
-        printf("usage: %s targets|overhead|groups|posteriordb [key=value ...]\n", argv[0]);
-        for (size_t k = 0; k < 3; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
+        printf("usage: %s targets|overhead|groups|posteriordb|compare [key=value ...]\n", argv[0]);
+        for (size_t k = 0; k < n_list; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
         return EXIT_SUCCESS;
     }
-    for (int i = 2; i < argc; i++) if (!argument_read(argv[i], list, 3)) return EXIT_USAGE;
+    for (int i = 2; i < argc; i++) if (!argument_read(argv[i], list, n_list)) return EXIT_USAGE;
+    while (which && sampler <= GPUMC_SAMPLER_HMC && strcmp(which, sampler_names[sampler]) != 0) sampler++;
+    if (sampler > GPUMC_SAMPLER_HMC) {
+        fprintf(stderr, "sampler=%s: auto, nuts, mams or hmc\n", which);
+        return EXIT_USAGE;
+    }
     if (seeds < 0 || seeds > MAX_SEEDS) {
         fprintf(stderr, "seeds must be in 1..%d\n", MAX_SEEDS);
         return EXIT_USAGE;
@@ -511,6 +582,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "targets") == 0) return bench_targets(seeds ? (size_t)seeds : 5);
     if (strcmp(what, "groups") == 0) return bench_groups(seeds ? (size_t)seeds : 10, models, forms);
     if (strcmp(what, "overhead") == 0) return bench_overhead();
+    if (strcmp(what, "compare") == 0) return bench_samplers(seeds ? (size_t)seeds : 3, models);
     if (strcmp(what, "posteriordb") == 0) return bench_posteriordb(seeds ? (size_t)seeds : 3);
     fprintf(stderr, "%s: unknown; help lists what there is\n", what);
     return EXIT_USAGE;

@@ -9,20 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 300 of warm-up, 0.07 s
-   step size 0.371, low-rank metric, 0 divergences
+   eight_schools: 4 chains x 1000 draws after 360 of warm-up, 0.02 s
+   step size 0.346, low-rank metric, 0 divergences
+   sampler HMC: the metric fits: variance to metric 1.68, E-BFMI 1.06, trees span 3.8
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.367      0.055      3.292     -1.088      4.454      9.640      3611      3065   1.001
-   tau           3.542      0.060      3.187      0.206      2.695     10.054      1975      1573   1.005
-   theta[1]      6.114      0.095      5.628     -1.584      5.547     16.229      3496      3243   1.001
-   theta[2]      4.924      0.070      4.667     -2.374      4.918     12.397      4560      3289   1.001
-   theta[3]      3.811      0.078      4.997     -4.720      4.141     11.117      4352      3176   1.000
-   theta[4]      4.766      0.071      4.693     -2.808      4.809     12.353      4449      3421   1.001
-   theta[5]      3.581      0.073      4.695     -4.414      3.882     10.448      4280      3314   1.000
-   theta[6]      4.122      0.072      4.795     -3.955      4.343     11.427      4606      3266   1.001
-   theta[7]      6.206      0.076      5.005     -1.245      5.776     14.957      4248      3162   1.000
-   theta[8]      4.846      0.082      5.312     -3.341      4.803     13.064      4215      3179   1.001
-   gradients=62851 divergences=0 warmup_s=0.0126 sampling_s=0.0557
+   mu            4.430      0.053      3.338     -1.154      4.388      9.908      3982      3116   1.002
+   tau           3.592      0.075      3.227      0.245      2.717     10.181      1313      1273   1.009
+   theta[1]      6.268      0.092      5.696     -1.430      5.653     16.191      4146      3440   1.003
+   theta[2]      4.942      0.064      4.728     -2.611      4.907     12.538      5429      3391   1.000
+   theta[3]      3.882      0.084      5.317     -5.089      4.251     11.628      4325      2896   1.002
+   theta[4]      4.848      0.066      4.768     -2.795      4.731     12.495      5227      3495   1.001
+   theta[5]      3.692      0.064      4.628     -4.534      3.910     10.660      5217      3849   1.001
+   theta[6]      4.138      0.068      4.872     -4.108      4.307     11.464      5253      3509   1.002
+   theta[7]      6.354      0.078      4.950     -0.751      5.948     15.470      3935      3648   1.001
+   theta[8]      4.870      0.078      5.326     -3.541      4.782     13.348      4773      3297   1.001
+   gradients=36007 divergences=0 warmup_s=0.0088 sampling_s=0.0093
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

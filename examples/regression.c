@@ -12,19 +12,20 @@
    Run:    ./regression                         (./regression help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   water boils at 190 F: pressure 19.05 inches, 90 % between 18.91 and 19.20
-   water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.55
-   water boils at 210 F: pressure 28.72 inches, 90 % between 28.52 and 28.93
-   elpd_loo 0.5, standard error 8.7, largest Pareto k 0.31
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.05 s
-   step size 0.883, low-rank metric, 0 divergences
+   water boils at 190 F: pressure 19.05 inches, 90 % between 18.90 and 19.20
+   water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.56
+   water boils at 210 F: pressure 28.72 inches, 90 % between 28.50 and 28.94
+   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.36
+   regression: 4 chains x 1000 draws after 260 of warm-up, 0.02 s
+   step size 0.924, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.09, E-BFMI 1.32, trees span 3.5
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22051    0.00060    0.03728   -0.28158   -0.22050   -0.15964      3905      2638   1.001
-   beta     0.89119    0.00012    0.00675    0.88020    0.89126    0.90214      3402      2687   1.004
-   sigma    0.13829    0.00069    0.04015    0.08765    0.13104    0.21477      3517      2920   1.001
+   alpha   -0.22161    0.00077    0.03782   -0.28383   -0.22163   -0.15917      2468      2329   1.001
+   beta     0.89135    0.00018    0.00694    0.88026    0.89153    0.90247      1585      1795   1.002
+   sigma    0.13840    0.00092    0.04003    0.08645    0.13199    0.21147      1844      2135   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=18428 divergences=0 warmup_s=0.0074 sampling_s=0.0443
+   gradients=10599 divergences=0 warmup_s=0.0068 sampling_s=0.0169
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

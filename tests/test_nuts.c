@@ -806,7 +806,7 @@ static void test_eigen(void)
 
 /* A warm-up of two chains and some draws, interrupted after every `pause` gradients (0: never): all memory is
    copied away, overwritten and put back. Returns a sum that depends on every draw. */
-static double interrupted(size_t pause, int lossy)
+static double interrupted(gpumc_sampler sampler, size_t pause, int lossy)
 {
     enum { DIM = 5, CHAINS = 2, BYTES = 1 << 19 };
     static union { double align; unsigned char byte[BYTES]; } block, backup;
@@ -819,6 +819,7 @@ static double interrupted(size_t pause, int lossy)
     memset(&o, 0, sizeof o);
     o.num_chains = CHAINS;
     o.num_warmup = 60;
+    o.sampler = sampler;
     o.seed = 11;
     at = gpumc_adapt_bytes(NULL, DIM, &o);
     CHECK(at + CHAINS * gpumc_nuts_bytes(DIM, 8) <= BYTES, "the block holds %.0f bytes", (double)at);
@@ -855,10 +856,14 @@ static double interrupted(size_t pause, int lossy)
 
 static void test_pause(void)
 {
-    const double straight = interrupted(0, 0);
-    CHECK(interrupted(1, 0) == straight && interrupted(7, 0) == straight,
-          "a run that was paused gives other draws");
-    CHECK(interrupted(7, 1) != straight, "a run that lost something on the way gives the same draws");
+    for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++) {
+        const gpumc_sampler sampler = (gpumc_sampler)k;
+        const double straight = interrupted(sampler, 0, 0);
+        CHECK(interrupted(sampler, 1, 0) == straight && interrupted(sampler, 7, 0) == straight,
+              "sampler %d: a run that was paused gives other draws", k);
+        CHECK(interrupted(sampler, 7, 1) != straight,
+              "sampler %d: a run that lost something on the way gives the same draws", k);
+    }
 }
 
 int main(void)

@@ -239,10 +239,12 @@ static void judge_column(const gpumc_fit *fit, const summary_file *f, size_t row
     o->n_columns++;
 }
 
+static gpumc_sampler sampler;          /* of all runs */
+
 /* One run with default settings. */
 static void judge_run(const gpumc_model *model, const summary_file *f, uint64_t seed, outcome *o)
 {
-    const gpumc_sample_options options = { .seed = seed };
+    const gpumc_sample_options options = { .seed = seed, .sampler = sampler };
     gpumc_fit fit;
     const gpumc_status status = gpumc_sample(model, &options, &fit);
     double *copy = (double *)malloc((fit.n_chains * fit.n_draws + 1) * sizeof *copy);
@@ -292,9 +294,12 @@ static void check_caught(void)
     posterior_close(&m);
 }
 
-int main(void)
+/* An argument names the sampler: auto (the default), nuts, mams or hmc. */
+int main(int argc, char **argv)
 {
+    static const char *const names[] = { "auto", "nuts", "mams", "hmc" };
     size_t n_columns = 0;
+    for (int k = 0; k < 4 && argc > 1; k++) if (strcmp(argv[1], names[k]) == 0) sampler = (gpumc_sampler)k;
     if (!find_folder()) {
         check_skip("no posteriordb files (set GPUMC_POSTERIORDB to their folder)");
         return check_end();

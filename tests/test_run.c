@@ -109,7 +109,8 @@ static void check_thinning(void)
 static void check_warmup_kept(void)
 {
     const gpumc_model m = single();
-    gpumc_sample_options o = { .num_samples = 50, .num_warmup = 120, .save_warmup = 1 };
+    gpumc_sample_options o = { .num_samples = 50, .num_warmup = 120, .save_warmup = 1,
+                               .sampler = GPUMC_SAMPLER_NUTS };
     gpumc_fit f;
     CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
     CHECK(f.n_warmup == 120 && f.warmup_draws && f.warmup_stats, "%.0f warm-up iterations",
@@ -117,6 +118,12 @@ static void check_warmup_kept(void)
     CHECK(f.warmup_draws[0] != f.warmup_draws[6 * 119] && isnan(f.warmup_draws[3]), "warm-up rows");
     CHECK(f.warmup_stats[4 * 120 - 1].n_leapfrog > 0, "the last warm-up row is empty");
     gpumc_free(&f);
+    o.sampler = GPUMC_SAMPLER_MAMS;                  /* which tunes its own step size */
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+    CHECK(f.n_warmup == 180 && f.warmup_stats[4 * 180 - 1].n_leapfrog > 0, "%.0f warm-up iterations",
+          (double)f.n_warmup);
+    gpumc_free(&f);
+    o.sampler = GPUMC_SAMPLER_AUTO;
     o.num_warmup = 1000;
     o.early_stop = 1;
     CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
@@ -182,7 +189,8 @@ static void check_progress(void)
     gpumc_sample_options o = { .num_samples = 500, .progress = see_progress, .progress_user = &all };
     gpumc_fit f;
     CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
-    CHECK(all.calls >= 400 && all.warmup_calls >= 100 && all.last[3] == 700, "%.0f calls", (double)all.calls);
+    CHECK(all.calls >= 400 && all.warmup_calls >= 100 && all.last[3] == 500 + f.n_warmup, "%.0f calls",
+          (double)all.calls);
     gpumc_free(&f);
     o.progress_user = &stopping;
     CHECK(gpumc_sample(&m, &o, &f) == GPUMC_STOPPED && f.n_draws == 0, "stop in warm-up: %s", f.message);

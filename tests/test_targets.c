@@ -6,8 +6,9 @@
    log density, g and q g + 1, which have expectation zero for any density that vanishes at infinity. Each
    residual is judged by z, its mean over its Monte Carlo standard error from 20 batches in each of 4
    chains; under the null hypothesis z is Student t with 79 degrees of freedom. LIMIT makes the false-alarm
-   rate of the whole file about 0.001 over its 11,000 residuals; seeds are fixed, so that a green test stays
-   green. Targets that are wrong by a few per cent must be rejected. */
+   rate about 0.001 over the 11,000 residuals of every sampler; seeds are fixed, so that a green test stays
+   green. Targets that are wrong by a few per cent must be rejected. With an argument, auto, nuts, mams or
+   hmc, only that sampler is run. */
 #include "check.h"
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -16,10 +17,12 @@
 #ifndef N_DRAWS
 #define N_DRAWS 4000                 /* a chain; long_targets.c: 40000 */
 #define SEED 1
+#define SAMPLERS GPUMC_SAMPLER_AUTO, GPUMC_SAMPLER_NUTS
 #endif
 enum { N_CHAINS = 4, N_BATCHES = 20, MAX_RESIDUALS = 1200, MAX_DIM = 100 };
 static const double LIMIT = 6.0;
 static int n_judged;
+static gpumc_sampler sampler;        /* of all runs */
 static uint64_t next_seed = SEED;    /* another one for every run, so that each is evidence of its own */
 
 typedef struct known_target {
@@ -88,6 +91,7 @@ static double worst_z(const known_target *target, gpumc_metric_kind metric, size
                                            .num_warmup = target->num_warmup,
                                            .target_accept = target->target_accept,
                                            .metric = metric,
+                                           .sampler = sampler,
                                            .seed = next_seed++,
                                            .save_unconstrained = 1 };
     double worst = 0;
@@ -107,6 +111,7 @@ static double worst_z(const known_target *target, gpumc_metric_kind metric, size
     return worst;
 }
 
+static const char *const sampler_names[] = { "auto", "nuts", "mams", "hmc" };
 static const char *const metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
 
 static void check_target(const known_target *target, gpumc_metric_kind metric)
@@ -114,11 +119,11 @@ static void check_target(const known_target *target, gpumc_metric_kind metric)
     size_t where, n;
     const double z = worst_z(target, metric, &where, &n);
     n_judged += (int)n;
-    CHECK(z < LIMIT, "%s, %s metric: residual %d of %d is %.2f standard errors from 0", target->name,
-          metric_names[metric], (int)where, (int)n, z);
+    CHECK(z < LIMIT, "%s, %s, %s metric: residual %d of %d is %.2f standard errors from 0",
+          sampler_names[sampler], target->name, metric_names[metric], (int)where, (int)n, z);
     if (getenv("GPUMC_TEST_VERBOSE"))
-        printf("%-24s %-10s largest of %4d: %.2f (residual %d)\n", target->name, metric_names[metric], (int)n,
-               z, (int)where);
+        printf("%-4s %-24s %-10s largest of %4d: %.2f (residual %d)\n", sampler_names[sampler], target->name,
+               metric_names[metric], (int)n, z, (int)where);
 }
 
 /* A target that claims other moments than it has. */
@@ -684,7 +689,8 @@ static void check_misbehaviour(fault_kind fault, double scale, size_t n, gpumc_s
         .name = "misbehaving", .params = &p, .n_params = 1, .log_density = misbehaving_density, .data = &m
     };
     const gpumc_sample_options options = {
-        .num_chains = 2, .num_warmup = 100, .num_samples = 200, .max_treedepth = 8, .seed = 5, .threads = 1
+        .num_chains = 2, .num_warmup = 100, .num_samples = 200, .max_treedepth = 8, .seed = 5, .threads = 1,
+        .sampler = sampler
     };
     gpumc_fit fit;
     const gpumc_status status = gpumc_sample(&model, &options, &fit);
@@ -719,12 +725,18 @@ static void check_misbehaviours(void)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    check_gaussians();
-    check_others();
-    check_hierarchies();
-    check_misbehaviours();
+    static const gpumc_sampler samplers[] = { SAMPLERS };
+    for (size_t k = 0; k < 4; k++) {
+        if (argc > 1 ? strcmp(argv[1], sampler_names[k]) != 0 : k >= sizeof samplers / sizeof *samplers)
+            continue;
+        sampler = argc > 1 ? (gpumc_sampler)k : samplers[k];
+        check_gaussians();
+        check_others();
+        check_hierarchies();
+        check_misbehaviours();
+    }
     if (getenv("GPUMC_TEST_VERBOSE")) printf("%d residuals in all\n", n_judged);
     return check_end();
 }

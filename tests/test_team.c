@@ -65,6 +65,7 @@ typedef struct job {
     gpumc_nuts *chains[MAX_TEAM];
     double g[MAX_DIM], lp;
     int n_transitions, funnel;
+    gpumc_sampler sampler;
     result *results;
 } job;
 
@@ -146,14 +147,16 @@ static int team_run(int reversed)
 static int sample(const gpumc_metric *metric, size_t size, int reversed, result *results)
 {
     static double memory[MAX_TEAM][1 << 14];
+    const double wild = work.sampler == GPUMC_SAMPLER_NUTS ? 0.9 : 0.1; /* trees diverge, paths still move */
     double start[MAX_DIM];
     for (size_t i = 0; i < work.dim; i++) start[i] = 0.1 * (double)(i % 7);
     team_size = 1;
     team_rank = 0;
     for (size_t k = 0; k < size; k++) {
         gpumc_nuts *s = gpumc_nuts_init(memory[k], sizeof memory[k], work.dim, 8, metric,
-                                        work.funnel ? 0.9 : 0.25, 17, 0, start, NULL);
+                                        work.funnel ? wild : 0.25, 17, 0, start, NULL);
         if (!s) return 0;
+        gpumc_nuts_set_path(s, work.sampler, 1.5, 0.4);
         work.chains[k] = s;
         for (int i = 0; i < s->n_states; i++) {
             const gpumc__state shared = work.chains[0]->states[i];
@@ -215,7 +218,8 @@ static gpumc_metric metric_of(gpumc_metric_kind kind, size_t dim)
     return m;
 }
 
-int main(void)
+/* Every metric, size and order with one sampler; returns how many transitions diverged. */
+static size_t check_sampler(void)
 {
     static result alone[N_TRANSITIONS], together[N_TRANSITIONS];
     const gpumc_metric_kind kinds[] = { GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE };
@@ -234,19 +238,31 @@ int main(void)
                     for (int reversed = 0; reversed < 2; reversed++) {
                         double away;
                         const int uniform = sample(&metric, size, reversed, together);
-                        CHECK(uniform, "metric %d, dimension %.0f: %.0f members part ways", k,
-                              (double)dims[d], (double)size);
+                        CHECK(uniform, "sampler %d, metric %d, dimension %.0f: %.0f members part ways",
+                              (int)work.sampler, k, (double)dims[d], (double)size);
                         away = uniform ? distance(together, alone) : HUGE_VAL;
-                        CHECK(away <= (exact ? 0 : 1e-9), "metric %d, dimension %.0f, funnel %d, order %d: "
-                              "%.0f members are off by %g", k, (double)dims[d], work.funnel, reversed,
-                              (double)size, away);
+                        CHECK(away <= (exact ? 0 : 1e-9), "sampler %d, metric %d, dimension %.0f, funnel %d, "
+                              "order %d: %.0f members are off by %g", (int)work.sampler, k,
+                              (double)dims[d], work.funnel, reversed, (double)size, away);
                     }
                 if (k < 2 || dims[d] == 1) continue;
                 barriers_work = 0;                                /* the broken twin */
-                CHECK(!sample(&metric, 3, 0, together) || distance(together, alone) > 1e-9,
-                      "a team without barriers passes");
+                CHECK(!sample(&metric, 3, 0, together) || distance(together, alone) > 1e-9
+                      || !sample(&metric, 3, 1, together) || distance(together, alone) > 1e-9,
+                      "sampler %d, dimension %.0f, funnel %d: a team without barriers passes",
+                      (int)work.sampler, (double)dims[d], work.funnel);
                 barriers_work = 1;
             }
+    return n_divergent;
+}
+
+int main(void)
+{
+    size_t n_divergent = 0;
+    for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++) {
+        work.sampler = (gpumc_sampler)k;
+        n_divergent += check_sampler();
+    }
     CHECK(n_divergent > 20, "only %.0f transitions diverge", (double)n_divergent);
     return check_end();
 }

@@ -42,12 +42,15 @@ static const gpumc_model schools = {
     .outputs = &output, .n_outputs = 1,
 };
 
+static gpumc_sampler sampler;        /* of all runs */
+
 static gpumc_sample_options options_for(int threads)
 {
     const gpumc_sample_options o = { .num_chains = N_CHAINS,
                                      .num_samples = N_DRAWS,
                                      .num_warmup = N_WARMUP,
                                      .seed = 20240229,
+                                     .sampler = sampler,
                                      .threads = threads,
                                      .save_warmup = 1,
                                      .save_unconstrained = 1 };
@@ -77,14 +80,15 @@ static void check_same(const gpumc_fit *a, const gpumc_fit *b, const char *what)
     CHECK(same_doubles(a->draws, b->draws, n * a->n_columns), "%s: other draws", what);
     CHECK(same_doubles(a->unconstrained, b->unconstrained, n * a->n_free), "%s: other unconstrained draws",
           what);
-    for (size_t row = 0; row < N_CHAINS * N_WARMUP; row++)         /* outputs are NaN in warm-up */
+    CHECK(a->n_warmup == b->n_warmup, "%s: warm-up of %d and %d", what, (int)a->n_warmup, (int)b->n_warmup);
+    for (size_t row = 0; row < N_CHAINS * a->n_warmup; row++)      /* outputs are NaN in warm-up */
         if (!same_doubles(a->warmup_draws + row * a->n_columns, b->warmup_draws + row * a->n_columns, 10)) {
             CHECK(0, "%s: warm-up draw %d differs", what, (int)row);
             break;
         }
     CHECK(same_stats(a->stats, b->stats, n), "%s: other statistics", what);
-    CHECK(same_stats(a->warmup_stats, b->warmup_stats, N_CHAINS * N_WARMUP), "%s: other warm-up statistics",
-          what);
+    CHECK(same_stats(a->warmup_stats, b->warmup_stats, N_CHAINS * a->n_warmup),
+          "%s: other warm-up statistics", what);
     CHECK(same_doubles(a->metric.scale, b->metric.scale, a->n_free), "%s: another metric", what);
     CHECK(same_doubles(a->centring, b->centring, a->n_free), "%s: other centring", what);
     CHECK(a->step_size == b->step_size, "%s: step size %g and %g", what, a->step_size, b->step_size);
@@ -165,7 +169,7 @@ static void check_stop(const gpumc_fit *reference)
     gpumc_free(&fit);
 }
 
-int main(void)
+static void check_sampler(void)
 {
     static const int threads[] = { 2, 3, 7 };
     gpumc_sample_options o = options_for(1);
@@ -189,5 +193,13 @@ int main(void)
     check_callbacks(&reference);
     check_stop(&reference);
     gpumc_free(&reference);
+}
+
+int main(void)
+{
+    for (int k = GPUMC_SAMPLER_AUTO; k <= GPUMC_SAMPLER_HMC; k++) {
+        sampler = (gpumc_sampler)k;
+        check_sampler();
+    }
     return check_end();
 }

@@ -1,0 +1,693 @@
+/* Paths of fixed length, MAMS and HMC: the step against known numbers and the identities that make it exact,
+   transitions against a second implementation written from the papers' formulas, both as samplers of known
+   targets, and the choice between samplers. Every check is also run on something broken, which it must
+   reject. */
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "check.h"
+
+enum { MAX_DIM = 24 };
+
+/* ---- targets ------------------------------------------------------------------------------------- */
+
+typedef double (*log_density)(const double *q, double *g, size_t dim);
+
+static double normal(const double *q, double *g, size_t dim)      /* standard deviations 1, 1.5, 2, ... */
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) {
+        const double s = 1 + 0.5 * (double)i;
+        g[i] = -q[i] / (s * s);
+        lp += 0.5 * q[i] * g[i];
+    }
+    return lp;
+}
+
+static double banana(const double *q, double *g, size_t dim)      /* pairs x ~ N(0, 1), y ~ N(x^2 - 1, 0.5) */
+{
+    double lp = 0;
+    for (size_t i = 0; i + 1 < dim; i += 2) {
+        const double r = (q[i + 1] - q[i] * q[i] + 1) / 0.25;
+        g[i] = -q[i] + 2 * q[i] * r;
+        g[i + 1] = -r;
+        lp -= 0.5 * q[i] * q[i] + 0.125 * r * r;
+    }
+    return lp;
+}
+
+static double flat_tails(const double *q, double *g, size_t dim)  /* Student-t, 4 degrees of freedom */
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) {
+        g[i] = -5 * q[i] / (4 + q[i] * q[i]);
+        lp -= 2.5 * log(1 + 0.25 * q[i] * q[i]);
+    }
+    return lp;
+}
+
+static double wall(const double *q, double *g, size_t dim)        /* a normal between two forbidden regions */
+{
+    const double lp = normal(q, g, dim);
+    return q[0] > 1.5 ? GPUMC_NAN : q[0] < -1 ? -GPUMC_INF : lp;
+}
+
+typedef struct target { const char *name; log_density density; size_t dim; double step_size; } target;
+
+static const target targets[] = {
+    { "normal 2", normal, 2, 0.8 },    { "normal 10", normal, 10, 0.5 },
+    { "normal 24 fine", normal, 24, 0.02 },
+    { "banana 6", banana, 6, 0.2 },    { "banana 2 coarse", banana, 2, 0.9 },
+    { "t4 17", flat_tails, 17, 0.7 },  { "wall 3", wall, 3, 0.6 },
+};
+enum { N_TARGETS = sizeof targets / sizeof *targets };
+
+/* ---- metrics ------------------------------------------------------------------------------------- */
+
+typedef struct metric_memory {
+    gpumc_metric metric;
+    double scale[MAX_DIM], mean[MAX_DIM], vectors[MAX_DIM], lambda[1];
+    double covariance[MAX_DIM * MAX_DIM], factor[MAX_DIM * MAX_DIM];
+    double root[MAX_DIM][MAX_DIM];                       /* W with W W' = M^-1 */
+} metric_memory;
+
+static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
+{
+    memset(m, 0, sizeof *m);
+    m->metric.kind = kind;
+    m->metric.dim = dim;
+    m->metric.scale = m->scale;
+    m->metric.mean = m->mean;
+    m->metric.vectors = m->vectors;
+    m->metric.lambda = m->lambda;
+    m->metric.covariance = m->covariance;
+    m->metric.factor = m->factor;
+    m->metric.rank = kind == GPUMC_METRIC_LOW_RANK;
+    m->lambda[0] = 4;
+    for (size_t i = 0; i < dim; i++) {
+        m->scale[i] = kind == GPUMC_METRIC_UNIT ? 1 : 0.7 + 0.2 * (double)(i % 4);
+        m->vectors[i] = (i % 2 ? -1 : 1) / sqrt((double)dim);
+    }
+    for (size_t i = 0; i < dim; i++)
+        for (size_t j = 0; j < dim; j++) {
+            const double stretched = (i == j) + (sqrt(m->lambda[0]) - 1) * m->vectors[i] * m->vectors[j];
+            m->factor[i * dim + j] = j > i ? 0 : i == j ? 0.8 + 0.1 * (double)(i % 3) : 0.3 / (double)(i - j);
+            m->root[i][j] = kind == GPUMC_METRIC_DENSE ? m->factor[i * dim + j]
+                : m->scale[i] * (kind == GPUMC_METRIC_LOW_RANK ? stretched : i == j);
+        }
+    for (size_t i = 0; i < dim; i++)
+        for (size_t j = 0; j < dim; j++)
+            m->covariance[i * dim + j] = gpumc__dot(m->factor + i * dim, m->factor + j * dim, dim);
+}
+
+/* ---- the step ------------------------------------------------------------------------------------ */
+
+static double kick(double *u, const double *g, size_t dim, double eps)
+{
+    double length = 0, cosine = 0, along, keep, gained;
+    for (size_t i = 0; i < dim; i++) length += g[i] * g[i];
+    length = sqrt(length);
+    for (size_t i = 0; i < dim; i++) cosine += u[i] * g[i] / length;
+    gained = gpumc__mams_kick(cosine, eps * length / (double)(dim - 1), &along, &keep);
+    for (size_t i = 0; i < dim; i++) u[i] = along * g[i] / length + keep * u[i];
+    return gained * (double)(dim - 1);
+}
+
+static double away(const double *a, const double *b, size_t n, double sign)
+{
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(a[i] - sign * b[i]));
+    return worst;
+}
+
+/* How far the kick is from its known value and identities; factor 1 unless broken. */
+static double kick_errors(double factor)
+{
+    static const double g[3] = { 1, -2, 0.5 }, start[3] = { 0.6, 0.8, 0 };
+    static const double known[3] = { 0.81794355, 0.56997358, 0.07809267 };
+    double u[3], v[3], gained, worst;
+    memcpy(u, start, sizeof u);
+    worst = fabs(kick(u, g, 3, 0.3 * factor) + 0.1959411672);            /* mpmath, as `known` */
+    worst = fmax(worst, away(u, known, 3, 1) / 100);
+    memcpy(u, start, sizeof u);
+    gained = kick(u, g, 3, 0.3);                         /* forth, turned round, forth again: back */
+    for (int i = 0; i < 3; i++) u[i] = -u[i];
+    gained += kick(u, g, 3, 0.3 * factor);
+    worst = fmax(worst, fmax(fabs(gained), away(u, start, 3, -1)));
+    memcpy(u, start, sizeof u);
+    memcpy(v, start, sizeof v);
+    gained = kick(u, g, 3, 0.3) + kick(u, g, 3, 0.4) - kick(v, g, 3, 0.7 * factor);
+    worst = fmax(worst, fmax(fabs(gained), away(u, v, 3, 1)));
+    memcpy(u, start, sizeof u);                          /* a short one gains eps u.g */
+    return fmax(worst, fabs(kick(u, g, 3, 1e-7 * factor) + 1e-7) * 1e3);
+}
+
+static void test_kick(void)
+{
+    CHECK(kick_errors(1) < 2e-10, "the kick is off by %g", kick_errors(1));
+    CHECK(kick_errors(1.0001) > 2e-10, "a wrong kick passes");
+}
+
+typedef struct state { double q[4], u[4]; } state;
+
+static double memory[1 << 14];
+
+static gpumc_nuts *machine_start(const target *t, const gpumc_metric *metric, uint64_t seed, uint32_t chain,
+                                 const double *q)
+{
+    gpumc_error error;
+    gpumc_nuts *s = gpumc_nuts_init(memory, sizeof memory, t->dim, 8, metric, t->step_size, seed, chain, q,
+                                    &error);
+    CHECK(s != NULL, "%s: %s", t->name, error.text);
+    return s;
+}
+
+/* n steps of the machine from a state, its last half kick included; returns the energy gained. `broken`
+   leaves the kinetic energy out and doubles the last kick. */
+static double flow(const target *t, const state *from, int n, state *to, int broken)
+{
+    static metric_memory m;
+    gpumc_nuts *s;
+    gpumc__state *at;
+    double H, along, keep;
+    metric_fill(&m, GPUMC_METRIC_UNIT, t->dim);
+    s = machine_start(t, &m.metric, 0, 0, from->q);
+    at = s->current;
+    memcpy(at->p, from->u, t->dim * sizeof(double));
+    at->lp = t->density(at->q, at->g, t->dim);
+    H = -at->lp;
+    s->kinetic = 0;
+    gpumc__mams_meet(s, at);
+    for (int i = 0; i < n; i++) {
+        s->from = at;
+        gpumc__mams_step(s, i ? 1 : 0.5);
+        at->uses = 0;
+        at = s->next;
+        at->lp = t->density(at->q, at->g, t->dim);
+        gpumc__mams_meet(s, at);
+    }
+    gpumc__mams_kick(s->cosine, gpumc__mams_tau(s) * (broken ? 1 : 0.5), &along, &keep);
+    for (size_t i = 0; i < t->dim; i++) {
+        to->q[i] = at->q[i];
+        to->u[i] = along * s->scratch[i] / s->slope + keep * at->p[i];
+    }
+    return broken ? -at->lp - H : gpumc__mams_energy(s, at) - H;
+}
+
+static const state origin = { { 0.4, -0.7, 0.2, 0.1 }, { 0.48, 0.6, -0.64, 0 } };
+
+static double irreversibility(int broken)
+{
+    const target t = { "flow", banana, 4, 0.02 };
+    state there, back;
+    double gained = flow(&t, &origin, 60, &there, broken);
+    for (int i = 0; i < 4; i++) there.u[i] = -there.u[i];
+    gained += flow(&t, &there, 60, &back, broken);
+    return fmax(fabs(gained), fmax(away(back.q, origin.q, 4, 1), away(back.u, origin.u, 4, -1)));
+}
+
+/* Root mean square of the energy error after a fixed time. */
+static double energy_error(double eps, int n, int broken)
+{
+    const target t = { "flow", banana, 2, eps };
+    double sum = 0;
+    for (int k = 0; k < 20; k++) {
+        state start = origin, end;
+        double e;
+        start.q[0] += 0.1 * k;
+        start.u[0] = cos(k);
+        start.u[1] = sin(k);
+        e = flow(&t, &start, n, &end, broken);
+        sum += e * e;
+    }
+    return sqrt(sum / 20);
+}
+
+/* In two dimensions a state is (q, angle of u). The kinetic energy gained is minus the logarithm of the
+   determinant by which the flow changes volumes there. */
+static double volume_error(int broken)
+{
+    const target t = { "flow", banana, 2, 0.15 };
+    const double h = 1e-5;
+    double a[3][3], determinant, kinetic, g[2];
+    state end;
+    for (int j = 0; j < 3; j++) {
+        double at[2][3];
+        for (int side = 0; side < 2; side++) {
+            state start = origin;
+            double angle = 0.7;
+            *(j < 2 ? &start.q[j] : &angle) += side ? h : -h;
+            start.u[0] = cos(angle);
+            start.u[1] = sin(angle);
+            flow(&t, &start, 7, &end, 0);
+            at[side][0] = end.q[0];
+            at[side][1] = end.q[1];
+            at[side][2] = atan2(end.u[1], end.u[0]);
+        }
+        for (int i = 0; i < 3; i++) a[i][j] = (at[1][i] - at[0][i]) / (2 * h);
+    }
+    determinant = a[0][0] * (a[1][1] * a[2][2] - a[1][2] * a[2][1])
+        - a[0][1] * (a[1][0] * a[2][2] - a[1][2] * a[2][0])
+        + a[0][2] * (a[1][0] * a[2][1] - a[1][1] * a[2][0]);
+    end = origin;
+    end.u[0] = cos(0.7);
+    end.u[1] = sin(0.7);
+    {
+        const state start = end;
+        kinetic = flow(&t, &start, 7, &end, broken) + banana(end.q, g, 2) - banana(start.q, g, 2);
+    }
+    return fabs(log(fabs(determinant)) + kinetic);
+}
+
+static void test_flow(void)
+{
+    const double order = energy_error(0.01, 100, 0) / energy_error(0.005, 200, 0);
+    CHECK(irreversibility(0) < 1e-11, "forth and back leaves %g", irreversibility(0));
+    CHECK(irreversibility(1) > 1e-11, "a flow that is not reversible passes");
+    CHECK(fabs(order - 4) < 0.4, "half the step divides the energy error by %g, not 4", order);
+    CHECK(energy_error(0.01, 100, 1) > 10 * energy_error(0.01, 100, 0), "an energy without its kinetic part "
+          "is conserved as well");
+    CHECK(volume_error(0) < 1e-8, "log volume and kinetic energy differ by %g", volume_error(0));
+    CHECK(volume_error(1) > 1e-8, "a missing kinetic energy passes for the volume");
+}
+
+/* ---- a second implementation, from the papers' formulas ------------------------------------------ */
+
+typedef enum mistake {
+    FAULT_NONE, FAULT_NO_KINETIC, FAULT_ACCEPT_ALWAYS, FAULT_NOT_NORMALISED, FAULT_HALF_KICK_MISSING,
+    FAULT_DIMENSION, FAULT_ONE_SIGN, FAULT_END
+} mistake;
+
+typedef struct reference {
+    const target *target;
+    const metric_memory *metric;
+    gpumc_sampler sampler;
+    double length, window, step_size;
+    uint64_t seed;
+    uint32_t chain, draw;
+    mistake fault;
+    double q[MAX_DIM], g[MAX_DIM], lp, H;                /* H: energy of the draw */
+    int accepted, n_steps, divergent;
+} reference;
+
+static double digits_mirrored(uint32_t k, uint32_t base)
+{
+    return k == 0 ? 0 : (k % base + digits_mirrored(k / base, base)) / base;
+}
+
+/* r = W' g, or v = W u */
+static void by_root(const reference *c, const double *x, int transpose, double *out)
+{
+    for (size_t i = 0; i < c->target->dim; i++) {
+        out[i] = 0;
+        for (size_t j = 0; j < c->target->dim; j++)
+            out[i] += x[j] * (transpose ? c->metric->root[j][i] : c->metric->root[i][j]);
+    }
+}
+
+/* The isokinetic kick in hyperbolic functions; for HMC the whitened momentum's. Returns the energy gained. */
+static double reference_kick(const reference *c, const double *g, double *u)
+{
+    const size_t n = c->target->dim;
+    const double d = (double)n - (c->fault == FAULT_DIMENSION ? 0 : 1), half = 0.5 * c->step_size;
+    double r[MAX_DIM], before = 0, after = 0, slope, delta, cosine, divisor;
+    by_root(c, g, 1, r);
+    if (c->sampler == GPUMC_SAMPLER_HMC) {
+        for (size_t i = 0; i < n; i++) {
+            before += 0.5 * u[i] * u[i];
+            u[i] += half * r[i];
+            after += 0.5 * u[i] * u[i];
+        }
+        return after - before;
+    }
+    slope = sqrt(gpumc__dot(r, r, n));
+    if (slope == 0) return 0;
+    cosine = gpumc__dot(u, r, n) / slope;
+    delta = half * sqrt((double)n) * slope / d;
+    divisor = cosh(delta) + cosine * sinh(delta);
+    for (size_t i = 0; i < n; i++)
+        u[i] = (u[i] + r[i] / slope * (sinh(delta) + cosine * (cosh(delta) - 1))) / divisor;
+    return d * log(divisor);
+}
+
+/* Whitened, a momentum is as standard normal as the numbers it is made of. */
+static void reference_velocity(const reference *c, double *u)
+{
+    const size_t n = c->target->dim;
+    gpumc_rng rng = gpumc_rng_at(c->seed, 1u << 24, c->draw, c->chain);
+    double norm = 0;
+    gpumc_rng_normals(&rng, u, n);
+    for (size_t i = 0; i < n; i++) norm += u[i] * u[i];
+    norm = c->sampler == GPUMC_SAMPLER_HMC ? 1 : 1 / sqrt(norm);
+    if (c->fault == FAULT_NOT_NORMALISED) norm = c->sampler == GPUMC_SAMPLER_HMC ? 1.1 : 1 / sqrt((double)n);
+    for (size_t i = 0; i < n; i++) u[i] *= norm;
+    if (c->fault == FAULT_ONE_SIGN) u[0] = fabs(u[0]);
+}
+
+static void reference_transition(reference *c)
+{
+    const target *t = c->target;
+    const double speed = c->sampler == GPUMC_SAMPLER_MAMS ? sqrt((double)t->dim) : 1;
+    const double share = 1 - c->window + 2 * c->window * digits_mirrored(c->draw + 1, 2);
+    const double wanted = floor(c->length * share / c->step_size + digits_mirrored(c->draw + 1, 3));
+    gpumc_rng rng = gpumc_rng_at(c->seed, 2u << 24, c->draw, c->chain);
+    double q[MAX_DIM], g[MAX_DIM], u[MAX_DIM], v[MAX_DIM], lp = c->lp, kinetic = 0, H0, H;
+    memcpy(q, c->q, sizeof q);
+    memcpy(g, c->g, sizeof g);
+    reference_velocity(c, u);
+    H0 = -lp;
+    for (size_t i = 0; i < t->dim && c->sampler == GPUMC_SAMPLER_HMC; i++) H0 += 0.5 * u[i] * u[i];
+    H = H0;
+    c->divergent = 0;
+    for (c->n_steps = 0; c->n_steps < (wanted > 1 ? wanted : 1) && !c->divergent; c->n_steps++) {
+        if (c->n_steps > 0 || c->fault != FAULT_HALF_KICK_MISSING) kinetic += reference_kick(c, g, u);
+        by_root(c, u, 0, v);
+        for (size_t i = 0; i < t->dim; i++) q[i] += c->step_size * speed * v[i];
+        lp = t->density(q, g, t->dim);
+        kinetic += reference_kick(c, g, u);
+        H = H0 + c->lp - lp + (c->fault == FAULT_NO_KINETIC ? 0 : kinetic);
+        c->divergent = !(H - H0 <= 1000);
+    }
+    c->accepted = !c->divergent && (log(gpumc_rng_uniform(&rng)) < H0 - H || c->fault == FAULT_ACCEPT_ALWAYS);
+    c->H = c->accepted ? H : H0;
+    c->draw++;
+    if (!c->accepted) return;
+    memcpy(c->q, q, sizeof q);
+    memcpy(c->g, g, sizeof g);
+    c->lp = lp;
+}
+
+/* ---- machine and reference side by side ---------------------------------------------------------- */
+
+static void machine_draw(gpumc_nuts *s, log_density density)
+{
+    double g[MAX_DIM];
+    int complete = 0;
+    while (!complete) {
+        const double *q = gpumc_nuts_ask(s);
+        const double lp = density(q, g, s->dim);
+        complete = gpumc_nuts_tell(s, lp, g);
+    }
+}
+
+static void reference_begin(reference *c, const target *t, const metric_memory *m, gpumc_sampler sampler,
+                            mistake fault)
+{
+    memset(c, 0, sizeof *c);
+    c->target = t;
+    c->metric = m;
+    c->sampler = sampler;
+    c->length = 1.5;
+    c->window = 0.6;
+    c->step_size = t->step_size;
+    c->seed = 77;
+    c->chain = 2;
+    c->fault = fault;
+    for (size_t i = 0; i < t->dim; i++) c->q[i] = 0.3 - 0.1 * (double)(i % 4);
+    c->lp = t->density(c->q, c->g, t->dim);
+}
+
+/* Every transition from the machine's draw; rounding differs. Returns the first that differs, or n. */
+static int agreement(const target *t, const metric_memory *m, gpumc_sampler sampler, mistake fault, int n,
+                     int *rejected, int *divergent)
+{
+    static reference c;
+    gpumc_nuts *s;
+    reference_begin(&c, t, m, sampler, fault);
+    s = machine_start(t, &m->metric, c.seed, c.chain, c.q);
+    gpumc_nuts_set_path(s, sampler, c.length, c.window);
+    machine_draw(s, t->density);
+    for (int i = 0; i < n; i++) {
+        const gpumc_draw_stats *a = gpumc_nuts_stats(s);
+        memcpy(c.q, gpumc_nuts_draw(s), t->dim * sizeof(double));
+        memcpy(c.g, gpumc_nuts_gradient(s), t->dim * sizeof(double));
+        c.lp = s->current->lp;
+        machine_draw(s, t->density);
+        reference_transition(&c);
+        if (a->n_leapfrog != c.n_steps || a->divergent != c.divergent
+            || a->selected != (c.accepted ? c.n_steps : 0) || check_distance(a->energy, c.H, 1) > 1e-8
+            || away(gpumc_nuts_draw(s), c.q, t->dim, 1) > 1e-8 || a->lp != s->current->lp)
+            return i;
+        *rejected += !c.accepted;
+        *divergent += c.divergent;
+    }
+    return n;
+}
+
+static void test_reference(void)
+{
+    static metric_memory m;
+    const gpumc_metric_kind kinds[] = { GPUMC_METRIC_UNIT, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK,
+                                        GPUMC_METRIC_DENSE };
+    const int n = 400;
+    int rejected = 0, divergent = 0, unused = 0;
+    for (int sampler = GPUMC_SAMPLER_MAMS; sampler <= GPUMC_SAMPLER_HMC; sampler++) {
+        for (size_t k = 0; k < 4; k++)
+            for (size_t i = 0; i < N_TARGETS; i++) {
+                int at;
+                metric_fill(&m, kinds[k], targets[i].dim);
+                at = agreement(&targets[i], &m, (gpumc_sampler)sampler, FAULT_NONE, n, &rejected, &divergent);
+                CHECK(at == n, "%s, metric %d, sampler %d: machine and reference part at transition %d",
+                      targets[i].name, (int)kinds[k], sampler, at);
+            }
+        for (int fault = FAULT_NONE + 1; fault < FAULT_END; fault++) {
+            int seen = 0;
+            if (sampler == GPUMC_SAMPLER_HMC && fault == FAULT_DIMENSION) continue;     /* has none */
+            for (size_t i = 0; i < N_TARGETS; i++) {
+                metric_fill(&m, GPUMC_METRIC_DIAG, targets[i].dim);
+                seen += agreement(&targets[i], &m, (gpumc_sampler)sampler, (mistake)fault, n, &unused,
+                                  &unused) < n;
+            }
+            CHECK(seen > 0, "sampler %d: a reference with fault %d agrees with the machine", sampler, fault);
+        }
+    }
+    CHECK(rejected > 1000 && divergent > 200, "%d rejected, %d divergent: the targets exercise too little",
+          rejected, divergent);
+}
+
+/* ---- lengths ------------------------------------------------------------------------------------- */
+
+static void test_lengths(void)
+{
+    static const double twos[] = { 0, 0.5, 0.25, 0.75, 0.125, 0.625, 0.375, 0.875, 0.0625 };
+    static const double threes[] = { 0, 1 / 3.0, 2 / 3.0, 1 / 9.0, 4 / 9.0, 7 / 9.0, 2 / 9.0 };
+    static metric_memory m;
+    const target t = { "normal", normal, 5, 0.1 };
+    const double start[5] = { 0, 0, 0, 0, 0 };
+    int32_t steps[2][512];
+    double mean = 0, low = 1e9, high = 0;
+    for (uint32_t k = 0; k < 9; k++) CHECK(gpumc__halton(k, 2) == twos[k], "base 2, number %d", (int)k);
+    for (uint32_t k = 0; k < 7; k++)
+        CHECK(fabs(gpumc__halton(k, 3) - threes[k]) < 1e-15, "base 3, number %d", (int)k);
+    metric_fill(&m, GPUMC_METRIC_UNIT, 5);
+    for (uint32_t chain = 0; chain < 2; chain++) {
+        gpumc_nuts *s = machine_start(&t, &m.metric, 1 + chain, chain, start);
+        gpumc_nuts_set_path(s, GPUMC_SAMPLER_MAMS, 2, 0.4);
+        machine_draw(s, normal);
+        for (int i = 0; i < 512; i++) {
+            machine_draw(s, normal);
+            steps[chain][i] = gpumc_nuts_stats(s)->n_leapfrog;
+            mean += steps[chain][i] / 1024.0;
+            low = fmin(low, steps[chain][i]);
+            high = fmax(high, steps[chain][i]);
+        }
+    }
+    CHECK(memcmp(steps[0], steps[1], sizeof steps[0]) == 0, "lengths depend on the chain");
+    CHECK(fabs(mean - 20) < 0.05 && low == 12 && high == 28, "%g steps in %g..%g for 20 in 12..28", mean, low,
+          high);
+    {
+        gpumc_nuts *s = machine_start(&t, &m.metric, 1, 0, start);
+        gpumc_nuts_set_path(s, GPUMC_SAMPLER_HMC, 1e9, 0.4);
+        machine_draw(s, normal);
+        machine_draw(s, normal);
+        CHECK(gpumc_nuts_stats(s)->n_leapfrog == 255 && gpumc_nuts_stats(s)->hit_max_treedepth,
+              "an endless path has %d steps", gpumc_nuts_stats(s)->n_leapfrog);
+        CHECK(s->current->uses == 1 && !s->next, "references are left");
+        gpumc_nuts_set_path(s, GPUMC_SAMPLER_NUTS, 0, 0);         /* and back to trees */
+        machine_draw(s, normal);
+        CHECK(gpumc_nuts_stats(s)->tree_depth > 0, "no tree after paths");
+    }
+}
+
+/* ---- moments of the reference and of the machine as samplers ------------------------------------- */
+
+enum { N_BATCHES = 50, BATCH = 800, N_MOMENTS = 7 };
+
+/* Largest |z| of the means of x, x^2 and |x|^4 over coordinates of the normal in three dimensions, with a
+   coarse step; `machine` or reference with a fault. */
+static double worst_z(gpumc_sampler sampler, mistake fault, int machine)
+{
+    static reference c;
+    static metric_memory m;
+    const target t = { "normal", normal, 3, 1.1 };
+    gpumc_nuts *s;
+    double means[N_MOMENTS][N_BATCHES] = { { 0 } }, worst = 0;
+    metric_fill(&m, GPUMC_METRIC_DIAG, 3);
+    reference_begin(&c, &t, &m, sampler, fault);
+    s = machine_start(&t, &m.metric, c.seed, c.chain, c.q);
+    gpumc_nuts_set_path(s, sampler, c.length, c.window);
+    machine_draw(s, normal);
+    for (int i = 0; i < N_BATCHES * BATCH; i++) {
+        const double *q = machine ? gpumc_nuts_draw(s) : c.q;
+        double square = 0;
+        if (machine) machine_draw(s, normal);
+        else reference_transition(&c);
+        for (int k = 0; k < 3; k++) {
+            const double x = q[k] / (1 + 0.5 * k);
+            means[k][i / BATCH] += x / BATCH;
+            means[3 + k][i / BATCH] += (x * x - 1) / BATCH;
+            square += x * x;
+        }
+        means[6][i / BATCH] += (square * square - 15) / BATCH;
+    }
+    for (int k = 0; k < N_MOMENTS; k++) {
+        double mean = 0, spread = 0;
+        for (int b = 0; b < N_BATCHES; b++) mean += means[k][b] / N_BATCHES;
+        for (int b = 0; b < N_BATCHES; b++) spread += (means[k][b] - mean) * (means[k][b] - mean);
+        worst = fmax(worst, fabs(mean) / sqrt(spread / (N_BATCHES - 1) / N_BATCHES));
+    }
+    return isnan(worst) ? INFINITY : worst;
+}
+
+static void test_moments(void)
+{
+    const double limit = 4.5;                            /* t with 49 degrees, 28 of them: 1e-3 in all */
+    for (int k = GPUMC_SAMPLER_MAMS; k <= GPUMC_SAMPLER_HMC; k++) {
+        const gpumc_sampler sampler = (gpumc_sampler)k;
+        CHECK(worst_z(sampler, FAULT_NONE, 1) < limit, "sampler %d: a moment is %.1f standard errors off", k,
+              worst_z(sampler, FAULT_NONE, 1));
+        CHECK(worst_z(sampler, FAULT_NONE, 0) < limit, "the reference of %d is %.1f standard errors off", k,
+              worst_z(sampler, FAULT_NONE, 0));
+        for (int fault = FAULT_NONE + 1; fault < FAULT_ONE_SIGN; fault++)
+            if (sampler == GPUMC_SAMPLER_MAMS || fault != FAULT_DIMENSION)
+                CHECK(worst_z(sampler, (mistake)fault, 0) > limit,
+                      "sampler %d with fault %d passes: %.1f standard errors", k, fault,
+                      worst_z(sampler, (mistake)fault, 0));
+    }
+}
+
+/* ---- the choice ---------------------------------------------------------------------------------- */
+
+static double iid_density(const double *x, double *g, void *data)
+{
+    const size_t n = *(const size_t *)data;
+    double lp = 0;
+    for (size_t i = 0; i < n; i++) { g[i] -= x[i]; lp -= 0.5 * x[i] * x[i]; }
+    return lp;
+}
+
+static void iid_batch(size_t n, const double *x, double *g, double *lp, void *data)
+{
+    const size_t d = *(const size_t *)data;
+    for (size_t i = 0; i < n; i++) lp[i] = iid_density(x + i * d, g + i * d, data);
+}
+
+static double funnel_density(const double *x, double *g, void *data)      /* nothing declared: a trap */
+{
+    const double precision = exp(-x[0]);
+    double lp = -x[0] * x[0] / 18;
+    (void)data;
+    g[0] -= x[0] / 9;
+    for (int i = 1; i < 10; i++) {
+        g[i] -= x[i] * precision;
+        g[0] += 0.5 * (x[i] * x[i] * precision - 1);
+        lp -= 0.5 * (x[i] * x[i] * precision + x[0]);
+    }
+    return lp;
+}
+
+static double bent_density(const double *x, double *g, void *data)        /* few, and bent */
+{
+    double bend = 0;
+    const double lp = gpumc_std_normal_lpdf(x[0], &g[0])
+                    + gpumc_normal_lpdf(x[1], 0.6 * x[0] * x[0], 0.5, &g[1], &bend, NULL);
+    (void)data;
+    g[0] += 1.2 * x[0] * bend;
+    return lp;
+}
+
+static gpumc_fit choice_of(double (*f)(const double *, double *, void *), size_t *n, gpumc_sample_options o)
+{
+    const gpumc_param p = { .name = "x", .size = *n };
+    const gpumc_model m = { .name = "m", .params = &p, .n_params = 1, .data = n,
+                            .log_density = o.draw_user == n ? NULL : f,
+                            .log_density_batch = o.draw_user == n ? iid_batch : NULL };
+    gpumc_fit fit;
+    o.draw_user = NULL;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    return fit;
+}
+
+static void test_choice(void)
+{
+    static const struct { double (*f)(const double *, double *, void *); size_t n; gpumc_sample_options o;
+                          gpumc_sampler wanted; size_t n_warmup; const char *reason; } cases[] = {
+        { iid_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_MAMS, 260, "the metric fits" },
+        { iid_density, 30, { .num_samples = 100, .num_chains = 1 }, GPUMC_SAMPLER_MAMS, 460, "the metric" },
+        { bent_density, 2, { .num_samples = 100 }, GPUMC_SAMPLER_HMC, 260, "the metric fits" },
+        { funnel_density, 10, { .num_samples = 100 }, GPUMC_SAMPLER_NUTS, 200, "" },
+        { iid_density, 30, { .num_samples = 20, .num_warmup = 12 }, GPUMC_SAMPLER_NUTS, 12, "too few" },
+        { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_NUTS }, GPUMC_SAMPLER_NUTS, 200,
+          "asked for" },
+        { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_HMC }, GPUMC_SAMPLER_HMC, 260,
+          "asked for" },
+        { iid_density, 1, { .num_samples = 20, .sampler = GPUMC_SAMPLER_MAMS }, GPUMC_SAMPLER_HMC, 260,
+          "one dimension" },
+        { iid_density, 30, { .num_samples = 20, .num_warmup = -1, .step_size = 0.3 }, GPUMC_SAMPLER_NUTS, 0,
+          "no warm-up" },
+        { iid_density, 30, { .num_samples = 20, .num_warmup = -1, .step_size = 0.3,
+                             .sampler = GPUMC_SAMPLER_MAMS }, GPUMC_SAMPLER_MAMS, 0, "asked for" },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        size_t n = cases[k].n;
+        gpumc_fit fit = choice_of(cases[k].f, &n, cases[k].o);
+        char line[2000] = "";
+        FILE *file = tmpfile();
+        int trees = 0;
+        CHECK(fit.sampler == cases[k].wanted && fit.n_warmup == cases[k].n_warmup, "case %d: sampler %d, %d "
+              "of warm-up: %s", (int)k, (int)fit.sampler, (int)fit.n_warmup, fit.sampler_reason);
+        CHECK(strstr(fit.sampler_reason, cases[k].reason) != NULL, "case %d: %s", (int)k, fit.sampler_reason);
+        for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++) trees += fit.stats[i].tree_depth > 0;
+        CHECK((trees > 0) == (fit.sampler == GPUMC_SAMPLER_NUTS), "case %d: %d trees", (int)k, trees);
+        if (file && gpumc_print_summary(&fit, file) == GPUMC_OK) {
+            rewind(file);
+            CHECK(fread(line, 1, sizeof line - 1, file) > 0 && strstr(line, fit.sampler_reason), "%s", line);
+        }
+        if (file) fclose(file);
+        gpumc_free(&fit);
+    }
+}
+
+/* The same draws from one call for all chains as from one call a chain, and thinned ones among them. */
+static void test_drivers(void)
+{
+    for (int sampler = GPUMC_SAMPLER_MAMS; sampler <= GPUMC_SAMPLER_HMC; sampler++) {
+        size_t n = 20;
+        gpumc_sample_options o = { .num_samples = 60, .num_warmup = 60, .sampler = (gpumc_sampler)sampler };
+        gpumc_fit single = choice_of(iid_density, &n, o), batch, thinned;
+        o.draw_user = &n;
+        batch = choice_of(iid_density, &n, o);
+        o.thin = 3;
+        o.num_samples = 20;
+        thinned = choice_of(iid_density, &n, o);
+        CHECK(memcmp(single.draws, batch.draws, 4 * 60 * n * sizeof(double)) == 0, "sampler %d: a batch has "
+              "other draws", sampler);
+        for (size_t row = 0; row < 80; row++)
+            CHECK(memcmp(thinned.draws + row * n, single.draws + (3 * row + 2) * n, n * sizeof(double)) == 0,
+                  "sampler %d: thinned draw %d", sampler, (int)row);
+        gpumc_free(&single);
+        gpumc_free(&batch);
+        gpumc_free(&thinned);
+    }
+}
+
+int main(void)
+{
+    test_kick();
+    test_flow();
+    test_reference();
+    test_lengths();
+    test_moments();
+    test_choice();
+    test_drivers();
+    return check_end();
+}
