@@ -2191,8 +2191,8 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
 GPUMC_API void gpumc_team_stop(gpumc_team *team);
 
 /* ===================================================================================== >>api-hier
-   Hierarchical models as data: parameter blocks as in any model, a prior or a population for each, and sets of
-   rows; the result is a complete gpumc_model. Blocks are named by what refers to them. A block with a location,
+   Hierarchical models as data: parameter blocks as in any model, a prior or a population for each, and sets
+   of rows; the result is a complete gpumc_model. Everything is referred to by name. A block with a location,
    scale, walk or covariates has a population, every other block has a prior.
 
    The kind of a block with a population says where its values lie, a link how they get there:
@@ -2201,8 +2201,8 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team);
        GPUMC_UNIT, _INTERVAL     lower + width logistic, or       sampled as logit_NAME
                                  lower + width Phi, if asked for  sampled as probit_NAME
    Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
-   quantities. Rows may take both. A block between bounds whose link is GPUMC_LINK_IDENTITY is sampled centred,
-   which wants a population on these bounds. */
+   quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
+   wants a population on these bounds. */
 typedef enum gpumc_prior_family {         /* the continuous families in the order of >>api-dist */
     GPUMC_PRIOR_NONE = 0, GPUMC_PRIOR_NORMAL, GPUMC_PRIOR_STD_NORMAL, GPUMC_PRIOR_STUDENT_T,
     GPUMC_PRIOR_CAUCHY, GPUMC_PRIOR_LAPLACE, GPUMC_PRIOR_LOGISTIC, GPUMC_PRIOR_GUMBEL, GPUMC_PRIOR_LOGNORMAL,
@@ -2241,23 +2241,15 @@ typedef struct gpumc_population {
     int quantile_form;
 } gpumc_population;
 
-/* What a row function gets as p: first blocks with an index, of which row i gets element index[i], then blocks
-   without, all of whose values follow each other. Indices may differ: players who win and lose, say. */
+/* What a row function gets as p: first blocks with an index, of which row i gets element index[i], then
+   blocks without, all of whose values follow each other. Indices may differ: winners and losers, say. */
 typedef struct gpumc_hier_take { const char *name; const size_t *index; } gpumc_hier_take;
-typedef struct gpumc_hier_column { const char *name; const double *values; } gpumc_hier_column;
 
 typedef struct gpumc_hier_rows {
     const char *name;                     /* for messages */
-    const gpumc_row_kind *kind;
-    size_t n_rows;
+    gpumc_rows_data data;                 /* kind, n_rows, columns, ...; group and n_groups follow from takes */
     const gpumc_hier_take *takes;
     size_t n_takes;
-    const gpumc_hier_column *columns;     /* x, in the order of the row function */
-    size_t n_columns;
-    const double *weights;                /* these and the next: see gpumc_rows_data */
-    int single_precision;
-    const double *const *nodes;
-    size_t n_nodes;
     /* Simulates one row from its parameters and columns: n_simulated values (0: 1) to y. */
     void (*simulate)(const double *p, const double *x, gpumc_rng *rng, double *y);
     size_t n_simulated;
@@ -2266,7 +2258,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    const gpumc_param *params;            /* init: values of NAME; without, a block starts at its prior's median */
+    const gpumc_param *params;  /* init: of what is sampled; NULL: the prior's median, a population spread out */
     size_t n_params;
     const gpumc_prior *priors;
     size_t n_priors;
@@ -7099,7 +7091,9 @@ typedef struct gpumc__hier_block {
     const gpumc_population *population;      /* what the description says of it, perhaps nothing */
     gpumc__range range;                      /* of the values */
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
+    char *name;                              /* of the coordinates */
     gpumc__prior *priors;                    /* one, or one an element; none with a population */
+    double *start;
     size_t n_priors;
     size_t location, scale, *locations, *scales;     /* places in x, GPUMC__NONE for 0 and 1; lists if they differ */
     size_t coefficients, shape, n_shape;
@@ -7285,15 +7279,15 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
         const double *values = gpumc__source_values(e, &s->sources[k]);
         e->slot->p[k] = values + s->sources[k].element;
         if (!s->gathered || k >= s->n_group) continue;
-        for (size_t i = 0; i < s->given->n_rows; i++) room[i] = values[s->sources[k].index[i]];
+        for (size_t i = 0; i < s->dims[0]; i++) room[i] = values[s->sources[k].index[i]];
         e->slot->p[k] = room;
-        room += s->given->n_rows;
+        room += s->dims[0];
     }
 }
 
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
-    const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->given->n_rows;
+    const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
     double *room = e->room + n_gathered * n_rows, lp;
     memset(room, 0, n_gathered * n_rows * sizeof(double));
     gpumc__set_point(e, s);
@@ -7324,15 +7318,15 @@ static double gpumc__hier_density(const double *x, double *grad, void *data)
 /* ---- what is generated --------------------------------------------------------------------------- */
 static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng, double *y)
 {
-    const gpumc_hier_rows *r = s->given;
+    const gpumc_rows_data *d = &s->given->data;
     double *p = e->rows_work, *x = p + s->n_p;
-    for (size_t i = 0; i < r->n_rows; i++, y += s->dims[1]) {
+    for (size_t i = 0; i < d->n_rows; i++, y += s->dims[1]) {
         for (size_t k = 0; k < s->n_p; k++) {
             const gpumc__hier_source *from = &s->sources[k];
             p[k] = gpumc__source_values(e, from)[from->index ? from->index[i] : from->element];
         }
-        for (size_t k = 0; k < r->n_columns; k++) x[k] = r->columns[k].values[i];
-        r->simulate(p, x, rng, y);
+        for (size_t k = 0; k < d->kind->n_columns; k++) x[k] = d->columns[k][i];
+        s->given->simulate(p, x, rng, y);
     }
 }
 
@@ -7390,7 +7384,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
     for (size_t k = 0; k < hier->model.n_params && status == GPUMC_OK; k++) {
         const gpumc__hier_block *b = &hier->blocks[k];
         if (b->has_population) status = gpumc__population_draw(&e, b, rng, x, error);
-        for (size_t i = 0; i < b->size && b->priors; i++) {
+        for (size_t i = 0; i < b->size && !b->has_population; i++) {
             const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
             x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
             if (p->f == gpumc__prior_flat)
@@ -7434,18 +7428,10 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
     return block + 64 + (64 - (uintptr_t)block % 64) % 64;
 }
 
-static GPUMC__PRINTF(3, 4) gpumc_status
-    gpumc__bad_rows(gpumc_error *error, const gpumc_hier_rows *rows, const char *format, ...)
+static size_t gpumc__param_size(const gpumc_param *p)
 {
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.48s\": %s", rows->name ? rows->name : "", text);
+    return gpumc__block_size(p->size, p->dims, p->n_dims);
 }
-
-static size_t gpumc__param_size(const gpumc_param *p) { return gpumc__block_size(p->size, p->dims, p->n_dims); }
 
 /* What must hold before anything is looked up. */
 static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
@@ -7455,22 +7441,21 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     for (size_t i = 0; !missing && i < d->n_priors; i++) missing |= !d->priors[i].name;
     for (size_t i = 0; !missing && i < d->n_populations; i++) missing |= !d->populations[i].name;
     for (size_t i = 0; !missing && i < d->n_params; i++) missing |= !d->params[i].name;
+    for (size_t s = 0; !missing && s < d->n_rows; s++) {
+        const gpumc_hier_rows *r = &d->rows[s];
+        missing |= !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
+    }
     if (missing)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or a name in it is NULL");
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or names, or the takes, "
+                           "kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++)
         if (gpumc__is_vector_kind(d->params[i].kind))
-            return gpumc__bad_param(error, d->params[i].name, "kind %d has no univariate prior; write a callback for "
-                                    "such a model", (int)d->params[i].kind);
-    for (size_t s = 0; s < d->n_rows; s++) {
-        const gpumc_hier_rows *r = &d->rows[s];
-        if (!r->kind || r->n_rows == 0 || !r->takes || !r->columns || (r->predictive && !r->simulate))
-            return gpumc__bad_rows(error, r, "kind, takes or columns is NULL, simulate is where predictive is named, or "
-                                   "n_rows is 0");
-    }
+            return gpumc__bad_param(error, d->params[i].name, "kind %d has no univariate prior; such a model wants a "
+                                    "callback", (int)d->params[i].kind);
     return GPUMC_OK;
 }
 
-/* All memory of the head; row objects and scratch follow when it is resolved. */
+/* Memory for what is resolved; row objects and scratch follow. */
 static void gpumc__hier_allocate(gpumc_hier *h)
 {
     const gpumc_hier_data *d = h->data;
@@ -7480,33 +7465,31 @@ static void gpumc__hier_allocate(gpumc_hier *h)
     h->blocks = (gpumc__hier_block *)gpumc__hier_new(h, d->n_params, sizeof(gpumc__hier_block));
     h->sets = (gpumc__hier_set *)gpumc__hier_new(h, d->n_rows, sizeof(gpumc__hier_set));
     for (size_t i = 0; i < d->n_params && !h->out_of_memory; i++) {
-        const size_t n = gpumc__param_size(&d->params[i]);
+        const size_t n = gpumc__param_size(&d->params[i]), linked = gpumc__is_linked(&d->params[i]) ? n : 0;
         gpumc__hier_block *b = &h->blocks[i];
-        b->has_population = gpumc__is_linked(&d->params[i]);
-        if (b->has_population) {
-            b->locations = (size_t *)gpumc__hier_new(h, n, sizeof(size_t));
-            b->scales = (size_t *)gpumc__hier_new(h, n, sizeof(size_t));
-        } else b->priors = (gpumc__prior *)gpumc__hier_new(h, n, sizeof(gpumc__prior));
+        b->locations = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
+        b->scales = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
+        b->priors = (gpumc__prior *)gpumc__hier_new(h, n - linked, sizeof(gpumc__prior));
+        b->start = (double *)gpumc__hier_new(h, n - linked, sizeof(double));
+        b->name = (char *)gpumc__hier_new(h, strlen(d->params[i].name) + sizeof "probit_", 1);
         most = gpumc__larger(most, n);
     }
     for (size_t s = 0; s < d->n_rows && !h->out_of_memory; s++) {
-        const size_t n_p = d->rows[s].kind->n_group + d->rows[s].kind->n_shared;
-        h->sets[s].n_p = n_p;
-        h->sets[s].sources = (gpumc__hier_source *)gpumc__hier_new(h, n_p, sizeof(gpumc__hier_source));
-        most = gpumc__larger(most, d->rows[s].n_rows);
+        const gpumc_row_kind *kind = d->rows[s].data.kind;
+        h->sets[s].n_p = kind->n_group + kind->n_shared;
+        h->sets[s].sources = (gpumc__hier_source *)gpumc__hier_new(h, h->sets[s].n_p, sizeof(gpumc__hier_source));
+        most = gpumc__larger(most, d->rows[s].data.n_rows);
     }
     h->identity = (size_t *)gpumc__hier_new(h, most, sizeof(size_t));
     for (int k = 0; k < 2; k++) h->bounds[k] = (double *)gpumc__hier_new(h, most, sizeof(double));
     for (size_t i = 0; i < most && !h->out_of_memory; i++) h->identity[i] = i;
 }
 
-/* Decides on link and form of a block with a population. */
-static gpumc_status gpumc__hier_form(gpumc__hier_block *b, gpumc_error *error)
+/* Decides on link, leaves and form of a block with a population. */
+static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
-    const gpumc_population none = { g->name, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0 };
-    const gpumc_population *o = b->population ? b->population : &none;
-    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER, plain = g->kind == GPUMC_UNBOUNDED;
+    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER, free_kind = g->kind == GPUMC_UNBOUNDED;
     const int between = g->kind == GPUMC_UNIT || g->kind == GPUMC_INTERVAL;
     const int truncated = o->family == GPUMC_POPULATION_TRUNCATED_NORMAL, t = o->family == GPUMC_POPULATION_STUDENT_T;
     b->quantile_kind = o->quantile ? o->quantile : truncated && !o->density ? &gpumc__truncated_quantile : NULL;
@@ -7515,31 +7498,28 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, gpumc_error *error)
     b->quantile_form = o->quantile_form && (b->quantile_kind || b->density_kind);
     b->link = o->link != GPUMC_LINK_BY_KIND ? o->link : truncated || b->quantile_form ? GPUMC_LINK_IDENTITY
         : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
-    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (int)o->family < 0 || (!truncated && !t && o->family)
+    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
         || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
-        || (truncated && b->link != GPUMC_LINK_IDENTITY) || (!plain && !above && !between && g->kind != GPUMC_UPPER))
+        || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
         return gpumc__bad_param(error, g->name, "link %d or family %d is unknown or does not fit kind %d: log wants "
                                 "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
                                 "normal the identity", (int)b->link, (int)o->family, (int)g->kind);
-    if (b->quantile_form && (!b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim || g->init))
-        return gpumc__bad_param(error, g->name, "the quantile form wants a normal, a truncated normal or a quantile "
-                                "leaf, and no link, walk or init");
-    if (!b->quantile_form && b->link == GPUMC_LINK_IDENTITY && !plain && (o->quantile_form || g->centring > GPUMC_CENTRED))
-        return gpumc__bad_param(error, g->name, "between bounds and without a link a block is sampled centred; for "
-                                "another form set quantile_form");
+    if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
+        : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
+        return gpumc__bad_param(error, g->name, "between bounds without a link a block is sampled centred, or as the "
+                                "quantile of a truncated normal or a leaf, which cannot walk");
     return GPUMC_OK;
 }
 
-/* Names the coordinates of block i and presents those with a population as unbounded, hierarchical ones, to
-   which the checks of any model apply. */
+/* Names the coordinates of block i and presents those with a population as unbounded and hierarchical, so that
+   the checks of any model apply. */
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
+    const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0 };
+    const gpumc_transform bounds = gpumc__param_transform(&h->data->params[i]);
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
-    const gpumc_transform bounds = gpumc__param_transform(&h->data->params[i]);
-    const char *prefix;
-    char *name;
     gpumc_status status;
     *p = h->data->params[i];
     b->given = &h->data->params[i];
@@ -7548,19 +7528,16 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     b->range = gpumc__range_of(&bounds);
     b->at = h->n_natural;
     h->n_natural += b->size;
+    b->has_population = gpumc__is_linked(p);
     for (size_t k = 0; k < h->data->n_populations; k++)
         if (strcmp(h->data->populations[k].name, p->name) == 0) b->population = &h->data->populations[k];
     if (!b->has_population) return GPUMC_OK;
-    status = gpumc__hier_form(b, error);
+    status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
     if (status != GPUMC_OK) return status;
-    prefix = b->quantile_form ? "z_" : prefixes[b->link];
-    name = (char *)gpumc__hier_new(h, strlen(p->name) + sizeof "probit_", 1);
-    if (!name) return gpumc__fail_memory(error, strlen(p->name));
-    sprintf(name, "%s%s", prefix, p->name);
-    p->name = name;
+    sprintf(b->name, "%s%s", b->quantile_form ? "z_" : prefixes[b->link], p->name);
+    p->name = b->name;
     p->kind = GPUMC_UNBOUNDED;
     p->lower = p->upper = 0;
-    p->init = NULL;
     if (b->population && b->population->quantile_form && !b->quantile_form) p->centring = GPUMC_NONCENTRED;
     return GPUMC_OK;
 }
@@ -7600,31 +7577,15 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     if (!b->density_kind && (b->locations || b->scales || g->covariates)) b->density_kind = &gpumc__normal_population;
 }
 
-/* Start values of coordinates from those of values. */
-static gpumc_status gpumc__hier_init(gpumc_hier *h, size_t i, gpumc_error *error)
-{
-    const gpumc__hier_block *b = &h->blocks[i];
-    const gpumc_transform bounds = gpumc__param_transform(b->given);
-    double *init = b->link > GPUMC_LINK_IDENTITY ? (double *)gpumc__hier_new(h, b->size, sizeof(double)) : NULL;
-    gpumc_error inner;
-    h->params[i].init = init ? init : b->given->init;
-    if (!init || !b->given->init) { h->params[i].init = b->given->init; return GPUMC_OK; }
-    if (gpumc_unconstrain(&bounds, b->given->init, init, &inner) != GPUMC_OK)
-        return gpumc__bad_param(error, b->given->name, "init: %.170s", inner.text);
-    for (size_t e = 0; e < b->size && b->link == GPUMC_LINK_PROBIT; e++)
-        init[e] = gpumc__inv_Phi((b->given->init[e] - b->range.lower) / b->range.width);
-    return GPUMC_OK;
-}
-
-/* The rest of block i with a population, now that its names have been checked. */
+/* Block i with a population, now that its names have been checked. */
 static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     const gpumc_param *g = b->given;
+    const gpumc_row_kind *q = b->quantile_kind, *f;
     const char *shape = b->population ? b->population->shape : NULL;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
-    const gpumc_row_kind *f, *q = b->quantile_kind;
     gpumc__hier_places(h, i);
     f = b->density_kind;
     b->shape = h->blocks[at].at;
@@ -7635,12 +7596,12 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
                                 "parameters, shape (%.0f; a quantile has none) and 2 columns", shape ? shape : "",
                                 (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
-        const char *name = p->name;
         memset(p, 0, sizeof *p);
-        p->name = name;
+        p->name = b->name;
         p->size = g->size;
         p->dims = g->dims;
         p->n_dims = g->n_dims;
+        p->init = g->init;
         if (!b->quantile_form) { p->kind = g->kind; p->lower = g->lower; p->upper = g->upper; }
     }
     if (b->quantile_form || b->link > GPUMC_LINK_IDENTITY) {
@@ -7649,10 +7610,10 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
         b->values = h->n_values;
         h->n_values += 3 * b->size;
     }
-    return gpumc__hier_init(h, i, error);
+    return GPUMC_OK;
 }
 
-/* The block that a prior is for: all of it (element SIZE_MAX), or one element. */
+/* The block that a prior is for, n_params if none: all of it (element SIZE_MAX), or one element. */
 static size_t gpumc__prior_block(const gpumc_hier *h, const char *name, size_t *element)
 {
     const size_t length = strcspn(name, "["), n = h->model.n_params;
@@ -7677,7 +7638,8 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
                                     "a population");
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
         for (size_t j = 0; j < b->size && status == GPUMC_OK; j++)
-            if (element == SIZE_MAX || element == j) status = gpumc__prior_init(&b->priors[j], prior, &b->range, error);
+            if (element == SIZE_MAX || element == j)
+                status = gpumc__prior_init(&b->priors[j], prior, &b->range, error);
     }
     return status;
 }
@@ -7686,71 +7648,70 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
 static gpumc_status gpumc__hier_medians(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     gpumc__hier_block *b = &h->blocks[i];
-    double *median = (double *)gpumc__hier_new(h, b->size, sizeof(double));
-    if (!median) return gpumc__fail_memory(error, b->size);
-    if (!b->given->init) h->params[i].init = median;
+    if (!b->given->init) h->params[i].init = b->start;
     for (size_t j = 0; j < b->size; j++) {
         if (!b->priors[j].f)
             return gpumc__bad_param(error, b->given->name, "it has no prior (GPUMC_PRIOR_FLAT says that none is "
                                     "meant), location or scale");
         if (b->priors[j].f == gpumc__prior_flat) h->params[i].init = b->given->init;
-        else median[j] = gpumc__prior_quantile(&b->priors[j], &b->range, 0.5);
+        else b->start[j] = gpumc__prior_quantile(&b->priors[j], &b->range, 0.5);
     }
     return GPUMC_OK;
 }
 
-/* Looks up what one take of a set means; returns the block, n_params when there is none. */
+/* Looks up what a take names: coordinates, else values; n_params when there is neither. */
 static size_t gpumc__take_block(const gpumc_hier *h, const char *name, int *values)
 {
-    const size_t n = h->model.n_params;
-    size_t i = name ? gpumc__find_param(&h->model, n, name) : n;
-    *values = i == n;
-    if (i < n || !name) return i;
-    for (i = 0; i < n; i++)
-        if (h->blocks[i].values != GPUMC__NONE && strcmp(h->blocks[i].given->name, name) == 0) break;
+    const size_t n = h->model.n_params, found = name ? gpumc__find_param(&h->model, n, name) : n;
+    size_t i = 0;
+    *values = found == n;
+    if (found < n || !name) return found;
+    while (i < n && (h->blocks[i].values == GPUMC__NONE || strcmp(h->blocks[i].given->name, name))) i++;
     return i;
 }
 
 static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpumc_error *error)
 {
     const gpumc_hier_rows *r = set->given;
-    const size_t n_group = r->kind->n_group;
     size_t k = 0;
     int misplaced = 0;
     for (size_t t = 0; t < r->n_takes; t++) {
-        const gpumc_hier_take *take = &r->takes[t];
-        gpumc__hier_source s = { 0, 0, take->index, 0 };
-        size_t size;
-        s.block = gpumc__take_block(h, take->name, &s.values);
+        const size_t *index = r->takes[t].index;
+        gpumc__hier_source s = { 0, 0, index, 0 };
+        size_t size, i = 0;
+        s.block = gpumc__take_block(h, r->takes[t].name, &s.values);
         if (s.block == h->model.n_params)
-            return gpumc__bad_rows(error, r, "there is no parameter \"%.48s\"", take->name ? take->name : "");
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": there is no parameter \"%.60s\"", r->name,
+                               r->takes[t].name ? r->takes[t].name : "");
         size = h->blocks[s.block].size;
-        for (size_t i = 0; i < r->n_rows && take->index; i++)
-            if (take->index[i] >= size)
-                return gpumc__bad_rows(error, r, "index %.0f in row %.0f is outside 0..%.0f (size of \"%.48s\"); indices "
-                                       "count from 0", (double)take->index[i], (double)i, (double)size - 1, take->name);
-        for (s.element = 0; s.element < (take->index ? 1 : size); s.element++, k++) {
-            misplaced |= k >= set->n_p || !take->index != (k >= n_group);
+        while (index && i < set->dims[0] && index[i] < size) i++;
+        if (index && i < set->dims[0])
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": index %.0f in row %.0f is outside 0..%.0f "
+                               "(size of \"%.60s\"); rows must count from 0", r->name, (double)index[i], (double)i,
+                               (double)size - 1, r->takes[t].name);
+        for (s.element = 0; s.element < (index ? 1 : size); s.element++, k++) {
+            misplaced |= k >= set->n_p || !index != (k >= set->n_group);
             if (!misplaced) set->sources[k] = s;
         }
-        if (take->index && !misplaced)
-            set->gathered |= size != h->blocks[set->sources[0].block].size
-                || memcmp(take->index, set->sources[0].index, r->n_rows * sizeof(size_t)) != 0;
+        if (index && !misplaced)
+            set->gathered |= size != h->blocks[set->sources->block].size
+                || memcmp(index, set->sources->index, set->dims[0] * sizeof *index) != 0;
     }
     if (k == set->n_p && !misplaced) return GPUMC_OK;
-    return gpumc__bad_rows(error, r, "%.48s takes %.0f parameters with an index, then %.0f values without",
-                           r->kind->name, (double)n_group, (double)r->kind->n_shared);
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f "
+                       "values without", r->name, r->data.kind->name, (double)set->n_group,
+                       (double)(set->n_p - set->n_group));
 }
 
 static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *error)
 {
     gpumc__hier_set *s = &h->sets[k];
     const gpumc_hier_rows *r = s->given = &h->data->rows[k];
-    const gpumc_output log_lik = { r->log_lik, r->n_rows, NULL, 0, GPUMC_LOG_LIKELIHOOD };
+    const gpumc_output log_lik = { r->log_lik, r->data.n_rows, NULL, 0, GPUMC_LOG_LIKELIHOOD };
     const gpumc_output predictive = { r->predictive, 0, s->dims, r->n_simulated > 1 ? 2u : 1u,
                                       GPUMC_POSTERIOR_PREDICTIVE };
-    s->n_group = r->kind->n_group;
-    s->dims[0] = r->n_rows;
+    s->n_group = r->data.kind->n_group;
+    s->dims[0] = r->data.n_rows;
     s->dims[1] = r->n_simulated ? r->n_simulated : 1;
     if (r->log_lik) h->outputs[h->model.n_outputs++] = log_lik;
     if (r->predictive) h->outputs[h->model.n_outputs++] = predictive;
@@ -7767,11 +7728,12 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
     h->isa = gpumc_isa_resolve(h->data->isa);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__hier_name(h, i, error);
     for (size_t k = 0; k < h->data->n_populations && status == GPUMC_OK; k++) {
+        const gpumc_population *o = &h->data->populations[k];
         size_t i = 0;
-        while (i < n && !(h->blocks[i].population == &h->data->populations[k] && h->blocks[i].has_population)) i++;
+        while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
         if (i == n)
-            status = gpumc__bad_param(error, h->data->populations[k].name, "a population is given, but there is no "
-                                      "such parameter with location or scale, or it has two");
+            status = gpumc__bad_param(error, o->name, "a population is given, but there is no such parameter with "
+                                      "location or scale, or it has two");
     }
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
@@ -7791,78 +7753,58 @@ static gpumc_rows *gpumc__hier_rows_new(gpumc_hier *h, gpumc_rows_data *data, gp
     data->allocator = &h->data->allocator;
     bytes = gpumc_rows_bytes(data, error);
     memory = bytes ? gpumc__hier_new(h, bytes, 1) : NULL;
-    if (bytes && !memory) gpumc__fail_memory(error, bytes);
     rows = memory ? gpumc_rows_init(data, memory, bytes, error) : NULL;
     if (rows) h->rows_work = gpumc__larger(h->rows_work, gpumc_rows_work(rows));
     return rows;
 }
 
-/* The populations that are not the simple one: a row for each element, a group of its own. */
-static gpumc_status gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_error *error)
+/* A population that is not the simple one has a row for each element, a group of its own. */
+static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_error *error)
 {
-    const double *columns[2];
+    const double *const bounds[] = { h->bounds[0], h->bounds[1] };
     gpumc_rows_data data;
     memset(&data, 0, sizeof data);
     data.n_rows = data.n_groups = b->size;
     data.group = h->identity;
-    data.columns = columns;
-    for (int k = 0; k < 2; k++) {
-        columns[k] = h->bounds[k];
-        for (size_t e = 0; e < b->size; e++) h->bounds[k][e] = k ? b->range.greatest : b->range.least;
+    data.columns = bounds;
+    for (size_t e = 0; e < b->size; e++) {
+        h->bounds[0][e] = b->range.least;
+        h->bounds[1][e] = b->range.greatest;
     }
-    data.kind = b->density_kind;
-    if (data.kind && !b->quantile_form) b->density = gpumc__hier_rows_new(h, &data, error);
-    if (data.kind && !b->quantile_form && !b->density) return error->status;
+    data.kind = b->quantile_form ? NULL : b->density_kind;
+    if (data.kind && !(b->density = gpumc__hier_rows_new(h, &data, error))) return 0;
     data.kind = b->quantile_kind;
-    if (data.kind) b->quantile = gpumc__hier_rows_new(h, &data, error);
-    return data.kind && !b->quantile ? error->status : GPUMC_OK;
+    return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
-static gpumc_status gpumc__hier_set_rows(gpumc_hier *h, gpumc__hier_set *s, gpumc_error *error)
+static int gpumc__hier_set_rows(gpumc_hier *h, gpumc__hier_set *s, gpumc_error *error)
 {
-    const gpumc_hier_rows *r = s->given;
-    const double **columns = (const double **)gpumc__hier_new(h, r->n_columns, sizeof(double *));
-    const char **names = (const char **)gpumc__hier_new(h, r->n_columns, sizeof(char *));
+    gpumc_rows_data data = s->given->data;
     gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
-    gpumc_rows_data data;
-    memset(&data, 0, sizeof data);
-    for (size_t c = 0; c < r->n_columns && columns && names; c++) {
-        columns[c] = r->columns[c].values;
-        names[c] = r->columns[c].name ? r->columns[c].name : "";
-    }
-    data.kind = r->kind;
-    data.n_rows = r->n_rows;
-    data.n_groups = s->gathered ? r->n_rows : s->n_group ? h->blocks[s->sources->block].size : 1;
+    data.n_groups = s->gathered ? data.n_rows : s->n_group ? h->blocks[s->sources->block].size : 1;
     data.group = s->gathered ? h->identity : s->n_group ? s->sources->index : NULL;
-    data.columns = columns;
-    data.column_names = names;
-    data.n_columns = r->n_columns;
-    data.weights = r->weights;
-    data.single_precision = r->single_precision;
-    data.nodes = r->nodes;
-    data.n_nodes = r->n_nodes;
-    if (columns && names) s->rows = gpumc__hier_rows_new(h, &data, &inner);
-    return s->rows ? GPUMC_OK : gpumc__bad_rows(error, r, "%.190s", inner.text);
+    s->rows = gpumc__hier_rows_new(h, &data, &inner);
+    if (!s->rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
+    return s->rows != NULL;
 }
 
-static gpumc_status gpumc__hier_rows(gpumc_hier *h, gpumc_error *error)
+/* Row objects, and room for what populations and sets need; returns 0 on failure. */
+static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 {
-    gpumc_status status = GPUMC_OK;
-    for (size_t i = 0; i < h->model.n_params && status == GPUMC_OK; i++) {
+    for (size_t i = 0; i < h->model.n_params; i++) {
         gpumc__hier_block *b = &h->blocks[i];
-        if (!b->has_population) continue;
-        status = gpumc__hier_block_rows(h, b, error);
+        if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
         h->n_room = gpumc__larger(h->n_room, 4 * b->size);
         h->n_p = gpumc__larger(h->n_p, 3 + b->n_shape);
     }
-    for (size_t k = 0; k < h->data->n_rows && status == GPUMC_OK; k++) {
+    for (size_t k = 0; k < h->data->n_rows; k++) {
         gpumc__hier_set *s = &h->sets[k];
-        status = gpumc__hier_set_rows(h, s, error);
+        if (!gpumc__hier_set_rows(h, s, error)) return 0;
         if (s->gathered) h->n_room = gpumc__larger(h->n_room, 2 * s->n_group * s->dims[0]);
-        h->rows_work = gpumc__larger(h->rows_work, s->n_p + s->given->n_columns);
+        h->rows_work = gpumc__larger(h->rows_work, s->n_p + s->given->data.kind->n_columns);
         h->n_p = gpumc__larger(h->n_p, s->n_p);
     }
-    return status;
+    return 1;
 }
 
 static void gpumc__hier_slots(gpumc_hier *h)
@@ -7880,21 +7822,18 @@ static void gpumc__hier_slots(gpumc_hier *h)
 
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error)
 {
-    gpumc_error unwanted;
     gpumc_hier *h;
-    gpumc_status status;
-    if (!error) error = &unwanted;
+    int done = 0;
     if (gpumc__hier_check(data, error) != GPUMC_OK) return NULL;
     h = (gpumc_hier *)gpumc__allocate(&data->allocator, sizeof *h);
     if (!h) { gpumc__fail_memory(error, sizeof *h); return NULL; }
     memset(h, 0, sizeof *h);
     h->data = data;
     gpumc__hier_allocate(h);
-    status = h->out_of_memory ? GPUMC_ERROR_MEMORY : gpumc__hier_resolve(h, error);
-    if (status == GPUMC_OK) status = gpumc__hier_rows(h, error);
-    if (status == GPUMC_OK) gpumc__hier_slots(h);
-    if (h->out_of_memory) status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for a hierarchical model");
-    if (status == GPUMC_OK) return h;
+    if (!h->out_of_memory && gpumc__hier_resolve(h, error) == GPUMC_OK) done = gpumc__hier_rows_all(h, error);
+    if (done) gpumc__hier_slots(h);
+    if (h->out_of_memory) gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for a hierarchical model");
+    if (done && !h->out_of_memory) return h;
     gpumc_hier_free(h);
     return NULL;
 }

@@ -144,12 +144,12 @@ static void check_by_hand(void)
     };
     const gpumc_hier_take takes[] = { { "theta", group }, { "sigma", NULL } };
     const gpumc_hier_take takes_B[] = { { "B", group }, { "sigma", NULL } };
-    const gpumc_hier_column column = { "y", y }, column_u = { "u", u };
+    const double *const column = y, *const column_u = u;
     const gpumc_hier_rows rows[] = {
-        { .name = "first", .kind = &normal_row, .n_rows = N, .takes = takes, .n_takes = 2, .columns = &column,
-          .n_columns = 1, .log_lik = "log_lik" },
-        { .name = "second", .kind = &normal_row, .n_rows = N, .takes = takes_B, .n_takes = 2,
-          .columns = &column_u, .n_columns = 1 },
+        { .name = "first", .data = { .kind = &normal_row, .n_rows = N, .columns = &column }, .takes = takes,
+          .n_takes = 2, .log_lik = "log_lik" },
+        { .name = "second", .data = { .kind = &normal_row, .n_rows = N, .columns = &column_u },
+          .takes = takes_B, .n_takes = 2 },
     };
     const gpumc_hier_data data = { .params = params, .n_params = 6, .priors = priors, .n_priors = 4, .rows = rows,
                                    .n_rows = 2 };
@@ -248,7 +248,7 @@ typedef struct everything {
     gpumc_prior priors[32];
     gpumc_population populations[16];
     gpumc_hier_take mixed[6], shared[1];
-    gpumc_hier_column columns[2];
+    const double *columns[2];
     gpumc_hier_rows rows[3];
     gpumc_hier_data data;
 } everything;
@@ -297,11 +297,12 @@ static everything *describe(void)
     memcpy(e->params, params, sizeof params);
     memcpy(e->priors, priors, sizeof priors);
     memcpy(e->populations, populations, sizeof populations);
-    e->columns[0] = (gpumc_hier_column){ "y", y };
-    e->columns[1] = (gpumc_hier_column){ "u", u };
+    e->columns[0] = y;
+    e->columns[1] = u;
     e->shared[0] = (gpumc_hier_take){ "tau", NULL };
-    e->rows[0] = (gpumc_hier_rows){ .name = "shared", .kind = &shared_row, .n_rows = N, .takes = e->shared,
-                                    .n_takes = 1, .columns = e->columns, .n_columns = 1, .weights = weights };
+    e->rows[0] = (gpumc_hier_rows){ .name = "shared", .takes = e->shared, .n_takes = 1 };
+    e->rows[0].data = (gpumc_rows_data){ .kind = &shared_row, .n_rows = N, .columns = e->columns,
+                                         .weights = weights };
     e->data = (gpumc_hier_data){ .params = e->params, .n_params = sizeof params / sizeof *params,
                                  .priors = e->priors, .n_priors = sizeof priors / sizeof *priors,
                                  .populations = e->populations,
@@ -315,8 +316,9 @@ static void add_rows(everything *e, const char *a, const char *b, const char *c,
 {
     gpumc_hier_take mixed[] = { { a, group }, { b, index_b }, { c, group }, { "beta", NULL }, { "tau", NULL } };
     memcpy(e->mixed, mixed, sizeof mixed);
-    e->rows[1] = (gpumc_hier_rows){ .name = "mixed", .kind = &mixed_row, .n_rows = N, .takes = e->mixed,
-                                    .n_takes = 5, .columns = e->columns, .n_columns = 2 };
+    e->rows[1] = (gpumc_hier_rows){ .name = "mixed", .takes = e->mixed, .n_takes = 5 };
+    e->rows[1].data = (gpumc_rows_data){ .kind = &mixed_row, .n_rows = N, .columns = e->columns,
+                                         .n_columns = 2 };
     e->data.n_rows = 2;
 }
 
@@ -427,7 +429,7 @@ static void check_prior_draws(void)
 }
 
 /* Groups with an outcome y and what is known of them; y is replaced by simulations. */
-typedef struct small { double y[24]; size_t group[24]; gpumc_hier_column column; gpumc_hier_take takes[2]; } small;
+typedef struct small { double y[24]; size_t group[24]; const double *column; gpumc_hier_take takes[2]; } small;
 
 static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
 {
@@ -440,12 +442,12 @@ static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
     const gpumc_hier_data data = { .name = "small", .params = params, .n_params = 4, .priors = priors, .n_priors = 3,
                                    .rows = rows, .n_rows = 1 };
     for (size_t i = 0; i < 24; i++) s->group[i] = i % 8;
-    s->column = (gpumc_hier_column){ "y", s->y };
+    s->column = s->y;
     s->takes[0] = (gpumc_hier_take){ "theta", s->group };
     s->takes[1] = (gpumc_hier_take){ "sigma", NULL };
-    *rows = (gpumc_hier_rows){ .name = "y", .kind = &normal_row, .n_rows = 24, .takes = s->takes, .n_takes = 2,
-                               .columns = &s->column, .n_columns = 1, .simulate = simulate_normal,
+    *rows = (gpumc_hier_rows){ .name = "y", .takes = s->takes, .n_takes = 2, .simulate = simulate_normal,
                                .log_lik = "log_lik", .predictive = "y_rep" };
+    rows->data = (gpumc_rows_data){ .kind = &normal_row, .n_rows = 24, .columns = &s->column };
     return data;
 }
 
@@ -534,7 +536,6 @@ static void check_refused(const gpumc_hier_data *data, const char *text)
 
 static void check_bad_input(void)
 {
-    static const double negative[J] = { -1 };
     size_t far_out[N] = { 0 };
     far_out[7] = J;
     check_refused(NULL, "NULL");
@@ -545,10 +546,9 @@ static void check_bad_input(void)
     REFUSED(e->params[5].location = "mo", "\"mo\" is no parameter");
     REFUSED(e->params[5].scale = "mu", "\"mu\" is not positive");
     REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is no parameter that stands earlier");
-    REFUSED(e->params[10].init = negative, "parameter \"rate\": init");
-    REFUSED(e->params[14].init = negative, "quantile form");
+    REFUSED(e->params[14].walk_dim = 1, "cannot walk");
     REFUSED(e->params[10].kind = GPUMC_UPPER, "\"rate\"");
-    REFUSED(e->params[13].centring = GPUMC_NONCENTRED, "quantile_form");
+    REFUSED(e->params[13].centring = GPUMC_NONCENTRED, "sampled centred");
     REFUSED(e->priors[0].name = "mo", "\"mo\": a prior is given");
     REFUSED(e->priors[0].name = "mu[2]", "\"mu[2]\": a prior is given");
     REFUSED(e->priors[0].name = "school", "it has a population");
@@ -568,19 +568,19 @@ static void check_bad_input(void)
     REFUSED(e->populations[0].link = GPUMC_LINK_LOG, "\"heavy\": link 2");
     REFUSED(e->populations[1].link = GPUMC_LINK_LOG, "\"chance\": link 2");
     REFUSED(e->populations[2].link = GPUMC_LINK_LOGIT, "truncated normal the identity");
-    REFUSED(e->populations[0].quantile_form = 1, "quantile form wants");
+    REFUSED(e->populations[0].quantile_form = 1, "as the quantile");
     REFUSED(e->populations[4].density = &normal_row, "leaf");
-    REFUSED(e->rows[1].kind = NULL, "rows \"mixed\": kind");
+    REFUSED(e->rows[1].data.kind = NULL, "kind");
     REFUSED(e->mixed[1].name = "hevy", "rows \"mixed\": there is no parameter \"hevy\"");
     REFUSED(e->mixed[1].name = "z_heavy", "\"z_heavy\"");
     REFUSED(e->mixed[1].index = NULL, "takes 3 parameters with an index, then 3 values");
     REFUSED(e->rows[1].n_takes = 4, "then 3 values without");
     REFUSED(e->mixed[4].name = "beta", "then 3 values without");
     REFUSED(e->mixed[0].index = far_out, "index 37 in row 7 is outside 0..36 (size of \"school\")");
-    REFUSED(e->columns[1].values = NULL, "rows \"mixed\"");
-    REFUSED(e->rows[1].n_columns = 1, "rows \"mixed\"");
-    REFUSED(e->rows[1].n_rows = 0, "rows \"mixed\"");
-    REFUSED(e->rows[1].predictive = "y_rep", "simulate");
+    REFUSED(e->columns[1] = NULL, "rows \"mixed\"");
+    REFUSED(e->rows[1].data.n_columns = 1, "rows \"mixed\"");
+    REFUSED(e->rows[1].data.n_rows = 0, "n_rows");
+    REFUSED(e->rows[1].predictive = "y_rep", "wanted simulator");
     REFUSED(e->rows[1].log_lik = "mu", "mu");
 }
 
@@ -608,7 +608,7 @@ static void check_threads_and_explain(void)
     gpumc_free(&fit[1]);
     memcpy(bad, y, sizeof bad);
     bad[9] = 1e200;
-    e->columns[0].values = bad;
+    e->columns[0] = bad;
     o = make(&e->data);
     CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC && strstr(error.text, "9"), "%s", error.text);
     x[1] = -1;
