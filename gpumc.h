@@ -140,11 +140,13 @@
 #if defined(__GNUC__) || defined(__clang__)
 #define GPUMC__UNUSED __attribute__((unused))
 #define GPUMC__NOINLINE __attribute__((noinline, unused))
+#define GPUMC__INLINE static inline __attribute__((always_inline, unused))
 #define GPUMC__RESTRICT __restrict__
 #define GPUMC__PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
 #define GPUMC__UNUSED
 #define GPUMC__NOINLINE
+#define GPUMC__INLINE static inline
 #define GPUMC__RESTRICT
 #define GPUMC__PRINTF(f, a)
 #endif
@@ -165,7 +167,8 @@
 #elif defined(__GNUC__)
 #define GPUMC_FN static inline __attribute__((always_inline, unused, optimize("no-fast-math")))
 #define GPUMC_LOOP __attribute__((optimize("no-fast-math", "O2", "tree-vectorize", \
-    "vect-cost-model=dynamic", "no-trapping-math", "fp-contract=fast", "no-thread-jumps")))
+    "vect-cost-model=dynamic", "no-trapping-math", "fp-contract=fast", "no-thread-jumps", \
+    "no-tree-loop-distribute-patterns")))
 #else
 #define GPUMC_FN static inline
 #define GPUMC_LOOP
@@ -199,6 +202,24 @@
 #define GPUMC__ISA_COPIES(X, ...) X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__)
 #define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
 #endif
+/* A strip is as many lanes as a register holds, its loop a single vector operation; GPUMC__FLAT marks short
+   loops inside it. (clang does not see to one of two doubles.) */
+#define GPUMC__STRIP_avx2 4
+#define GPUMC__STRIP_avx512 8
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define GPUMC__STRIP_baseline 2
+#define GPUMC__FLAT _Pragma("GCC unroll 64")
+#else
+#define GPUMC__STRIP_baseline 4
+#define GPUMC__FLAT
+#endif
+#if defined(__clang__) && defined(__OPTIMIZE__)
+#define GPUMC__STRIP_LOOP_baseline _Pragma("clang loop vectorize_width(2) interleave_count(2)")
+#else
+#define GPUMC__STRIP_LOOP_baseline
+#endif
+#define GPUMC__STRIP_LOOP_avx2 GPUMC__LANE_LOOP
+#define GPUMC__STRIP_LOOP_avx512 GPUMC__WIDE_LOOP
 typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2, GPUMC_ISA_AVX512 } gpumc_isa;
 enum { GPUMC__N_ISA = 3 };
 
@@ -210,10 +231,8 @@ enum { GPUMC__N_ISA = 3 };
 /* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define GPUMC__UNROLL _Pragma("GCC unroll 8")
-#define GPUMC__FLAT _Pragma("GCC unroll 64")            /* short loops inside a loop that becomes vector code */
 #else
 #define GPUMC__UNROLL
-#define GPUMC__FLAT
 #endif
 
 /* The number type of leaf functions: double, or float in a single-precision device build. */
@@ -1991,7 +2010,7 @@ typedef struct gpumc__row_args {
     const double *weights;         /* of each tile: lanes; NULL: 1 for active ones */
     const double *ones;            /* GPUMC_LANES ones, then as many zeros */
     const double *p, *shared;      /* of each slice: group parameters x lanes; one value each */
-    double *sums, *shared_sums;    /* of each slice: (1 + group parameters) x lanes; shared x lanes, added to */
+    double *sums, *totals;         /* gradients of each slice: group parameters x lanes; value, shared x lanes */
     const double *nodes;           /* of each tile of nodes: node columns x lanes */
     size_t n_nodes;
 } gpumc__row_args;
@@ -2000,7 +2019,7 @@ typedef void gpumc__row_loop(const gpumc__row_args *a);
 typedef struct gpumc_row_kind {
     const char *name;
     size_t n_group, n_shared, n_columns, n_node_columns;
-    gpumc__row_loop *segments[GPUMC__N_ISA], *slices[GPUMC__N_ISA];
+    gpumc__row_loop *loops[GPUMC__N_ISA];
 } gpumc_row_kind;
 
 GPUMC_FN double gpumc__sum_16(const double *a)
@@ -2012,61 +2031,73 @@ GPUMC_FN const double *gpumc__row_weights(const gpumc__row_args *a, size_t tile)
 {
     return a->weights ? a->weights + tile * GPUMC_LANES : a->ones + (GPUMC_LANES - a->active[tile]);
 }
-GPUMC_FN void gpumc__row_store(const gpumc__row_args *a, size_t slice, size_t n_group, size_t n_shared,
-                               const double *sum)
-{
-    const size_t own = (1 + n_group) * GPUMC_LANES;
-    memcpy(a->sums + slice * own, sum, own * sizeof *sum);
-    for (size_t i = 0; i < n_shared * GPUMC_LANES; i++) a->shared_sums[i] += sum[own + i];
-}
-
-/* Fills the idle lanes of n columns with their first lane; the active ones from x if that is given. */
+/* n columns of which idle lanes repeat the first. */
 GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t active)
 {
     for (size_t i = 0; i < n * GPUMC_LANES; i++) {
         const size_t first = i / GPUMC_LANES * GPUMC_LANES, from = i - first < active ? i : first;
-        at[i] = x ? x[from] : at[from];
+        at[i] = x[from];
     }
 }
 
-/* Adds a leaf's values and derivatives in all lanes l to sum; parameter and column are those of index k. */
-#define GPUMC__ROW_TILE(pragma, leaf, n_p, n_x, parameter, column, weight) \
-    pragma for (int l = 0; l < GPUMC_LANES; l++) { \
+/* Adds a leaf's values and derivatives in lanes l to sum[0] and sum[1 + k]; parameter and column are the k-th. */
+#define GPUMC__ROW_LANES(pragma, lanes, leaf, n_p, n_x, parameter, column, weight) \
+    pragma for (int l = 0; l < (lanes); l++) { \
         gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) { q[k] = (gpumc_real)(parameter); g[k] = 0; } \
         GPUMC__FLAT for (int k = 0; k < (n_x); k++) c[k] = (gpumc_real)(column); \
         sum[0][l] += (weight)[l] * leaf(q, c, g); \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
     }
-#define GPUMC__ROW_SHARED(k, n_group) shared[(k) < (n_group) ? 0 : (k) - (n_group)]
+#define GPUMC__ROW_PARAMETER(k, l, n_group) \
+    (k) < (n_group) ? own[(k) * GPUMC_LANES + (l)] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
-/* lane is l where every lane has parameters of its own, 0 where all have the same. */
-#define GPUMC__ROW_LOOP(set, attributes, pragma, layout, lane, name, n_group, n_shared, n_columns) \
-    attributes static void name##_##layout##_##set(const gpumc__row_args *a) \
+#define GPUMC__ROW_COPY(n, lanes, to, from) \
+    for (int k = 0; k < (n); k++) \
+        for (int l = 0; l < (lanes); l++) to = from;
+
+/* Tiles t to end, a strip of lanes as wide as a vector register: what depends on parameters alone then does
+   not depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared
+   gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
+   pieces of 16 bytes of memcpy, which wide loads then wait for.) */
+#define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
+    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t t, size_t end, \
+        const double *GPUMC__RESTRICT own, const double *GPUMC__RESTRICT shared, \
+        const double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT total, double *GPUMC__RESTRICT out, size_t strip) \
     { \
-        size_t t = 0; \
-        double shared[(n_shared) + 1]; \
-        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
-        for (size_t s = 0; s < a->n_slices; s++) { \
-            const double *own = a->p + s * (n_group) * GPUMC_LANES; \
-            double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
-            memset(sum, 0, sizeof sum); \
-            for (const size_t end = t + a->tiles[s]; t < end; t++) { \
-                const double *x = a->columns + t * (n_columns) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
-                GPUMC__ROW_TILE(pragma, name##_row, (n_group) + (n_shared), n_columns, \
-                    k < (n_group) ? own[k * GPUMC_LANES + lane] : GPUMC__ROW_SHARED(k, n_group), \
-                    x[k * GPUMC_LANES + l], w) \
-            } \
-            gpumc__row_store(a, s, n_group, n_shared, sum[0]); \
+        double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
+        GPUMC__ROW_COPY(1, GPUMC__STRIP_##set, sum[k][l], total[l]) \
+        GPUMC__ROW_COPY(n_group, GPUMC__STRIP_##set, sum[1 + k][l], 0) \
+        GPUMC__ROW_COPY(n_shared, GPUMC__STRIP_##set, sum[1 + (n_group) + k][l], total[(1 + k) * GPUMC_LANES + l]) \
+        for (; t < end; t++, x += (n_columns) * GPUMC_LANES) { \
+            const double *w = gpumc__row_weights(a, t) + strip; \
+            GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
+                n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
         } \
+        GPUMC__ROW_COPY(1, GPUMC__STRIP_##set, total[l], sum[k][l]) \
+        GPUMC__ROW_COPY(n_group, GPUMC__STRIP_##set, out[k * GPUMC_LANES + l], sum[1 + k][l]) \
+        GPUMC__ROW_COPY(n_shared, GPUMC__STRIP_##set, total[(1 + k) * GPUMC_LANES + l], sum[1 + (n_group) + k][l]) \
     }
-
+#define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
+    attributes static void name##_loop_##set(const gpumc__row_args *a) \
+    { \
+        double shared[(n_shared) + 1], total[(1 + (n_shared)) * GPUMC_LANES]; \
+        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
+        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) total[i] = 0; \
+        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) { \
+            const size_t at = s * (n_group) * GPUMC_LANES; \
+            for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
+                name##_strip_##set(a, t, t + a->tiles[s], a->p + at + strip, shared, \
+                    a->columns + t * (n_columns) * GPUMC_LANES + strip, total + strip, a->sums + at + strip, strip); \
+        } \
+        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
+    }
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
-    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, segments, 0, name, n_group, n_shared, n_columns) \
-    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, slices, l, name, n_group, n_shared, n_columns) \
+    GPUMC__ISA_COPIES(GPUMC__ROW_STRIP, name, n_group, n_shared, n_columns) \
+    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, name, n_group, n_shared, n_columns) \
     static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
-        GPUMC__ISA_TABLE(name##_segments), GPUMC__ISA_TABLE(name##_slices) }; \
+        GPUMC__ISA_TABLE(name##_loop) }; \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
                                    gpumc_real *g GPUMC__UNUSED)
 
@@ -2080,8 +2111,8 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
             const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
             const double *node = a->nodes + i * (n_node), *w = a->ones + (GPUMC_LANES - live); \
-            GPUMC__ROW_TILE(pragma, name##_node, (n_group) + (n_shared), (n_columns) + (n_node), \
-                k < (n_group) ? own[k * GPUMC_LANES] : GPUMC__ROW_SHARED(k, n_group), \
+            GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_node, (n_group) + (n_shared), (n_columns) + (n_node), \
+                GPUMC__ROW_PARAMETER(k, 0, n_group), \
                 k < (n_columns) ? x[k * GPUMC_LANES] : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
         } \
         for (int k = 0; k <= (n_group) + (n_shared); k++) sums[k * GPUMC_LANES] = gpumc__sum_16(sum[k]); \
@@ -2089,27 +2120,28 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__CELLS_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_cells_##set(const gpumc__row_args *a) \
     { \
-        size_t t = 0; \
-        double shared[(n_shared) + 1]; \
+        double shared[(n_shared) + 1], sum[2 + (n_group) + (n_shared)][GPUMC_LANES]; \
         for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
-        for (size_t s = 0; s < a->n_slices; s++) { \
-            const double *own = a->p + s * (n_group) * GPUMC_LANES; \
-            double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
-            memset(sum, 0, sizeof sum); \
+        memset(sum, 0, sizeof sum); \
+        for (size_t s = 0, t = 0; s < a->n_slices; s++) { \
             for (const size_t end = t + a->tiles[s]; t < end; t++) { \
-                double at[1 + (n_group) + (n_shared) + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
-                const double *x = a->columns + t * (n_columns) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
+                double at[1 + (n_group) + (n_shared) + (n_columns)][GPUMC_LANES], own[((n_group) + 1) * GPUMC_LANES]; \
+                const double *p = a->p + s * (n_group) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
+                gpumc__row_repeat(own, p, n_group, a->active[t]); \
+                gpumc__row_repeat(at[1 + (n_group) + (n_shared)], a->columns + t * (n_columns) * GPUMC_LANES, \
+                    n_columns, a->active[t]); \
                 for (int l = 0; l < a->active[t]; l++) \
-                    name##_nodes_##set(a, own + l, shared, x + l, &at[0][l]); \
-                gpumc__row_repeat(at[0], NULL, 1 + (n_group) + (n_shared), a->active[t]); \
-                gpumc__row_repeat(at[1 + (n_group) + (n_shared)], x, n_columns, a->active[t]); \
-                gpumc__row_repeat(p[0], own, n_group, a->active[t]); \
-                GPUMC__ROW_TILE(pragma, name##_whole, (n_group) + (n_shared), \
-                    1 + (n_group) + (n_shared) + (n_columns), \
-                    k < (n_group) ? p[k][l] : GPUMC__ROW_SHARED(k, n_group), at[k][l], w) \
+                    name##_nodes_##set(a, own + l, shared, &at[1 + (n_group) + (n_shared)][l], &at[0][l]); \
+                gpumc__row_repeat(at[0], at[0], 1 + (n_group) + (n_shared), a->active[t]); \
+                GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), \
+                    1 + (n_group) + (n_shared) + (n_columns), GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
             } \
-            gpumc__row_store(a, s, n_group, n_shared, sum[0]); \
+            memcpy(a->sums + s * (n_group) * GPUMC_LANES, sum[1], (n_group) * sizeof sum[0]); \
+            memset(sum[1], 0, (n_group) * sizeof sum[0]); \
         } \
+        for (int k = 0; k < 1 + (n_shared); k++) \
+            for (int l = 0; l < GPUMC_LANES; l++) \
+                a->totals[k * GPUMC_LANES + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC_CELLS(name, n_group, n_shared, n_columns, n_node) \
     GPUMC_FN gpumc_real name##_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
@@ -2122,7 +2154,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     GPUMC__ISA_COPIES(GPUMC__CELLS_NODES, name, n_group, n_shared, n_columns, n_node) \
     GPUMC__ISA_COPIES(GPUMC__CELLS_LOOP, name, n_group, n_shared, n_columns) \
     static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, n_node, \
-        GPUMC__ISA_TABLE(name##_cells), GPUMC__ISA_TABLE(name##_cells) }; \
+        GPUMC__ISA_TABLE(name##_cells) }; \
     GPUMC_FN gpumc_real name##_node(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
                                     gpumc_real *g GPUMC__UNUSED)
 #define GPUMC_FINISH(name) \
@@ -6466,7 +6498,7 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 /* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
-    const size_t n = 128 / (2 * kind->n_group + 1);
+    const size_t n = 64 / (kind->n_group + 1);
     return n < 1 ? 1 : n > GPUMC__CHUNK_SLICES ? GPUMC__CHUNK_SLICES : n;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
@@ -6591,23 +6623,30 @@ static size_t gpumc__rows_sums(const gpumc_rows *r)
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
     const gpumc_row_kind *k = &rows->kind;
-    const size_t slices = gpumc__slices_of_chunk(k) * (2 * k->n_group + 1) + k->n_shared;
+    const size_t slices = gpumc__slices_of_chunk(k) * 2 * k->n_group + 1 + k->n_shared;
     const size_t columns = rows->single ? GPUMC__CHUNK_TILES * k->n_columns : 0;
     return gpumc__rows_sums(rows) + k->n_shared + (slices + columns) * GPUMC_LANES;
 }
 
-/* Parameters of a block's groups into its lanes, and gradients back. */
-static GPUMC_LOOP void gpumc__gather(const gpumc_rows *r, size_t block, const double *p, double *lanes)
+/* A parameter of the groups of n blocks into their lanes, stride apart, and its gradient back. */
+static GPUMC_LOOP void gpumc__gather(const gpumc_rows *r, size_t first, size_t n, const double *p, size_t stride,
+                                     double *GPUMC__RESTRICT lanes)
 {
-    const uint32_t *g = r->groups + block * GPUMC_LANES;
-    if (r->neighbours[block]) memcpy(lanes, p + g[0], GPUMC_LANES * sizeof *p);
-    else for (int l = 0; l < GPUMC_LANES; l++) lanes[l] = p[g[l]];
+    for (size_t b = first; b < first + n; b++, lanes += stride) {
+        const uint32_t *g = r->groups + b * GPUMC_LANES;
+        if (r->neighbours[b]) memcpy(lanes, p + g[0], GPUMC_LANES * sizeof *p);
+        else for (size_t l = 0; l < GPUMC_LANES; l++) lanes[l] = p[g[l]];
+    }
 }
-static GPUMC_LOOP void gpumc__scatter(const gpumc_rows *r, size_t block, const double *lanes, double *grad)
+static GPUMC_LOOP void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const double *GPUMC__RESTRICT lanes,
+                                      size_t stride, double *GPUMC__RESTRICT grad)
 {
-    const uint32_t *g = r->groups + block * GPUMC_LANES;
-    if (r->neighbours[block]) for (size_t l = 0; l < GPUMC_LANES; l++) grad[g[0] + l] += lanes[l];
-    else for (size_t l = 0; l < r->lanes[block]; l++) grad[g[l]] += lanes[l];
+    for (size_t b = first; b < first + n; b++, lanes += stride) {
+        const uint32_t *g = r->groups + b * GPUMC_LANES;
+        double *to = grad + g[0];
+        if (r->neighbours[b]) for (size_t l = 0; l < GPUMC_LANES; l++) to[l] += lanes[l];
+        else for (size_t l = 0; l < r->lanes[b]; l++) grad[g[l]] += lanes[l];
+    }
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
@@ -6624,12 +6663,10 @@ static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, siz
     double *own = scratch + n_shared, *sums = own + n * n_group * GPUMC_LANES;
     gpumc__row_args a = { n, r->tiles + first, r->active + tile, columns,
                           r->weights ? r->weights + tile * GPUMC_LANES : NULL, gpumc__ones_then_zeros, own, scratch,
-                          sums, sums + n * (1 + n_group) * GPUMC_LANES, r->nodes, r->n_nodes };
+                          sums, sums + n * n_group * GPUMC_LANES, r->nodes, r->n_nodes };
     for (size_t k = 0; k < n_shared; k++) scratch[k] = *p[n_group + k];
-    for (size_t b = 0; b < n; b++)
-        for (size_t k = 0; k < n_group; k++)
-            gpumc__gather(r, first + b, p[k], own + (b * n_group + k) * GPUMC_LANES);
-    memset(a.shared_sums, 0, n_shared * GPUMC_LANES * sizeof(double));
+    for (size_t k = 0; k < n_group; k++)
+        gpumc__gather(r, first, n, p[k], n_group * GPUMC_LANES, own + k * GPUMC_LANES);
     return a;
 }
 
@@ -6639,20 +6676,16 @@ static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *colum
                               double *const *grad, double *places, double *scratch)
 {
     const gpumc__chunk chunk = r->chunks[c];
-    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared, each = (1 + n_group) * GPUMC_LANES;
+    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared, stride = n_group * GPUMC_LANES;
     const int is_slice = chunk.slice >= r->info.n_segments;
     const gpumc__row_args a = gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p, scratch);
     double *sums = places + c * (1 + n_shared), *own = places + gpumc__chunk_sums(r) + chunk.slice * n_group;
-    (is_slice ? r->kind.slices : r->kind.segments)[r->info.isa - 1](&a);
-    sums[0] = 0;
-    for (size_t b = 0; b < chunk.n_slices; b++) {
-        const double *lanes = a.sums + b * each;
-        sums[0] += gpumc__sum_16(lanes);
-        for (size_t k = 0; k < n_group; k++)
-            if (!is_slice) own[b * n_group + k] = gpumc__sum_16(lanes + (1 + k) * GPUMC_LANES);
-            else if (grad[k]) gpumc__scatter(r, chunk.slice + b, lanes + (1 + k) * GPUMC_LANES, grad[k]);
-    }
-    for (size_t k = 0; k < n_shared; k++) sums[1 + k] = gpumc__sum_16(a.shared_sums + k * GPUMC_LANES);
+    r->kind.loops[r->info.isa - 1](&a);
+    for (size_t k = 0; k < 1 + n_shared; k++) sums[k] = gpumc__sum_16(a.totals + k * GPUMC_LANES);
+    for (size_t k = 0; k < n_group && is_slice; k++)
+        if (grad[k]) gpumc__scatter(r, chunk.slice, chunk.n_slices, a.sums + k * GPUMC_LANES, stride, grad[k]);
+    for (size_t i = 0; i < chunk.n_slices * n_group && !is_slice; i++)
+        own[i] = gpumc__sum_16(a.sums + i * GPUMC_LANES);
 }
 
 /* Adds the sums of all chunks in their order. */
@@ -6717,8 +6750,8 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 
 /* ---- row by row -------------------------------------------------------------------------------- */
 
-/* Evaluates one tile of a block, each lane for itself; value and derivatives of lane l are sums[16 k + l]. */
-static const double *gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile, const double *const *p,
+/* Evaluates one tile of a block, each lane for itself: totals and sums are those of single rows. */
+static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile, const double *const *p,
                                       double *scratch)
 {
     static const uint32_t one_tile = 1;
@@ -6732,8 +6765,8 @@ static const double *gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t 
     }
     a = gpumc__row_args_of(r, block, 1, tile, columns, p, scratch);
     a.tiles = &one_tile;
-    r->kind.slices[r->info.isa - 1](&a);
-    return a.sums;
+    r->kind.loops[r->info.isa - 1](&a);
+    return a;
 }
 
 GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik, double *work)
@@ -6742,7 +6775,7 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
     for (size_t i = 0; i < rows->info.n_rows; i++) log_lik[i] = 0;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
-            const double *value = gpumc__tile_eval(rows, b, tile, p, work);
+            const double *value = gpumc__tile_eval(rows, b, tile, p, work).totals;
             for (size_t l = 0; l < rows->active[tile]; l++) log_lik[rows->row[tile * GPUMC_LANES + l]] = value[l];
         }
 }
@@ -6750,19 +6783,21 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
 GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
                                           gpumc_error *error)
 {
-    const size_t n = 1 + rows->kind.n_group + rows->kind.n_shared;
+    const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
     size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
-            const double *lanes = gpumc__tile_eval(rows, b, tile, p, work);
+            const gpumc__row_args a = gpumc__tile_eval(rows, b, tile, p, work);
             for (size_t i = 0; i < n * GPUMC_LANES; i++) {
-                const size_t l = i % GPUMC_LANES, at = rows->row[tile * GPUMC_LANES + l];
-                if (gpumc__is_finite(lanes[i]) || at >= row) continue;
+                const size_t l = i % GPUMC_LANES, k = i / GPUMC_LANES, at = rows->row[tile * GPUMC_LANES + l];
+                const double v = k < 1 ? a.totals[i] : k <= n_group ? a.sums[i - GPUMC_LANES]
+                                                                    : a.totals[i - n_group * GPUMC_LANES];
+                if (gpumc__is_finite(v) || at >= row) continue;
                 row = at;
                 group = rows->groups[b * GPUMC_LANES + l];
-                what = i / GPUMC_LANES;
-                value = lanes[i];
+                what = k;
+                value = v;
             }
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
