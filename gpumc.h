@@ -2290,7 +2290,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    const gpumc_param *params;  /* init: of what is sampled; NULL: the prior's median, a population spread out */
+    const gpumc_param *params;  /* init: of what is sampled; NULL: the median of its prior or population */
     size_t n_params;
     const gpumc_prior *priors;
     size_t n_priors;
@@ -7128,7 +7128,6 @@ typedef struct gpumc__hier_block {
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
     char *name;                              /* of the coordinates */
     gpumc__prior *priors;                    /* one, or one an element; none with a population */
-    double *start;
     size_t n_priors;
     size_t location, scale, *locations, *scales;     /* places in x, GPUMC__NONE for 0 and 1; lists if they differ */
     size_t coefficients, shape, n_shape;
@@ -7391,23 +7390,26 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
     gpumc__give_flag(&e.slot->taken);
 }
 
-/* Standard draws moved to their places; in walks each step needs the one before, so there are as many passes. */
-static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpumc__hier_block *b, gpumc_rng *rng,
-                                           double *x, gpumc_error *error)
+/* Draws a population, or without rng its median: standard numbers moved to their places. In walks each step
+   needs the one before, so there are as many passes. */
+static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpumc__hier_block *b,
+                                           gpumc_rng *rng, double *x, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
     const size_t passes = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
     const int is_t = b->density_kind == &gpumc__student_t_population;
     double *z = e->rows_work + e->h->rows_work;
-    if (b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
+    if (rng && b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
         return gpumc__bad_param(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
-        z[i] = is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
+        z[i] = !rng ? 0 : is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
     for (size_t pass = 0; pass < passes && !b->quantile_form; pass++) {
         gpumc__population_point(e, b, z, NULL);
         if (b->quantile) gpumc_rows_pointwise(b->quantile, e->slot->p, x + b->at, e->rows_work);
-        else for (size_t i = 0; i < b->size; i++) x[b->at + i] = e->slot->p[1][i] + e->slot->p[2][i] * z[i];
+        else
+            for (size_t i = 0; i < b->size; i++)
+                x[b->at + i] = e->slot->p[1][i] + e->slot->p[2][i] * z[i];
     }
     return GPUMC_OK;
 }
@@ -7505,7 +7507,6 @@ static void gpumc__hier_allocate(gpumc_hier *h)
         b->locations = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
         b->scales = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
         b->priors = (gpumc__prior *)gpumc__hier_new(h, n - linked, sizeof(gpumc__prior));
-        b->start = (double *)gpumc__hier_new(h, n - linked, sizeof(double));
         b->name = (char *)gpumc__hier_new(h, strlen(d->params[i].name) + sizeof "probit_", 1);
         most = gpumc__larger(most, n);
     }
@@ -7679,18 +7680,12 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
     return status;
 }
 
-/* Every prior must be there; its median is the start value of a block that has none. */
-static gpumc_status gpumc__hier_medians(gpumc_hier *h, size_t i, gpumc_error *error)
+static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_error *error)
 {
-    gpumc__hier_block *b = &h->blocks[i];
-    if (!b->given->init) h->params[i].init = b->start;
-    for (size_t j = 0; j < b->size; j++) {
+    for (size_t j = 0; j < b->size; j++)
         if (!b->priors[j].f)
             return gpumc__bad_param(error, b->given->name, "it has no prior (GPUMC_PRIOR_FLAT says that none is "
                                     "meant), location or scale");
-        if (b->priors[j].f == gpumc__prior_flat) h->params[i].init = b->given->init;
-        else b->start[j] = gpumc__prior_quantile(&b->priors[j], &b->range, 0.5);
-    }
     return GPUMC_OK;
 }
 
@@ -7773,7 +7768,8 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
-        status = h->blocks[i].has_population ? gpumc__hier_finish(h, i, error) : gpumc__hier_medians(h, i, error);
+        status = h->blocks[i].has_population ? gpumc__hier_finish(h, i, error)
+            : gpumc__hier_check_priors(&h->blocks[i], error);
     for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++) status = gpumc__set_resolve(h, s, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
 }
@@ -7855,6 +7851,29 @@ static void gpumc__hier_slots(gpumc_hier *h)
     }
 }
 
+/* Start values where none are given: medians of priors, and of populations as far as what they depend on has
+   a start. Populations that start spread out by a wide scale are soon pulled together, and the scale with
+   them: in the non-centred form of early warm-up that is a trap. */
+static void gpumc__hier_start(gpumc_hier *h)
+{
+    double *x = (double *)gpumc__hier_new(h, h->n_natural, sizeof(double));
+    const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
+    int known = x != NULL;
+    for (size_t i = 0; i < h->model.n_params && known; i++) {
+        const gpumc__hier_block *b = &h->blocks[i];
+        if (h->params[i].init) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
+        else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
+        for (size_t j = 0; j < b->size && h->params[i].kind != GPUMC_UNBOUNDED; j++)
+            x[b->at + j] = gpumc__within(x[b->at + j], b->range.least, b->range.greatest);
+        for (size_t j = 0; j < b->size && !h->params[i].init && !b->has_population; j++) {
+            x[b->at + j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j : 0], &b->range, 0.5);
+            known &= !gpumc__is_nan(x[b->at + j]);
+        }
+        if (known) h->params[i].init = x + b->at;
+    }
+    gpumc__give_flag(&e.slot->taken);
+}
+
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error)
 {
     gpumc_hier *h;
@@ -7867,6 +7886,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
     gpumc__hier_allocate(h);
     if (!h->out_of_memory && gpumc__hier_resolve(h, error) == GPUMC_OK) done = gpumc__hier_rows_all(h, error);
     if (done) gpumc__hier_slots(h);
+    if (done && !h->out_of_memory) gpumc__hier_start(h);
     if (h->out_of_memory) gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for a hierarchical model");
     if (done && !h->out_of_memory) return h;
     gpumc_hier_free(h);
