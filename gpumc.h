@@ -2000,6 +2000,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
    its derivatives over the nodes, which all rows share. The body after GPUMC_FINISH(name) makes the row's log
    likelihood of sum[0] and, in g, its derivatives of sum[1 + k], the derivative of sum[0] by p[k]. */
 #define GPUMC_LANES 16
+enum { GPUMC__MOST_ROW_PARAMS = 64 };
 
 /* What one call of a compiled loop works on: slices (see >>rows), and their tiles one after the other. */
 typedef struct gpumc__row_args {
@@ -2009,8 +2010,9 @@ typedef struct gpumc__row_args {
     const double *columns;         /* of each tile: columns x lanes */
     const double *weights;         /* of each tile: lanes; NULL: 1 for active ones */
     const double *ones;            /* GPUMC_LANES ones, then as many zeros */
-    const double *p, *shared;      /* of each slice: group parameters x lanes; one value each */
-    double *sums, *totals;         /* gradients of each slice: group parameters x lanes; value, shared x lanes */
+    const double *p[GPUMC__MOST_ROW_PARAMS];   /* of groups: lanes of each slice; shared: one value */
+    double *sums[GPUMC__MOST_ROW_PARAMS];      /* gradients of groups, added to: lanes of each slice */
+    double *totals;                            /* value, gradients of shared parameters: lanes */
     const double *nodes;           /* of each tile of nodes: node columns x lanes */
     size_t n_nodes;
 } gpumc__row_args;
@@ -2050,46 +2052,48 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
     }
 #define GPUMC__ROW_PARAMETER(k, l, n_group) \
-    (k) < (n_group) ? own[(k) * GPUMC_LANES + (l)] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
-
-#define GPUMC__ROW_COPY(n, lanes, to, from) \
-    for (int k = 0; k < (n); k++) \
-        for (int l = 0; l < (lanes); l++) to = from;
+    (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
 /* Tiles t to end, a strip of lanes as wide as a vector register: what depends on parameters alone then does
    not depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared
    gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
    pieces of 16 bytes of memcpy, which wide loads then wait for.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
-    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t t, size_t end, \
-        const double *GPUMC__RESTRICT own, const double *GPUMC__RESTRICT shared, \
-        const double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT total, double *GPUMC__RESTRICT out, size_t strip) \
+    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
+        const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total, size_t strip) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
-        GPUMC__ROW_COPY(1, GPUMC__STRIP_##set, sum[k][l], total[l]) \
-        GPUMC__ROW_COPY(n_group, GPUMC__STRIP_##set, sum[1 + k][l], 0) \
-        GPUMC__ROW_COPY(n_shared, GPUMC__STRIP_##set, sum[1 + (n_group) + k][l], total[(1 + k) * GPUMC_LANES + l]) \
-        for (; t < end; t++, x += (n_columns) * GPUMC_LANES) { \
+        const double *own[(n_group) + 1]; \
+        for (int k = 0; k < (n_group); k++) own[k] = a->p[k] + slice * GPUMC_LANES + strip; \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+            sum[0][l] = total[l]; \
+            GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
+        } \
+        for (const size_t end = t + a->tiles[slice]; t < end; t++) { \
+            const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
             const double *w = gpumc__row_weights(a, t) + strip; \
             GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
                 n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
         } \
-        GPUMC__ROW_COPY(1, GPUMC__STRIP_##set, total[l], sum[k][l]) \
-        GPUMC__ROW_COPY(n_group, GPUMC__STRIP_##set, out[k * GPUMC_LANES + l], sum[1 + k][l]) \
-        GPUMC__ROW_COPY(n_shared, GPUMC__STRIP_##set, total[(1 + k) * GPUMC_LANES + l], sum[1 + (n_group) + k][l]) \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+            total[l] = sum[0][l]; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
+        } \
+        for (int k = 0; k < (n_group); k++) { \
+            double *to = a->sums[k] + slice * GPUMC_LANES + strip; \
+            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) to[l] += sum[1 + k][l]; \
+        } \
     }
 #define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_loop_##set(const gpumc__row_args *a) \
     { \
         double shared[(n_shared) + 1], total[(1 + (n_shared)) * GPUMC_LANES]; \
-        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
+        for (int k = 0; k < (n_shared); k++) shared[k] = *a->p[(n_group) + k]; \
         for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) total[i] = 0; \
-        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) { \
-            const size_t at = s * (n_group) * GPUMC_LANES; \
+        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) \
             for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
-                name##_strip_##set(a, t, t + a->tiles[s], a->p + at + strip, shared, \
-                    a->columns + t * (n_columns) * GPUMC_LANES + strip, total + strip, a->sums + at + strip, strip); \
-        } \
+                name##_strip_##set(a, s, t, shared, total + strip, strip); \
         for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
     }
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
@@ -2103,8 +2107,8 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
-    attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, const double *own, \
-        const double *shared, const double *x, double *sums) \
+    attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, \
+        const double *const *own, const double *shared, const double *x, double *sums) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
         memset(sum, 0, sizeof sum); \
@@ -2120,24 +2124,31 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__CELLS_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_cells_##set(const gpumc__row_args *a) \
     { \
-        double shared[(n_shared) + 1], sum[2 + (n_group) + (n_shared)][GPUMC_LANES]; \
-        for (int k = 0; k < (n_shared); k++) shared[k] = a->shared[k]; \
+        enum { FIRST = 1 + (n_group) + (n_shared) }; \
+        double shared[(n_shared) + 1], sum[FIRST][GPUMC_LANES]; \
+        for (int k = 0; k < (n_shared); k++) shared[k] = *a->p[(n_group) + k]; \
         memset(sum, 0, sizeof sum); \
         for (size_t s = 0, t = 0; s < a->n_slices; s++) { \
             for (const size_t end = t + a->tiles[s]; t < end; t++) { \
-                double at[1 + (n_group) + (n_shared) + (n_columns)][GPUMC_LANES], own[((n_group) + 1) * GPUMC_LANES]; \
-                const double *p = a->p + s * (n_group) * GPUMC_LANES, *w = gpumc__row_weights(a, t); \
-                gpumc__row_repeat(own, p, n_group, a->active[t]); \
-                gpumc__row_repeat(at[1 + (n_group) + (n_shared)], a->columns + t * (n_columns) * GPUMC_LANES, \
-                    n_columns, a->active[t]); \
-                for (int l = 0; l < a->active[t]; l++) \
-                    name##_nodes_##set(a, own + l, shared, &at[1 + (n_group) + (n_shared)][l], &at[0][l]); \
-                gpumc__row_repeat(at[0], at[0], 1 + (n_group) + (n_shared), a->active[t]); \
-                GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), \
-                    1 + (n_group) + (n_shared) + (n_columns), GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
+                double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
+                const double *own[(n_group) + 1], *w = gpumc__row_weights(a, t); \
+                gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, a->active[t]); \
+                for (int k = 0; k < (n_group); k++) \
+                    gpumc__row_repeat(p[k], a->p[k] + s * GPUMC_LANES, 1, a->active[t]); \
+                for (int l = 0; l < a->active[t]; l++) { \
+                    for (int k = 0; k < (n_group); k++) own[k] = p[k] + l; \
+                    name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l]); \
+                } \
+                gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
+                for (int k = 0; k < (n_group); k++) own[k] = p[k]; \
+                GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), FIRST + (n_columns), \
+                    GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
             } \
-            memcpy(a->sums + s * (n_group) * GPUMC_LANES, sum[1], (n_group) * sizeof sum[0]); \
-            memset(sum[1], 0, (n_group) * sizeof sum[0]); \
+            for (int k = 0; k < (n_group); k++) \
+                for (int l = 0; l < GPUMC_LANES; l++) { \
+                    a->sums[k][s * GPUMC_LANES + (size_t)l] += sum[1 + k][l]; \
+                    sum[1 + k][l] = 0; \
+                } \
         } \
         for (int k = 0; k < 1 + (n_shared); k++) \
             for (int l = 0; l < GPUMC_LANES; l++) \
@@ -6283,10 +6294,13 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
    of its group with weight zero. Slices and segments are bundled in chunks, the unit that threads share: every
    chunk has its own place for its sums, which are added in order, so no bit depends on who computed them.
    Read first: gpumc__chunk_eval. */
-enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32, GPUMC__MOST_ROW_PARAMS = 64 };
+enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
 
-typedef struct gpumc__chunk { size_t slice, n_slices, tile, n_tiles; } gpumc__chunk;
+typedef struct gpumc__chunk {
+    size_t slice, n_slices, tile, n_tiles;
+    int in_row;                          /* the groups of its slices follow each other without a gap */
+} gpumc__chunk;
 
 struct gpumc_rows {
     gpumc_row_kind kind;
@@ -6294,7 +6308,7 @@ struct gpumc_rows {
     size_t n_blocks, n_chunks, n_nodes;  /* blocks: segments, then slices */
     gpumc__chunk *chunks;
     uint32_t *tiles, *groups;            /* of each block: its tiles, the groups of its lanes */
-    unsigned char *lanes, *neighbours;   /* of each block: its groups; whether they are 16 in a row */
+    unsigned char *lanes;                /* of each block: how many of them are groups of their own */
     uint32_t *row;                       /* of each lane of each tile: the caller's row, or GPUMC__NO_ROW */
     unsigned char *active;
     double *weights, *columns, *nodes;
@@ -6460,11 +6474,9 @@ static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpum
     if (!r->tiles) return;
     r->tiles[b] = (uint32_t)n_tiles;
     r->lanes[b] = (unsigned char)n_groups;
-    r->neighbours[b] = n_groups == GPUMC_LANES;
     for (size_t l = 0; l < GPUMC_LANES; l++) {
         const size_t i = first + (l < n_groups ? l : 0);
         r->groups[b * GPUMC_LANES + l] = gpumc__plan_group(plan, i);
-        if (r->groups[b * GPUMC_LANES + l] != r->groups[b * GPUMC_LANES] + l) r->neighbours[b] = 0;
     }
     for (size_t t = 0; t < n_tiles; t++)
         for (size_t l = 0; l < GPUMC_LANES; l++)
@@ -6504,20 +6516,22 @@ static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 static void gpumc__add_chunks(gpumc_rows *r)
 {
     const size_t most = gpumc__slices_of_chunk(&r->kind);
-    gpumc__chunk chunk = { 0, 0, 0, 0 };
-    for (size_t b = 0; b < r->n_blocks; b++) {
-        const int full = chunk.n_slices == most || b == r->info.n_segments
-                      || chunk.n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES;
-        if (full && chunk.n_slices > 0) {
-            r->chunks[r->n_chunks++] = chunk;
-            chunk.slice = b;
-            chunk.tile += chunk.n_tiles;
-            chunk.n_slices = chunk.n_tiles = 0;
+    gpumc__chunk *chunk = NULL;
+    for (size_t b = 0, tile = 0; b < r->n_blocks; tile += r->tiles[b++]) {
+        if (!chunk || chunk->n_slices == most || b == r->info.n_segments
+            || chunk->n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES) {
+            chunk = &r->chunks[r->n_chunks++];
+            memset(chunk, 0, sizeof *chunk);
+            chunk->slice = b;
+            chunk->tile = tile;
+            chunk->in_row = 1;
         }
-        chunk.n_slices++;
-        chunk.n_tiles += r->tiles[b];
+        for (size_t l = 0; l < GPUMC_LANES; l++)
+            chunk->in_row &= r->groups[b * GPUMC_LANES + l]
+                          == r->groups[chunk->slice * GPUMC_LANES] + chunk->n_slices * GPUMC_LANES + l;
+        chunk->n_slices++;
+        chunk->n_tiles += r->tiles[b];
     }
-    if (chunk.n_slices > 0) r->chunks[r->n_chunks++] = chunk;
 }
 
 static void gpumc__copy_nodes(gpumc_rows *r, const gpumc_rows_data *d)
@@ -6543,7 +6557,6 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     counted.tiles = (uint32_t *)gpumc__take(arena, n, sizeof *counted.tiles);
     counted.groups = (uint32_t *)gpumc__take(arena, n, GPUMC_LANES * sizeof *counted.groups);
     counted.lanes = (unsigned char *)gpumc__take(arena, n, 1);
-    counted.neighbours = (unsigned char *)gpumc__take(arena, n, 1);
     counted.row = (uint32_t *)gpumc__take(arena, cells, sizeof *counted.row);
     counted.active = (unsigned char *)gpumc__take(arena, tiles, 1);
     counted.weights = d->weights ? gpumc__take_doubles(arena, cells) : NULL;
@@ -6628,25 +6641,17 @@ GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
     return gpumc__rows_sums(rows) + k->n_shared + (slices + columns) * GPUMC_LANES;
 }
 
-/* A parameter of the groups of n blocks into their lanes, stride apart, and its gradient back. */
-static GPUMC_LOOP void gpumc__gather(const gpumc_rows *r, size_t first, size_t n, const double *p, size_t stride,
-                                     double *GPUMC__RESTRICT lanes)
+/* A parameter of the groups of n blocks into their lanes; a gradient from there. */
+static void gpumc__gather(const gpumc_rows *r, size_t first, size_t n, const double *p, double *lanes)
 {
-    for (size_t b = first; b < first + n; b++, lanes += stride) {
-        const uint32_t *g = r->groups + b * GPUMC_LANES;
-        if (r->neighbours[b]) memcpy(lanes, p + g[0], GPUMC_LANES * sizeof *p);
-        else for (size_t l = 0; l < GPUMC_LANES; l++) lanes[l] = p[g[l]];
-    }
+    const uint32_t *groups = r->groups + first * GPUMC_LANES;
+    for (size_t i = 0; i < n * GPUMC_LANES; i++) lanes[i] = p[groups[i]];
 }
-static GPUMC_LOOP void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const double *GPUMC__RESTRICT lanes,
-                                      size_t stride, double *GPUMC__RESTRICT grad)
+static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const double *lanes, double *grad)
 {
-    for (size_t b = first; b < first + n; b++, lanes += stride) {
-        const uint32_t *g = r->groups + b * GPUMC_LANES;
-        double *to = grad + g[0];
-        if (r->neighbours[b]) for (size_t l = 0; l < GPUMC_LANES; l++) to[l] += lanes[l];
-        else for (size_t l = 0; l < r->lanes[b]; l++) grad[g[l]] += lanes[l];
-    }
+    const uint32_t *groups = r->groups + first * GPUMC_LANES;
+    for (size_t i = 0; i < n * GPUMC_LANES; i++)
+        if (i % GPUMC_LANES < r->lanes[first + i / GPUMC_LANES]) grad[groups[i]] += lanes[i];
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
@@ -6654,19 +6659,32 @@ static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *G
     for (size_t i = 0; i < n; i++) to[i] = from[i];
 }
 
-/* The arguments of a loop over blocks from first on, whose tiles begin at tile; scratch gets parameters and
-   receives sums. */
+/* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
+   grad is NULL, parameters gathered and gradients to be scattered. */
 static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
-                                          const double *columns, const double *const *p, double *scratch)
+                                          const double *columns, const double *const *p, double *const *grad,
+                                          double *scratch)
 {
-    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
-    double *own = scratch + n_shared, *sums = own + n * n_group * GPUMC_LANES;
-    gpumc__row_args a = { n, r->tiles + first, r->active + tile, columns,
-                          r->weights ? r->weights + tile * GPUMC_LANES : NULL, gpumc__ones_then_zeros, own, scratch,
-                          sums, sums + n * n_group * GPUMC_LANES, r->nodes, r->n_nodes };
-    for (size_t k = 0; k < n_shared; k++) scratch[k] = *p[n_group + k];
-    for (size_t k = 0; k < n_group; k++)
-        gpumc__gather(r, first, n, p[k], n_group * GPUMC_LANES, own + k * GPUMC_LANES);
+    const size_t n_group = r->kind.n_group, lanes = n * GPUMC_LANES;
+    gpumc__row_args a;
+    a.n_slices = n;
+    a.tiles = r->tiles + first;
+    a.active = r->active + tile;
+    a.columns = columns;
+    a.weights = r->weights ? r->weights + tile * GPUMC_LANES : NULL;
+    a.ones = gpumc__ones_then_zeros;
+    a.nodes = r->nodes;
+    a.n_nodes = r->n_nodes;
+    a.totals = scratch;
+    scratch += (1 + r->kind.n_shared) * GPUMC_LANES;
+    for (size_t k = 0; k < n_group + r->kind.n_shared; k++) a.p[k] = p[k];
+    for (size_t k = 0; k < n_group; k++, scratch += 2 * lanes) {
+        const size_t g = r->groups[first * GPUMC_LANES];
+        a.p[k] = grad ? p[k] + g : scratch;
+        a.sums[k] = grad && grad[k] ? grad[k] + g : scratch + lanes;
+        if (!grad) gpumc__gather(r, first, n, p[k], scratch);
+        if (!grad || !grad[k]) memset(a.sums[k], 0, lanes * sizeof(double));
+    }
     return a;
 }
 
@@ -6676,16 +6694,18 @@ static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *colum
                               double *const *grad, double *places, double *scratch)
 {
     const gpumc__chunk chunk = r->chunks[c];
-    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared, stride = n_group * GPUMC_LANES;
+    const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
     const int is_slice = chunk.slice >= r->info.n_segments;
-    const gpumc__row_args a = gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p, scratch);
+    const gpumc__row_args a = gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p,
+                                                 chunk.in_row ? grad : NULL, scratch);
     double *sums = places + c * (1 + n_shared), *own = places + gpumc__chunk_sums(r) + chunk.slice * n_group;
     r->kind.loops[r->info.isa - 1](&a);
     for (size_t k = 0; k < 1 + n_shared; k++) sums[k] = gpumc__sum_16(a.totals + k * GPUMC_LANES);
-    for (size_t k = 0; k < n_group && is_slice; k++)
-        if (grad[k]) gpumc__scatter(r, chunk.slice, chunk.n_slices, a.sums + k * GPUMC_LANES, stride, grad[k]);
-    for (size_t i = 0; i < chunk.n_slices * n_group && !is_slice; i++)
-        own[i] = gpumc__sum_16(a.sums + i * GPUMC_LANES);
+    for (size_t k = 0; k < n_group && is_slice && !chunk.in_row; k++)
+        if (grad[k]) gpumc__scatter(r, chunk.slice, chunk.n_slices, a.sums[k], grad[k]);
+    for (size_t k = 0; k < n_group && !is_slice; k++)
+        for (size_t b = 0; b < chunk.n_slices; b++)
+            own[b * n_group + k] = gpumc__sum_16(a.sums[k] + b * GPUMC_LANES);
 }
 
 /* Adds the sums of all chunks in their order. */
@@ -6763,7 +6783,7 @@ static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_
         columns = scratch;
         scratch += width;
     }
-    a = gpumc__row_args_of(r, block, 1, tile, columns, p, scratch);
+    a = gpumc__row_args_of(r, block, 1, tile, columns, p, NULL, scratch);
     a.tiles = &one_tile;
     r->kind.loops[r->info.isa - 1](&a);
     return a;
@@ -6791,7 +6811,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
             const gpumc__row_args a = gpumc__tile_eval(rows, b, tile, p, work);
             for (size_t i = 0; i < n * GPUMC_LANES; i++) {
                 const size_t l = i % GPUMC_LANES, k = i / GPUMC_LANES, at = rows->row[tile * GPUMC_LANES + l];
-                const double v = k < 1 ? a.totals[i] : k <= n_group ? a.sums[i - GPUMC_LANES]
+                const double v = k < 1 ? a.totals[i] : k <= n_group ? a.sums[k - 1][l]
                                                                     : a.totals[i - n_group * GPUMC_LANES];
                 if (gpumc__is_finite(v) || at >= row) continue;
                 row = at;
@@ -6880,7 +6900,7 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
         gpumc__member *m = &t->members[t->n_threads];
         m->team = t;
         m->rank = t->n_threads;
-        if (gpumc__thread_start(&m->thread, gpumc__team_member, m) != 0) break;
+        if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
     }
     return t;
 }
