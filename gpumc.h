@@ -42,10 +42,10 @@
 
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
-                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-nuts  >>api-adapt  >>api-run
-                      >>api-diagnose  >>api-output
+                      >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-hier  >>api-nuts
+                      >>api-adapt  >>api-run  >>api-diagnose  >>api-output
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>nuts  >>adapt  >>diagnose  >>output  >>run
+                      >>hier  >>nuts  >>adapt  >>diagnose  >>output  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -72,6 +72,20 @@
      block (location_index), the element before (walk_dim: random walks), and may have group covariates
      added; scales likewise (scale_index). Location and scale stand earlier in the list, and the scale has a
      positive kind. .centring forces a form.
+
+   HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
+     callback. Say what the parameters are (params as above), where they come from (priors by family, the
+     population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
+         gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 0, 5 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 5 } };
+         gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };    // group[i]: theta's element of row i
+         gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                  .data = { .kind = &row, .n_rows = n, .columns = columns } };
+         gpumc_hier *h = gpumc_hier_create(&description, &error);   gpumc_sample(gpumc_hier_model(h), ...)
+     A population block of kind GPUMC_POSITIVE or GPUMC_UNIT lives behind a log, logit or probit link; other
+     populations are named, or leaves. Scales may be shared, locations nested, walking or regressed; rows of
+     several kinds take what they need, by indices that may differ. Centring is learned as for any model;
+     start values, pointwise log likelihoods and predictions from prior and posterior come with it. See
+     >>api-hier, examples/hierarchical.c, artists.c (a walk) and bradley_terry.c (two indices).
 
    OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by the generate callback once a kept
      draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:
@@ -2290,7 +2304,7 @@ typedef struct gpumc_hier_take { const char *name; const size_t *index; } gpumc_
 
 typedef struct gpumc_hier_rows {
     const char *name;                     /* for messages */
-    gpumc_rows_data data;                 /* kind, n_rows, columns, ...; group and n_groups follow from takes */
+    gpumc_rows_data data; /* kind, n_rows, columns, ...; group and n_groups follow from takes */
     const gpumc_hier_take *takes;
     size_t n_takes;
     /* Simulates one row from its parameters and columns: n_simulated values (0: 1) to y. */
@@ -2875,7 +2889,7 @@ static void gpumc__store_flag(volatile int *flag, int value)
 #endif
 }
 
-/* Takes a flag that one thread at a time may have: 1 when it was free. Giving it back publishes all writes. */
+/* Takes a flag that one thread at a time may have: 1 when it was free. Giving it back publishes writes. */
 static GPUMC__UNUSED int gpumc__take_flag(volatile int *flag)
 {
 #if defined(__GNUC__) || defined(__clang__)
@@ -6941,13 +6955,14 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
 }
 
 /* ======================================================================================== >>hier
-   A description is resolved once: names become places, priors and populations functions, rows row objects. An
-   evaluation goes forward over the blocks (priors, populations, values from coordinates), over the sets of rows,
-   and backward over the blocks (gradients by values to coordinates). Coordinates are what the model samples,
-   values what the description calls by name. Read first: gpumc__hier_density; then gpumc__hier_resolve. */
+   A description is resolved once: names become places, priors and populations functions, rows row objects.
+   An evaluation goes forward over the blocks (priors, populations, values from coordinates), over the sets of
+   rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
+   samples, values what the description calls by name. Read first: gpumc__hier_density, then
+   gpumc__hier_resolve. */
 
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
-enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };            /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
+enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
@@ -6983,9 +6998,10 @@ static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSE
 #define GPUMC__IF_TRIALS_1(...)
 #define GPUMC__PRIOR_ENTRY(shape, cdf, family, parameters, support) \
     GPUMC__IF_##shape({ gpumc__prior_##family, #family, parameters },)
-static const struct gpumc__prior_entry { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__priors[] = {
+typedef struct gpumc__prior_entry { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_entry;
+static const gpumc__prior_entry gpumc__priors[] = {          /* in the order of gpumc_prior_family */
     { NULL, "none", "" }, GPUMC_FAMILIES(GPUMC__PRIOR_ENTRY) { gpumc__prior_flat, "flat", "" }
-};                                                          /* in the order of gpumc_prior_family */
+};
 
 /* Log probability between the bounds, from the tail that is smaller. */
 static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
@@ -6999,7 +7015,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
                                       gpumc_error *error)
 {
     const int known = (int)given->family > 0 && given->family <= GPUMC_PRIOR_FLAT;
-    const struct gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
+    const gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
     double least, most;
     if (!known || p->f)
         return gpumc__bad_param(error, given->name, "prior family %d is unknown, or this is a second prior",
@@ -7012,13 +7028,14 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
     most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
-        return gpumc__bad_param(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a, given->b,
-                                given->c, entry->parameters);
+        return gpumc__bad_param(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
+                                given->b, given->c, entry->parameters);
     p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
-        return gpumc__bad_param(error, given->name, "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
-                                "bounds inside that leave some probability", entry->name, least, most, r->lower,
-                                r->upper);
+        return gpumc__bad_param(error, given->name,
+                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
+                                "bounds inside that leave some probability",
+                                entry->name, least, most, r->lower, r->upper);
     return GPUMC_OK;
 }
 
@@ -7040,8 +7057,8 @@ GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
     return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]);
 }
 
-/* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer tail
-   so that it does not cancel. */
+/* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer
+   tail so that it does not cancel. */
 GPUMC_FN double gpumc__truncation(const double *p, const double *x, double *a, double *b)
 {
     *a = gpumc__within((x[0] - p[1]) / p[2], -40, 40);
@@ -7060,8 +7077,8 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
     return gpumc__outside((p[0] < x[0]) | (x[1] < p[0]), lp);
 }
 
-/* theta = mu + sigma y, Phi(y) = P = Phi(a) + Phi(z) D, D = Phi(b) - Phi(a), or 1 - P = Phi(-b) + Phi(-z) D if
-   that is smaller. */
+/* theta = mu + sigma y, Phi(y) = P = Phi(a) + Phi(z) D, D = Phi(b) - Phi(a), or from 1 - P = Phi(-b) +
+   Phi(-z) D if that is smaller. */
 GPUMC_ROW(gpumc__truncated_quantile, 3, 0, 2)
 {
     double a, b;
@@ -7075,8 +7092,8 @@ GPUMC_ROW(gpumc__truncated_quantile, 3, 0, 2)
     return gpumc__within(p[1] + p[2] * y, x[0], x[1]);
 }
 
-/* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the sum
-   of theta - mu and leaves that of its squares. */
+/* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the
+   sum of theta - mu and leaves that of its squares. */
 GPUMC_FN void gpumc__spread_one(double away, double precision, double *grad, double *sum, double *square)
 {
     *grad -= away * precision;
@@ -7126,19 +7143,22 @@ GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, doub
     const double e = gpumc_exp(link == GPUMC_LINK_LOG ? q : -gpumc_fabs(q)), share = e / (1 + e);
     const double tail = link == GPUMC_LINK_PROBIT ? gpumc_Phi(-gpumc_fabs(q)) : share, step = r.width * tail;
     const double x = link == GPUMC_LINK_LOG ? r.lower + e : q < 0 ? r.lower + step : r.upper - step;
-    *slope = link == GPUMC_LINK_LOG ? e : r.width * (link == GPUMC_LINK_PROBIT ? gpumc__phi(q) : share / (1 + e));
+    const double bell = link == GPUMC_LINK_PROBIT ? gpumc__phi(q) : share / (1 + e);
+    *slope = link == GPUMC_LINK_LOG ? e : r.width * bell;
     return gpumc__within(x, r.least, r.greatest);
 }
 #define GPUMC__LINK_LOOP(set, attributes, pragma, name, link) \
-    attributes static void gpumc__##name##_##set(const gpumc__range r, size_t n, const double *GPUMC__RESTRICT q, \
-                                                 double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT slope) \
+    attributes static void gpumc__##name##_##set(const gpumc__range r, size_t n, \
+        const double *GPUMC__RESTRICT q, double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT slope) \
     { pragma for (size_t i = 0; i < n; i++) x[i] = gpumc__link_value(link, r, q[i], &slope[i]); }
 GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_log, GPUMC_LINK_LOG)
 GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_logit, GPUMC_LINK_LOGIT)
 GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_probit, GPUMC_LINK_PROBIT)
 typedef void gpumc__link_fn(const gpumc__range r, size_t n, const double *q, double *x, double *slope);
-static gpumc__link_fn *const gpumc__links[][GPUMC__N_ISA] = { { NULL }, { NULL }, GPUMC__ISA_TABLE(gpumc__link_log),
-    GPUMC__ISA_TABLE(gpumc__link_logit), GPUMC__ISA_TABLE(gpumc__link_probit) };     /* by gpumc_hier_link */
+static gpumc__link_fn *const gpumc__links[][GPUMC__N_ISA] = {        /* by gpumc_hier_link */
+    { NULL }, { NULL }, GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
+    GPUMC__ISA_TABLE(gpumc__link_probit)
+};
 
 /* ---- the object ---------------------------------------------------------------------------------- */
 typedef struct gpumc__hier_block {
@@ -7149,16 +7169,21 @@ typedef struct gpumc__hier_block {
     char *name;                              /* of the coordinates */
     gpumc__prior *priors;                    /* one, or one an element; none with a population */
     size_t n_priors;
-    size_t location, scale, *locations, *scales;     /* places in x, GPUMC__NONE for 0 and 1; lists if they differ */
+    size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
+    size_t *locations, *scales;              /* of each element, where these differ */
     size_t coefficients, shape, n_shape;
     gpumc_hier_link link;
     int has_population, quantile_form;
     const gpumc_row_kind *density_kind, *quantile_kind;
-    gpumc_rows *density, *quantile;          /* no density: normal, one location and scale; or quantile form */
+    gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
 } gpumc__hier_block;
 
 /* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
-typedef struct gpumc__hier_source { size_t block, element; const size_t *index; int values; } gpumc__hier_source;
+typedef struct gpumc__hier_source {
+    size_t block, element;
+    const size_t *index;
+    int values;                              /* rather than coordinates */
+} gpumc__hier_source;
 typedef struct gpumc__hier_set {
     const gpumc_hier_rows *given;
     gpumc__hier_source *sources;
@@ -7213,13 +7238,14 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
 }
 
 /* Points p at value, location, scale and shape of every element, grad at room for their gradients. */
-static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b, const double *value,
-                                    double *value_grad)
+static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b,
+                                    const double *value, double *value_grad)
 {
     const size_t n = b->size, n_covariates = b->given->n_covariates;
     double *mu = e->room, *tau = mu + n, *gradient = tau + n;
     for (size_t i = 0; i < n; i++) {
-        const size_t from = b->locations ? b->locations[i] : b->location, unit = b->scales ? b->scales[i] : b->scale;
+        const size_t from = b->locations ? b->locations[i] : b->location;
+        const size_t unit = b->scales ? b->scales[i] : b->scale;
         mu[i] = from == GPUMC__NONE ? 0 : e->x[from];
         tau[i] = unit == GPUMC__NONE ? 1 : e->x[unit];
         for (size_t j = 0; j < n_covariates; j++)
@@ -7370,7 +7396,8 @@ static double gpumc__hier_density(const double *x, double *grad, void *data)
 }
 
 /* ---- what is generated --------------------------------------------------------------------------- */
-static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng, double *y)
+static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng,
+                                double *y)
 {
     const gpumc_rows_data *d = &s->given->data;
     double *p = e->rows_work, *x = p + s->n_p;
@@ -7434,7 +7461,8 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
     return GPUMC_OK;
 }
 
-GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x, gpumc_error *error)
+GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x,
+                                             gpumc_error *error)
 {
     const gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
     gpumc_status status = GPUMC_OK;
@@ -7500,15 +7528,19 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     for (size_t i = 0; !missing && i < d->n_params; i++) missing |= !d->params[i].name;
     for (size_t s = 0; !missing && s < d->n_rows; s++) {
         const gpumc_hier_rows *r = &d->rows[s];
-        missing |= !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
+        missing |=
+            !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
     }
     if (missing)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or names, or the takes, "
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "the description, one of its lists or names, or the takes, "
                            "kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++)
         if (gpumc__is_vector_kind(d->params[i].kind))
-            return gpumc__bad_param(error, d->params[i].name, "kind %d has no univariate prior; such a model wants a "
-                                    "callback", (int)d->params[i].kind);
+            return gpumc__bad_param(error, d->params[i].name,
+                                    "kind %d has no univariate prior; such a model wants a "
+                                    "callback",
+                                    (int)d->params[i].kind);
     return GPUMC_OK;
 }
 
@@ -7533,7 +7565,8 @@ static void gpumc__hier_allocate(gpumc_hier *h)
     for (size_t s = 0; s < d->n_rows && !h->out_of_memory; s++) {
         const gpumc_row_kind *kind = d->rows[s].data.kind;
         h->sets[s].n_p = kind->n_group + kind->n_shared;
-        h->sets[s].sources = (gpumc__hier_source *)gpumc__hier_new(h, h->sets[s].n_p, sizeof(gpumc__hier_source));
+        h->sets[s].sources =
+            (gpumc__hier_source *)gpumc__hier_new(h, h->sets[s].n_p, sizeof(gpumc__hier_source));
         most = gpumc__larger(most, d->rows[s].data.n_rows);
     }
     h->identity = (size_t *)gpumc__hier_new(h, most, sizeof(size_t));
@@ -7545,10 +7578,14 @@ static void gpumc__hier_allocate(gpumc_hier *h)
 static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
-    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER, free_kind = g->kind == GPUMC_UNBOUNDED;
+    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER,
+              free_kind = g->kind == GPUMC_UNBOUNDED;
     const int between = g->kind == GPUMC_UNIT || g->kind == GPUMC_INTERVAL;
-    const int truncated = o->family == GPUMC_POPULATION_TRUNCATED_NORMAL, t = o->family == GPUMC_POPULATION_STUDENT_T;
-    b->quantile_kind = o->quantile ? o->quantile : truncated && !o->density ? &gpumc__truncated_quantile : NULL;
+    const int truncated = o->family == GPUMC_POPULATION_TRUNCATED_NORMAL,
+              t = o->family == GPUMC_POPULATION_STUDENT_T;
+    b->quantile_kind = o->quantile                ? o->quantile
+                       : truncated && !o->density ? &gpumc__truncated_quantile
+                                                  : NULL;
     b->density_kind = o->density ? o->density : truncated ? &gpumc__truncated_population
         : t ? &gpumc__student_t_population : NULL;
     b->quantile_form = o->quantile_form && (b->quantile_kind || b->density_kind);
@@ -7557,22 +7594,28 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
         || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
-        return gpumc__bad_param(error, g->name, "link %d or family %d is unknown or does not fit kind %d: log wants "
-                                "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
-                                "normal the identity", (int)b->link, (int)o->family, (int)g->kind);
+        return gpumc__bad_param(
+            error, g->name,
+            "link %d or family %d is unknown or does not fit kind %d: log wants "
+            "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
+            "normal the identity",
+            (int)b->link, (int)o->family, (int)g->kind);
     if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
-        return gpumc__bad_param(error, g->name, "between bounds without a link a block is sampled centred, or as the "
+        return gpumc__bad_param(error, g->name,
+                                "between bounds without a link a block is sampled centred, or as the "
                                 "quantile of a truncated normal or a leaf, which cannot walk");
     return GPUMC_OK;
 }
 
-/* Names the coordinates of block i and presents those with a population as unbounded and hierarchical, so that
-   the checks of any model apply. */
+/* Names the coordinates of block i and presents those with a population as unbounded and hierarchical, so
+   that the checks of any model apply. */
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
-    const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0 };
+    const gpumc_population normal = {
+        NULL, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0
+    };
     const gpumc_transform bounds = gpumc__param_transform(&h->data->params[i]);
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
@@ -7599,7 +7642,8 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
 }
 
 /* Where the named block has what element e of block i refers to. */
-static size_t gpumc__hier_place(const gpumc_hier *h, size_t i, const char *name, const size_t *index, size_t e)
+static size_t gpumc__hier_place(const gpumc_hier *h, size_t i, const char *name, const size_t *index,
+                                size_t e)
 {
     const gpumc__hier_block *b;
     if (!name) return GPUMC__NONE;
@@ -7630,7 +7674,8 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     b->locations = gpumc__unlike(b->locations, b->size, &b->location);
     b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
-    if (!b->density_kind && (b->locations || b->scales || g->covariates)) b->density_kind = &gpumc__normal_population;
+    if (!b->density_kind && (b->locations || b->scales || g->covariates))
+        b->density_kind = &gpumc__normal_population;
 }
 
 /* Block i with a population, now that its names have been checked. */
@@ -7648,9 +7693,10 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
-        return gpumc__bad_param(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
-                                "parameters, shape (%.0f; a quantile has none) and 2 columns", shape ? shape : "",
-                                (double)b->n_shape);
+        return gpumc__bad_param(error, g->name,
+                                "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
+                                "parameters, shape (%.0f; a quantile has none) and 2 columns",
+                                shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
         p->name = b->name;
@@ -7690,7 +7736,8 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         size_t element, i = gpumc__prior_block(h, prior->name, &element);
         gpumc__hier_block *b = &h->blocks[i];
         if (i == h->model.n_params || b->has_population)
-            return gpumc__bad_param(error, prior->name, "a prior is given, but there is no such parameter, or it has "
+            return gpumc__bad_param(error, prior->name,
+                                    "a prior is given, but there is no such parameter, or it has "
                                     "a population");
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
         for (size_t j = 0; j < b->size && status == GPUMC_OK; j++)
@@ -7704,7 +7751,8 @@ static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_e
 {
     for (size_t j = 0; j < b->size; j++)
         if (!b->priors[j].f)
-            return gpumc__bad_param(error, b->given->name, "it has no prior (GPUMC_PRIOR_FLAT says that none is "
+            return gpumc__bad_param(error, b->given->name,
+                                    "it has no prior (GPUMC_PRIOR_FLAT says that none is "
                                     "meant), location or scale");
     return GPUMC_OK;
 }
@@ -7731,14 +7779,15 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
         size_t size, i = 0;
         s.block = gpumc__take_block(h, r->takes[t].name, &s.values);
         if (s.block == h->model.n_params)
-            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": there is no parameter \"%.60s\"", r->name,
-                               r->takes[t].name ? r->takes[t].name : "");
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": there is no parameter \"%.60s\"",
+                               r->name, r->takes[t].name ? r->takes[t].name : "");
         size = h->blocks[s.block].size;
         while (index && i < set->dims[0] && index[i] < size) i++;
         if (index && i < set->dims[0])
-            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": index %.0f in row %.0f is outside 0..%.0f "
-                               "(size of \"%.60s\"); rows must count from 0", r->name, (double)index[i], (double)i,
-                               (double)size - 1, r->takes[t].name);
+            return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                               "rows \"%.60s\": index %.0f in row %.0f is outside 0..%.0f "
+                               "(size of \"%.60s\"); rows must count from 0",
+                               r->name, (double)index[i], (double)i, (double)size - 1, r->takes[t].name);
         for (s.element = 0; s.element < (index ? 1 : size); s.element++, k++) {
             misplaced |= k >= set->n_p || !index != (k >= set->n_group);
             if (!misplaced) set->sources[k] = s;
@@ -7748,9 +7797,10 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
                 || memcmp(index, set->sources->index, set->dims[0] * sizeof *index) != 0;
     }
     if (k == set->n_p && !misplaced) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f "
-                       "values without", r->name, r->data.kind->name, (double)set->n_group,
-                       (double)(set->n_p - set->n_group));
+    return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f "
+                       "values without",
+                       r->name, r->data.kind->name, (double)set->n_group, (double)(set->n_p - set->n_group));
 }
 
 static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *error)
@@ -7782,7 +7832,8 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         size_t i = 0;
         while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
         if (i == n)
-            status = gpumc__bad_param(error, o->name, "a population is given, but there is no such parameter with "
+            status = gpumc__bad_param(error, o->name,
+                                      "a population is given, but there is no such parameter with "
                                       "location or scale, or it has two");
     }
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
@@ -7790,7 +7841,8 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
         status = h->blocks[i].has_population ? gpumc__hier_finish(h, i, error)
             : gpumc__hier_check_priors(&h->blocks[i], error);
-    for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++) status = gpumc__set_resolve(h, s, error);
+    for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
+        status = gpumc__set_resolve(h, s, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
 }
 

@@ -9,6 +9,23 @@
    Run:    ./bradley_terry                      (./bradley_terry help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
+   90 % intervals that hold the truth: skill 86 of 100
+   bradley_terry: 4 chains x 1000 draws after 300 of warm-up, 4.08 s
+   step size 0.511, low-rank metric, 0 divergences
+                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
+   tau           1.0049     0.0014     0.0900     0.8648     1.0010     1.1562      4225      3079   1.002
+   skill[1]     -0.6800     0.0047     0.3770    -1.3115    -0.6786    -0.0614      6517      2736   1.008
+   skill[2]      0.8711     0.0040     0.3425     0.3286     0.8663     1.4414      7493      3026   1.003
+   skill[3]     -1.7345     0.0057     0.4823    -2.5621    -1.7149    -0.9778      7402      2290   1.001
+   skill[4]      0.8498     0.0049     0.3867     0.2228     0.8424     1.4904      6234      2642   1.001
+   skill[5]     -0.4953     0.0045     0.3625    -1.0804    -0.4956     0.1019      6590      2685   1.002
+   skill[6]     -1.2262     0.0047     0.3647    -1.8407    -1.2145    -0.6557      6142      2822   1.002
+   skill[7]     -0.9288     0.0044     0.3642    -1.5268    -0.9178    -0.3383      6956      3011   1.002
+   skill[8]      0.3139     0.0043     0.3242    -0.2200     0.3189     0.8491      5646      2961   1.003
+   skill[9]     -0.3488     0.0039     0.3224    -0.8930    -0.3465     0.1763      6845      2908   1.000
+   skill[10]     0.2561     0.0040     0.3186    -0.2677     0.2596     0.7724      6457      3063   1.000
+   ... 90 more, largest r_hat: skill[29] 1.005; smallest ess: skill[74] 2171
+   gradients=56857 divergences=0 warmup_s=2.1420 sampling_s=1.9401
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -87,11 +104,11 @@ int main(int argc, char **argv)
 {
     struct matches m = { 0 };
     run r = { .summary = NULL };
-    int size = 600, rows = 20000, status;
+    int size = 100, rows = 2000, status;
     uint64_t data_seed = 42;
     const argument own[] = {
-        { "size", WHOLE, &size, "players (600)" },
-        { "rows", WHOLE, &rows, "matches (20000)" },
+        { "size", WHOLE, &size, "players (100)" },
+        { "rows", WHOLE, &rows, "matches (2000)" },
         { "data_seed", SEED, &data_seed, "of the data (42)" },
     };
     status = arguments_read(argc, argv, &r, own, sizeof own / sizeof *own);

@@ -13,7 +13,7 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: mu yes, tau yes, sigma yes, theta 92 of 100
-   groups: 4 chains x 1000 draws after 300 of warm-up, 0.32 s
+   groups: 4 chains x 1000 draws after 300 of warm-up, 0.64 s
    step size 0.522, low-rank metric, 0 divergences
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
    mu            49.762      0.013      1.128     47.861     49.777     51.634      7099      2863   1.001
@@ -30,7 +30,7 @@
    theta[9]     29.9703     0.0083     0.6641    28.8577    29.9790    31.0286      6458      2677   1.000
    theta[10]    36.2877     0.0082     0.6833    35.1645    36.2768    37.4170      6895      2708   1.001
    ... 90 more, largest r_hat: theta[39] 1.005; smallest ess: theta[88] 2404
-   gradients=47309 divergences=0 warmup_s=0.1451 sampling_s=0.1740
+   gradients=47313 divergences=0 warmup_s=0.1689 sampling_s=0.4685
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
