@@ -2,8 +2,8 @@
 
        P(a beats b) = 1 / (1 + exp(skill[b] - skill[a])),  skill[j] ~ normal(0, tau),  tau ~ half-normal(1)
 
-   Each row takes two elements of one block by two indices, the winner's skill and the loser's. The results are
-   drawn from the model itself with tau = 1.
+   Each row takes two elements of one block by two indices, the winner's skill and the loser's. The results
+   are drawn from the model itself with tau = 1.
 
    Build:  cc -O2 examples/bradley_terry.c -o bradley_terry -lm -pthread
    Run:    ./bradley_terry                      (./bradley_terry help lists the arguments)

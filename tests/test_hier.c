@@ -41,7 +41,8 @@ GPUMC_ROW(skewed_population, 3, 1, 2)     /* a leaf of one's own: gumbel with a 
     return lp;
 }
 
-GPUMC_ROW(skewed_quantile, 3, 0, 2)       /* mu - sigma log(1 + exp(-z)), not a quantile of anything, but smooth */
+/* mu - sigma log(1 + exp(-z)): not a quantile of anything, but smooth */
+GPUMC_ROW(skewed_quantile, 3, 0, 2)
 {
     const double e = gpumc_exp(-p[0]);
     (void)x;
@@ -114,8 +115,8 @@ static void make_data(void)
 /* ---- the plain hierarchical normal model, written by hand ---------------------------------------- */
 static double by_hand(const double *x, double *g)
 {
-    double lp = gpumc_normal_lpdf(x[0], 0, 10, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 2, &g[1], NULL)
-        + gpumc_half_cauchy_lpdf(x[2], 1, &g[2], NULL);
+    double lp = gpumc_normal_lpdf(x[0], 0, 10, &g[0], NULL, NULL)
+                + gpumc_half_normal_lpdf(x[1], 2, &g[1], NULL) + gpumc_half_cauchy_lpdf(x[2], 1, &g[2], NULL);
     for (size_t j = 0; j < J; j++) {
         lp += gpumc_normal_lpdf(x[3 + j], x[0], x[1], &g[3 + j], &g[0], &g[1])
             + gpumc_normal_lpdf(x[3 + J + j], 0.5, x[1], &g[3 + J + j], NULL, &g[1]);
@@ -134,8 +135,11 @@ static void check_by_hand(void)
 {
     static const double half[1] = { 0.5 };
     const gpumc_param params[] = {
-        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "sigma", .kind = GPUMC_POSITIVE },
-        { .name = "theta", .size = J, .location = "mu", .scale = "tau" }, { .name = "m_B", .init = half },
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = J, .location = "mu", .scale = "tau" },
+        { .name = "m_B", .init = half },
         { .name = "B", .kind = GPUMC_POSITIVE, .size = J, .location = "m_B", .scale = "tau" },
     };
     const gpumc_prior priors[] = {
@@ -151,9 +155,11 @@ static void check_by_hand(void)
         { .name = "second", .data = { .kind = &normal_row, .n_rows = N, .columns = &column_u },
           .takes = takes_B, .n_takes = 2 },
     };
-    const gpumc_hier_data data = { .params = params, .n_params = 6, .priors = priors, .n_priors = 4, .rows = rows,
-                                   .n_rows = 2 };
-    double x[4 + 2 * J], at_hand[3 + 2 * J], g[4 + 2 * J], h[3 + 2 * J] = { 0 }, lp, expected, worst = 0, out[J + N];
+    const gpumc_hier_data data = {
+        .params = params, .n_params = 6, .priors = priors, .n_priors = 4, .rows = rows, .n_rows = 2
+    };
+    double x[4 + 2 * J], at_hand[3 + 2 * J], g[4 + 2 * J], h[3 + 2 * J] = { 0 }, lp, expected, worst = 0,
+                                                                     out[J + N];
     double direct = 0;
     object o;
     gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
@@ -175,7 +181,8 @@ static void check_by_hand(void)
           (int)o.model->n_outputs);
     o.model->generate(x, &rng, out, o.model->data);
     for (size_t i = 0; i < N; i++)
-        direct = fmax(direct, fabs(out[J + i] - gpumc_normal_lpdf(y[i], x[3 + group[i]], x[2], NULL, NULL, NULL)));
+        direct =
+            fmax(direct, fabs(out[J + i] - gpumc_normal_lpdf(y[i], x[3 + group[i]], x[2], NULL, NULL, NULL)));
     CHECK(direct < 1e-12, "pointwise log likelihood off by %g", direct);
     gpumc_hier_free(o.hier);
 }
@@ -204,7 +211,11 @@ static void check_priors(void)
         { { "x", GPUMC_PRIOR_HALF_CAUCHY, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, NAN, NAN },
         { { "x", GPUMC_PRIOR_HALF_STUDENT_T, 5, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_student_t, 5, 2) },
         { { "x", GPUMC_PRIOR_BETA, 2, 3, 0 }, GPUMC_UNIT, 0, 0, MOMENTS(beta, 2, 3) },
-        { { "x", GPUMC_PRIOR_BETA_PROPORTION, 0.3, 4, 0 }, GPUMC_UNIT, 0, 0, MOMENTS(beta_proportion, 0.3, 4) },
+        { { "x", GPUMC_PRIOR_BETA_PROPORTION, 0.3, 4, 0 },
+          GPUMC_UNIT,
+          0,
+          0,
+          MOMENTS(beta_proportion, 0.3, 4) },
         { { "x", GPUMC_PRIOR_UNIFORM, -1, 3, 0 }, GPUMC_INTERVAL, -1, 3, 1, 4 / sqrt(12) },
         { { "x", GPUMC_PRIOR_NORMAL, 0, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_normal, 2) },
         { { "x", GPUMC_PRIOR_NORMAL, 0, 1, 0 }, GPUMC_LOWER, 5, 0, 5.1865, 0.1798 },
@@ -225,19 +236,21 @@ static void check_priors(void)
         }
         CHECK(isnan(f->mean) || fabs(mean - f->mean) < 5 * f->sd / sqrt(MANY), "family %d: mean %g, not %g",
               (int)k, mean, f->mean);
-        CHECK(isnan(f->sd) || fabs(sqrt(squares - mean * mean) - f->sd) < 0.15 * f->sd, "family %d: sd %g, not %g",
-              (int)k, sqrt(squares - mean * mean), f->sd);
-        /* The density integrates to one half on both sides of the start value, the median: on the free scale. */
+        CHECK(isnan(f->sd) || fabs(sqrt(squares - mean * mean) - f->sd) < 0.15 * f->sd,
+              "family %d: sd %g, not %g", (int)k, sqrt(squares - mean * mean), f->sd);
+        /* On the free scale the density integrates to one half below the start value, the median. */
         for (int i = 0; i < PIECES; i++) {
             const double q = 40 * (i + 0.5) / PIECES - 20;
-            const gpumc_transform t = { f->kind, 1, 1, f->kind == GPUMC_POSITIVE ? 0 : f->lower, f->upper, 0, 1, 0 };
+            const gpumc_transform t = { f->kind,  1, 1, f->kind == GPUMC_POSITIVE ? 0 : f->lower,
+                                        f->upper, 0, 1, 0 };
             const double jacobian = gpumc_constrain(&t, &q, &x);
             if (x < median) mass += exp(density(&o, &x, &g) + jacobian) * 40 / PIECES;
         }
-        CHECK(fabs(mass - 0.5) < (isnan(f->sd) ? 0.06 : 0.01), "family %d: %g below the median", (int)k, mass);
+        CHECK(fabs(mass - 0.5) < (isnan(f->sd) ? 0.06 : 0.01), "family %d: %g below the median", (int)k,
+              mass);
         x = median * 1.1 + 0.01;
-        CHECK(gradient_error(&o, &x) < 1e-6, "family %d: gradient off by %g at %g", (int)k, gradient_error(&o, &x),
-              x);
+        CHECK(gradient_error(&o, &x) < 1e-6, "family %d: gradient off by %g at %g", (int)k,
+              gradient_error(&o, &x), x);
         gpumc_hier_free(o.hier);
     }
 }
@@ -259,22 +272,47 @@ static double covariates[J * 2], weights[N];
 static everything *describe(void)
 {
     static const gpumc_param params[] = {
-        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "beta", .size = 2 },
-        { .name = "nu", .kind = GPUMC_LOWER, .lower = 1 }, { .name = "sd", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "beta", .size = 2 },
+        { .name = "nu", .kind = GPUMC_LOWER, .lower = 1 },
+        { .name = "sd", .kind = GPUMC_POSITIVE, .size = 2 },
         { .name = "district", .size = D, .location = "mu", .scale = "tau" },
         { .name = "school", .size = J, .location = "district", .location_index = district, .scale = "tau" },
-        { .name = "walk", .dims = walk_dims, .n_dims = 2, .location = "mu", .scale = "sd",
-          .scale_index = walk_scale, .walk_dim = 2 },
-        { .name = "regressed", .size = J, .location = "mu", .scale = "tau", .covariates = covariates,
-          .n_covariates = 2, .coefficients = "beta" },
+        { .name = "walk",
+          .dims = walk_dims,
+          .n_dims = 2,
+          .location = "mu",
+          .scale = "sd",
+          .scale_index = walk_scale,
+          .walk_dim = 2 },
+        { .name = "regressed",
+          .size = J,
+          .location = "mu",
+          .scale = "tau",
+          .covariates = covariates,
+          .n_covariates = 2,
+          .coefficients = "beta" },
         { .name = "heavy", .size = J, .location = "mu", .scale = "tau" },
         { .name = "rate", .kind = GPUMC_LOWER, .lower = 0.5, .size = J, .location = "mu", .scale = "tau" },
         { .name = "share", .kind = GPUMC_UNIT, .size = J, .location = "mu", .scale = "tau" },
         { .name = "chance", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 2, .size = J, .scale = "tau" },
-        { .name = "bounded", .kind = GPUMC_INTERVAL, .lower = 0.02, .upper = 3, .size = J, .location = "mu",
+        { .name = "bounded",
+          .kind = GPUMC_INTERVAL,
+          .lower = 0.02,
+          .upper = 3,
+          .size = J,
+          .location = "mu",
           .scale = "tau" },
-        { .name = "above", .kind = GPUMC_LOWER, .lower = 0.02, .size = J, .location = "mu", .scale = "tau",
-          .covariates = covariates, .n_covariates = 2, .coefficients = "beta" },
+        { .name = "above",
+          .kind = GPUMC_LOWER,
+          .lower = 0.02,
+          .size = J,
+          .location = "mu",
+          .scale = "tau",
+          .covariates = covariates,
+          .n_covariates = 2,
+          .coefficients = "beta" },
         { .name = "own", .size = J, .location = "mu", .scale = "tau" },
         { .name = "mapped", .size = J, .location = "district", .location_index = district, .scale = "tau" },
         { .name = "plain", .size = J, .location = "mu" },
@@ -314,7 +352,9 @@ static everything *describe(void)
 /* Adds rows that take three blocks, with these indices. */
 static void add_rows(everything *e, const char *a, const char *b, const char *c, const size_t *index_b)
 {
-    gpumc_hier_take mixed[] = { { a, group }, { b, index_b }, { c, group }, { "beta", NULL }, { "tau", NULL } };
+    gpumc_hier_take mixed[] = {
+        { a, group }, { b, index_b }, { c, group }, { "beta", NULL }, { "tau", NULL }
+    };
     memcpy(e->mixed, mixed, sizeof mixed);
     e->rows[1] = (gpumc_hier_rows){ .name = "mixed", .takes = e->mixed, .n_takes = 5 };
     e->rows[1].data = (gpumc_rows_data){ .kind = &mixed_row, .n_rows = N, .columns = e->columns,
@@ -357,8 +397,8 @@ static void check_everything(void)
             for (size_t i = 0; i < o.n; i++) x[i] = 0.2 + 1.3 * gpumc_rng_uniform(&rng);
             x[4] += 1;                                          /* nu is above 1 */
             error = gradient_error(&o, x);
-            CHECK(error < 1e-6, "%s, %s, %s, two-way %d: gradient off by %g", taken[k][0], taken[k][1], taken[k][2],
-                  two_way, error);
+            CHECK(error < 1e-6, "%s, %s, %s, two-way %d: gradient off by %g", taken[k][0], taken[k][1],
+                  taken[k][2], two_way, error);
             CHECK(gpumc_check_gradient(o.model, x, &report, &text) == GPUMC_OK, "%s", text.text);
             CHECK(gpumc_hier_explain(o.hier, x, &text) == GPUMC_OK, "%s", text.text);
             expected = density(&o, x, g);
@@ -379,7 +419,8 @@ static void check_prior_draws(void)
     enum { MANY = 3000 };
     everything *e = describe();
     gpumc_rng rng = gpumc_rng_at(8, 0, 0, 0);
-    double *x, *out, mean = 0, t_squares = 0, walk_squares = 0, bounded_low = 9, bounded_high = 0, log_rate = 0;
+    double *x, *out, mean = 0, t_squares = 0, walk_squares = 0, bounded_low = 9, bounded_high = 0,
+                     log_rate = 0;
     size_t n_out = 0;
     object o;
     gpumc_error error = { GPUMC_OK, "" };
@@ -388,14 +429,16 @@ static void check_prior_draws(void)
     e->params[1] = (gpumc_param){ .name = "tau", .kind = GPUMC_INTERVAL, .lower = 0.499, .upper = 0.501 };
     o = make(&e->data);
     x = (double *)malloc(o.n * sizeof *x);
-    CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, &error) == GPUMC_ERROR_MODEL && strstr(error.text, "\"own\""),
+    CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, &error) == GPUMC_ERROR_MODEL
+              && strstr(error.text, "\"own\""),
           "%s", error.text);
     gpumc_hier_free(o.hier);
-    e->populations[4].density = NULL;                           /* a leaf without a quantile cannot be drawn */
+    e->populations[4].density = NULL; /* a leaf without a quantile cannot be drawn */
     e->populations[4].family = GPUMC_POPULATION_STUDENT_T;
     o = make(&e->data);
     for (size_t i = 0; i < o.model->n_outputs; i++)
-        n_out += gpumc__block_size(o.model->outputs[i].size, o.model->outputs[i].dims, o.model->outputs[i].n_dims);
+        n_out +=
+            gpumc__block_size(o.model->outputs[i].size, o.model->outputs[i].dims, o.model->outputs[i].n_dims);
     out = (double *)malloc(n_out * sizeof *out);
     for (int k = 0; k < MANY; k++) {
         const double *p = x;
@@ -405,8 +448,9 @@ static void check_prior_draws(void)
             const char *name = o.model->params[i].name;
             const size_t n = gpumc__param_size(&o.model->params[i]);
             if (!strcmp(name, "school")) mean += p[3] / MANY;
-            if (!strcmp(name, "heavy")) t_squares += (fabs(p[0] - 1) < 0.5 * gpumc_student_t_quantile(0.75, x[4], 0, 1))
-                                                    / (double)MANY;
+            if (!strcmp(name, "heavy"))
+                t_squares +=
+                    (fabs(p[0] - 1) < 0.5 * gpumc_student_t_quantile(0.75, x[4], 0, 1)) / (double)MANY;
             if (!strcmp(name, "walk")) walk_squares += (p[T - 1] - 1) * (p[T - 1] - 1) / MANY;
             if (!strcmp(name, "log_rate")) log_rate += p[0] / MANY;
             for (size_t j = 0; j < n && !strcmp(name, "bounded"); j++) {
@@ -420,8 +464,8 @@ static void check_prior_draws(void)
     CHECK(fabs(t_squares - 0.5) < 2.5 / sqrt(MANY), "heavy: %g within the quartiles", t_squares);
     CHECK(fabs(walk_squares - 0.28) < 0.05, "walk: variance %g, not 0.5^2 + 3 0.1^2", walk_squares);
     CHECK(fabs(log_rate - 1) < 2.5 / sqrt(MANY), "log_rate has mean %g", log_rate);
-    CHECK(bounded_low > 0.02 && bounded_low < 0.1 && bounded_high < 3 && bounded_high > 2.2, "bounded: %g..%g",
-          bounded_low, bounded_high);
+    CHECK(bounded_low > 0.02 && bounded_low < 0.1 && bounded_high < 3 && bounded_high > 2.2,
+          "bounded: %g..%g", bounded_low, bounded_high);
     gpumc_hier_free(o.hier);
     free(out);
     free(x);
@@ -429,18 +473,30 @@ static void check_prior_draws(void)
 }
 
 /* Groups with an outcome y and what is known of them; y is replaced by simulations. */
-typedef struct small { double y[24]; size_t group[24]; const double *column; gpumc_hier_take takes[2]; } small;
+typedef struct small {
+    double y[24];
+    size_t group[24];
+    const double *column;
+    gpumc_hier_take takes[2];
+} small;
 
 static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
 {
     static const gpumc_param params[] = {
-        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
         { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
     };
     static const gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 1, 2, 0 },
         { "tau", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 }, { "sigma", GPUMC_PRIOR_LOGNORMAL, 0, 0.3, 0 } };
-    const gpumc_hier_data data = { .name = "small", .params = params, .n_params = 4, .priors = priors, .n_priors = 3,
-                                   .rows = rows, .n_rows = 1 };
+    const gpumc_hier_data data = { .name = "small",
+                                   .params = params,
+                                   .n_params = 4,
+                                   .priors = priors,
+                                   .n_priors = 3,
+                                   .rows = rows,
+                                   .n_rows = 1 };
     for (size_t i = 0; i < 24; i++) s->group[i] = i % 8;
     s->column = s->y;
     s->takes[0] = (gpumc_hier_take){ "theta", s->group };
@@ -463,12 +519,14 @@ static void check_calibration(void)
     for (int k = 0; k < MANY; k++) {
         double truth[11], out[48];
         gpumc_rng rng = gpumc_rng_at(21, 0, (uint32_t)k, 0);
-        const gpumc_sample_options options = { .num_samples = 150, .num_chains = 2, .seed = (uint64_t)k, .thin = 2 };
+        const gpumc_sample_options options = {
+            .num_samples = 150, .num_chains = 2, .seed = (uint64_t)k, .thin = 2
+        };
         gpumc_fit fit;
         object o = make(&data);
         CHECK(gpumc_hier_prior_draw(o.hier, &rng, truth, NULL) == GPUMC_OK, "no draw");
         o.model->generate(truth, &rng, out, o.model->data);
-        memcpy(s.y, out + 24, sizeof s.y);                      /* the prior predictive draw becomes the data */
+        memcpy(s.y, out + 24, sizeof s.y); /* the prior predictive draw becomes the data */
         gpumc_hier_free(o.hier);
         o = make(&data);
         CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
@@ -484,8 +542,9 @@ static void check_calibration(void)
     }
     for (int j = 0; j < 3; j++) {
         double chi = 0;
-        for (int b = 0; b < BINS; b++) chi += pow(bins[j][b] - MANY / (double)BINS, 2) / (MANY / (double)BINS);
-        CHECK(chi < 20.5, "parameter %d: chi-squared %g on 5 degrees of freedom", j, chi);      /* p = 0.001 */
+        for (int b = 0; b < BINS; b++)
+            chi += pow(bins[j][b] - MANY / (double)BINS, 2) / (MANY / (double)BINS);
+        CHECK(chi < 20.5, "parameter %d: chi-squared %g on 5 degrees of freedom", j, chi); /* p = 0.001 */
     }
 }
 
@@ -503,7 +562,8 @@ static void check_predictive(void)
     for (size_t i = 0; i < 24; i++) s.y[i] = (double)s.group[i] + gpumc_rng_normal(&rng);
     o = make(&data);
     CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
-    CHECK(fit.n_columns == 11 + 48 && gpumc_column(&fit, "y_rep[24]") == 58, "%d columns", (int)fit.n_columns);
+    CHECK(fit.n_columns == 11 + 48 && gpumc_column(&fit, "y_rep[24]") == 58, "%d columns",
+          (int)fit.n_columns);
     for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++) {
         const double *x = fit.draws + i * fit.n_columns;
         off = fmax(off, fabs(x[11 + 5] - gpumc_normal_lpdf(s.y[5], x[3 + 5], x[2], NULL, NULL, NULL)));
@@ -521,7 +581,8 @@ static void check_refused(const gpumc_hier_data *data, const char *text)
 {
     gpumc_error error = { GPUMC_OK, "" };
     gpumc_hier *h = gpumc_hier_create(data, &error);
-    CHECK(!h && error.status != GPUMC_OK && strstr(error.text, text), "expected \"%s\", got \"%s\"", text, error.text);
+    CHECK(!h && error.status != GPUMC_OK && strstr(error.text, text), "expected \"%s\", got \"%s\"", text,
+          error.text);
     gpumc_hier_free(h);
 }
 
@@ -557,8 +618,10 @@ static void check_bad_input(void)
     REFUSED(e->data.n_priors = 5, "\"sd\": it has no prior");
     REFUSED(e->priors[0].family = (gpumc_prior_family)99, "family 99");
     REFUSED(e->priors[0].b = -1, "prior normal(0, -1, 0) needs mu real, sigma > 0");
-    REFUSED(e->priors[0].family = GPUMC_PRIOR_HALF_NORMAL; e->priors[0].a = 1, "prior half_normal lives on 0..inf");
-    REFUSED(e->priors[3] = ((gpumc_prior){ "nu", GPUMC_PRIOR_UNIFORM, 0, 9, 0 }), "prior uniform lives on 0..9");
+    REFUSED(e->priors[0].family = GPUMC_PRIOR_HALF_NORMAL;
+            e->priors[0].a = 1, "prior half_normal lives on 0..inf");
+    REFUSED(e->priors[3] = ((gpumc_prior){ "nu", GPUMC_PRIOR_UNIFORM, 0, 9, 0 }),
+            "prior uniform lives on 0..9");
     REFUSED(e->priors[1] = ((gpumc_prior){ "tau", GPUMC_PRIOR_NORMAL, -99, 1, 0 }), "leave some probability");
     REFUSED(e->populations[0].name = "mo", "\"mo\": a population is given");
     REFUSED(e->populations[0].name = "mu", "\"mu\": a population is given");
@@ -594,7 +657,9 @@ static void check_threads_and_explain(void)
     double x[512];
     object o;
     for (int k = 0; k < 2; k++) {
-        const gpumc_sample_options options = { .num_samples = 30, .num_warmup = 30, .seed = 4, .threads = k ? 4 : 1 };
+        const gpumc_sample_options options = {
+            .num_samples = 30, .num_warmup = 30, .seed = 4, .threads = k ? 4 : 1
+        };
         add_rows(e, "school", "heavy", "rate", other);
         e->data.threads = 1;
         o = make(&e->data);
@@ -610,11 +675,49 @@ static void check_threads_and_explain(void)
     bad[9] = 1e200;
     e->columns[0] = bad;
     o = make(&e->data);
-    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC && strstr(error.text, "9"), "%s", error.text);
+    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC && strstr(error.text, "9"), "%s",
+          error.text);
     x[1] = -1;
-    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC && strstr(error.text, "\"tau\": its prior"),
+    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC
+              && strstr(error.text, "\"tau\": its prior"),
           "%s", error.text);
     gpumc_hier_free(o.hier);
+    free(e);
+}
+
+/* An allocator that refuses from the n-th request on; every refusal ends in an error and releases all. */
+typedef struct meter { int left, open; } meter;
+
+static void *metered_allocate(size_t bytes, void *user)
+{
+    meter *m = (meter *)user;
+    void *block = m->left-- > 0 ? malloc(bytes) : NULL;
+    m->open += block != NULL;
+    return block;
+}
+
+static void metered_release(void *block, void *user)
+{
+    ((meter *)user)->open--;
+    free(block);
+}
+
+static void check_out_of_memory(void)
+{
+    everything *e = describe();
+    gpumc_hier *h = NULL;
+    int n = 0;
+    add_rows(e, "school", "heavy", "rate", other);
+    for (; n < 1000 && !h; n++) {
+        meter m = { n, 0 };
+        gpumc_error error = { GPUMC_OK, "" };
+        e->data.allocator = (gpumc_allocator){ metered_allocate, metered_release, &m };
+        h = gpumc_hier_create(&e->data, &error);
+        CHECK(h || error.status == GPUMC_ERROR_MEMORY, "request %d refused: %s", n, error.text);
+        gpumc_hier_free(h);
+        CHECK(m.open == 0, "%d blocks are left after %d requests", m.open, n);
+    }
+    CHECK(n > 50 && n < 1000, "%d requests", n);
     free(e);
 }
 
@@ -629,5 +732,6 @@ int main(void)
     check_predictive();
     check_bad_input();
     check_threads_and_explain();
+    check_out_of_memory();
     return check_end();
 }
