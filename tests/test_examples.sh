@@ -63,7 +63,7 @@ for name in eight_schools regression hierarchical artists bradley_terry embed; d
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
     build=$(echo "$line" | sed "s|-o $name|-o $scratch/$name|; s|^cc |$CC |")
-    [ $name = eight_schools ] || build="$build -DGPUMC__IMPLEMENTED $scratch/gpumc.o"
+    [ $name = eight_schools ] || build="$build -DGPUMC__IMPLEMENTED $scratch/gpumc.o -lm"
     check "$name: builds" sh -c "$build"
     check "$name: no warnings" $CC $strict $source
     (cd "$scratch" && ./$name) >"$scratch/output" 2>"$scratch/errors"
