@@ -120,6 +120,11 @@
      Invalid parameters give NaN, values outside the support -infinity. Counts are whole numbers in a double.
      sigma is a standard deviation; gamma and exponential take a rate.
 
+   ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
+     row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
+     GPUMC_ISA in the environment forces one. gpumc_rows_init sorts the rows by group once; gpumc_rows_eval,
+     called from your density, adds up value and gradient. See >>api-rows.
+
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
    MEMORY   One block for the results, one for the run, through options.allocator; sampling allocates
@@ -2056,7 +2061,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     }
 }
 
-/* Adds a leaf's values and derivatives in lanes l to sum[0] and sum[1 + k]; parameter and column are the k-th. */
+/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. */
 #define GPUMC__ROW_LANES(pragma, lanes, leaf, n_p, n_x, parameter, column, weight) \
     pragma for (int l = 0; l < (lanes); l++) { \
         gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
@@ -2073,6 +2078,18 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
    gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
    pieces of 16 bytes of memcpy, which wide loads then wait for.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
+    attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
+        size_t strip, const double *const *own, const double *shared, \
+        double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
+    { \
+        for (; t < end; t++) { \
+            const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
+            const double *w = gpumc__row_weights(a, t) + strip; \
+            GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, \
+                (n_group) + (n_shared), n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), \
+                x[k * GPUMC_LANES + l], w) \
+        } \
+    } \
     attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
         const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total, size_t strip) \
     { \
@@ -2082,17 +2099,14 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
             sum[0][l] = total[l]; \
             GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
+                sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
         } \
-        for (const size_t end = t + a->tiles[slice]; t < end; t++) { \
-            const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
-            const double *w = gpumc__row_weights(a, t) + strip; \
-            GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
-                n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), x[k * GPUMC_LANES + l], w) \
-        } \
+        name##_tiles_##set(a, t, t + a->tiles[slice], strip, own, shared, sum); \
         GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
             total[l] = sum[0][l]; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
+            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
+                total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
         } \
         for (int k = 0; k < (n_group); k++) { \
             double *to = a->sums[k] + slice * GPUMC_LANES + strip; \
@@ -2122,16 +2136,21 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
     attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, \
-        const double *const *own, const double *shared, const double *x, double *sums) \
+        const double *const *own, const double *shared, const double *x, double *sums, \
+        double (*GPUMC__RESTRICT sum)[GPUMC_LANES]) \
     { \
-        double sum[1 + (n_group) + (n_shared)][GPUMC_LANES]; \
-        memset(sum, 0, sizeof sum); \
+        double fixed[(n_group) + (n_shared) + (n_columns)]; \
+        GPUMC__FLAT for (int k = 0; k < (n_group) + (n_shared); k++) \
+            fixed[k] = GPUMC__ROW_PARAMETER(k, 0, n_group); \
+        GPUMC__FLAT for (int k = 0; k < (n_columns); k++) \
+            fixed[(n_group) + (n_shared) + k] = x[k * GPUMC_LANES]; \
+        memset(sum, 0, (1 + (n_group) + (n_shared)) * sizeof *sum); \
         for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
             const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
             const double *node = a->nodes + i * (n_node), *w = a->ones + (GPUMC_LANES - live); \
-            GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_node, (n_group) + (n_shared), (n_columns) + (n_node), \
-                GPUMC__ROW_PARAMETER(k, 0, n_group), \
-                k < (n_columns) ? x[k * GPUMC_LANES] : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
+            GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_node, (n_group) + (n_shared), \
+                (n_columns) + (n_node), fixed[k], k < (n_columns) ? fixed[(n_group) + (n_shared) + k] \
+                                          : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
         } \
         for (int k = 0; k <= (n_group) + (n_shared); k++) sums[k * GPUMC_LANES] = gpumc__sum_16(sum[k]); \
     }
@@ -2145,18 +2164,20 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         for (size_t s = 0, t = 0; s < a->n_slices; s++) { \
             for (const size_t end = t + a->tiles[s]; t < end; t++) { \
                 double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
+                double scratch[FIRST][GPUMC_LANES]; \
                 const double *own[(n_group) + 1], *w = gpumc__row_weights(a, t); \
-                gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, a->active[t]); \
+                gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, \
+                    a->active[t]); \
                 for (int k = 0; k < (n_group); k++) \
                     gpumc__row_repeat(p[k], a->p[k] + s * GPUMC_LANES, 1, a->active[t]); \
                 for (int l = 0; l < a->active[t]; l++) { \
                     for (int k = 0; k < (n_group); k++) own[k] = p[k] + l; \
-                    name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l]); \
+                    name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l], scratch); \
                 } \
                 gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
                 for (int k = 0; k < (n_group); k++) own[k] = p[k]; \
-                GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), FIRST + (n_columns), \
-                    GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
+                GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), \
+                    FIRST + (n_columns), GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
             } \
             for (int k = 0; k < (n_group); k++) \
                 for (int l = 0; l < GPUMC_LANES; l++) { \
@@ -2183,8 +2204,9 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     GPUMC_FN gpumc_real name##_node(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
                                     gpumc_real *g GPUMC__UNUSED)
 #define GPUMC_FINISH(name) \
-    GPUMC_FN gpumc_real name##_finish(const gpumc_real *sum GPUMC__UNUSED, const gpumc_real *p GPUMC__UNUSED, \
-                                      const gpumc_real *x GPUMC__UNUSED, gpumc_real *g GPUMC__UNUSED)
+    GPUMC_FN gpumc_real name##_finish( \
+        const gpumc_real *sum GPUMC__UNUSED, const gpumc_real *p GPUMC__UNUSED, \
+        const gpumc_real *x GPUMC__UNUSED, gpumc_real *g GPUMC__UNUSED)
 
 /* Rows of one kind. A model may have several, on the same parameters. */
 typedef struct gpumc_rows_data {
@@ -6301,12 +6323,12 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
 }
 
 /* ========================================================================================= >>rows
-   Rows of a likelihood in tiles of 16 lanes, column after column, and what is summed from them. Where a group
-   is large, the lanes are its rows: a segment, in which all that depends on parameters alone is computed once.
-   Where groups are small, the lanes are 16 groups of like size, ordered by size, and each keeps its own
-   gradient: a slice (SELL-C-sigma of sparse matrices; Kreutzer et al. 2014). A lane left over repeats a row
-   of its group with weight zero. Slices and segments are bundled in chunks, the unit that threads share: every
-   chunk has its own place for its sums, which are added in order, so no bit depends on who computed them.
+   Rows of a likelihood in tiles of 16 lanes, column after column, and what is summed from them. Where a
+   group is large, the lanes are its rows: a segment. Where groups are small, the lanes are 16 groups of like
+   size, ordered by size, and each keeps its own gradient: a slice (SELL-C-sigma of sparse matrices; Kreutzer
+   et al. 2014). A lane left over repeats a row of its group with weight zero, so that there is one code path.
+   Slices and segments are bundled in chunks, the unit that threads share: every chunk has its own place for
+   its sums, which are added in order, so no bit depends on who computed them.
    Read first: gpumc__chunk_eval. */
 enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
@@ -6329,19 +6351,22 @@ struct gpumc_rows {
     float *single;                       /* instead of columns */
 };
 
-static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
+    1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
+};
 
 /* ---- checks ------------------------------------------------------------------------------------ */
 
-static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n, const char *what,
-                                        const char *name, size_t c, gpumc_error *error)
+static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n,
+                                        const char *what, const char *name, size_t c, gpumc_error *error)
 {
     char label[64];
     if (name) snprintf(label, sizeof label, "%s \"%.40s\"", what, name);
     else snprintf(label, sizeof label, "%s %.0f", what, (double)c);
-    if (!values) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is NULL", d->kind->name, label);
+    if (!values)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is NULL", d->kind->name, label);
     for (size_t i = 0; i < n; i++)
-        if (!gpumc__is_finite(values[i]) || (d->single_precision && fabs(values[i]) > FLT_MAX))
+        if (!gpumc__is_finite(values[i]) || (d->single_precision && fabs(values[i]) > (double)FLT_MAX))
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is %g in row %.0f (from 0)%s",
                                d->kind->name, label, values[i], (double)i,
                                gpumc__is_finite(values[i]) ? ", too large for single precision" : "");
@@ -6352,21 +6377,25 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
 {
     const size_t n = d->n_groups;
     if (d->n_rows >= GPUMC__NO_ROW || n >= GPUMC__NO_ROW)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f rows, %.0f groups; at most %.0f",
-                           d->kind->name, (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "rows \"%.40s\": %.0f rows, %.0f groups; at most %.0f", d->kind->name,
+                           (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
     if (n == 0 || (!d->group && n > 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": n_groups is %.0f%s", d->kind->name, (double)n,
-                           n ? " but group is NULL" : "; set 1 for rows without groups");
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": n_groups is %.0f%s", d->kind->name,
+                           (double)n, n ? " but group is NULL" : "; set 1 for rows without groups");
     for (size_t i = 0; d->group && i < d->n_rows; i++)
         if (d->group[i] >= n)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "rows \"%.40s\": group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups "
-                               "count from 0", d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
+            return gpumc__fail(
+                error, GPUMC_ERROR_ARGUMENT,
+                "rows \"%.40s\": group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups "
+                "count from 0",
+                d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
     for (size_t i = 0; d->weights && i < d->n_rows; i++)
         if (!(d->weights[i] >= 0 && gpumc__is_finite(d->weights[i])))
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "rows \"%.40s\": weight %g of row %.0f (from 0) must be finite and not negative",
-                               d->kind->name, d->weights[i], (double)i);
+            return gpumc__fail(
+                error, GPUMC_ERROR_ARGUMENT,
+                "rows \"%.40s\": weight %g of row %.0f (from 0) must be finite and not negative",
+                d->kind->name, d->weights[i], (double)i);
     return GPUMC_OK;
 }
 
@@ -6374,20 +6403,22 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 {
     const gpumc_row_kind *k = d->kind;
     gpumc_status status = GPUMC_OK;
-    if (!k) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: kind is NULL; point it to a GPUMC_ROW");
+    if (!k)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: kind is NULL; point it to a GPUMC_ROW");
     if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": the row has %.0f columns, the data %.0f",
-                           k->name, (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "rows \"%.40s\": the row has %.0f columns, the data %.0f", k->name,
+                           (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
     if (k->n_group + k->n_shared > GPUMC__MOST_ROW_PARAMS)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f parameters, at most %d", k->name,
-                           (double)(k->n_group + k->n_shared), GPUMC__MOST_ROW_PARAMS);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f parameters, at most %d",
+                           k->name, (double)(k->n_group + k->n_shared), GPUMC__MOST_ROW_PARAMS);
     if (k->n_node_columns ? !d->nodes || d->n_nodes == 0 : d->nodes || d->n_nodes)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them",
-                           k->name);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them", k->name);
     status = gpumc__check_groups(d, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_columns; c++)
-        status = gpumc__check_column(d, d->columns[c], d->n_rows, "column", d->column_names ? d->column_names[c] : NULL,
-                                     c, error);
+        status = gpumc__check_column(d, d->columns[c], d->n_rows, "column",
+                                     d->column_names ? d->column_names[c] : NULL, c, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_node_columns; c++)
         status = gpumc__check_column(d, d->nodes[c], d->n_nodes, "node column", NULL, c, error);
     return status;
@@ -6440,7 +6471,8 @@ static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d)
     plan->n_kept = plan->start[d->n_groups];
     qsort(plan->order, d->n_groups, sizeof *plan->order, gpumc__ascending_keys);
     for (size_t i = 0; i < d->n_rows; i++)
-        if (!d->weights || d->weights[i] > 0) plan->sorted[plan->start[d->group ? d->group[i] : 0]++] = (uint32_t)i;
+        if (!d->weights || d->weights[i] > 0)
+            plan->sorted[plan->start[d->group ? d->group[i] : 0]++] = (uint32_t)i;
     for (size_t g = 0; g < d->n_groups; g++) plan->start[g] -= plan->size[g];
     return arena.base;
 }
@@ -6450,19 +6482,20 @@ static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
     return (uint32_t)(plan->order[i] & UINT32_MAX);
 }
 
-/* Whether groups first .. first + n - 1 by size shall be one slice. In units of a tile's time, a segment costs
-   about 4 to begin with; a slice computes in every tile what segments do once, here half as much again. */
+/* Whether groups first .. first + n - 1 by size shall be one slice: it takes as many tiles as the largest has
+   rows, and must fit into a chunk; segments share tiles better, but each costs about four to begin with. */
 static int gpumc__is_slice(const gpumc__rows_plan *plan, size_t first, size_t n)
 {
+    const size_t largest = plan->size[gpumc__plan_group(plan, first)];
     size_t apart = 0;
     for (size_t i = first; i < first + n; i++)
         apart += (plan->size[gpumc__plan_group(plan, i)] + GPUMC_LANES - 1) / GPUMC_LANES + 4;
-    return 3 * (size_t)plan->size[gpumc__plan_group(plan, first)] <= 2 * apart;
+    return largest <= apart && largest <= GPUMC__CHUNK_TILES;
 }
 
 /* Puts a tile's lane: the row at place i of group g, beyond the last of them a copy that does not count. */
-static void gpumc__fill_lane(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan, size_t tile,
-                             size_t lane, size_t g, size_t i, int live)
+static void gpumc__fill_lane(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan,
+                             size_t tile, size_t lane, size_t g, size_t i, int live)
 {
     const size_t at = tile * GPUMC_LANES + lane, n_columns = r->kind.n_columns, size = plan->size[g];
     const uint32_t from = plan->sorted[plan->start[g] + (i < size ? i : size - 1)];
@@ -6477,9 +6510,9 @@ static void gpumc__fill_lane(gpumc_rows *r, const gpumc_rows_data *d, const gpum
     }
 }
 
-/* Adds a block of n_tiles: of 16 groups, or of one and its rows from place begin on. Without arrays it counts. */
-static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan, size_t first,
-                             size_t n_groups, size_t begin, size_t n_tiles, int is_slice)
+/* Adds a block of n_tiles: of 16 groups, or of one and its rows from begin on. Without arrays it counts. */
+static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan,
+                             size_t first, size_t n_groups, size_t begin, size_t n_tiles, int is_slice)
 {
     const size_t b = r->n_blocks++, t_0 = r->info.n_tiles;
     r->info.n_tiles += n_tiles;
@@ -6498,9 +6531,11 @@ static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpum
                              is_slice ? t : begin + t * GPUMC_LANES + l, !is_slice || l < n_groups);
 }
 
-static void gpumc__add_segments(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan, size_t i)
+static void gpumc__add_segments(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan,
+                                size_t i)
 {
-    const size_t most = (size_t)GPUMC__CHUNK_TILES * GPUMC_LANES, size = plan->size[gpumc__plan_group(plan, i)];
+    const size_t most = (size_t)GPUMC__CHUNK_TILES * GPUMC_LANES,
+                 size = plan->size[gpumc__plan_group(plan, i)];
     for (size_t begin = 0; begin < size; begin += most) {
         const size_t n = size - begin < most ? size - begin : most;
         gpumc__add_block(r, d, plan, i, 1, begin, (n + GPUMC_LANES - 1) / GPUMC_LANES, 0);
@@ -6525,7 +6560,8 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
     const size_t n = 64 / (kind->n_group + 1);
-    return n < 1 ? 1 : n > GPUMC__CHUNK_SLICES ? GPUMC__CHUNK_SLICES : n;
+    const size_t most = GPUMC__CHUNK_SLICES;
+    return n < 1 ? 1 : n > most ? most : n;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
 {
@@ -6553,18 +6589,21 @@ static void gpumc__copy_nodes(gpumc_rows *r, const gpumc_rows_data *d)
     const size_t n = r->kind.n_node_columns, lanes = GPUMC_LANES;
     for (size_t i = 0; i < (r->n_nodes + lanes - 1) / lanes * lanes; i++)
         for (size_t c = 0; c < n; c++)
-            r->nodes[(i / lanes * n + c) * lanes + i % lanes] = d->nodes[c][i < r->n_nodes ? i : r->n_nodes - 1];
+            r->nodes[(i / lanes * n + c) * lanes + i % lanes] =
+                d->nodes[c][i < r->n_nodes ? i : r->n_nodes - 1];
 }
 
 /* The rows in the arena, or their size if that has no memory. */
-static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data *d, const gpumc__rows_plan *plan)
+static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data *d,
+                                     const gpumc__rows_plan *plan)
 {
     gpumc_rows counted, *r = (gpumc_rows *)gpumc__take(arena, 1, sizeof *r);
     memset(&counted, 0, sizeof counted);
     counted.kind = *d->kind;
     counted.n_nodes = d->n_nodes;
     gpumc__add_blocks(&counted, d, plan);
-    const size_t n = counted.n_blocks, tiles = counted.info.n_tiles, cells = gpumc__size_mul(tiles, GPUMC_LANES);
+    const size_t n = counted.n_blocks, tiles = counted.info.n_tiles,
+                 cells = gpumc__size_mul(tiles, GPUMC_LANES);
     const size_t values = gpumc__size_mul(cells, d->kind->n_columns);
     const size_t nodes = gpumc__size_mul((d->n_nodes + GPUMC_LANES - 1) / GPUMC_LANES, GPUMC_LANES);
     counted.chunks = (gpumc__chunk *)gpumc__take(arena, n, sizeof *counted.chunks);
@@ -6611,7 +6650,8 @@ static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size
     *bytes = arena.used;
     arena.base = (char *)memory;
     arena.used = 0;
-    if (memory && given >= *bytes && (uintptr_t)memory % sizeof(double) == 0) r = gpumc__rows_place(&arena, d, &plan);
+    if (memory && given >= *bytes && (uintptr_t)memory % sizeof(double) == 0)
+        r = gpumc__rows_place(&arena, d, &plan);
     gpumc__release(d->allocator, block);
     return r;
 }
@@ -6625,14 +6665,15 @@ GPUMC_API size_t gpumc_rows_bytes(const gpumc_rows_data *data, gpumc_error *erro
     return 0;
 }
 
-GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory, size_t bytes, gpumc_error *error)
+GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory, size_t bytes,
+                                      gpumc_error *error)
 {
     size_t needed;
     gpumc_rows *r = gpumc__rows_make(data, memory, bytes, &needed, error);
     if (!r && needed)
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, not %.0f", (double)needed,
-                    memory ? (double)bytes : 0.0);
+                    "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
+                    (double)needed, memory ? (double)bytes : 0.0);
     return r;
 }
 
@@ -6670,7 +6711,7 @@ static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const do
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
 {
-    for (size_t i = 0; i < n; i++) to[i] = from[i];
+    for (size_t i = 0; i < n; i++) to[i] = (double)from[i];
 }
 
 /* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
@@ -6702,8 +6743,8 @@ static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, siz
     return a;
 }
 
-/* One chunk at one point: its sums go to their places, gradients of the groups of slices, which no other chunk
-   has, to grad. */
+/* One chunk at one point: its sums go to their places, gradients of the groups of slices, which no other
+   chunk has, to grad. */
 static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *columns, const double *const *p,
                               double *const *grad, double *places, double *scratch)
 {
@@ -6761,7 +6802,8 @@ static void gpumc__rows_part(size_t c, int member, void *user)
         scratch += GPUMC__CHUNK_TILES * width;
     }
     for (size_t i = 0; i < job->n_points; i++)
-        gpumc__chunk_eval(r, c, columns, job->p + i * n_p, job->grad + i * n_p, job->work + i * job->n_work, scratch);
+        gpumc__chunk_eval(r, c, columns, job->p + i * n_p, job->grad + i * n_p, job->work + i * job->n_work,
+                          scratch);
 }
 
 GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
@@ -6775,7 +6817,8 @@ GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, co
         lp[i] = gpumc__rows_total(rows, grad + i * n_p, work + i * job.n_work);
 }
 
-GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad, double *work)
+GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad,
+                                 double *work)
 {
     double lp;
     gpumc_rows_eval_batch(rows, 1, p, grad, &lp, work, NULL);
@@ -6785,8 +6828,8 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 /* ---- row by row -------------------------------------------------------------------------------- */
 
 /* Evaluates one tile of a block, each lane for itself: totals and sums are those of single rows. */
-static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile, const double *const *p,
-                                      double *scratch)
+static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile,
+                                        const double *const *p, double *scratch)
 {
     static const uint32_t one_tile = 1;
     const size_t width = r->kind.n_columns * GPUMC_LANES;
@@ -6803,14 +6846,16 @@ static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_
     return a;
 }
 
-GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik, double *work)
+GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const *p, double *log_lik,
+                                    double *work)
 {
     size_t tile = 0;
     for (size_t i = 0; i < rows->info.n_rows; i++) log_lik[i] = 0;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
             const double *value = gpumc__tile_eval(rows, b, tile, p, work).totals;
-            for (size_t l = 0; l < rows->active[tile]; l++) log_lik[rows->row[tile * GPUMC_LANES + l]] = value[l];
+            for (size_t l = 0; l < rows->active[tile]; l++)
+                log_lik[rows->row[tile * GPUMC_LANES + l]] = value[l];
         }
 }
 
@@ -6836,10 +6881,14 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
     if (what == 0)
-        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f, group %.0f "
-                           "(from 0), is %g", rows->kind.name, (double)row, (double)group, value);
-    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
-                       "by p[%.0f] is %g", rows->kind.name, (double)row, (double)group, (double)what - 1, value);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
+                           "rows \"%.40s\": the log likelihood of row %.0f, group %.0f "
+                           "(from 0), is %g",
+                           rows->kind.name, (double)row, (double)group, value);
+    return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
+                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
+                       "by p[%.0f] is %g",
+                       rows->kind.name, (double)row, (double)group, (double)what - 1, value);
 }
 
 /* ---- teams ------------------------------------------------------------------------------------- */
@@ -6921,8 +6970,8 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
 
 GPUMC_API int gpumc_team_threads(const gpumc_team *team) { return team->n_threads; }
 
-GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user), size_t n_parts,
-                              void *user)
+GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
+                              size_t n_parts, void *user)
 {
     gpumc__lock(&team->mutex);
     team->run = run;

@@ -1,0 +1,378 @@
+/* What a data row costs: nanoseconds a row of log density and gradient through GPUMC_ROW, for every
+   instruction set that the processor has, and how many times a plain loop over libm takes; what its columns
+   are read at (GB/s), for the best set as a share of the floor of the machine, which is memory read by a
+   plain sum in the same run; the largest error of a row's value against long double, in units of the last
+   place of it, at least 1. Then the cost a row by the size of groups. Least of many runs, processor time.
+     make -C bench build/kernels CC=gcc && bench/build/kernels          and with CC=clang, after make clean */
+#define _POSIX_C_SOURCE 199309L
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "bench.h"
+
+enum { N = 1 << 14, RUNS = 60 };
+
+/* ---- rows: the leaf, the same in libm (value and gradient), the value in long double ------------ */
+
+GPUMC_ROW(normal, 1, 1, 1)
+{
+    return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
+}
+static double libm_normal(const double *p, const double *x, double *g)
+{
+    const double z = (x[0] - p[0]) / p[1];
+    g[0] += z / p[1];
+    g[1] += (z * z - 1) / p[1];
+    return -0.5 * z * z - log(p[1]) - 0.5 * log(2 * GPUMC_PI);
+}
+static long double long_normal(const double *p, const double *x)
+{
+    const long double z = ((long double)x[0] - p[0]) / p[1];
+    return -0.5L * z * z - logl(p[1]) - 0.5L * logl(2 * 3.14159265358979323846264338327950288L);
+}
+
+GPUMC_ROW(lognormal, 2, 0, 1)
+{
+    return gpumc_lognormal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
+}
+static double libm_lognormal(const double *p, const double *x, double *g)
+{
+    const double log_y = log(x[0]);
+    return libm_normal(p, &log_y, g) - log_y;
+}
+static long double long_lognormal(const double *p, const double *x)
+{
+    const long double z = (logl(x[0]) - p[0]) / p[1];
+    return -0.5L * z * z - logl(p[1]) - 0.5L * logl(2 * 3.14159265358979323846264338327950288L) - logl(x[0]);
+}
+
+GPUMC_ROW(student_t, 2, 1, 1)
+{
+    return gpumc_student_t_lpdf(x[0], p[2], p[0], p[1], NULL, &g[2], &g[0], &g[1]);
+}
+static double libm_digamma(double x)
+{
+    double shift = 0;
+    for (; x < 8; x++) shift += 1 / x;
+    const double y = 1 / (x * x);
+    return log(x) - 0.5 / x - y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y / 240))) - shift;
+}
+static double libm_student_t(const double *p, const double *x, double *g)
+{
+    const double nu = p[2], z = (x[0] - p[0]) / p[1], log_1r = log1p(z * z / nu),
+                 pull = (nu + 1) / (nu + z * z);
+    g[0] += pull * z / p[1];
+    g[1] += (pull * z * z - 1) / p[1];
+    g[2] +=
+        0.5 * (libm_digamma(0.5 * nu + 0.5) - libm_digamma(0.5 * nu) - 1 / nu - log_1r + pull * z * z / nu);
+    return lgamma(0.5 * nu + 0.5) - lgamma(0.5 * nu) - 0.5 * log(nu * GPUMC_PI) - log(p[1])
+           - 0.5 * (nu + 1) * log_1r;
+}
+static long double long_student_t(const double *p, const double *x)
+{
+    const long double nu = p[2], z = ((long double)x[0] - p[0]) / p[1];
+    return lgammal(0.5L * nu + 0.5L) - lgammal(0.5L * nu)
+           - 0.5L * logl(nu * 3.14159265358979323846264338327950288L) - logl(p[1])
+           - 0.5L * (nu + 1) * log1pl(z * z / nu);
+}
+
+GPUMC_ROW(bernoulli_logit, 2, 0, 2)
+{
+    gpumc_real slope = 0;
+    const gpumc_real value = gpumc_bernoulli_logit_lpmf(x[0], p[0] + p[1] * x[1], &slope);
+    g[0] += slope;
+    g[1] += slope * x[1];
+    return value;
+}
+static double libm_bernoulli_logit(const double *p, const double *x, double *g)
+{
+    const double eta = p[0] + p[1] * x[1], against = x[0] > 0 ? -eta : eta;
+    const double slope = (x[0] > 0 ? 1 : -1) / (1 + exp(-against));
+    g[0] += slope;
+    g[1] += slope * x[1];
+    return against > 0 ? -against - log1p(exp(-against)) : -log1p(exp(against));
+}
+static long double long_bernoulli_logit(const double *p, const double *x)
+{
+    const long double eta = p[0] + (long double)p[1] * x[1], against = x[0] > 0 ? -eta : eta;
+    return against > 0 ? -against - log1pl(expl(-against)) : -log1pl(expl(against));
+}
+
+GPUMC_ROW(poisson, 1, 0, 1)
+{
+    return gpumc_poisson_lpmf(x[0], p[0], &g[0]);
+}
+static double libm_poisson(const double *p, const double *x, double *g)
+{
+    g[0] += x[0] / p[0] - 1;
+    return x[0] * log(p[0]) - p[0] - lgamma(x[0] + 1);
+}
+static long double long_poisson(const double *p, const double *x)
+{
+    return x[0] * logl(p[0]) - p[0] - lgammal((long double)x[0] + 1);
+}
+
+/* Response time of a diffusion to one bound a with drift v after a time t0 (Wald): p = a, v, t0. */
+GPUMC_FN gpumc_real wald(gpumc_real a, gpumc_real v, gpumc_real t0, gpumc_real time, gpumc_real *g)
+{
+    const gpumc_real t = time - t0, inv = 1 / t, d = a - v * t, dt = d * inv;
+    g[0] += 1 / a - dt;
+    g[1] += d;
+    g[2] += GPUMC_R(1.5) * inv - dt * (v + GPUMC_R(0.5) * dt);
+    return gpumc_log(a) - GPUMC_R(GPUMC_LOG_SQRT_2PI) - GPUMC_R(1.5) * gpumc__log_normal(t)
+           - GPUMC_R(0.5) * d * dt;
+}
+GPUMC_ROW(wald_density, 3, 0, 1) { return wald(p[0], p[1], p[2], x[0], g); }
+static double libm_wald_density(const double *p, const double *x, double *g)
+{
+    const double t = x[0] - p[2], d = p[0] - p[1] * t, dt = d / t;
+    g[0] += 1 / p[0] - dt;
+    g[1] += d;
+    g[2] += 1.5 / t - dt * (p[1] + 0.5 * dt);
+    return log(p[0]) - 0.5 * log(2 * GPUMC_PI) - 1.5 * log(t) - 0.5 * d * dt;
+}
+static long double long_wald_density(const double *p, const double *x)
+{
+    const long double t = (long double)x[0] - p[2], d = p[0] - p[1] * t;
+    return logl(p[0]) - 0.5L * logl(2 * 3.14159265358979323846264338327950288L) - 1.5L * logl(t)
+           - 0.5L * d * d / t;
+}
+
+/* Two such diffusions race: this one arrived (drift v), the other (drift w) not yet: p = a, v, w, t0.
+   P(not yet) = Phi((a - w t) / sqrt t) - exp(2 a w) Phi(-(a + w t) / sqrt t), by erfcx so that
+   nothing cancels in the tail. */
+GPUMC_ROW(wald_race, 4, 0, 1)
+{
+    const gpumc_real a = p[0], w = p[2], t = x[0] - p[3], root = gpumc_rsqrt(t),
+                     s = root * GPUMC_R(0.70710678118654752440);
+    const gpumc_real u = (a - w * t) * s, v = (a + w * t) * s, bell = gpumc_exp(-u * u);
+    const gpumc_real near_u = gpumc__erfcx_sum(gpumc_fabs(u), 0), near_v = gpumc__erfcx_sum(v, 0);
+    const gpumc_real late = GPUMC_R(0.5) * (near_u - near_v),
+                     early = 1 - GPUMC_R(0.5) * bell * (near_u + near_v);
+    const gpumc_real survivor = u < 0 ? late : early, share = (u < 0 ? GPUMC_R(1.0) : bell) / survivor;
+    const gpumc_real h = GPUMC_R(0.79788456080286535588) * root;
+    gpumc_real own[3] = { 0, 0, 0 };
+    const gpumc_real value = wald(a, p[1], p[3], x[0], own);
+    g[0] += own[0] + share * (h - w * near_v);
+    g[1] += own[1];
+    g[2] += -a * near_v * share;
+    g[3] += own[2] + GPUMC_R(0.5) * a * h * root * root * share;
+    return value + gpumc__log_normal(survivor) - (u < 0 ? u * u : 0);
+}
+static double libm_erfcx(double x) { return x < 25 ? exp(x * x) * erfc(x) : 0.5641895835477563 / x; }
+static double libm_wald_race(const double *p, const double *x, double *g)
+{
+    const double a = p[0], w = p[2], t = x[0] - p[3], s = sqrt(0.5 / t), u = (a - w * t) * s,
+                 v = (a + w * t) * s;
+    const double A = libm_erfcx(fabs(u)), B = libm_erfcx(v), bell = exp(-u * u), h = sqrt(2 / (GPUMC_PI * t));
+    const double survivor = u < 0 ? 0.5 * (A - B) : 1 - 0.5 * bell * (A + B),
+                 share = (u < 0 ? 1 : bell) / survivor;
+    const double own_p[3] = { a, p[1], p[3] };
+    double own[3] = { 0, 0, 0 };
+    const double value = libm_wald_density(own_p, x, own);
+    g[0] += own[0] + share * (h - w * B);
+    g[1] += own[1];
+    g[2] += -a * B * share;
+    g[3] += own[2] + 0.5 * a * h / t * share;
+    return value + log(survivor) - (u < 0 ? u * u : 0);
+}
+static long double long_wald_race(const double *p, const double *x)
+{
+    const long double a = p[0], w = p[2], t = (long double)x[0] - p[3], s = sqrtl(0.5L / t);
+    const double own[3] = { p[0], p[1], p[3] };
+    return long_wald_density(own, x)
+           + logl(0.5L * erfcl((w * t - a) * s) - 0.5L * expl(2 * a * w) * erfcl((a + w * t) * s));
+}
+
+/* ---- the table --------------------------------------------------------------------------------- */
+
+typedef struct row {
+    const gpumc_row_kind *kind;
+    double (*libm)(const double *p, const double *x, double *g);
+    long double (*precise)(const double *p, const double *x);
+    double p[4], from, to;
+    int whole;
+} row;
+#define ROW(name) &name, libm_##name, long_##name
+static const row rows[] = {
+    { ROW(normal), { 0.3, 1.3, 0, 0 }, -2, 3, 0 },
+    { ROW(lognormal), { 0.3, 1.3, 0, 0 }, 0.1, 5, 0 },
+    { ROW(student_t), { 0.3, 1.3, 4.5, 0 }, -4, 5, 0 },
+    { ROW(bernoulli_logit), { 0.3, 0.7, 0, 0 }, 0, 1.999, 1 },
+    { ROW(poisson), { 3.5, 0, 0, 0 }, 0, 9, 1 },
+    { ROW(wald_density), { 1.2, 2.1, 0.15, 0 }, 0.25, 1.25, 0 },
+    { ROW(wald_race), { 1.2, 2.1, 1.4, 0.15 }, 0.25, 1.25, 0 },
+};
+
+static double columns[2][1000000];
+static volatile double seen;
+
+static void fill(const row *r)
+{
+    for (size_t i = 0; i < N; i++) {
+        const double u = ((double)(i * 6007 % N) + 0.5) / N;
+        columns[0][i] = r->from + (r->to - r->from) * u;
+        if (r->whole) columns[0][i] = floor(columns[0][i]);
+        columns[1][i] = 6 * (((double)(i * 2503 % N) + 0.5) / N) - 3;
+    }
+}
+
+typedef struct loaded { gpumc_rows *rows; void *memory; double *work; } loaded;
+
+static loaded load(const gpumc_row_kind *kind, size_t n, size_t n_groups, const size_t *group, gpumc_isa isa)
+{
+    static const double *const each[2] = { columns[0], columns[1] };
+    gpumc_error error;
+    gpumc_rows_data data = {
+        .kind = kind, .n_rows = n, .n_groups = n_groups, .group = group, .columns = each
+    };
+    loaded l;
+    data.isa = isa;
+    const size_t bytes = gpumc_rows_bytes(&data, &error);
+    l.memory = malloc(bytes ? bytes : 1);
+    l.rows = bytes && l.memory ? gpumc_rows_init(&data, l.memory, bytes, &error) : NULL;
+    l.work = l.rows ? malloc(gpumc_rows_work(l.rows) * sizeof(double)) : NULL;
+    if (!l.work) {
+        fprintf(stderr, "%s\n", l.rows ? "out of memory" : error.text);
+        exit(1);
+    }
+    return l;
+}
+static void unload(loaded *l)
+{
+    free(l->work);
+    free(l->memory);
+}
+
+static double best_of(const gpumc_rows *r, const double *const *p, double *const *g, double *work, size_t n,
+                      int runs)
+{
+    double best = INFINITY;
+    for (int i = 0; i < runs; i++) {
+        const double start = bench_seconds();
+        seen = gpumc_rows_eval(r, p, g, work);
+        best = fmin(best, (bench_seconds() - start) * 1e9 / (double)n);
+    }
+    return best;
+}
+
+static double best_libm(const row *r)
+{
+    double best = INFINITY, g[4] = { 0, 0, 0, 0 };
+    for (int run = 0; run < RUNS; run++) {
+        const double start = bench_seconds();
+        double sum = 0;
+        for (size_t i = 0; i < N; i++) {
+            const double x[2] = { columns[0][i], columns[1][i] };
+            sum += r->libm(r->p, x, g);
+        }
+        seen = sum + g[0] + g[1] + g[2] + g[3];
+        best = fmin(best, (bench_seconds() - start) * 1e9 / N);
+    }
+    return best;
+}
+
+/* The largest error of a row's value in units in the last place of it, at least 1. */
+static double largest_error(const row *r, const gpumc_rows *loaded_rows, const double *const *p, double *work)
+{
+    static double value[N];
+    double worst = 0;
+    gpumc_rows_pointwise(loaded_rows, p, value, work);
+    for (size_t i = 0; i < N; i++) {
+        const double x[2] = { columns[0][i], columns[1][i] };
+        const long double precise = r->precise(r->p, x);
+        const double size = fmax(1, fabs((double)precise));
+        worst = fmax(worst, (double)fabsl(value[i] - precise) / ldexp(1, ilogb(size) - 52));
+    }
+    return worst;
+}
+
+static void print_row(const row *r, double floor_read)
+{
+    double sums[4] = { 0, 0, 0, 0 }, *g[4] = { &sums[0], &sums[1], &sums[2], &sums[3] };
+    const double *const p[4] = { &r->p[0], &r->p[1], &r->p[2], &r->p[3] };
+    const double bytes = 8.0 * (double)r->kind->n_columns, libm = best_libm(r);
+    const gpumc_isa best = gpumc_isa_resolve(GPUMC_ISA_AUTO);
+    printf("%-16s %8.2f", r->kind->name, libm);
+    for (int isa = GPUMC_ISA_BASELINE; isa <= GPUMC_ISA_AVX512; isa++) {
+        if (isa > (int)best || (isa > 1 && best == GPUMC_ISA_BASELINE)) break;
+        loaded l = load(r->kind, N, 1, NULL, (gpumc_isa)isa);
+        const double ns = best_of(l.rows, p, g, l.work, N, RUNS);
+        printf(" | %6.2f %5.1fx %5.1f GB/s %4.1f ULP", ns, libm / ns, bytes / ns,
+               largest_error(r, l.rows, p, l.work));
+        if (isa == (int)best) printf(" | %4.0f %%", 100 * bytes / ns / floor_read);
+        unload(&l);
+    }
+    printf("\n");
+}
+
+/* GB/s of reading memory: sums in 64 lanes, by the best instruction set. */
+#define READ(set, attributes, pragma, unused) \
+    attributes static double read_##set(const double *x, size_t n) \
+    { \
+        double lane[64] = { 0 }, sum = 0; \
+        for (size_t i = 0; i + 64 <= n; i += 64) \
+            pragma for (int l = 0; l < 64; l++) lane[l] += x[i + (size_t)l]; \
+        for (int l = 0; l < 64; l++) sum += lane[l]; \
+        return sum; \
+    }
+GPUMC__ISA_COPIES(READ, )
+static double read_bandwidth(void)
+{
+    static double (*const reads[GPUMC__N_ISA])(const double *x, size_t n) = GPUMC__ISA_TABLE(read);
+    const size_t n = sizeof columns / sizeof(double);
+    double best = 0;
+    for (int run = 0; run < RUNS; run++) {
+        const double start = bench_seconds();
+        seen = reads[gpumc_isa_resolve(GPUMC_ISA_AUTO) - 1](columns[0], n);
+        best = fmax(best, 8e-9 * (double)n / (bench_seconds() - start));
+    }
+    return best;
+}
+
+/* A million rows of normal (mean of the group, common sigma; then both of the group). */
+GPUMC_ROW(normal_groups, 2, 0, 1)
+{
+    return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
+}
+static void group_sizes(const gpumc_row_kind *kind, const char *what)
+{
+    enum { M = 1000000, SIZES = 5 };
+    static const size_t sizes[SIZES] = { 100000, 100, 10, 3, 1 };
+    static double mu[M], sigma[M], g_mu[M], g_sigma[M];
+    static size_t group[M];
+    const double *const p[2] = { mu, sigma };
+    double *const g[2] = { g_mu, g_sigma };
+    double last = 0;
+    for (size_t i = 0; i < M; i++) {
+        columns[0][i] = (double)(i % 97) * 0.02;
+        mu[i] = 0.3;
+        sigma[i] = 1.3;
+    }
+    printf("%s\n", what);
+    for (int s = 0; s < SIZES; s++) {
+        for (size_t i = 0; i < M; i++) group[i] = i / sizes[s];
+        loaded l = load(kind, M, (M - 1) / sizes[s] + 1, group, GPUMC_ISA_AUTO);
+        const double ns = best_of(l.rows, p, g, l.work, M, 40);
+        if (s == 0) last = ns;
+        printf("%10.0f rows a group %8.2f ns a row  %5.2f\n", (double)sizes[s], ns, ns / last);
+        unload(&l);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bench_header(argc, argv);
+    const double floor_read = read_bandwidth();
+    printf("reading memory: %.1f GB/s\n\n%-16s %8s", floor_read, "ns a row", "libm");
+    for (int isa = GPUMC_ISA_BASELINE; isa <= (int)gpumc_isa_resolve(GPUMC_ISA_AUTO); isa++)
+        printf(" | %-33s", gpumc_isa_name((gpumc_isa)isa));
+    printf(" | of it\n");
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        if (argc > 1 && strcmp(argv[1], rows[r].kind->name) != 0) continue;
+        fill(&rows[r]);
+        print_row(&rows[r], floor_read);
+    }
+    group_sizes(&normal, "\nnormal, mean of the group, common standard deviation");
+    group_sizes(&normal_groups, "\nnormal, mean and standard deviation of the group");
+    return 0;
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# The loops that GPUMC_ROW and GPUMC_CELLS write are packed code of the full width of each instruction set: by
+# gcc at -O2 and at -O0, by clang at -O2. What is left scalar is what depends on parameters alone. A row that
+# calls libm must be noticed.
+. ./check.sh
+
+# Lists the loops with less packed arithmetic of their own width than these rows need, with so much scalar
+# arithmetic that it must be a second copy of the row (additions aside: they sum the lanes), or with a call.
+# Of nodes clang keeps a scalar copy, for the case that its sums overlap the nodes, which they never do.
+poor_loops() {
+    objdump -dr --no-show-raw-insn "$1" | awk '
+        function finish() {
+            if (!name) return
+            if (outside) print name, "calls", outside
+            else if (packed < 20 || (name !~ /_nodes_/ && scalar * 10 > packed * 7))
+                print name, packed, "packed,", scalar, "scalar"
+        }
+        /^[0-9a-f]+ </ {
+            finish()
+            name = $2 ~ /<vector_.*_(loop|nodes)_(baseline|avx2|avx512)>/ ? $2 : ""
+            packed = scalar = 0; outside = ""
+            register = name ~ /avx512>/ ? "%zmm" : name ~ /avx2>/ ? "%ymm" : "%xmm"
+        }
+        name && $2 ~ /^v?(add|sub|mul|div|fn?m(add|sub)[0-9]+)pd$/ && index($0, register) { packed++ }
+        name && $2 ~ /^v?(sub|mul|div|fn?m(add|sub)[0-9]+)sd$/ { scalar++ }
+        name && /R_X86_64_PLT32/ && $3 !~ /^gpumc|memset|memcpy/ { outside = $3 }
+        END { finish() }'
+}
+vectorises() {
+    $1 -std=c99 $2 -c vector_rows.c -o "$scratch/vector.o" || return 1
+    loops=$(objdump -t "$scratch/vector.o" | grep -cE ' vector_.*_(loop|nodes)_(baseline|avx2|avx512)$')
+    left=$(poor_loops "$scratch/vector.o")
+    echo "$loops loops; $left"
+    [ "$loops" -ge 24 ] && [ -z "$left" ]
+}
+
+if ! have objdump || [ "$(uname -m)" != x86_64 ]; then
+    skip 'no objdump, or not x86-64: packed code of rows'
+    finish
+fi
+for compiler in gcc clang; do
+    have $compiler || { skip "no $compiler"; continue; }
+    check "$compiler -O2: packed code" vectorises $compiler -O2
+    check_fails "$compiler: a row that calls libm must be noticed" vectorises $compiler '-O2 -DBROKEN'
+done
+have gcc && check 'gcc -O0: packed code' vectorises gcc -O0
+have clang && check_fails 'clang -O0: scalar code must be noticed' vectorises clang -O0
+finish

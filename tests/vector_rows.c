@@ -1,0 +1,79 @@
+/* Rows and cells for test_vectors.sh, which reads the machine code of their loops. */
+#include "../gpumc.h"
+#include <math.h>
+
+GPUMC_ROW(vector_normal, 2, 0, 1)
+{
+    return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
+}
+GPUMC_ROW(vector_lognormal, 1, 1, 1)
+{
+    return gpumc_lognormal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
+}
+GPUMC_ROW(vector_logit, 1, 3, 4)
+{
+    gpumc_real d = 0;
+    const gpumc_real eta = p[0] + p[1] * x[1] + p[2] * x[2] + p[3] * x[3];
+    const gpumc_real value = gpumc_bernoulli_logit_lpmf(x[0], eta, &d);
+    g[0] = d;
+    g[1] = d * x[1];
+    g[2] = d * x[2];
+    g[3] = d * x[3];
+    return value;
+}
+GPUMC_ROW(vector_wald, 3, 0, 1)
+{
+    const gpumc_real t = x[0] - p[2], inv = 1 / t, d = p[0] - p[1] * t, dt = d * inv;
+    g[0] = 1 / p[0] - dt;
+    g[1] = d;
+    g[2] = GPUMC_R(1.5) * inv - dt * (p[1] + GPUMC_R(0.5) * dt);
+    return gpumc_log(p[0]) - GPUMC_R(GPUMC_LOG_SQRT_2PI) - GPUMC_R(1.5) * gpumc_log(t)
+           - GPUMC_R(0.5) * d * dt;
+}
+GPUMC_ROW(vector_poisson, 1, 0, 1) { return gpumc_poisson_lpmf(x[0], p[0], &g[0]); }
+GPUMC_ROW(vector_count, 0, 2, 2)
+{
+    gpumc_real d = 0;
+    const gpumc_real value = gpumc_poisson_log_lpmf(x[0], p[0] + p[1] * x[1], &d);
+    g[0] = d;
+    g[1] = d * x[1];
+    return value;
+}
+GPUMC_ROW(vector_tail, 2, 0, 1) { return gpumc_normal_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
+
+GPUMC_CELLS(vector_mixture, 1, 1, 1, 2)
+{
+    const gpumc_real d = x[0] - p[0] - p[1] * x[1], part = x[2] * gpumc_exp(GPUMC_R(-0.5) * d * d);
+    g[0] = part * d;
+    g[1] = part * d * x[1];
+    return part;
+}
+GPUMC_FINISH(vector_mixture)
+{
+    const gpumc_real inv = 1 / sum[0];
+    g[0] = sum[1] * inv;
+    g[1] = sum[2] * inv;
+    return gpumc_log(sum[0]);
+}
+
+#ifdef BROKEN
+GPUMC_ROW(vector_broken, 1, 0, 1)
+{
+    const gpumc_real e = exp(x[0] - p[0]);
+    g[0] = e;
+    return -e;
+}
+#endif
+
+const gpumc_row_kind *vector_row(int i);
+const gpumc_row_kind *vector_row(int i)
+{
+    static const gpumc_row_kind *const all[] = {
+        &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
+        &vector_tail, &vector_mixture,
+#ifdef BROKEN
+        &vector_broken,
+#endif
+    };
+    return all[i];
+}
