@@ -44,9 +44,9 @@
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
                       >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-glm  >>api-device
-                      >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose  >>api-output
+                      >>api-hier  >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose  >>api-output
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>glm  >>device  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>run
+                      >>glm  >>device  >>hier  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -73,6 +73,20 @@
      block (location_index), the element before (walk_dim: random walks), and may have group covariates
      added; scales likewise (scale_index). Location and scale stand earlier in the list, and the scale has a
      positive kind. .centring forces a form.
+
+   HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
+     callback. Say what the parameters are (params as above), where they come from (priors by family, the
+     population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
+         gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 0, 5 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 5 } };
+         gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };  // group[i]: theta's element of row i
+         gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                  .data = { .kind = &row, .n_rows = n, .columns = columns } };
+         gpumc_hier *h = gpumc_hier_create(&description, &error);   gpumc_sample(gpumc_hier_model(h), ...)
+     A population block of kind GPUMC_POSITIVE or GPUMC_UNIT lives behind a log, logit or probit link; other
+     populations are named, or leaves. Scales may be shared, locations nested, walking or regressed; rows of
+     several kinds take what they need, by indices that may differ. Centring is learned as for any model;
+     start values, pointwise log likelihoods and predictions from prior and posterior come with it. See
+     >>api-hier, examples/hierarchical.c, artists.c (a walk) and bradley_terry.c (two indices).
 
    OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by the generate callback once a kept
      draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:
@@ -2059,6 +2073,98 @@ typedef struct gpumc__device {
 extern const gpumc__device *gpumc__cuda_device(void);
 #endif
 
+/* ===================================================================================== >>api-hier
+   Hierarchical models as data: parameter blocks as in any model, a prior or a population for each, and sets
+   of rows; the result is a complete gpumc_model. Everything is referred to by name. A block with a location,
+   scale, walk or covariates has a population, every other block has a prior.
+
+   The kind of a block with a population says where its values lie, a link how they get there:
+       GPUMC_UNBOUNDED           the identity                     sampled as NAME itself
+       GPUMC_POSITIVE, _LOWER    lower + exp                      sampled as log_NAME
+       GPUMC_UNIT, _INTERVAL     lower + width logistic, or       sampled as logit_NAME
+                                 lower + width Phi, if asked for  sampled as probit_NAME
+   Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
+   quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
+   wants a population on these bounds. */
+typedef enum gpumc_prior_family {         /* the continuous families in the order of >>api-dist */
+    GPUMC_PRIOR_NONE = 0, GPUMC_PRIOR_NORMAL, GPUMC_PRIOR_STD_NORMAL, GPUMC_PRIOR_STUDENT_T,
+    GPUMC_PRIOR_CAUCHY, GPUMC_PRIOR_LAPLACE, GPUMC_PRIOR_LOGISTIC, GPUMC_PRIOR_GUMBEL, GPUMC_PRIOR_LOGNORMAL,
+    GPUMC_PRIOR_EXPONENTIAL, GPUMC_PRIOR_GAMMA, GPUMC_PRIOR_INV_GAMMA, GPUMC_PRIOR_CHI_SQUARE,
+    GPUMC_PRIOR_WEIBULL, GPUMC_PRIOR_HALF_NORMAL, GPUMC_PRIOR_HALF_CAUCHY, GPUMC_PRIOR_HALF_STUDENT_T,
+    GPUMC_PRIOR_BETA, GPUMC_PRIOR_BETA_PROPORTION, GPUMC_PRIOR_UNIFORM,
+    GPUMC_PRIOR_FLAT                      /* log density 0 everywhere: improper, cannot be drawn from */
+} gpumc_prior_family;
+
+/* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
+typedef struct gpumc_prior {
+    const char *name;                     /* of a block, or of one element, counted from 1: "sd[2]" */
+    gpumc_prior_family family;
+    double a, b, c;                       /* its parameters, in the order of the density's */
+} gpumc_prior;
+
+typedef enum gpumc_hier_link {
+    GPUMC_LINK_BY_KIND = 0, GPUMC_LINK_IDENTITY, GPUMC_LINK_LOG, GPUMC_LINK_LOGIT, GPUMC_LINK_PROBIT
+} gpumc_hier_link;
+typedef enum gpumc_population_family {
+    GPUMC_POPULATION_NORMAL = 0,
+    GPUMC_POPULATION_STUDENT_T,           /* shape: degrees of freedom */
+    GPUMC_POPULATION_TRUNCATED_NORMAL     /* to the bounds of the block; the link is the identity */
+} gpumc_population_family;
+
+/* Where a population is not the normal one, or a link not that of the kind. Leaves are row functions with
+   p = value, location, scale, then the shape, and x = lower and upper bound. In the quantile form z_NAME is
+   sampled, N(0, 1), and NAME is the quantile of the population with Phi(z) below. */
+typedef struct gpumc_population {
+    const char *name;
+    gpumc_hier_link link;
+    gpumc_population_family family;
+    const char *shape;                    /* a block of further parameters */
+    const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
+    const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale */
+    int quantile_form;
+} gpumc_population;
+
+/* What a row function gets as p: first blocks with an index, of which row i gets element index[i], then
+   blocks without, all of whose values follow each other. Indices may differ: winners and losers, say. */
+typedef struct gpumc_hier_take { const char *name; const size_t *index; } gpumc_hier_take;
+
+typedef struct gpumc_hier_rows {
+    const char *name;                     /* for messages */
+    gpumc_rows_data data; /* kind, n_rows, columns, ...; group and n_groups follow from takes */
+    const gpumc_hier_take *takes;
+    size_t n_takes;
+    /* Simulates one row from its parameters and columns: n_simulated values (0: 1) to y. */
+    void (*simulate)(const double *p, const double *x, gpumc_rng *rng, double *y);
+    size_t n_simulated;
+    const char *log_lik, *predictive;     /* names of these among the draws; NULL: left out */
+} gpumc_hier_rows;
+
+typedef struct gpumc_hier_data {
+    const char *name;
+    const gpumc_param *params;  /* init: of what is sampled; NULL: the median of its prior or population */
+    size_t n_params;
+    const gpumc_prior *priors;
+    size_t n_priors;
+    const gpumc_population *populations;
+    size_t n_populations;
+    const gpumc_hier_rows *rows;
+    size_t n_rows;
+    int threads;                          /* how many may evaluate at once; more wait. 0: one a core */
+    gpumc_isa isa;
+    gpumc_allocator allocator;
+} gpumc_hier_data;
+
+/* NULL with a text on error. data and all it points to must stay; nothing is allocated later. */
+typedef struct gpumc_hier gpumc_hier;
+GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error);
+GPUMC_API void gpumc_hier_free(gpumc_hier *hier);
+GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier);
+/* Draws the parameters x of the model from priors and populations; its generate then simulates rows. */
+GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x,
+                                             gpumc_error *error);
+/* Why the density at x is not finite: names the prior, population or row at fault; GPUMC_OK when it is. */
+GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *x, gpumc_error *error);
+
 /* ===================================================================================== >>api-nuts
    The no-U-turn sampler as a state machine: ask where a gradient is wanted, tell it, repeat. It works on free
    coordinates, owns no memory and no threads, and calls nobody. */
@@ -2632,6 +2738,27 @@ static void gpumc__store_flag(volatile int *flag, int value)
 #endif
 }
 
+/* Takes a flag that one thread at a time may have: 1 when it was free. Giving it back publishes writes. */
+static GPUMC__UNUSED int gpumc__take_flag(volatile int *flag)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    return !__atomic_exchange_n(flag, 1, __ATOMIC_ACQUIRE);
+#elif defined(_WIN32)
+    return !InterlockedExchange((volatile LONG *)flag, 1);
+#else
+    return *flag ? 0 : (*flag = 1);
+#endif
+}
+
+static GPUMC__UNUSED void gpumc__give_flag(volatile int *flag)
+{
+#if defined(__GNUC__) || defined(__clang__)
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+#else
+    *flag = 0;
+#endif
+}
+
 /* ======================================================================================== >>error
    Texts of statuses from the list above; failures that return their status. */
 GPUMC_API const char *gpumc_status_text(gpumc_status status)
@@ -2675,6 +2802,8 @@ static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
 {
     return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
 }
+
+static GPUMC__UNUSED size_t gpumc__larger(size_t a, size_t b) { return a < b ? b : a; }
 
 static GPUMC__UNUSED void *gpumc__allocate(const gpumc_allocator *allocator, size_t bytes)
 {
@@ -6946,6 +7075,1045 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
 {
     if (hot) hot->release(hot);
 }
+
+/* ======================================================================================== >>hier
+   A description is resolved once: names become places, priors and populations functions, rows row objects.
+   An evaluation goes forward over the blocks (priors, populations, values from coordinates), over the sets of
+   rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
+   samples, values what the description calls by name. Read first: gpumc__hier_density, then
+   gpumc__hier_resolve. */
+/* Fails with a text that names the parameter first. */
+static GPUMC__PRINTF(3, 4) gpumc_status gpumc__bad_param(gpumc_error *error, const char *name,
+                                                         const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", name, text);
+}
+
+
+/* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
+enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
+typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
+typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
+
+#define GPUMC__PRIOR(family, density, cdf, quantile) \
+    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy) \
+    { \
+        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density; \
+        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile; \
+        return what == GPUMC__LOWER ? gpumc_##family##_lcdf cdf : gpumc_##family##_lccdf cdf; \
+    }
+#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (y, NULL), (y))
+#define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a, dy, NULL), (y, *a, NULL, NULL), (y, *a))
+#define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1], dy, NULL, NULL), \
+    (y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
+#define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2], dy, NULL, NULL, NULL), \
+    (y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
+#define GPUMC__PRIOR_COUNT_1(family)
+#define GPUMC__PRIOR_COUNT_2(family)
+#define GPUMC__PRIOR_TRIALS_1(family)
+#define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) GPUMC__PRIOR_##shape(family)
+GPUMC_FAMILIES(GPUMC__PRIOR_OF)
+static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
+{
+    return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN;
+}
+
+#define GPUMC__IF_REAL_0(...) __VA_ARGS__
+#define GPUMC__IF_REAL_1(...) __VA_ARGS__
+#define GPUMC__IF_REAL_2(...) __VA_ARGS__
+#define GPUMC__IF_REAL_3(...) __VA_ARGS__
+#define GPUMC__IF_COUNT_1(...)
+#define GPUMC__IF_COUNT_2(...)
+#define GPUMC__IF_TRIALS_1(...)
+#define GPUMC__PRIOR_ENTRY(shape, cdf, family, parameters, support) \
+    GPUMC__IF_##shape({ gpumc__prior_##family, #family, parameters },)
+typedef struct gpumc__prior_entry { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_entry;
+static const gpumc__prior_entry gpumc__priors[] = {          /* in the order of gpumc_prior_family */
+    { NULL, "none", "" }, GPUMC_FAMILIES(GPUMC__PRIOR_ENTRY) { gpumc__prior_flat, "flat", "" }
+};
+
+/* Log probability between the bounds, from the tail that is smaller. */
+static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
+{
+    const int side = p->f(GPUMC__LOWER, lower, p->a, NULL) < -GPUMC_LOG_2 ? GPUMC__LOWER : GPUMC__UPPER;
+    const double all = p->f(side, side == GPUMC__LOWER ? upper : lower, p->a, NULL);
+    return all + gpumc__log1m_exp(all - p->f(side, side == GPUMC__LOWER ? lower : upper, p->a, NULL));
+}
+
+static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given, const gpumc__range *r,
+                                      gpumc_error *error)
+{
+    const int known = (int)given->family > 0 && given->family <= GPUMC_PRIOR_FLAT;
+    const gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
+    double least, most;
+    if (!known || p->f)
+        return gpumc__bad_param(error, given->name, "prior family %d is unknown, or this is a second prior",
+                                (int)given->family);
+    p->f = entry->f;
+    p->a[0] = given->a;
+    p->a[1] = given->b;
+    p->a[2] = given->c;
+    if (given->family == GPUMC_PRIOR_FLAT) return GPUMC_OK;
+    least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
+    most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
+    if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
+        return gpumc__bad_param(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
+                                given->b, given->c, entry->parameters);
+    p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
+    if (r->lower < least || r->upper > most || !(p->log_mass > -18))
+        return gpumc__bad_param(error, given->name,
+                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
+                                "bounds inside that leave some probability",
+                                entry->name, least, most, r->lower, r->upper);
+    return GPUMC_OK;
+}
+
+/* The value with the share u of what lies between the bounds below it. */
+static double gpumc__prior_quantile(const gpumc__prior *p, const gpumc__range *r, double u)
+{
+    const double at = exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * exp(p->log_mass);
+    return gpumc__within(p->f(GPUMC__QUANTILE, fmin(at, 1), p->a, NULL), r->least, r->greatest);
+}
+
+/* ---- populations --------------------------------------------------------------------------------- */
+GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
+{
+    return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]);
+}
+
+GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
+{
+    return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]);
+}
+
+/* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer
+   tail so that it does not cancel. */
+GPUMC_FN double gpumc__truncation(const double *p, const double *x, double *a, double *b)
+{
+    *a = gpumc__within((x[0] - p[1]) / p[2], -40, 40);
+    *b = gpumc__within((x[1] - p[1]) / p[2], -40, 40);
+    return 0 < *a ? gpumc_Phi(-*a) - gpumc_Phi(-*b) : gpumc_Phi(*b) - gpumc_Phi(*a);
+}
+GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
+
+GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
+{
+    double a, b;
+    const double inside = gpumc__truncation(p, x, &a, &b), slope = 1 / (p[2] * inside);
+    const double lp = gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]) - gpumc_log(inside);
+    g[1] += (gpumc__phi(b) - gpumc__phi(a)) * slope;
+    g[2] += (b * gpumc__phi(b) - a * gpumc__phi(a)) * slope;
+    return gpumc__outside((p[0] < x[0]) | (x[1] < p[0]), lp);
+}
+
+/* theta = mu + sigma y, Phi(y) = P = Phi(a) + Phi(z) D, D = Phi(b) - Phi(a), or from 1 - P = Phi(-b) +
+   Phi(-z) D if that is smaller. */
+GPUMC_ROW(gpumc__truncated_quantile, 3, 0, 2)
+{
+    double a, b;
+    const double inside = gpumc__truncation(p, x, &a, &b), below = gpumc_Phi(p[0]), above = gpumc_Phi(-p[0]);
+    const double P = gpumc_Phi(a) + below * inside, Q = gpumc_Phi(-b) + above * inside;
+    const double y = (P < Q ? 1 : -1) * gpumc_inv_Phi(P < Q ? P : Q), inv = 1 / gpumc__phi(y);
+    const double at_a = gpumc__phi(a) * above, at_b = gpumc__phi(b) * below;
+    g[0] = p[2] * gpumc__phi(p[0]) * inside * inv;
+    g[1] = 1 - (at_a + at_b) * inv;
+    g[2] = y - (a * at_a + b * at_b) * inv;
+    return gpumc__within(p[1] + p[2] * y, x[0], x[1]);
+}
+
+/* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the
+   sum of theta - mu and leaves that of its squares. */
+GPUMC_FN void gpumc__spread_one(double away, double precision, double *grad, double *sum, double *square)
+{
+    *grad -= away * precision;
+    *sum += away;
+    *square += away * away;
+}
+GPUMC_FN double gpumc__spread_sums(const double *GPUMC__RESTRICT theta, size_t n, double mu, double precision,
+                                   double *GPUMC__RESTRICT grad, double *squares)
+{
+    double sum[GPUMC_LANES] = { 0 }, square[GPUMC_LANES] = { 0 };
+    for (size_t i = 0; i < n; i += GPUMC_LANES) {
+        const size_t lanes = n - i < GPUMC_LANES ? n - i : GPUMC_LANES;
+        if (lanes == GPUMC_LANES)
+            for (size_t l = 0; l < GPUMC_LANES; l++)
+                gpumc__spread_one(theta[i + l] - mu, precision, &grad[i + l], &sum[l], &square[l]);
+        else
+            for (size_t l = 0; l < lanes; l++)
+                gpumc__spread_one(theta[i + l] - mu, precision, &grad[i + l], &sum[l], &square[l]);
+    }
+    *squares = gpumc__sum_16(square);
+    return gpumc__sum_16(sum);
+}
+#define GPUMC__SPREAD(set, attributes, pragma, unused) \
+    attributes static double gpumc__spread_##set(const double *theta, size_t n, double mu, double precision, \
+                                                 double *grad, double *squares) \
+    { return gpumc__spread_sums(theta, n, mu, precision, grad, squares); }
+GPUMC__ISA_COPIES(GPUMC__SPREAD, )
+
+static double gpumc__spread(gpumc_isa isa, const double *theta, size_t n, double mu, double tau, double *grad,
+                            double *dmu, double *dtau)
+{
+    static double (*const sets[])(const double *, size_t, double, double, double *, double *)
+        = GPUMC__ISA_TABLE(gpumc__spread);
+    const double precision = 1 / (tau * tau), count = (double)n;
+    double squares;
+    const double sum = sets[isa - GPUMC_ISA_BASELINE](theta, n, mu, precision, grad, &squares);
+    gpumc__add(dmu, sum * precision);
+    gpumc__add(dtau, (squares * precision - count) / tau);
+    return -0.5 * squares * precision - count * (gpumc__log(tau) + GPUMC_LOG_SQRT_2PI);
+}
+
+/* ---- links --------------------------------------------------------------------------------------- */
+
+/* A value and its slope; what lies near the upper bound is counted from there. */
+GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, double *slope)
+{
+    const double e = gpumc_exp(link == GPUMC_LINK_LOG ? q : -gpumc_fabs(q)), share = e / (1 + e);
+    const double tail = link == GPUMC_LINK_PROBIT ? gpumc_Phi(-gpumc_fabs(q)) : share, step = r.width * tail;
+    const double x = link == GPUMC_LINK_LOG ? r.lower + e : q < 0 ? r.lower + step : r.upper - step;
+    const double bell = link == GPUMC_LINK_PROBIT ? gpumc__phi(q) : share / (1 + e);
+    *slope = link == GPUMC_LINK_LOG ? e : r.width * bell;
+    return gpumc__within(x, r.least, r.greatest);
+}
+#define GPUMC__LINK_LOOP(set, attributes, pragma, name, link) \
+    attributes static void gpumc__##name##_##set(const gpumc__range r, size_t n, \
+        const double *GPUMC__RESTRICT q, double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT slope) \
+    { pragma for (size_t i = 0; i < n; i++) x[i] = gpumc__link_value(link, r, q[i], &slope[i]); }
+GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_log, GPUMC_LINK_LOG)
+GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_logit, GPUMC_LINK_LOGIT)
+GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_probit, GPUMC_LINK_PROBIT)
+typedef void gpumc__link_fn(const gpumc__range r, size_t n, const double *q, double *x, double *slope);
+static gpumc__link_fn *const gpumc__links[][GPUMC__N_ISA] = {        /* by gpumc_hier_link */
+    { NULL }, { NULL }, GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
+    GPUMC__ISA_TABLE(gpumc__link_probit)
+};
+
+/* ---- the object ---------------------------------------------------------------------------------- */
+typedef struct gpumc__hier_block {
+    const gpumc_param *given;
+    const gpumc_population *population;      /* what the description says of it, perhaps nothing */
+    gpumc__range range;                      /* of the values */
+    size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
+    char *name;                              /* of the coordinates */
+    gpumc__prior *priors;                    /* one, or one an element; none with a population */
+    size_t n_priors;
+    size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
+    size_t *locations, *scales;              /* of each element, where these differ */
+    size_t coefficients, shape, n_shape;
+    gpumc_hier_link link;
+    int has_population, quantile_form;
+    const gpumc_row_kind *density_kind, *quantile_kind;
+    gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
+} gpumc__hier_block;
+
+/* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
+typedef struct gpumc__hier_source {
+    size_t block, element;
+    const size_t *index;
+    int values;                              /* rather than coordinates */
+} gpumc__hier_source;
+typedef struct gpumc__hier_set {
+    const gpumc_hier_rows *given;
+    gpumc__hier_source *sources;
+    size_t n_group, n_p, dims[2];
+    int gathered;                            /* indices differ: then every row is a group of its own */
+    gpumc_rows *rows;
+} gpumc__hier_set;
+
+typedef struct gpumc__hier_slot {            /* scratch of one thread */
+    volatile int taken;
+    double *work;
+    const double **p;
+    double **grad;
+} gpumc__hier_slot;
+
+struct gpumc_hier {
+    const gpumc_hier_data *data;
+    gpumc_model model;
+    gpumc_param *params;
+    gpumc_output *outputs;
+    gpumc__hier_block *blocks;
+    gpumc__hier_set *sets;
+    gpumc__hier_slot *slots;
+    /* work: values of all blocks, room for one population or set, rows_work for its rows, a gradient */
+    size_t n_slots, n_natural, n_values, n_room, rows_work, n_p;
+    size_t *identity;
+    double *bounds[2];
+    gpumc_isa isa;
+    void *memory;                            /* a chain of blocks; each begins with the next one's address */
+    int out_of_memory;
+};
+
+/* ---- evaluation ---------------------------------------------------------------------------------- */
+typedef struct gpumc__hier_point {
+    const gpumc_hier *h;
+    const double *x;
+    double *grad;                            /* NULL: values only */
+    gpumc__hier_slot *slot;
+    double *room, *rows_work;                /* of the slot's work */
+} gpumc__hier_point;
+
+/* A point with scratch that no other thread uses, waiting until there is some; gpumc__give_flag ends it. */
+static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x, double *grad)
+{
+    gpumc__hier_point e = { h, x, grad, NULL, NULL, NULL };
+    size_t k = 0;
+    while (!gpumc__take_flag(&h->slots[k].taken)) k = (k + 1) % h->n_slots;
+    e.slot = &h->slots[k];
+    e.room = e.slot->work + h->n_values;
+    e.rows_work = e.room + h->n_room;
+    return e;
+}
+
+/* Points p at value, location, scale and shape of every element, grad at room for their gradients. */
+static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b,
+                                    const double *value, double *value_grad)
+{
+    const size_t n = b->size, n_covariates = b->given->n_covariates;
+    double *mu = e->room, *tau = mu + n, *gradient = tau + n;
+    for (size_t i = 0; i < n; i++) {
+        const size_t from = b->locations ? b->locations[i] : b->location;
+        const size_t unit = b->scales ? b->scales[i] : b->scale;
+        mu[i] = from == GPUMC__NONE ? 0 : e->x[from];
+        tau[i] = unit == GPUMC__NONE ? 1 : e->x[unit];
+        for (size_t j = 0; j < n_covariates; j++)
+            mu[i] += b->given->covariates[i * n_covariates + j] * e->x[b->coefficients + j];
+    }
+    memset(gradient, 0, 2 * n * sizeof(double));
+    e->slot->p[0] = value;
+    e->slot->grad[0] = value_grad;
+    for (size_t k = 1; k < 3; k++) {
+        e->slot->p[k] = mu + (k - 1) * n;
+        e->slot->grad[k] = gradient + (k - 1) * n;
+    }
+    for (size_t k = 0; k < b->n_shape; k++) {
+        e->slot->p[3 + k] = e->x + b->shape + k;
+        e->slot->grad[3 + k] = e->grad ? e->grad + b->shape + k : NULL;
+    }
+}
+
+/* Adds d[i] to target at places[i], or all of it at the common place. */
+static void gpumc__collect(const size_t *places, size_t common, const double *d, size_t n, double *target)
+{
+    for (size_t i = 0; i < n && places; i++) if (places[i] != GPUMC__NONE) target[places[i]] += d[i];
+    if (!places && common != GPUMC__NONE) target[common] += gpumc__sum(d, n);
+}
+
+/* Hands the gradients by locations and scales on to what these are made of. */
+static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    const size_t n_covariates = b->given->n_covariates;
+    const double *dmu = e->slot->grad[1];
+    gpumc__collect(b->locations, b->location, dmu, b->size, e->grad);
+    gpumc__collect(b->scales, b->scale, e->slot->grad[2], b->size, e->grad);
+    for (size_t k = 0; k < b->size * n_covariates; k++)
+        e->grad[b->coefficients + k % n_covariates] += b->given->covariates[k] * dmu[k / n_covariates];
+}
+
+static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    double *grad = e->grad + b->at, lp;
+    const int moved = !b->quantile_form && b->location != GPUMC__NONE;
+    const int scaled = !b->quantile_form && b->scale != GPUMC__NONE;
+    if (!b->density)
+        return gpumc__spread(e->h->isa, e->x + b->at, b->size, moved ? e->x[b->location] : 0,
+                             scaled ? e->x[b->scale] : 1, grad, moved ? e->grad + b->location : NULL,
+                             scaled ? e->grad + b->scale : NULL);
+    gpumc__population_point(e, b, e->x + b->at, grad);
+    lp = gpumc_rows_eval(b->density, e->slot->p, e->slot->grad, e->rows_work);
+    gpumc__population_push(e, b);
+    return lp;
+}
+
+static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    const gpumc__prior *p = b->priors;
+    double *grad = e->grad + b->at, lp = 0;
+    if (b->has_population) return gpumc__population(e, b);
+    if (b->n_priors == 1 && p->f == gpumc__prior_normal)
+        return gpumc__spread(e->h->isa, e->x + b->at, b->size, p->a[0], p->a[1], grad, NULL, NULL)
+             - (double)b->size * p->log_mass;
+    for (size_t i = 0; i < b->size; i++, p += b->n_priors > 1)
+        lp += p->f(GPUMC__DENSITY, e->x[b->at + i], p->a, &grad[i]) - p->log_mass;
+    return lp;
+}
+
+/* Values from coordinates, with slopes, or room for them, and a zeroed gradient behind. */
+static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    double *values = e->slot->work + b->values;
+    if (b->values == GPUMC__NONE) return;
+    memset(values + b->size, 0, 2 * b->size * sizeof(double));
+    if (!b->quantile_form) {
+        gpumc__links[b->link][e->h->isa - GPUMC_ISA_BASELINE](b->range, b->size, e->x + b->at, values,
+                                                              values + b->size);
+        return;
+    }
+    gpumc__population_point(e, b, e->x + b->at, NULL);
+    gpumc_rows_pointwise(b->quantile, e->slot->p, values, e->rows_work);
+}
+
+/* The chain rule back: G, the gradient by values, becomes one by coordinates, locations and scales. */
+static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    double *slope = e->slot->work + b->values + b->size, *G = slope + b->size;
+    if (b->values == GPUMC__NONE) return;
+    if (b->quantile_form) {
+        gpumc__population_point(e, b, e->x + b->at, slope);
+        gpumc_rows_eval(b->quantile, e->slot->p, e->slot->grad, e->rows_work);
+        for (size_t i = 0; i < 2 * b->size; i++) e->slot->grad[1][i] *= G[i % b->size];
+        gpumc__population_push(e, b);
+    }
+    for (size_t i = 0; i < b->size; i++) e->grad[b->at + i] += slope[i] * G[i];
+}
+
+/* Where the block of a source has its numbers, and their gradient. */
+static const double *gpumc__source_values(const gpumc__hier_point *e, const gpumc__hier_source *s)
+{
+    const gpumc__hier_block *b = &e->h->blocks[s->block];
+    return s->values ? e->slot->work + b->values : e->x + b->at;
+}
+static double *gpumc__source_grad(const gpumc__hier_point *e, const gpumc__hier_source *s)
+{
+    const gpumc__hier_block *b = &e->h->blocks[s->block];
+    return s->values ? e->slot->work + b->values + 2 * b->size : e->grad + b->at;
+}
+
+/* Points p at what the rows of a set take, gathered into room where every row is a group. */
+static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *s)
+{
+    double *room = e->room;
+    for (size_t k = 0; k < s->n_p; k++) {
+        const double *values = gpumc__source_values(e, &s->sources[k]);
+        e->slot->p[k] = values + s->sources[k].element;
+        if (!s->gathered || k >= s->n_group) continue;
+        for (size_t i = 0; i < s->dims[0]; i++) room[i] = values[s->sources[k].index[i]];
+        e->slot->p[k] = room;
+        room += s->dims[0];
+    }
+}
+
+static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
+{
+    const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
+    double *room = e->room + n_gathered * n_rows, lp;
+    memset(room, 0, n_gathered * n_rows * sizeof(double));
+    gpumc__set_point(e, s);
+    for (size_t k = 0; k < s->n_p; k++)
+        e->slot->grad[k] = k < n_gathered ? room + k * n_rows
+            : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
+    lp = gpumc_rows_eval(s->rows, e->slot->p, e->slot->grad, e->rows_work);
+    for (size_t k = 0; k < n_gathered; k++, room += n_rows)
+        gpumc__collect(s->sources[k].index, 0, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
+    return lp;
+}
+
+static double gpumc__hier_density(const double *x, double *grad, void *data)
+{
+    const gpumc_hier *h = (const gpumc_hier *)data;
+    const gpumc__hier_point e = gpumc__hier_enter(h, x, grad);
+    double lp = 0;
+    for (size_t i = 0; i < h->model.n_params; i++) {
+        lp += gpumc__hier_prior(&e, &h->blocks[i]);
+        gpumc__hier_values(&e, &h->blocks[i]);
+    }
+    for (size_t s = 0; s < h->data->n_rows; s++) lp += gpumc__set_eval(&e, &h->sets[s]);
+    for (size_t i = h->model.n_params; i-- > 0;) gpumc__hier_pull(&e, &h->blocks[i]);
+    gpumc__give_flag(&e.slot->taken);
+    return lp;
+}
+
+/* ---- what is generated --------------------------------------------------------------------------- */
+static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng,
+                                double *y)
+{
+    const gpumc_rows_data *d = &s->given->data;
+    double *p = e->rows_work, *x = p + s->n_p;
+    for (size_t i = 0; i < d->n_rows; i++, y += s->dims[1]) {
+        for (size_t k = 0; k < s->n_p; k++) {
+            const gpumc__hier_source *from = &s->sources[k];
+            p[k] = gpumc__source_values(e, from)[from->index ? from->index[i] : from->element];
+        }
+        for (size_t k = 0; k < d->kind->n_columns; k++) x[k] = d->columns[k][i];
+        s->given->simulate(p, x, rng, y);
+    }
+}
+
+/* Fills the outputs in their order: values, then log likelihoods and predictions of each set. */
+static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    const gpumc_hier *h = (const gpumc_hier *)data;
+    const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
+    for (size_t i = 0; i < h->model.n_params; i++) {
+        const gpumc__hier_block *b = &h->blocks[i];
+        if (b->values == GPUMC__NONE) continue;
+        gpumc__hier_values(&e, b);
+        memcpy(out, e.slot->work + b->values, b->size * sizeof(double));
+        out += b->size;
+    }
+    for (size_t k = 0; k < h->data->n_rows; k++) {
+        const gpumc__hier_set *s = &h->sets[k];
+        gpumc__set_point(&e, s);
+        if (s->given->log_lik) {
+            gpumc_rows_pointwise(s->rows, e.slot->p, out, e.rows_work);
+            out += s->dims[0];
+        }
+        if (!s->given->predictive) continue;
+        gpumc__set_simulate(&e, s, rng, out);
+        out += s->dims[0] * s->dims[1];
+    }
+    gpumc__give_flag(&e.slot->taken);
+}
+
+/* Draws a population, or without rng its median: standard numbers moved to their places. In walks each step
+   needs the one before, so there are as many passes. */
+static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpumc__hier_block *b,
+                                           gpumc_rng *rng, double *x, gpumc_error *error)
+{
+    const gpumc_param *g = b->given;
+    const size_t passes = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
+    const int is_t = b->density_kind == &gpumc__student_t_population;
+    double *z = e->rows_work + e->h->rows_work;
+    if (rng && b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
+        return gpumc__bad_param(error, g->name, "its population has no quantile to draw it by");
+    for (size_t i = 0; i < b->size; i++)
+        z[i] = !rng ? 0 : is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
+    memcpy(x + b->at, z, b->size * sizeof(double));
+    for (size_t pass = 0; pass < passes && !b->quantile_form; pass++) {
+        gpumc__population_point(e, b, z, NULL);
+        if (b->quantile) gpumc_rows_pointwise(b->quantile, e->slot->p, x + b->at, e->rows_work);
+        else
+            for (size_t i = 0; i < b->size; i++)
+                x[b->at + i] = e->slot->p[1][i] + e->slot->p[2][i] * z[i];
+    }
+    return GPUMC_OK;
+}
+
+GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x,
+                                             gpumc_error *error)
+{
+    const gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
+    gpumc_status status = GPUMC_OK;
+    for (size_t k = 0; k < hier->model.n_params && status == GPUMC_OK; k++) {
+        const gpumc__hier_block *b = &hier->blocks[k];
+        if (b->has_population) status = gpumc__population_draw(&e, b, rng, x, error);
+        for (size_t i = 0; i < b->size && !b->has_population; i++) {
+            const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
+            x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
+            if (p->f == gpumc__prior_flat)
+                status = gpumc__bad_param(error, b->given->name, "a flat prior cannot be drawn from");
+        }
+    }
+    gpumc__give_flag(&e.slot->taken);
+    return status;
+}
+
+GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *x, gpumc_error *error)
+{
+    gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
+    gpumc_status status = GPUMC_OK;
+    e.grad = e.rows_work + hier->rows_work;
+    for (size_t i = 0; i < hier->model.n_params && status == GPUMC_OK; i++) {
+        const gpumc__hier_block *b = &hier->blocks[i];
+        const double lp = gpumc__hier_prior(&e, b);
+        gpumc__hier_values(&e, b);
+        if (!gpumc__is_finite(lp))
+            status = gpumc__fail(error, GPUMC_ERROR_NUMERIC, "parameter \"%.60s\": its %s has log density %g",
+                                 b->given->name, b->has_population ? "population" : "prior", lp);
+    }
+    for (size_t k = 0; k < hier->data->n_rows && status == GPUMC_OK; k++) {
+        gpumc__set_point(&e, &hier->sets[k]);
+        status = gpumc_rows_explain(hier->sets[k].rows, e.slot->p, e.rows_work, error);
+    }
+    gpumc__give_flag(&e.slot->taken);
+    return status;
+}
+
+/* ---- names to places ----------------------------------------------------------------------------- */
+static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
+{
+    const size_t bytes = gpumc__size_add(gpumc__size_mul(count, each), 128);
+    char *block = (char *)gpumc__allocate(&h->data->allocator, bytes);
+    if (!block) { h->out_of_memory = 1; return NULL; }
+    memset(block, 0, bytes);
+    *(void **)block = h->memory;
+    h->memory = block;
+    return block + 64 + (64 - (uintptr_t)block % 64) % 64;
+}
+
+static size_t gpumc__param_size(const gpumc_param *p)
+{
+    gpumc_model alone;
+    memset(&alone, 0, sizeof alone);
+    alone.params = p;
+    alone.n_params = 1;
+    return gpumc__nth_size(&alone, 0);
+}
+
+/* What must hold before anything is looked up. */
+static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
+{
+    int missing = !d || !d->params || (d->n_priors && !d->priors) || (d->n_rows && !d->rows)
+        || (d->n_populations && !d->populations);
+    for (size_t i = 0; !missing && i < d->n_priors; i++) missing |= !d->priors[i].name;
+    for (size_t i = 0; !missing && i < d->n_populations; i++) missing |= !d->populations[i].name;
+    for (size_t i = 0; !missing && i < d->n_params; i++) missing |= !d->params[i].name;
+    for (size_t s = 0; !missing && s < d->n_rows; s++) {
+        const gpumc_hier_rows *r = &d->rows[s];
+        missing |=
+            !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
+    }
+    if (missing)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "the description, one of its lists or names, or the takes, "
+                           "kind, n_rows or wanted simulator of a set of rows is NULL");
+    for (size_t i = 0; i < d->n_params; i++)
+        if (d->params[i].kind >= GPUMC_ORDERED)
+            return gpumc__bad_param(error, d->params[i].name,
+                                    "kind %d has no univariate prior; such a model wants a "
+                                    "callback",
+                                    (int)d->params[i].kind);
+    return GPUMC_OK;
+}
+
+/* Memory for what is resolved; row objects and scratch follow. */
+static void gpumc__hier_allocate(gpumc_hier *h)
+{
+    const gpumc_hier_data *d = h->data;
+    size_t most = 1;
+    h->params = (gpumc_param *)gpumc__hier_new(h, d->n_params, sizeof(gpumc_param));
+    h->outputs = (gpumc_output *)gpumc__hier_new(h, d->n_params + 2 * d->n_rows, sizeof(gpumc_output));
+    h->blocks = (gpumc__hier_block *)gpumc__hier_new(h, d->n_params, sizeof(gpumc__hier_block));
+    h->sets = (gpumc__hier_set *)gpumc__hier_new(h, d->n_rows, sizeof(gpumc__hier_set));
+    for (size_t i = 0; i < d->n_params && !h->out_of_memory; i++) {
+        const size_t n = gpumc__param_size(&d->params[i]), linked = gpumc__is_linked(&d->params[i]) ? n : 0;
+        gpumc__hier_block *b = &h->blocks[i];
+        b->locations = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
+        b->scales = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
+        b->priors = (gpumc__prior *)gpumc__hier_new(h, n - linked, sizeof(gpumc__prior));
+        b->name = (char *)gpumc__hier_new(h, strlen(d->params[i].name) + sizeof "probit_", 1);
+        most = gpumc__larger(most, n);
+    }
+    for (size_t s = 0; s < d->n_rows && !h->out_of_memory; s++) {
+        const gpumc_row_kind *kind = d->rows[s].data.kind;
+        h->sets[s].n_p = kind->n_group + kind->n_shared;
+        h->sets[s].sources =
+            (gpumc__hier_source *)gpumc__hier_new(h, h->sets[s].n_p, sizeof(gpumc__hier_source));
+        most = gpumc__larger(most, d->rows[s].data.n_rows);
+    }
+    h->identity = (size_t *)gpumc__hier_new(h, most, sizeof(size_t));
+    for (int k = 0; k < 2; k++) h->bounds[k] = (double *)gpumc__hier_new(h, most, sizeof(double));
+    for (size_t i = 0; i < most && !h->out_of_memory; i++) h->identity[i] = i;
+}
+
+/* Decides on link, leaves and form of a block with a population. */
+static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
+{
+    const gpumc_param *g = b->given;
+    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER,
+              free_kind = g->kind == GPUMC_UNBOUNDED;
+    const int between = g->kind == GPUMC_UNIT || g->kind == GPUMC_INTERVAL;
+    const int truncated = o->family == GPUMC_POPULATION_TRUNCATED_NORMAL,
+              t = o->family == GPUMC_POPULATION_STUDENT_T;
+    b->quantile_kind = o->quantile                ? o->quantile
+                       : truncated && !o->density ? &gpumc__truncated_quantile
+                                                  : NULL;
+    b->density_kind = o->density ? o->density : truncated ? &gpumc__truncated_population
+        : t ? &gpumc__student_t_population : NULL;
+    b->quantile_form = o->quantile_form && (b->quantile_kind || b->density_kind);
+    b->link = o->link != GPUMC_LINK_BY_KIND ? o->link : truncated || b->quantile_form ? GPUMC_LINK_IDENTITY
+        : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
+    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
+        || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
+        || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
+        return gpumc__bad_param(
+            error, g->name,
+            "link %d or family %d is unknown or does not fit kind %d: log wants "
+            "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
+            "normal the identity",
+            (int)b->link, (int)o->family, (int)g->kind);
+    if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
+        : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
+        return gpumc__bad_param(error, g->name,
+                                "between bounds without a link a block is sampled centred, or as the "
+                                "quantile of a truncated normal or a leaf, which cannot walk");
+    return GPUMC_OK;
+}
+
+/* Names the coordinates of block i and presents those with a population as unbounded and hierarchical, so
+   that the checks of any model apply. */
+static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
+{
+    static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
+    const gpumc_population normal = {
+        NULL, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0
+    };
+    gpumc__hier_block *b = &h->blocks[i];
+    gpumc_param *p = &h->params[i];
+    gpumc_status status;
+    *p = h->data->params[i];
+    b->given = &h->data->params[i];
+    b->size = gpumc__param_size(p);
+    b->values = b->location = b->scale = GPUMC__NONE;
+    b->range = gpumc__param_constraint(b->given, b->size).range;
+    b->at = h->n_natural;
+    h->n_natural += b->size;
+    b->has_population = gpumc__is_linked(p);
+    for (size_t k = 0; k < h->data->n_populations; k++)
+        if (strcmp(h->data->populations[k].name, p->name) == 0) b->population = &h->data->populations[k];
+    if (!b->has_population) return GPUMC_OK;
+    status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
+    if (status != GPUMC_OK) return status;
+    sprintf(b->name, "%s%s", b->quantile_form ? "z_" : prefixes[b->link], p->name);
+    p->name = b->name;
+    p->kind = GPUMC_UNBOUNDED;
+    p->lower = p->upper = 0;
+    if (b->population && b->population->quantile_form && !b->quantile_form) p->centring = GPUMC_NONCENTRED;
+    return GPUMC_OK;
+}
+
+/* Where the named block has what element e of block i refers to. */
+static size_t gpumc__hier_place(const gpumc_hier *h, size_t i, const char *name, const size_t *index,
+                                size_t e)
+{
+    const gpumc__hier_block *b;
+    if (!name) return GPUMC__NONE;
+    b = &h->blocks[gpumc__find_param(&h->model, i, name)];
+    return b->at + (index ? index[e] : b->size == h->blocks[i].size ? e : 0);
+}
+
+/* A list of places is needed only where they differ. */
+static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
+{
+    *common = places[0];
+    for (size_t e = 1; e < n; e++) if (places[e] != places[0]) return places;
+    return NULL;
+}
+
+static void gpumc__hier_places(gpumc_hier *h, size_t i)
+{
+    gpumc__hier_block *b = &h->blocks[i];
+    const gpumc_param *g = b->given;
+    const size_t length = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
+    size_t stride = 1;
+    for (size_t d = g->walk_dim; d < g->n_dims; d++) stride *= g->dims[d];
+    for (size_t e = 0; e < b->size; e++) {
+        b->locations[e] = e / stride % length > 0 ? b->at + e - stride
+            : gpumc__hier_place(h, i, g->location, g->location_index, e);
+        b->scales[e] = gpumc__hier_place(h, i, g->scale, g->scale_index, e);
+    }
+    b->locations = gpumc__unlike(b->locations, b->size, &b->location);
+    b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
+    b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
+    if (!b->density_kind && (b->locations || b->scales || g->covariates))
+        b->density_kind = &gpumc__normal_population;
+}
+
+/* Block i with a population, now that its names have been checked. */
+static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *error)
+{
+    gpumc__hier_block *b = &h->blocks[i];
+    gpumc_param *p = &h->params[i];
+    const gpumc_param *g = b->given;
+    const gpumc_row_kind *q = b->quantile_kind, *f;
+    const char *shape = b->population ? b->population->shape : NULL;
+    const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
+    gpumc__hier_places(h, i);
+    f = b->density_kind;
+    b->shape = h->blocks[at].at;
+    b->n_shape = shape ? h->blocks[at].size : 0;
+    if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
+        || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
+        return gpumc__bad_param(error, g->name,
+                                "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
+                                "parameters, shape (%.0f; a quantile has none) and 2 columns",
+                                shape ? shape : "", (double)b->n_shape);
+    if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
+        memset(p, 0, sizeof *p);
+        p->name = b->name;
+        p->size = g->size;
+        p->dims = g->dims;
+        p->n_dims = g->n_dims;
+        p->init = g->init;
+        if (!b->quantile_form) { p->kind = g->kind; p->lower = g->lower; p->upper = g->upper; }
+    }
+    if (b->quantile_form || b->link > GPUMC_LINK_IDENTITY) {
+        const gpumc_output values = { g->name, g->size, g->dims, g->n_dims, GPUMC_GENERATED };
+        h->outputs[h->model.n_outputs++] = values;
+        b->values = h->n_values;
+        h->n_values += 3 * b->size;
+    }
+    return GPUMC_OK;
+}
+
+/* The block that a prior is for, n_params if none: all of it (element SIZE_MAX), or one element. */
+static size_t gpumc__prior_block(const gpumc_hier *h, const char *name, size_t *element)
+{
+    const size_t length = strcspn(name, "["), n = h->model.n_params;
+    size_t i = 0;
+    char *end = NULL;
+    while (i < n && (strncmp(h->data->params[i].name, name, length) || h->data->params[i].name[length])) i++;
+    *element = SIZE_MAX;
+    if (i == n || !name[length]) return i;
+    *element = (size_t)strtoul(name + length + 1, &end, 10) - 1;
+    return strcmp(end, "]") || *element >= h->blocks[i].size ? n : i;
+}
+
+static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
+{
+    gpumc_status status = GPUMC_OK;
+    for (size_t k = 0; k < h->data->n_priors && status == GPUMC_OK; k++) {
+        const gpumc_prior *prior = &h->data->priors[k];
+        size_t element, i = gpumc__prior_block(h, prior->name, &element);
+        gpumc__hier_block *b = &h->blocks[i];
+        if (i == h->model.n_params || b->has_population)
+            return gpumc__bad_param(error, prior->name,
+                                    "a prior is given, but there is no such parameter, or it has "
+                                    "a population");
+        b->n_priors = element == SIZE_MAX ? 1 : b->size;
+        for (size_t j = 0; j < b->size && status == GPUMC_OK; j++)
+            if (element == SIZE_MAX || element == j)
+                status = gpumc__prior_init(&b->priors[j], prior, &b->range, error);
+    }
+    return status;
+}
+
+static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_error *error)
+{
+    for (size_t j = 0; j < b->size; j++)
+        if (!b->priors[j].f)
+            return gpumc__bad_param(error, b->given->name,
+                                    "it has no prior (GPUMC_PRIOR_FLAT says that none is "
+                                    "meant), location or scale");
+    return GPUMC_OK;
+}
+
+/* Looks up what a take names: coordinates, else values; n_params when there is neither. */
+static size_t gpumc__take_block(const gpumc_hier *h, const char *name, int *values)
+{
+    const size_t n = h->model.n_params, found = name ? gpumc__find_param(&h->model, n, name) : n;
+    size_t i = 0;
+    *values = found == n;
+    if (found < n || !name) return found;
+    while (i < n && (h->blocks[i].values == GPUMC__NONE || strcmp(h->blocks[i].given->name, name))) i++;
+    return i;
+}
+
+static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpumc_error *error)
+{
+    const gpumc_hier_rows *r = set->given;
+    size_t k = 0;
+    int misplaced = 0;
+    for (size_t t = 0; t < r->n_takes; t++) {
+        const size_t *index = r->takes[t].index;
+        gpumc__hier_source s = { 0, 0, index, 0 };
+        size_t size, i = 0;
+        s.block = gpumc__take_block(h, r->takes[t].name, &s.values);
+        if (s.block == h->model.n_params)
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": there is no parameter \"%.60s\"",
+                               r->name, r->takes[t].name ? r->takes[t].name : "");
+        size = h->blocks[s.block].size;
+        while (index && i < set->dims[0] && index[i] < size) i++;
+        if (index && i < set->dims[0])
+            return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                               "rows \"%.60s\": index %.0f in row %.0f is outside 0..%.0f "
+                               "(size of \"%.60s\"); rows must count from 0",
+                               r->name, (double)index[i], (double)i, (double)size - 1, r->takes[t].name);
+        for (s.element = 0; s.element < (index ? 1 : size); s.element++, k++) {
+            misplaced |= k >= set->n_p || !index != (k >= set->n_group);
+            if (!misplaced) set->sources[k] = s;
+        }
+        if (index && !misplaced)
+            set->gathered |= size != h->blocks[set->sources->block].size
+                || memcmp(index, set->sources->index, set->dims[0] * sizeof *index) != 0;
+    }
+    if (k == set->n_p && !misplaced) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_MODEL,
+                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f "
+                       "values without",
+                       r->name, r->data.kind->name, (double)set->n_group, (double)(set->n_p - set->n_group));
+}
+
+static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *error)
+{
+    gpumc__hier_set *s = &h->sets[k];
+    const gpumc_hier_rows *r = s->given = &h->data->rows[k];
+    const gpumc_output log_lik = { r->log_lik, r->data.n_rows, NULL, 0, GPUMC_LOG_LIKELIHOOD };
+    const gpumc_output predictive = { r->predictive, 0, s->dims, r->n_simulated > 1 ? 2u : 1u,
+                                      GPUMC_POSTERIOR_PREDICTIVE };
+    s->n_group = r->data.kind->n_group;
+    s->dims[0] = r->data.n_rows;
+    s->dims[1] = r->n_simulated ? r->n_simulated : 1;
+    if (r->log_lik) h->outputs[h->model.n_outputs++] = log_lik;
+    if (r->predictive) h->outputs[h->model.n_outputs++] = predictive;
+    return gpumc__set_sources(h, s, error);
+}
+
+static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
+{
+    const size_t n = h->data->n_params;
+    const gpumc_model model = { h->data->name, h->params, n, gpumc__hier_density, NULL, gpumc__hier_generate,
+                                h->outputs, 0, h };
+    gpumc_status status = GPUMC_OK;
+    h->model = model;
+    h->isa = gpumc_isa_resolve(h->data->isa);
+    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__hier_name(h, i, error);
+    for (size_t k = 0; k < h->data->n_populations && status == GPUMC_OK; k++) {
+        const gpumc_population *o = &h->data->populations[k];
+        size_t i = 0;
+        while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
+        if (i == n)
+            status = gpumc__bad_param(error, o->name,
+                                      "a population is given, but there is no such parameter with "
+                                      "location or scale, or it has two");
+    }
+    if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
+    if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
+    for (size_t i = 0; i < n && status == GPUMC_OK; i++)
+        status = h->blocks[i].has_population ? gpumc__hier_finish(h, i, error)
+            : gpumc__hier_check_priors(&h->blocks[i], error);
+    for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
+        status = gpumc__set_resolve(h, s, error);
+    return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
+}
+
+/* ---- row objects and scratch --------------------------------------------------------------------- */
+static gpumc_rows *gpumc__hier_rows_new(gpumc_hier *h, gpumc_rows_data *data, gpumc_error *error)
+{
+    size_t bytes;
+    gpumc_rows *rows;
+    void *memory;
+    data->isa = h->isa;
+    data->allocator = &h->data->allocator;
+    bytes = gpumc_rows_bytes(data, error);
+    memory = bytes ? gpumc__hier_new(h, bytes, 1) : NULL;
+    rows = memory ? gpumc_rows_init(data, memory, bytes, error) : NULL;
+    if (rows) h->rows_work = gpumc__larger(h->rows_work, gpumc_rows_work(rows));
+    return rows;
+}
+
+/* A population that is not the simple one has a row for each element, a group of its own. */
+static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_error *error)
+{
+    const double *const bounds[] = { h->bounds[0], h->bounds[1] };
+    gpumc_rows_data data;
+    memset(&data, 0, sizeof data);
+    data.n_rows = data.n_groups = b->size;
+    data.group = h->identity;
+    data.columns = bounds;
+    for (size_t e = 0; e < b->size; e++) {
+        h->bounds[0][e] = b->range.least;
+        h->bounds[1][e] = b->range.greatest;
+    }
+    data.kind = b->quantile_form ? NULL : b->density_kind;
+    if (data.kind && !(b->density = gpumc__hier_rows_new(h, &data, error))) return 0;
+    data.kind = b->quantile_kind;
+    return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
+}
+
+static int gpumc__hier_set_rows(gpumc_hier *h, gpumc__hier_set *s, gpumc_error *error)
+{
+    gpumc_rows_data data = s->given->data;
+    gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
+    data.n_groups = s->gathered ? data.n_rows : s->n_group ? h->blocks[s->sources->block].size : 1;
+    data.group = s->gathered ? h->identity : s->n_group ? s->sources->index : NULL;
+    s->rows = gpumc__hier_rows_new(h, &data, &inner);
+    if (!s->rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
+    return s->rows != NULL;
+}
+
+/* Row objects, and room for what populations and sets need; returns 0 on failure. */
+static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
+{
+    for (size_t i = 0; i < h->model.n_params; i++) {
+        gpumc__hier_block *b = &h->blocks[i];
+        if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
+        h->n_room = gpumc__larger(h->n_room, 4 * b->size);
+        h->n_p = gpumc__larger(h->n_p, 3 + b->n_shape);
+    }
+    for (size_t k = 0; k < h->data->n_rows; k++) {
+        gpumc__hier_set *s = &h->sets[k];
+        if (!gpumc__hier_set_rows(h, s, error)) return 0;
+        if (s->gathered) h->n_room = gpumc__larger(h->n_room, 2 * s->n_group * s->dims[0]);
+        h->rows_work = gpumc__larger(h->rows_work, s->n_p + s->given->data.kind->n_columns);
+        h->n_p = gpumc__larger(h->n_p, s->n_p);
+    }
+    return 1;
+}
+
+static void gpumc__hier_slots(gpumc_hier *h)
+{
+    const size_t n = h->data->threads > 0 ? (size_t)h->data->threads : (size_t)gpumc__cores();
+    const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
+    h->n_slots = n;
+    h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
+    for (size_t k = 0; k < n && h->slots; k++) {
+        h->slots[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
+        h->slots[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
+        h->slots[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
+    }
+}
+
+/* Start values where none are given: medians of priors, and of populations as far as what they depend on has
+   a start. Populations that start spread out by a wide scale are soon pulled together, and the scale with
+   them: in the non-centred form of early warm-up that is a trap. */
+static void gpumc__hier_start(gpumc_hier *h)
+{
+    double *x = (double *)gpumc__hier_new(h, h->n_natural, sizeof(double));
+    const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
+    int known = x != NULL;
+    for (size_t i = 0; i < h->model.n_params && known; i++) {
+        const gpumc__hier_block *b = &h->blocks[i];
+        if (h->params[i].init) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
+        else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
+        for (size_t j = 0; j < b->size && h->params[i].kind != GPUMC_UNBOUNDED; j++)
+            x[b->at + j] = gpumc__within(x[b->at + j], b->range.least, b->range.greatest);
+        for (size_t j = 0; j < b->size && !h->params[i].init && !b->has_population; j++) {
+            x[b->at + j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j : 0], &b->range, 0.5);
+            known &= !gpumc__is_nan(x[b->at + j]);
+        }
+        if (known) h->params[i].init = x + b->at;
+    }
+    gpumc__give_flag(&e.slot->taken);
+}
+
+GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error)
+{
+    gpumc_hier *h;
+    int done = 0;
+    if (gpumc__hier_check(data, error) != GPUMC_OK) return NULL;
+    h = (gpumc_hier *)gpumc__allocate(&data->allocator, sizeof *h);
+    if (!h) { gpumc__fail_memory(error, sizeof *h); return NULL; }
+    memset(h, 0, sizeof *h);
+    h->data = data;
+    gpumc__hier_allocate(h);
+    if (!h->out_of_memory && gpumc__hier_resolve(h, error) == GPUMC_OK) done = gpumc__hier_rows_all(h, error);
+    if (done) gpumc__hier_slots(h);
+    if (done && !h->out_of_memory) gpumc__hier_start(h);
+    if (h->out_of_memory) gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for a hierarchical model");
+    if (done && !h->out_of_memory) return h;
+    gpumc_hier_free(h);
+    return NULL;
+}
+
+GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
+{
+    void *block = hier ? hier->memory : NULL;
+    while (block) {
+        void *next = *(void **)block;
+        gpumc__release(&hier->data->allocator, block);
+        block = next;
+    }
+    if (hier) gpumc__release(&hier->data->allocator, hier);
+}
+
+GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return &hier->model; }
 
 /* ========================================================================================= >>nuts
    The no-U-turn sampler as a state machine: it asks for a gradient, is told one, and advances by one leapfrog

@@ -23,7 +23,7 @@ compare() {
     function off(what) { print FNR ": " what ": expected [" want[FNR] "], got [" $0 "]"; bad = 1 }
     function near(a, b, tolerance) { return (a - b <= tolerance) && (b - a <= tolerance) }
     function is_number(x) { return x ~ /^[-+]?[0-9]+[.]?[0-9]*(e[-+]?[0-9]+)?[,:;]?$/ }
-    function is_element(x) { return x ~ /^[a-z_]+\[[0-9]+\]$/ }
+    function is_element(x) { return x ~ /^[a-z_]+\[[0-9,]+\]$/ }
     function abs(x) { return x < 0 ? -x : x }
     function row(  k) {
         if (!near($4, w[4], 0.15 * w[4])) off("sd")
@@ -58,12 +58,12 @@ compare() {
 # takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
 printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/gpumc.c"
 check 'the implementation' $CC -O2 -I. -c "$scratch/gpumc.c" -o "$scratch/gpumc.o"
-for name in eight_schools regression hierarchical embed; do
+for name in eight_schools regression hierarchical artists bradley_terry embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
     build=$(echo "$line" | sed "s|-o $name|-o $scratch/$name|; s|^cc |$CC |")
-    [ $name = eight_schools ] || build="$build -DGPUMC__IMPLEMENTED $scratch/gpumc.o"
+    [ $name = eight_schools ] || build="$build -DGPUMC__IMPLEMENTED $scratch/gpumc.o -lm"
     check "$name: builds" sh -c "$build"
     check "$name: no warnings" $CC $strict $source
     (cd "$scratch" && ./$name) >"$scratch/output" 2>"$scratch/errors"
@@ -97,7 +97,7 @@ refuses() {
 
 helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
 
-for name in eight_schools regression hierarchical; do
+for name in eight_schools regression hierarchical artists bradley_terry; do
     program=$scratch/$name
     check "$name: help" helps "$program"
     check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2
@@ -114,6 +114,8 @@ for name in eight_schools regression hierarchical; do
 done
 check 'a key is refused, not ignored' refuses 2 'size' "$scratch/eight_schools" size=10
 check 'no groups' refuses 1 'size' "$scratch/hierarchical" size=0
+check 'no artists' refuses 1 'size' "$scratch/artists" size=0
+check 'a single player' refuses 1 'size' "$scratch/bradley_terry" size=1
 check 'unknown form' refuses 2 'learned|centred|noncentred' "$scratch/hierarchical" form=both
 
 # ---- files ----------------------------------------------------------------------------------------------
@@ -166,42 +168,10 @@ bad 's/"y"/"z"/'
 check 'no y' refuses 1 '"y"' "$scratch/hierarchical" data="$scratch/bad.json"
 check 'no file' refuses 1 'none.json' "$scratch/hierarchical" data="$scratch/none.json"
 
-# The density that works on sums is that of the model, written out row by row, for groups of any sizes.
-cat >"$scratch/density.c" <<'C'
-#define main example_main
-#include "examples/hierarchical.c"
-#undef main
-int main(void)
-{
-    enum { J = 21, N = 400 };
-    struct rows d = { 0 };
-    size_t group[N];
-    double y[N], x[J + 3], g[J + 3] = { 0 }, h[J + 3] = { 0 }, lp, sum, worst = 0;
-    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
-    for (size_t i = 0; i < N; i++) {
-        group[i] = gpumc_rng_below(&rng, i < 250 ? J : 8);
-        y[i] = gpumc_rng_normal(&rng);
-    }
-    for (size_t k = 0; k < J + 3; k++) x[k] = 0.5 + gpumc_rng_uniform(&rng);
-    d.mu_mean = 50; d.mu_sd = 20; d.tau_sd = 15; d.sigma_sd = 5;
-    if (!rows_sort(&d, J, N, group, y) || d.n_blocks != 2 || d.n_rest < 5) return 1;
-    lp = log_density(x, g, &d);
-    sum = gpumc_normal_lpdf(x[0], 50, 20, &h[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 15, &h[1], NULL)
-        + gpumc_half_normal_lpdf(x[2], 5, &h[2], NULL);
-    for (size_t j = 3; j < J + 3; j++) sum += gpumc_normal_lpdf(x[j], x[0], x[1], &h[j], &h[0], &h[1]);
-    for (size_t i = 0; i < N; i++)
-        sum += gpumc_normal_lpdf(y[i], x[3 + group[i]], x[2], NULL, &h[3 + group[i]], &h[2]);
-    for (size_t k = 0; k < J + 3; k++) worst = fmax(worst, fabs(g[k] - h[k]) / (1 + fabs(h[k])));
-    printf("%.17g %.17g %g\n", lp, sum, worst);
-    return !(fabs(lp - sum) < 1e-11 * fabs(sum) && worst < 1e-11);
-}
-C
-agrees() { $CC -O2 -DGPUMC__IMPLEMENTED -I. "$1.c" "$scratch/gpumc.o" -o "$1" -lm -pthread && "$1"; }
-check 'hierarchical: the density against the plain sum' agrees "$scratch/density"
-sed 's/squares\[l\] += r \* r/squares[l] += r * fabs(r)/; s|"../gpumc.h"|"gpumc.h"|
-     s|"arguments.h"|"examples/arguments.h"|' examples/hierarchical.c >"$scratch/faulty.c"
-sed "s|examples/hierarchical.c|$scratch/faulty.c|" "$scratch/density.c" >"$scratch/wrong.c"
-check_fails 'a faulty density passes' agrees "$scratch/wrong"
+artists() { "$scratch/artists" $small "$@" >"$scratch/out"; }
+for form in learned centred noncentred; do check "artists: form=$form" artists form=$form; done
+check 'artists: data=noise' artists data=noise
+check_fails 'artists: a truth is claimed of noise' grep -q truth "$scratch/out"
 
 # ---- README ---------------------------------------------------------------------------------------------
 

@@ -1,0 +1,737 @@
+/* Hierarchical models as data against densities written by hand: every prior, link, population, kind of
+   location and form; simulation from prior and posterior; recovery; and what is refused, by its text. */
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "check.h"
+
+enum { J = 37, D = 5, T = 4, N = 150 };
+
+GPUMC_ROW(normal_row, 1, 1, 1)
+{
+    return gpumc_normal_lpdf(x[0], p[0], p[1], NULL, &g[0], &g[1]);
+}
+
+/* Something smooth that depends on all it gets, the parameters of a row by two different indices. */
+GPUMC_ROW(mixed_row, 3, 3, 2)
+{
+    const double eta = p[0] * x[1] + p[1] * p[2] + p[3] * p[4], sigma = 1 + p[5] * p[5];
+    double deta = 0, dsigma = 0;
+    const double lp = gpumc_normal_lpdf(x[0], eta, sigma, NULL, &deta, &dsigma);
+    g[0] = x[1] * deta;
+    g[1] = p[2] * deta;
+    g[2] = p[1] * deta;
+    g[3] = p[4] * deta;
+    g[4] = p[3] * deta;
+    g[5] = 2 * p[5] * dsigma;
+    return lp;
+}
+
+GPUMC_ROW(shared_row, 0, 1, 1)
+{
+    return gpumc_normal_lpdf(x[0], 0, p[0], NULL, NULL, &g[0]);
+}
+
+GPUMC_ROW(skewed_population, 3, 1, 2)     /* a leaf of one's own: gumbel with a further shape */
+{
+    double dbeta = 0;
+    const double lp = gpumc_gumbel_lpdf(p[0], p[1], p[2] * p[3], &g[0], &g[1], &dbeta);
+    g[2] = p[3] * dbeta;
+    g[3] = p[2] * dbeta;
+    (void)x;
+    return lp;
+}
+
+/* mu - sigma log(1 + exp(-z)): not a quantile of anything, but smooth */
+GPUMC_ROW(skewed_quantile, 3, 0, 2)
+{
+    const double e = gpumc_exp(-p[0]);
+    (void)x;
+    g[0] = p[2] * e / (1 + e);
+    g[1] = 1;
+    g[2] = -gpumc_log1p(e);
+    return p[1] + p[2] * g[2];
+}
+
+static void simulate_normal(const double *p, const double *x, gpumc_rng *rng, double *y)
+{
+    (void)x;
+    *y = gpumc_normal_rng(rng, p[0], p[1]);
+}
+
+typedef struct object { gpumc_hier *hier; const gpumc_model *model; size_t n; } object;
+
+static object make(const gpumc_hier_data *data)
+{
+    gpumc_error error = { GPUMC_OK, "" };
+    object o = { gpumc_hier_create(data, &error), NULL, 0 };
+    CHECK(o.hier != NULL, "%s", error.text);
+    if (!o.hier) exit(check_end());
+    o.model = gpumc_hier_model(o.hier);
+    for (size_t i = 0; i < o.model->n_params; i++) o.n += gpumc__param_size(&o.model->params[i]);
+    return o;
+}
+
+static double density(const object *o, const double *x, double *grad)
+{
+    memset(grad, 0, o->n * sizeof *grad);
+    return o->model->log_density(x, grad, o->model->data);
+}
+
+/* The largest distance between the gradient and fourth-order differences of the density. */
+static double gradient_error(const object *o, const double *x)
+{
+    double *grad = (double *)malloc(3 * o->n * sizeof *grad), *point = grad + o->n, *unused = point + o->n;
+    double worst = 0;
+    density(o, x, grad);
+    memcpy(point, x, o->n * sizeof *x);
+    for (size_t i = 0; i < o->n; i++) {
+        const double h = 1e-3 * fmin(1, fabs(x[i]) + 0.1), weights[4] = { 1, -8, 8, -1 };
+        double slope = 0;
+        for (int k = 0; k < 4; k++) {
+            point[i] = x[i] + (k < 2 ? k - 2 : k - 1) * h;
+            slope += weights[k] * density(o, point, unused);
+        }
+        point[i] = x[i];
+        worst = fmax(worst, check_distance(grad[i], slope / (12 * h), 1));
+    }
+    free(grad);
+    return worst;
+}
+
+static size_t group[N], other[N];
+static double y[N], u[N];
+
+static void make_data(void)
+{
+    gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
+    for (size_t i = 0; i < N; i++) {
+        group[i] = gpumc_rng_below(&rng, J);
+        other[i] = gpumc_rng_below(&rng, J);
+        y[i] = gpumc_rng_normal(&rng);
+        u[i] = 2 * gpumc_rng_uniform(&rng) - 1;
+    }
+}
+
+/* ---- the plain hierarchical normal model, written by hand ---------------------------------------- */
+static double by_hand(const double *x, double *g)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 10, &g[0], NULL, NULL)
+                + gpumc_half_normal_lpdf(x[1], 2, &g[1], NULL) + gpumc_half_cauchy_lpdf(x[2], 1, &g[2], NULL);
+    for (size_t j = 0; j < J; j++) {
+        lp += gpumc_normal_lpdf(x[3 + j], x[0], x[1], &g[3 + j], &g[0], &g[1])
+            + gpumc_normal_lpdf(x[3 + J + j], 0.5, x[1], &g[3 + J + j], NULL, &g[1]);
+    }
+    for (size_t i = 0; i < N; i++) {
+        const double scale = exp(x[3 + J + group[i]]);          /* a link: the rows see the exponential */
+        double dscale = 0;
+        lp += gpumc_normal_lpdf(y[i], x[3 + group[i]], x[2], NULL, &g[3 + group[i]], &g[2])
+            + gpumc_normal_lpdf(u[i], scale, x[2], NULL, &dscale, &g[2]);
+        g[3 + J + group[i]] += dscale * scale;
+    }
+    return lp;
+}
+
+static void check_by_hand(void)
+{
+    static const double half[1] = { 0.5 };
+    const gpumc_param params[] = {
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = J, .location = "mu", .scale = "tau" },
+        { .name = "m_B", .init = half },
+        { .name = "B", .kind = GPUMC_POSITIVE, .size = J, .location = "m_B", .scale = "tau" },
+    };
+    const gpumc_prior priors[] = {
+        { "sigma", GPUMC_PRIOR_CAUCHY, 0, 1, 0 }, { "mu", GPUMC_PRIOR_NORMAL, 0, 10, 0 },
+        { "tau", GPUMC_PRIOR_NORMAL, 0, 2, 0 }, { "m_B", GPUMC_PRIOR_FLAT, 0, 0, 0 },
+    };
+    const gpumc_hier_take takes[] = { { "theta", group }, { "sigma", NULL } };
+    const gpumc_hier_take takes_B[] = { { "B", group }, { "sigma", NULL } };
+    const double *const column = y, *const column_u = u;
+    const gpumc_hier_rows rows[] = {
+        { .name = "first", .data = { .kind = &normal_row, .n_rows = N, .columns = &column }, .takes = takes,
+          .n_takes = 2, .log_lik = "log_lik" },
+        { .name = "second", .data = { .kind = &normal_row, .n_rows = N, .columns = &column_u },
+          .takes = takes_B, .n_takes = 2 },
+    };
+    const gpumc_hier_data data = {
+        .params = params, .n_params = 6, .priors = priors, .n_priors = 4, .rows = rows, .n_rows = 2
+    };
+    double x[4 + 2 * J], at_hand[3 + 2 * J], g[4 + 2 * J], h[3 + 2 * J] = { 0 }, lp, expected, worst = 0,
+                                                                     out[J + N];
+    double direct = 0;
+    object o;
+    gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
+    o = make(&data);
+    for (size_t i = 0; i < o.n; i++) x[i] = 0.3 + gpumc_rng_uniform(&rng);
+    x[3 + J] = 0.5;                                             /* m_B, a constant in the version by hand */
+    for (size_t i = 0, k = 0; i < o.n; i++) if (i != 3 + J) at_hand[k++] = x[i];
+    lp = density(&o, x, g);
+    expected = by_hand(at_hand, h);
+    CHECK(check_distance(lp, expected, 1) < 1e-13, "%.17g, by hand %.17g", lp, expected);
+    for (size_t i = 0, k = 0; i < o.n; i++) {
+        if (i == 3 + J) continue;
+        worst = fmax(worst, check_distance(g[i], h[k], 1));
+        k++;
+    }
+    CHECK(worst < 1e-12, "gradient off by %g", worst);
+    CHECK(strcmp(o.model->params[5].name, "log_B") == 0, "%s", o.model->params[5].name);
+    CHECK(o.model->n_outputs == 2 && strcmp(o.model->outputs[0].name, "B") == 0, "%d outputs",
+          (int)o.model->n_outputs);
+    o.model->generate(x, &rng, out, o.model->data);
+    for (size_t i = 0; i < N; i++)
+        direct =
+            fmax(direct, fabs(out[J + i] - gpumc_normal_lpdf(y[i], x[3 + group[i]], x[2], NULL, NULL, NULL)));
+    CHECK(direct < 1e-12, "pointwise log likelihood off by %g", direct);
+    gpumc_hier_free(o.hier);
+}
+
+/* ---- every prior --------------------------------------------------------------------------------- */
+typedef struct family { gpumc_prior prior; gpumc_kind kind; double lower, upper, mean, sd; } family;
+
+#define MOMENTS(f, ...) gpumc_##f##_mean(__VA_ARGS__), sqrt(gpumc_##f##_variance(__VA_ARGS__))
+static void check_priors(void)
+{
+    const family families[] = {
+        { { "x", GPUMC_PRIOR_NORMAL, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, 1, 2 },
+        { { "x", GPUMC_PRIOR_STD_NORMAL, 0, 0, 0 }, GPUMC_UNBOUNDED, 0, 0, 0, 1 },
+        { { "x", GPUMC_PRIOR_STUDENT_T, 5, 1, 2 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(student_t, 5, 1, 2) },
+        { { "x", GPUMC_PRIOR_CAUCHY, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, NAN, NAN },
+        { { "x", GPUMC_PRIOR_LAPLACE, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(laplace, 1, 2) },
+        { { "x", GPUMC_PRIOR_LOGISTIC, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(logistic, 1, 2) },
+        { { "x", GPUMC_PRIOR_GUMBEL, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(gumbel, 1, 2) },
+        { { "x", GPUMC_PRIOR_LOGNORMAL, 0.2, 0.5, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(lognormal, 0.2, 0.5) },
+        { { "x", GPUMC_PRIOR_EXPONENTIAL, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, 0.5, 0.5 },
+        { { "x", GPUMC_PRIOR_GAMMA, 3, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(gamma, 3, 2) },
+        { { "x", GPUMC_PRIOR_INV_GAMMA, 6, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(inv_gamma, 6, 2) },
+        { { "x", GPUMC_PRIOR_CHI_SQUARE, 3, 0, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(chi_square, 3) },
+        { { "x", GPUMC_PRIOR_WEIBULL, 2, 3, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(weibull, 2, 3) },
+        { { "x", GPUMC_PRIOR_HALF_NORMAL, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_normal, 2) },
+        { { "x", GPUMC_PRIOR_HALF_CAUCHY, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, NAN, NAN },
+        { { "x", GPUMC_PRIOR_HALF_STUDENT_T, 5, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_student_t, 5, 2) },
+        { { "x", GPUMC_PRIOR_BETA, 2, 3, 0 }, GPUMC_UNIT, 0, 0, MOMENTS(beta, 2, 3) },
+        { { "x", GPUMC_PRIOR_BETA_PROPORTION, 0.3, 4, 0 },
+          GPUMC_UNIT,
+          0,
+          0,
+          MOMENTS(beta_proportion, 0.3, 4) },
+        { { "x", GPUMC_PRIOR_UNIFORM, -1, 3, 0 }, GPUMC_INTERVAL, -1, 3, 1, 4 / sqrt(12) },
+        { { "x", GPUMC_PRIOR_NORMAL, 0, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_normal, 2) },
+        { { "x", GPUMC_PRIOR_NORMAL, 0, 1, 0 }, GPUMC_LOWER, 5, 0, 5.1865, 0.1798 },
+        { { "x", GPUMC_PRIOR_CAUCHY, 0, 1, 0 }, GPUMC_INTERVAL, -1, 1, 0, sqrt(4 / GPUMC_PI - 1) },
+    };
+    for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
+        const family *f = &families[k];
+        const gpumc_param param = { .name = "x", .kind = f->kind, .lower = f->lower, .upper = f->upper };
+        const gpumc_hier_data data = { .params = &param, .n_params = 1, .priors = &f->prior, .n_priors = 1 };
+        const object o = make(&data);
+        gpumc_rng rng = gpumc_rng_at(11, 0, (uint32_t)k, 0);
+        enum { MANY = 4000, PIECES = 4000 };
+        double mean = 0, squares = 0, x, g, mass = 0, median = *o.model->params[0].init;
+        for (int i = 0; i < MANY; i++) {
+            CHECK(gpumc_hier_prior_draw(o.hier, &rng, &x, NULL) == GPUMC_OK, "family %d", (int)k);
+            mean += x / MANY;
+            squares += x * x / MANY;
+        }
+        CHECK(isnan(f->mean) || fabs(mean - f->mean) < 5 * f->sd / sqrt(MANY), "family %d: mean %g, not %g",
+              (int)k, mean, f->mean);
+        CHECK(isnan(f->sd) || fabs(sqrt(squares - mean * mean) - f->sd) < 0.15 * f->sd,
+              "family %d: sd %g, not %g", (int)k, sqrt(squares - mean * mean), f->sd);
+        /* On the free scale the density integrates to one half below the start value, the median. */
+        for (int i = 0; i < PIECES; i++) {
+            const double q = 40 * (i + 0.5) / PIECES - 20;
+            const gpumc_transform t = { f->kind,  1, 1, f->kind == GPUMC_POSITIVE ? 0 : f->lower,
+                                        f->upper, 0, 1, 0 };
+            const double jacobian = gpumc_constrain(&t, &q, &x);
+            if (x < median) mass += exp(density(&o, &x, &g) + jacobian) * 40 / PIECES;
+        }
+        CHECK(fabs(mass - 0.5) < (isnan(f->sd) ? 0.06 : 0.01), "family %d: %g below the median", (int)k,
+              mass);
+        x = median * 1.1 + 0.01;
+        CHECK(gradient_error(&o, &x) < 1e-6, "family %d: gradient off by %g at %g", (int)k,
+              gradient_error(&o, &x), x);
+        gpumc_hier_free(o.hier);
+    }
+}
+
+/* ---- every link, population, location and form in one model --------------------------------------- */
+typedef struct everything {
+    gpumc_param params[32];
+    gpumc_prior priors[32];
+    gpumc_population populations[16];
+    gpumc_hier_take mixed[6], shared[1];
+    const double *columns[2];
+    gpumc_hier_rows rows[3];
+    gpumc_hier_data data;
+} everything;
+
+static size_t district[J], walk_dims[2] = { 9, T }, walk_scale[9 * T];
+static double covariates[J * 2], weights[N];
+
+static everything *describe(void)
+{
+    static const gpumc_param params[] = {
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "beta", .size = 2 },
+        { .name = "nu", .kind = GPUMC_LOWER, .lower = 1 },
+        { .name = "sd", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "district", .size = D, .location = "mu", .scale = "tau" },
+        { .name = "school", .size = J, .location = "district", .location_index = district, .scale = "tau" },
+        { .name = "walk",
+          .dims = walk_dims,
+          .n_dims = 2,
+          .location = "mu",
+          .scale = "sd",
+          .scale_index = walk_scale,
+          .walk_dim = 2 },
+        { .name = "regressed",
+          .size = J,
+          .location = "mu",
+          .scale = "tau",
+          .covariates = covariates,
+          .n_covariates = 2,
+          .coefficients = "beta" },
+        { .name = "heavy", .size = J, .location = "mu", .scale = "tau" },
+        { .name = "rate", .kind = GPUMC_LOWER, .lower = 0.5, .size = J, .location = "mu", .scale = "tau" },
+        { .name = "share", .kind = GPUMC_UNIT, .size = J, .location = "mu", .scale = "tau" },
+        { .name = "chance", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 2, .size = J, .scale = "tau" },
+        { .name = "bounded",
+          .kind = GPUMC_INTERVAL,
+          .lower = 0.02,
+          .upper = 3,
+          .size = J,
+          .location = "mu",
+          .scale = "tau" },
+        { .name = "above",
+          .kind = GPUMC_LOWER,
+          .lower = 0.02,
+          .size = J,
+          .location = "mu",
+          .scale = "tau",
+          .covariates = covariates,
+          .n_covariates = 2,
+          .coefficients = "beta" },
+        { .name = "own", .size = J, .location = "mu", .scale = "tau" },
+        { .name = "mapped", .size = J, .location = "district", .location_index = district, .scale = "tau" },
+        { .name = "plain", .size = J, .location = "mu" },
+    };
+    static const gpumc_prior priors[] = {
+        { "mu", GPUMC_PRIOR_NORMAL, 0, 2, 0 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 },
+        { "beta", GPUMC_PRIOR_NORMAL, 0, 1, 0 }, { "nu", GPUMC_PRIOR_GAMMA, 2, 0.1, 0 },
+        { "sd[2]", GPUMC_PRIOR_HALF_NORMAL, 0.1, 0, 0 }, { "sd[1]", GPUMC_PRIOR_HALF_NORMAL, 0.5, 0, 0 },
+    };
+    static const gpumc_population populations[] = {
+        { .name = "heavy", .family = GPUMC_POPULATION_STUDENT_T, .shape = "nu" },
+        { .name = "chance", .link = GPUMC_LINK_PROBIT },
+        { .name = "bounded", .family = GPUMC_POPULATION_TRUNCATED_NORMAL },
+        { .name = "above", .family = GPUMC_POPULATION_TRUNCATED_NORMAL, .quantile_form = 1 },
+        { .name = "own", .density = &skewed_population, .shape = "nu" },
+        { .name = "mapped", .quantile = &skewed_quantile, .quantile_form = 1 },
+        { .name = "rate", .quantile_form = 1 },
+    };
+    everything *e = (everything *)calloc(1, sizeof *e);
+    memcpy(e->params, params, sizeof params);
+    memcpy(e->priors, priors, sizeof priors);
+    memcpy(e->populations, populations, sizeof populations);
+    e->columns[0] = y;
+    e->columns[1] = u;
+    e->shared[0] = (gpumc_hier_take){ "tau", NULL };
+    e->rows[0] = (gpumc_hier_rows){ .name = "shared", .takes = e->shared, .n_takes = 1 };
+    e->rows[0].data = (gpumc_rows_data){ .kind = &shared_row, .n_rows = N, .columns = e->columns,
+                                         .weights = weights };
+    e->data = (gpumc_hier_data){ .params = e->params, .n_params = sizeof params / sizeof *params,
+                                 .priors = e->priors, .n_priors = sizeof priors / sizeof *priors,
+                                 .populations = e->populations,
+                                 .n_populations = sizeof populations / sizeof *populations,
+                                 .rows = e->rows, .n_rows = 1 };
+    return e;
+}
+
+/* Adds rows that take three blocks, with these indices. */
+static void add_rows(everything *e, const char *a, const char *b, const char *c, const size_t *index_b)
+{
+    gpumc_hier_take mixed[] = {
+        { a, group }, { b, index_b }, { c, group }, { "beta", NULL }, { "tau", NULL }
+    };
+    memcpy(e->mixed, mixed, sizeof mixed);
+    e->rows[1] = (gpumc_hier_rows){ .name = "mixed", .takes = e->mixed, .n_takes = 5 };
+    e->rows[1].data = (gpumc_rows_data){ .kind = &mixed_row, .n_rows = N, .columns = e->columns,
+                                         .n_columns = 2 };
+    e->data.n_rows = 2;
+}
+
+static void check_everything(void)
+{
+    static const char *const taken[][3] = { { "school", "heavy", "rate" }, { "share", "chance", "regressed" },
+        { "bounded", "above", "own" }, { "mapped", "log_rate", "school" }, { "walk", "walk", "walk" },
+        { "plain", "district", "above" } };
+    everything *e = describe();
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    double expected;
+    for (size_t j = 0; j < J; j++) {
+        district[j] = gpumc_rng_below(&rng, D);
+        covariates[2 * j] = gpumc_rng_normal(&rng);
+        covariates[2 * j + 1] = gpumc_rng_normal(&rng);
+    }
+    for (size_t i = 0; i < 9 * T; i++) walk_scale[i] = i % T > 0;
+    for (size_t i = 0; i < N; i++) weights[i] = 0.5 + gpumc_rng_uniform(&rng);
+    for (size_t k = 0; k < sizeof taken / sizeof *taken; k++)
+        for (int two_way = 0; two_way < 2; two_way++) {
+            size_t index[2][N];
+            object o;
+            double *x, *g, error;
+            gpumc_gradient_report report;
+            gpumc_error text = { GPUMC_OK, "" };
+            for (size_t i = 0; i < N; i++) {                    /* walks and districts have fewer elements */
+                index[0][i] = k == 4 ? group[i] % (9 * T) : group[i];
+                index[1][i] = !two_way ? index[0][i] : k == 4 ? other[i] % (9 * T) : other[i];
+                if (k == 5) index[1][i] = district[index[1][i]];
+            }
+            add_rows(e, taken[k][0], taken[k][1], taken[k][2], index[1]);
+            e->mixed[0].index = e->mixed[2].index = index[0];
+            o = make(&e->data);
+            x = (double *)malloc(2 * o.n * sizeof *x);
+            g = x + o.n;
+            for (size_t i = 0; i < o.n; i++) x[i] = 0.2 + 1.3 * gpumc_rng_uniform(&rng);
+            x[4] += 1;                                          /* nu is above 1 */
+            error = gradient_error(&o, x);
+            CHECK(error < 1e-6, "%s, %s, %s, two-way %d: gradient off by %g", taken[k][0], taken[k][1],
+                  taken[k][2], two_way, error);
+            CHECK(gpumc_check_gradient(o.model, x, &report, &text) == GPUMC_OK, "%s", text.text);
+            CHECK(gpumc_hier_explain(o.hier, x, &text) == GPUMC_OK, "%s", text.text);
+            expected = density(&o, x, g);
+            CHECK(isfinite(expected), "%g", expected);
+            g[0] = 0;
+            CHECK(density(&o, x, g) == expected, "not the same twice");
+            free(x);
+            gpumc_hier_free(o.hier);
+        }
+    free(e);
+}
+
+/* ---- simulation ---------------------------------------------------------------------------------- */
+
+/* Draws of the prior of everything have the moments that theory says; with mu, tau fixed by tight priors. */
+static void check_prior_draws(void)
+{
+    enum { MANY = 3000 };
+    everything *e = describe();
+    gpumc_rng rng = gpumc_rng_at(8, 0, 0, 0);
+    double *x, *out, mean = 0, t_squares = 0, walk_squares = 0, bounded_low = 9, bounded_high = 0,
+                     log_rate = 0;
+    size_t n_out = 0;
+    object o;
+    gpumc_error error = { GPUMC_OK, "" };
+    e->priors[0] = (gpumc_prior){ "mu", GPUMC_PRIOR_NORMAL, 1, 1e-3, 0 };
+    e->priors[1] = (gpumc_prior){ "tau", GPUMC_PRIOR_UNIFORM, 0.499, 0.501, 0 };
+    e->params[1] = (gpumc_param){ .name = "tau", .kind = GPUMC_INTERVAL, .lower = 0.499, .upper = 0.501 };
+    o = make(&e->data);
+    x = (double *)malloc(o.n * sizeof *x);
+    CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, &error) == GPUMC_ERROR_MODEL
+              && strstr(error.text, "\"own\""),
+          "%s", error.text);
+    gpumc_hier_free(o.hier);
+    e->populations[4].density = NULL; /* a leaf without a quantile cannot be drawn */
+    e->populations[4].family = GPUMC_POPULATION_STUDENT_T;
+    o = make(&e->data);
+    for (size_t i = 0; i < o.model->n_outputs; i++)
+        n_out +=
+            gpumc__nth_size(o.model, o.model->n_params + i);
+    out = (double *)malloc(n_out * sizeof *out);
+    for (int k = 0; k < MANY; k++) {
+        const double *p = x;
+        CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, &error) == GPUMC_OK, "%s", error.text);
+        o.model->generate(x, &rng, out, o.model->data);
+        for (size_t i = 0; i < o.model->n_params; i++) {
+            const char *name = o.model->params[i].name;
+            const size_t n = gpumc__param_size(&o.model->params[i]);
+            if (!strcmp(name, "school")) mean += p[3] / MANY;
+            if (!strcmp(name, "heavy"))
+                t_squares +=
+                    (fabs(p[0] - 1) < 0.5 * gpumc_student_t_quantile(0.75, x[4], 0, 1)) / (double)MANY;
+            if (!strcmp(name, "walk")) walk_squares += (p[T - 1] - 1) * (p[T - 1] - 1) / MANY;
+            if (!strcmp(name, "log_rate")) log_rate += p[0] / MANY;
+            for (size_t j = 0; j < n && !strcmp(name, "bounded"); j++) {
+                bounded_low = fmin(bounded_low, p[j]);
+                bounded_high = fmax(bounded_high, p[j]);
+            }
+            p += n;
+        }
+    }
+    CHECK(fabs(mean - 1) < 5 * 0.71 / sqrt(MANY), "school has mean %g", mean);
+    CHECK(fabs(t_squares - 0.5) < 2.5 / sqrt(MANY), "heavy: %g within the quartiles", t_squares);
+    CHECK(fabs(walk_squares - 0.28) < 0.05, "walk: variance %g, not 0.5^2 + 3 0.1^2", walk_squares);
+    CHECK(fabs(log_rate - 1) < 2.5 / sqrt(MANY), "log_rate has mean %g", log_rate);
+    CHECK(bounded_low > 0.02 && bounded_low < 0.1 && bounded_high < 3 && bounded_high > 2.2,
+          "bounded: %g..%g", bounded_low, bounded_high);
+    gpumc_hier_free(o.hier);
+    free(out);
+    free(x);
+    free(e);
+}
+
+/* Groups with an outcome y and what is known of them; y is replaced by simulations. */
+typedef struct small {
+    double y[24];
+    size_t group[24];
+    const double *column;
+    gpumc_hier_take takes[2];
+} small;
+
+static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
+{
+    static const gpumc_param params[] = {
+        { .name = "mu" },
+        { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
+    };
+    static const gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 1, 2, 0 },
+        { "tau", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 }, { "sigma", GPUMC_PRIOR_LOGNORMAL, 0, 0.3, 0 } };
+    const gpumc_hier_data data = { .name = "small",
+                                   .params = params,
+                                   .n_params = 4,
+                                   .priors = priors,
+                                   .n_priors = 3,
+                                   .rows = rows,
+                                   .n_rows = 1 };
+    for (size_t i = 0; i < 24; i++) s->group[i] = i % 8;
+    s->column = s->y;
+    s->takes[0] = (gpumc_hier_take){ "theta", s->group };
+    s->takes[1] = (gpumc_hier_take){ "sigma", NULL };
+    *rows = (gpumc_hier_rows){ .name = "y", .takes = s->takes, .n_takes = 2, .simulate = simulate_normal,
+                               .log_lik = "log_lik", .predictive = "y_rep" };
+    rows->data = (gpumc_rows_data){ .kind = &normal_row, .n_rows = 24, .columns = &s->column };
+    return data;
+}
+
+/* Simulation-based calibration: ranks of the truth among posterior draws are uniform. */
+static void check_calibration(void)
+{
+    enum { MANY = 60, BINS = 6 };
+    int bins[3][BINS] = { { 0 } };
+    small s;
+    gpumc_hier_rows rows;
+    const gpumc_hier_data data = small_description(&s, &rows);
+    memset(s.y, 0, sizeof s.y);
+    for (int k = 0; k < MANY; k++) {
+        double truth[11], out[48];
+        gpumc_rng rng = gpumc_rng_at(21, 0, (uint32_t)k, 0);
+        const gpumc_sample_options options = {
+            .num_samples = 150, .num_chains = 2, .seed = (uint64_t)k, .thin = 2
+        };
+        gpumc_fit fit;
+        object o = make(&data);
+        CHECK(gpumc_hier_prior_draw(o.hier, &rng, truth, NULL) == GPUMC_OK, "no draw");
+        o.model->generate(truth, &rng, out, o.model->data);
+        memcpy(s.y, out + 24, sizeof s.y); /* the prior predictive draw becomes the data */
+        gpumc_hier_free(o.hier);
+        o = make(&data);
+        CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+        for (int j = 0; j < 3; j++) {
+            size_t below = 0;
+            for (size_t c = 0; c < 2; c++)
+                for (size_t d = 0; d < 150; d++)
+                    below += fit.draws[(c * fit.draw_capacity + d) * fit.n_columns + (size_t)j] < truth[j];
+            bins[j][below * BINS / 301]++;
+        }
+        gpumc_free(&fit);
+        gpumc_hier_free(o.hier);
+    }
+    for (int j = 0; j < 3; j++) {
+        double chi = 0;
+        for (int b = 0; b < BINS; b++)
+            chi += pow(bins[j][b] - MANY / (double)BINS, 2) / (MANY / (double)BINS);
+        CHECK(chi < 20.5, "parameter %d: chi-squared %g on 5 degrees of freedom", j, chi); /* p = 0.001 */
+    }
+}
+
+/* Generated quantities of a fit: pointwise log likelihood and predictions with the right moments. */
+static void check_predictive(void)
+{
+    small s;
+    gpumc_hier_rows rows;
+    const gpumc_hier_data data = small_description(&s, &rows);
+    const gpumc_sample_options options = { .num_samples = 1000, .seed = 4 };
+    gpumc_rng rng = gpumc_rng_at(2, 0, 0, 0);
+    gpumc_fit fit;
+    object o;
+    double mean = 0, expected = 0, off = 0;
+    for (size_t i = 0; i < 24; i++) s.y[i] = (double)s.group[i] + gpumc_rng_normal(&rng);
+    o = make(&data);
+    CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+    CHECK(fit.n_columns == 11 + 48 && gpumc_column(&fit, "y_rep[24]") == 58, "%d columns",
+          (int)fit.n_columns);
+    for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++) {
+        const double *x = fit.draws + i * fit.n_columns;
+        off = fmax(off, fabs(x[11 + 5] - gpumc_normal_lpdf(s.y[5], x[3 + 5], x[2], NULL, NULL, NULL)));
+        mean += x[11 + 24 + 5] / (double)(fit.n_chains * fit.n_draws);
+        expected += x[3 + 5] / (double)(fit.n_chains * fit.n_draws);
+    }
+    CHECK(off < 1e-12, "pointwise log likelihood off by %g", off);
+    CHECK(fabs(mean - expected) < 0.12, "predictions have mean %g, not %g", mean, expected);
+    gpumc_free(&fit);
+    gpumc_hier_free(o.hier);
+}
+
+/* ---- what is refused ----------------------------------------------------------------------------- */
+static void check_refused(const gpumc_hier_data *data, const char *text)
+{
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc_hier *h = gpumc_hier_create(data, &error);
+    CHECK(!h && error.status != GPUMC_OK && strstr(error.text, text), "expected \"%s\", got \"%s\"", text,
+          error.text);
+    gpumc_hier_free(h);
+}
+
+#define REFUSED(change, text) \
+    do { \
+        everything *e = describe(); \
+        add_rows(e, "school", "heavy", "rate", group); \
+        change; \
+        check_refused(&e->data, text); \
+        free(e); \
+    } while (0)
+
+static void check_bad_input(void)
+{
+    size_t far_out[N] = { 0 };
+    far_out[7] = J;
+    check_refused(NULL, "NULL");
+    REFUSED(e->params[0].name = NULL, "NULL");
+    REFUSED(e->params[0].name = "a b", "a b");
+    REFUSED(e->params[3].name = "mu", "mu");
+    REFUSED(e->params[0].kind = GPUMC_SIMPLEX, "\"mu\": kind");
+    REFUSED(e->params[5].location = "mo", "\"mo\" is no parameter");
+    REFUSED(e->params[5].scale = "mu", "\"mu\" is not positive");
+    REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is no parameter that stands earlier");
+    REFUSED(e->params[14].walk_dim = 1, "cannot walk");
+    REFUSED(e->params[10].kind = GPUMC_UPPER, "\"rate\"");
+    REFUSED(e->params[13].centring = GPUMC_NONCENTRED, "sampled centred");
+    REFUSED(e->priors[0].name = "mo", "\"mo\": a prior is given");
+    REFUSED(e->priors[0].name = "mu[2]", "\"mu[2]\": a prior is given");
+    REFUSED(e->priors[0].name = "school", "it has a population");
+    REFUSED(e->priors[1].name = "mu", "\"mu\"");
+    REFUSED(e->priors[5].name = "sd[2]", "second prior");
+    REFUSED(e->data.n_priors = 5, "\"sd\": it has no prior");
+    REFUSED(e->priors[0].family = (gpumc_prior_family)99, "family 99");
+    REFUSED(e->priors[0].b = -1, "prior normal(0, -1, 0) needs mu real, sigma > 0");
+    REFUSED(e->priors[0].family = GPUMC_PRIOR_HALF_NORMAL;
+            e->priors[0].a = 1, "prior half_normal lives on 0..inf");
+    REFUSED(e->priors[3] = ((gpumc_prior){ "nu", GPUMC_PRIOR_UNIFORM, 0, 9, 0 }),
+            "prior uniform lives on 0..9");
+    REFUSED(e->priors[1] = ((gpumc_prior){ "tau", GPUMC_PRIOR_NORMAL, -99, 1, 0 }), "leave some probability");
+    REFUSED(e->populations[0].name = "mo", "\"mo\": a population is given");
+    REFUSED(e->populations[0].name = "mu", "\"mu\": a population is given");
+    REFUSED(e->populations[0].name = "chance", "or it has two");
+    REFUSED(e->populations[0].shape = NULL, "shape");
+    REFUSED(e->populations[0].shape = "no", "shape \"no\"");
+    REFUSED(e->populations[0].link = GPUMC_LINK_LOG, "\"heavy\": link 2");
+    REFUSED(e->populations[1].link = GPUMC_LINK_LOG, "\"chance\": link 2");
+    REFUSED(e->populations[2].link = GPUMC_LINK_LOGIT, "truncated normal the identity");
+    REFUSED(e->populations[0].quantile_form = 1, "as the quantile");
+    REFUSED(e->populations[4].density = &normal_row, "leaf");
+    REFUSED(e->rows[1].data.kind = NULL, "kind");
+    REFUSED(e->mixed[1].name = "hevy", "rows \"mixed\": there is no parameter \"hevy\"");
+    REFUSED(e->mixed[1].name = "z_heavy", "\"z_heavy\"");
+    REFUSED(e->mixed[1].index = NULL, "takes 3 parameters with an index, then 3 values");
+    REFUSED(e->rows[1].n_takes = 4, "then 3 values without");
+    REFUSED(e->mixed[4].name = "beta", "then 3 values without");
+    REFUSED(e->mixed[0].index = far_out, "index 37 in row 7 is outside 0..36 (size of \"school\")");
+    REFUSED(e->columns[1] = NULL, "rows \"mixed\"");
+    REFUSED(e->rows[1].data.n_columns = 1, "rows \"mixed\"");
+    REFUSED(e->rows[1].data.n_rows = 0, "n_rows");
+    REFUSED(e->rows[1].predictive = "y_rep", "wanted simulator");
+    REFUSED(e->rows[1].log_lik = "mu", "mu");
+}
+
+/* Threads that find no free scratch wait: results are the same, and the row at fault is named. */
+static void check_threads_and_explain(void)
+{
+    static double bad[N];
+    everything *e = describe();
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc_fit fit[2];
+    double x[512];
+    object o;
+    for (int k = 0; k < 2; k++) {
+        const gpumc_sample_options options = {
+            .num_samples = 30, .num_warmup = 30, .seed = 4, .threads = k ? 4 : 1
+        };
+        add_rows(e, "school", "heavy", "rate", other);
+        e->data.threads = 1;
+        o = make(&e->data);
+        CHECK(gpumc_sample(o.model, &options, &fit[k]) == GPUMC_OK, "%s", fit[k].message);
+        gpumc_hier_free(o.hier);
+    }
+    CHECK(memcmp(fit[0].draws, fit[1].draws, fit[0].n_draws * fit[0].n_columns * sizeof(double)) == 0,
+          "draws depend on threads");
+    for (size_t i = 0; i < fit[0].n_params_columns; i++) x[i] = 1.2;
+    gpumc_free(&fit[0]);
+    gpumc_free(&fit[1]);
+    memcpy(bad, y, sizeof bad);
+    bad[9] = 1e200;
+    e->columns[0] = bad;
+    o = make(&e->data);
+    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC && strstr(error.text, "9"), "%s",
+          error.text);
+    x[1] = -1;
+    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC
+              && strstr(error.text, "\"tau\": its prior"),
+          "%s", error.text);
+    gpumc_hier_free(o.hier);
+    free(e);
+}
+
+/* An allocator that refuses from the n-th request on; every refusal ends in an error and releases all. */
+typedef struct meter { int left, open; } meter;
+
+static void *metered_allocate(size_t bytes, void *user)
+{
+    meter *m = (meter *)user;
+    void *block = m->left-- > 0 ? malloc(bytes) : NULL;
+    m->open += block != NULL;
+    return block;
+}
+
+static void metered_release(void *block, void *user)
+{
+    ((meter *)user)->open--;
+    free(block);
+}
+
+static void check_out_of_memory(void)
+{
+    everything *e = describe();
+    gpumc_hier *h = NULL;
+    int n = 0;
+    add_rows(e, "school", "heavy", "rate", other);
+    for (; n < 1000 && !h; n++) {
+        meter m = { n, 0 };
+        gpumc_error error = { GPUMC_OK, "" };
+        e->data.allocator = (gpumc_allocator){ metered_allocate, metered_release, &m };
+        h = gpumc_hier_create(&e->data, &error);
+        CHECK(h || error.status == GPUMC_ERROR_MEMORY, "request %d refused: %s", n, error.text);
+        gpumc_hier_free(h);
+        CHECK(m.open == 0, "%d blocks are left after %d requests", m.open, n);
+    }
+    CHECK(n > 50 && n < 1000, "%d requests", n);
+    free(e);
+}
+
+int main(void)
+{
+    make_data();
+    check_by_hand();
+    check_priors();
+    check_everything();
+    check_prior_draws();
+    check_calibration();
+    check_predictive();
+    check_bad_input();
+    check_threads_and_explain();
+    check_out_of_memory();
+    return check_end();
+}
