@@ -25,7 +25,7 @@
    sigma    0.13840    0.00092    0.04003    0.08645    0.13199    0.21147      1844      2135   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10599 divergences=0 warmup_s=0.0068 sampling_s=0.0169
+   gradients=10598 divergences=0 warmup_s=0.0053 sampling_s=0.0140
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -58,7 +58,7 @@ compare() {
 # takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
 printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/gpumc.c"
 check 'the implementation' $CC -O2 -I. -c "$scratch/gpumc.c" -o "$scratch/gpumc.o"
-for name in eight_schools regression hierarchical artists bradley_terry embed; do
+for name in eight_schools regression hierarchical artists bradley_terry logistic embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
@@ -97,7 +97,7 @@ refuses() {
 
 helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
 
-for name in eight_schools regression hierarchical artists bradley_terry; do
+for name in eight_schools regression hierarchical artists bradley_terry logistic; do
     program=$scratch/$name
     check "$name: help" helps "$program"
     check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2
@@ -116,7 +116,19 @@ check 'a key is refused, not ignored' refuses 2 'size' "$scratch/eight_schools" 
 check 'no groups' refuses 1 'size' "$scratch/hierarchical" size=0
 check 'no artists' refuses 1 'size' "$scratch/artists" size=0
 check 'a single player' refuses 1 'size' "$scratch/bradley_terry" size=1
+check 'no rows' refuses 1 'rows' "$scratch/logistic" rows=0
+check 'no GPU' refuses 1 'GPU' "$scratch/logistic" place=gpu
 check 'unknown form' refuses 2 'learned|centred|noncentred' "$scratch/hierarchical" form=both
+
+# ---- verify ---------------------------------------------------------------------------------------------
+
+verify_ends_with() { "$scratch/verify" json="$scratch/verify.json" | tail -n 1 | grep -qx "$1"; }
+check 'verify: builds' $CC -O2 -DGPUMC__IMPLEMENTED examples/verify.c "$scratch/gpumc.o" -o "$scratch/verify" -lm -pthread
+check 'verify: no warnings' $CC $strict examples/verify.c
+check 'verify: passes on this machine' verify_ends_with PASS
+check 'verify: says so as JSON' grep -q '"passed": true' "$scratch/verify.json"
+check 'verify: a file that cannot be written' refuses 1 'JSON' "$scratch/verify" json=/nowhere/v.json
+check 'verify: unknown key' refuses 2 'size' "$scratch/verify" size=3
 
 # ---- files ----------------------------------------------------------------------------------------------
 

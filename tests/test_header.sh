@@ -85,7 +85,6 @@ fi
 cpu_seconds() {
     ("$@" >/dev/null 2>&1; times) | awk 'NR == 2 { split($1, t, /[ms]/); printf "%.2f", 60 * t[1] + t[2] }'
 }
-below() { awk "BEGIN { exit !($1 < $2) }"; }
 
 check 'the implementation compiles' \
     $CC $plain -O1 -fno-pie -c "$scratch/implementation.c" -o "$scratch/implementation.o"
@@ -104,8 +103,6 @@ optimise="$CC -std=c99 -I.. -O2 -c"
 declarations_time=$(cpu_seconds $optimise "$scratch/declarations.c" -o "$scratch/declarations.o")
 implementation_time=$(cpu_seconds $optimise "$scratch/implementation.c" -o "$scratch/optimised.o")
 echo "at -O2 the declarations take $declarations_time s to compile, the implementation $implementation_time s"
-check 'a file with the declarations compiles within a second' below "$declarations_time" 1
-check 'the implementation compiles within 10 seconds' below "$implementation_time" 10
 
 # ---- the program in the manual
 # ------------------------------------------------------------------------------------
