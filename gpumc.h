@@ -7398,10 +7398,17 @@ static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hie
     }
 }
 
-/* Adds d[i] to target at places[i], or all of it at the common place. */
+/* Adds d[i] to target at places[i], or all of it at the common place. Runs of one place are summed first: to
+   add to memory again and again would wait for each store. */
 static void gpumc__collect(const size_t *places, size_t common, const double *d, size_t n, double *target)
 {
-    for (size_t i = 0; i < n && places; i++) if (places[i] != GPUMC__NONE) target[places[i]] += d[i];
+    size_t i = 0;
+    while (i < n && places) {
+        const size_t place = places[i];
+        double sum = d[i++];
+        while (i < n && places[i] == place) sum += d[i++];
+        if (place != GPUMC__NONE) target[place] += sum;
+    }
     if (!places && common != GPUMC__NONE) target[common] += gpumc__sum(d, n);
 }
 
