@@ -5426,6 +5426,7 @@ typedef struct gpumc__link {
     size_t location_step, scale_step;        /* 0: one value for all; 1: element i for element i */
     const size_t *location_index, *scale_index;      /* instead of a step */
     size_t walk_stride, walk_length; /* 0: no walk */
+    const size_t *units, *locations; /* these, element by element */
     const double *covariates;
     size_t n_covariates, coefficients;
     size_t n_units, table; /* scale values in use (1 without a scale); where their tables lie in work */
@@ -5434,21 +5435,22 @@ typedef struct gpumc__link {
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
-static size_t gpumc__link_unit(const gpumc__link *k, size_t i)
+/* Lists of the unit and the location of every element. */
+static void gpumc__link_places(gpumc__link *k, size_t *units, size_t *locations)
 {
-    return k->scale_index ? k->scale_index[i] : k->scale_step ? i : 0;
-}
-
-static size_t gpumc__link_location(const gpumc__link *k, size_t i)
-{
-    if (k->walk_stride && i / k->walk_stride % k->walk_length > 0) return k->at + i - k->walk_stride;
-    if (k->location == GPUMC__NONE) return GPUMC__NONE;
-    return k->location + (k->location_index ? k->location_index[i] : k->location_step ? i : 0);
+    for (size_t i = 0; i < k->size; i++) {
+        const int follows = k->walk_stride && i / k->walk_stride % k->walk_length > 0;
+        units[i] = k->scale_index ? k->scale_index[i] : k->scale_step ? i : 0;
+        locations[i] = follows ? k->at + i - k->walk_stride : k->location == GPUMC__NONE ? GPUMC__NONE
+            : k->location + (k->location_index ? k->location_index[i] : k->location_step ? i : 0);
+    }
+    k->units = units;
+    k->locations = locations;
 }
 
 static double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
 {
-    const size_t at = gpumc__link_location(k, i);
+    const size_t at = k->locations[i];
     double mu = at == GPUMC__NONE ? 0 : x[at];
     for (size_t j = 0; j < k->n_covariates; j++)
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
@@ -5458,7 +5460,7 @@ static double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
 /* Adds d, a derivative by the location of element i, to what the location is made of. */
 static void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
 {
-    const size_t at = gpumc__link_location(k, i);
+    const size_t at = k->locations[i];
     if (at != GPUMC__NONE) target[at] += d;
     for (size_t j = 0; j < k->n_covariates; j++)
         target[k->coefficients + j] += k->covariates[i * k->n_covariates + j] * d;
@@ -5485,7 +5487,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
 static double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
     *c = k->tenths[i] / 10.0;
-    return work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE + 11 - k->tenths[i]];
+    return work[k->table + k->units[i] * GPUMC__TABLE + 11 - k->tenths[i]];
 }
 
 /* The same for all elements of a uniform block; returns mu as well. */
@@ -5510,7 +5512,7 @@ static GPUMC_LOOP double gpumc__link_forward(const gpumc__link *k, const double 
         const double mu = gpumc__link_mu(k, i, x);
         r = gpumc__link_ratio(k, i, work, &c);
         theta[i] = mu + r * (q[i] - c * mu);
-        log_jacobian += (1 - c) * work[k->table + gpumc__link_unit(k, i) * GPUMC__TABLE];
+        log_jacobian += (1 - c) * work[k->table + k->units[i] * GPUMC__TABLE];
     }
     return log_jacobian;
 }
@@ -5578,7 +5580,7 @@ static void gpumc__link_push(const gpumc__link *k, const double *x, const double
         r = gpumc__link_ratio(k, i, work, &c);
         gpumc__link_push_mu(k, i, (1 - c * r) * g, target);
         if (k->scale != GPUMC__NONE) {
-            const size_t u = k->scale + gpumc__link_unit(k, i);
+            const size_t u = k->scale + k->units[i];
             target[u] += (1 - c) * (d * g + 1) / x[u];
         }
     }
@@ -5932,8 +5934,11 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
                                                                 m->params[other].n_dims)
                                             : 1;
             double *log_unit = gpumc__take_doubles(arena, n_units);
+            size_t *units = (size_t *)gpumc__take(arena, part.size, sizeof(size_t));
+            size_t *locations = (size_t *)gpumc__take(arena, part.size, sizeof(size_t));
             if (arena->base) {
                 gpumc__link_init(&part.link, l, &part);
+                gpumc__link_places(&part.link, units, locations);
                 part.link.log_unit = log_unit;
                 memset(log_unit, 0, n_units * sizeof(double));
                 part.link.table = n_tables;
@@ -6134,7 +6139,7 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
         gpumc__link_powers(k, x, work);
         gpumc__link_inverse(k, x, q + p->free_at, work);
         for (size_t j = 0; j < p->size; j++)
-            change += (1 - k->tenths[j] / 10.0) * work[k->table + gpumc__link_unit(k, j) * GPUMC__TABLE];
+            change += (1 - k->tenths[j] / 10.0) * work[k->table + k->units[j] * GPUMC__TABLE];
     }
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
@@ -7313,10 +7318,17 @@ static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hie
     }
 }
 
-/* Adds d[i] to target at places[i], or all of it at the common place. */
+/* Adds d[i] to target at places[i], or all of it at the common place. Runs of one place are summed first: to
+   add to memory again and again would wait for each store. */
 static void gpumc__collect(const size_t *places, size_t common, const double *d, size_t n, double *target)
 {
-    for (size_t i = 0; i < n && places; i++) if (places[i] != GPUMC__NONE) target[places[i]] += d[i];
+    size_t i = 0;
+    while (i < n && places) {
+        const size_t place = places[i];
+        double sum = d[i++];
+        while (i < n && places[i] == place) sum += d[i++];
+        if (place != GPUMC__NONE) target[place] += sum;
+    }
     if (!places && common != GPUMC__NONE) target[common] += gpumc__sum(d, n);
 }
 
@@ -9231,7 +9243,7 @@ static double gpumc__centring_moments(gpumc_adapt *a)
                 double c;
                 const double r = gpumc__link_ratio(link, j, a->model_work, &c);
                 const double tau = link->scale == GPUMC__NONE ? 1
-                                                              : x[link->scale + gpumc__link_unit(link, j)];
+                                                              : x[link->scale + link->units[j]];
                 const double value = tau * g[at + j] / r, d = value - mean[at + j];
                 mean[at + j] += d / count;
                 square[at + j] += d * (value - mean[at + j]);
@@ -9301,7 +9313,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         if (!l->parts[i].linked) continue;
         gpumc__centring_shares(share, k->size, n);
         for (size_t j = 0; j < k->size; j++) {
-            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
+            const double sd = sqrt(unit[2 * k->units[j] + 1] / (n - 1));
             share[j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
             changed |= share[j] != k->tenths[j];
         }
