@@ -77,7 +77,7 @@
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
      population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
          gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 0, 5 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 5 } };
-         gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };    // group[i]: theta's element of row i
+         gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };    // row i takes theta[group[i]]
          gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
                                   .data = { .kind = &row, .n_rows = n, .columns = columns } };
          gpumc_hier *h = gpumc_hier_create(&description, &error);   gpumc_sample(gpumc_hier_model(h), ...)
@@ -7008,7 +7008,7 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
     gpumc__release(&allocator, team);
 }
 
-/* ======================================================================================== >>hier
+/* ========================================================================================= >>hier
    A description is resolved once: names become places, priors and populations functions, rows row objects.
    An evaluation goes forward over the blocks (priors, populations, values from coordinates), over the sets of
    rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
