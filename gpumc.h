@@ -7076,7 +7076,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
     if (hot) hot->release(hot);
 }
 
-/* ======================================================================================== >>hier
+/* ========================================================================================= >>hier
    A description is resolved once: names become places, priors and populations functions, rows row objects.
    An evaluation goes forward over the blocks (priors, populations, values from coordinates), over the sets of
    rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
