@@ -6,7 +6,7 @@
        rho ~ normal(0, 0.3) on (-0.99, 0.99),  sigma ~ half-normal(1)
 
    100 artists with 5 albums, 1000 scores, 10 features: 515 parameters. The data are drawn from the model (sd
-   0.5 and 0.1, rho 0.3, sigma 0.6), or with data=noise are numbers around 70 with standard deviation 15 that
+   0.5 and 0.1, rho 0.3, sigma 0.6), or with kind=noise are numbers around 70 with standard deviation 15 that
    have nothing to do with it: priors and data then contradict each other.
 
    Build:  cc -O2 examples/artists.c -o artists -lm -pthread
@@ -94,6 +94,40 @@ static int albums_generate(struct albums *d, int noise, uint64_t seed, double *t
     return 1;
 }
 
+/* The numbers of a file: A artists, T = 5 albums, N rows, K = 10 features; artist and album count from 1. */
+static int albums_read(struct albums *d, const char *path, gpumc_error *error)
+{
+    static const char *const names[] = { "artist", "album", "X", "prev", "y" };
+    const gpumc_variable *v[5] = { NULL }, *A, *N;
+    gpumc_data file = { 0 };
+    int done = 0;
+    if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
+    A = gpumc_data_get(&file, "A", 1, 1, error);
+    N = A ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
+    d->n_artists = A ? (size_t)A->values[0] : 0;
+    d->n = N ? (size_t)N->values[0] : 0;
+    for (int k = 0; N && k < 5 && (k == 0 || v[k - 1]); k++)
+        v[k] = gpumc_data_get(&file, names[k], d->n * (k == 2 ? FEATURES : 1), k < 2, error);
+    d->level = (size_t *)malloc((d->n + 1) * sizeof *d->level);
+    for (int k = 0; k < FEATURES + 2; k++) d->columns[k] = (double *)malloc((d->n + 1) * sizeof(double));
+    for (size_t i = 0; v[4] && d->level && i < d->n; i++) {
+        const double artist = v[0]->values[i], album = v[1]->values[i];
+        if (!(artist >= 1 && artist <= (double)d->n_artists && album >= 1 && album <= ALBUMS)) {
+            snprintf(error->text, sizeof error->text, "%s: row %.0f has artist %g of %.0f, album %g of %d", path,
+                     (double)i + 1, artist, (double)d->n_artists, album, ALBUMS);
+            v[4] = NULL;
+            break;
+        }
+        d->level[i] = ((size_t)artist - 1) * ALBUMS + (size_t)album - 1;
+        d->columns[0][i] = v[4]->values[i];
+        for (int k = 0; k < FEATURES; k++) d->columns[k + 1][i] = v[2]->values[i * FEATURES + (size_t)k];
+        d->columns[FEATURES + 1][i] = v[3]->values[i];
+        done = i + 1 == d->n;
+    }
+    gpumc_data_free(&file);
+    return done;
+}
+
 static void report_truth(const gpumc_fit *fit, const double *truth, size_t n)
 {
     const size_t first = gpumc_column(fit, "level[1,1]");
@@ -151,12 +185,15 @@ int main(int argc, char **argv)
     run r = { .summary = NULL };
     int size = 100, rows = 1000, noise = 0, form = GPUMC_CENTRING_LEARNED, status;
     uint64_t data_seed = 42;
+    const char *path = NULL;
+    gpumc_error error = { GPUMC_OK, "out of memory" };
     double *truth = NULL;
     const argument own[] = {
         { "size", WHOLE, &size, "artists (100)" },
         { "rows", WHOLE, &rows, "scores (1000)" },
         { "data_seed", SEED, &data_seed, "of the data (42)" },
-        { "data", CHOICE, &noise, "model|noise" },
+        { "kind", CHOICE, &noise, "model|noise" },
+        { "data", TEXT, &path, "FILE: A, T, N, K, artist, album, X, prev and y as JSON, in place of drawn data" },
         { "form", CHOICE, &form, "learned|centred|noncentred" },
     };
     status = arguments_read(argc, argv, &r, own, sizeof own / sizeof *own);
@@ -165,11 +202,12 @@ int main(int argc, char **argv)
         return run_failed("size and rows must be 1 to 1e7");
     d.n_artists = (size_t)size;
     d.n = (size_t)rows;
+    if (path && !albums_read(&d, path, &error)) return run_failed(error.text);
     d.step = (size_t *)malloc(d.n_artists * ALBUMS * sizeof *d.step);
     truth = (double *)malloc(d.n_artists * ALBUMS * sizeof *truth);
     for (size_t j = 0; d.step && j < d.n_artists * ALBUMS; j++) d.step[j] = j % ALBUMS > 0;
-    status = truth && d.step && albums_generate(&d, noise, data_seed, truth)
-        ? sample(&d, (gpumc_centring)form, &r, noise ? NULL : truth) : run_failed("out of memory");
+    status = truth && d.step && (path || albums_generate(&d, noise, data_seed, truth))
+        ? sample(&d, (gpumc_centring)form, &r, noise || path ? NULL : truth) : run_failed(error.text);
     free(truth);
     free(d.step);
     free(d.level);

@@ -62,6 +62,38 @@ static int matches_generate(struct matches *m, uint64_t seed)
     return 1;
 }
 
+/* The results of a file: P players, N matches, winner and loser count from 1. */
+static int matches_read(struct matches *m, const char *path, gpumc_error *error)
+{
+    const gpumc_variable *P, *N, *winner, *loser = NULL;
+    gpumc_data file = { 0 };
+    int done = 0;
+    if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
+    P = gpumc_data_get(&file, "P", 1, 1, error);
+    N = P ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
+    m->n_players = P ? (size_t)P->values[0] : 0;
+    m->n = N ? (size_t)N->values[0] : 0;
+    winner = N ? gpumc_data_get(&file, "winner", m->n, 1, error) : NULL;
+    if (winner) loser = gpumc_data_get(&file, "loser", m->n, 1, error);
+    m->winner = (size_t *)malloc((m->n + 1) * sizeof *m->winner);
+    m->loser = (size_t *)malloc((m->n + 1) * sizeof *m->loser);
+    m->won = (double *)malloc((m->n + 1) * sizeof *m->won);
+    for (size_t i = 0; loser && m->winner && m->loser && m->won && i < m->n; i++) {
+        const double a = winner->values[i], b = loser->values[i], most = (double)m->n_players;
+        if (!(a >= 1 && a <= most && b >= 1 && b <= most)) {
+            snprintf(error->text, sizeof error->text, "%s: row %.0f has players %g and %g of 1..%.0f (P)", path,
+                     (double)i + 1, a, b, most);
+            break;
+        }
+        m->winner[i] = (size_t)a - 1;
+        m->loser[i] = (size_t)b - 1;
+        m->won[i] = 1;
+        done = i + 1 == m->n;
+    }
+    gpumc_data_free(&file);
+    return done;
+}
+
 /* How many 90 % intervals hold the skill that the results were drawn from. */
 static void report_truth(const gpumc_fit *fit, const struct matches *m)
 {
@@ -93,7 +125,7 @@ static int sample(const struct matches *m, const run *r)
     if (!hier) return run_failed(error.text);
     if (gpumc_sample(gpumc_hier_model(hier), &r->options, &fit) != GPUMC_OK) status = run_failed(fit.message);
     else {
-        report_truth(&fit, m);
+        if (m->skill) report_truth(&fit, m);
         status = run_report(r, &fit);
     }
     gpumc_free(&fit);
@@ -107,17 +139,21 @@ int main(int argc, char **argv)
     run r = { .summary = NULL };
     int size = 100, rows = 2000, status;
     uint64_t data_seed = 42;
+    const char *path = NULL;
+    gpumc_error error = { GPUMC_OK, "out of memory" };
     const argument own[] = {
         { "size", WHOLE, &size, "players (100)" },
         { "rows", WHOLE, &rows, "matches (2000)" },
         { "data_seed", SEED, &data_seed, "of the data (42)" },
+        { "data", TEXT, &path, "FILE: P, N, winner and loser as JSON, in place of drawn data" },
     };
     status = arguments_read(argc, argv, &r, own, sizeof own / sizeof *own);
     if (status != GO_ON) return status;
     if (size < 2 || rows < 1) return run_failed("size must be 2 or more, rows 1 or more");
     m.n_players = (size_t)size;
     m.n = (size_t)rows;
-    status = matches_generate(&m, data_seed) ? sample(&m, &r) : run_failed("out of memory");
+    status = (path ? matches_read(&m, path, &error) : matches_generate(&m, data_seed)) ? sample(&m, &r)
+                                                                                       : run_failed(error.text);
     free(m.winner);
     free(m.loser);
     free(m.won);

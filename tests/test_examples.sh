@@ -182,7 +182,7 @@ check 'no file' refuses 1 'none.json' "$scratch/hierarchical" data="$scratch/non
 
 artists() { "$scratch/artists" $small "$@" >"$scratch/out"; }
 for form in learned centred noncentred; do check "artists: form=$form" artists form=$form; done
-check 'artists: data=noise' artists data=noise
+check 'artists: kind=noise' artists kind=noise
 check_fails 'artists: a truth is claimed of noise' grep -q truth "$scratch/out"
 
 # ---- README ---------------------------------------------------------------------------------------------

@@ -343,6 +343,10 @@ def run_gpumc(model, form, d, o, **own):
         files = sorted((n for n in os.listdir(folder) if n.endswith(".csv")), key=lambda n: int(n.split("_")[-1][:-4]))
         chains = [stan_csv(os.path.join(folder, n)) for n in files]
     draws = {name: np.stack([c[name] for c in chains]) for name in chains[0]}
+    if model == "artists":                                  # where we have one block, peers have two names
+        draws["sd_artist"], draws["sd_walk"] = draws["sd"][..., :1], draws["sd"][..., 1:]
+    if model == "players":
+        draws["theta"] = draws["skill"]
     seconds = float(said["warmup_s"]) + float(said["sampling_s"])
     return draws, dict(compile_s=built - begin, sample_s=seconds, gradients_draws=int(draws["n_leapfrog__"].sum()),
                        divergences=int(said["divergences"]), whole_s=built - begin + seconds, mib=usage.ru_maxrss / 1024)
