@@ -271,6 +271,13 @@ enum { GPUMC__N_ISA = 3 };
 #define GPUMC__PEEL
 #endif
 
+/* Marks large functions that are called a few times a gradient at most: gcc need not spend long on them. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define GPUMC__RARE __attribute__((optimize("O1", "no-fast-math")))
+#else
+#define GPUMC__RARE
+#endif
+
 /* Marks what a team of GPU threads runs too: the sampler's state machine and what it stands on. */
 #if !defined(GPUMC_TEAM)
 #define GPUMC_TEAM
@@ -1811,6 +1818,14 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         GPUMC__ISA_TABLE(name##_loop) }; \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
                                    gpumc_real *g GPUMC__UNUSED)
+
+#define GPUMC__ROW_PLAIN(name, n_group, n_shared, n_columns) \
+    GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
+    GPUMC__ROW_STRIP(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, name, n_group, n_shared, n_columns) \
+    GPUMC__ROW_LOOP(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, name, n_group, n_shared, n_columns) \
+    static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
+        { name##_loop_baseline, name##_loop_baseline, name##_loop_baseline } }; \
+    GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
 
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
@@ -6364,16 +6379,16 @@ typedef struct gpumc__glm_loops {
         const gpumc_real a = GPUMC_R(a_b[0]), b = GPUMC_R(a_b[1]); \
         pragma for (size_t i = 0; i < n; i++) { \
             gpumc_real g[4] = { 0, 0, 0, 0 }; \
-            out[GPUMC__GLM_VALUE * GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
-            out[GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_ETA]; \
-            out[GPUMC__GLM_BY_A * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_A]; \
-            out[GPUMC__GLM_BY_B * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_B]; \
+            out[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
+            out[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_ETA]; \
+            out[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_A]; \
+            out[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_B]; \
         } \
     }
 #define GPUMC__GLM_LOOPS(suffix, attributes, pragma, ...) \
     attributes static void gpumc__glm_widen_##suffix( \
         const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n) \
-    { pragma for (size_t i = 0; i < n; i++) to[i] = from[i]; } \
+    { pragma for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; } \
     static const gpumc__glm_loops gpumc__glm_loops_##suffix = { \
         gpumc__glm_predict_##suffix, gpumc__glm_push_##suffix, gpumc__glm_widen_##suffix, \
         { gpumc__glm_normal_##suffix, gpumc__glm_bernoulli_logit_##suffix, gpumc__glm_poisson_log_##suffix, \
@@ -6479,7 +6494,8 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
         for (size_t i = 0; weights && i < n; i++) v[i] = weights[i] > 0 ? v[i] * weights[i] : 0;
         sums[q] += gpumc__sum(v, n);
     }
-    if (g->is_product) sums[GPUMC__GLM_VALUE] -= gpumc__sum_log1p(out + GPUMC__GLM_BY_A * GPUMC__GLM_MOST, n);
+    if (g->is_product)
+        sums[GPUMC__GLM_VALUE] -= gpumc__sum_log1p(out + (size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST, n);
 }
 
 /* What rows first .. first + n add at one point: to sums, and X'r to lanes. */
@@ -6629,7 +6645,7 @@ GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
 static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double *y, const double *a_b,
                                 double *values, double *out)
 {
-    const double *rest = out + GPUMC__GLM_VALUE * GPUMC__GLM_MOST;
+    const double *rest = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST;
     double by_a = 0, by_b = 0;
     const double same = gpumc__glm_rest(family, a_b, &by_a, &by_b);
     if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_once(n, y, y, a_b, out);
@@ -6653,7 +6669,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
         const double *y = g->data.y + first;
         gpumc__glm_eta(g, at, first, n, x, eta, &next);
         (g->is_product ? g->loops->rows[GPUMC__GLM_N] : g->rows)(n, y, eta, a_b, out);
-        memcpy(log_lik + first, out + GPUMC__GLM_VALUE * GPUMC__GLM_MOST, n * sizeof *log_lik);
+        memcpy(log_lik + first, out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST, n * sizeof *log_lik);
         gpumc__glm_complete(g->data.family, n, y, a_b, log_lik + first, out);
     }
 }
@@ -6700,7 +6716,7 @@ static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpum
 {
 #define GPUMC__GLM_SUPPORT(NAME, name, support) support,
     static const char *const supports[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_SUPPORT) };
-    const double most = d->single_precision ? FLT_MAX : DBL_MAX;
+    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;
     char what[64];
     if (!gpumc__glm_supports(d->family, d->y[i]))
         return gpumc__glm_bad(error, i, "y", d->y[i], supports[d->family]);
@@ -7100,12 +7116,13 @@ enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and 
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
-#define GPUMC__PRIOR(family, density, cdf, quantile) \
-    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy) \
-    { \
-        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density; \
-        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile; \
-        return what == GPUMC__LOWER ? gpumc_##family##_lcdf cdf : gpumc_##family##_lccdf cdf; \
+#define GPUMC__PRIOR(family, density, cdf, quantile)                                                         \
+    static GPUMC__RARE double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED,       \
+                                                    double *dy)                                              \
+    {                                                                                                        \
+        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density;                                    \
+        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile;                              \
+        return what == GPUMC__LOWER ? gpumc_##family##_lcdf cdf : gpumc_##family##_lccdf cdf;                \
     }
 #define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (y, NULL), (y))
 #define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a, dy, NULL), (y, *a, NULL, NULL), (y, *a))
@@ -7213,7 +7230,7 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 
 /* theta = mu + sigma y, Phi(y) = P = Phi(a) + Phi(z) D, D = Phi(b) - Phi(a), or from 1 - P = Phi(-b) +
    Phi(-z) D if that is smaller. */
-GPUMC_ROW(gpumc__truncated_quantile, 3, 0, 2)
+GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled once, not for every set */
 {
     double a, b;
     const double inside = gpumc__truncation(p, x, &a, &b), below = gpumc_Phi(p[0]), above = gpumc_Phi(-p[0]);
