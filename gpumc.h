@@ -7663,12 +7663,12 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
 static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 {
     const size_t bytes = gpumc__size_add(gpumc__size_mul(count, each), 128);
-    char *block = (char *)gpumc__allocate(&h->data->allocator, bytes);
+    void **block = (void **)gpumc__allocate(&h->data->allocator, bytes);
     if (!block) { h->out_of_memory = 1; return NULL; }
     memset(block, 0, bytes);
-    *(void **)block = h->memory;
+    *block = h->memory;
     h->memory = block;
-    return block + 64 + (64 - (uintptr_t)block % 64) % 64;
+    return (char *)block + 64 + (64 - (uintptr_t)block % 64) % 64;
 }
 
 static size_t gpumc__param_size(const gpumc_param *p)
