@@ -48,8 +48,10 @@ device() {
 # Leaf functions keep everything in registers, so that local memory is an error too.
 for arch in $archs; do device leaf "$arch" -Xptxas -warn-lmem-usage; done
 for arch in $(printf '%s\n' "$oldest" "$newest" | sort -u); do device team "$arch"; done
+# One row for every architecture; more rows, and single precision, for the oldest and the newest.
 rows="-I.. -DGPUMC_ROWS=\"tests/device_rows.h\""
-for arch in $archs; do device gpumc_cuda "$arch" $rows; done
+for arch in $archs; do device gpumc_cuda "$arch" -I.. -DGPUMC_ROWS='"examples/verify_rows.h"'; done
+for arch in $(printf '%s\n' "$oldest" "$newest" | sort -u); do device gpumc_cuda "$arch" $rows; done
 device gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
 
 # The launches, where there is a GPU: the same program that test_device.sh runs on the CPU.
