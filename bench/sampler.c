@@ -13,9 +13,10 @@
    An effective draw is judged on the worst parameter and on the smaller of ESS(x) and ESS((x - mean)^2):
    variances mix more slowly than means where chains are antithetic. All gradients count, those of warm-up
    too. */
-#define main hierarchical_main        /* the density of the example, as users run it */
-#include "../examples/hierarchical.c"
-#undef main
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#include "../examples/arguments.h"
+#include "groups.h"
 #include "../tests/posteriors.h"
 #include "bench.h"
 
