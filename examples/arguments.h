@@ -105,7 +105,7 @@ static void arguments_usage(const char *program, const argument *list, size_t n)
 static inline int arguments_read(int argc, char **argv, run *r, const argument *own, size_t n_own)
 {
     gpumc_sample_options *o = &r->options;
-    int metric = 0;           /* an enum may be narrower than int */
+    int metric = 0, sampler = 0;          /* an enum may be narrower than int */
     argument list[32] = {
         { "num_chains", WHOLE, &o->num_chains, "chains (0: 4)" },
         { "num_warmup", WHOLE, &o->num_warmup, "warm-up iterations a chain (0: by model; -1: none)" },
@@ -113,18 +113,21 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "target_accept", REAL, &o->target_accept, "target acceptance, below 1 (0: 0.8)" },
         { "max_treedepth", WHOLE, &o->max_treedepth, "at most 2^max_treedepth gradients a draw (0: 10)" },
         { "metric", CHOICE, &metric, "auto|diag|low_rank|dense|unit" },
+        { "sampler", CHOICE, &sampler, "auto|nuts|mams|hmc" },
+        { "thin", WHOLE, &o->thin, "keeps every thin-th draw (0: every one)" },
         { "seed", SEED, &o->seed, "of the random numbers" },
         { "threads", WHOLE, &o->threads, "threads (0: as many as cores)" },
         { "summary", TEXT, &r->summary, "FILE: writes the summary of every parameter as CSV" },
         { "csv", TEXT, &r->csv, "PREFIX: writes the draws as Stan CSV, PREFIX_1.csv and so on" },
     };
-    size_t n = 10;
+    size_t n = 12;
     for (size_t k = 0; k < n_own; k++) list[n++] = own[k];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "help") == 0) { arguments_usage(argv[0], list, n); return EXIT_SUCCESS; }
         if (!argument_read(argv[i], list, n)) return EXIT_USAGE;
     }
     o->metric = (gpumc_metric_kind)metric;
+    o->sampler = (gpumc_sampler)sampler;
     return GO_ON;
 }
 
