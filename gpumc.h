@@ -12011,8 +12011,8 @@ static void gpumc__advance_batch(gpumc__run *r)
         n = 0;
         for (size_t c = 0; c < r->n_chains; c++) {
             gpumc__chain *k = &r->chains[c];
+            if (k->done >= k->goal) continue;        /* it has not asked */
             double *grad = gpumc__nuts_gradient_wanted(k->nuts), total;
-            if (k->done >= k->goal) continue;
             memcpy(k->work + nn, g + n * nn, nn * sizeof(double));
             total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
             n++;
