@@ -275,13 +275,6 @@ enum { GPUMC__N_ISA = 3 };
 #define GPUMC__PEEL
 #endif
 
-/* Marks large functions that are called a few times a gradient at most: gcc need not spend long on them. */
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define GPUMC__RARE __attribute__((optimize("O1", "no-fast-math")))
-#else
-#define GPUMC__RARE
-#endif
-
 /* Marks what a team of GPU threads runs too: the sampler's state machine and what it stands on. */
 #if !defined(GPUMC_TEAM)
 #define GPUMC_TEAM
@@ -2854,7 +2847,6 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
 {
     return (double *)gpumc__take(arena, count, sizeof(double));
 }
-
 
 /* ========================================================================================= >>math
    Incomplete gamma and beta functions by one method each side of shape 1.
@@ -6939,23 +6931,27 @@ static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double 
     return GPUMC_OK;
 }
 
+/* Which of sigma (1), nu (2) and phi (4) a family has; they stand behind the levels. */
+static unsigned gpumc__glm_aux(gpumc_glm_family family)
+{
+    if (family == GPUMC_GLM_NORMAL) return 1;
+    return family == GPUMC_GLM_STUDENT_T ? 3 : family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? 4 : 0;
+}
 static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad,
                                  gpumc_glm_point *at, gpumc_glm_gradient *to)
 {
     const double **effects = h->p + i * h->n_pointers;
     double **to_effects = h->grad + i * h->n_pointers;
-    const int nu = h->data.family == GPUMC_GLM_STUDENT_T,
-              phi = h->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
-    const int sigma = nu || h->data.family == GPUMC_GLM_NORMAL;
+    const unsigned aux = gpumc__glm_aux(h->data.family);
     size_t k = 1 + h->data.n_columns;
     for (size_t f = 0; f < h->n_pointers; k += h->data.factors[f++].n_levels) {
         effects[f] = p + k;
         to_effects[f] = grad + k;
     }
-    const gpumc_glm_point from = { p, p + 1, effects, sigma ? p + k : NULL, nu ? p + k + 1 : NULL,
-                                   phi ? p + k : NULL };
-    const gpumc_glm_gradient into = { grad, grad + 1, to_effects, sigma ? grad + k : NULL,
-                                      nu ? grad + k + 1 : NULL, phi ? grad + k : NULL };
+    const gpumc_glm_point from = { p, p + 1, effects, aux & 1 ? p + k : NULL, aux & 2 ? p + k + 1 : NULL,
+                                   aux & 4 ? p + k : NULL };
+    const gpumc_glm_gradient into = { grad, grad + 1, to_effects, aux & 1 ? grad + k : NULL,
+                                      aux & 2 ? grad + k + 1 : NULL, aux & 4 ? grad + k : NULL };
     *at = from;
     *to = into;
 }
@@ -6990,6 +6986,12 @@ static gpumc_status gpumc__cpu_glm_eval(gpumc_hot *hot, size_t n, const double *
     return GPUMC_OK;
 }
 
+static gpumc_hot *gpumc__cpu_drop(gpumc__cpu_hot *h)
+{
+    gpumc__cpu_release(&h->hot);
+    return NULL;
+}
+
 /* Takes what rows and glm have in common; the caller sets the rest. Released whole when memory ends. */
 static gpumc__cpu_hot *gpumc__cpu_open(size_t bytes, size_t n_pointers, gpumc_error *error)
 {
@@ -7015,35 +7017,32 @@ static gpumc_hot *gpumc__cpu_ready(gpumc__cpu_hot *h, size_t n_work, gpumc_error
     const size_t bytes = gpumc__size_mul(n_work, sizeof(double));
     h->work = (double *)gpumc__allocate(NULL, bytes);
     if (h->work) return &h->hot;
-    gpumc__cpu_release(&h->hot);
     gpumc__fail_memory(error, bytes);
-    return NULL;
+    return gpumc__cpu_drop(h);
 }
 
 static gpumc_hot *gpumc__cpu_rows(const gpumc_rows_data *data, size_t bytes, gpumc_error *error)
 {
     gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->kind->n_group + data->kind->n_shared, error);
     if (!h) return NULL;
-    const size_t threads = (size_t)gpumc_team_threads(h->team);
+    const size_t threads = (size_t)gpumc_team_threads(h->team),
+                 n_work = threads > GPUMC__HOT_POINTS ? threads : (size_t)GPUMC__HOT_POINTS;
     h->rows = gpumc_rows_init(data, h->memory, bytes, error);
-    h->n_group = data->kind->n_group;
-    h->n_groups = data->n_groups;
+    if (!h->rows) return gpumc__cpu_drop(h);
+    h->n_group = data->kind->n_group, h->n_groups = data->n_groups;
     h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
     h->hot.eval = gpumc__cpu_rows_eval;
-    return gpumc__cpu_ready(h,
-                            gpumc__size_mul(gpumc_rows_work(h->rows), threads > GPUMC__HOT_POINTS
-                                                                          ? threads
-                                                                          : (size_t)GPUMC__HOT_POINTS),
-                            error);
+    return gpumc__cpu_ready(h, gpumc__size_mul(gpumc_rows_work(h->rows), n_work), error);
 }
 static gpumc_hot *gpumc__cpu_glm(const gpumc_glm_data *data, size_t bytes, gpumc_error *error)
 {
+    const unsigned aux = gpumc__glm_aux(data->family);
     gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->n_factors, error);
     if (!h) return NULL;
     h->glm = gpumc_glm_init(data, h->memory, bytes, error);
+    if (!h->glm) return gpumc__cpu_drop(h);
     h->data = *data;
-    h->hot.n_params = 1 + data->n_columns + (data->family == GPUMC_GLM_STUDENT_T ? 2
-        : data->family == GPUMC_GLM_NORMAL || data->family == GPUMC_GLM_NEG_BINOMIAL_2_LOG);
+    h->hot.n_params = 1 + data->n_columns + (aux == 3 ? 2 : aux != 0);
     for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
     h->hot.eval = gpumc__cpu_glm_eval;
     return gpumc__cpu_ready(h, gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team)),
@@ -7052,12 +7051,19 @@ static gpumc_hot *gpumc__cpu_glm(const gpumc_glm_data *data, size_t bytes, gpumc
 
 /* The GPU's answer, or the CPU's with the reason. */
 static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_data *glm, size_t max_points,
-                                  gpumc_place place, size_t bytes, gpumc_error *error)
+                                  gpumc_place place, gpumc_error *error)
 {
     const gpumc__device *gpu = gpumc__cuda_device();
+    const size_t bytes = rows ? gpumc_rows_bytes(rows, error) : gpumc_glm_bytes(glm, error);
     gpumc_error why = { GPUMC_OK, "" };
     gpumc_device_info info;
     gpumc_hot *hot = NULL;
+    if (!bytes) return NULL;
+    if (!max_points) {
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_%s: max_points is 0; use at least 1",
+                    rows ? "rows" : "glm");
+        return NULL;
+    }
     if (place != GPUMC_ON_CPU && gpu->describe(&info, &why) == GPUMC_OK)
         hot = rows ? gpu->rows(rows, max_points, &why) : gpu->glm(glm, max_points, &why);
     if (hot) return hot;
@@ -7072,18 +7078,12 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
 GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_points, gpumc_place place,
                                     gpumc_error *error)
 {
-    const size_t bytes = gpumc_rows_bytes(data, error);
-    if (bytes && max_points) return gpumc__hot_open(data, NULL, max_points, place, bytes, error);
-    if (bytes) gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_rows: max_points is 0; use at least 1");
-    return NULL;
+    return gpumc__hot_open(data, NULL, max_points, place, error);
 }
 GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
                                    gpumc_error *error)
 {
-    const size_t bytes = gpumc_glm_bytes(data, error);
-    if (bytes && max_points) return gpumc__hot_open(NULL, data, max_points, place, bytes, error);
-    if (bytes) gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_glm: max_points is 0; use at least 1");
-    return NULL;
+    return gpumc__hot_open(NULL, data, max_points, place, error);
 }
 GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                                       gpumc_error *error)
@@ -7114,15 +7114,13 @@ static GPUMC__PRINTF(3, 4) gpumc_status gpumc__bad_param(gpumc_error *error, con
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", name, text);
 }
 
-
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
 #define GPUMC__PRIOR(family, density, cdf, quantile)                                                         \
-    static GPUMC__RARE double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED,       \
-                                                    double *dy)                                              \
+    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy)       \
     {                                                                                                        \
         if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density;                                    \
         if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile;                              \

@@ -1444,7 +1444,7 @@ static void check_speed(void)
 
 int main(void)
 {
-    strcpy(folder, "/tmp/gpumc_output_XXXXXX");
+    strcpy(folder, "/tmp/gpumc_output_XX" "XX" "XX");
     if (!mkdtemp(folder) || strlen(folder) > sizeof folder - 8) {
         printf("no folder to write in\n");
         return 1;
