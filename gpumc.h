@@ -2250,7 +2250,7 @@ typedef struct gpumc_adapt_options {
     double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
-    gpumc_sampler sampler;    /* 0: chosen at the end; others than NUTS take 60 iterations more */
+    gpumc_sampler sampler;    /* 0: chosen when metric and centring are done */
     int early_stop;           /* stop once the chains agree, after 50 iterations at least */
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
@@ -8936,8 +8936,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
        0 .. 30         centring; own metric and step    every 10, from the last 10 to 20 iterations
        .. early_end    everything                       every 10, likewise
        .. final        everything                       every 10; windows of W/5 growing by 1.5
-       .. W            everything                       step size only, then the sampler
-       .. W + 60       everything                       step size of MAMS or HMC, where one was chosen
+       .. W            everything                       step size of the sampler chosen when final begins
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
@@ -9009,8 +9008,7 @@ struct gpumc_adapt {
 
     gpumc_sampler sampler;                   /* in force, and why */
     char reason[160];
-    size_t path_start;                       /* iteration after which paths are tuned; 0: none are */
-    gpumc__trial *trials;                    /* what is watched of every chain over the final phase */
+    gpumc__trial *trials;                    /* what is watched of every chain before the final phase */
 };
 
 static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
@@ -9606,7 +9604,6 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 /* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
    shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
    left out, their scales tell. The constants were fitted to hierarchical models of 10 to 1000 groups. */
-#define GPUMC__PATH_WARMUP 60
 #define GPUMC__PATH_LENGTH 1.45
 
 static double gpumc__path_aim(double target_accept) { return fmax(target_accept, 0.85); }
@@ -9639,20 +9636,18 @@ static double gpumc__adapt_kappa(gpumc_adapt *a)
     return count < 50 ? GPUMC_NAN : kappa;
 }
 
-/* Trees of the final phase. The first half does not count for lengths and divergences: there the step size
-   is still probed. */
+/* The last trees before the final phase; a change of centring, which moves the energies, begins anew. */
 static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
+    if (a->iteration + a->options.num_warmup / 5 <= a->final_start || a->iteration > a->final_start) return;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
         gpumc__trial *trial = &a->trials[c];
-        const double n = (double)(a->iteration - a->final_start), d = t->energy - trial->mean;
+        const double n = ++trial->n, d = t->energy - trial->mean;
         if (n > 1) trial->jumps += (t->energy - trial->energy) * (t->energy - trial->energy);
         trial->energy = t->energy;
         trial->mean += d / n;
         trial->squares += d * (t->energy - trial->mean);
-        if (2 * a->iteration <= a->final_start + a->options.num_warmup) continue;
-        trial->n++;
         trial->span += t->n_leapfrog * t->step_size;
         trial->diverged += t->divergent;
     }
@@ -9687,16 +9682,15 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
     return a->options.sampler;
 }
 
-/* Takes what was asked for or follows the rule, and starts the tuning of paths. Returns 1 if there is any. */
-static int gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains)
+/* Takes what was asked for or follows the rule, and starts the tuning of paths; eps: step size of trees. */
+static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1;
     const double stretch = a->shared.kind == GPUMC_METRIC_UNIT && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(pow(slow, 0.3), 3);
-    const double length = GPUMC__PATH_LENGTH * stretch, eps = chains[0]->step_size;
+    const double length = GPUMC__PATH_LENGTH * stretch;
     a->sampler = a->options.sampler ? gpumc__adapt_asked(a) : gpumc__adapt_rule(a, kappa);
-    if (a->sampler == GPUMC_SAMPLER_NUTS) return 0;
-    a->path_start = a->iteration;
+    if (a->sampler == GPUMC_SAMPLER_NUTS) return;
     gpumc__dual_start(&a->dual, fmin(eps, length));
     a->dual.mu = log(1.5 * eps);
     a->dual.limit = log(length);
@@ -9705,12 +9699,11 @@ static int gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains)
         gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
     }
     a->sampler = chains[0]->sampler;
-    return 1;
 }
 
 static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const int done = a->iteration == a->path_start + GPUMC__PATH_WARMUP;
+    const int done = a->iteration == a->options.num_warmup;
     double mean = 0;
     for (size_t c = 0; c < a->n_chains; c++)
         mean += gpumc_nuts_stats(chains[c])->accept_stat / (double)a->n_chains;
@@ -9859,7 +9852,10 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
     const int switches = a->iteration == a->next_switch, pooled = a->iteration >= a->own_end;
     int restart = a->iteration == a->own_end;
     gpumc__adapt_judge(a);
-    if (switches) restart |= gpumc__adapt_centring(a, chains);
+    if (switches && gpumc__adapt_centring(a, chains)) {
+        restart = 1;
+        if (a->iteration < a->final_start) memset(a->trials, 0, a->n_chains * sizeof *a->trials);
+    }
     if (pooled) {
         gpumc__adapt_pooled_metric(a, switches);
         for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
@@ -9903,26 +9899,29 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
+    const int limit = a->iteration + 1 < a->early_end ? 5 : 20;    /* unlearned, long trees are lost work */
     if (!a->started) {
         a->started = 1;
         if (a->options.num_warmup > 0) gpumc__adapt_begin(a, chains);
         return a->options.num_warmup > 0;
     }
     a->iteration++;
-    if (a->path_start > 0) return gpumc__path_tune(a, chains);
+    if (a->iteration > a->final_start) gpumc__adapt_mixing(a, chains);
+    if (a->sampler != GPUMC_SAMPLER_NUTS) return gpumc__path_tune(a, chains);
     gpumc__adapt_keep(a, chains);
-    if (a->iteration > a->final_start) { gpumc__adapt_mixing(a, chains); gpumc__adapt_watch(a, chains); }
+    gpumc__adapt_watch(a, chains);
     gpumc__adapt_step_size(a, chains);
-    if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch))
+    if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
+        const double eps = a->iteration > a->own_end ? exp(a->dual.x_mean) : chains[0]->step_size;
         gpumc__adapt_learn(a, chains);
-    for (size_t c = 0; c < a->n_chains; c++) {
-        const int limit = a->iteration < a->early_end ? 8 : 20;
-        chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
+        if (a->iteration == a->final_start) gpumc__adapt_choose(a, chains, eps);
     }
-    if (a->iteration < a->options.num_warmup) return 1;
     for (size_t c = 0; c < a->n_chains; c++)
+        chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
+    if (a->iteration < a->options.num_warmup) return 1;
+    for (size_t c = 0; c < a->n_chains && a->sampler == GPUMC_SAMPLER_NUTS; c++)
         gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? exp(a->dual.x_mean) : chains[c]->step_size);
-    return gpumc__adapt_choose(a, chains);
+    return 0;
 }
 
 /* ===================================================================================== >>diagnose
@@ -12074,13 +12073,6 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
     return a;
 }
 
-/* At most: the automatic choice may be NUTS, which is ready sooner. */
-static size_t gpumc__warmup_planned(const gpumc_sample_options *o)
-{
-    if (o->num_warmup <= 0) return 0;
-    return (size_t)o->num_warmup + (o->sampler == GPUMC_SAMPLER_NUTS ? 0 : GPUMC__PATH_WARMUP);
-}
-
 static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
 {
     gpumc_adapt_options a;
@@ -12142,7 +12134,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->n_chains = (size_t)o->num_chains;
     f->n_free = l->n_free;
     f->draw_capacity = o->discard_draws ? 0 : (size_t)o->num_samples;
-    f->n_warmup = gpumc__warmup_planned(o);
+    f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
     gpumc__place_blocks(arena, f, l->model);
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
@@ -12418,7 +12410,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     gpumc__resolve_options(o, layout);
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
-    run.n_iterations[1] = gpumc__warmup_planned(o);
+    run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
     fit->memory = kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);

@@ -120,7 +120,7 @@ static void check_warmup_kept(void)
     gpumc_free(&f);
     o.sampler = GPUMC_SAMPLER_MAMS;                  /* which tunes its own step size */
     CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
-    CHECK(f.n_warmup == 180 && f.warmup_stats[4 * 180 - 1].n_leapfrog > 0, "%.0f warm-up iterations",
+    CHECK(f.n_warmup == 120 && f.warmup_stats[4 * 120 - 1].n_leapfrog > 0, "%.0f warm-up iterations",
           (double)f.n_warmup);
     gpumc_free(&f);
     o.sampler = GPUMC_SAMPLER_AUTO;
