@@ -6129,11 +6129,20 @@ struct gpumc_team {
     gpumc__mutex mutex;
     gpumc__condition work, done;
     int n_threads, n_busy, stop;
-    size_t round, next, n_parts;
+    volatile int round, idle;             /* idle: every other member has finished the round */
+    size_t next, n_parts;
     void (*run)(size_t part, int member, void *user);
     void *user;
     gpumc__member *members;
 };
+
+/* A sleeping thread takes tens of microseconds to wake: rounds that follow each other closely find the others
+   still looking. */
+static void gpumc__team_look(const volatile int *flag, int old)
+{
+    const double end = gpumc__seconds() + 3e-5;
+    while (gpumc__load_flag(flag) == old && gpumc__seconds() < end) continue;
+}
 
 /* Takes parts until none is left, several at once while there are many. */
 static void gpumc__team_share(gpumc_team *t, int member)
@@ -6155,9 +6164,10 @@ static void *gpumc__team_member(void *user)
 {
     gpumc__member *m = (gpumc__member *)user;
     gpumc_team *t = m->team;
-    size_t seen = 0;
+    int seen = 0;
     for (;;) {
         int stop;
+        gpumc__team_look(&t->round, seen);
         gpumc__lock(&t->mutex);
         while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
         seen = t->round;
@@ -6166,7 +6176,10 @@ static void *gpumc__team_member(void *user)
         if (stop) return NULL;
         gpumc__team_share(t, m->rank);
         gpumc__lock(&t->mutex);
-        if (--t->n_busy == 0) gpumc__wake(&t->done);
+        if (--t->n_busy == 0) {
+            gpumc__store_flag(&t->idle, 1);
+            gpumc__wake(&t->done);
+        }
         gpumc__unlock(&t->mutex);
     }
 }
@@ -6208,10 +6221,12 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
     team->n_parts = n_parts;
     team->next = 0;
     team->n_busy = team->n_threads - 1;
-    team->round++;
+    gpumc__store_flag(&team->idle, team->n_busy == 0);
+    gpumc__store_flag(&team->round, team->round ^ 1);
     gpumc__wake(&team->work);
     gpumc__unlock(&team->mutex);
     gpumc__team_share(team, 0);
+    gpumc__team_look(&team->idle, 0);
     gpumc__lock(&team->mutex);
     while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
     gpumc__unlock(&team->mutex);
@@ -9316,13 +9331,26 @@ GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const dou
     for (size_t i = 0; i < n; i++) y[i] += f * x[i];
 }
 
-/* Mean of |x + y|^2: a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a
-   factor 2, so below 1/2 there is none to be found and the eigenproblems can be spared. */
-static double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
+/* The largest second moment of x + y in any direction, by power iteration. A direction of variance v and
+   precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a factor 2: well below that there is none to be
+   found, and the eigenproblems can be spared. */
+static GPUMC_LOOP double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
 {
-    double sum = 0;
-    for (size_t k = 0; k < n_draws * a->dim; k++) sum += (a->x[k] + a->y[k]) * (a->x[k] + a->y[k]);
-    return sum / (double)n_draws;
+    const size_t n = a->dim;
+    double *v = a->moments, *w = v + n, norm = 0;
+    for (size_t i = 0; i < n; i++) w[i] = a->x[i] + a->y[i];
+    for (int k = 0; k < 10; k++) {
+        norm = sqrt(gpumc__dot(w, w, n));
+        for (size_t i = 0; i < n; i++) v[i] = norm > 0 ? w[i] / norm : 0;
+        memset(w, 0, n * sizeof(double));
+        for (size_t d = 0; d < n_draws; d++) {
+            const double *x = a->x + d * n, *y = a->y + d * n;
+            const double along = (gpumc__dot(x, v, n) + gpumc__dot(y, v, n)) / (double)n_draws;
+            gpumc__add_multiple(w, along, x, n);
+            gpumc__add_multiple(w, along, y, n);
+        }
+    }
+    return sqrt(gpumc__dot(w, w, n));
 }
 
 /* Orthonormal rows that span x and y, by modified Gram-Schmidt; returns their number. */
@@ -9445,7 +9473,8 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
     m->kind = gpumc__cholesky(m->factor, n) ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
 }
 
-/* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time. */
+/* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time; not in the
+   early phase, where they are those of the way to the bulk. */
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
@@ -9459,7 +9488,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     m->rank = 0;
     gpumc__adapt_diagonal(a, m, GPUMC__NONE);
     n_draws = gpumc__adapt_select(a, m);
-    if (n_draws < 10 || (a->options.metric == GPUMC_METRIC_LOW_RANK && gpumc__adapt_misfit(a, n_draws) < 0.5))
+    if (n_draws < 10 || (a->options.metric == GPUMC_METRIC_LOW_RANK && gpumc__adapt_misfit(a, n_draws) < 0.4))
         return;
     if (projected) {
         r = gpumc__adapt_basis(a, n_draws);
@@ -9857,7 +9886,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
         if (a->iteration < a->final_start) memset(a->trials, 0, a->n_chains * sizeof *a->trials);
     }
     if (pooled) {
-        gpumc__adapt_pooled_metric(a, switches);
+        gpumc__adapt_pooled_metric(a, switches && a->iteration >= a->early_end);
         for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
     } else {
         for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++)
@@ -11794,11 +11823,8 @@ typedef struct gpumc__run {
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
-    gpumc__mutex lock;      /* callbacks, which chain is taken, the helpers (threads beside the caller's) */
-    gpumc__condition start, done;
-    gpumc__thread *threads;
-    int n_helpers, busy, quit;
-    unsigned generation;                     /* counts the calls of gpumc__advance that want helpers */
+    gpumc__mutex lock;                       /* callbacks, which chain is taken */
+    gpumc_team *team;
 } gpumc__run;
 
 static int gpumc__stops(const gpumc__run *r)
@@ -11934,59 +11960,24 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
     }
 }
 
-/* What every thread does: take the chain furthest behind that nobody works on, until none is left. The lock
-   is held at the call, and free while a chain advances. */
-static void gpumc__take_chains(gpumc__run *r)
+/* What every thread does: take the chain furthest behind that nobody works on, until none is left. */
+static void gpumc__take_chains(size_t part, int member, void *run)
 {
+    gpumc__run *r = (gpumc__run *)run;
+    (void)part, (void)member;
+    gpumc__lock(&r->lock);
     for (;;) {
         gpumc__chain *behind = NULL;
         for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++)
             if (!k->busy && k->done < k->goal && (!behind || k->done < behind->done)) behind = k;
-        if (!behind || gpumc__stops(r)) return;
+        if (!behind || gpumc__stops(r)) break;
         behind->busy = 1;
         gpumc__unlock(&r->lock);
         gpumc__advance_chain(r, (size_t)(behind - r->chains), r->chunk);
         gpumc__lock(&r->lock);
         behind->busy = 0;
     }
-}
-
-static void *gpumc__helper(void *run)
-{
-    gpumc__run *r = (gpumc__run *)run;
-    unsigned seen = 0;
-    gpumc__lock(&r->lock);
-    while (!r->quit) {
-        if (r->generation == seen) { gpumc__wait(&r->start, &r->lock); continue; }
-        seen = r->generation;
-        gpumc__take_chains(r);
-        if (--r->busy == 0) gpumc__wake(&r->done);
-    }
     gpumc__unlock(&r->lock);
-    return NULL;
-}
-
-/* A thread that cannot be started is done without. */
-static void gpumc__open_helpers(gpumc__run *r)
-{
-    const int wanted = r->batch || !GPUMC__HAS_THREADS ? 0 : r->options->threads - 1;
-    gpumc__mutex_init(&r->lock);
-    gpumc__condition_init(&r->start);
-    gpumc__condition_init(&r->done);
-    while (r->n_helpers < wanted && gpumc__thread_start(&r->threads[r->n_helpers], gpumc__helper, r))
-        r->n_helpers++;
-}
-
-static void gpumc__close_helpers(gpumc__run *r)
-{
-    gpumc__lock(&r->lock);
-    r->quit = 1;
-    gpumc__wake(&r->start);
-    gpumc__unlock(&r->lock);
-    for (int i = 0; i < r->n_helpers; i++) gpumc__thread_join(r->threads[i]);
-    gpumc__condition_free(&r->start);
-    gpumc__condition_free(&r->done);
-    gpumc__mutex_free(&r->lock);
 }
 
 /* All chains that wait, in one call of the batch callback; none waits for another's tree. */
@@ -12019,20 +12010,13 @@ static void gpumc__advance_batch(gpumc__run *r)
     }
 }
 
-/* Every chain to the goal. Threads are not worth waking for an iteration of a tenth of a millisecond. */
+/* Every chain to the goal. */
 static void gpumc__advance(gpumc__run *r, size_t goal, int parallel)
 {
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
-    if (r->batch) { gpumc__advance_batch(r); return; }
-    gpumc__lock(&r->lock);
-    if (parallel) {
-        r->busy = r->n_helpers;
-        r->generation++;
-        gpumc__wake(&r->start);
-    }
-    gpumc__take_chains(r);
-    while (r->busy > 0) gpumc__wait(&r->done, &r->lock);
-    gpumc__unlock(&r->lock);
+    if (r->batch) gpumc__advance_batch(r);
+    else if (parallel) gpumc_team_run(r->team, gpumc__take_chains, (size_t)gpumc_team_threads(r->team), r);
+    else gpumc__take_chains(0, 0, r);
 }
 
 /* ---- options ----------------------------------------------------------------------------------- */
@@ -12160,7 +12144,6 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     const size_t nuts_bytes = gpumc_nuts_bytes(dim, o->max_treedepth);
     char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
     double *q = gpumc__take_doubles(arena, dim);
-    r->threads = (gpumc__thread *)gpumc__take(arena, (size_t)o->threads, sizeof(gpumc__thread));
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
     r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
@@ -12288,7 +12271,7 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
 static void gpumc__warm_up(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 1e-4;
+    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 1e-5;  /* else handing over costs more */
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     size_t goal = 0;
     int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines)
@@ -12376,15 +12359,18 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
                             n_draws / 20 + 1);
-    gpumc__open_helpers(r);
-    r->fit->threads = r->n_helpers + 1;
+    r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
+    if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
+    gpumc__mutex_init(&r->lock);
+    r->fit->threads = gpumc_team_threads(r->team);
     gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && !gpumc__stops(r)) {
         gpumc__phase(r, 0);
         gpumc__advance(r, r->n_iterations[0], 1);
     }
-    gpumc__close_helpers(r);
+    gpumc_team_stop(r->team);
+    gpumc__mutex_free(&r->lock);
     if (status != GPUMC_OK) return status;
     gpumc__finish_fit(r);
     if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
