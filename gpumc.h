@@ -2354,6 +2354,7 @@ typedef struct gpumc_fit {
     gpumc_sampler sampler;                /* that made the draws, and why */
     char sampler_reason[160];
     double *centring;                     /* weight of every free coordinate; 1 where it has no meaning */
+    struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
     gpumc_warning *warnings;
     size_t n_warnings;
     uint64_t warmup_gradients, sampling_gradients;
@@ -10098,37 +10099,57 @@ static int gpumc__take_moments(gpumc__sheet *s)
     return 1;
 }
 
-/* A byte of an integer that orders as the number does. */
-static size_t gpumc__sort_byte(double x, int byte)
+/* An integer that orders as the number does. */
+static uint64_t gpumc__sort_key(double x)
 {
-    const uint64_t bits = gpumc__bits_of(x), key = bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
-    return (size_t)(key >> 8 * byte & 255);
+    const uint64_t bits = gpumc__bits_of(x);
+    return bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
 }
 
-/* s->sorted becomes x ascending. Radix sort by bytes, lowest first; a byte that all share is passed over. */
+/* One pass of a radix sort: by the eleven bits from low on, the order of equal ones kept. */
+static void gpumc__sort_pass(gpumc__sheet *s, unsigned low)
+{
+    gpumc__ranked *from = s->sorted, *to = s->spare;
+    size_t start[2048] = { 0 }, sum = 0;
+    for (size_t i = 0; i < s->total; i++) start[gpumc__sort_key(from[i].value) >> low & 2047]++;
+    for (int b = 0; b < 2048; b++) {
+        sum += start[b];
+        start[b] = sum - start[b];
+    }
+    for (size_t i = 0; i < s->total; i++) to[start[gpumc__sort_key(from[i].value) >> low & 2047]++] = from[i];
+    s->sorted = to;
+    s->spare = from;
+}
+
+/* Puts right what the passes have left; gives up after so many steps. */
+static int gpumc__sort_insert(gpumc__ranked *v, size_t n, size_t steps)
+{
+    for (size_t i = 1; i < n && steps > 0; i++) {
+        const gpumc__ranked x = v[i];
+        size_t k = i;
+        for (; k > 0 && x.value < v[k - 1].value && steps > 0; k--, steps--) v[k] = v[k - 1];
+        v[k] = x;
+    }
+    return steps > 0;
+}
+
+/* s->sorted becomes x ascending, equal values in their order. The 33 bits from the first in which values
+   differ tell nearly all of them apart. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
-    size_t starts[8][256];
+    uint64_t differ = 0;
+    unsigned top = 0;
     if (s->sorted_of == x) return;
     s->sorted_of = x;
-    memset(starts, 0, sizeof starts);
     for (size_t i = 0; i < s->total; i++) {
-        s->sorted[i].value = x[i];
-        s->sorted[i].index = i;
-        for (int byte = 0; byte < 8; byte++) starts[byte][gpumc__sort_byte(x[i], byte)]++;
+        const gpumc__ranked value = { x[i], i };
+        s->sorted[i] = value;
+        differ |= gpumc__sort_key(x[i]) ^ gpumc__sort_key(x[0]);
     }
-    for (int byte = 0; byte < 8; byte++) {
-        gpumc__ranked *from = s->sorted, *to = s->spare;
-        size_t *start = starts[byte], sum = 0;
-        if (start[gpumc__sort_byte(x[0], byte)] == s->total) continue;
-        for (int b = 0; b < 256; b++) {
-            sum += start[b];
-            start[b] = sum - start[b];
-        }
-        for (size_t i = 0; i < s->total; i++) to[start[gpumc__sort_byte(from[i].value, byte)]++] = from[i];
-        s->sorted = to;
-        s->spare = from;
-    }
+    while (top < 64 && differ >> top) top++;
+    for (unsigned low = top > 33 ? top - 33 : 0; low < top; low += 11) gpumc__sort_pass(s, low);
+    if (top <= 33 || gpumc__sort_insert(s->sorted, s->total, 8 * s->total)) return;
+    for (unsigned low = 0; low < top; low += 11) gpumc__sort_pass(s, low);
 }
 
 /* Type 7 of Hyndman & Fan (1996). */
@@ -10595,13 +10616,45 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
     return r;
 }
 
+static const gpumc_summary *gpumc__summary_known(const gpumc_fit *fit, size_t column)
+{
+    const int known = fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0;
+    return known ? &fit->summaries[column] : NULL;
+}
+
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 {
+    const gpumc_summary *known = gpumc__summary_known(fit, column);
     gpumc__sheet s;
+    if (known) return *known;
     gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
     const gpumc_summary r = gpumc__summarise_sheet(&s);
     gpumc__close_sheet(&s);
     return r;
+}
+
+/* One column on the sheet of a member of a team, which is opened with the first. */
+typedef struct gpumc__summarising { gpumc_fit *fit; gpumc__sheet *sheets; } gpumc__summarising;
+static void gpumc__summarise_part(size_t column, int member, void *user)
+{
+    const gpumc__summarising *u = (const gpumc__summarising *)user;
+    gpumc__sheet *s = &u->sheets[member];
+    const gpumc_series series = gpumc_fit_series(u->fit, column);
+    for (const gpumc_block *b = u->fit->blocks; b < u->fit->blocks + u->fit->n_blocks; b++)
+        if (column - b->offset < b->size && b->group != GPUMC_GENERATED) return;
+    if (s->x) gpumc__fill_sheet(s, series);
+    else if (!gpumc__open_series(s, series, &u->fit->allocator)) return;
+    u->fit->summaries[column] = gpumc__summarise_sheet(s);
+}
+static void gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
+{
+    const size_t n = (size_t)gpumc_team_threads(team), bytes = n * sizeof(gpumc__sheet);
+    gpumc__summarising u = { fit, (gpumc__sheet *)gpumc__allocate(&fit->allocator, bytes) };
+    if (!u.sheets) return;
+    memset(u.sheets, 0, bytes);
+    gpumc_team_run(team, gpumc__summarise_part, fit->n_columns, &u);
+    for (size_t i = 0; i < n; i++) gpumc__close_sheet(&u.sheets[i]);
+    gpumc__release(&fit->allocator, u.sheets);
 }
 
 /* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
@@ -10830,19 +10883,20 @@ static int gpumc__is_structural(const gpumc_block *block, size_t element, double
 
 static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, size_t column)
 {
-    gpumc__sheet *s = &v->sheet;
-    gpumc__fill_sheet(s, gpumc_fit_series(v->fit, column));
-    const int constant = (s->flags & GPUMC_FLAG_CONSTANT) != 0;
-    if (constant && gpumc__is_structural(block, column - block->offset, s->x[0])) return;
+    const gpumc_series series = gpumc_fit_series(v->fit, column);
+    const gpumc_summary *known = gpumc__summary_known(v->fit, column);
+    if (!known || v->divergent > 0) gpumc__fill_sheet(&v->sheet, series);
+    const gpumc_summary r = known ? *known : gpumc__summarise_sheet(&v->sheet);
+    const double ess = fmin(r.ess_bulk, r.ess_tail);
+    const int constant = (r.flags & GPUMC_FLAG_CONSTANT) != 0;
+    if (constant && gpumc__is_structural(block, column - block->offset, series.x[0])) return;
     v->n_columns++;
     v->constant_params += constant && !block->is_output;
-    const gpumc_summary r = gpumc__summarise_sheet(s);
-    const double ess = fmin(r.ess_bulk, r.ess_tail);
     if (constant) gpumc__add_worst(&v->constant, column, 0);
-    if (s->flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
+    if (r.flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
-    if (ess < 100 * (double)s->n_chains) gpumc__add_worst(&v->ess, column, -ess);
-    if (v->divergent > 0 && !block->is_output && !constant && !(s->flags & GPUMC_FLAG_NAN))
+    if (ess < 100 * (double)series.n_chains) gpumc__add_worst(&v->ess, column, -ess);
+    if (v->divergent > 0 && !block->is_output && !constant && !(r.flags & GPUMC_FLAG_NAN))
         gpumc__review_divergences(v, column);
 }
 
@@ -10967,8 +11021,9 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
     char names[GPUMC__NAMES];
     for (size_t k = 0; k < block->size; k++) {
         const size_t column = block->offset + k;
-        gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-        const gpumc_summary r = gpumc__summarise_sheet(s);
+        const gpumc_summary *known = gpumc__summary_known(fit, column);
+        if (!known) gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
+        const gpumc_summary r = known ? *known : gpumc__summarise_sheet(s);
         gpumc_column_name(fit, column, names, 128);
         if (k < rows) gpumc__print_row(stream, names, width, &r);
         if (k >= rows && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
@@ -12126,6 +12181,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
     f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
+    f->summaries = (gpumc_summary *)gpumc__take_rows(arena, rows ? f->n_columns : 0, 1, sizeof(gpumc_summary));
     f->stats = (gpumc_draw_stats *)gpumc__take_rows(arena, rows, 1, sizeof(gpumc_draw_stats));
     f->unconstrained = (double *)gpumc__take_rows(arena, o->save_unconstrained ? rows : 0, l->n_free,
                                                   sizeof(double));
@@ -12239,7 +12295,6 @@ static void gpumc__time_gradient(gpumc__run *r)
         gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch, chain->work);
         elapsed = gpumc__seconds() - begin;
     }
-    chain->gradients += (uint64_t)n;
     r->fit->gradient_seconds = elapsed / n;
     r->fit->forecast_seconds = 10 * (elapsed / n) * (double)((r->n_iterations[0] + r->n_iterations[1])
                                                              * r->n_chains) / o->threads;
@@ -12271,7 +12326,7 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
 static void gpumc__warm_up(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 1e-5;  /* else handing over costs more */
+    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 4e-5;  /* else handing over costs more */
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     size_t goal = 0;
     int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines)
@@ -12308,6 +12363,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     const size_t n = f->n_free, square = n * n * sizeof(double);
     const char *reason;
     size_t done = SIZE_MAX;
+    for (size_t i = 0; f->summaries && i < f->n_columns; i++) f->summaries[i].flags = -1;
     for (size_t c = 0; c < r->n_chains; c++) {
         done = r->chains[c].done < done ? r->chains[c].done : done;
         f->n_divergent += r->chains[c].divergences;
@@ -12369,10 +12425,13 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         gpumc__phase(r, 0);
         gpumc__advance(r, r->n_iterations[0], 1);
     }
+    if (status == GPUMC_OK) {
+        gpumc__finish_fit(r);
+        if (r->fit->draws && r->fit->n_draws) gpumc__summarise_all(r->fit, r->team);
+    }
     gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
     if (status != GPUMC_OK) return status;
-    gpumc__finish_fit(r);
     if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
     if (!gpumc__stops(r)) return GPUMC_OK;
