@@ -102,10 +102,10 @@
      pass, _part for a team of threads; to be called in a log density, whose priors stay ordinary densities.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
-     4 chains, 200 warm-up iterations a chain (300 with scales, 400 for one chain), 1000 draws each, target
-     acceptance 0.8, tree depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a
-     column by name, gpumc_fit_series hands one to the diagnostics. In C++11 write
-     gpumc_sample_options options = {}; and set members.
+     4 chains, 200 warm-up iterations a chain (400 for one chain), 1000 draws each, target acceptance 0.8, tree
+     depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a column by name,
+     gpumc_fit_series hands one to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set
+     members.
 
    SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
      lengths then give 1.5 to 9 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
@@ -2246,7 +2246,7 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
    Warm-up for a set of chains that share metric, step size and centring. One is allowed. */
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
-    size_t num_warmup;        /* 0: 200 a chain; 300 if a block names a scale; 400 with one chain */
+    size_t num_warmup;        /* 0: 200 a chain; 400 with one chain */
     double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
@@ -9045,12 +9045,10 @@ static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind k
     return m;
 }
 
-static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *layout, size_t dim)
+static void gpumc__adapt_resolve(gpumc_adapt_options *o, size_t dim)
 {
     if (o->num_chains == 0) o->num_chains = 1;
     if (o->num_warmup == 0) o->num_warmup = o->num_chains == 1 ? 400 : 200;
-    if (layout && layout->n_linked > 0 && o->num_warmup == 200)
-        for (size_t i = 0; i < layout->n_parts; i++) if (layout->parts[i].param->scale) o->num_warmup = 300;
     if (!(o->target_accept > 0)) o->target_accept = 0.8;
     if (o->max_treedepth == 0) o->max_treedepth = 10;
     if (o->metric == GPUMC_METRIC_AUTO) o->metric = dim <= 256 ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
@@ -9150,7 +9148,7 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
     memset(o, 0, sizeof *o);
     if (given) *o = *given;
     if (layout) *dim = layout->n_free;
-    gpumc__adapt_resolve(o, layout, *dim);
+    gpumc__adapt_resolve(o, *dim);
     if (*dim < 1)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "dim is 0; a model needs at least one free coordinate");
@@ -9625,7 +9623,10 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         }
         for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
     }
-    if (changed || moved) gpumc__adapt_recentre(a, chains, weights);
+    if (changed || moved) {
+        gpumc__adapt_recentre(a, chains, weights);
+        gpumc__adapt_judge(a);                       /* log densities are those of the new coordinates */
+    }
     return changed;
 }
 
@@ -12123,7 +12124,7 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     if (o->threads > o->num_chains) o->threads = o->num_chains;
     if (!GPUMC__HAS_THREADS) o->threads = 1;
     a = gpumc__adapt_options_of(o);
-    gpumc__adapt_resolve(&a, layout, layout->n_free);
+    gpumc__adapt_resolve(&a, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
     o->target_accept = a.target_accept;
     o->max_treedepth = a.max_treedepth;
