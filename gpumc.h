@@ -4980,20 +4980,21 @@ static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
     return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
 }
 
-/* Where something is wrong, records a text that names the block first. Returns whether it was. */
-static GPUMC__PRINTF(5, 6) int gpumc__wrong(const gpumc_model *m, size_t i, gpumc_error *error, int wrong,
-                                            const char *format, ...)
+/* Fails with a text that names the block first. */
+static GPUMC__PRINTF(4, 5) gpumc_status
+    gpumc__bad_block(gpumc_error *error, const char *what, const char *name, const char *format, ...)
 {
     char text[200];
     va_list arguments;
-    if (!wrong) return 0;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", i < m->n_params ? "parameter" : "output",
-                gpumc__nth_block(m, i).name, text);
-    return 1;
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", what, name, text);
 }
+/* The same for block i where something is wrong: whether it was. */
+#define GPUMC__WRONG(m, i, error, wrong, ...) \
+    ((wrong) && gpumc__bad_block(error, (i) < (m)->n_params ? "parameter" : "output", \
+                                 gpumc__nth_block(m, i).name, __VA_ARGS__) < 0)
 
 static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
@@ -5004,15 +5005,15 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
     if (!b.name)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name",
                            is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
-    return gpumc__wrong(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
+    return GPUMC__WRONG(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
                         "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
-        || gpumc__wrong(m, i, error, twin < i,
+        || GPUMC__WRONG(m, i, error, twin < i,
                         "the name stands twice; letter case does not tell blocks apart")
-        || gpumc__wrong(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
+        || GPUMC__WRONG(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
                         (double)b.n_dims)
-        || gpumc__wrong(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
+        || GPUMC__WRONG(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
                         "hold a zero or overflow; leave size 0 to take the product of dims", (double)b.size)
-        || gpumc__wrong(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
+        || GPUMC__WRONG(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
                         "group %d is unknown", (int)b.group);
 }
 
@@ -5026,19 +5027,19 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const double upper = interval || p->kind == GPUMC_UPPER ? p->upper : 0;
     const double offset = p->kind == GPUMC_AFFINE ? p->offset : 0;
     const double multiplier = p->kind == GPUMC_AFFINE ? p->multiplier : 1;
-    return gpumc__wrong(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
+    return GPUMC__WRONG(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
                         "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
-        || gpumc__wrong(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
+        || GPUMC__WRONG(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
                         "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K")
-        || gpumc__wrong(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
+        || GPUMC__WRONG(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
                         "factor needs at least 2 values a vector, not %.0f", (double)last)
-        || gpumc__wrong(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
+        || GPUMC__WRONG(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
                         "bounds %g and %g must be finite", p->lower, p->upper)
-        || gpumc__wrong(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
+        || GPUMC__WRONG(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
                         "lower %g must be below upper %g (set both)", lower, upper)
-        || gpumc__wrong(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
+        || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
-        || gpumc__wrong(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
+        || GPUMC__WRONG(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
                         "softplus width %g must be 0 (off) or positive", p->softplus);
 }
 
@@ -5067,16 +5068,16 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
     size_t k = 0;
     while (index && k < size && index[k] < n) k++;
     if (!name)
-        return gpumc__wrong(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
+        return GPUMC__WRONG(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
                             role);
-    return gpumc__wrong(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
+    return GPUMC__WRONG(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
                         "add it or move it up", role, name)
-        || gpumc__wrong(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
+        || GPUMC__WRONG(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
                         "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE",
                         name, (int)m->params[at].kind)
-        || gpumc__wrong(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
+        || GPUMC__WRONG(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
                         "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
-        || gpumc__wrong(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
+        || GPUMC__WRONG(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
                         "\"%.60s\"); indices count from 0", role, (double)k,
                         index && k < size ? (double)index[k] : 0, (double)(n - 1), name);
 }
@@ -5094,16 +5095,16 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
     const int misfits = p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
     return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
-        || gpumc__wrong(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
+        || GPUMC__WRONG(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
                         "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not kind %d; model its "
                         "logarithm instead", (int)p->kind)
-        || gpumc__wrong(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
+        || GPUMC__WRONG(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
-        || gpumc__wrong(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
+        || GPUMC__WRONG(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
-        || gpumc__wrong(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
+        || GPUMC__WRONG(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
                         "values", p->coefficients ? p->coefficients : "", (double)p->n_covariates)
-        || gpumc__wrong(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
+        || GPUMC__WRONG(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
                             || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
                         "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
                         p->centring_weight);
@@ -7102,17 +7103,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
    rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
    samples, values what the description calls by name. Read first: gpumc__hier_density, then
    gpumc__hier_resolve. */
-/* Fails with a text that names the parameter first. */
-static GPUMC__PRINTF(3, 4) gpumc_status gpumc__bad_param(gpumc_error *error, const char *name,
-                                                         const char *format, ...)
-{
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", name, text);
-}
+#define GPUMC__BAD_PARAM(error, ...) gpumc__bad_block(error, "parameter", __VA_ARGS__)
 
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
@@ -7171,7 +7162,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     const gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
     double least, most;
     if (!known || p->f)
-        return gpumc__bad_param(error, given->name, "prior family %d is unknown, or this is a second prior",
+        return GPUMC__BAD_PARAM(error, given->name, "prior family %d is unknown, or this is a second prior",
                                 (int)given->family);
     p->f = entry->f;
     p->a[0] = given->a;
@@ -7181,11 +7172,11 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
     most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
-        return gpumc__bad_param(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
+        return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
                                 given->b, given->c, entry->parameters);
     p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
-        return gpumc__bad_param(error, given->name,
+        return GPUMC__BAD_PARAM(error, given->name,
                                 "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
                                 "bounds inside that leave some probability",
                                 entry->name, least, most, r->lower, r->upper);
@@ -7607,7 +7598,7 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
     const int is_t = b->density_kind == &gpumc__student_t_population;
     double *z = e->rows_work + e->h->rows_work;
     if (rng && b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
-        return gpumc__bad_param(error, g->name, "its population has no quantile to draw it by");
+        return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
         z[i] = !rng ? 0 : is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
@@ -7633,7 +7624,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
             const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
             x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
             if (p->f == gpumc__prior_flat)
-                status = gpumc__bad_param(error, b->given->name, "a flat prior cannot be drawn from");
+                status = GPUMC__BAD_PARAM(error, b->given->name, "a flat prior cannot be drawn from");
         }
     }
     gpumc__give_flag(&e.slot->taken);
@@ -7701,7 +7692,7 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
                            "kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++)
         if (d->params[i].kind >= GPUMC_ORDERED)
-            return gpumc__bad_param(error, d->params[i].name,
+            return GPUMC__BAD_PARAM(error, d->params[i].name,
                                     "kind %d has no univariate prior; such a model wants a "
                                     "callback",
                                     (int)d->params[i].kind);
@@ -7758,7 +7749,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
         || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
-        return gpumc__bad_param(
+        return GPUMC__BAD_PARAM(
             error, g->name,
             "link %d or family %d is unknown or does not fit kind %d: log wants "
             "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
@@ -7766,7 +7757,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
             (int)b->link, (int)o->family, (int)g->kind);
     if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
-        return gpumc__bad_param(error, g->name,
+        return GPUMC__BAD_PARAM(error, g->name,
                                 "between bounds without a link a block is sampled centred, or as the "
                                 "quantile of a truncated normal or a leaf, which cannot walk");
     return GPUMC_OK;
@@ -7856,7 +7847,7 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
-        return gpumc__bad_param(error, g->name,
+        return GPUMC__BAD_PARAM(error, g->name,
                                 "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
                                 "parameters, shape (%.0f; a quantile has none) and 2 columns",
                                 shape ? shape : "", (double)b->n_shape);
@@ -7899,7 +7890,7 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         size_t element, i = gpumc__prior_block(h, prior->name, &element);
         gpumc__hier_block *b = &h->blocks[i];
         if (i == h->model.n_params || b->has_population)
-            return gpumc__bad_param(error, prior->name,
+            return GPUMC__BAD_PARAM(error, prior->name,
                                     "a prior is given, but there is no such parameter, or it has "
                                     "a population");
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
@@ -7914,7 +7905,7 @@ static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_e
 {
     for (size_t j = 0; j < b->size; j++)
         if (!b->priors[j].f)
-            return gpumc__bad_param(error, b->given->name,
+            return GPUMC__BAD_PARAM(error, b->given->name,
                                     "it has no prior (GPUMC_PRIOR_FLAT says that none is "
                                     "meant), location or scale");
     return GPUMC_OK;
@@ -7995,7 +7986,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         size_t i = 0;
         while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
         if (i == n)
-            status = gpumc__bad_param(error, o->name,
+            status = GPUMC__BAD_PARAM(error, o->name,
                                       "a population is given, but there is no such parameter with "
                                       "location or scale, or it has two");
     }
