@@ -336,6 +336,16 @@ typedef struct gpumc_allocator {
     void *user;
 } gpumc_allocator;
 
+/* Threads that wait for work to share: at most num_threads with the caller's own, 0 for one a core. One
+   thread at a time may use a team. run is called once for each part below n_parts; member is below the
+   number of threads. NULL when out of memory. */
+typedef struct gpumc_team gpumc_team;
+GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
+GPUMC_API int gpumc_team_threads(const gpumc_team *team);
+GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
+                              size_t n_parts, void *user);
+GPUMC_API void gpumc_team_stop(gpumc_team *team);
+
 /* ===================================================================================== >>api-math
    Elementary and special functions as leaves: straight-line scalar C without libm, which compilers turn into
    vector code inside a GPUMC_LOOP and nvcc compiles for the device. They compute in double. The error given
@@ -1940,7 +1950,6 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 /* The same at n_points points, whose pointers follow each other in p and grad, in one pass over the columns;
    lp gets the log likelihoods. team (NULL: this thread alone) shares out the rows. work: gpumc_rows_work
    doubles for every point or every thread of the team, whichever are more. */
-typedef struct gpumc_team gpumc_team;
 GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
                                      double *const *grad, double *lp, double *work, gpumc_team *team);
 
@@ -1950,15 +1959,6 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
 /* After a value that is not finite: names the first row whose log likelihood or gradient is not, or is OK. */
 GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
                                           gpumc_error *error);
-
-/* Threads that wait for work to share: at most num_threads with the caller's own, 0 for one a core. One
-   thread at a time may use a team. run is called once for each part below n_parts; member is below the
-   number of threads. NULL when out of memory. */
-GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
-GPUMC_API int gpumc_team_threads(const gpumc_team *team);
-GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
-                              size_t n_parts, void *user);
-GPUMC_API void gpumc_team_stop(gpumc_team *team);
 
 /* ====================================================================================== >>api-glm
    Regressions with a dense design matrix X: y[i] ~ family(eta[i]) with
@@ -2846,6 +2846,118 @@ static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t
 static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t count)
 {
     return (double *)gpumc__take(arena, count, sizeof(double));
+}
+
+/* ---- teams of threads -------------------------------------------------------------------------- */
+
+typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
+
+struct gpumc_team {
+    gpumc_allocator allocator;
+    gpumc__mutex mutex;
+    gpumc__condition work, done;
+    int n_threads, n_busy, stop;
+    size_t round, next, n_parts;
+    void (*run)(size_t part, int member, void *user);
+    void *user;
+    gpumc__member *members;
+};
+
+/* Takes parts until none is left, several at once while there are many. */
+static void gpumc__team_share(gpumc_team *t, int member)
+{
+    for (;;) {
+        size_t from, n;
+        gpumc__lock(&t->mutex);
+        from = t->next;
+        n = (t->n_parts - from) / (4 * (size_t)t->n_threads);
+        n = n ? n : from < t->n_parts;
+        t->next += n;
+        gpumc__unlock(&t->mutex);
+        if (n == 0) return;
+        for (size_t i = from; i < from + n; i++) t->run(i, member, t->user);
+    }
+}
+
+static void *gpumc__team_member(void *user)
+{
+    gpumc__member *m = (gpumc__member *)user;
+    gpumc_team *t = m->team;
+    size_t seen = 0;
+    for (;;) {
+        int stop;
+        gpumc__lock(&t->mutex);
+        while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
+        seen = t->round;
+        stop = t->stop;
+        gpumc__unlock(&t->mutex);
+        if (stop) return NULL;
+        gpumc__team_share(t, m->rank);
+        gpumc__lock(&t->mutex);
+        if (--t->n_busy == 0) gpumc__wake(&t->done);
+        gpumc__unlock(&t->mutex);
+    }
+}
+
+GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
+{
+    const int wanted = !GPUMC__HAS_THREADS ? 1 : num_threads > 0 ? num_threads : gpumc__cores();
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_team *t;
+    gpumc__take(&arena, 1, sizeof *t);
+    gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
+    arena.base = (char *)gpumc__allocate(allocator, arena.used);
+    arena.used = 0;
+    if (!arena.base) return NULL;
+    t = (gpumc_team *)gpumc__take(&arena, 1, sizeof *t);
+    memset(t, 0, sizeof *t);
+    t->members = (gpumc__member *)gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
+    if (allocator) t->allocator = *allocator;
+    gpumc__mutex_init(&t->mutex);
+    gpumc__condition_init(&t->work);
+    gpumc__condition_init(&t->done);
+    for (t->n_threads = 1; t->n_threads < wanted; t->n_threads++) {
+        gpumc__member *m = &t->members[t->n_threads];
+        m->team = t;
+        m->rank = t->n_threads;
+        if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
+    }
+    return t;
+}
+
+GPUMC_API int gpumc_team_threads(const gpumc_team *team) { return team->n_threads; }
+
+GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
+                              size_t n_parts, void *user)
+{
+    gpumc__lock(&team->mutex);
+    team->run = run;
+    team->user = user;
+    team->n_parts = n_parts;
+    team->next = 0;
+    team->n_busy = team->n_threads - 1;
+    team->round++;
+    gpumc__wake(&team->work);
+    gpumc__unlock(&team->mutex);
+    gpumc__team_share(team, 0);
+    gpumc__lock(&team->mutex);
+    while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
+    gpumc__unlock(&team->mutex);
+}
+
+GPUMC_API void gpumc_team_stop(gpumc_team *team)
+{
+    if (!team) return;
+    gpumc__lock(&team->mutex);
+    team->stop = 1;
+    gpumc__wake(&team->work);
+    gpumc__unlock(&team->mutex);
+    for (int i = 1; i < team->n_threads; i++) gpumc__thread_join(team->members[i].thread);
+    gpumc__mutex_free(&team->mutex);
+    gpumc__condition_free(&team->work);
+    gpumc__condition_free(&team->done);
+    const gpumc_allocator allocator = team->allocator;
+    gpumc__release(&allocator, team);
 }
 
 /* ========================================================================================= >>math
@@ -6119,118 +6231,6 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
                        "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
                        "by p[%.0f] is %g",
                        rows->kind.name, (double)row, (double)group, (double)what - 1, value);
-}
-
-/* ---- teams ------------------------------------------------------------------------------------- */
-
-typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
-
-struct gpumc_team {
-    gpumc_allocator allocator;
-    gpumc__mutex mutex;
-    gpumc__condition work, done;
-    int n_threads, n_busy, stop;
-    size_t round, next, n_parts;
-    void (*run)(size_t part, int member, void *user);
-    void *user;
-    gpumc__member *members;
-};
-
-/* Takes parts until none is left, several at once while there are many. */
-static void gpumc__team_share(gpumc_team *t, int member)
-{
-    for (;;) {
-        size_t from, n;
-        gpumc__lock(&t->mutex);
-        from = t->next;
-        n = (t->n_parts - from) / (4 * (size_t)t->n_threads);
-        n = n ? n : from < t->n_parts;
-        t->next += n;
-        gpumc__unlock(&t->mutex);
-        if (n == 0) return;
-        for (size_t i = from; i < from + n; i++) t->run(i, member, t->user);
-    }
-}
-
-static void *gpumc__team_member(void *user)
-{
-    gpumc__member *m = (gpumc__member *)user;
-    gpumc_team *t = m->team;
-    size_t seen = 0;
-    for (;;) {
-        int stop;
-        gpumc__lock(&t->mutex);
-        while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
-        seen = t->round;
-        stop = t->stop;
-        gpumc__unlock(&t->mutex);
-        if (stop) return NULL;
-        gpumc__team_share(t, m->rank);
-        gpumc__lock(&t->mutex);
-        if (--t->n_busy == 0) gpumc__wake(&t->done);
-        gpumc__unlock(&t->mutex);
-    }
-}
-
-GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
-{
-    const int wanted = !GPUMC__HAS_THREADS ? 1 : num_threads > 0 ? num_threads : gpumc__cores();
-    gpumc__arena arena = { NULL, 0 };
-    gpumc_team *t;
-    gpumc__take(&arena, 1, sizeof *t);
-    gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
-    arena.base = (char *)gpumc__allocate(allocator, arena.used);
-    arena.used = 0;
-    if (!arena.base) return NULL;
-    t = (gpumc_team *)gpumc__take(&arena, 1, sizeof *t);
-    memset(t, 0, sizeof *t);
-    t->members = (gpumc__member *)gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
-    if (allocator) t->allocator = *allocator;
-    gpumc__mutex_init(&t->mutex);
-    gpumc__condition_init(&t->work);
-    gpumc__condition_init(&t->done);
-    for (t->n_threads = 1; t->n_threads < wanted; t->n_threads++) {
-        gpumc__member *m = &t->members[t->n_threads];
-        m->team = t;
-        m->rank = t->n_threads;
-        if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
-    }
-    return t;
-}
-
-GPUMC_API int gpumc_team_threads(const gpumc_team *team) { return team->n_threads; }
-
-GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
-                              size_t n_parts, void *user)
-{
-    gpumc__lock(&team->mutex);
-    team->run = run;
-    team->user = user;
-    team->n_parts = n_parts;
-    team->next = 0;
-    team->n_busy = team->n_threads - 1;
-    team->round++;
-    gpumc__wake(&team->work);
-    gpumc__unlock(&team->mutex);
-    gpumc__team_share(team, 0);
-    gpumc__lock(&team->mutex);
-    while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
-    gpumc__unlock(&team->mutex);
-}
-
-GPUMC_API void gpumc_team_stop(gpumc_team *team)
-{
-    if (!team) return;
-    gpumc__lock(&team->mutex);
-    team->stop = 1;
-    gpumc__wake(&team->work);
-    gpumc__unlock(&team->mutex);
-    for (int i = 1; i < team->n_threads; i++) gpumc__thread_join(team->members[i].thread);
-    gpumc__mutex_free(&team->mutex);
-    gpumc__condition_free(&team->work);
-    gpumc__condition_free(&team->done);
-    const gpumc_allocator allocator = team->allocator;
-    gpumc__release(&allocator, team);
 }
 
 /* ========================================================================================== >>glm
