@@ -213,7 +213,7 @@
 
 /* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
    X(suffix, attributes, pragma, ...) once for each; GPUMC__ISA_TABLE(name) lists name_suffix in the order of
-   gpumc_isa. clang wants the width of 512 bits said before the loop. */
+   gpumc_isa. clang wants the width of 512 bits said before the loop. (For equal bits: GPUMC__COPIES.) */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #define GPUMC__LANE_LOOP _Pragma("clang loop vectorize(enable)")
 #define GPUMC__WIDE_LOOP _Pragma("clang loop vectorize_width(8)")
@@ -2537,7 +2537,7 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 /* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
    IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
    the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
-   the same bits. */
+   the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES agree to rounding only. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__CUDACC__)
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
