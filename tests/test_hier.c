@@ -3,6 +3,7 @@
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
+#include "ledger.h"
 
 enum { J = 37, D = 5, T = 4, N = 150 };
 
@@ -685,39 +686,23 @@ static void check_threads_and_explain(void)
     free(e);
 }
 
-/* An allocator that refuses from the n-th request on; every refusal ends in an error and releases all. */
-typedef struct meter { int left, open; } meter;
-
-static void *metered_allocate(size_t bytes, void *user)
-{
-    meter *m = (meter *)user;
-    void *block = m->left-- > 0 ? malloc(bytes) : NULL;
-    m->open += block != NULL;
-    return block;
-}
-
-static void metered_release(void *block, void *user)
-{
-    ((meter *)user)->open--;
-    free(block);
-}
-
+/* Every request refused from the n-th on ends in an error and releases all. */
 static void check_out_of_memory(void)
 {
     everything *e = describe();
     gpumc_hier *h = NULL;
-    int n = 0;
+    size_t n = 1;
     add_rows(e, "school", "heavy", "rate", other);
     for (; n < 1000 && !h; n++) {
-        meter m = { n, 0 };
+        ledger l = { .refuse_at = n, .refuse_later = 1 };
         gpumc_error error = { GPUMC_OK, "" };
-        e->data.allocator = (gpumc_allocator){ metered_allocate, metered_release, &m };
+        e->data.allocator = ledger_allocator(&l);
         h = gpumc_hier_create(&e->data, &error);
-        CHECK(h || error.status == GPUMC_ERROR_MEMORY, "request %d refused: %s", n, error.text);
+        CHECK(h || error.status == GPUMC_ERROR_MEMORY, "request %d refused: %s", (int)n, error.text);
         gpumc_hier_free(h);
-        CHECK(m.open == 0, "%d blocks are left after %d requests", m.open, n);
+        CHECK(l.live == 0, "%d blocks are left after %d requests", (int)l.live, (int)n);
     }
-    CHECK(n > 50 && n < 1000, "%d requests", n);
+    CHECK(n > 50 && n < 1000, "%d requests", (int)n);
     free(e);
 }
 

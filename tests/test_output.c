@@ -97,32 +97,9 @@ static double strtod_comma(const char *text, char **end)
 #undef vfprintf
 #undef snprintf
 #undef strtod
+#include "ledger.h"
 
 /* ---- tools --------------------------------------------------------------------------------------------- */
-
-typedef struct ledger { size_t calls, live, refuse_at; int refuse_later; } ledger;
-
-static void *ledger_allocate(size_t bytes, void *user)
-{
-    ledger *l = user;
-    void *block = NULL;
-    l->calls++;
-    if (!l->refuse_at || (l->calls != l->refuse_at && !(l->refuse_later && l->calls > l->refuse_at)))
-        block = malloc(bytes);
-    l->live += block != NULL;
-    return block;
-}
-
-static void ledger_release(void *block, void *user)
-{
-    ((ledger *)user)->live -= block != NULL;
-    free(block);
-}
-
-static gpumc_allocator ledger_allocator(ledger *l)
-{
-    return (gpumc_allocator){ ledger_allocate, ledger_release, l };
-}
 
 static uint64_t random_state = 1;
 static uint64_t random_bits(void)      /* splitmix64 */
