@@ -274,7 +274,7 @@ static void check_number_grammar(void)
     };
     static const char *const bad[] = {
         "", "+", "-", ".", "e5", "1e", "1e+", "1x", "x1", "0x10", "1,5", "1 ", " 1", "--1", "1e5.5",
-        "1.2.3", "infinit", "nann", "in", "1e309", "-1e400", "1_000", "\xc2\xa0" "1",
+        "1.2.3", "infinit", "nann", "in", "1e309", "-1e400", "1_000", ("\xc2\xa0" "1"),
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         CHECK(same(parse(good[i].text, strlen(good[i].text)), good[i].value), "%s", good[i].text);
