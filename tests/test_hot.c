@@ -279,6 +279,7 @@ int main(void)
         for (int form = 0; form < 4; form++) {
             compare(&device_normal, sizes[k][0], sizes[k][1], form & 1, form >> 1);
             compare(&device_student, sizes[k][0], sizes[k][1], form & 1, form >> 1);
+            compare(&device_logit, sizes[k][0], sizes[k][1], form & 1, form >> 1);
             compare(&device_shared, sizes[k][0], 1, form & 1, form >> 1);
         }
     for (int family = 0; family < GPUMC__GLM_N; family++)
