@@ -1,6 +1,5 @@
 /* Hierarchical models as data against densities written by hand: every prior, link, population, kind of
    location and form; simulation from prior and posterior; recovery; and what is refused, by its text. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 #include "ledger.h"
@@ -59,6 +58,15 @@ static void simulate_normal(const double *p, const double *x, gpumc_rng *rng, do
     *y = gpumc_normal_rng(rng, p[0], p[1]);
 }
 
+/* How many values a block has. */
+static size_t values_of(size_t size, const size_t *dims, size_t n_dims)
+{
+    size_t product = 1;
+    for (size_t d = 0; d < n_dims; d++) product *= dims[d];
+    return n_dims ? product : size ? size : 1;
+}
+static size_t param_size(const gpumc_param *p) { return values_of(p->size, p->dims, p->n_dims); }
+
 typedef struct object { gpumc_hier *hier; const gpumc_model *model; size_t n; } object;
 
 static object make(const gpumc_hier_data *data)
@@ -68,7 +76,7 @@ static object make(const gpumc_hier_data *data)
     CHECK(o.hier != NULL, "%s", error.text);
     if (!o.hier) exit(check_end());
     o.model = gpumc_hier_model(o.hier);
-    for (size_t i = 0; i < o.model->n_params; i++) o.n += gpumc__param_size(&o.model->params[i]);
+    for (size_t i = 0; i < o.model->n_params; i++) o.n += param_size(&o.model->params[i]);
     return o;
 }
 
@@ -437,9 +445,10 @@ static void check_prior_draws(void)
     e->populations[4].density = NULL; /* a leaf without a quantile cannot be drawn */
     e->populations[4].family = GPUMC_POPULATION_STUDENT_T;
     o = make(&e->data);
-    for (size_t i = 0; i < o.model->n_outputs; i++)
-        n_out +=
-            gpumc__nth_size(o.model, o.model->n_params + i);
+    for (size_t i = 0; i < o.model->n_outputs; i++) {
+        const gpumc_output *output = &o.model->outputs[i];
+        n_out += values_of(output->size, output->dims, output->n_dims);
+    }
     out = (double *)malloc(n_out * sizeof *out);
     for (int k = 0; k < MANY; k++) {
         const double *p = x;
@@ -447,7 +456,7 @@ static void check_prior_draws(void)
         o.model->generate(x, &rng, out, o.model->data);
         for (size_t i = 0; i < o.model->n_params; i++) {
             const char *name = o.model->params[i].name;
-            const size_t n = gpumc__param_size(&o.model->params[i]);
+            const size_t n = param_size(&o.model->params[i]);
             if (!strcmp(name, "school")) mean += p[3] / MANY;
             if (!strcmp(name, "heavy"))
                 t_squares +=

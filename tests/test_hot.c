@@ -1,7 +1,6 @@
 /* gpumc_hot: rows and linear predictors that are evaluated at many points, against the ordinary calls. Here on
    the CPU; test_device.sh compiles this once more with gpumc_cuda.cu, itself compiled for the CPU, and
    test_cuda.sh links the real one where there is a GPU. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 #include "device_rows.h"

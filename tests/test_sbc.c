@@ -8,7 +8,6 @@
    the false-alarm rate is below 0.01 for an arbitrary seed; the seed is fixed. Five kinds of wrong sampler
    must be caught. */
 #include "check.h"
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "samplers.h"
 

@@ -10,7 +10,6 @@
    green. Targets that are wrong by a few per cent must be rejected. With an argument, auto, nuts, mams or
    hmc, only that sampler is run. */
 #include "check.h"
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "known_targets.h"
 #include "samplers.h"
