@@ -6137,10 +6137,9 @@ static void gpumc__rows_part(size_t c, int member, void *user)
     const gpumc_rows *r = job->rows;
     const size_t n_p = r->kind.n_group + r->kind.n_shared, width = r->kind.n_columns * GPUMC_LANES;
     double *scratch = job->work + (size_t)member * job->n_work + gpumc__rows_sums(r);
-    const double *columns = r->columns + r->chunks[c].tile * width;
+    const double *columns = r->single ? scratch : r->columns + r->chunks[c].tile * width;
     if (r->single) {
         gpumc__widen(r->single + r->chunks[c].tile * width, scratch, r->chunks[c].n_tiles * width);
-        columns = scratch;
         scratch += GPUMC__CHUNK_TILES * width;
     }
     for (size_t i = 0; i < job->n_points; i++)
@@ -6175,11 +6174,10 @@ static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_
 {
     static const uint32_t one_tile = 1;
     const size_t width = r->kind.n_columns * GPUMC_LANES;
-    const double *columns = r->columns + tile * width;
+    const double *columns = r->single ? scratch : r->columns + tile * width;
     gpumc__row_args a;
     if (r->single) {
         gpumc__widen(r->single + tile * width, scratch, width);
-        columns = scratch;
         scratch += width;
     }
     a = gpumc__row_args_of(r, block, 1, tile, columns, p, NULL, scratch);
@@ -6421,7 +6419,7 @@ struct gpumc_glm {
 };
 
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
-static void *gpumc__aligned(void *p) { return (char *)p + (64 - (uintptr_t)p % 64) % 64; }
+static void *gpumc__aligned(void *p) { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
 
 /* sigma or phi, and nu; NaN for one that was not given. */
@@ -7464,8 +7462,9 @@ static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_bl
 /* Values from coordinates, with slopes, or room for them, and a zeroed gradient behind. */
 static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
-    double *values = e->slot->work + b->values;
+    double *values;
     if (b->values == GPUMC__NONE) return;
+    values = e->slot->work + b->values;
     memset(values + b->size, 0, 2 * b->size * sizeof(double));
     if (!b->quantile_form) {
         gpumc__links[b->link][e->h->isa - GPUMC_ISA_BASELINE](b->range, b->size, e->x + b->at, values,
@@ -7479,8 +7478,10 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
 /* The chain rule back: G, the gradient by values, becomes one by coordinates, locations and scales. */
 static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
-    double *slope = e->slot->work + b->values + b->size, *G = slope + b->size;
+    double *slope, *G;
     if (b->values == GPUMC__NONE) return;
+    slope = e->slot->work + b->values + b->size;
+    G = slope + b->size;
     if (b->quantile_form) {
         gpumc__population_point(e, b, e->x + b->at, slope);
         gpumc_rows_eval(b->quantile, e->slot->p, e->slot->grad, e->rows_work);
@@ -10970,9 +10971,9 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     if (open) gpumc__print_table(fit, stream, &s);
     else if (s.flags & GPUMC_FLAG_MEMORY) return GPUMC_ERROR_MEMORY;
     gpumc__close_sheet(&s);
-    for (const gpumc_warning *w = fit->warnings; w < fit->warnings + fit->n_warnings; w++)
-        fprintf(stream, "%s GPUMC_W_%s: %s\n", w->note ? "note" : "warning", gpumc__warning_name(w->code),
-                w->text);
+    for (size_t i = 0; i < fit->n_warnings; i++)
+        fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
+                gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
     return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
 
