@@ -1,7 +1,7 @@
 /* The state machine of NUTS against a recursive reference, bit for bit; its integrator against the properties
    that make the sampler exact; warm-up's estimators against cases that can be solved by hand; pausing and
    resuming. Every check is also run on something broken, which it must reject. */
-static double test_ridge = 0.02, test_cutoff = 2;    /* of the low-rank metric, as the library has them */
+static double test_ridge = 0.02, test_cutoff = 2.0;  /* of the low-rank metric; test_header.sh compares */
 #define GPUMC__RIDGE test_ridge
 #define GPUMC__CUTOFF test_cutoff
 #define GPUMC_IMPLEMENTATION
