@@ -213,7 +213,7 @@
 
 /* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
    X(suffix, attributes, pragma, ...) once for each; GPUMC__ISA_TABLE(name) lists name_suffix in the order of
-   gpumc_isa. clang wants the width of 512 bits said before the loop. */
+   gpumc_isa. clang wants the width of 512 bits said before the loop. (For equal bits: GPUMC__COPIES.) */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #define GPUMC__LANE_LOOP _Pragma("clang loop vectorize(enable)")
 #define GPUMC__WIDE_LOOP _Pragma("clang loop vectorize_width(8)")
@@ -335,6 +335,16 @@ typedef struct gpumc_allocator {
     void (*release)(void *block, void *user);
     void *user;
 } gpumc_allocator;
+
+/* Threads that wait for work to share: at most num_threads with the caller's own, 0 for one a core. One
+   thread at a time may use a team. run is called once for each part below n_parts; member is below the
+   number of threads. NULL when out of memory. */
+typedef struct gpumc_team gpumc_team;
+GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
+GPUMC_API int gpumc_team_threads(const gpumc_team *team);
+GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
+                              size_t n_parts, void *user);
+GPUMC_API void gpumc_team_stop(gpumc_team *team);
 
 /* ===================================================================================== >>api-math
    Elementary and special functions as leaves: straight-line scalar C without libm, which compilers turn into
@@ -1940,7 +1950,6 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 /* The same at n_points points, whose pointers follow each other in p and grad, in one pass over the columns;
    lp gets the log likelihoods. team (NULL: this thread alone) shares out the rows. work: gpumc_rows_work
    doubles for every point or every thread of the team, whichever are more. */
-typedef struct gpumc_team gpumc_team;
 GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
                                      double *const *grad, double *lp, double *work, gpumc_team *team);
 
@@ -1950,15 +1959,6 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
 /* After a value that is not finite: names the first row whose log likelihood or gradient is not, or is OK. */
 GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
                                           gpumc_error *error);
-
-/* Threads that wait for work to share: at most num_threads with the caller's own, 0 for one a core. One
-   thread at a time may use a team. run is called once for each part below n_parts; member is below the
-   number of threads. NULL when out of memory. */
-GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
-GPUMC_API int gpumc_team_threads(const gpumc_team *team);
-GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
-                              size_t n_parts, void *user);
-GPUMC_API void gpumc_team_stop(gpumc_team *team);
 
 /* ====================================================================================== >>api-glm
    Regressions with a dense design matrix X: y[i] ~ family(eta[i]) with
@@ -2538,7 +2538,7 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 /* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
    IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
    the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
-   the same bits. */
+   the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES agree to rounding only. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__CUDACC__)
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
@@ -2847,6 +2847,133 @@ static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t
 static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t count)
 {
     return (double *)gpumc__take(arena, count, sizeof(double));
+}
+
+/* ---- teams of threads -------------------------------------------------------------------------- */
+
+typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
+
+struct gpumc_team {
+    gpumc_allocator allocator;
+    gpumc__mutex mutex;
+    gpumc__condition work, done;
+    int n_threads, n_busy, stop;
+    volatile int round, idle;             /* idle: every other member has finished the round */
+    size_t next, n_parts;
+    void (*run)(size_t part, int member, void *user);
+    void *user;
+    gpumc__member *members;
+};
+
+/* A sleeping thread takes tens of microseconds to wake: rounds that follow each other closely find the others
+   still looking. */
+static void gpumc__team_look(const volatile int *flag, int old)
+{
+    const double end = gpumc__seconds() + 3e-5;
+    while (gpumc__load_flag(flag) == old && gpumc__seconds() < end) continue;
+}
+
+/* Takes parts until none is left, several at once while there are many. */
+static void gpumc__team_share(gpumc_team *t, int member)
+{
+    for (;;) {
+        size_t from, n;
+        gpumc__lock(&t->mutex);
+        from = t->next;
+        n = (t->n_parts - from) / (4 * (size_t)t->n_threads);
+        n = n ? n : from < t->n_parts;
+        t->next += n;
+        gpumc__unlock(&t->mutex);
+        if (n == 0) return;
+        for (size_t i = from; i < from + n; i++) t->run(i, member, t->user);
+    }
+}
+
+static void *gpumc__team_member(void *user)
+{
+    gpumc__member *m = (gpumc__member *)user;
+    gpumc_team *t = m->team;
+    int seen = 0;
+    for (;;) {
+        int stop;
+        gpumc__team_look(&t->round, seen);
+        gpumc__lock(&t->mutex);
+        while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
+        seen = t->round;
+        stop = t->stop;
+        gpumc__unlock(&t->mutex);
+        if (stop) return NULL;
+        gpumc__team_share(t, m->rank);
+        gpumc__lock(&t->mutex);
+        if (--t->n_busy == 0) {
+            gpumc__store_flag(&t->idle, 1);
+            gpumc__wake(&t->done);
+        }
+        gpumc__unlock(&t->mutex);
+    }
+}
+
+GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
+{
+    const int wanted = !GPUMC__HAS_THREADS ? 1 : num_threads > 0 ? num_threads : gpumc__cores();
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_team *t;
+    gpumc__take(&arena, 1, sizeof *t);
+    gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
+    arena.base = (char *)gpumc__allocate(allocator, arena.used);
+    arena.used = 0;
+    if (!arena.base) return NULL;
+    t = (gpumc_team *)gpumc__take(&arena, 1, sizeof *t);
+    memset(t, 0, sizeof *t);
+    t->members = (gpumc__member *)gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
+    if (allocator) t->allocator = *allocator;
+    gpumc__mutex_init(&t->mutex);
+    gpumc__condition_init(&t->work);
+    gpumc__condition_init(&t->done);
+    for (t->n_threads = 1; t->n_threads < wanted; t->n_threads++) {
+        gpumc__member *m = &t->members[t->n_threads];
+        m->team = t;
+        m->rank = t->n_threads;
+        if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
+    }
+    return t;
+}
+
+GPUMC_API int gpumc_team_threads(const gpumc_team *team) { return team->n_threads; }
+
+GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
+                              size_t n_parts, void *user)
+{
+    gpumc__lock(&team->mutex);
+    team->run = run;
+    team->user = user;
+    team->n_parts = n_parts;
+    team->next = 0;
+    team->n_busy = team->n_threads - 1;
+    gpumc__store_flag(&team->idle, team->n_busy == 0);
+    gpumc__store_flag(&team->round, team->round ^ 1);
+    gpumc__wake(&team->work);
+    gpumc__unlock(&team->mutex);
+    gpumc__team_share(team, 0);
+    gpumc__team_look(&team->idle, 0);
+    gpumc__lock(&team->mutex);
+    while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
+    gpumc__unlock(&team->mutex);
+}
+
+GPUMC_API void gpumc_team_stop(gpumc_team *team)
+{
+    if (!team) return;
+    gpumc__lock(&team->mutex);
+    team->stop = 1;
+    gpumc__wake(&team->work);
+    gpumc__unlock(&team->mutex);
+    for (int i = 1; i < team->n_threads; i++) gpumc__thread_join(team->members[i].thread);
+    gpumc__mutex_free(&team->mutex);
+    gpumc__condition_free(&team->work);
+    gpumc__condition_free(&team->done);
+    const gpumc_allocator allocator = team->allocator;
+    gpumc__release(&allocator, team);
 }
 
 /* ========================================================================================= >>math
@@ -4981,20 +5108,21 @@ static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
     return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
 }
 
-/* Where something is wrong, records a text that names the block first. Returns whether it was. */
-static GPUMC__PRINTF(5, 6) int gpumc__wrong(const gpumc_model *m, size_t i, gpumc_error *error, int wrong,
-                                            const char *format, ...)
+/* Fails with a text that names the block first. */
+static GPUMC__PRINTF(4, 5) gpumc_status
+    gpumc__bad_block(gpumc_error *error, const char *what, const char *name, const char *format, ...)
 {
     char text[200];
     va_list arguments;
-    if (!wrong) return 0;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", i < m->n_params ? "parameter" : "output",
-                gpumc__nth_block(m, i).name, text);
-    return 1;
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", what, name, text);
 }
+/* The same for block i where something is wrong: whether it was. */
+#define GPUMC__WRONG(m, i, error, wrong, ...) \
+    ((wrong) && gpumc__bad_block(error, (i) < (m)->n_params ? "parameter" : "output", \
+                                 gpumc__nth_block(m, i).name, __VA_ARGS__) < 0)
 
 static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
@@ -5005,15 +5133,15 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
     if (!b.name)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name",
                            is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
-    return gpumc__wrong(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
+    return GPUMC__WRONG(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
                         "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
-        || gpumc__wrong(m, i, error, twin < i,
+        || GPUMC__WRONG(m, i, error, twin < i,
                         "the name stands twice; letter case does not tell blocks apart")
-        || gpumc__wrong(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
+        || GPUMC__WRONG(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
                         (double)b.n_dims)
-        || gpumc__wrong(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
+        || GPUMC__WRONG(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
                         "hold a zero or overflow; leave size 0 to take the product of dims", (double)b.size)
-        || gpumc__wrong(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
+        || GPUMC__WRONG(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
                         "group %d is unknown", (int)b.group);
 }
 
@@ -5027,19 +5155,19 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const double upper = interval || p->kind == GPUMC_UPPER ? p->upper : 0;
     const double offset = p->kind == GPUMC_AFFINE ? p->offset : 0;
     const double multiplier = p->kind == GPUMC_AFFINE ? p->multiplier : 1;
-    return gpumc__wrong(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
+    return GPUMC__WRONG(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
                         "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
-        || gpumc__wrong(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
+        || GPUMC__WRONG(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
                         "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K")
-        || gpumc__wrong(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
+        || GPUMC__WRONG(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
                         "factor needs at least 2 values a vector, not %.0f", (double)last)
-        || gpumc__wrong(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
+        || GPUMC__WRONG(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
                         "bounds %g and %g must be finite", p->lower, p->upper)
-        || gpumc__wrong(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
+        || GPUMC__WRONG(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
                         "lower %g must be below upper %g (set both)", lower, upper)
-        || gpumc__wrong(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
+        || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
-        || gpumc__wrong(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
+        || GPUMC__WRONG(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
                         "softplus width %g must be 0 (off) or positive", p->softplus);
 }
 
@@ -5068,16 +5196,16 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
     size_t k = 0;
     while (index && k < size && index[k] < n) k++;
     if (!name)
-        return gpumc__wrong(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
+        return GPUMC__WRONG(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
                             role);
-    return gpumc__wrong(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
+    return GPUMC__WRONG(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
                         "add it or move it up", role, name)
-        || gpumc__wrong(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
+        || GPUMC__WRONG(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
                         "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE",
                         name, (int)m->params[at].kind)
-        || gpumc__wrong(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
+        || GPUMC__WRONG(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
                         "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
-        || gpumc__wrong(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
+        || GPUMC__WRONG(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
                         "\"%.60s\"); indices count from 0", role, (double)k,
                         index && k < size ? (double)index[k] : 0, (double)(n - 1), name);
 }
@@ -5095,16 +5223,16 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
     const int misfits = p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
     return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
-        || gpumc__wrong(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
+        || GPUMC__WRONG(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
                         "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not kind %d; model its "
                         "logarithm instead", (int)p->kind)
-        || gpumc__wrong(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
+        || GPUMC__WRONG(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
-        || gpumc__wrong(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
+        || GPUMC__WRONG(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
-        || gpumc__wrong(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
+        || GPUMC__WRONG(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
                         "values", p->coefficients ? p->coefficients : "", (double)p->n_covariates)
-        || gpumc__wrong(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
+        || GPUMC__WRONG(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
                             || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
                         "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
                         p->centring_weight);
@@ -6025,10 +6153,9 @@ static void gpumc__rows_part(size_t c, int member, void *user)
     const gpumc_rows *r = job->rows;
     const size_t n_p = r->kind.n_group + r->kind.n_shared, width = r->kind.n_columns * GPUMC_LANES;
     double *scratch = job->work + (size_t)member * job->n_work + gpumc__rows_sums(r);
-    const double *columns = r->columns + r->chunks[c].tile * width;
+    const double *columns = r->single ? scratch : r->columns + r->chunks[c].tile * width;
     if (r->single) {
         gpumc__widen(r->single + r->chunks[c].tile * width, scratch, r->chunks[c].n_tiles * width);
-        columns = scratch;
         scratch += GPUMC__CHUNK_TILES * width;
     }
     for (size_t i = 0; i < job->n_points; i++)
@@ -6063,11 +6190,10 @@ static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_
 {
     static const uint32_t one_tile = 1;
     const size_t width = r->kind.n_columns * GPUMC_LANES;
-    const double *columns = r->columns + tile * width;
+    const double *columns = r->single ? scratch : r->columns + tile * width;
     gpumc__row_args a;
     if (r->single) {
         gpumc__widen(r->single + tile * width, scratch, width);
-        columns = scratch;
         scratch += width;
     }
     a = gpumc__row_args_of(r, block, 1, tile, columns, p, NULL, scratch);
@@ -6119,133 +6245,6 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
                        "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
                        "by p[%.0f] is %g",
                        rows->kind.name, (double)row, (double)group, (double)what - 1, value);
-}
-
-/* ---- teams ------------------------------------------------------------------------------------- */
-
-typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
-
-struct gpumc_team {
-    gpumc_allocator allocator;
-    gpumc__mutex mutex;
-    gpumc__condition work, done;
-    int n_threads, n_busy, stop;
-    volatile int round, idle;             /* idle: every other member has finished the round */
-    size_t next, n_parts;
-    void (*run)(size_t part, int member, void *user);
-    void *user;
-    gpumc__member *members;
-};
-
-/* A sleeping thread takes tens of microseconds to wake: rounds that follow each other closely find the others
-   still looking. */
-static void gpumc__team_look(const volatile int *flag, int old)
-{
-    const double end = gpumc__seconds() + 3e-5;
-    while (gpumc__load_flag(flag) == old && gpumc__seconds() < end) continue;
-}
-
-/* Takes parts until none is left, several at once while there are many. */
-static void gpumc__team_share(gpumc_team *t, int member)
-{
-    for (;;) {
-        size_t from, n;
-        gpumc__lock(&t->mutex);
-        from = t->next;
-        n = (t->n_parts - from) / (4 * (size_t)t->n_threads);
-        n = n ? n : from < t->n_parts;
-        t->next += n;
-        gpumc__unlock(&t->mutex);
-        if (n == 0) return;
-        for (size_t i = from; i < from + n; i++) t->run(i, member, t->user);
-    }
-}
-
-static void *gpumc__team_member(void *user)
-{
-    gpumc__member *m = (gpumc__member *)user;
-    gpumc_team *t = m->team;
-    int seen = 0;
-    for (;;) {
-        int stop;
-        gpumc__team_look(&t->round, seen);
-        gpumc__lock(&t->mutex);
-        while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
-        seen = t->round;
-        stop = t->stop;
-        gpumc__unlock(&t->mutex);
-        if (stop) return NULL;
-        gpumc__team_share(t, m->rank);
-        gpumc__lock(&t->mutex);
-        if (--t->n_busy == 0) {
-            gpumc__store_flag(&t->idle, 1);
-            gpumc__wake(&t->done);
-        }
-        gpumc__unlock(&t->mutex);
-    }
-}
-
-GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
-{
-    const int wanted = !GPUMC__HAS_THREADS ? 1 : num_threads > 0 ? num_threads : gpumc__cores();
-    gpumc__arena arena = { NULL, 0 };
-    gpumc_team *t;
-    gpumc__take(&arena, 1, sizeof *t);
-    gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
-    arena.base = (char *)gpumc__allocate(allocator, arena.used);
-    arena.used = 0;
-    if (!arena.base) return NULL;
-    t = (gpumc_team *)gpumc__take(&arena, 1, sizeof *t);
-    memset(t, 0, sizeof *t);
-    t->members = (gpumc__member *)gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
-    if (allocator) t->allocator = *allocator;
-    gpumc__mutex_init(&t->mutex);
-    gpumc__condition_init(&t->work);
-    gpumc__condition_init(&t->done);
-    for (t->n_threads = 1; t->n_threads < wanted; t->n_threads++) {
-        gpumc__member *m = &t->members[t->n_threads];
-        m->team = t;
-        m->rank = t->n_threads;
-        if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
-    }
-    return t;
-}
-
-GPUMC_API int gpumc_team_threads(const gpumc_team *team) { return team->n_threads; }
-
-GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
-                              size_t n_parts, void *user)
-{
-    gpumc__lock(&team->mutex);
-    team->run = run;
-    team->user = user;
-    team->n_parts = n_parts;
-    team->next = 0;
-    team->n_busy = team->n_threads - 1;
-    gpumc__store_flag(&team->idle, team->n_busy == 0);
-    gpumc__store_flag(&team->round, team->round ^ 1);
-    gpumc__wake(&team->work);
-    gpumc__unlock(&team->mutex);
-    gpumc__team_share(team, 0);
-    gpumc__team_look(&team->idle, 0);
-    gpumc__lock(&team->mutex);
-    while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
-    gpumc__unlock(&team->mutex);
-}
-
-GPUMC_API void gpumc_team_stop(gpumc_team *team)
-{
-    if (!team) return;
-    gpumc__lock(&team->mutex);
-    team->stop = 1;
-    gpumc__wake(&team->work);
-    gpumc__unlock(&team->mutex);
-    for (int i = 1; i < team->n_threads; i++) gpumc__thread_join(team->members[i].thread);
-    gpumc__mutex_free(&team->mutex);
-    gpumc__condition_free(&team->work);
-    gpumc__condition_free(&team->done);
-    const gpumc_allocator allocator = team->allocator;
-    gpumc__release(&allocator, team);
 }
 
 /* ========================================================================================== >>glm
@@ -6436,7 +6435,7 @@ struct gpumc_glm {
 };
 
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
-static void *gpumc__aligned(void *p) { return (char *)p + (64 - (uintptr_t)p % 64) % 64; }
+static void *gpumc__aligned(void *p) { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
 
 /* sigma or phi, and nu; NaN for one that was not given. */
@@ -7118,17 +7117,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
    rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
    samples, values what the description calls by name. Read first: gpumc__hier_density, then
    gpumc__hier_resolve. */
-/* Fails with a text that names the parameter first. */
-static GPUMC__PRINTF(3, 4) gpumc_status gpumc__bad_param(gpumc_error *error, const char *name,
-                                                         const char *format, ...)
-{
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": %s", name, text);
-}
+#define GPUMC__BAD_PARAM(error, ...) gpumc__bad_block(error, "parameter", __VA_ARGS__)
 
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
@@ -7187,7 +7176,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     const gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
     double least, most;
     if (!known || p->f)
-        return gpumc__bad_param(error, given->name, "prior family %d is unknown, or this is a second prior",
+        return GPUMC__BAD_PARAM(error, given->name, "prior family %d is unknown, or this is a second prior",
                                 (int)given->family);
     p->f = entry->f;
     p->a[0] = given->a;
@@ -7197,11 +7186,11 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
     most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
-        return gpumc__bad_param(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
+        return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
                                 given->b, given->c, entry->parameters);
     p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
-        return gpumc__bad_param(error, given->name,
+        return GPUMC__BAD_PARAM(error, given->name,
                                 "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
                                 "bounds inside that leave some probability",
                                 entry->name, least, most, r->lower, r->upper);
@@ -7489,8 +7478,9 @@ static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_bl
 /* Values from coordinates, with slopes, or room for them, and a zeroed gradient behind. */
 static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
-    double *values = e->slot->work + b->values;
+    double *values;
     if (b->values == GPUMC__NONE) return;
+    values = e->slot->work + b->values;
     memset(values + b->size, 0, 2 * b->size * sizeof(double));
     if (!b->quantile_form) {
         gpumc__links[b->link][e->h->isa - GPUMC_ISA_BASELINE](b->range, b->size, e->x + b->at, values,
@@ -7504,8 +7494,10 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
 /* The chain rule back: G, the gradient by values, becomes one by coordinates, locations and scales. */
 static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
-    double *slope = e->slot->work + b->values + b->size, *G = slope + b->size;
+    double *slope, *G;
     if (b->values == GPUMC__NONE) return;
+    slope = e->slot->work + b->values + b->size;
+    G = slope + b->size;
     if (b->quantile_form) {
         gpumc__population_point(e, b, e->x + b->at, slope);
         gpumc_rows_eval(b->quantile, e->slot->p, e->slot->grad, e->rows_work);
@@ -7623,7 +7615,7 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
     const int is_t = b->density_kind == &gpumc__student_t_population;
     double *z = e->rows_work + e->h->rows_work;
     if (rng && b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
-        return gpumc__bad_param(error, g->name, "its population has no quantile to draw it by");
+        return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
         z[i] = !rng ? 0 : is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
@@ -7649,7 +7641,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
             const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
             x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
             if (p->f == gpumc__prior_flat)
-                status = gpumc__bad_param(error, b->given->name, "a flat prior cannot be drawn from");
+                status = GPUMC__BAD_PARAM(error, b->given->name, "a flat prior cannot be drawn from");
         }
     }
     gpumc__give_flag(&e.slot->taken);
@@ -7717,7 +7709,7 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
                            "kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++)
         if (d->params[i].kind >= GPUMC_ORDERED)
-            return gpumc__bad_param(error, d->params[i].name,
+            return GPUMC__BAD_PARAM(error, d->params[i].name,
                                     "kind %d has no univariate prior; such a model wants a "
                                     "callback",
                                     (int)d->params[i].kind);
@@ -7774,7 +7766,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
         || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
-        return gpumc__bad_param(
+        return GPUMC__BAD_PARAM(
             error, g->name,
             "link %d or family %d is unknown or does not fit kind %d: log wants "
             "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
@@ -7782,7 +7774,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
             (int)b->link, (int)o->family, (int)g->kind);
     if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
-        return gpumc__bad_param(error, g->name,
+        return GPUMC__BAD_PARAM(error, g->name,
                                 "between bounds without a link a block is sampled centred, or as the "
                                 "quantile of a truncated normal or a leaf, which cannot walk");
     return GPUMC_OK;
@@ -7872,7 +7864,7 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
-        return gpumc__bad_param(error, g->name,
+        return GPUMC__BAD_PARAM(error, g->name,
                                 "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
                                 "parameters, shape (%.0f; a quantile has none) and 2 columns",
                                 shape ? shape : "", (double)b->n_shape);
@@ -7915,7 +7907,7 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         size_t element, i = gpumc__prior_block(h, prior->name, &element);
         gpumc__hier_block *b = &h->blocks[i];
         if (i == h->model.n_params || b->has_population)
-            return gpumc__bad_param(error, prior->name,
+            return GPUMC__BAD_PARAM(error, prior->name,
                                     "a prior is given, but there is no such parameter, or it has "
                                     "a population");
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
@@ -7930,7 +7922,7 @@ static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_e
 {
     for (size_t j = 0; j < b->size; j++)
         if (!b->priors[j].f)
-            return gpumc__bad_param(error, b->given->name,
+            return GPUMC__BAD_PARAM(error, b->given->name,
                                     "it has no prior (GPUMC_PRIOR_FLAT says that none is "
                                     "meant), location or scale");
     return GPUMC_OK;
@@ -8011,7 +8003,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         size_t i = 0;
         while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
         if (i == n)
-            status = gpumc__bad_param(error, o->name,
+            status = GPUMC__BAD_PARAM(error, o->name,
                                       "a population is given, but there is no such parameter with "
                                       "location or scale, or it has two");
     }
@@ -11063,9 +11055,9 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     if (open) gpumc__print_table(fit, stream, &s);
     else if (s.flags & GPUMC_FLAG_MEMORY) return GPUMC_ERROR_MEMORY;
     gpumc__close_sheet(&s);
-    for (const gpumc_warning *w = fit->warnings; w < fit->warnings + fit->n_warnings; w++)
-        fprintf(stream, "%s GPUMC_W_%s: %s\n", w->note ? "note" : "warning", gpumc__warning_name(w->code),
-                w->text);
+    for (size_t i = 0; i < fit->n_warnings; i++)
+        fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
+                gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
     return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
 

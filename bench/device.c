@@ -2,7 +2,7 @@
    and 64 waiting points, the largest difference, and how fast the GPU reads the data if each pass reads them
    once. Without a GPU it says so and ends.
 
-   Build:  nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"bench/device_rows.h"'
+   Build:  nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"tests/device_rows.h"'
            cc -O2 -c -DGPUMC_CUDA bench/device.c && nvcc device.o gpumc_cuda.o -o device
    Run:    ./device [rows]                      (1000000 unless given) */
 #if !defined(_POSIX_C_SOURCE)
@@ -11,7 +11,7 @@
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "bench.h"
-#include "device_rows.h"
+#include "../tests/device_rows.h"
 
 enum { MOST_POINTS = 64, GROUPS = 1000, COLUMNS = 54 };
 
@@ -48,14 +48,15 @@ static double seconds_at(gpumc_hot *hot, size_t n, const double *p, double *grad
     return least;
 }
 
-/* One line: cpu is the time of one point on a core, expected its value and gradient. */
-static void report(const char *name, gpumc_hot *hot, size_t n_params, const double *p, double bytes,
-                   double cpu, double value, const double *expected)
+/* One line: cpu is the time of one point on a core, expected its value and gradient. Releases hot. */
+static void report(const char *name, gpumc_hot *hot, const char *trouble, size_t n_params, const double *p,
+                   double bytes, double cpu, double value, const double *expected)
 {
     double *grad = doubles(MOST_POINTS * n_params), *points = doubles(MOST_POINTS * n_params),
            lp[MOST_POINTS];
     double worst;
     gpumc_error error;
+    if (!hot) { printf("%-26s %s\n", name, trouble); exit(EXIT_FAILURE); }
     for (size_t i = 0; i < MOST_POINTS; i++) memcpy(points + i * n_params, p, n_params * sizeof *p);
     if (gpumc_hot_eval(hot, 1, p, grad, lp, &error) != GPUMC_OK) {
         fprintf(stderr, "%s\n", error.text);
@@ -71,6 +72,7 @@ static void report(const char *name, gpumc_hot *hot, size_t n_params, const doub
         if (n == 1) printf(" %6.0f", bytes / took * 1e-9);
     }
     printf("  %8.1e\n", worst);
+    gpumc_hot_release(hot);
     free(grad);
     free(points);
 }
@@ -78,7 +80,6 @@ static void report(const char *name, gpumc_hot *hot, size_t n_params, const doub
 static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, int single)
 {
     gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
-    gpumc_rows_data d;
     gpumc_error error;
     const size_t n_params = kind->n_group * n_groups + kind->n_shared;
     double *y = doubles(2 * n_rows), *p = doubles(2 * n_params), *grad = p + n_params, value = 0,
@@ -92,13 +93,8 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
         group[i] = i * n_groups / n_rows;
     }
     for (size_t k = 0; k < n_params; k++) p[k] = 1 + gpumc_rng_uniform(&rng);
-    memset(&d, 0, sizeof d);
-    d.kind = kind;
-    d.n_rows = n_rows;
-    d.n_groups = n_groups;
-    d.group = group;
-    d.columns = columns;
-    d.single_precision = single;
+    const gpumc_rows_data d = { .kind = kind, .n_rows = n_rows, .n_groups = n_groups, .group = group,
+                                .columns = columns, .single_precision = single };
     const size_t bytes = gpumc_rows_bytes(&d, &error);
     void *memory = checked(malloc(bytes));
     gpumc_rows *on_cpu = (gpumc_rows *)checked(gpumc_rows_init(&d, memory, bytes, &error));
@@ -115,9 +111,8 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
         least = fmin(least, wall_seconds() - begin);
     }
     gpumc_hot *hot = gpumc_hot_rows(&d, MOST_POINTS, GPUMC_ON_GPU, &error);
-    if (!hot) { printf("%-26s %s\n", name, error.text); exit(EXIT_FAILURE); }
-    report(name, hot, n_params, p, (double)(n_rows * kind->n_columns) * (single ? 4 : 8), least, value, grad);
-    gpumc_hot_release(hot);
+    report(name, hot, error.text, n_params, p, (double)(n_rows * kind->n_columns) * (single ? 4 : 8), least,
+           value, grad);
     free(work);
     free(memory);
     free(group);
@@ -128,7 +123,6 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
 static void logistic(const char *name, size_t n_rows, int single)
 {
     gpumc_rng rng = gpumc_rng_at(2, 0, 0, 0);
-    gpumc_glm_data d;
     gpumc_error error;
     const size_t n_params = 1 + COLUMNS;
     double *x = doubles(n_rows * COLUMNS), *y = doubles(n_rows), *p = doubles(2 * n_params),
@@ -137,13 +131,8 @@ static void logistic(const char *name, size_t n_rows, int single)
     for (size_t i = 0; i < n_rows * COLUMNS; i++) x[i] = gpumc_rng_uniform(&rng) - 0.5;
     for (size_t i = 0; i < n_rows; i++) y[i] = gpumc_rng_uniform(&rng) < 0.5;
     for (size_t k = 0; k < n_params; k++) p[k] = gpumc_rng_uniform(&rng) - 0.5;
-    memset(&d, 0, sizeof d);
-    d.family = GPUMC_GLM_BERNOULLI_LOGIT;
-    d.n_rows = n_rows;
-    d.n_columns = COLUMNS;
-    d.x = x;
-    d.y = y;
-    d.single_precision = single;
+    const gpumc_glm_data d = { .family = GPUMC_GLM_BERNOULLI_LOGIT, .n_rows = n_rows, .n_columns = COLUMNS,
+                               .x = x, .y = y, .single_precision = single };
     const size_t bytes = gpumc_glm_bytes(&d, &error);
     void *memory = checked(malloc(bytes));
     gpumc_glm *on_cpu = (gpumc_glm *)checked(gpumc_glm_init(&d, memory, bytes, &error));
@@ -157,9 +146,8 @@ static void logistic(const char *name, size_t n_rows, int single)
         least = fmin(least, wall_seconds() - begin);
     }
     gpumc_hot *hot = gpumc_hot_glm(&d, MOST_POINTS, GPUMC_ON_GPU, &error);
-    if (!hot) { printf("%-26s %s\n", name, error.text); exit(EXIT_FAILURE); }
-    report(name, hot, n_params, p, (double)(n_rows * COLUMNS) * (single ? 4 : 8), least, value, grad);
-    gpumc_hot_release(hot);
+    report(name, hot, error.text, n_params, p, (double)(n_rows * COLUMNS) * (single ? 4 : 8), least, value,
+           grad);
     free(work);
     free(memory);
     free(p);
@@ -180,10 +168,10 @@ int main(int argc, char **argv)
     printf("GPU       %s, driver %d, runtime %d\n\n", info.name, info.driver, info.runtime);
     printf("%-26s %9s %9s %6s %9s %9s %9s  %8s\n", "ms a gradient", "one core", "1 point", "GB/s", "4", "16",
            "64", "error");
-    rows("normal, 10 rows a group", &bench_normal, n, n / 10 + 1, 0);
-    rows("normal, 1000 groups", &bench_normal, n, GROUPS, 0);
-    rows("normal, 1000 groups, float", &bench_normal, n, GROUPS, 1);
-    rows("logit, 1000 groups", &bench_logit, n, GROUPS, 0);
+    rows("normal, 10 rows a group", &device_normal, n, n / 10 + 1, 0);
+    rows("normal, 1000 groups", &device_normal, n, GROUPS, 0);
+    rows("normal, 1000 groups, float", &device_normal, n, GROUPS, 1);
+    rows("logit, 1000 groups", &device_logit, n, GROUPS, 0);
     logistic("logistic, 54 columns", n, 0);
     logistic("logistic, 54, float", n, 1);
     return EXIT_SUCCESS;

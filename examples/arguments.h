@@ -137,6 +137,32 @@ static int run_failed(const char *text)
     return EXIT_FAILURE;
 }
 
+/* What a block was drawn from, where the data come from the model itself. */
+typedef struct run_truth { const char *block; const double *values; size_t n; } run_truth;
+
+/* Whether the 90 % interval of a column holds x. */
+static inline int run_holds(const gpumc_fit *fit, size_t column, double x)
+{
+    const gpumc_series s = gpumc_fit_series(fit, column);
+    return gpumc_quantile(s, 0.05).value <= x && x <= gpumc_quantile(s, 0.95).value;
+}
+
+/* For a single value whether its interval holds the truth, for several how many do. */
+static inline void run_compare(const gpumc_fit *fit, const run_truth *list, size_t n)
+{
+    printf("90 %% intervals that hold the truth:");
+    for (size_t k = 0; k < n; k++) {
+        size_t block = 0, held = 0;
+        while (strcmp(fit->blocks[block].name, list[k].block) != 0) block++;
+        for (size_t j = 0; j < list[k].n; j++)
+            held += (size_t)run_holds(fit, fit->blocks[block].offset + j, list[k].values[j]);
+        printf("%s %s ", k ? "," : "", list[k].block);
+        if (list[k].n == 1) printf("%s", held ? "yes" : "no");
+        else printf("%.0f of %.0f", (double)held, (double)list[k].n);
+    }
+    printf("\n");
+}
+
 /* Prints the summary, writes the files that were asked for and ends with one line of totals. */
 static inline int run_report(const run *r, const gpumc_fit *fit)
 {
@@ -150,5 +176,19 @@ static inline int run_report(const run *r, const gpumc_fit *fit)
            (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,
            fit->warmup_seconds, fit->sampling_seconds);
     return EXIT_SUCCESS;
+}
+
+/* Samples, compares with the truth where that is known (n > 0) and reports. */
+static inline int run_model(const run *r, const gpumc_model *model, const run_truth *list, size_t n)
+{
+    gpumc_fit fit;
+    int status;
+    if (gpumc_sample(model, &r->options, &fit) != GPUMC_OK) status = run_failed(fit.message);
+    else {
+        if (n > 0) run_compare(&fit, list, n);
+        status = run_report(r, &fit);
+    }
+    gpumc_free(&fit);
+    return status;
 }
 #endif

@@ -128,17 +128,6 @@ static int albums_read(struct albums *d, const char *path, gpumc_error *error)
     return done;
 }
 
-static void report_truth(const gpumc_fit *fit, const double *truth, size_t n)
-{
-    const size_t first = gpumc_column(fit, "level[1,1]");
-    size_t held = 0;
-    for (size_t j = 0; j < n; j++) {
-        const gpumc_series s = gpumc_fit_series(fit, first + j);
-        held += gpumc_quantile(s, 0.05).value <= truth[j] && truth[j] <= gpumc_quantile(s, 0.95).value;
-    }
-    printf("90 %% intervals that hold the truth: level %.0f of %.0f\n", (double)held, (double)n);
-}
-
 static int sample(const struct albums *d, gpumc_centring form, const run *r, const double *truth)
 {
     const size_t shape[] = { d->n_artists, ALBUMS };
@@ -164,17 +153,12 @@ static int sample(const struct albums *d, gpumc_centring form, const run *r, con
                                              .columns = (const double *const *)d->columns } };
     const gpumc_hier_data data = { .name = "artists", .params = params, .n_params = 6, .priors = priors,
                                    .n_priors = 6, .rows = &rows, .n_rows = 1, .threads = r->options.threads };
+    const run_truth levels = { "level", truth, d->n_artists * ALBUMS };
     gpumc_error error;
     gpumc_hier *hier = gpumc_hier_create(&data, &error);
-    gpumc_fit fit;
     int status;
     if (!hier) return run_failed(error.text);
-    if (gpumc_sample(gpumc_hier_model(hier), &r->options, &fit) != GPUMC_OK) status = run_failed(fit.message);
-    else {
-        if (truth) report_truth(&fit, truth, d->n_artists * ALBUMS);
-        status = run_report(r, &fit);
-    }
-    gpumc_free(&fit);
+    status = run_model(r, gpumc_hier_model(hier), &levels, truth ? 1 : 0);
     gpumc_hier_free(hier);
     return status;
 }

@@ -94,17 +94,6 @@ static int matches_read(struct matches *m, const char *path, gpumc_error *error)
     return done;
 }
 
-/* How many 90 % intervals hold the skill that the results were drawn from. */
-static void report_truth(const gpumc_fit *fit, const struct matches *m)
-{
-    size_t held = 0;
-    for (size_t j = 0; j < m->n_players; j++) {
-        const gpumc_series s = gpumc_fit_series(fit, 1 + j);
-        held += gpumc_quantile(s, 0.05).value <= m->skill[j] && m->skill[j] <= gpumc_quantile(s, 0.95).value;
-    }
-    printf("90 %% intervals that hold the truth: skill %.0f of %.0f\n", (double)held, (double)m->n_players);
-}
-
 static int sample(const struct matches *m, const run *r)
 {
     const gpumc_param params[] = {
@@ -118,17 +107,12 @@ static int sample(const struct matches *m, const run *r)
                                    .data = { .kind = &match, .n_rows = m->n, .columns = &won } };
     const gpumc_hier_data data = { .name = "bradley_terry", .params = params, .n_params = 2, .priors = &prior,
                                    .n_priors = 1, .rows = &rows, .n_rows = 1, .threads = r->options.threads };
+    const run_truth skills = { "skill", m->skill, m->n_players };
     gpumc_error error;
     gpumc_hier *hier = gpumc_hier_create(&data, &error);
-    gpumc_fit fit;
     int status;
     if (!hier) return run_failed(error.text);
-    if (gpumc_sample(gpumc_hier_model(hier), &r->options, &fit) != GPUMC_OK) status = run_failed(fit.message);
-    else {
-        if (m->skill) report_truth(&fit, m);
-        status = run_report(r, &fit);
-    }
-    gpumc_free(&fit);
+    status = run_model(r, gpumc_hier_model(hier), &skills, m->skill ? 1 : 0);
     gpumc_hier_free(hier);
     return status;
 }

@@ -99,24 +99,7 @@ static int rows_generate(struct rows *d, size_t n_groups, size_t each, uint64_t 
 
 /* ---- the program --------------------------------------------------------------------------------- */
 
-static int holds(const gpumc_fit *fit, size_t column, double truth)
-{
-    const gpumc_series s = gpumc_fit_series(fit, column);
-    return gpumc_quantile(s, 0.05).value <= truth && truth <= gpumc_quantile(s, 0.95).value;
-}
-
-static void report_truth(const gpumc_fit *fit, const double *theta, size_t n)
-{
-    const double scalars[3] = { 50, 10, 2 };
-    size_t n_held = 0;
-    printf("90 %% intervals that hold the truth:");
-    for (size_t k = 0; k < 3; k++)
-        printf(" %s %s,", fit->blocks[k].name, holds(fit, k, scalars[k]) ? "yes" : "no");
-    for (size_t j = 0; j < n; j++) n_held += (size_t)holds(fit, 3 + j, theta[j]);
-    printf(" theta %.0f of %.0f\n", (double)n_held, (double)n);
-}
-
-static int sample(const struct rows *d, int s1, gpumc_centring form, const run *r, const double *truth)
+static int sample(const struct rows *d, int s1, gpumc_centring form, const run *r, const double *theta)
 {
     const gpumc_param params[] = {
         { .name = "mu" },
@@ -135,17 +118,15 @@ static int sample(const struct rows *d, int s1, gpumc_centring form, const run *
                                    .data = { .kind = &observation, .n_rows = d->n_rows, .columns = &y } };
     const gpumc_hier_data data = { .name = "groups", .params = params, .n_params = 4, .priors = priors,
                                    .n_priors = 3, .rows = &rows, .n_rows = 1, .threads = r->options.threads };
+    const double mu = 50, tau = 10, sigma = 2;
+    const run_truth truths[] = {
+        { "mu", &mu, 1 }, { "tau", &tau, 1 }, { "sigma", &sigma, 1 }, { "theta", theta, d->n_groups }
+    };
     gpumc_error error;
     gpumc_hier *hier = gpumc_hier_create(&data, &error);
-    gpumc_fit fit;
     int status;
     if (!hier) return run_failed(error.text);
-    if (gpumc_sample(gpumc_hier_model(hier), &r->options, &fit) != GPUMC_OK) status = run_failed(fit.message);
-    else {
-        if (truth) report_truth(&fit, truth, d->n_groups);
-        status = run_report(r, &fit);
-    }
-    gpumc_free(&fit);
+    status = run_model(r, gpumc_hier_model(hier), truths, theta ? 4 : 0);
     gpumc_hier_free(hier);
     return status;
 }

@@ -43,6 +43,10 @@ skip() {
     echo "skipped: $*"
 }
 
+# Whether a C test holds the implementation, because it looks at private names or replaces what it calls;
+# others are linked with it.
+holds_implementation() { grep -q '^#define GPUMC_IMPLEMENTATION' "$1"; }
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 finish() {

@@ -6,7 +6,7 @@
 #ifndef REFERENCE_NUTS_H
 #define REFERENCE_NUTS_H
 
-enum { REFERENCE_DIM = 64 };
+#include "densities.h"
 
 typedef enum reference_fault {
     FAULT_NONE, FAULT_NO_CROSS_CHECKS, FAULT_TURN_BEFORE_SELECTION, FAULT_UNBIASED_SELECTION,
@@ -14,10 +14,8 @@ typedef enum reference_fault {
     FAULT_ONE_SIDED, FAULT_END
 } reference_fault;
 
-typedef double (*reference_density)(const double *q, double *g, size_t dim);
-
 typedef struct reference_point {
-    double q[REFERENCE_DIM], p[REFERENCE_DIM], g[REFERENCE_DIM], lp;
+    double q[DENSITY_DIM], p[DENSITY_DIM], g[DENSITY_DIM], lp;
 } reference_point;
 
 /* First and last state of a stretch of trajectory, in the order in which it is integrated. */
@@ -26,7 +24,7 @@ typedef struct reference_span { reference_point begin, end; } reference_span;
 typedef struct reference_chain {
     size_t dim;
     const gpumc_metric *metric;
-    reference_density density;
+    log_density density;
     double step_size;
     int max_treedepth;
     uint64_t seed;
@@ -44,7 +42,7 @@ typedef struct reference_chain {
 
 static double reference_kinetic(const reference_chain *c, const reference_point *a)
 {
-    double v[REFERENCE_DIM];
+    double v[DENSITY_DIM];
     gpumc__metric_velocity(c->metric, a->p, v);
     return 0.5 * gpumc__dot(a->p, v, c->dim);
 }
@@ -66,7 +64,7 @@ static void reference_leapfrog(const reference_chain *c, const reference_point *
                                reference_point *to)
 {
     const double half = 0.5 * eps;
-    double v[REFERENCE_DIM];
+    double v[DENSITY_DIM];
     for (size_t i = 0; i < c->dim; i++) to->p[i] = from->p[i] + half * from->g[i];
     gpumc__metric_velocity(c->metric, to->p, v);
     for (size_t i = 0; i < c->dim; i++) to->q[i] = from->q[i] + eps * v[i];
@@ -83,7 +81,7 @@ static double reference_log_sum(double a, double b)
 /* From a to b, does the position move along the momenta at both? */
 static int reference_moves_on(const reference_chain *c, const reference_point *a, const reference_point *b)
 {
-    double difference[REFERENCE_DIM];
+    double difference[DENSITY_DIM];
     for (size_t i = 0; i < c->dim; i++) difference[i] = b->q[i] - a->q[i];
     return c->direction * gpumc__dot(difference, a->p, c->dim) > 0
         && c->direction * gpumc__dot(difference, b->p, c->dim) > 0;

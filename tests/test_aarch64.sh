@@ -11,13 +11,17 @@ if ! have "$cross" || [ -z "$emulator" ]; then
 fi
 
 emulated() {
-    $cross -std=c99 -O2 -static "$1.c" -o "$scratch/program" -lm -pthread \
+    object=$scratch/gpumc.o
+    holds_implementation "$1.c" && object=
+    $cross -std=c99 -O2 -static "$1.c" $object -o "$scratch/program" -lm -pthread \
         && $emulator "$scratch/program" >"$scratch/output"
     status=$?
     tail -n 5 "$scratch/output"
     return $status
 }
 
+check 'the implementation' \
+    $cross -std=c99 -O2 -DGPUMC_IMPLEMENTATION -x c -c ../gpumc.h -o "$scratch/gpumc.o"
 for name in test_math test_rng test_dist test_special test_transform test_rows test_threads; do
     [ -f $name.c ] && check "$name on aarch64" emulated $name
 done

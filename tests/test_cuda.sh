@@ -16,14 +16,28 @@ strict='-std=c++17 -O3 -Werror all-warnings -Xcompiler -Wall,-Wextra,-Wno-unused
 
 source_of() { if [ "$1" = gpumc_cuda ]; then echo ../gpumc_cuda.cu; else echo "$1.cu"; fi; }
 
-# compile NAME ARCH [FLAG...]: the assembler's report goes to NAME.ARCH
+# compile NAME ARCH [FLAG...]: device code alone; the assembler's report goes to NAME.ARCH
 compile() {
     name=$1 arch=$2
     shift 2
     nvcc $strict -Xptxas -v,-warn-spills -gencode arch=compute_"$arch",code=sm_"$arch" "$@" \
-        -c "$(source_of "$name")" -o "$scratch/object" >"$scratch/$name.$arch" 2>&1 && return
+        -cubin "$(source_of "$name")" -o "$scratch/object" >"$scratch/$name.$arch" 2>&1 && return
     grep -m 5 -E 'error|warning' "$scratch/$name.$arch"
     return 1
+}
+# assemble NAME ARCH [FLAG...]: the same from NAME.ptx, what the compiler made of it for the oldest
+assemble() {
+    name=$1 arch=$2
+    shift 2
+    ptxas -v -warn-spills -Werror "$@" -arch=sm_"$arch" "$scratch/$name.ptx" \
+        -o "$scratch/object" >"$scratch/$name.$arch" 2>&1 && return
+    grep -m 5 -E 'error|warning' "$scratch/$name.$arch"
+    return 1
+}
+translate() {
+    name=$1
+    shift
+    nvcc $strict -arch=compute_"$oldest" "$@" -ptx "$(source_of "$name")" -o "$scratch/$name.ptx"
 }
 # Most registers of any kernel, and the bytes that spill.
 registers() { sed -nE 's/.*Used ([0-9]+) registers.*/\1/p' "$1" | sort -n | tail -n 1; }
@@ -37,27 +51,43 @@ no_spills() {
     [ "$(spilled "$1")" = 0 ] && [ "$(kernels "$1")" -gt 0 ]
 }
 
-# device NAME ARCH [FLAG...]
+# device HOW NAME ARCH [FLAG...]
 device() {
-    check "$1, sm_$2" compile "$@"
+    how=$1
+    shift
+    check "$1, sm_$2" $how "$@"
     check "$1, sm_$2: no spills" no_spills "$scratch/$1.$2"
     report=$scratch/$1.$2
     echo "$1, sm_$2: $(kernels "$report") kernels, at most $(registers "$report") registers"
 }
 
-# Leaf functions keep everything in registers, so that local memory is an error too.
-for arch in $archs; do device leaf "$arch" -Xptxas -warn-lmem-usage; done
-for arch in $(printf '%s\n' "$oldest" "$newest" | sort -u); do device team "$arch"; done
-# One row for every architecture; more rows, and single precision, for the oldest and the newest.
+# Oldest and newest architecture through the compiler, with single precision for the newest; no source asks which
+# one it is, so that the assembler alone does for those between. Leaf functions keep everything in registers: there
+# local memory is an error too.
+ends=$(printf '%s\n' "$oldest" "$newest" | sort -u)
+between=$(printf '%s\n' $archs | grep -vxF "$ends")
 rows="-I.. -DGPUMC_ROWS=\"tests/device_rows.h\""
-for arch in $archs; do device gpumc_cuda "$arch" -I.. -DGPUMC_ROWS='"examples/verify_rows.h"'; done
-for arch in $(printf '%s\n' "$oldest" "$newest" | sort -u); do device gpumc_cuda "$arch" $rows; done
-device gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
+for arch in $ends; do
+    device compile leaf "$arch" -Xptxas -warn-lmem-usage
+    device compile team "$arch"
+    device compile gpumc_cuda "$arch" $rows
+done
+device compile gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
+check_fails 'a source asks for the architecture' grep __CUDA_ARCH__ ../gpumc.h ../gpumc_cuda.cu leaf.cu
+check 'leaf, to be assembled' translate leaf
+check 'gpumc_cuda, to be assembled' translate gpumc_cuda -I.. -DGPUMC_ROWS='"examples/verify_rows.h"'
+for arch in $between; do
+    device assemble leaf "$arch" -warn-lmem-usage
+    device assemble gpumc_cuda "$arch"
+done
+check 'gpumc_cuda, with its host code' \
+    nvcc $strict -arch=sm_"$oldest" -I.. -DGPUMC_ROWS='"examples/verify_rows.h"' -c ../gpumc_cuda.cu \
+    -o "$scratch/object"
 
 # The launches, where there is a GPU: the same program that test_device.sh runs on the CPU.
 if nvidia-smi >/dev/null 2>&1; then
     check 'gpumc_cuda.cu for this GPU' nvcc $strict -arch=native $rows -c ../gpumc_cuda.cu -o "$scratch/cuda.o"
-    check 'a program with it' sh -c "cc -std=c99 -O1 -DGPUMC_CUDA -c test_hot.c -o $scratch/device.o
+    check 'a program with it' sh -c "cc -std=c99 -O1 -DGPUMC_IMPLEMENTATION -DGPUMC_CUDA -c test_hot.c -o $scratch/device.o
         && nvcc $scratch/device.o $scratch/cuda.o -o $scratch/device"
     check 'sums on the GPU' "$scratch/device"
 else

@@ -1,7 +1,7 @@
 /* Every family of GPUMC_FAMILIES through the same checks, then the families of vectors. A check returns the
    largest error in units of what it allows: above 1 is a failure, and a broken twin must come out above 1.
    known_dist.h (60 digits, by known_dist.py) holds the values that are not judged by the library itself. */
-#define GPUMC_IMPLEMENTATION
+#include <float.h>
 #include "../gpumc.h"
 #include "check.h"
 #include "known_dist.h"

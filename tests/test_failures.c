@@ -21,33 +21,7 @@ static int create_or_refuse(pthread_t *thread, const pthread_attr_t *attributes,
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #undef pthread_create
-
-/* ---- an allocator that refuses --------------------------------------------------------------- */
-
-typedef struct ledger { size_t calls, live, refuse_at; int refuse_all_later; } ledger;
-
-static void *ledger_allocate(size_t bytes, void *user)
-{
-    ledger *l = user;
-    void *block = NULL;
-    l->calls++;
-    if (l->calls != l->refuse_at && !(l->refuse_all_later && l->refuse_at && l->calls > l->refuse_at)
-        && bytes < (size_t)1 << 30)                    /* sanitizers complain aloud about more */
-        block = malloc(bytes);
-    l->live += block != NULL;
-    return block;
-}
-
-static void ledger_release(void *block, void *user)
-{
-    ((ledger *)user)->live -= block != NULL;
-    free(block);
-}
-
-static gpumc_allocator ledger_allocator(ledger *l)
-{
-    return (gpumc_allocator){ ledger_allocate, ledger_release, l };
-}
+#include "ledger.h"
 
 /* ---- silence --------------------------------------------------------------------------------- */
 
@@ -117,20 +91,27 @@ static const gpumc_sample_options quick = {
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
+/* gpumc_sample through the ledger's allocator, into a fit that starts as garbage, as a local variable would;
+   returns how many bytes it printed. */
+static long sample_watched(const gpumc_model *model, gpumc_sample_options options, ledger *l, gpumc_fit *fit,
+                           gpumc_status *status)
+{
+    memset(fit, 0xa5, sizeof *fit);
+    options.allocator = ledger_allocator(l);
+    silence_begin();
+    *status = gpumc_sample(model, &options, fit);
+    return silence_end();
+}
+
 /* gpumc_sample refuses: with the status, a text that holds the words, a fit without draws, everything
-   released, nothing printed. The fit starts as garbage, as a local variable would. */
+   released, nothing printed. */
 static void refuse(int line, const gpumc_model *model, gpumc_sample_options options, gpumc_status wanted,
                    const char *const *words)
 {
     ledger l = { 0 };
     gpumc_fit fit;
     gpumc_status status;
-    long printed;
-    memset(&fit, 0xa5, sizeof fit);
-    options.allocator = ledger_allocator(&l);
-    silence_begin();
-    status = gpumc_sample(model, &options, &fit);
-    printed = silence_end();
+    const long printed = sample_watched(model, options, &l, &fit, &status);
     CHECK(status == wanted, "line %d: status %d where %d was due; %s", line, status, wanted, fit.message);
     CHECK(fit.status == status, "line %d: the fit has status %d", line, fit.status);
     for (; *words; words++)
@@ -478,12 +459,7 @@ static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_
     ledger l = { 0, 0, n, all_later };
     gpumc_fit fit;
     gpumc_status status;
-    long printed;
-    memset(&fit, 0xa5, sizeof fit);
-    options.allocator = ledger_allocator(&l);
-    silence_begin();
-    status = gpumc_sample(m, &options, &fit);
-    printed = silence_end();
+    const long printed = sample_watched(m, options, &l, &fit, &status);
     CHECK(fit.status == status && printed == 0, "%s, allocation %d: status %d, %ld bytes printed", what,
           (int)n, status, printed);
     if (l.calls < n)

@@ -1,8 +1,8 @@
 /* Hierarchical models as data against densities written by hand: every prior, link, population, kind of
    location and form; simulation from prior and posterior; recovery; and what is refused, by its text. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
+#include "ledger.h"
 
 enum { J = 37, D = 5, T = 4, N = 150 };
 
@@ -58,6 +58,15 @@ static void simulate_normal(const double *p, const double *x, gpumc_rng *rng, do
     *y = gpumc_normal_rng(rng, p[0], p[1]);
 }
 
+/* How many values a block has. */
+static size_t values_of(size_t size, const size_t *dims, size_t n_dims)
+{
+    size_t product = 1;
+    for (size_t d = 0; d < n_dims; d++) product *= dims[d];
+    return n_dims ? product : size ? size : 1;
+}
+static size_t param_size(const gpumc_param *p) { return values_of(p->size, p->dims, p->n_dims); }
+
 typedef struct object { gpumc_hier *hier; const gpumc_model *model; size_t n; } object;
 
 static object make(const gpumc_hier_data *data)
@@ -67,7 +76,7 @@ static object make(const gpumc_hier_data *data)
     CHECK(o.hier != NULL, "%s", error.text);
     if (!o.hier) exit(check_end());
     o.model = gpumc_hier_model(o.hier);
-    for (size_t i = 0; i < o.model->n_params; i++) o.n += gpumc__param_size(&o.model->params[i]);
+    for (size_t i = 0; i < o.model->n_params; i++) o.n += param_size(&o.model->params[i]);
     return o;
 }
 
@@ -436,9 +445,10 @@ static void check_prior_draws(void)
     e->populations[4].density = NULL; /* a leaf without a quantile cannot be drawn */
     e->populations[4].family = GPUMC_POPULATION_STUDENT_T;
     o = make(&e->data);
-    for (size_t i = 0; i < o.model->n_outputs; i++)
-        n_out +=
-            gpumc__nth_size(o.model, o.model->n_params + i);
+    for (size_t i = 0; i < o.model->n_outputs; i++) {
+        const gpumc_output *output = &o.model->outputs[i];
+        n_out += values_of(output->size, output->dims, output->n_dims);
+    }
     out = (double *)malloc(n_out * sizeof *out);
     for (int k = 0; k < MANY; k++) {
         const double *p = x;
@@ -446,7 +456,7 @@ static void check_prior_draws(void)
         o.model->generate(x, &rng, out, o.model->data);
         for (size_t i = 0; i < o.model->n_params; i++) {
             const char *name = o.model->params[i].name;
-            const size_t n = gpumc__param_size(&o.model->params[i]);
+            const size_t n = param_size(&o.model->params[i]);
             if (!strcmp(name, "school")) mean += p[3] / MANY;
             if (!strcmp(name, "heavy"))
                 t_squares +=
@@ -685,39 +695,23 @@ static void check_threads_and_explain(void)
     free(e);
 }
 
-/* An allocator that refuses from the n-th request on; every refusal ends in an error and releases all. */
-typedef struct meter { int left, open; } meter;
-
-static void *metered_allocate(size_t bytes, void *user)
-{
-    meter *m = (meter *)user;
-    void *block = m->left-- > 0 ? malloc(bytes) : NULL;
-    m->open += block != NULL;
-    return block;
-}
-
-static void metered_release(void *block, void *user)
-{
-    ((meter *)user)->open--;
-    free(block);
-}
-
+/* Every request refused from the n-th on ends in an error and releases all. */
 static void check_out_of_memory(void)
 {
     everything *e = describe();
     gpumc_hier *h = NULL;
-    int n = 0;
+    size_t n = 1;
     add_rows(e, "school", "heavy", "rate", other);
     for (; n < 1000 && !h; n++) {
-        meter m = { n, 0 };
+        ledger l = { .refuse_at = n, .refuse_later = 1 };
         gpumc_error error = { GPUMC_OK, "" };
-        e->data.allocator = (gpumc_allocator){ metered_allocate, metered_release, &m };
+        e->data.allocator = ledger_allocator(&l);
         h = gpumc_hier_create(&e->data, &error);
-        CHECK(h || error.status == GPUMC_ERROR_MEMORY, "request %d refused: %s", n, error.text);
+        CHECK(h || error.status == GPUMC_ERROR_MEMORY, "request %d refused: %s", (int)n, error.text);
         gpumc_hier_free(h);
-        CHECK(m.open == 0, "%d blocks are left after %d requests", m.open, n);
+        CHECK(l.live == 0, "%d blocks are left after %d requests", (int)l.live, (int)n);
     }
-    CHECK(n > 50 && n < 1000, "%d requests", n);
+    CHECK(n > 50 && n < 1000, "%d requests", (int)n);
     free(e);
 }
 

@@ -1,7 +1,6 @@
 /* gpumc_hot: rows and linear predictors that are evaluated at many points, against the ordinary calls. Here on
    the CPU; test_device.sh compiles this once more with gpumc_cuda.cu, itself compiled for the CPU, and
    test_cuda.sh links the real one where there is a GPU. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 #include "device_rows.h"
@@ -279,6 +278,7 @@ int main(void)
         for (int form = 0; form < 4; form++) {
             compare(&device_normal, sizes[k][0], sizes[k][1], form & 1, form >> 1);
             compare(&device_student, sizes[k][0], sizes[k][1], form & 1, form >> 1);
+            compare(&device_logit, sizes[k][0], sizes[k][1], form & 1, form >> 1);
             compare(&device_shared, sizes[k][0], 1, form & 1, form >> 1);
         }
     for (int family = 0; family < GPUMC__GLM_N; family++)

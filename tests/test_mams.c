@@ -5,51 +5,11 @@
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
+#include "densities.h"
 
 enum { MAX_DIM = 24 };
 
 /* ---- targets ------------------------------------------------------------------------------------- */
-
-typedef double (*log_density)(const double *q, double *g, size_t dim);
-
-static double normal(const double *q, double *g, size_t dim)      /* standard deviations 1, 1.5, 2, ... */
-{
-    double lp = 0;
-    for (size_t i = 0; i < dim; i++) {
-        const double s = 1 + 0.5 * (double)i;
-        g[i] = -q[i] / (s * s);
-        lp += 0.5 * q[i] * g[i];
-    }
-    return lp;
-}
-
-static double banana(const double *q, double *g, size_t dim)      /* pairs x ~ N(0, 1), y ~ N(x^2 - 1, 0.5) */
-{
-    double lp = 0;
-    for (size_t i = 0; i + 1 < dim; i += 2) {
-        const double r = (q[i + 1] - q[i] * q[i] + 1) / 0.25;
-        g[i] = -q[i] + 2 * q[i] * r;
-        g[i + 1] = -r;
-        lp -= 0.5 * q[i] * q[i] + 0.125 * r * r;
-    }
-    return lp;
-}
-
-static double flat_tails(const double *q, double *g, size_t dim)  /* Student-t, 4 degrees of freedom */
-{
-    double lp = 0;
-    for (size_t i = 0; i < dim; i++) {
-        g[i] = -5 * q[i] / (4 + q[i] * q[i]);
-        lp -= 2.5 * log(1 + 0.25 * q[i] * q[i]);
-    }
-    return lp;
-}
-
-static double wall(const double *q, double *g, size_t dim)        /* a normal between two forbidden regions */
-{
-    const double lp = normal(q, g, dim);
-    return q[0] > 1.5 ? GPUMC_NAN : q[0] < -1 ? -GPUMC_INF : lp;
-}
 
 typedef struct target { const char *name; log_density density; size_t dim; double step_size; } target;
 
@@ -63,24 +23,9 @@ enum { N_TARGETS = sizeof targets / sizeof *targets };
 
 /* ---- metrics ------------------------------------------------------------------------------------- */
 
-typedef struct metric_memory {
-    gpumc_metric metric;
-    double scale[MAX_DIM], mean[MAX_DIM], vectors[MAX_DIM], lambda[1];
-    double covariance[MAX_DIM * MAX_DIM], factor[MAX_DIM * MAX_DIM];
-    double root[MAX_DIM][MAX_DIM];                       /* W with W W' = M^-1 */
-} metric_memory;
-
 static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 {
-    memset(m, 0, sizeof *m);
-    m->metric.kind = kind;
-    m->metric.dim = dim;
-    m->metric.scale = m->scale;
-    m->metric.mean = m->mean;
-    m->metric.vectors = m->vectors;
-    m->metric.lambda = m->lambda;
-    m->metric.covariance = m->covariance;
-    m->metric.factor = m->factor;
+    metric_clear(m, kind, dim);
     m->metric.rank = kind == GPUMC_METRIC_LOW_RANK;
     m->lambda[0] = 4;
     for (size_t i = 0; i < dim; i++) {
@@ -88,12 +33,8 @@ static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
         m->vectors[i] = (i % 2 ? -1 : 1) / sqrt((double)dim);
     }
     for (size_t i = 0; i < dim; i++)
-        for (size_t j = 0; j < dim; j++) {
-            const double stretched = (i == j) + (sqrt(m->lambda[0]) - 1) * m->vectors[i] * m->vectors[j];
+        for (size_t j = 0; j < dim; j++)
             m->factor[i * dim + j] = j > i ? 0 : i == j ? 0.8 + 0.1 * (double)(i % 3) : 0.3 / (double)(i - j);
-            m->root[i][j] = kind == GPUMC_METRIC_DENSE ? m->factor[i * dim + j]
-                : m->scale[i] * (kind == GPUMC_METRIC_LOW_RANK ? stretched : i == j);
-        }
     for (size_t i = 0; i < dim; i++)
         for (size_t j = 0; j < dim; j++)
             m->covariance[i * dim + j] = gpumc__dot(m->factor + i * dim, m->factor + j * dim, dim);
@@ -279,7 +220,7 @@ typedef enum mistake {
 
 typedef struct reference {
     const target *target;
-    const metric_memory *metric;
+    const gpumc_metric *metric;
     gpumc_sampler sampler;
     double length, window, step_size;
     uint64_t seed;
@@ -294,13 +235,20 @@ static double digits_mirrored(uint32_t k, uint32_t base)
     return k == 0 ? 0 : (k % base + digits_mirrored(k / base, base)) / base;
 }
 
+/* An element of W, where W W' = M^-1. */
+static double root(const gpumc_metric *m, size_t i, size_t j)
+{
+    const double stretch = m->rank ? (sqrt(m->lambda[0]) - 1) * m->vectors[i] * m->vectors[j] : 0;
+    return m->kind == GPUMC_METRIC_DENSE ? m->factor[i * m->dim + j] : m->scale[i] * ((i == j) + stretch);
+}
+
 /* r = W' g, or v = W u */
 static void by_root(const reference *c, const double *x, int transpose, double *out)
 {
     for (size_t i = 0; i < c->target->dim; i++) {
         out[i] = 0;
         for (size_t j = 0; j < c->target->dim; j++)
-            out[i] += x[j] * (transpose ? c->metric->root[j][i] : c->metric->root[i][j]);
+            out[i] += x[j] * (transpose ? root(c->metric, j, i) : root(c->metric, i, j));
     }
 }
 
@@ -378,23 +326,12 @@ static void reference_transition(reference *c)
 
 /* ---- machine and reference side by side ---------------------------------------------------------- */
 
-static void machine_draw(gpumc_nuts *s, log_density density)
-{
-    double g[MAX_DIM];
-    int complete = 0;
-    while (!complete) {
-        const double *q = gpumc_nuts_ask(s);
-        const double lp = density(q, g, s->dim);
-        complete = gpumc_nuts_tell(s, lp, g);
-    }
-}
-
 static void reference_begin(reference *c, const target *t, const metric_memory *m, gpumc_sampler sampler,
                             mistake fault)
 {
     memset(c, 0, sizeof *c);
     c->target = t;
-    c->metric = m;
+    c->metric = &m->metric;
     c->sampler = sampler;
     c->length = 1.5;
     c->window = 0.6;
@@ -415,13 +352,13 @@ static int agreement(const target *t, const metric_memory *m, gpumc_sampler samp
     reference_begin(&c, t, m, sampler, fault);
     s = machine_start(t, &m->metric, c.seed, c.chain, c.q);
     gpumc_nuts_set_path(s, sampler, c.length, c.window);
-    machine_draw(s, t->density);
+    machine_draw(s, t->density, s->dim);
     for (int i = 0; i < n; i++) {
         const gpumc_draw_stats *a = gpumc_nuts_stats(s);
         memcpy(c.q, gpumc_nuts_draw(s), t->dim * sizeof(double));
         memcpy(c.g, gpumc_nuts_gradient(s), t->dim * sizeof(double));
         c.lp = s->current->lp;
-        machine_draw(s, t->density);
+        machine_draw(s, t->density, s->dim);
         reference_transition(&c);
         if (a->n_leapfrog != c.n_steps || a->divergent != c.divergent
             || a->selected != (c.accepted ? c.n_steps : 0) || check_distance(a->energy, c.H, 1) > 1e-8
@@ -482,9 +419,9 @@ static void test_lengths(void)
     for (uint32_t chain = 0; chain < 2; chain++) {
         gpumc_nuts *s = machine_start(&t, &m.metric, 1 + chain, chain, start);
         gpumc_nuts_set_path(s, GPUMC_SAMPLER_MAMS, 2, 0.4);
-        machine_draw(s, normal);
+        machine_draw(s, normal, s->dim);
         for (int i = 0; i < 512; i++) {
-            machine_draw(s, normal);
+            machine_draw(s, normal, s->dim);
             steps[chain][i] = gpumc_nuts_stats(s)->n_leapfrog;
             mean += steps[chain][i] / 1024.0;
             low = fmin(low, steps[chain][i]);
@@ -497,13 +434,13 @@ static void test_lengths(void)
     {
         gpumc_nuts *s = machine_start(&t, &m.metric, 1, 0, start);
         gpumc_nuts_set_path(s, GPUMC_SAMPLER_HMC, 1e9, 0.4);
-        machine_draw(s, normal);
-        machine_draw(s, normal);
+        machine_draw(s, normal, s->dim);
+        machine_draw(s, normal, s->dim);
         CHECK(gpumc_nuts_stats(s)->n_leapfrog == 255 && gpumc_nuts_stats(s)->hit_max_treedepth,
               "an endless path has %d steps", gpumc_nuts_stats(s)->n_leapfrog);
         CHECK(s->current->uses == 1 && !s->next, "references are left");
         gpumc_nuts_set_path(s, GPUMC_SAMPLER_NUTS, 0, 0);         /* and back to trees */
-        machine_draw(s, normal);
+        machine_draw(s, normal, s->dim);
         CHECK(gpumc_nuts_stats(s)->tree_depth > 0, "no tree after paths");
     }
 }
@@ -525,11 +462,11 @@ static double worst_z(gpumc_sampler sampler, mistake fault, int machine)
     reference_begin(&c, &t, &m, sampler, fault);
     s = machine_start(&t, &m.metric, c.seed, c.chain, c.q);
     gpumc_nuts_set_path(s, sampler, c.length, c.window);
-    machine_draw(s, normal);
+    machine_draw(s, normal, s->dim);
     for (int i = 0; i < N_BATCHES * BATCH; i++) {
         const double *q = machine ? gpumc_nuts_draw(s) : c.q;
         double square = 0;
-        if (machine) machine_draw(s, normal);
+        if (machine) machine_draw(s, normal, s->dim);
         else reference_transition(&c);
         for (int k = 0; k < 3; k++) {
             const double x = q[k] / (1 + 0.5 * k);

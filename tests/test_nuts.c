@@ -1,26 +1,16 @@
 /* The state machine of NUTS against a recursive reference, bit for bit; its integrator against the properties
    that make the sampler exact; warm-up's estimators against cases that can be solved by hand; pausing and
    resuming. Every check is also run on something broken, which it must reject. */
-static double test_ridge = 0.02, test_cutoff = 2;    /* of the low-rank metric, as the library has them */
+static double test_ridge = 0.02, test_cutoff = 2.0;  /* of the low-rank metric; test_header.sh compares */
 #define GPUMC__RIDGE test_ridge
 #define GPUMC__CUTOFF test_cutoff
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
+#include "densities.h"
 #include "reference_nuts.h"
 
 /* ---- targets ------------------------------------------------------------------------------------- */
-
-static double normal(const double *q, double *g, size_t dim)      /* standard deviations 1, 1.5, 2, ... */
-{
-    double lp = 0;
-    for (size_t i = 0; i < dim; i++) {
-        const double s = 1 + 0.5 * (double)i;
-        g[i] = -q[i] / (s * s);
-        lp += 0.5 * q[i] * g[i];
-    }
-    return lp;
-}
 
 static double walk(const double *q, double *g, size_t dim)        /* Brownian motion: strongly correlated */
 {
@@ -31,18 +21,6 @@ static double walk(const double *q, double *g, size_t dim)        /* Brownian mo
         lp -= 0.5 * step * step;
         g[i] -= step;
         if (i > 0) g[i - 1] += step;
-    }
-    return lp;
-}
-
-static double banana(const double *q, double *g, size_t dim)      /* pairs x ~ N(0, 1), y ~ N(x^2 - 1, 0.5) */
-{
-    double lp = 0;
-    for (size_t i = 0; i + 1 < dim; i += 2) {
-        const double r = (q[i + 1] - q[i] * q[i] + 1) / 0.25;
-        g[i] = -q[i] + 2 * q[i] * r;
-        g[i + 1] = -r;
-        lp -= 0.5 * q[i] * q[i] + 0.125 * r * r;
     }
     return lp;
 }
@@ -60,12 +38,6 @@ static double funnel(const double *q, double *g, size_t dim)      /* q[0] ~ N(0,
     return lp;
 }
 
-static double wall(const double *q, double *g, size_t dim)        /* a normal between two forbidden regions */
-{
-    const double lp = normal(q, g, dim);
-    return q[0] > 1.5 ? GPUMC_NAN : q[0] < -1 ? -GPUMC_INF : lp;
-}
-
 static double narrow(const double *q, double *g, size_t dim)      /* standard deviation 0.01 */
 {
     double lp = 0;
@@ -73,19 +45,9 @@ static double narrow(const double *q, double *g, size_t dim)      /* standard de
     return lp;
 }
 
-static double flat_tails(const double *q, double *g, size_t dim)  /* Student-t, 4 degrees of freedom */
-{
-    double lp = 0;
-    for (size_t i = 0; i < dim; i++) {
-        g[i] = -5 * q[i] / (4 + q[i] * q[i]);
-        lp -= 2.5 * log(1 + 0.25 * q[i] * q[i]);
-    }
-    return lp;
-}
-
 typedef struct target {
     const char *name;
-    reference_density density;
+    log_density density;
     size_t dim;
     double step_size;
     int max_treedepth;
@@ -104,12 +66,6 @@ enum { N_TARGETS = sizeof targets / sizeof *targets };
 
 /* ---- metrics ------------------------------------------------------------------------------------- */
 
-typedef struct metric_memory {
-    gpumc_metric metric;
-    double scale[REFERENCE_DIM], mean[REFERENCE_DIM], vectors[2 * REFERENCE_DIM], lambda[2];
-    double covariance[REFERENCE_DIM * REFERENCE_DIM], factor[REFERENCE_DIM * REFERENCE_DIM];
-} metric_memory;
-
 /* M^-1 of a metric written out. */
 static void written_out(const gpumc_metric *m, double *out)
 {
@@ -127,15 +83,7 @@ static void written_out(const gpumc_metric *m, double *out)
 static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 {
     double norm[2] = { 0, 0 }, mixed = 0;
-    memset(m, 0, sizeof *m);
-    m->metric.kind = kind;
-    m->metric.dim = dim;
-    m->metric.scale = m->scale;
-    m->metric.mean = m->mean;
-    m->metric.vectors = m->vectors;
-    m->metric.lambda = m->lambda;
-    m->metric.covariance = m->covariance;
-    m->metric.factor = m->factor;
+    metric_clear(m, kind, dim);
     for (size_t i = 0; i < dim; i++) {
         m->scale[i] = kind == GPUMC_METRIC_UNIT ? 1 : kind == GPUMC_METRIC_DIAG ? ldexp(0.5, (int)(i % 3))
             : 0.8 + 0.4 * (double)(i % 3);
@@ -174,18 +122,6 @@ static gpumc_nuts *machine_start(const target *t, const gpumc_metric *metric, do
     return s;
 }
 
-/* Answers questions until a draw is complete. */
-static void machine_draw(gpumc_nuts *s, reference_density density, size_t dim)
-{
-    double g[REFERENCE_DIM];
-    int complete = 0;
-    while (!complete) {
-        const double *q = gpumc_nuts_ask(s);
-        const double lp = density(q, g, dim);
-        complete = gpumc_nuts_tell(s, lp, g);
-    }
-}
-
 /* The same bits, but for two means that each side may sum up in its own way. */
 static int same_draw(const gpumc_nuts *s, const reference_chain *c)
 {
@@ -206,7 +142,7 @@ static size_t agreement(const target *t, const gpumc_metric *metric, reference_f
                         tally *count)
 {
     static reference_chain c;
-    double start[REFERENCE_DIM];
+    double start[DENSITY_DIM];
     gpumc_nuts *s;
     memset(&c, 0, sizeof c);
     for (size_t i = 0; i < t->dim; i++) start[i] = 0.3 - 0.1 * (double)(i % 4);
@@ -273,7 +209,7 @@ static void test_tree_sizes(void)
 {
     static metric_memory m;
     for (size_t i = 0; i < N_TARGETS; i++) {
-        const double start[REFERENCE_DIM] = { 0.1, 0.2 };
+        const double start[DENSITY_DIM] = { 0.1, 0.2 };
         gpumc_nuts *s;
         metric_fill(&m, GPUMC_METRIC_DIAG, targets[i].dim);
         s = machine_start(&targets[i], &m.metric, targets[i].step_size, 5, 0, start);
@@ -300,7 +236,7 @@ static void test_step_size_search(void)
     static metric_memory m;
     static reference_chain c;
     for (size_t i = 0; i < N_TARGETS; i++) {
-        double start[REFERENCE_DIM] = { 0 };
+        double start[DENSITY_DIM] = { 0 };
         gpumc_nuts *s;
         memset(&c, 0, sizeof c);
         for (size_t k = 0; k < targets[i].dim; k++) start[k] = 0.2;
@@ -347,14 +283,14 @@ static void test_bad_start(void)
 static void test_metric(void)
 {
     static metric_memory m;
-    static double full[REFERENCE_DIM * REFERENCE_DIM];
+    static double full[DENSITY_DIM * DENSITY_DIM];
     const gpumc_metric_kind kinds[] = { GPUMC_METRIC_UNIT, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK,
                                         GPUMC_METRIC_DENSE };
     const size_t dims[] = { 2, 7, 8, 9, 33 };
     for (size_t k = 0; k < 4; k++)
         for (size_t d = 0; d < 5; d++) {
             const size_t n = dims[d];
-            double p[REFERENCE_DIM], v[REFERENCE_DIM], z[REFERENCE_DIM], worst = 0, kinetic = 0, squares = 0;
+            double p[DENSITY_DIM], v[DENSITY_DIM], z[DENSITY_DIM], worst = 0, kinetic = 0, squares = 0;
             metric_fill(&m, kinds[k], n);
             if (kinds[k] == GPUMC_METRIC_DENSE) memcpy(full, m.covariance, sizeof full);
             else written_out(&m.metric, full);
@@ -384,10 +320,10 @@ static void test_metric(void)
 
 /* ---- the integrator ------------------------------------------------------------------------------ */
 
-typedef gpumc__state *(*stepper)(gpumc_nuts *s, reference_density density, const gpumc__state *at,
+typedef gpumc__state *(*stepper)(gpumc_nuts *s, log_density density, const gpumc__state *at,
                                  double eps);
 
-static gpumc__state *leapfrog_step(gpumc_nuts *s, reference_density density, const gpumc__state *at,
+static gpumc__state *leapfrog_step(gpumc_nuts *s, log_density density, const gpumc__state *at,
                                    double eps)
 {
     gpumc__state *to = at == s->states ? s->states + 1 : s->states;
@@ -398,7 +334,7 @@ static gpumc__state *leapfrog_step(gpumc_nuts *s, reference_density density, con
 }
 
 /* The broken twin: Euler's step, whose volume, reversibility and order are all wrong. */
-static gpumc__state *euler_step(gpumc_nuts *s, reference_density density, const gpumc__state *at, double eps)
+static gpumc__state *euler_step(gpumc_nuts *s, log_density density, const gpumc__state *at, double eps)
 {
     gpumc__state *to = at == s->states ? s->states + 1 : s->states;
     for (size_t i = 0; i < s->dim; i++) {
@@ -412,7 +348,7 @@ static gpumc__state *euler_step(gpumc_nuts *s, reference_density density, const 
 typedef struct phase_point { double q[4], p[4]; } phase_point;
 
 /* Flow of n steps from a point, in dimension dim and the unit metric; returns the energy error. */
-static double flow(stepper step, reference_density density, size_t dim, const phase_point *from, double eps,
+static double flow(stepper step, log_density density, size_t dim, const phase_point *from, double eps,
                    int n, phase_point *to)
 {
     static metric_memory m;
@@ -536,7 +472,7 @@ static int copies_agree(size_t dim, double off)
 {
     static metric_memory m;
     const target t = { "copies", normal, dim, 0.3, 1 };
-    double start[REFERENCE_DIM], z[2][2 * GPUMC__RNG_LANES], any, wide;
+    double start[DENSITY_DIM], z[2][2 * GPUMC__RNG_LANES], any, wide;
     const gpumc_rng rng = gpumc_rng_at(5, 6, 7, 8);
     gpumc__state *from, *a, *b;
     gpumc_nuts *s;
@@ -561,7 +497,7 @@ static int copies_agree(size_t dim, double off)
 static void test_copies(void)
 {
     if (!__builtin_cpu_supports("avx2")) { printf("no AVX2 here: its copies were not compared\n"); return; }
-    for (size_t dim = 1; dim <= REFERENCE_DIM; dim++) {
+    for (size_t dim = 1; dim <= DENSITY_DIM; dim++) {
         CHECK(copies_agree(dim, 0), "the copies differ in dimension %.0f", (double)dim);
         CHECK(!copies_agree(dim, 1e-12), "dimension %.0f: their comparison sees nothing", (double)dim);
     }
@@ -619,7 +555,7 @@ static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
     a->foreground = 0;
     a->n_kept = n;
     for (size_t k = 0; k < n; k++) {
-        double *q = a->q + k * d, *g = a->g + k * d, z[REFERENCE_DIM];
+        double *q = a->q + k * d, *g = a->g + k * d, z[DENSITY_DIM];
         a->owner[k] = 0;
         for (size_t i = 0; i < d; i++) z[i] = gpumc_rng_normal(&rng);
         for (size_t i = 0; i < d; i++) {
@@ -661,7 +597,7 @@ static void test_fisher_diagonal(void)
 static double fisher_residual(gpumc_adapt *a, size_t n)
 {
     const size_t d = a->dim;
-    enum { SIZE = REFERENCE_DIM * REFERENCE_DIM };
+    enum { SIZE = DENSITY_DIM * DENSITY_DIM };
     static double cx[SIZE], cg[SIZE], left[SIZE], t[SIZE];
     const double *sigma = a->matrices;
     double worst = 0, largest = 0;

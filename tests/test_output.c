@@ -97,32 +97,9 @@ static double strtod_comma(const char *text, char **end)
 #undef vfprintf
 #undef snprintf
 #undef strtod
+#include "ledger.h"
 
 /* ---- tools --------------------------------------------------------------------------------------------- */
-
-typedef struct ledger { size_t calls, live, refuse_at; int refuse_later; } ledger;
-
-static void *ledger_allocate(size_t bytes, void *user)
-{
-    ledger *l = user;
-    void *block = NULL;
-    l->calls++;
-    if (!l->refuse_at || (l->calls != l->refuse_at && !(l->refuse_later && l->calls > l->refuse_at)))
-        block = malloc(bytes);
-    l->live += block != NULL;
-    return block;
-}
-
-static void ledger_release(void *block, void *user)
-{
-    ((ledger *)user)->live -= block != NULL;
-    free(block);
-}
-
-static gpumc_allocator ledger_allocator(ledger *l)
-{
-    return (gpumc_allocator){ ledger_allocate, ledger_release, l };
-}
 
 static uint64_t random_state = 1;
 static uint64_t random_bits(void)      /* splitmix64 */
@@ -297,7 +274,7 @@ static void check_number_grammar(void)
     };
     static const char *const bad[] = {
         "", "+", "-", ".", "e5", "1e", "1e+", "1x", "x1", "0x10", "1,5", "1 ", " 1", "--1", "1e5.5",
-        "1.2.3", "infinit", "nann", "in", "1e309", "-1e400", "1_000", "\xc2\xa0" "1",
+        "1.2.3", "infinit", "nann", "in", "1e309", "-1e400", "1_000", ("\xc2\xa0" "1"),
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         CHECK(same(parse(good[i].text, strlen(good[i].text)), good[i].value), "%s", good[i].text);

@@ -6,7 +6,6 @@
    the mean and of the mean square; where the mean is over ten sd from 0, so that the square hardly sees the
    sd, the sd takes its place. The bound of |z| has a false-alarm rate of 0.1 % over all of them. */
 #include "check.h"
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "posteriors.h"
 

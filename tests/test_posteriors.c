@@ -4,7 +4,6 @@
    For every parameter z = (mean - reference) / sqrt(mcse^2 + reference error^2) of x and of (x - centre)^2.
    The bound of |z| has a false-alarm rate of 0.1 % over all of them. Each model has a twin with a small
    mistake, which the comparison must reject. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 #include "known_posteriors.h"

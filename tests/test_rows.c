@@ -1,7 +1,6 @@
 /* Rows against a plain loop over the same leaf: values and gradients for many patterns of group sizes,
    every instruction set that runs, columns in double and float, weights; the same bits from any number of
    threads and points in a batch; what bad input is told. A row with a wrong sign must be noticed. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 

@@ -1,6 +1,5 @@
 /* What gpumc_sample offers beside draws: batch callback, callbacks that stop, thinning, saved warm-up, draws
    that are not kept, forced step sizes, metrics, early stop, generated quantities, the printer. */
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
 

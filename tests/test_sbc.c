@@ -8,12 +8,11 @@
    the false-alarm rate is below 0.01 for an arbitrary seed; the seed is fixed. Five kinds of wrong sampler
    must be caught. */
 #include "check.h"
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
+#include "samplers.h"
 
 #ifndef N_SIMULATIONS
 #define N_SIMULATIONS 400            /* long_sbc.c: 4000, by every sampler */
-#define SAMPLERS GPUMC_SAMPLER_AUTO, GPUMC_SAMPLER_NUTS
 #endif
 enum { N_RANKED = 99, N_BINS = 20, MAX_QUANTITIES = 16, MAX_NATURAL = 10 };
 static const double LIMIT = 1e-4;
@@ -160,7 +159,6 @@ static void rank_draws(ranks *r, const problem *p, const double *truth, const do
 typedef int (*sampler)(simulation *s, uint64_t seed, double *draws, size_t n);
 
 static gpumc_sampler chosen;          /* what gpumc runs with */
-static const char *const chosen_names[] = { "auto", "nuts", "mams", "hmc" };
 
 static int library(simulation *s, uint64_t seed, double *draws, size_t n)
 {
@@ -291,7 +289,7 @@ static void check_calibrated(const problem *p)
     calibrate(p, library, RIGHT, N_SIMULATIONS, &r);
     for (size_t k = 0; k < r.n; k++)
         CHECK(uniformity(r.counts[k]) > LIMIT, "%s, %s: ranks of quantity %d are not uniform, p = %.2g",
-              p->name, chosen_names[chosen], (int)k, uniformity(r.counts[k]));
+              p->name, sampler_names[chosen], (int)k, uniformity(r.counts[k]));
 }
 
 static void check_caught(const problem *p, sampler sample, mistake wrong, const char *what)
@@ -335,11 +333,7 @@ static void check_wrong_sign(const problem *p)
 /* With an argument, auto, nuts, mams or hmc, only the calibration by that sampler. */
 int main(int argc, char **argv)
 {
-    static const gpumc_sampler samplers[] = { SAMPLERS };
-    for (size_t k = 0; k < 4; k++) {
-        if (argc > 1 ? strcmp(argv[1], chosen_names[k]) != 0 : k >= sizeof samplers / sizeof *samplers)
-            continue;
-        chosen = argc > 1 ? (gpumc_sampler)k : samplers[k];
+    for (size_t k = 0; sampler_at(k, argc, argv, &chosen); k++) {
         check_calibrated(&schools);
         check_calibrated(&groups);
     }

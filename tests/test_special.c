@@ -1,6 +1,6 @@
 /* Incomplete gamma and beta functions against known_special.h, their inverses and edges; then the families
    built on them, where a plain formula loses all digits. Every tolerance has a twin that must fail it. */
-#define GPUMC_IMPLEMENTATION
+#include <float.h>
 #include "../gpumc.h"
 #include "check.h"
 #include "known_special.h"

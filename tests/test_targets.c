@@ -10,14 +10,13 @@
    green. Targets that are wrong by a few per cent must be rejected. With an argument, auto, nuts, mams or
    hmc, only that sampler is run. */
 #include "check.h"
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "known_targets.h"
+#include "samplers.h"
 
 #ifndef N_DRAWS
 #define N_DRAWS 4000                 /* a chain; long_targets.c: 40000 */
 #define SEED 1
-#define SAMPLERS GPUMC_SAMPLER_AUTO, GPUMC_SAMPLER_NUTS
 #endif
 enum { N_CHAINS = 4, N_BATCHES = 20, MAX_RESIDUALS = 1200, MAX_DIM = 100 };
 static const double LIMIT = 6.0;
@@ -111,7 +110,6 @@ static double worst_z(const known_target *target, gpumc_metric_kind metric, size
     return worst;
 }
 
-static const char *const sampler_names[] = { "auto", "nuts", "mams", "hmc" };
 static const char *const metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
 
 static void check_target(const known_target *target, gpumc_metric_kind metric)
@@ -727,11 +725,7 @@ static void check_misbehaviours(void)
 
 int main(int argc, char **argv)
 {
-    static const gpumc_sampler samplers[] = { SAMPLERS };
-    for (size_t k = 0; k < 4; k++) {
-        if (argc > 1 ? strcmp(argv[1], sampler_names[k]) != 0 : k >= sizeof samplers / sizeof *samplers)
-            continue;
-        sampler = argc > 1 ? (gpumc_sampler)k : samplers[k];
+    for (size_t k = 0; sampler_at(k, argc, argv, &sampler); k++) {
         check_gaussians();
         check_others();
         check_hierarchies();

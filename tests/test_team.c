@@ -17,6 +17,7 @@ static void team_sync(void);
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
+#include "densities.h"
 
 enum { MAX_TEAM = 4, MAX_DIM = 60, N_TRANSITIONS = 60 };
 
@@ -190,37 +191,25 @@ static double distance(const result *a, const result *b)
 
 /* ---- metrics ------------------------------------------------------------------------------------- */
 
-static double scale[MAX_DIM], centre[MAX_DIM], vectors[MAX_DIM], lambda[1];
-static double covariance[MAX_DIM * MAX_DIM], factor[MAX_DIM * MAX_DIM];
-
-static gpumc_metric metric_of(gpumc_metric_kind kind, size_t dim)
+static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 {
-    gpumc_metric m;
-    memset(&m, 0, sizeof m);
-    m.kind = kind;
-    m.dim = dim;
-    m.rank = kind == GPUMC_METRIC_LOW_RANK;
-    m.scale = scale;
-    m.mean = centre;
-    m.vectors = vectors;
-    m.lambda = lambda;
-    m.covariance = covariance;
-    m.factor = factor;
-    lambda[0] = 5;
+    metric_clear(m, kind, dim);
+    m->metric.rank = kind == GPUMC_METRIC_LOW_RANK;
+    m->lambda[0] = 5;
     for (size_t i = 0; i < dim; i++) {
-        scale[i] = 1 + 0.1 * (double)(i % 4);
-        vectors[i] = 1 / sqrt((double)dim);
+        m->scale[i] = 1 + 0.1 * (double)(i % 4);
+        m->vectors[i] = 1 / sqrt((double)dim);
         for (size_t j = 0; j < dim; j++) {                        /* bidiagonal factor and its square */
-            factor[i * dim + j] = i == j ? 1 : j + 1 == i ? 0.5 : 0;
-            covariance[i * dim + j] = i == j ? (i ? 1.25 : 1) : i + 1 == j || j + 1 == i ? 0.5 : 0;
+            m->factor[i * dim + j] = i == j ? 1 : j + 1 == i ? 0.5 : 0;
+            m->covariance[i * dim + j] = i == j ? (i ? 1.25 : 1) : i + 1 == j || j + 1 == i ? 0.5 : 0;
         }
     }
-    return m;
 }
 
 /* Every metric, size and order with one sampler; returns how many transitions diverged. */
 static size_t check_sampler(void)
 {
+    static metric_memory m;
     static result alone[N_TRANSITIONS], together[N_TRANSITIONS];
     const gpumc_metric_kind kinds[] = { GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE };
     const size_t dims[] = { 1, 7, 8, 20, 53 };
@@ -228,16 +217,16 @@ static size_t check_sampler(void)
     for (int k = 0; k < 3; k++)
         for (int d = 0; d < 5; d++)
             for (work.funnel = 0; work.funnel < 2; work.funnel++) {
-                const gpumc_metric metric = metric_of(kinds[k], dims[d]);
                 const int exact = dims[d] <= 8;
+                metric_fill(&m, kinds[k], dims[d]);
                 work.dim = dims[d];
                 work.n_transitions = exact ? N_TRANSITIONS : 2;   /* rounding grows from draw to draw */
-                CHECK(sample(&metric, 1, 0, alone), "one member runs");
+                CHECK(sample(&m.metric, 1, 0, alone), "one member runs");
                 for (int i = 0; i < work.n_transitions; i++) n_divergent += (size_t)alone[i].divergent;
                 for (size_t size = 2; size <= MAX_TEAM; size++)
                     for (int reversed = 0; reversed < 2; reversed++) {
                         double away;
-                        const int uniform = sample(&metric, size, reversed, together);
+                        const int uniform = sample(&m.metric, size, reversed, together);
                         CHECK(uniform, "sampler %d, metric %d, dimension %.0f: %.0f members part ways",
                               (int)work.sampler, k, (double)dims[d], (double)size);
                         away = uniform ? distance(together, alone) : HUGE_VAL;
@@ -247,8 +236,8 @@ static size_t check_sampler(void)
                     }
                 if (k < 2 || dims[d] == 1) continue;
                 barriers_work = 0;                                /* the broken twin */
-                CHECK(!sample(&metric, 3, 0, together) || distance(together, alone) > 1e-9
-                      || !sample(&metric, 3, 1, together) || distance(together, alone) > 1e-9,
+                CHECK(!sample(&m.metric, 3, 0, together) || distance(together, alone) > 1e-9
+                      || !sample(&m.metric, 3, 1, together) || distance(together, alone) > 1e-9,
                       "sampler %d, dimension %.0f, funnel %d: a team without barriers passes",
                       (int)work.sampler, (double)dims[d], work.funnel);
                 barriers_work = 1;

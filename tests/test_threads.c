@@ -1,7 +1,6 @@
 /* Draws do not depend on the number of threads, on callbacks or on being stopped: byte for byte. Built once
    more with the thread sanitizer by test_sanitize.sh, which sees what a lucky schedule hides. */
 #include "check.h"
-#define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 
 enum { N_CHAINS = 7, N_DRAWS = 60, N_WARMUP = 80 };

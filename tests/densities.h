@@ -1,0 +1,84 @@
+/* What the tests of the samplers' state machine share: log densities of known shape, which set g to their
+   gradient, and memory for a metric. To be included after gpumc.h. */
+#ifndef DENSITIES_H
+#define DENSITIES_H
+
+enum { DENSITY_DIM = 64 };            /* the most that metric_memory holds */
+
+typedef double (*log_density)(const double *q, double *g, size_t dim);
+
+/* Standard deviations 1, 1.5, 2, ... */
+static inline double normal(const double *q, double *g, size_t dim)
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) {
+        const double s = 1 + 0.5 * (double)i;
+        g[i] = -q[i] / (s * s);
+        lp += 0.5 * q[i] * g[i];
+    }
+    return lp;
+}
+
+/* Pairs x ~ N(0, 1), y ~ N(x^2 - 1, 0.5). */
+static inline double banana(const double *q, double *g, size_t dim)
+{
+    double lp = 0;
+    for (size_t i = 0; i + 1 < dim; i += 2) {
+        const double r = (q[i + 1] - q[i] * q[i] + 1) / 0.25;
+        g[i] = -q[i] + 2 * q[i] * r;
+        g[i + 1] = -r;
+        lp -= 0.5 * q[i] * q[i] + 0.125 * r * r;
+    }
+    return lp;
+}
+
+/* Student-t, 4 degrees of freedom. */
+static inline double flat_tails(const double *q, double *g, size_t dim)
+{
+    double lp = 0;
+    for (size_t i = 0; i < dim; i++) {
+        g[i] = -5 * q[i] / (4 + q[i] * q[i]);
+        lp -= 2.5 * log(1 + 0.25 * q[i] * q[i]);
+    }
+    return lp;
+}
+
+/* A normal between two forbidden regions. */
+static inline double wall(const double *q, double *g, size_t dim)
+{
+    const double lp = normal(q, g, dim);
+    return q[0] > 1.5 ? GPUMC_NAN : q[0] < -1 ? -GPUMC_INF : lp;
+}
+
+/* Answers the machine's questions until a draw is complete. */
+static inline void machine_draw(gpumc_nuts *s, log_density density, size_t dim)
+{
+    double g[DENSITY_DIM];
+    int complete = 0;
+    while (!complete) {
+        const double *q = gpumc_nuts_ask(s);
+        const double lp = density(q, g, dim);
+        complete = gpumc_nuts_tell(s, lp, g);
+    }
+}
+
+typedef struct metric_memory {
+    gpumc_metric metric;
+    double scale[DENSITY_DIM], mean[DENSITY_DIM], vectors[2 * DENSITY_DIM], lambda[2];
+    double covariance[DENSITY_DIM * DENSITY_DIM], factor[DENSITY_DIM * DENSITY_DIM];
+} metric_memory;
+
+/* Zeros, of rank 0, with every array in place. */
+static inline void metric_clear(metric_memory *m, gpumc_metric_kind kind, size_t dim)
+{
+    memset(m, 0, sizeof *m);
+    m->metric.kind = kind;
+    m->metric.dim = dim;
+    m->metric.scale = m->scale;
+    m->metric.mean = m->mean;
+    m->metric.vectors = m->vectors;
+    m->metric.lambda = m->lambda;
+    m->metric.covariance = m->covariance;
+    m->metric.factor = m->factor;
+}
+#endif
