@@ -1798,10 +1798,10 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__ROW_PARAMETER(k, l, n_group) \
     (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
-/* Tiles t to end, a strip of lanes as wide as a vector register: what depends on parameters alone then does
-   not depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared
-   gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
-   pieces of 16 bytes of memcpy, which wide loads then wait for.) */
+/* All slices, a strip of lanes as wide as a vector register: what depends on parameters alone then does not
+   depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared gradients
+   go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes pieces of 16
+   bytes of memcpy, which wide loads then wait for.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
         size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
@@ -1814,40 +1814,36 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
                 x[k * GPUMC_LANES + l], w) \
         } \
     } \
-    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
-        const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total, size_t strip) \
+    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t strip, \
+        const double *GPUMC__RESTRICT shared) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
         const double *p[(n_group) + (n_shared) + 1]; \
-        for (int k = 0; k < (n_group); k++) p[k] = a->p[k] + slice * GPUMC_LANES + strip; \
         for (int k = 0; k < (n_shared); k++) p[(n_group) + k] = shared + k * GPUMC_LANES; \
-        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
-            sum[0][l] = total[l]; \
-            GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
-                sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) \
+            GPUMC__FLAT for (int k = 0; k <= (n_group) + (n_shared); k++) sum[k][l] = 0; \
+        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) { \
+            for (int k = 0; k < (n_group); k++) p[k] = a->p[k] + s * GPUMC_LANES + strip; \
+            name##_tiles_##set(a, t, t + a->tiles[s], strip, p, sum); \
+            for (int k = 0; k < (n_group); k++) { \
+                double *to = a->sums[k] + s * GPUMC_LANES + strip; \
+                GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+                    to[l] += sum[1 + k][l]; \
+                    sum[1 + k][l] = 0; \
+                } \
+            } \
         } \
-        name##_tiles_##set(a, t, t + a->tiles[slice], strip, p, sum); \
-        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
-            total[l] = sum[0][l]; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
-                total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
-        } \
-        for (int k = 0; k < (n_group); k++) { \
-            double *to = a->sums[k] + slice * GPUMC_LANES + strip; \
-            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) to[l] += sum[1 + k][l]; \
-        } \
+        for (int k = 0; k <= (n_shared); k++) \
+            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) \
+                a->totals[k * GPUMC_LANES + (int)strip + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_loop_##set(const gpumc__row_args *a) \
     { \
-        double shared[((n_shared) + 1) * GPUMC_LANES], total[(1 + (n_shared)) * GPUMC_LANES]; \
+        double shared[((n_shared) + 1) * GPUMC_LANES]; \
         for (int i = 0; i < (n_shared) * GPUMC_LANES; i++) shared[i] = *a->p[(n_group) + i / GPUMC_LANES]; \
-        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) total[i] = 0; \
-        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) \
-            for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
-                name##_strip_##set(a, s, t, shared, total + strip, strip); \
-        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
+        for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
+            name##_strip_##set(a, strip, shared); \
     }
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
