@@ -882,9 +882,10 @@ GPUMC_FN gpumc_real gpumc__binet(gpumc_real x)
 /* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
-    const gpumc_real half = GPUMC_R(0.5), up = x < 1 ? x + 1 : x, log_up = gpumc_log(up), some = x > 0 ? x : 1;
-    const gpumc_real log_root = x < 1 ? (x + half) * log_up - x * gpumc_log(some) - 1 : half * log_up;
-    return log_root + GPUMC_R(GPUMC_LOG_SQRT_2PI) + gpumc__binet(up);
+    const gpumc_real half = GPUMC_R(0.5), up = x < 1 ? x + 1 : x, log_up = gpumc_log(up);
+    const gpumc_real below_1 = (x + half) * log_up - x * gpumc_log(x > 0 ? x : 1) - 1;
+    const gpumc_real rest = (x < 1 ? below_1 : half * log_up) + gpumc__binet(up);
+    return x > 0 ? rest + GPUMC_R(GPUMC_LOG_SQRT_2PI) : 0 * x;
 }
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
@@ -1053,8 +1054,8 @@ GPUMC_FN void gpumc__add_3(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_rea
 { gpumc__add_2(p, v, q, w), gpumc__add(r, x); }
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
-/* Infinity is not whole; NaN counts as whole, so that it goes on. Beyond 2^52, where all are, rounding to even
-   may miss by 1 and more. (With a negation gcc stays scalar.) */
+/* Infinity is not whole; NaN counts as whole, so that it goes on. Beyond 2^52 all are, but the sum may round,
+   by 1 or more. (With a negation gcc stays scalar.) */
 GPUMC_FN int gpumc__is_whole(gpumc_real y)
 {
     const double size = gpumc_fabs(y), gap = gpumc__whole_in(size + GPUMC__TWO_52, GPUMC__TWO_52) - size;
@@ -1483,8 +1484,8 @@ GPUMC_FN gpumc_real gpumc__poisson_mass(gpumc_real y, gpumc_real lambda, gpumc_r
 {
     const gpumc_real some = y <= 0 ? 1 : y, log_y = gpumc_log(some);
     const gpumc_real less = gpumc__compare(some, lambda - some, log_lambda - log_y).less;
-    const gpumc_real value = some * less - GPUMC_R(0.5) * log_y - GPUMC_R(GPUMC_LOG_SQRT_2PI) - gpumc__binet(some);
-    return gpumc__count_support(y, y <= 0 ? -lambda : value);
+    const gpumc_real rest = GPUMC_R(0.5) * log_y + GPUMC_R(GPUMC_LOG_SQRT_2PI) + gpumc__binet(some);
+    return gpumc__count_support(y, y <= 0 ? -lambda : some * less - rest);
 }
 GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__TAKES(COUNT_1, y, lambda))
 {
@@ -1786,11 +1787,13 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     }
 }
 
-/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. */
+/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. The
+   zero in g is negative because adding to that is no operation, not even to the compiler. */
 #define GPUMC__ROW_LANES(pragma, lanes, leaf, n_p, n_x, parameter, column, weight) \
     pragma for (int l = 0; l < (lanes); l++) { \
         gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
-        GPUMC__FLAT for (int k = 0; k < (n_p); k++) { q[k] = (gpumc_real)(parameter); g[k] = GPUMC_R(-0.0); } \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) q[k] = (gpumc_real)(parameter); \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) g[k] = GPUMC_R(-0.0); \
         GPUMC__FLAT for (int k = 0; k < (n_x); k++) c[k] = (gpumc_real)(column); \
         sum[0][l] += (weight)[l] * leaf(q, c, g); \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
