@@ -573,7 +573,7 @@ GPUMC_FN double gpumc__log_normal(double x)
     const double k = gpumc__log_split(x, &f);
     return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, -0.0));
 }
-/* log(x), -infinity at 0. 0.8 ULP */
+/* log(x), -infinity at 0. 0.9 ULP */
 GPUMC_FN double gpumc_log(double x)
 {
     double f;
