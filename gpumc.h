@@ -1801,7 +1801,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__ROW_PARAMETER(k, l, n_group) \
     (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
-/* All slices, a strip of lanes as wide as a vector register: what depends on parameters alone then does not
+/* A few slices, a strip of lanes as wide as a vector register: what depends on parameters alone then does not
    depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared gradients
    go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes pieces of 16
    bytes of memcpy, which wide loads then wait for.) */
@@ -1817,15 +1817,18 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
                 x[k * GPUMC_LANES + l], w) \
         } \
     } \
-    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t strip, \
-        const double *GPUMC__RESTRICT shared) \
+    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t s, size_t end, \
+        size_t t, size_t strip, const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
         const double *p[(n_group) + (n_shared) + 1]; \
         for (int k = 0; k < (n_shared); k++) p[(n_group) + k] = shared + k * GPUMC_LANES; \
-        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) \
-            GPUMC__FLAT for (int k = 0; k <= (n_group) + (n_shared); k++) sum[k][l] = 0; \
-        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) { \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+            GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
+            GPUMC__FLAT for (int k = 0; k <= (n_shared); k++) \
+                sum[k ? k + (n_group) : 0][l] = total[k * GPUMC_LANES + l]; \
+        } \
+        for (; s < end; t += a->tiles[s++]) { \
             for (int k = 0; k < (n_group); k++) p[k] = a->p[k] + s * GPUMC_LANES + strip; \
             name##_tiles_##set(a, t, t + a->tiles[s], strip, p, sum); \
             for (int k = 0; k < (n_group); k++) { \
@@ -1838,15 +1841,21 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         } \
         for (int k = 0; k <= (n_shared); k++) \
             GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) \
-                a->totals[k * GPUMC_LANES + (int)strip + l] = sum[k ? k + (n_group) : 0][l]; \
+                total[k * GPUMC_LANES + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_loop_##set(const gpumc__row_args *a) \
     { \
-        double shared[((n_shared) + 1) * GPUMC_LANES]; \
+        double shared[((n_shared) + 1) * GPUMC_LANES], total[((n_shared) + 1) * GPUMC_LANES]; \
         for (int i = 0; i < (n_shared) * GPUMC_LANES; i++) shared[i] = *a->p[(n_group) + i / GPUMC_LANES]; \
-        for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
-            name##_strip_##set(a, strip, shared); \
+        for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) total[i] = 0; \
+        for (size_t s = 0, t = 0, end; s < a->n_slices;) { \
+            end = a->n_slices - s < 4 ? a->n_slices : s + 4; \
+            for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
+                name##_strip_##set(a, s, end, t, strip, shared, total + strip); \
+            for (; s < end; s++) t += a->tiles[s]; \
+        } \
+        for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
     }
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
