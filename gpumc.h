@@ -280,11 +280,15 @@ enum { GPUMC__N_ISA = 3 };
 #define GPUMC_TEAM
 #endif
 
-/* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself. */
+/* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself.
+   GPUMC__OF_LANE: what depends on parameters alone leaves the loop over tiles as vectors in gcc, which keeps
+   scalar choices inside, and as scalars in clang. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define GPUMC__UNROLL _Pragma("GCC unroll 8")
+#define GPUMC__OF_LANE(l) (l)
 #else
 #define GPUMC__UNROLL
+#define GPUMC__OF_LANE(l) 0
 #endif
 
 /* The number type of leaf functions: double, or float in a single-precision device build. */
@@ -366,26 +370,29 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team);
 #define GPUMC_NAN gpumc__from_bits(0x7ff8000000000000ULL)
 
 /* ---- polynomials, made by tests/poly.py ---------------------------------------------------------
-   Coefficients from the lowest power on, summed by Horner's rule in q = x^2 over pairs: half the latency of
-   that in x. GPUMC__P<n> is a polynomial of n coefficients. */
+   Coefficients from the lowest power on, summed by Horner's rule in x^4 over groups of four: a third of the
+   latency of that in x. GPUMC__P<n> is a polynomial of n coefficients, with q = x^2. */
 #define GPUMC__PAIR(a, b, rest) ((a + b * x) + q * (rest))
-#define GPUMC__PAIRS(a, b, c, d, e, f, g, h, rest) \
-    GPUMC__PAIR(a, b, GPUMC__PAIR(c, d, GPUMC__PAIR(e, f, GPUMC__PAIR(g, h, rest))))
+#define GPUMC__FOUR(a, b, c, d, rest) (((a + b * x) + q * (c + d * x)) + (q * q) * (rest))
 #define GPUMC__P2(a, b) (a + b * x)
 #define GPUMC__P3(a, b, c) GPUMC__PAIR(a, b, c)
 #define GPUMC__P4(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P2(__VA_ARGS__))
 #define GPUMC__P5(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P3(__VA_ARGS__))
-#define GPUMC__P6(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P4(__VA_ARGS__))
-#define GPUMC__P7(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P5(__VA_ARGS__))
-#define GPUMC__P8(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P6(__VA_ARGS__))
-#define GPUMC__P10(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P2(__VA_ARGS__))
-#define GPUMC__P11(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P3(__VA_ARGS__))
-#define GPUMC__P12(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P4(__VA_ARGS__))
-#define GPUMC__P13(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P5(__VA_ARGS__))
-#define GPUMC__P16(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P8(__VA_ARGS__))
-#define GPUMC__P19(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P11(__VA_ARGS__))
-#define GPUMC__P21(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P13(__VA_ARGS__))
-#define GPUMC__P24(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P16(__VA_ARGS__))
+#define GPUMC__P6(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P2(__VA_ARGS__))
+#define GPUMC__P7(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P3(__VA_ARGS__))
+#define GPUMC__P8(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P4(__VA_ARGS__))
+#define GPUMC__P9(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P5(__VA_ARGS__))
+#define GPUMC__P10(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P6(__VA_ARGS__))
+#define GPUMC__P11(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P7(__VA_ARGS__))
+#define GPUMC__P12(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P8(__VA_ARGS__))
+#define GPUMC__P13(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P9(__VA_ARGS__))
+#define GPUMC__P15(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P11(__VA_ARGS__))
+#define GPUMC__P16(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P12(__VA_ARGS__))
+#define GPUMC__P17(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P13(__VA_ARGS__))
+#define GPUMC__P19(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P15(__VA_ARGS__))
+#define GPUMC__P20(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P16(__VA_ARGS__))
+#define GPUMC__P21(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P17(__VA_ARGS__))
+#define GPUMC__P24(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P20(__VA_ARGS__))
 #define GPUMC__POLY(name, n, ...) \
     GPUMC_FN double gpumc__poly_##name(double x) { const double q = x * x; return GPUMC__P##n(__VA_ARGS__); }
 
@@ -396,6 +403,10 @@ GPUMC__POLY(exp, 10, 0.5000000000000001, 0.16666666666666669, 0.0416666666666240
 /* (2 atanh(sqrt x) / sqrt x - 2) / x: degree 6, x in [0, 0.0295], error 4.7e-16 */
 GPUMC__POLY(log, 7, 0.666666666666667, 0.3999999999989889, 0.28571428626253836, 0.22222211089379496,
     0.1818289243253687, 0.15331611722055008, 0.14617807153417325)
+/* the same: degree 9, x in [0, 0.111], error 1.9e-16 */
+GPUMC__POLY(log1p_unit, 10, 0.6666666666666666, 0.40000000000014585, 0.2857142856710876, 0.22222222717427864,
+    0.18181789436132859, 0.15385570064958623, 0.13314144209654935, 0.12001072809590713, 0.08800738486144674,
+    0.1616404561194353)
 /* (sin(2 pi sqrt x) / sqrt x - 2 pi) / x: degree 5, x in [0, 0.0156], error 1.3e-16 */
 GPUMC__POLY(sin, 6, -41.341702240399755, 81.6052492760517, -76.70585973562093, 42.05868918088512,
     -15.094054182079999, 3.78643334956545)
@@ -437,6 +448,12 @@ GPUMC__POLY(lgamma, 19, 0.3224670334241132, -0.0673523010531981, 0.0205808084277
    degree 6, x in [0, 0.0237], error 1.7e-16 */
 GPUMC__POLY(stirling, 7, 0.08333333333333333, -0.0027777777777380146, 0.0007936507665900421,
     -0.0005952311428421684, 0.000840891399401838, -0.0018619001080884038, 0.0045368906301007815)
+/* (y + 1/2) gpumc__binet(y), x = 1 - 3 / (y + 1/2): degree 16, x in [-1, 1], error 1.2e-17 */
+GPUMC__POLY(binet, 17, 0.09948862055980887, -0.018718200500397922, 0.002904685792566519,
+    -0.0003974177246247539, 6.751105936523802e-05, -1.3483472674843222e-05, 1.8482278606665558e-06,
+    -3.2705557843249896e-07, 9.927849751826644e-08, -3.0775014248134474e-09, 2.318984724967352e-09,
+    -1.463619027236496e-09, -5.085190944025221e-10, -1.7610248462986022e-10, 2.2241728771231814e-11,
+    4.067015201759005e-11, 1.2356003374551402e-11)
 /* -(y + 0.75) gpumc__half_stirling(y), x = (y - 0.75) / (y + 0.75):
    degree 20, x in [-0.2, 1], error 6.6e-16 */
 GPUMC__POLY(half_stirling, 21, 0.0771732229314753, -0.05834098998843658, 0.03565184886092887,
@@ -505,7 +522,17 @@ GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
     return (p * gpumc__from_bits(half << 52)) * gpumc__from_bits((k - half) << 52);
 }
 /* exp(x). 1.1 ULP */
-GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, 0.0); }
+GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, -0.0); }
+/* exp(x) for x <= 0: 2^n as 2^(n + 64) 2^-64. */
+GPUMC_FN double gpumc__exp_fall(double x)
+{
+    const double sum = x * GPUMC__LOG2_E + (GPUMC__SHIFT + 1087.0);
+    const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 1087.0);
+    const double r = (x - n * GPUMC__LOG_2_HI) - n * GPUMC__LOG_2_LO;
+    const double p = 1.0 + (r + (r * r) * gpumc__poly_exp(r));
+    const double y = (p * gpumc__from_bits(gpumc__bits_of(sum) << 52)) * 5.421010862427522e-20;
+    return x < -746.0 ? 0.0 : y;
+}
 /* y exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
 GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
 {
@@ -546,22 +573,22 @@ GPUMC_FN double gpumc__log_split_any(double x, double *f)
 /* log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest) for small e: by the series of 2 atanh(f / (2 + f)). */
 GPUMC_FN double gpumc__log_rest(double k, double f, double e)
 {
-    const double h = 0.5 * f * f, s = f / (2.0 + f), z = s * s;
-    return h - (s * (h + z * gpumc__poly_log(z)) + (k * GPUMC__LOG_2_LO + e));
+    const double s = f / (2.0 + f), z = s * s;
+    return s * (f - z * gpumc__poly_log(z)) - (k * GPUMC__LOG_2_LO + e);
 }
 /* log(x) for positive normal x. */
 GPUMC_FN double gpumc__log_normal(double x)
 {
     double f;
     const double k = gpumc__log_split(x, &f);
-    return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
+    return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, -0.0));
 }
-/* log(x), -infinity at 0. 0.8 ULP */
+/* log(x), -infinity at 0. 0.9 ULP */
 GPUMC_FN double gpumc_log(double x)
 {
     double f;
     const double k = gpumc__log_split_any(x, &f);
-    const double y = k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
+    const double y = k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, -0.0));
     const double outside = x < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
@@ -584,12 +611,11 @@ GPUMC_FN double gpumc_log1p(double x)
     const double outside = u < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < u ? y : outside;
     return x < GPUMC_INF ? gpumc__with_sign_of(inside, x) : x;                  /* the sign: of log1p(-0) */
 }
-/* log(1 + x) for x in [0, 1]. */
+/* log(1 + x) for x in [0, 1], by the series alone. */
 GPUMC_FN double gpumc__log1p_unit(double x)
 {
-    const int low = x < 0.41421356237309515;
-    const double k = low ? 0.0 : 1.0, f = low ? x : 0.5 * x - 0.5;
-    return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
+    const double s = x / (2.0 + x), z = s * s;
+    return x - s * (x - z * gpumc__poly_log1p_unit(z));
 }
 
 /* ---- square root ----------------------------------------------------------------------------- */
@@ -626,17 +652,17 @@ GPUMC_FN double gpumc_rsqrt(double x)
 /* ---- logistic and hyperbolic functions ------------------------------------------------------- */
 /* log(1 + exp(x)). 1.7 ULP */
 GPUMC_FN double gpumc_log1p_exp(double x)
-{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x))); }
+{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc__exp_fall(-gpumc_fabs(x))); }
 /* log(exp(a) + exp(b)). 1.7 ULP of the largest of |a|, |b| and the result */
 GPUMC_FN double gpumc_log_sum_exp(double a, double b)
 {
     const double gap = a == b ? 0.0 : gpumc_fabs(a - b);
-    return (a < b ? b : a) + gpumc__log1p_unit(gpumc_exp(-gap));
+    return (a < b ? b : a) + gpumc__log1p_unit(gpumc__exp_fall(-gap));
 }
 /* 1 / (1 + exp(-x)). 2.2 ULP */
 GPUMC_FN double gpumc_inv_logit(double x)
 {
-    const double e = gpumc_exp(-gpumc_fabs(x));
+    const double e = gpumc__exp_fall(-gpumc_fabs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 /* log(p / (1 - p)), -infinity at 0, infinity at 1. 1.5 ULP
@@ -686,20 +712,20 @@ GPUMC_FN double gpumc__erfcx_sum(double x, double lo)
 /* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2.6 ULP */
 GPUMC_FN double gpumc_erfcx(double x)
 {
-    const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
+    const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, -0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
     return x < 0.0 ? e - y : y;
 }
 /* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3.3 ULP */
 GPUMC_FN double gpumc_erfc(double x)
 {
-    const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
+    const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, -0.0), a, -1.0);
     return x < 0.0 ? 2.0 - y : y;
 }
 /* erf(x). 1.5 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
     const double a = gpumc_fabs(x), y = x + x * gpumc__poly_erf(x * x);
-    const double tail = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
+    const double tail = gpumc__times_exp_square(gpumc__erfcx_sum(a, -0.0), a, -1.0);
     return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
 }
 /* erfcx(x / sqrt 2) / 2, x >= 0: the quotient in two parts. */
@@ -857,13 +883,19 @@ GPUMC_FN gpumc_real gpumc__log1p_less(gpumc_real x) { return gpumc__log_less(x, 
 /* w / (1 + w) - log(1 + w), given share = w / (1 + w) and log(1 + w) */
 GPUMC_FN gpumc_real gpumc__share_less_log(gpumc_real w, gpumc_real share, gpumc_real log_1w)
 { return gpumc__is_near_0(w) ? -gpumc__log_less(w, log_1w) - w * share : share - log_1w; }
+/* log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, x >= 1 */
+GPUMC_FN gpumc_real gpumc__binet(gpumc_real x)
+{
+    const gpumc_real inv = 1 / (x + GPUMC_R(0.5));
+    return inv * GPUMC_R(gpumc__poly_binet(1 - 3 * inv));
+}
 /* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
-    const gpumc_real some = x > 0 ? x : 1, p = 1 / (x < 8 ? 8 : x), log_x = gpumc_log(some);
-    const gpumc_real small = gpumc_lgamma(x + 1) - (x > 0 ? x * (log_x - 1) : 0 * x);
-    const gpumc_real rest = GPUMC_R(GPUMC_LOG_SQRT_2PI) + p * GPUMC_R(gpumc__poly_stirling(p * p));
-    return x < 8 ? small : GPUMC_R(0.5) * log_x + rest;
+    const gpumc_real half = GPUMC_R(0.5), up = x < 1 ? x + 1 : x, log_up = gpumc_log(up);
+    const gpumc_real below_1 = (x + half) * log_up - x * gpumc_log(x > 0 ? x : 1) - 1;
+    const gpumc_real rest = (x < 1 ? below_1 : half * log_up) + gpumc__binet(up);
+    return x > 0 ? rest + GPUMC_R(GPUMC_LOG_SQRT_2PI) : 0 * x;
 }
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
@@ -1032,8 +1064,13 @@ GPUMC_FN void gpumc__add_3(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_rea
 { gpumc__add_2(p, v, q, w), gpumc__add(r, x); }
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
-/* Infinity is not whole; NaN counts as whole, so that it goes on. (With a negation gcc stays scalar.) */
-GPUMC_FN int gpumc__is_whole(gpumc_real y) { return (gpumc_floor(y) - y == 0) | (y != y); }
+/* Infinity is not whole; NaN counts as whole, so that it goes on. Beyond 2^52 all are, but the sum may round,
+   by 1 or more. (With a negation gcc stays scalar.) */
+GPUMC_FN int gpumc__is_whole(gpumc_real y)
+{
+    const double size = gpumc_fabs(y), gap = gpumc__whole_in(size + GPUMC__TWO_52, GPUMC__TWO_52) - size;
+    return (gap == 0) | (gap * gap > 0.5) | (y != y);
+}
 /* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
 GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
 /* A log cdf before the support. */
@@ -1246,11 +1283,12 @@ GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
                         part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
 /* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
-/* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
+/* The outcome's value from those of 0 and 1, which are their own squares; NaN stays NaN, anything else is
+   outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
 {
-    const gpumc_real value = y > 0 ? at_1 : y <= 0 ? at_0 : y;
-    return gpumc__outside((y < 0) | (y > 1) | !gpumc__is_whole(y), value);
+    const gpumc_real square = y * y;
+    return y - square == 0 ? (y > 0 ? at_1 : at_0) : -GPUMC_INF - square;
 }
 
 /* The log cdf from its value between 0 and 1, and the slope of that. */
@@ -1451,20 +1489,25 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
 /* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 { return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
+/* The mass from lambda and its logarithm; for whole y > 0 Stirling's rest takes the logarithm of y alone. */
+GPUMC_FN gpumc_real gpumc__poisson_mass(gpumc_real y, gpumc_real lambda, gpumc_real log_lambda)
+{
+    const gpumc_real some = y <= 0 ? 1 : y, log_y = gpumc_log(some);
+    const gpumc_real less = gpumc__compare(some, lambda - some, log_lambda - log_y).less;
+    const gpumc_real rest = GPUMC_R(0.5) * log_y + GPUMC_R(GPUMC_LOG_SQRT_2PI) + gpumc__binet(some);
+    return gpumc__count_support(y, y <= 0 ? -lambda : some * less - rest);
+}
 GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__TAKES(COUNT_1, y, lambda))
 {
-    gpumc__ratio ratio;
-    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
     gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
-    return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
+    return gpumc__valid(lambda >= 0, gpumc__poisson_mass(y, lambda, gpumc_log(lambda)));
 }
 /* ---- poisson_log: the law poisson(exp(eta)) ------------------------------------ >>poisson_log */
 GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
 {
-    gpumc__ratio ratio;
-    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
+    const gpumc_real lambda = gpumc_exp(eta);
     gpumc__add(deta, y - lambda);
-    return gpumc__count_support(y, value);
+    return gpumc__poisson_mass(y, lambda, eta);
 }
 /* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
    log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p),  p = phi / (phi + mu)
@@ -1754,11 +1797,13 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     }
 }
 
-/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. */
+/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. The
+   zero in g is negative because adding to that is no operation, not even to the compiler. */
 #define GPUMC__ROW_LANES(pragma, lanes, leaf, n_p, n_x, parameter, column, weight) \
     pragma for (int l = 0; l < (lanes); l++) { \
         gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
-        GPUMC__FLAT for (int k = 0; k < (n_p); k++) { q[k] = (gpumc_real)(parameter); g[k] = 0; } \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) q[k] = (gpumc_real)(parameter); \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) g[k] = GPUMC_R(-0.0); \
         GPUMC__FLAT for (int k = 0; k < (n_x); k++) c[k] = (gpumc_real)(column); \
         sum[0][l] += (weight)[l] * leaf(q, c, g); \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
@@ -1766,56 +1811,61 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__ROW_PARAMETER(k, l, n_group) \
     (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
-/* Tiles t to end, a strip of lanes as wide as a vector register: what depends on parameters alone then does
-   not depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared
-   gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
-   pieces of 16 bytes of memcpy, which wide loads then wait for.) */
+/* A few slices, a strip of lanes as wide as a vector register: what depends on parameters alone then does not
+   depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared gradients
+   go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes pieces of 16
+   bytes of memcpy, which wide loads then wait for.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
-        size_t strip, const double *const *own, const double *shared, \
-        double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
+        size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
         for (; t < end; t++) { \
             const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
             const double *w = gpumc__row_weights(a, t) + strip; \
             GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, \
-                (n_group) + (n_shared), n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), \
+                (n_group) + (n_shared), n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], \
                 x[k * GPUMC_LANES + l], w) \
         } \
     } \
-    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
-        const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total, size_t strip) \
+    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t s, size_t end, \
+        size_t t, size_t strip, const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
-        const double *own[(n_group) + 1]; \
-        for (int k = 0; k < (n_group); k++) own[k] = a->p[k] + slice * GPUMC_LANES + strip; \
+        const double *p[(n_group) + (n_shared) + 1]; \
+        for (int k = 0; k < (n_shared); k++) p[(n_group) + k] = shared + k * GPUMC_LANES; \
         GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
-            sum[0][l] = total[l]; \
             GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
-                sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
+            GPUMC__FLAT for (int k = 0; k <= (n_shared); k++) \
+                sum[k ? k + (n_group) : 0][l] = total[k * GPUMC_LANES + l]; \
         } \
-        name##_tiles_##set(a, t, t + a->tiles[slice], strip, own, shared, sum); \
-        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
-            total[l] = sum[0][l]; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
-                total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
+        for (; s < end; t += a->tiles[s++]) { \
+            for (int k = 0; k < (n_group); k++) p[k] = a->p[k] + s * GPUMC_LANES + strip; \
+            name##_tiles_##set(a, t, t + a->tiles[s], strip, p, sum); \
+            for (int k = 0; k < (n_group); k++) { \
+                double *to = a->sums[k] + s * GPUMC_LANES + strip; \
+                GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+                    to[l] += sum[1 + k][l]; \
+                    sum[1 + k][l] = 0; \
+                } \
+            } \
         } \
-        for (int k = 0; k < (n_group); k++) { \
-            double *to = a->sums[k] + slice * GPUMC_LANES + strip; \
-            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) to[l] += sum[1 + k][l]; \
-        } \
+        for (int k = 0; k <= (n_shared); k++) \
+            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) \
+                total[k * GPUMC_LANES + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_loop_##set(const gpumc__row_args *a) \
     { \
-        double shared[(n_shared) + 1], total[(1 + (n_shared)) * GPUMC_LANES]; \
-        for (int k = 0; k < (n_shared); k++) shared[k] = *a->p[(n_group) + k]; \
-        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) total[i] = 0; \
-        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) \
+        double shared[((n_shared) + 1) * GPUMC_LANES], total[((n_shared) + 1) * GPUMC_LANES]; \
+        for (int i = 0; i < (n_shared) * GPUMC_LANES; i++) shared[i] = *a->p[(n_group) + i / GPUMC_LANES]; \
+        for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) total[i] = 0; \
+        for (size_t s = 0, t = 0, end; s < a->n_slices;) { \
+            end = a->n_slices - s < 4 ? a->n_slices : s + 4; \
             for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
-                name##_strip_##set(a, s, t, shared, total + strip, strip); \
-        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
+                name##_strip_##set(a, s, end, t, strip, shared, total + strip); \
+            for (; s < end; s++) t += a->tiles[s]; \
+        } \
+        for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
     }
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
@@ -6281,7 +6331,7 @@ GPUMC__GLM_ROW(normal)
    one logarithm a tile, and e stands in place of a derivative. */
 GPUMC__GLM_ROW(bernoulli_logit)
 {
-    const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc_exp(-gpumc_fabs(z));
+    const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc__exp_fall(-gpumc_fabs(z));
     g[GPUMC__GLM_BY_ETA] = (z < 0 ? s : s * e) / (1 + e);
     g[GPUMC__GLM_BY_A] = e;
     return z < 0 ? z : 0;
@@ -6298,7 +6348,7 @@ GPUMC__GLM_ROW(poisson_log)
 /* phi log p + y log q, q = mean / (mean + phi), t = logit q */
 GPUMC__GLM_ROW(neg_binomial_2_log)
 {
-    const gpumc_real t = eta - gpumc_log(a), e = gpumc_exp(-gpumc_fabs(t)), inv = 1 / (1 + e);
+    const gpumc_real t = eta - gpumc_log(a), e = gpumc__exp_fall(-gpumc_fabs(t)), inv = 1 / (1 + e);
     const gpumc_real p = (t < 0 ? 1 : e) * inv, q = (t < 0 ? e : 1) * inv, slope = y * p - a * q;
     const gpumc_real minus_log_p = (t < 0 ? 0 : t) + gpumc__log1p_unit(e);
     g[GPUMC__GLM_BY_ETA] = slope;
