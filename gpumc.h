@@ -638,12 +638,18 @@ GPUMC_FN double gpumc_sqrt(double x)
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
+/* For x from 1e-290 on, short of infinity. */
+GPUMC_FN double gpumc__rsqrt_normal(double x)
+{
+    const double y = gpumc__rsqrt_start(x);
+    return y + 0.5 * (y * (1.0 - x * y * y));
+}
 /* 1 / sqrt(x), at 0 infinity of its sign. 1.3 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
     const int small = x < 1e-290;
-    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0), y = gpumc__rsqrt_start(a);
-    const double root = (y + 0.5 * (y * (1.0 - a * y * y))) * (small ? GPUMC__TWO_54 : 1.0);
+    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0);
+    const double root = gpumc__rsqrt_normal(a) * (small ? GPUMC__TWO_54 : 1.0);
     const double of_zero = gpumc__with_sign_of(GPUMC_INF, x), outside = x == 0.0 ? of_zero : GPUMC_NAN;
     const double inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x == GPUMC_INF ? 0.0 : x;
@@ -686,15 +692,19 @@ GPUMC_FN double gpumc_tanh(double x)
 /* ---- sine and cosine ------------------------------------------------------------------------- */
 /* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
    u less the nearest whole number is exact, and so is the rest r in [-1/8, 1/8] from the nearest quarter. */
-GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
+GPUMC_FN void gpumc__sincos_turn(double f, double *sine, double *cosine)
 {
-    const double turn = u - gpumc__nearest(u), f = gpumc_fabs(u) < GPUMC__TWO_52 ? turn : u - u;
     const double sum = 4.0 * f + GPUMC__SHIFT, r = f - 0.25 * gpumc__whole_in(sum, GPUMC__SHIFT), z = r * r;
     const double s = r * (2.0 * GPUMC_PI) + r * (z * gpumc__poly_sin(z)), c = 1.0 + z * gpumc__poly_cos(z);
     const uint64_t quarter = gpumc__bits_of(sum), odd = (uint64_t)0 - (quarter & 1);
     const uint64_t s_bits = gpumc__bits_of(s), c_bits = gpumc__bits_of(c), swap = (s_bits ^ c_bits) & odd;
     *sine = gpumc__from_bits(s_bits ^ swap ^ ((quarter & 2) << 62));
     *cosine = gpumc__from_bits(c_bits ^ swap ^ (((quarter + 1) & 2) << 62));
+}
+GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
+{
+    const double turn = u - gpumc__nearest(u);
+    gpumc__sincos_turn(gpumc_fabs(u) < GPUMC__TWO_52 ? turn : u - u, sine, cosine);
 }
 
 /* ---- error function and normal distribution -------------------------------------------------- */
@@ -3556,11 +3566,12 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
                                   uint32_t key_0, uint32_t key_1)
 {
-    const uint64_t even = (uint64_t)0xD2511F53u * *a, odd = (uint64_t)0xCD9E8D57u * *c;
-    *a = (uint32_t)(odd >> 32) ^ *b ^ key_0;
-    *b = (uint32_t)odd;
-    *c = (uint32_t)(even >> 32) ^ *d ^ key_1;
-    *d = (uint32_t)even;
+    const uint32_t even = 0xD2511F53u, odd = 0xCD9E8D57u, low_a = even * *a, low_c = odd * *c;
+    const uint32_t high_a = (uint32_t)((uint64_t)even * *a >> 32), high_c = (uint32_t)((uint64_t)odd * *c >> 32);
+    *a = high_c ^ *b ^ key_0;
+    *b = low_c;
+    *c = high_a ^ *d ^ key_1;
+    *d = low_a;
 }
 /* The key moves on by the golden ratio and by sqrt(3) - 1 a round, as fractions of 2^32. */
 #define GPUMC__PHILOX_ROUNDS 10
@@ -3581,9 +3592,9 @@ GPUMC_FN double gpumc__unit(uint32_t low, uint32_t high)
 /* -2 log u lies between 2e-16 and 74, so that x / sqrt(x) is its root without any special case. */
 GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
 {
-    const double square = -2 * gpumc_log(u), radius = square * gpumc_rsqrt(square);
+    const double square = -2 * gpumc__log_normal(u), radius = square * gpumc__rsqrt_normal(square);
     double sine, cosine;
-    gpumc_sincos_2pi(v, &sine, &cosine);
+    gpumc__sincos_turn(v, &sine, &cosine);
     *z_0 = radius * cosine;
     *z_1 = radius * sine;
 }
@@ -3628,37 +3639,41 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
     return bits % n;
 }
 
-/* GPUMC__RNG_LANES blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1].
-   Lanes are the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. */
-#define GPUMC__RNG_LANES 8
-GPUMC__COPIES(, void, gpumc__normal_lanes, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+/* Blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1]. Lanes are the inner loops,
+   one round at a time: gcc makes half as fast code of ten rounds a lane. Sixteen hide each other's latencies. */
+#define GPUMC__RNG_LANES 16
+GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT z, uint32_t lanes)
 {
     uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
     uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
-    for (uint32_t i = 0; i < GPUMC__RNG_LANES; i++) {
+    for (uint32_t i = 0; i < lanes; i++) {
         a[i] = rng->counter[0] + i, b[i] = rng->counter[1];
         c[i] = rng->counter[2], d[i] = rng->counter[3];
     }
     for (int r = 0; r < GPUMC__PHILOX_ROUNDS; r++) {
-        for (int i = 0; i < GPUMC__RNG_LANES; i++)
+        for (uint32_t i = 0; i < lanes; i++)
             gpumc__philox_round(&a[i], &b[i], &c[i], &d[i], key_0, key_1);
         key_0 += GPUMC__PHILOX_STEP_0;
         key_1 += GPUMC__PHILOX_STEP_1;
     }
-    for (int i = 0; i < GPUMC__RNG_LANES; i++)
+    for (uint32_t i = 0; i < lanes; i++)
         gpumc__box_muller(gpumc__unit(a[i], b[i]), gpumc__unit(c[i], d[i]), &z[2 * i], &z[2 * i + 1]);
 }
+GPUMC__COPIES(, void, gpumc__normals_32, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+{ gpumc__normal_blocks(rng, z, 16); }
+GPUMC__COPIES(, void, gpumc__normals_16, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+{ gpumc__normal_blocks(rng, z, 8); }
 
 /* Starts at a fresh block, so that z[i] depends on the counter and i alone. */
 GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
-    const size_t chunk = 2 * GPUMC__RNG_LANES;
-    double last[2 * GPUMC__RNG_LANES];
+    double last[16];
     rng->left = 0;
-    for (size_t i = 0, m; i < n; i += m) {
-        m = n - i < chunk ? n - i : chunk;
-        gpumc__normal_lanes(rng, m < chunk ? last : z + i);
-        if (m < chunk) memcpy(z + i, last, m * sizeof *z);
+    for (; n >= 32; z += 32, n -= 32, rng->counter[0] += 16) gpumc__normals_32(rng, z);
+    for (size_t m; n > 0; z += m, n -= m) {
+        m = n < 16 ? n : 16;
+        gpumc__normals_16(rng, m < 16 ? last : z);
+        if (m < 16) memcpy(z, last, m * sizeof *z);
         rng->counter[0] += (uint32_t)((m + 1) / 2);
     }
 }
