@@ -77,7 +77,7 @@
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
      population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
-         gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 0, 5 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 5 } };
+         gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5 }, { "tau", gpumc_prior_half_normal, 5 } };
          gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };  // group[i]: theta's element of row i
          gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
                                   .data = { .kind = &row, .n_rows = n, .columns = columns } };
@@ -2098,30 +2098,35 @@ extern const gpumc__device *gpumc__cuda_device(void);
    Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
    quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
    wants a population on these bounds. */
-typedef enum gpumc_prior_family {         /* the continuous families in the order of >>api-dist */
-    GPUMC_PRIOR_NONE = 0, GPUMC_PRIOR_NORMAL, GPUMC_PRIOR_STD_NORMAL, GPUMC_PRIOR_STUDENT_T,
-    GPUMC_PRIOR_CAUCHY, GPUMC_PRIOR_LAPLACE, GPUMC_PRIOR_LOGISTIC, GPUMC_PRIOR_GUMBEL, GPUMC_PRIOR_LOGNORMAL,
-    GPUMC_PRIOR_EXPONENTIAL, GPUMC_PRIOR_GAMMA, GPUMC_PRIOR_INV_GAMMA, GPUMC_PRIOR_CHI_SQUARE,
-    GPUMC_PRIOR_WEIBULL, GPUMC_PRIOR_HALF_NORMAL, GPUMC_PRIOR_HALF_CAUCHY, GPUMC_PRIOR_HALF_STUDENT_T,
-    GPUMC_PRIOR_BETA, GPUMC_PRIOR_BETA_PROPORTION, GPUMC_PRIOR_UNIFORM,
-    GPUMC_PRIOR_FLAT                      /* log density 0 everywhere: improper, cannot be drawn from */
-} gpumc_prior_family;
+/* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
+   names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
+   everywhere, which is improper and cannot be drawn from. */
+typedef const struct gpumc__prior_law *gpumc_prior_family(void);
+#define GPUMC__IF_REAL_0(...) __VA_ARGS__
+#define GPUMC__IF_REAL_1(...) __VA_ARGS__
+#define GPUMC__IF_REAL_2(...) __VA_ARGS__
+#define GPUMC__IF_REAL_3(...) __VA_ARGS__
+#define GPUMC__IF_COUNT_1(...)
+#define GPUMC__IF_COUNT_2(...)
+#define GPUMC__IF_TRIALS_1(...)
+#define GPUMC__DECLARE_PRIOR(shape, cdf, family, parameters, support) \
+    GPUMC__IF_##shape(GPUMC_API gpumc_prior_family gpumc_prior_##family;)
+GPUMC_FAMILIES(GPUMC__DECLARE_PRIOR)
+GPUMC_API gpumc_prior_family gpumc_prior_flat;
 
 /* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
 typedef struct gpumc_prior {
     const char *name;                     /* of a block, or of one element, counted from 1: "sd[2]" */
-    gpumc_prior_family family;
+    gpumc_prior_family *family;
     double a, b, c;                       /* its parameters, in the order of the density's */
 } gpumc_prior;
 
 typedef enum gpumc_hier_link {
     GPUMC_LINK_BY_KIND = 0, GPUMC_LINK_IDENTITY, GPUMC_LINK_LOG, GPUMC_LINK_LOGIT, GPUMC_LINK_PROBIT
 } gpumc_hier_link;
-typedef enum gpumc_population_family {
-    GPUMC_POPULATION_NORMAL = 0,
-    GPUMC_POPULATION_STUDENT_T,           /* shape: degrees of freedom */
-    GPUMC_POPULATION_TRUNCATED_NORMAL     /* to the bounds of the block; the link is the identity */
-} gpumc_population_family;
+typedef const struct gpumc__population_law *gpumc_population_family(void);
+GPUMC_API gpumc_population_family gpumc_population_student_t;        /* shape: degrees of freedom */
+GPUMC_API gpumc_population_family gpumc_population_truncated_normal; /* to the bounds; link: the identity */
 
 /* Where a population is not the normal one, or a link not that of the kind. Leaves are row functions with
    p = value, location, scale, then the shape, and x = lower and upper bound. In the quantile form z_NAME is
@@ -2129,7 +2134,7 @@ typedef enum gpumc_population_family {
 typedef struct gpumc_population {
     const char *name;
     gpumc_hier_link link;
-    gpumc_population_family family;
+    gpumc_population_family *family;      /* NULL: normal */
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
     const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale */
@@ -7117,44 +7122,36 @@ static GPUMC__PRINTF(3, 4) gpumc_status gpumc__bad_param(gpumc_error *error, con
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
+typedef struct gpumc__prior_law { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_law;
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
-#define GPUMC__PRIOR(family, density, cdf, quantile)                                                         \
-    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy)       \
-    {                                                                                                        \
-        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density;                                    \
-        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile;                              \
-        return what == GPUMC__LOWER ? gpumc_##family##_lcdf cdf : gpumc_##family##_lccdf cdf;                \
+#define GPUMC__PRIOR_LAW(family, parameters) \
+    GPUMC_API const gpumc__prior_law *gpumc_prior_##family(void) \
+    { \
+        static const gpumc__prior_law law = { gpumc__prior_##family, #family, parameters }; \
+        return &law; \
     }
-#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (y, NULL), (y))
-#define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a, dy, NULL), (y, *a, NULL, NULL), (y, *a))
+#define GPUMC__PRIOR(family, density, cdf, quantile) \
+    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy) \
+    { \
+        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density; \
+        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile; \
+        return gpumc__##family##_cdf cdf; \
+    }
+#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (what, y, NULL), (y))
+#define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a, dy, NULL), (what, y, *a, NULL, NULL), (y, *a))
 #define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1], dy, NULL, NULL), \
-    (y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
+    (what, y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
 #define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2], dy, NULL, NULL, NULL), \
-    (y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
-#define GPUMC__PRIOR_COUNT_1(family)
-#define GPUMC__PRIOR_COUNT_2(family)
-#define GPUMC__PRIOR_TRIALS_1(family)
-#define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) GPUMC__PRIOR_##shape(family)
+    (what, y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
+#define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) \
+    GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) GPUMC__PRIOR_LAW(family, parameters))
 GPUMC_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
 {
     return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN;
 }
-
-#define GPUMC__IF_REAL_0(...) __VA_ARGS__
-#define GPUMC__IF_REAL_1(...) __VA_ARGS__
-#define GPUMC__IF_REAL_2(...) __VA_ARGS__
-#define GPUMC__IF_REAL_3(...) __VA_ARGS__
-#define GPUMC__IF_COUNT_1(...)
-#define GPUMC__IF_COUNT_2(...)
-#define GPUMC__IF_TRIALS_1(...)
-#define GPUMC__PRIOR_ENTRY(shape, cdf, family, parameters, support) \
-    GPUMC__IF_##shape({ gpumc__prior_##family, #family, parameters },)
-typedef struct gpumc__prior_entry { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_entry;
-static const gpumc__prior_entry gpumc__priors[] = {          /* in the order of gpumc_prior_family */
-    { NULL, "none", "" }, GPUMC_FAMILIES(GPUMC__PRIOR_ENTRY) { gpumc__prior_flat, "flat", "" }
-};
+GPUMC__PRIOR_LAW(flat, "")
 
 /* Log probability between the bounds, from the tail that is smaller. */
 static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
@@ -7167,28 +7164,26 @@ static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double 
 static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given, const gpumc__range *r,
                                       gpumc_error *error)
 {
-    const int known = (int)given->family > 0 && given->family <= GPUMC_PRIOR_FLAT;
-    const gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
+    const gpumc__prior_law *law = given->family ? given->family() : NULL;
     double least, most;
-    if (!known || p->f)
-        return gpumc__bad_param(error, given->name, "prior family %d is unknown, or this is a second prior",
-                                (int)given->family);
-    p->f = entry->f;
+    if (!law || p->f)
+        return gpumc__bad_param(error, given->name, "its prior has no family, or this is a second prior");
+    p->f = law->f;
     p->a[0] = given->a;
     p->a[1] = given->b;
     p->a[2] = given->c;
-    if (given->family == GPUMC_PRIOR_FLAT) return GPUMC_OK;
+    if (given->family == gpumc_prior_flat) return GPUMC_OK;
     least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
     most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
-        return gpumc__bad_param(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
-                                given->b, given->c, entry->parameters);
+        return gpumc__bad_param(error, given->name, "prior %s(%g, %g, %g) needs %s", law->name, given->a,
+                                given->b, given->c, law->parameters);
     p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
         return gpumc__bad_param(error, given->name,
                                 "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
                                 "bounds inside that leave some probability",
-                                entry->name, least, most, r->lower, r->upper);
+                                law->name, least, most, r->lower, r->upper);
     return GPUMC_OK;
 }
 
@@ -7210,23 +7205,31 @@ GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
     return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]);
 }
 
+GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
+/* z with its density and both tails of it. */
+typedef struct gpumc__at { double z, phi, below, above; } gpumc__at;
+GPUMC_FN gpumc__at gpumc__at_z(double z)
+{
+    const double tail = gpumc_Phi(-gpumc_fabs(z)), rest = 1 - tail;
+    const gpumc__at at = { z, gpumc__phi(z), 0 < z ? rest : tail, 0 < z ? tail : rest };
+    return at;
+}
 /* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer
    tail so that it does not cancel. */
-GPUMC_FN double gpumc__truncation(const double *p, const double *x, double *a, double *b)
+GPUMC_FN double gpumc__truncation(const double *p, const double *x, gpumc__at *a, gpumc__at *b)
 {
-    *a = gpumc__within((x[0] - p[1]) / p[2], -40, 40);
-    *b = gpumc__within((x[1] - p[1]) / p[2], -40, 40);
-    return 0 < *a ? gpumc_Phi(-*a) - gpumc_Phi(-*b) : gpumc_Phi(*b) - gpumc_Phi(*a);
+    *a = gpumc__at_z(gpumc__within((x[0] - p[1]) / p[2], -40, 40));
+    *b = gpumc__at_z(gpumc__within((x[1] - p[1]) / p[2], -40, 40));
+    return 0 < a->z ? a->above - b->above : b->below - a->below;
 }
-GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
 
 GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 {
-    double a, b;
+    gpumc__at a, b;
     const double inside = gpumc__truncation(p, x, &a, &b), slope = 1 / (p[2] * inside);
     const double lp = gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]) - gpumc_log(inside);
-    g[1] += (gpumc__phi(b) - gpumc__phi(a)) * slope;
-    g[2] += (b * gpumc__phi(b) - a * gpumc__phi(a)) * slope;
+    g[1] += (b.phi - a.phi) * slope;
+    g[2] += (b.z * b.phi - a.z * a.phi) * slope;
     return gpumc__outside((p[0] < x[0]) | (x[1] < p[0]), lp);
 }
 
@@ -7234,15 +7237,34 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
    Phi(-z) D if that is smaller. */
 GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled once, not for every set */
 {
-    double a, b;
-    const double inside = gpumc__truncation(p, x, &a, &b), below = gpumc_Phi(p[0]), above = gpumc_Phi(-p[0]);
-    const double P = gpumc_Phi(a) + below * inside, Q = gpumc_Phi(-b) + above * inside;
+    gpumc__at a, b;
+    const gpumc__at z = gpumc__at_z(p[0]);
+    const double inside = gpumc__truncation(p, x, &a, &b);
+    const double P = a.below + z.below * inside, Q = b.above + z.above * inside;
     const double y = (P < Q ? 1 : -1) * gpumc_inv_Phi(P < Q ? P : Q), inv = 1 / gpumc__phi(y);
-    const double at_a = gpumc__phi(a) * above, at_b = gpumc__phi(b) * below;
-    g[0] = p[2] * gpumc__phi(p[0]) * inside * inv;
+    const double at_a = a.phi * z.above, at_b = b.phi * z.below;
+    g[0] = p[2] * z.phi * inside * inv;
     g[1] = 1 - (at_a + at_b) * inv;
-    g[2] = y - (a * at_a + b * at_b) * inv;
+    g[2] = y - (a.z * at_a + b.z * at_b) * inv;
     return gpumc__within(p[1] + p[2] * y, x[0], x[1]);
+}
+
+/* What a family of populations is made of. draw: z of which location + scale z is a draw; NULL: normal, or
+   by the quantile. */
+typedef struct gpumc__population_law {
+    const gpumc_row_kind *density, *quantile;
+    double (*draw)(gpumc_rng *rng, const double *shape);
+} gpumc__population_law;
+static double gpumc__draw_t(gpumc_rng *rng, const double *shape) { return gpumc__t_draw(rng, *shape, 1); }
+GPUMC_API const gpumc__population_law *gpumc_population_student_t(void)
+{
+    static const gpumc__population_law law = { &gpumc__student_t_population, NULL, gpumc__draw_t };
+    return &law;
+}
+GPUMC_API const gpumc__population_law *gpumc_population_truncated_normal(void)
+{
+    static const gpumc__population_law law = { &gpumc__truncated_population, &gpumc__truncated_quantile, NULL };
+    return &law;
 }
 
 /* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the
@@ -7300,18 +7322,34 @@ GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, doub
     *slope = link == GPUMC_LINK_LOG ? e : r.width * bell;
     return gpumc__within(x, r.least, r.greatest);
 }
-#define GPUMC__LINK_LOOP(set, attributes, pragma, name, link) \
-    attributes static void gpumc__##name##_##set(const gpumc__range r, size_t n, \
+#define GPUMC__LINK_LANES(set, attributes, pragma, name, link) \
+    attributes static void gpumc__##name##_##set(const gpumc__range *range, \
         const double *GPUMC__RESTRICT q, double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT slope) \
-    { pragma for (size_t i = 0; i < n; i++) x[i] = gpumc__link_value(link, r, q[i], &slope[i]); }
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_log, GPUMC_LINK_LOG)
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_logit, GPUMC_LINK_LOGIT)
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_probit, GPUMC_LINK_PROBIT)
-typedef void gpumc__link_fn(const gpumc__range r, size_t n, const double *q, double *x, double *slope);
-static gpumc__link_fn *const gpumc__links[][GPUMC__N_ISA] = {        /* by gpumc_hier_link */
-    { NULL }, { NULL }, GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
-    GPUMC__ISA_TABLE(gpumc__link_probit)
-};
+    { \
+        const gpumc__range r = *range; \
+        pragma for (int l = 0; l < GPUMC_LANES; l++) x[l] = gpumc__link_value(link, r, q[l], &slope[l]); \
+    }
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_log, GPUMC_LINK_LOG)
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_logit, GPUMC_LINK_LOGIT)
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_probit, GPUMC_LINK_PROBIT)
+
+static void gpumc__apply_link(gpumc_hier_link link, gpumc_isa isa, const gpumc__range *r, size_t n,
+                        const double *q, double *x, double *slope)
+{
+    static void (*const sets[][GPUMC__N_ISA])(const gpumc__range *, const double *, double *, double *) = {
+        GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
+        GPUMC__ISA_TABLE(gpumc__link_probit)
+    };
+    double last[3][GPUMC_LANES] = { { 0 } };
+    const size_t whole = n / GPUMC_LANES * GPUMC_LANES, left = n - whole;
+    for (size_t i = 0; i < whole; i += GPUMC_LANES)
+        sets[link - GPUMC_LINK_LOG][isa - GPUMC_ISA_BASELINE](r, q + i, x + i, slope + i);
+    if (left == 0) return;
+    memcpy(last[0], q + whole, left * sizeof *q);
+    sets[link - GPUMC_LINK_LOG][isa - GPUMC_ISA_BASELINE](r, last[0], last[1], last[2]);
+    memcpy(x + whole, last[1], left * sizeof *x);
+    memcpy(slope + whole, last[2], left * sizeof *slope);
+}
 
 /* ---- the object ---------------------------------------------------------------------------------- */
 typedef struct gpumc__hier_block {
@@ -7327,7 +7365,7 @@ typedef struct gpumc__hier_block {
     size_t coefficients, shape, n_shape;
     gpumc_hier_link link;
     int has_population, quantile_form;
-    const gpumc_row_kind *density_kind, *quantile_kind;
+    gpumc__population_law law;               /* the family's, or the leaves given */
     gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
 } gpumc__hier_block;
 
@@ -7477,8 +7515,7 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
     if (b->values == GPUMC__NONE) return;
     memset(values + b->size, 0, 2 * b->size * sizeof(double));
     if (!b->quantile_form) {
-        gpumc__links[b->link][e->h->isa - GPUMC_ISA_BASELINE](b->range, b->size, e->x + b->at, values,
-                                                              values + b->size);
+        gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
         return;
     }
     gpumc__population_point(e, b, e->x + b->at, NULL);
@@ -7604,12 +7641,11 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
 {
     const gpumc_param *g = b->given;
     const size_t passes = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
-    const int is_t = b->density_kind == &gpumc__student_t_population;
     double *z = e->rows_work + e->h->rows_work;
-    if (rng && b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
+    if (rng && b->population && b->population->density && !b->quantile)
         return gpumc__bad_param(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
-        z[i] = !rng ? 0 : is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
+        z[i] = !rng ? 0 : b->law.draw ? b->law.draw(rng, x + b->shape) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
     for (size_t pass = 0; pass < passes && !b->quantile_form; pass++) {
         gpumc__population_point(e, b, z, NULL);
@@ -7632,7 +7668,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
         for (size_t i = 0; i < b->size && !b->has_population; i++) {
             const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
             x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
-            if (p->f == gpumc__prior_flat)
+            if (gpumc__is_nan(x[b->at + i]))
                 status = gpumc__bad_param(error, b->given->name, "a flat prior cannot be drawn from");
         }
     }
@@ -7742,30 +7778,27 @@ static void gpumc__hier_allocate(gpumc_hier *h)
 static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
-    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER,
-              free_kind = g->kind == GPUMC_UNBOUNDED;
+    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER;
     const int between = g->kind == GPUMC_UNIT || g->kind == GPUMC_INTERVAL;
-    const int truncated = o->family == GPUMC_POPULATION_TRUNCATED_NORMAL,
-              t = o->family == GPUMC_POPULATION_STUDENT_T;
-    b->quantile_kind = o->quantile                ? o->quantile
-                       : truncated && !o->density ? &gpumc__truncated_quantile
-                                                  : NULL;
-    b->density_kind = o->density ? o->density : truncated ? &gpumc__truncated_population
-        : t ? &gpumc__student_t_population : NULL;
-    b->quantile_form = o->quantile_form && (b->quantile_kind || b->density_kind);
+    const gpumc__population_law none = { NULL, NULL, NULL }, *law = o->family ? o->family() : &none;
+    const int truncated = law->quantile != NULL;
+    b->law = o->density ? none : *law;
+    if (o->density) b->law.density = o->density;
+    if (o->quantile) { b->law.quantile = o->quantile; b->law.draw = NULL; }
+    b->quantile_form = o->quantile_form && (b->law.quantile || b->law.density);
     b->link = o->link != GPUMC_LINK_BY_KIND ? o->link : truncated || b->quantile_form ? GPUMC_LINK_IDENTITY
         : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
-    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
-        || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
+    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (b->link == GPUMC_LINK_LOG && !above)
+        || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
         return gpumc__bad_param(
             error, g->name,
-            "link %d or family %d is unknown or does not fit kind %d: log wants "
-            "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
-            "normal the identity",
-            (int)b->link, (int)o->family, (int)g->kind);
-    if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
-        : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
+            "link %d is unknown or does not fit kind %d: log wants POSITIVE or LOWER (not softplus), "
+            "logit and probit UNIT or INTERVAL, a truncated normal the identity",
+            (int)b->link, (int)g->kind);
+    if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
+        : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
+            && (o->quantile_form || g->centring > GPUMC_CENTRED))
         return gpumc__bad_param(error, g->name,
                                 "between bounds without a link a block is sampled centred, or as the "
                                 "quantile of a truncated normal or a leaf, which cannot walk");
@@ -7777,9 +7810,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
-    const gpumc_population normal = {
-        NULL, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0
-    };
+    const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0 };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     gpumc_status status;
@@ -7837,8 +7868,8 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     b->locations = gpumc__unlike(b->locations, b->size, &b->location);
     b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
-    if (!b->density_kind && (b->locations || b->scales || g->covariates))
-        b->density_kind = &gpumc__normal_population;
+    if (!b->law.density && (b->locations || b->scales || g->covariates))
+        b->law.density = &gpumc__normal_population;
 }
 
 /* Block i with a population, now that its names have been checked. */
@@ -7847,11 +7878,11 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     const gpumc_param *g = b->given;
-    const gpumc_row_kind *q = b->quantile_kind, *f;
+    const gpumc_row_kind *q = b->law.quantile, *f;
     const char *shape = b->population ? b->population->shape : NULL;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
     gpumc__hier_places(h, i);
-    f = b->density_kind;
+    f = b->law.density;
     b->shape = h->blocks[at].at;
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
@@ -7915,7 +7946,7 @@ static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_e
     for (size_t j = 0; j < b->size; j++)
         if (!b->priors[j].f)
             return gpumc__bad_param(error, b->given->name,
-                                    "it has no prior (GPUMC_PRIOR_FLAT says that none is "
+                                    "it has no prior (gpumc_prior_flat says that none is "
                                     "meant), location or scale");
     return GPUMC_OK;
 }
@@ -8037,9 +8068,9 @@ static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_err
         h->bounds[0][e] = b->range.least;
         h->bounds[1][e] = b->range.greatest;
     }
-    data.kind = b->quantile_form ? NULL : b->density_kind;
+    data.kind = b->quantile_form ? NULL : b->law.density;
     if (data.kind && !(b->density = gpumc__hier_rows_new(h, &data, error))) return 0;
-    data.kind = b->quantile_kind;
+    data.kind = b->law.quantile;
     return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
