@@ -2098,6 +2098,7 @@ extern const gpumc__device *gpumc__cuda_device(void);
    Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
    quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
    wants a population on these bounds. */
+
 /* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
    names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
    everywhere, which is improper and cannot be drawn from. */
@@ -2569,8 +2570,9 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #define GPUMC__SELDOM _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
 #define GPUMC__OFTEN _Pragma("GCC pop_options")
 #elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
-#define GPUMC__SELDOM _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
-#define GPUMC__OFTEN _Pragma("clang attribute pop")
+#define GPUMC__SELDOM _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
+    _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
+#define GPUMC__OFTEN _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #else
 #define GPUMC__SELDOM
 #define GPUMC__OFTEN
@@ -2878,14 +2880,12 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
    everything, there is a power series instead. The other tail is 1 less this one.
 
    Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
-
 GPUMC__SELDOM
-
 /* Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
    is no such loop calls these twins, and the header compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
 GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
-GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi)
+GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi) GPUMC__CALL(inv_logit) GPUMC__CALL(log1p_exp)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
@@ -3186,8 +3186,8 @@ typedef struct gpumc__pair { double x, y; } gpumc__pair;         /* x + y = 1 */
 
 static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 {
-    const double log_x = -gpumc_log1p_exp(-s), log_y = -gpumc_log1p_exp(s);
-    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc_inv_logit(s), gpumc_inv_logit(-s), log_x, log_y);
+    const double log_x = -gpumc__log1p_exp(-s), log_y = -gpumc__log1p_exp(s);
+    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc__inv_logit(s), gpumc__inv_logit(-s), log_x, log_y);
     return gpumc__tail_at(GPUMC__LOWER, tail);
 }
 
@@ -3202,7 +3202,7 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    root.x = gpumc_inv_logit(s), root.y = gpumc_inv_logit(-s);
+    root.x = gpumc__inv_logit(s), root.y = gpumc__inv_logit(-s);
     if (root.x < DBL_MIN) return root;
     tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
@@ -3390,7 +3390,6 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
     }
     return 1;
 }
-
 GPUMC__OFTEN
 
 /* ========================================================================================== >>rng
@@ -3544,7 +3543,7 @@ GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
     double x;
     if (!(a > 0 && a <= DBL_MAX && b > 0 && b <= DBL_MAX)) return GPUMC_NAN;
     x = gpumc__rng_log_gamma(rng, a);
-    x = gpumc_inv_logit(x - gpumc__rng_log_gamma(rng, b));
+    x = gpumc__inv_logit(x - gpumc__rng_log_gamma(rng, b));
     return x < DBL_MIN ? DBL_MIN : x > most ? most : x;
 }
 
@@ -3616,7 +3615,6 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
    Cdfs that are no leaves, quantiles, draws and moments, in the order of api-dist; then families of vectors.
    A draw is the quantile of a uniform number where no better way is at hand. */
 GPUMC__SELDOM
-
 #define GPUMC__DOUBLES_1(a) double a
 #define GPUMC__DOUBLES_2(a, b) double a, double b
 #define GPUMC__DOUBLES_3(a, b, c) double a, double b, double c
@@ -3721,9 +3719,9 @@ GPUMC__MEMBERS(uniform, 2, (a, b), b > a, u < 0.5 ? a + u * (b - a) : b - (1 - u
                (b - a) * (b - a) / 12)
 GPUMC__MEMBERS(bernoulli, 1, (p), gpumc__is_probability(p), u > 1 - p, gpumc_rng_uniform(rng) < p, p,
                p * (1 - p))
-GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc_inv_logit(-eta),
-               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)), gpumc_inv_logit(eta),
-               gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc__inv_logit(-eta),
+               gpumc_bernoulli_rng(rng, gpumc__inv_logit(eta)), gpumc__inv_logit(eta),
+               gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
 static double gpumc__geometric_at(double u, double p)
 {
@@ -3746,11 +3744,14 @@ static gpumc__tail gpumc__t_outside(double z, double nu)
                        : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
 }
 
+static GPUMC__NOINLINE double gpumc__student_t(double z, double nu, double sigma, double *dnu, double *dsigma)
+{ return gpumc_student_t_lpdf(z, nu, 0, sigma, NULL, dnu, NULL, dsigma); }
+
 /* The density over the tail is taken on the log scale. */
 GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z;
-    const double log_density = gpumc_student_t_lpdf(x, nu, 0, 1, NULL, NULL, NULL, NULL);
+    const double log_density = gpumc__student_t(x, nu, 1, NULL, NULL);
     double slope;
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
@@ -3783,7 +3784,7 @@ GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
 {
     const double z = y < 0 ? 0 : y / sigma;
     const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
-    const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
+    const double log_density = gpumc__student_t(z, nu, 1, NULL, NULL) + GPUMC_LOG_2;
     const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
     gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
@@ -3911,8 +3912,8 @@ static gpumc__count gpumc__binomial_by_p(double n, double p)
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
-    const double p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta);
-    const double log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    const double p = gpumc__inv_logit(eta), q = gpumc__inv_logit(-eta);
+    const double log_p = -gpumc__log1p_exp(-eta), log_q = -gpumc__log1p_exp(eta);
     const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
     return law;
 }
@@ -3924,7 +3925,7 @@ GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double k = floor(y);
     if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
-        gpumc__add(dp, -side * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
+        gpumc__add(dp, -side * n * gpumc__exp(gpumc__binomial_log_mass(k, n - 1, p) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
 GPUMC__MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p),
@@ -3940,8 +3941,8 @@ GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
 }
 GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), u),
-               gpumc__rng_binomial(rng, n, gpumc_inv_logit(eta)), n * gpumc_inv_logit(eta),
-               n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+               gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
+               n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
 /* Poisson: P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
 static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
@@ -3960,7 +3961,7 @@ GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
     const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
-        gpumc__add(dlambda, -side * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
+        gpumc__add(dlambda, -side * gpumc__exp(gpumc__poisson_log_mass(floor(y), lambda) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
 GPUMC__MEMBERS(poisson, 1, (lambda), lambda >= 0,
@@ -3986,7 +3987,7 @@ static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double p
 {
     const double logit = gpumc__log(phi) - log_mu;
     const gpumc__count law = { gpumc__neg_binomial_tail, phi, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
-                               -gpumc_log1p_exp(-logit), -gpumc_log1p_exp(logit),
+                               -gpumc__log1p_exp(-logit), -gpumc__log1p_exp(logit),
                                GPUMC_INF, mu, mu + mu * (mu / phi) };
     return law;
 }
@@ -4015,7 +4016,6 @@ GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
                gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), u),
                gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
                gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
-
 GPUMC__OFTEN
 
 /* ---- families of vectors ------------------------------------------------------- >>dist-vectors
@@ -4965,7 +4965,6 @@ struct gpumc_layout {
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
 };
-
 GPUMC__SELDOM
 
 /* ---- validation -------------------------------------------------------------------------------- */
@@ -5270,7 +5269,6 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
 GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->n_work; }
-
 GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
@@ -5421,7 +5419,6 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
     }
     return change;
 }
-
 GPUMC__SELDOM
 
 /* ---- gradient check ---------------------------------------------------------------------------- */
@@ -5583,7 +5580,6 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     gpumc__release(NULL, memory);
     return status;
 }
-
 GPUMC__OFTEN
 
 /* ========================================================================================= >>rows
@@ -5618,11 +5614,9 @@ struct gpumc_rows {
 static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 };
-
 GPUMC__SELDOM
 
 /* ---- checks ------------------------------------------------------------------------------------ */
-
 static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n,
                                         const char *what, const char *name, size_t c, gpumc_error *error)
 {
@@ -5643,25 +5637,20 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
 {
     const size_t n = d->n_groups;
     if (d->n_rows >= GPUMC__NO_ROW || n >= GPUMC__NO_ROW)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "rows \"%.40s\": %.0f rows, %.0f groups; at most %.0f", d->kind->name,
-                           (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f rows, %.0f groups; at most "
+                           "%.0f", d->kind->name, (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
     if (n == 0 || (!d->group && n > 1))
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": n_groups is %.0f%s", d->kind->name,
                            (double)n, n ? " but group is NULL" : "; set 1 for rows without groups");
     for (size_t i = 0; d->group && i < d->n_rows; i++)
         if (d->group[i] >= n)
-            return gpumc__fail(
-                error, GPUMC_ERROR_ARGUMENT,
-                "rows \"%.40s\": group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups "
-                "count from 0",
-                d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": group "
+                               "index %.0f in row %.0f (from 0) is outside 0..%.0f; groups count from 0",
+                               d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
     for (size_t i = 0; d->weights && i < d->n_rows; i++)
         if (!(d->weights[i] >= 0 && gpumc__is_finite(d->weights[i])))
-            return gpumc__fail(
-                error, GPUMC_ERROR_ARGUMENT,
-                "rows \"%.40s\": weight %g of row %.0f (from 0) must be finite and not negative",
-                d->kind->name, d->weights[i], (double)i);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": weight %g of row %.0f (from "
+                               "0) must be finite and not negative", d->kind->name, d->weights[i], (double)i);
     return GPUMC_OK;
 }
 
@@ -5672,9 +5661,8 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
     if (!k)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: kind is NULL; point it to a GPUMC_ROW");
     if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "rows \"%.40s\": the row has %.0f columns, the data %.0f", k->name,
-                           (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": the row has %.0f columns, the data "
+                           "%.0f", k->name, (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
     if (k->n_group + k->n_shared > GPUMC__MOST_ROW_PARAMS)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f parameters, at most %d",
                            k->name, (double)(k->n_group + k->n_shared), GPUMC__MOST_ROW_PARAMS);
@@ -5691,7 +5679,6 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
-
 /* The rows that count, group by group, and the groups from large to small. */
 typedef struct gpumc__rows_plan {
     uint32_t *size, *sorted;
@@ -5744,9 +5731,7 @@ static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d)
 }
 
 static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
-{
-    return (uint32_t)(plan->order[i] & UINT32_MAX);
-}
+{ return (uint32_t)(plan->order[i] & UINT32_MAX); }
 
 /* Whether groups first .. first + n - 1 by size shall be one slice: it takes as many tiles as the largest has
    rows, and must fit into a chunk; segments share tiles better, but each costs about four to begin with. */
@@ -5937,24 +5922,19 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
     size_t needed;
     gpumc_rows *r = gpumc__rows_make(data, memory, bytes, &needed, error);
     if (!r && needed)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_init: memory must be aligned "
+                    "for double and hold %.0f bytes, not %.0f", (double)needed, memory ? (double)bytes : 0.0);
     return r;
 }
 
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
-
 GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-
 /* Where things lie in the work of one point or thread: sums of chunks, sums of segments; then scratch. */
 static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
 static size_t gpumc__rows_sums(const gpumc_rows *r)
-{
-    return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group;
-}
+{ return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
 
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
@@ -5978,9 +5958,7 @@ static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const do
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
-{
-    for (size_t i = 0; i < n; i++) to[i] = (double)from[i];
-}
+{ for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; }
 
 /* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
    grad is NULL, parameters gathered and gradients to be scattered. */
@@ -6094,7 +6072,6 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 }
 
 /* ---- row by row -------------------------------------------------------------------------------- */
-
 /* Evaluates one tile of a block, each lane for itself: totals and sums are those of single rows. */
 static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile,
                                         const double *const *p, double *scratch)
@@ -6149,18 +6126,14 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
     if (what == 0)
-        return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                           "rows \"%.40s\": the log likelihood of row %.0f, group %.0f "
-                           "(from 0), is %g",
-                           rows->kind.name, (double)row, (double)group, value);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f, "
+                           "group %.0f (from 0), is %g", rows->kind.name, (double)row, (double)group, value);
     return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
-                       "by p[%.0f] is %g",
+                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), by p[%.0f] is %g",
                        rows->kind.name, (double)row, (double)group, (double)what - 1, value);
 }
 
 /* ---- teams ------------------------------------------------------------------------------------- */
-
 typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
 
 struct gpumc_team {
@@ -6394,6 +6367,7 @@ GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t 
 
 typedef void gpumc__glm_product_fn(const double *x, size_t n_columns, size_t n_blocks, const double *v,
                                    double *sum, const char *next, size_t step);
+/* Rows go in whole lanes: y and out have room for those beyond n, whose outputs nobody reads. */
 typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, const double *a_b, double *out);
 typedef struct gpumc__glm_loops {
     gpumc__glm_product_fn *predict, *push;
@@ -6412,12 +6386,16 @@ typedef struct gpumc__glm_loops {
         const double *GPUMC__RESTRICT a_b, double *GPUMC__RESTRICT out) \
     { \
         const gpumc_real a = GPUMC_R(a_b[0]), b = GPUMC_R(a_b[1]); \
-        pragma for (size_t i = 0; i < n; i++) { \
-            gpumc_real g[4] = { 0, 0, 0, 0 }; \
-            out[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
-            out[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_ETA]; \
-            out[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_A]; \
-            out[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_B]; \
+        for (size_t at = 0; at < n; at += GPUMC__STRIP_##suffix) { \
+            double *o = out + at; \
+            GPUMC__STRIP_LOOP_##suffix for (size_t l = 0; l < GPUMC__STRIP_##suffix; l++) { \
+                gpumc_real g[4] = { 0, 0, 0, 0 }; \
+                o[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + l] = \
+                    gpumc__glm_##name(y[at + l], eta[at + l], a, b, g); \
+                o[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_ETA]; \
+                o[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_A]; \
+                o[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_B]; \
+            } \
         } \
     }
 #define GPUMC__GLM_LOOPS(suffix, attributes, pragma, ...) \
@@ -6438,7 +6416,7 @@ GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
 GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
-GPUMC__GLM_ROWS(once, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
+GPUMC__GLM_ROWS(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
 static const gpumc__glm_loops *const gpumc__glm_isa[] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
 
 /* ---- one pass -------------------------------------------------------------------------------------- */
@@ -6472,9 +6450,7 @@ static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at,
 
 /* Where the columns of rows from first on are stored. */
 static const char *gpumc__glm_at(const gpumc_glm *g, size_t first)
-{
-    return g->x + first * g->data.n_columns * g->each;
-}
+{ return g->x + first * g->data.n_columns * g->each; }
 
 /* The same in double: widened, with the three columns beyond the end that may be read. */
 static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t filled, double *wide)
@@ -6597,9 +6573,7 @@ static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 }
 
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
-{
-    return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8;
-}
+{ return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8; }
 
 GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
                                    size_t n_parts, double *work)
@@ -6615,7 +6589,7 @@ static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double
 {
     if (family == GPUMC_GLM_NORMAL) return gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, by_a);
     if (family != GPUMC_GLM_STUDENT_T) return 0;
-    return gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, by_b, NULL, by_a);
+    return gpumc__student_t(0, a_b[1], a_b[0], by_b, by_a);
 }
 
 /* Adds what all rows leave out. */
@@ -6627,15 +6601,13 @@ static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *s
     sums[GPUMC__GLM_BY_A] += g->total_weight * by_a;
     sums[GPUMC__GLM_BY_B] += g->total_weight * by_b;
     for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST)
-        gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_once,
+        gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_baseline,
                             gpumc__least_of(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
                             g->count_weights + i, a_b, out, sums);
 }
 
 static void gpumc__add_all(double *to, const double *from, size_t n)
-{
-    for (size_t i = 0; to && i < n; i++) to[i] += from[i];
-}
+{ for (size_t i = 0; to && i < n; i++) to[i] += from[i]; }
 
 static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, const gpumc_glm_gradient *to)
 {
@@ -6683,7 +6655,7 @@ static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double 
     const double *rest = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST;
     double by_a = 0, by_b = 0;
     const double same = gpumc__glm_rest(family, a_b, &by_a, &by_b);
-    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_once(n, y, y, a_b, out);
+    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_baseline(n, y, y, a_b, out);
     for (size_t i = 0; i < n; i++) {
         if (family == GPUMC_GLM_POISSON_LOG) values[i] -= gpumc__lgamma(y[i] + 1);
         else if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) values[i] += rest[i];
@@ -6708,7 +6680,6 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
         gpumc__glm_complete(g->data.family, n, y, a_b, log_lik + first, out);
     }
 }
-
 GPUMC__SELDOM
 
 /* ---- from data to tiles ---------------------------------------------------------------------------- */
@@ -6723,9 +6694,8 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "glm: factor %.0f: level is NULL or n_levels, %.0f, is not in 1..2^32 - 1",
-                               (double)f, (double)d->factors[f].n_levels);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: factor %.0f: level is NULL or n_levels, "
+                               "%.0f, is not in 1..2^32 - 1", (double)f, (double)d->factors[f].n_levels);
     return GPUMC_OK;
 }
 
@@ -6811,11 +6781,12 @@ static size_t gpumc__glm_stored(const gpumc_glm *g)
     return gpumc__size_add(gpumc__size_mul(rows, g->data.n_columns), 3 * GPUMC__GLM_LANES);
 }
 
-/* A copy of n numbers in the arena; NULL of NULL. */
+/* A copy of n numbers in the arena, with zeros up to whole lanes; NULL of NULL. */
 static const double *gpumc__keep(gpumc__arena *arena, const double *from, size_t n)
 {
-    double *kept = from ? gpumc__take_doubles(arena, n) : NULL;
-    if (kept) memcpy(kept, from, n * sizeof *kept);
+    const size_t lanes = gpumc__round_up(n, GPUMC__GLM_LANES);
+    double *kept = from ? gpumc__take_doubles(arena, lanes) : NULL;
+    if (kept) memcpy(kept, from, n * sizeof *kept), memset(kept + n, 0, (lanes - n) * sizeof *kept);
     return kept;
 }
 
@@ -6828,7 +6799,7 @@ static gpumc_glm *gpumc__glm_place(gpumc__arena *arena, const gpumc_glm_data *d)
     g.data.y = gpumc__keep(arena, d->y, N);
     g.data.offset = gpumc__keep(arena, d->offset, N);
     g.data.weights = gpumc__keep(arena, d->weights, N);
-    g.counts = gpumc__take_doubles(arena, n_counts);
+    g.counts = gpumc__take_doubles(arena, gpumc__round_up(n_counts, GPUMC__GLM_LANES));
     g.count_weights = gpumc__take_doubles(arena, n_counts);
     g.level = (uint32_t *)gpumc__take(arena, gpumc__size_mul(N, d->n_factors), sizeof *g.level);
     g.effect_at = (size_t *)gpumc__take(arena, gpumc__size_add(d->n_factors, 1), sizeof *g.effect_at);
@@ -6862,7 +6833,7 @@ static void gpumc__glm_store_columns(gpumc_glm *g, const gpumc_glm_data *d)
 static void gpumc__glm_tally(gpumc_glm *g)
 {
     const size_t each = sizeof(double);
-    memcpy(g->counts, g->data.y, g->data.n_rows * each);
+    memcpy(g->counts, g->data.y, gpumc__round_up(g->data.n_rows, GPUMC__GLM_LANES) * each);
     qsort(g->counts, g->data.n_rows, each, gpumc__compare_doubles);
     for (size_t i = 0; i < g->data.n_rows; i++)
         if (i == 0 || g->counts[i] != g->counts[g->n_counts - 1]) g->counts[g->n_counts++] = g->counts[i];
@@ -7137,8 +7108,6 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
     if (hot) hot->release(hot);
 }
 
-GPUMC__OFTEN
-
 /* ========================================================================================= >>hier
    A description is resolved once: names become places, priors and populations functions, rows row objects.
    An evaluation goes forward over the blocks (priors, populations, values from coordinates), over the sets of
@@ -7177,7 +7146,8 @@ typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc
         return gpumc__##family##_cdf cdf; \
     }
 #define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (what, y, NULL), (y))
-#define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a, dy, NULL), (what, y, *a, NULL, NULL), (y, *a))
+#define GPUMC__PRIOR_REAL_1(family) \
+    GPUMC__PRIOR(family, (y, *a, dy, NULL), (what, y, *a, NULL, NULL), (y, *a))
 #define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1], dy, NULL, NULL), \
     (what, y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
 #define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2], dy, NULL, NULL, NULL), \
@@ -7186,9 +7156,7 @@ typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc
     GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) GPUMC__PRIOR_LAW(family, parameters))
 GPUMC_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
-{
-    return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN;
-}
+{ return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
 GPUMC__PRIOR_LAW(flat, "")
 
 /* Log probability between the bounds, from the tail that is smaller. */
@@ -7219,9 +7187,8 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
         return gpumc__bad_param(error, given->name,
-                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
-                                "bounds inside that leave some probability",
-                                law->name, least, most, r->lower, r->upper);
+                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and bounds inside "
+                                "that leave some probability", law->name, least, most, r->lower, r->upper);
     return GPUMC_OK;
 }
 
@@ -7231,17 +7198,14 @@ static double gpumc__prior_quantile(const gpumc__prior *p, const gpumc__range *r
     const double at = exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * exp(p->log_mass);
     return gpumc__within(p->f(GPUMC__QUANTILE, fmin(at, 1), p->a, NULL), r->least, r->greatest);
 }
+GPUMC__OFTEN
 
 /* ---- populations --------------------------------------------------------------------------------- */
 GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
-{
-    return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]);
-}
+{ return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]); }
 
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
-{
-    return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]);
-}
+{ return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
 
 GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
 /* z with its density and both tails of it. */
@@ -7301,7 +7265,8 @@ GPUMC_API const gpumc__population_law *gpumc_population_student_t(void)
 }
 GPUMC_API const gpumc__population_law *gpumc_population_truncated_normal(void)
 {
-    static const gpumc__population_law law = { &gpumc__truncated_population, &gpumc__truncated_quantile, NULL };
+    static const gpumc__population_law law = { &gpumc__truncated_population, &gpumc__truncated_quantile,
+                                               NULL };
     return &law;
 }
 
@@ -7349,7 +7314,6 @@ static double gpumc__spread(gpumc_isa isa, const double *theta, size_t n, double
 }
 
 /* ---- links --------------------------------------------------------------------------------------- */
-
 /* A value and its slope; what lies near the upper bound is counted from there. */
 GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, double *slope)
 {
@@ -7734,7 +7698,6 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     gpumc__give_flag(&e.slot->taken);
     return status;
 }
-
 GPUMC__SELDOM
 
 /* ---- names to places ----------------------------------------------------------------------------- */
@@ -7751,10 +7714,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 
 static size_t gpumc__param_size(const gpumc_param *p)
 {
-    gpumc_model alone;
-    memset(&alone, 0, sizeof alone);
-    alone.params = p;
-    alone.n_params = 1;
+    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL };
     return gpumc__nth_size(&alone, 0);
 }
 
@@ -7772,15 +7732,12 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
             !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
     }
     if (missing)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "the description, one of its lists or names, or the takes, "
-                           "kind, n_rows or wanted simulator of a set of rows is NULL");
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or "
+                           "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++)
         if (d->params[i].kind >= GPUMC_ORDERED)
-            return gpumc__bad_param(error, d->params[i].name,
-                                    "kind %d has no univariate prior; such a model wants a "
-                                    "callback",
-                                    (int)d->params[i].kind);
+            return gpumc__bad_param(error, d->params[i].name, "kind %d has no univariate "
+                                    "prior; such a model wants a callback", (int)d->params[i].kind);
     return GPUMC_OK;
 }
 
@@ -7831,17 +7788,14 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (b->link == GPUMC_LINK_LOG && !above)
         || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
-        return gpumc__bad_param(
-            error, g->name,
-            "link %d is unknown or does not fit kind %d: log wants POSITIVE or LOWER (not softplus), "
-            "logit and probit UNIT or INTERVAL, a truncated normal the identity",
-            (int)b->link, (int)g->kind);
+        return gpumc__bad_param(error, g->name, "link %d is unknown or does not fit "
+                                "kind %d: log wants POSITIVE or LOWER (not softplus), logit and probit UNIT "
+                                "or INTERVAL, a truncated normal the identity", (int)b->link, (int)g->kind);
     if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
             && (o->quantile_form || g->centring > GPUMC_CENTRED))
-        return gpumc__bad_param(error, g->name,
-                                "between bounds without a link a block is sampled centred, or as the "
-                                "quantile of a truncated normal or a leaf, which cannot walk");
+        return gpumc__bad_param(error, g->name, "between bounds without a link a block is sampled centred, "
+                                "or as the quantile of a truncated normal or a leaf, which cannot walk");
     return GPUMC_OK;
 }
 
@@ -7927,9 +7881,8 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
-        return gpumc__bad_param(error, g->name,
-                                "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
-                                "parameters, shape (%.0f; a quantile has none) and 2 columns",
+        return gpumc__bad_param(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf "
+                                "is not of 3 parameters, shape (%.0f; a quantile has none) and 2 columns",
                                 shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
@@ -7970,9 +7923,8 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         size_t element, i = gpumc__prior_block(h, prior->name, &element);
         gpumc__hier_block *b = &h->blocks[i];
         if (i == h->model.n_params || b->has_population)
-            return gpumc__bad_param(error, prior->name,
-                                    "a prior is given, but there is no such parameter, or it has "
-                                    "a population");
+            return gpumc__bad_param(error, prior->name, "a prior is given, but there is no such parameter, "
+                                    "or it has a population");
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
         for (size_t j = 0; j < b->size && status == GPUMC_OK; j++)
             if (element == SIZE_MAX || element == j)
@@ -7986,8 +7938,7 @@ static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_e
     for (size_t j = 0; j < b->size; j++)
         if (!b->priors[j].f)
             return gpumc__bad_param(error, b->given->name,
-                                    "it has no prior (gpumc_prior_flat says that none is "
-                                    "meant), location or scale");
+                                    "it has no prior (gpumc_prior_flat: none is meant), location or scale");
     return GPUMC_OK;
 }
 
@@ -8018,9 +7969,8 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
         size = h->blocks[s.block].size;
         while (index && i < set->dims[0] && index[i] < size) i++;
         if (index && i < set->dims[0])
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "rows \"%.60s\": index %.0f in row %.0f is outside 0..%.0f "
-                               "(size of \"%.60s\"); rows must count from 0",
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": index %.0f "
+                               "in row %.0f is outside 0..%.0f (size of \"%.60s\"); rows must count from 0",
                                r->name, (double)index[i], (double)i, (double)size - 1, r->takes[t].name);
         for (s.element = 0; s.element < (index ? 1 : size); s.element++, k++) {
             misplaced |= k >= set->n_p || !index != (k >= set->n_group);
@@ -8032,8 +7982,7 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
     }
     if (k == set->n_p && !misplaced) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f "
-                       "values without",
+                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f values without",
                        r->name, r->data.kind->name, (double)set->n_group, (double)(set->n_p - set->n_group));
 }
 
@@ -8066,9 +8015,8 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         size_t i = 0;
         while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
         if (i == n)
-            status = gpumc__bad_param(error, o->name,
-                                      "a population is given, but there is no such parameter with "
-                                      "location or scale, or it has two");
+            status = gpumc__bad_param(error, o->name, "a population is given, "
+                                      "but there is no such parameter with location or scale, or it has two");
     }
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
@@ -8211,7 +8159,6 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 }
 
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return &hier->model; }
-
 GPUMC__OFTEN
 
 /* ========================================================================================= >>nuts
@@ -9015,7 +8962,6 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
 GPUMC__SELDOM
-
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
 
 typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* limit: of x */
@@ -12569,7 +12515,6 @@ GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
     }
     return SIZE_MAX;
 }
-
 GPUMC__OFTEN
 
 #ifdef __cplusplus
