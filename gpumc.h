@@ -149,7 +149,7 @@
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
-     in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
+     in a third of the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
      a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH. GPUMC_MAX_JSON_DEPTH (16) and
      GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.
@@ -2563,9 +2563,8 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
     static GPUMC_TEAM GPUMC_LOOP result name parameters
 #endif
 
-/* Around code that runs once a program, a window of warm-up or a call of its user: fewer passes of the
-   optimiser take a fifth less of the whole time to compile and the machine runs as fast. Loops between them
-   keep their own attributes. */
+/* Around code that runs seldom: fewer passes of the optimiser, or in clang less inlining, take a quarter off
+   the time to compile a program. Loops in it keep their attributes, and with them their speed. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
 #define GPUMC__OFTEN _Pragma("GCC pop_options")
@@ -5580,7 +5579,6 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     gpumc__release(NULL, memory);
     return status;
 }
-GPUMC__OFTEN
 
 /* ========================================================================================= >>rows
    Rows of a likelihood in tiles of 16 lanes, column after column, and what is summed from them. Where a
@@ -5614,8 +5612,6 @@ struct gpumc_rows {
 static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 };
-GPUMC__SELDOM
-
 /* ---- checks ------------------------------------------------------------------------------------ */
 static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n,
                                         const char *what, const char *name, size_t c, gpumc_error *error)
@@ -5732,7 +5728,6 @@ static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d)
 
 static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
 { return (uint32_t)(plan->order[i] & UINT32_MAX); }
-
 /* Whether groups first .. first + n - 1 by size shall be one slice: it takes as many tiles as the largest has
    rows, and must fit into a chunk; segments share tiles better, but each costs about four to begin with. */
 static int gpumc__is_slice(const gpumc__rows_plan *plan, size_t first, size_t n)
@@ -5810,8 +5805,7 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 /* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
-    const size_t n = 64 / (kind->n_group + 1);
-    const size_t most = GPUMC__CHUNK_SLICES;
+    const size_t n = 64 / (kind->n_group + 1), most = GPUMC__CHUNK_SLICES;
     return n < 1 ? 1 : n > most ? most : n;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
@@ -5935,7 +5929,6 @@ GPUMC__OFTEN
 static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
 static size_t gpumc__rows_sums(const gpumc_rows *r)
 { return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
-
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
     const gpumc_row_kind *k = &rows->kind;
@@ -5959,7 +5952,6 @@ static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const do
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
 { for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; }
-
 /* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
    grad is NULL, parameters gathered and gradients to be scattered. */
 static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
@@ -6210,7 +6202,6 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
 }
 
 GPUMC_API int gpumc_team_threads(const gpumc_team *team) { return team->n_threads; }
-
 GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int member, void *user),
                               size_t n_parts, void *user)
 {
@@ -6284,7 +6275,6 @@ GPUMC__GLM_ROW(bernoulli_logit)
     return z < 0 ? z : 0;
 }
 GPUMC__GLM_ROW(bernoulli_weighted) { return gpumc_bernoulli_logit_lpmf(y, eta, &g[GPUMC__GLM_BY_ETA]); }
-
 GPUMC__GLM_ROW(poisson_log)
 {
     const gpumc_real mean = gpumc_exp(eta);
@@ -6439,7 +6429,6 @@ struct gpumc_glm {
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
 static void *gpumc__aligned(void *p) { return (char *)p + (64 - (uintptr_t)p % 64) % 64; }
 static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
-
 /* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
@@ -6451,7 +6440,6 @@ static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at,
 /* Where the columns of rows from first on are stored. */
 static const char *gpumc__glm_at(const gpumc_glm *g, size_t first)
 { return g->x + first * g->data.n_columns * g->each; }
-
 /* The same in double: widened, with the three columns beyond the end that may be read. */
 static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t filled, double *wide)
 {
@@ -6574,7 +6562,6 @@ static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
 { return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8; }
-
 GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
                                    size_t n_parts, double *work)
 {
@@ -6608,7 +6595,6 @@ static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *s
 
 static void gpumc__add_all(double *to, const double *from, size_t n)
 { for (size_t i = 0; to && i < n; i++) to[i] += from[i]; }
-
 static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, const gpumc_glm_gradient *to)
 {
     const int has_phi = g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
@@ -7203,13 +7189,10 @@ GPUMC__OFTEN
 /* ---- populations --------------------------------------------------------------------------------- */
 GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
 { return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]); }
-
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
 { return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
-
 GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
-/* z with its density and both tails of it. */
-typedef struct gpumc__at { double z, phi, below, above; } gpumc__at;
+typedef struct gpumc__at { double z, phi, below, above; } gpumc__at;         /* density and tails at z */
 GPUMC_FN gpumc__at gpumc__at_z(double z)
 {
     const double tail = gpumc_Phi(-gpumc_fabs(z)), rest = 1 - tail;
@@ -7251,8 +7234,7 @@ GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled on
     return gpumc__within(p[1] + p[2] * y, x[0], x[1]);
 }
 
-/* What a family of populations is made of. draw: z of which location + scale z is a draw; NULL: normal, or
-   by the quantile. */
+/* A family of populations. draw: z for a draw of location + scale z; NULL: normal, or by the quantile. */
 typedef struct gpumc__population_law {
     const gpumc_row_kind *density, *quantile;
     double (*draw)(gpumc_rng *rng, const double *shape);
@@ -7930,16 +7912,12 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
             if (element == SIZE_MAX || element == j)
                 status = gpumc__prior_init(&b->priors[j], prior, &b->range, error);
     }
+    for (size_t i = 0; i < h->model.n_params && status == GPUMC_OK; i++)
+        for (size_t j = 0; j < h->blocks[i].size && !h->blocks[i].has_population; j++)
+            if (!h->blocks[i].priors[j].f && status == GPUMC_OK)
+                status = gpumc__bad_param(error, h->data->params[i].name, "it has no prior "
+                                          "(gpumc_prior_flat says that none is meant), location or scale");
     return status;
-}
-
-static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_error *error)
-{
-    for (size_t j = 0; j < b->size; j++)
-        if (!b->priors[j].f)
-            return gpumc__bad_param(error, b->given->name,
-                                    "it has no prior (gpumc_prior_flat: none is meant), location or scale");
-    return GPUMC_OK;
 }
 
 /* Looks up what a take names: coordinates, else values; n_params when there is neither. */
@@ -8021,8 +7999,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
-        status = h->blocks[i].has_population ? gpumc__hier_finish(h, i, error)
-            : gpumc__hier_check_priors(&h->blocks[i], error);
+        if (h->blocks[i].has_population) status = gpumc__hier_finish(h, i, error);
     for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
         status = gpumc__set_resolve(h, s, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
