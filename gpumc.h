@@ -2879,7 +2879,7 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
    everything, there is a power series instead. The other tail is 1 less this one.
 
    Read first: gpumc__gamma_tail and gpumc__beta_tail, which choose; gpumc__beta_point, the integrand. */
-GPUMC__SELDOM
+
 /* Leaves are inlined wherever they stand, which is right in loops over rows and wasteful elsewhere: code that
    is no such loop calls these twins, and the header compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
@@ -3389,7 +3389,6 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
     }
     return 1;
 }
-GPUMC__OFTEN
 
 /* ========================================================================================== >>rng
    Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
@@ -3613,7 +3612,6 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
 /* ========================================================================================= >>dist
    Cdfs that are no leaves, quantiles, draws and moments, in the order of api-dist; then families of vectors.
    A draw is the quantile of a uniform number where no better way is at hand. */
-GPUMC__SELDOM
 #define GPUMC__DOUBLES_1(a) double a
 #define GPUMC__DOUBLES_2(a, b) double a, double b
 #define GPUMC__DOUBLES_3(a, b, c) double a, double b, double c
@@ -3743,14 +3741,14 @@ static gpumc__tail gpumc__t_outside(double z, double nu)
                        : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
 }
 
-static GPUMC__NOINLINE double gpumc__student_t(double z, double nu, double sigma, double *dnu, double *dsigma)
-{ return gpumc_student_t_lpdf(z, nu, 0, sigma, NULL, dnu, NULL, dsigma); }
+static GPUMC__NOINLINE double gpumc__t_log_density(double z, double nu)
+{ return gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL); }
 
 /* The density over the tail is taken on the log scale. */
 GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z;
-    const double log_density = gpumc__student_t(x, nu, 1, NULL, NULL);
+    const double log_density = gpumc__t_log_density(x, nu);
     double slope;
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
@@ -3783,7 +3781,7 @@ GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
 {
     const double z = y < 0 ? 0 : y / sigma;
     const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
-    const double log_density = gpumc__student_t(z, nu, 1, NULL, NULL) + GPUMC_LOG_2;
+    const double log_density = gpumc__t_log_density(z, nu) + GPUMC_LOG_2;
     const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
     gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
@@ -4015,7 +4013,6 @@ GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
                gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), u),
                gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
                gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
-GPUMC__OFTEN
 
 /* ---- families of vectors ------------------------------------------------------- >>dist-vectors
    Triangular systems are solved so that matrices are read along their rows: forwards by dot products with
@@ -6576,7 +6573,7 @@ static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double
 {
     if (family == GPUMC_GLM_NORMAL) return gpumc_normal_lpdf(0, 0, a_b[0], NULL, NULL, by_a);
     if (family != GPUMC_GLM_STUDENT_T) return 0;
-    return gpumc__student_t(0, a_b[1], a_b[0], by_b, by_a);
+    return gpumc_student_t_lpdf(0, a_b[1], 0, a_b[0], NULL, by_b, NULL, by_a);
 }
 
 /* Adds what all rows leave out. */
