@@ -77,7 +77,7 @@
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
      population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
-         gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 0, 5 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 5 } };
+         gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5 }, { "tau", gpumc_prior_half_normal, 5 } };
          gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };  // group[i]: theta's element of row i
          gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
                                   .data = { .kind = &row, .n_rows = n, .columns = columns } };
@@ -149,7 +149,7 @@
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
-     in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
+     in a third of the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
      a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH. GPUMC_MAX_JSON_DEPTH (16) and
      GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.
@@ -2158,30 +2158,36 @@ extern const gpumc__device *gpumc__cuda_device(void);
    Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
    quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
    wants a population on these bounds. */
-typedef enum gpumc_prior_family {         /* the continuous families in the order of >>api-dist */
-    GPUMC_PRIOR_NONE = 0, GPUMC_PRIOR_NORMAL, GPUMC_PRIOR_STD_NORMAL, GPUMC_PRIOR_STUDENT_T,
-    GPUMC_PRIOR_CAUCHY, GPUMC_PRIOR_LAPLACE, GPUMC_PRIOR_LOGISTIC, GPUMC_PRIOR_GUMBEL, GPUMC_PRIOR_LOGNORMAL,
-    GPUMC_PRIOR_EXPONENTIAL, GPUMC_PRIOR_GAMMA, GPUMC_PRIOR_INV_GAMMA, GPUMC_PRIOR_CHI_SQUARE,
-    GPUMC_PRIOR_WEIBULL, GPUMC_PRIOR_HALF_NORMAL, GPUMC_PRIOR_HALF_CAUCHY, GPUMC_PRIOR_HALF_STUDENT_T,
-    GPUMC_PRIOR_BETA, GPUMC_PRIOR_BETA_PROPORTION, GPUMC_PRIOR_UNIFORM,
-    GPUMC_PRIOR_FLAT                      /* log density 0 everywhere: improper, cannot be drawn from */
-} gpumc_prior_family;
+
+/* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
+   names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
+   everywhere, which is improper and cannot be drawn from. */
+typedef const struct gpumc__prior_law *gpumc_prior_family(void);
+#define GPUMC__IF_REAL_0(...) __VA_ARGS__
+#define GPUMC__IF_REAL_1(...) __VA_ARGS__
+#define GPUMC__IF_REAL_2(...) __VA_ARGS__
+#define GPUMC__IF_REAL_3(...) __VA_ARGS__
+#define GPUMC__IF_COUNT_1(...)
+#define GPUMC__IF_COUNT_2(...)
+#define GPUMC__IF_TRIALS_1(...)
+#define GPUMC__DECLARE_PRIOR(shape, cdf, family, parameters, support) \
+    GPUMC__IF_##shape(GPUMC_API gpumc_prior_family gpumc_prior_##family;)
+GPUMC_FAMILIES(GPUMC__DECLARE_PRIOR)
+GPUMC_API gpumc_prior_family gpumc_prior_flat;
 
 /* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
 typedef struct gpumc_prior {
     const char *name;                     /* of a block, or of one element, counted from 1: "sd[2]" */
-    gpumc_prior_family family;
+    gpumc_prior_family *family;
     double a, b, c;                       /* its parameters, in the order of the density's */
 } gpumc_prior;
 
 typedef enum gpumc_hier_link {
     GPUMC_LINK_BY_KIND = 0, GPUMC_LINK_IDENTITY, GPUMC_LINK_LOG, GPUMC_LINK_LOGIT, GPUMC_LINK_PROBIT
 } gpumc_hier_link;
-typedef enum gpumc_population_family {
-    GPUMC_POPULATION_NORMAL = 0,
-    GPUMC_POPULATION_STUDENT_T,           /* shape: degrees of freedom */
-    GPUMC_POPULATION_TRUNCATED_NORMAL     /* to the bounds of the block; the link is the identity */
-} gpumc_population_family;
+typedef const struct gpumc__population_law *gpumc_population_family(void);
+GPUMC_API gpumc_population_family gpumc_population_student_t;        /* shape: degrees of freedom */
+GPUMC_API gpumc_population_family gpumc_population_truncated_normal; /* to the bounds; link: the identity */
 
 /* Where a population is not the normal one, or a link not that of the kind. Leaves are row functions with
    p = value, location, scale, then the shape, and x = lower and upper bound. In the quantile form z_NAME is
@@ -2189,7 +2195,7 @@ typedef enum gpumc_population_family {
 typedef struct gpumc_population {
     const char *name;
     gpumc_hier_link link;
-    gpumc_population_family family;
+    gpumc_population_family *family;      /* NULL: normal */
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
     const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale */
@@ -2616,6 +2622,20 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #else
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static GPUMC_TEAM GPUMC_LOOP result name parameters
+#endif
+
+/* Around code that runs seldom: fewer passes of the optimiser, or in clang less inlining, take a quarter off
+   the time to compile a program. Loops in it keep their attributes, and with them their speed. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
+#define GPUMC__SELDOM _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define GPUMC__OFTEN _Pragma("GCC pop_options")
+#elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
+#define GPUMC__SELDOM _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
+    _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
+#define GPUMC__OFTEN _Pragma("clang attribute pop") _Pragma("clang attribute pop")
+#else
+#define GPUMC__SELDOM
+#define GPUMC__OFTEN
 #endif
 
 /* ---- instruction sets -------------------------------------------------------------------------- */
@@ -3052,7 +3072,7 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
    is no such loop calls these twins, and the header compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
 GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
-GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi)
+GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi) GPUMC__CALL(inv_logit) GPUMC__CALL(log1p_exp)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
@@ -3353,8 +3373,8 @@ typedef struct gpumc__pair { double x, y; } gpumc__pair;         /* x + y = 1 */
 
 static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 {
-    const double log_x = -gpumc_log1p_exp(-s), log_y = -gpumc_log1p_exp(s);
-    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc_inv_logit(s), gpumc_inv_logit(-s), log_x, log_y);
+    const double log_x = -gpumc__log1p_exp(-s), log_y = -gpumc__log1p_exp(s);
+    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc__inv_logit(s), gpumc__inv_logit(-s), log_x, log_y);
     return gpumc__tail_at(GPUMC__LOWER, tail);
 }
 
@@ -3369,7 +3389,7 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    root.x = gpumc_inv_logit(s), root.y = gpumc_inv_logit(-s);
+    root.x = gpumc__inv_logit(s), root.y = gpumc__inv_logit(-s);
     if (root.x < DBL_MIN) return root;
     tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
@@ -3714,7 +3734,7 @@ GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
     double x;
     if (!(a > 0 && a <= DBL_MAX && b > 0 && b <= DBL_MAX)) return GPUMC_NAN;
     x = gpumc__rng_log_gamma(rng, a);
-    x = gpumc_inv_logit(x - gpumc__rng_log_gamma(rng, b));
+    x = gpumc__inv_logit(x - gpumc__rng_log_gamma(rng, b));
     return x < DBL_MIN ? DBL_MIN : x > most ? most : x;
 }
 
@@ -3889,9 +3909,9 @@ GPUMC__MEMBERS(uniform, 2, (a, b), b > a, u < 0.5 ? a + u * (b - a) : b - (1 - u
                (b - a) * (b - a) / 12)
 GPUMC__MEMBERS(bernoulli, 1, (p), gpumc__is_probability(p), u > 1 - p, gpumc_rng_uniform(rng) < p, p,
                p * (1 - p))
-GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc_inv_logit(-eta),
-               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)), gpumc_inv_logit(eta),
-               gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc__inv_logit(-eta),
+               gpumc_bernoulli_rng(rng, gpumc__inv_logit(eta)), gpumc__inv_logit(eta),
+               gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
 static double gpumc__geometric_at(double u, double p)
 {
@@ -3914,11 +3934,14 @@ static gpumc__tail gpumc__t_outside(double z, double nu)
                        : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
 }
 
+static GPUMC__NOINLINE double gpumc__t_log_density(double z, double nu)
+{ return gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL); }
+
 /* The density over the tail is taken on the log scale. */
 GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z;
-    const double log_density = gpumc_student_t_lpdf(x, nu, 0, 1, NULL, NULL, NULL, NULL);
+    const double log_density = gpumc__t_log_density(x, nu);
     double slope;
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
@@ -3951,7 +3974,7 @@ GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
 {
     const double z = y < 0 ? 0 : y / sigma;
     const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
-    const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
+    const double log_density = gpumc__t_log_density(z, nu) + GPUMC_LOG_2;
     const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
     gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
@@ -4079,8 +4102,8 @@ static gpumc__count gpumc__binomial_by_p(double n, double p)
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
-    const double p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta);
-    const double log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    const double p = gpumc__inv_logit(eta), q = gpumc__inv_logit(-eta);
+    const double log_p = -gpumc__log1p_exp(-eta), log_q = -gpumc__log1p_exp(eta);
     const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
     return law;
 }
@@ -4092,7 +4115,7 @@ GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double k = floor(y);
     if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
-        gpumc__add(dp, -side * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
+        gpumc__add(dp, -side * n * gpumc__exp(gpumc__binomial_log_mass(k, n - 1, p) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
 GPUMC__MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p),
@@ -4108,8 +4131,8 @@ GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
 }
 GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), u),
-               gpumc__rng_binomial(rng, n, gpumc_inv_logit(eta)), n * gpumc_inv_logit(eta),
-               n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+               gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
+               n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
 /* Poisson: P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
 static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
@@ -4128,7 +4151,7 @@ GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
     const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
-        gpumc__add(dlambda, -side * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
+        gpumc__add(dlambda, -side * gpumc__exp(gpumc__poisson_log_mass(floor(y), lambda) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
 GPUMC__MEMBERS(poisson, 1, (lambda), lambda >= 0,
@@ -4154,7 +4177,7 @@ static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double p
 {
     const double logit = gpumc__log(phi) - log_mu;
     const gpumc__count law = { gpumc__neg_binomial_tail, phi, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
-                               -gpumc_log1p_exp(-logit), -gpumc_log1p_exp(logit),
+                               -gpumc__log1p_exp(-logit), -gpumc__log1p_exp(logit),
                                GPUMC_INF, mu, mu + mu * (mu / phi) };
     return law;
 }
@@ -5131,6 +5154,7 @@ struct gpumc_layout {
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
 };
+GPUMC__SELDOM
 
 /* ---- validation -------------------------------------------------------------------------------- */
 
@@ -5435,6 +5459,7 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
 GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->n_work; }
+GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
 
@@ -5584,6 +5609,7 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
     }
     return change;
 }
+GPUMC__SELDOM
 
 /* ---- gradient check ---------------------------------------------------------------------------- */
 
@@ -5777,9 +5803,7 @@ struct gpumc_rows {
 static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 };
-
 /* ---- checks ------------------------------------------------------------------------------------ */
-
 static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n,
                                         const char *what, const char *name, size_t c, gpumc_error *error)
 {
@@ -5800,25 +5824,20 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
 {
     const size_t n = d->n_groups;
     if (d->n_rows >= GPUMC__NO_ROW || n >= GPUMC__NO_ROW)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "rows \"%.40s\": %.0f rows, %.0f groups; at most %.0f", d->kind->name,
-                           (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f rows, %.0f groups; at most "
+                           "%.0f", d->kind->name, (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
     if (n == 0 || (!d->group && n > 1))
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": n_groups is %.0f%s", d->kind->name,
                            (double)n, n ? " but group is NULL" : "; set 1 for rows without groups");
     for (size_t i = 0; d->group && i < d->n_rows; i++)
         if (d->group[i] >= n)
-            return gpumc__fail(
-                error, GPUMC_ERROR_ARGUMENT,
-                "rows \"%.40s\": group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups "
-                "count from 0",
-                d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": group "
+                               "index %.0f in row %.0f (from 0) is outside 0..%.0f; groups count from 0",
+                               d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
     for (size_t i = 0; d->weights && i < d->n_rows; i++)
         if (!(d->weights[i] >= 0 && gpumc__is_finite(d->weights[i])))
-            return gpumc__fail(
-                error, GPUMC_ERROR_ARGUMENT,
-                "rows \"%.40s\": weight %g of row %.0f (from 0) must be finite and not negative",
-                d->kind->name, d->weights[i], (double)i);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": weight %g of row %.0f (from "
+                               "0) must be finite and not negative", d->kind->name, d->weights[i], (double)i);
     return GPUMC_OK;
 }
 
@@ -5829,9 +5848,8 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
     if (!k)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: kind is NULL; point it to a GPUMC_ROW");
     if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "rows \"%.40s\": the row has %.0f columns, the data %.0f", k->name,
-                           (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": the row has %.0f columns, the data "
+                           "%.0f", k->name, (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
     if (k->n_group + k->n_shared > GPUMC__MOST_ROW_PARAMS)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f parameters, at most %d",
                            k->name, (double)(k->n_group + k->n_shared), GPUMC__MOST_ROW_PARAMS);
@@ -5848,7 +5866,6 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
-
 /* The rows that count, group by group, and the groups from large to small. */
 typedef struct gpumc__rows_plan {
     uint32_t *size, *sorted;
@@ -5901,10 +5918,7 @@ static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d)
 }
 
 static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
-{
-    return (uint32_t)(plan->order[i] & UINT32_MAX);
-}
-
+{ return (uint32_t)(plan->order[i] & UINT32_MAX); }
 /* Whether groups first .. first + n - 1 by size shall be one slice: it takes as many tiles as the largest has
    rows, and must fit into a chunk; segments share tiles better, but each costs about four to begin with. */
 static int gpumc__is_slice(const gpumc__rows_plan *plan, size_t first, size_t n)
@@ -5982,8 +5996,7 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 /* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
-    const size_t n = 64 / (kind->n_group + 1);
-    const size_t most = GPUMC__CHUNK_SLICES;
+    const size_t n = 64 / (kind->n_group + 1), most = GPUMC__CHUNK_SLICES;
     return n < 1 ? 1 : n > most ? most : n;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
@@ -6094,23 +6107,19 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
     size_t needed;
     gpumc_rows *r = gpumc__rows_make(data, memory, bytes, &needed, error);
     if (!r && needed)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_init: memory must be aligned "
+                    "for double and hold %.0f bytes, not %.0f", (double)needed, memory ? (double)bytes : 0.0);
     return r;
 }
 
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
+GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-
 /* Where things lie in the work of one point or thread: sums of chunks, sums of segments; then scratch. */
 static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
 static size_t gpumc__rows_sums(const gpumc_rows *r)
-{
-    return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group;
-}
-
+{ return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
     const gpumc_row_kind *k = &rows->kind;
@@ -6133,10 +6142,7 @@ static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const do
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
-{
-    for (size_t i = 0; i < n; i++) to[i] = (double)from[i];
-}
-
+{ for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; }
 /* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
    grad is NULL, parameters gathered and gradients to be scattered. */
 static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
@@ -6248,7 +6254,6 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 }
 
 /* ---- row by row -------------------------------------------------------------------------------- */
-
 /* Evaluates one tile of a block, each lane for itself: totals and sums are those of single rows. */
 static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile,
                                         const double *const *p, double *scratch)
@@ -6302,13 +6307,10 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
     if (what == 0)
-        return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                           "rows \"%.40s\": the log likelihood of row %.0f, group %.0f "
-                           "(from 0), is %g",
-                           rows->kind.name, (double)row, (double)group, value);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f, "
+                           "group %.0f (from 0), is %g", rows->kind.name, (double)row, (double)group, value);
     return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
-                       "by p[%.0f] is %g",
+                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), by p[%.0f] is %g",
                        rows->kind.name, (double)row, (double)group, (double)what - 1, value);
 }
 
@@ -6352,7 +6354,6 @@ GPUMC__GLM_ROW(bernoulli_logit)
     return z < 0 ? z : 0;
 }
 GPUMC__GLM_ROW(bernoulli_weighted) { return gpumc_bernoulli_logit_lpmf(y, eta, &g[GPUMC__GLM_BY_ETA]); }
-
 GPUMC__GLM_ROW(poisson_log)
 {
     const gpumc_real mean = gpumc_exp(eta);
@@ -6435,6 +6436,7 @@ GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t 
 
 typedef void gpumc__glm_product_fn(const double *x, size_t n_columns, size_t n_blocks, const double *v,
                                    double *sum, const char *next, size_t step);
+/* Rows go in whole lanes: y and out have room for those beyond n, whose outputs nobody reads. */
 typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, const double *a_b, double *out);
 typedef struct gpumc__glm_loops {
     gpumc__glm_product_fn *predict, *push;
@@ -6453,12 +6455,16 @@ typedef struct gpumc__glm_loops {
         const double *GPUMC__RESTRICT a_b, double *GPUMC__RESTRICT out) \
     { \
         const gpumc_real a = GPUMC_R(a_b[0]), b = GPUMC_R(a_b[1]); \
-        pragma for (size_t i = 0; i < n; i++) { \
-            gpumc_real g[4] = { 0, 0, 0, 0 }; \
-            out[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
-            out[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_ETA]; \
-            out[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_A]; \
-            out[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_B]; \
+        for (size_t at = 0; at < n; at += GPUMC__STRIP_##suffix) { \
+            double *o = out + at; \
+            GPUMC__STRIP_LOOP_##suffix for (size_t l = 0; l < GPUMC__STRIP_##suffix; l++) { \
+                gpumc_real g[4] = { 0, 0, 0, 0 }; \
+                o[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + l] = \
+                    gpumc__glm_##name(y[at + l], eta[at + l], a, b, g); \
+                o[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_ETA]; \
+                o[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_A]; \
+                o[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_B]; \
+            } \
         } \
     }
 #define GPUMC__GLM_LOOPS(suffix, attributes, pragma, ...) \
@@ -6479,7 +6485,7 @@ GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
 GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
-GPUMC__GLM_ROWS(once, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
+GPUMC__GLM_ROWS(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
 static const gpumc__glm_loops *const gpumc__glm_isa[] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
 
 /* ---- one pass -------------------------------------------------------------------------------------- */
@@ -6502,7 +6508,6 @@ struct gpumc_glm {
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
 static void *gpumc__aligned(void *p) { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
-
 /* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
@@ -6513,10 +6518,7 @@ static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at,
 
 /* Where the columns of rows from first on are stored. */
 static const char *gpumc__glm_at(const gpumc_glm *g, size_t first)
-{
-    return g->x + first * g->data.n_columns * g->each;
-}
-
+{ return g->x + first * g->data.n_columns * g->each; }
 /* The same in double: widened, with the three columns beyond the end that may be read. */
 static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t filled, double *wide)
 {
@@ -6638,10 +6640,7 @@ static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 }
 
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
-{
-    return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8;
-}
-
+{ return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8; }
 GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
                                    size_t n_parts, double *work)
 {
@@ -6668,16 +6667,13 @@ static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *s
     sums[GPUMC__GLM_BY_A] += g->total_weight * by_a;
     sums[GPUMC__GLM_BY_B] += g->total_weight * by_b;
     for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST)
-        gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_once,
+        gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_baseline,
                             gpumc__least_of(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
                             g->count_weights + i, a_b, out, sums);
 }
 
 static void gpumc__add_all(double *to, const double *from, size_t n)
-{
-    for (size_t i = 0; to && i < n; i++) to[i] += from[i];
-}
-
+{ for (size_t i = 0; to && i < n; i++) to[i] += from[i]; }
 static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, const gpumc_glm_gradient *to)
 {
     const int has_phi = g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
@@ -6724,7 +6720,7 @@ static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double 
     const double *rest = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST;
     double by_a = 0, by_b = 0;
     const double same = gpumc__glm_rest(family, a_b, &by_a, &by_b);
-    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_once(n, y, y, a_b, out);
+    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_baseline(n, y, y, a_b, out);
     for (size_t i = 0; i < n; i++) {
         if (family == GPUMC_GLM_POISSON_LOG) values[i] -= gpumc__lgamma(y[i] + 1);
         else if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) values[i] += rest[i];
@@ -6749,6 +6745,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
         gpumc__glm_complete(g->data.family, n, y, a_b, log_lik + first, out);
     }
 }
+GPUMC__SELDOM
 
 /* ---- from data to tiles ---------------------------------------------------------------------------- */
 static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error *error)
@@ -6762,9 +6759,8 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "glm: factor %.0f: level is NULL or n_levels, %.0f, is not in 1..2^32 - 1",
-                               (double)f, (double)d->factors[f].n_levels);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: factor %.0f: level is NULL or n_levels, "
+                               "%.0f, is not in 1..2^32 - 1", (double)f, (double)d->factors[f].n_levels);
     return GPUMC_OK;
 }
 
@@ -6850,11 +6846,12 @@ static size_t gpumc__glm_stored(const gpumc_glm *g)
     return gpumc__size_add(gpumc__size_mul(rows, g->data.n_columns), 3 * GPUMC__GLM_LANES);
 }
 
-/* A copy of n numbers in the arena; NULL of NULL. */
+/* A copy of n numbers in the arena, with zeros up to whole lanes; NULL of NULL. */
 static const double *gpumc__keep(gpumc__arena *arena, const double *from, size_t n)
 {
-    double *kept = from ? gpumc__take_doubles(arena, n) : NULL;
-    if (kept) memcpy(kept, from, n * sizeof *kept);
+    const size_t lanes = gpumc__round_up(n, GPUMC__GLM_LANES);
+    double *kept = from ? gpumc__take_doubles(arena, lanes) : NULL;
+    if (kept) memcpy(kept, from, n * sizeof *kept), memset(kept + n, 0, (lanes - n) * sizeof *kept);
     return kept;
 }
 
@@ -6867,7 +6864,7 @@ static gpumc_glm *gpumc__glm_place(gpumc__arena *arena, const gpumc_glm_data *d)
     g.data.y = gpumc__keep(arena, d->y, N);
     g.data.offset = gpumc__keep(arena, d->offset, N);
     g.data.weights = gpumc__keep(arena, d->weights, N);
-    g.counts = gpumc__take_doubles(arena, n_counts);
+    g.counts = gpumc__take_doubles(arena, gpumc__round_up(n_counts, GPUMC__GLM_LANES));
     g.count_weights = gpumc__take_doubles(arena, n_counts);
     g.level = (uint32_t *)gpumc__take(arena, gpumc__size_mul(N, d->n_factors), sizeof *g.level);
     g.effect_at = (size_t *)gpumc__take(arena, gpumc__size_add(d->n_factors, 1), sizeof *g.effect_at);
@@ -6901,7 +6898,7 @@ static void gpumc__glm_store_columns(gpumc_glm *g, const gpumc_glm_data *d)
 static void gpumc__glm_tally(gpumc_glm *g)
 {
     const size_t each = sizeof(double);
-    memcpy(g->counts, g->data.y, g->data.n_rows * each);
+    memcpy(g->counts, g->data.y, gpumc__round_up(g->data.n_rows, GPUMC__GLM_LANES) * each);
     qsort(g->counts, g->data.n_rows, each, gpumc__compare_doubles);
     for (size_t i = 0; i < g->data.n_rows; i++)
         if (i == 0 || g->counts[i] != g->counts[g->n_counts - 1]) g->counts[g->n_counts++] = g->counts[i];
@@ -7187,44 +7184,35 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
+typedef struct gpumc__prior_law { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_law;
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
-#define GPUMC__PRIOR(family, density, cdf, quantile)                                                         \
-    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy)       \
-    {                                                                                                        \
-        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density;                                    \
-        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile;                              \
-        return what == GPUMC__LOWER ? gpumc_##family##_lcdf cdf : gpumc_##family##_lccdf cdf;                \
+#define GPUMC__PRIOR_LAW(family, parameters) \
+    GPUMC_API const gpumc__prior_law *gpumc_prior_##family(void) \
+    { \
+        static const gpumc__prior_law law = { gpumc__prior_##family, #family, parameters }; \
+        return &law; \
     }
-#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (y, NULL), (y))
-#define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a, dy, NULL), (y, *a, NULL, NULL), (y, *a))
+#define GPUMC__PRIOR(family, density, cdf, quantile) \
+    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy) \
+    { \
+        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density; \
+        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile; \
+        return gpumc__##family##_cdf cdf; \
+    }
+#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (what, y, NULL), (y))
+#define GPUMC__PRIOR_REAL_1(family) \
+    GPUMC__PRIOR(family, (y, *a, dy, NULL), (what, y, *a, NULL, NULL), (y, *a))
 #define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1], dy, NULL, NULL), \
-    (y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
+    (what, y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
 #define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2], dy, NULL, NULL, NULL), \
-    (y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
-#define GPUMC__PRIOR_COUNT_1(family)
-#define GPUMC__PRIOR_COUNT_2(family)
-#define GPUMC__PRIOR_TRIALS_1(family)
-#define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) GPUMC__PRIOR_##shape(family)
+    (what, y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
+#define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) \
+    GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) GPUMC__PRIOR_LAW(family, parameters))
 GPUMC_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
-{
-    return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN;
-}
-
-#define GPUMC__IF_REAL_0(...) __VA_ARGS__
-#define GPUMC__IF_REAL_1(...) __VA_ARGS__
-#define GPUMC__IF_REAL_2(...) __VA_ARGS__
-#define GPUMC__IF_REAL_3(...) __VA_ARGS__
-#define GPUMC__IF_COUNT_1(...)
-#define GPUMC__IF_COUNT_2(...)
-#define GPUMC__IF_TRIALS_1(...)
-#define GPUMC__PRIOR_ENTRY(shape, cdf, family, parameters, support) \
-    GPUMC__IF_##shape({ gpumc__prior_##family, #family, parameters },)
-typedef struct gpumc__prior_entry { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_entry;
-static const gpumc__prior_entry gpumc__priors[] = {          /* in the order of gpumc_prior_family */
-    { NULL, "none", "" }, GPUMC_FAMILIES(GPUMC__PRIOR_ENTRY) { gpumc__prior_flat, "flat", "" }
-};
+{ return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
+GPUMC__PRIOR_LAW(flat, "")
 
 /* Log probability between the bounds, from the tail that is smaller. */
 static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
@@ -7237,28 +7225,25 @@ static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double 
 static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given, const gpumc__range *r,
                                       gpumc_error *error)
 {
-    const int known = (int)given->family > 0 && given->family <= GPUMC_PRIOR_FLAT;
-    const gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
+    const gpumc__prior_law *law = given->family ? given->family() : NULL;
     double least, most;
-    if (!known || p->f)
-        return GPUMC__BAD_PARAM(error, given->name, "prior family %d is unknown, or this is a second prior",
-                                (int)given->family);
-    p->f = entry->f;
+    if (!law || p->f)
+        return GPUMC__BAD_PARAM(error, given->name, "its prior has no family, or this is a second prior");
+    p->f = law->f;
     p->a[0] = given->a;
     p->a[1] = given->b;
     p->a[2] = given->c;
-    if (given->family == GPUMC_PRIOR_FLAT) return GPUMC_OK;
+    if (given->family == gpumc_prior_flat) return GPUMC_OK;
     least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
     most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
-        return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
-                                given->b, given->c, entry->parameters);
+        return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", law->name, given->a,
+                                given->b, given->c, law->parameters);
     p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
         return GPUMC__BAD_PARAM(error, given->name,
-                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
-                                "bounds inside that leave some probability",
-                                entry->name, least, most, r->lower, r->upper);
+                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and bounds inside "
+                                "that leave some probability", law->name, least, most, r->lower, r->upper);
     return GPUMC_OK;
 }
 
@@ -7268,35 +7253,37 @@ static double gpumc__prior_quantile(const gpumc__prior *p, const gpumc__range *r
     const double at = exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * exp(p->log_mass);
     return gpumc__within(p->f(GPUMC__QUANTILE, fmin(at, 1), p->a, NULL), r->least, r->greatest);
 }
+GPUMC__OFTEN
 
 /* ---- populations --------------------------------------------------------------------------------- */
 GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
-{
-    return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]);
-}
-
+{ return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]); }
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
+{ return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
+GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
+typedef struct gpumc__at { double z, phi, below, above; } gpumc__at;         /* density and tails at z */
+GPUMC_FN gpumc__at gpumc__at_z(double z)
 {
-    return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]);
+    const double tail = gpumc_Phi(-gpumc_fabs(z)), rest = 1 - tail;
+    const gpumc__at at = { z, gpumc__phi(z), 0 < z ? rest : tail, 0 < z ? tail : rest };
+    return at;
 }
-
 /* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer
    tail so that it does not cancel. */
-GPUMC_FN double gpumc__truncation(const double *p, const double *x, double *a, double *b)
+GPUMC_FN double gpumc__truncation(const double *p, const double *x, gpumc__at *a, gpumc__at *b)
 {
-    *a = gpumc__within((x[0] - p[1]) / p[2], -40, 40);
-    *b = gpumc__within((x[1] - p[1]) / p[2], -40, 40);
-    return 0 < *a ? gpumc_Phi(-*a) - gpumc_Phi(-*b) : gpumc_Phi(*b) - gpumc_Phi(*a);
+    *a = gpumc__at_z(gpumc__within((x[0] - p[1]) / p[2], -40, 40));
+    *b = gpumc__at_z(gpumc__within((x[1] - p[1]) / p[2], -40, 40));
+    return 0 < a->z ? a->above - b->above : b->below - a->below;
 }
-GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
 
 GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 {
-    double a, b;
+    gpumc__at a, b;
     const double inside = gpumc__truncation(p, x, &a, &b), slope = 1 / (p[2] * inside);
     const double lp = gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]) - gpumc_log(inside);
-    g[1] += (gpumc__phi(b) - gpumc__phi(a)) * slope;
-    g[2] += (b * gpumc__phi(b) - a * gpumc__phi(a)) * slope;
+    g[1] += (b.phi - a.phi) * slope;
+    g[2] += (b.z * b.phi - a.z * a.phi) * slope;
     return gpumc__outside((p[0] < x[0]) | (x[1] < p[0]), lp);
 }
 
@@ -7304,15 +7291,34 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
    Phi(-z) D if that is smaller. */
 GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled once, not for every set */
 {
-    double a, b;
-    const double inside = gpumc__truncation(p, x, &a, &b), below = gpumc_Phi(p[0]), above = gpumc_Phi(-p[0]);
-    const double P = gpumc_Phi(a) + below * inside, Q = gpumc_Phi(-b) + above * inside;
+    gpumc__at a, b;
+    const gpumc__at z = gpumc__at_z(p[0]);
+    const double inside = gpumc__truncation(p, x, &a, &b);
+    const double P = a.below + z.below * inside, Q = b.above + z.above * inside;
     const double y = (P < Q ? 1 : -1) * gpumc_inv_Phi(P < Q ? P : Q), inv = 1 / gpumc__phi(y);
-    const double at_a = gpumc__phi(a) * above, at_b = gpumc__phi(b) * below;
-    g[0] = p[2] * gpumc__phi(p[0]) * inside * inv;
+    const double at_a = a.phi * z.above, at_b = b.phi * z.below;
+    g[0] = p[2] * z.phi * inside * inv;
     g[1] = 1 - (at_a + at_b) * inv;
-    g[2] = y - (a * at_a + b * at_b) * inv;
+    g[2] = y - (a.z * at_a + b.z * at_b) * inv;
     return gpumc__within(p[1] + p[2] * y, x[0], x[1]);
+}
+
+/* A family of populations. draw: z for a draw of location + scale z; NULL: normal, or by the quantile. */
+typedef struct gpumc__population_law {
+    const gpumc_row_kind *density, *quantile;
+    double (*draw)(gpumc_rng *rng, const double *shape);
+} gpumc__population_law;
+static double gpumc__draw_t(gpumc_rng *rng, const double *shape) { return gpumc__t_draw(rng, *shape, 1); }
+GPUMC_API const gpumc__population_law *gpumc_population_student_t(void)
+{
+    static const gpumc__population_law law = { &gpumc__student_t_population, NULL, gpumc__draw_t };
+    return &law;
+}
+GPUMC_API const gpumc__population_law *gpumc_population_truncated_normal(void)
+{
+    static const gpumc__population_law law = { &gpumc__truncated_population, &gpumc__truncated_quantile,
+                                               NULL };
+    return &law;
 }
 
 /* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the
@@ -7359,7 +7365,6 @@ static double gpumc__spread(gpumc_isa isa, const double *theta, size_t n, double
 }
 
 /* ---- links --------------------------------------------------------------------------------------- */
-
 /* A value and its slope; what lies near the upper bound is counted from there. */
 GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, double *slope)
 {
@@ -7370,18 +7375,34 @@ GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, doub
     *slope = link == GPUMC_LINK_LOG ? e : r.width * bell;
     return gpumc__within(x, r.least, r.greatest);
 }
-#define GPUMC__LINK_LOOP(set, attributes, pragma, name, link) \
-    attributes static void gpumc__##name##_##set(const gpumc__range r, size_t n, \
+#define GPUMC__LINK_LANES(set, attributes, pragma, name, link) \
+    attributes static void gpumc__##name##_##set(const gpumc__range *range, \
         const double *GPUMC__RESTRICT q, double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT slope) \
-    { pragma for (size_t i = 0; i < n; i++) x[i] = gpumc__link_value(link, r, q[i], &slope[i]); }
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_log, GPUMC_LINK_LOG)
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_logit, GPUMC_LINK_LOGIT)
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_probit, GPUMC_LINK_PROBIT)
-typedef void gpumc__link_fn(const gpumc__range r, size_t n, const double *q, double *x, double *slope);
-static gpumc__link_fn *const gpumc__links[][GPUMC__N_ISA] = {        /* by gpumc_hier_link */
-    { NULL }, { NULL }, GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
-    GPUMC__ISA_TABLE(gpumc__link_probit)
-};
+    { \
+        const gpumc__range r = *range; \
+        pragma for (int l = 0; l < GPUMC_LANES; l++) x[l] = gpumc__link_value(link, r, q[l], &slope[l]); \
+    }
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_log, GPUMC_LINK_LOG)
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_logit, GPUMC_LINK_LOGIT)
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_probit, GPUMC_LINK_PROBIT)
+
+static void gpumc__apply_link(gpumc_hier_link link, gpumc_isa isa, const gpumc__range *r, size_t n,
+                        const double *q, double *x, double *slope)
+{
+    static void (*const sets[][GPUMC__N_ISA])(const gpumc__range *, const double *, double *, double *) = {
+        GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
+        GPUMC__ISA_TABLE(gpumc__link_probit)
+    };
+    double last[3][GPUMC_LANES] = { { 0 } };
+    const size_t whole = n / GPUMC_LANES * GPUMC_LANES, left = n - whole;
+    for (size_t i = 0; i < whole; i += GPUMC_LANES)
+        sets[link - GPUMC_LINK_LOG][isa - GPUMC_ISA_BASELINE](r, q + i, x + i, slope + i);
+    if (left == 0) return;
+    memcpy(last[0], q + whole, left * sizeof *q);
+    sets[link - GPUMC_LINK_LOG][isa - GPUMC_ISA_BASELINE](r, last[0], last[1], last[2]);
+    memcpy(x + whole, last[1], left * sizeof *x);
+    memcpy(slope + whole, last[2], left * sizeof *slope);
+}
 
 /* ---- the object ---------------------------------------------------------------------------------- */
 typedef struct gpumc__hier_block {
@@ -7397,7 +7418,7 @@ typedef struct gpumc__hier_block {
     size_t coefficients, shape, n_shape;
     gpumc_hier_link link;
     int has_population, quantile_form;
-    const gpumc_row_kind *density_kind, *quantile_kind;
+    gpumc__population_law law;               /* the family's, or the leaves given */
     gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
 } gpumc__hier_block;
 
@@ -7548,8 +7569,7 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
     values = e->slot->work + b->values;
     memset(values + b->size, 0, 2 * b->size * sizeof(double));
     if (!b->quantile_form) {
-        gpumc__links[b->link][e->h->isa - GPUMC_ISA_BASELINE](b->range, b->size, e->x + b->at, values,
-                                                              values + b->size);
+        gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
         return;
     }
     gpumc__population_point(e, b, e->x + b->at, NULL);
@@ -7677,12 +7697,11 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
 {
     const gpumc_param *g = b->given;
     const size_t passes = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
-    const int is_t = b->density_kind == &gpumc__student_t_population;
     double *z = e->rows_work + e->h->rows_work;
-    if (rng && b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
+    if (rng && b->population && b->population->density && !b->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
-        z[i] = !rng ? 0 : is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
+        z[i] = !rng ? 0 : b->law.draw ? b->law.draw(rng, x + b->shape) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
     for (size_t pass = 0; pass < passes && !b->quantile_form; pass++) {
         gpumc__population_point(e, b, z, NULL);
@@ -7705,7 +7724,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
         for (size_t i = 0; i < b->size && !b->has_population; i++) {
             const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
             x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
-            if (p->f == gpumc__prior_flat)
+            if (gpumc__is_nan(x[b->at + i]))
                 status = GPUMC__BAD_PARAM(error, b->given->name, "a flat prior cannot be drawn from");
         }
     }
@@ -7733,6 +7752,7 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     gpumc__give_flag(&e.slot->taken);
     return status;
 }
+GPUMC__SELDOM
 
 /* ---- names to places ----------------------------------------------------------------------------- */
 static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
@@ -7748,10 +7768,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 
 static size_t gpumc__param_size(const gpumc_param *p)
 {
-    gpumc_model alone;
-    memset(&alone, 0, sizeof alone);
-    alone.params = p;
-    alone.n_params = 1;
+    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL };
     return gpumc__nth_size(&alone, 0);
 }
 
@@ -7769,15 +7786,12 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
             !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
     }
     if (missing)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "the description, one of its lists or names, or the takes, "
-                           "kind, n_rows or wanted simulator of a set of rows is NULL");
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or "
+                           "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++)
         if (d->params[i].kind >= GPUMC_ORDERED)
-            return GPUMC__BAD_PARAM(error, d->params[i].name,
-                                    "kind %d has no univariate prior; such a model wants a "
-                                    "callback",
-                                    (int)d->params[i].kind);
+            return GPUMC__BAD_PARAM(error, d->params[i].name, "kind %d has no univariate "
+                                    "prior; such a model wants a callback", (int)d->params[i].kind);
     return GPUMC_OK;
 }
 
@@ -7815,33 +7829,27 @@ static void gpumc__hier_allocate(gpumc_hier *h)
 static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
-    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER,
-              free_kind = g->kind == GPUMC_UNBOUNDED;
+    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER;
     const int between = g->kind == GPUMC_UNIT || g->kind == GPUMC_INTERVAL;
-    const int truncated = o->family == GPUMC_POPULATION_TRUNCATED_NORMAL,
-              t = o->family == GPUMC_POPULATION_STUDENT_T;
-    b->quantile_kind = o->quantile                ? o->quantile
-                       : truncated && !o->density ? &gpumc__truncated_quantile
-                                                  : NULL;
-    b->density_kind = o->density ? o->density : truncated ? &gpumc__truncated_population
-        : t ? &gpumc__student_t_population : NULL;
-    b->quantile_form = o->quantile_form && (b->quantile_kind || b->density_kind);
+    const gpumc__population_law none = { NULL, NULL, NULL }, *law = o->family ? o->family() : &none;
+    const int truncated = law->quantile != NULL;
+    b->law = o->density ? none : *law;
+    if (o->density) b->law.density = o->density;
+    if (o->quantile) { b->law.quantile = o->quantile; b->law.draw = NULL; }
+    b->quantile_form = o->quantile_form && (b->law.quantile || b->law.density);
     b->link = o->link != GPUMC_LINK_BY_KIND ? o->link : truncated || b->quantile_form ? GPUMC_LINK_IDENTITY
         : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
-    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
-        || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
+    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (b->link == GPUMC_LINK_LOG && !above)
+        || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
-        return GPUMC__BAD_PARAM(
-            error, g->name,
-            "link %d or family %d is unknown or does not fit kind %d: log wants "
-            "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
-            "normal the identity",
-            (int)b->link, (int)o->family, (int)g->kind);
-    if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
-        : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
-        return GPUMC__BAD_PARAM(error, g->name,
-                                "between bounds without a link a block is sampled centred, or as the "
-                                "quantile of a truncated normal or a leaf, which cannot walk");
+        return GPUMC__BAD_PARAM(error, g->name, "link %d is unknown or does not fit "
+                                "kind %d: log wants POSITIVE or LOWER (not softplus), logit and probit UNIT "
+                                "or INTERVAL, a truncated normal the identity", (int)b->link, (int)g->kind);
+    if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
+        : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
+            && (o->quantile_form || g->centring > GPUMC_CENTRED))
+        return GPUMC__BAD_PARAM(error, g->name, "between bounds without a link a block is sampled centred, "
+                                "or as the quantile of a truncated normal or a leaf, which cannot walk");
     return GPUMC_OK;
 }
 
@@ -7850,9 +7858,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
-    const gpumc_population normal = {
-        NULL, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0
-    };
+    const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0 };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     gpumc_status status;
@@ -7910,8 +7916,8 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     b->locations = gpumc__unlike(b->locations, b->size, &b->location);
     b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
-    if (!b->density_kind && (b->locations || b->scales || g->covariates))
-        b->density_kind = &gpumc__normal_population;
+    if (!b->law.density && (b->locations || b->scales || g->covariates))
+        b->law.density = &gpumc__normal_population;
 }
 
 /* Block i with a population, now that its names have been checked. */
@@ -7920,18 +7926,17 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     const gpumc_param *g = b->given;
-    const gpumc_row_kind *q = b->quantile_kind, *f;
+    const gpumc_row_kind *q = b->law.quantile, *f;
     const char *shape = b->population ? b->population->shape : NULL;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
     gpumc__hier_places(h, i);
-    f = b->density_kind;
+    f = b->law.density;
     b->shape = h->blocks[at].at;
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
-        return GPUMC__BAD_PARAM(error, g->name,
-                                "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
-                                "parameters, shape (%.0f; a quantile has none) and 2 columns",
+        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf "
+                                "is not of 3 parameters, shape (%.0f; a quantile has none) and 2 columns",
                                 shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
@@ -7972,25 +7977,19 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         size_t element, i = gpumc__prior_block(h, prior->name, &element);
         gpumc__hier_block *b = &h->blocks[i];
         if (i == h->model.n_params || b->has_population)
-            return GPUMC__BAD_PARAM(error, prior->name,
-                                    "a prior is given, but there is no such parameter, or it has "
-                                    "a population");
+            return GPUMC__BAD_PARAM(error, prior->name, "a prior is given, but there is no such parameter, "
+                                    "or it has a population");
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
         for (size_t j = 0; j < b->size && status == GPUMC_OK; j++)
             if (element == SIZE_MAX || element == j)
                 status = gpumc__prior_init(&b->priors[j], prior, &b->range, error);
     }
+    for (size_t i = 0; i < h->model.n_params && status == GPUMC_OK; i++)
+        for (size_t j = 0; j < h->blocks[i].size && !h->blocks[i].has_population; j++)
+            if (!h->blocks[i].priors[j].f && status == GPUMC_OK)
+                status = GPUMC__BAD_PARAM(error, h->data->params[i].name, "it has no prior "
+                                          "(gpumc_prior_flat says that none is meant), location or scale");
     return status;
-}
-
-static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_error *error)
-{
-    for (size_t j = 0; j < b->size; j++)
-        if (!b->priors[j].f)
-            return GPUMC__BAD_PARAM(error, b->given->name,
-                                    "it has no prior (GPUMC_PRIOR_FLAT says that none is "
-                                    "meant), location or scale");
-    return GPUMC_OK;
 }
 
 /* Looks up what a take names: coordinates, else values; n_params when there is neither. */
@@ -8020,9 +8019,8 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
         size = h->blocks[s.block].size;
         while (index && i < set->dims[0] && index[i] < size) i++;
         if (index && i < set->dims[0])
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "rows \"%.60s\": index %.0f in row %.0f is outside 0..%.0f "
-                               "(size of \"%.60s\"); rows must count from 0",
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": index %.0f "
+                               "in row %.0f is outside 0..%.0f (size of \"%.60s\"); rows must count from 0",
                                r->name, (double)index[i], (double)i, (double)size - 1, r->takes[t].name);
         for (s.element = 0; s.element < (index ? 1 : size); s.element++, k++) {
             misplaced |= k >= set->n_p || !index != (k >= set->n_group);
@@ -8034,8 +8032,7 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
     }
     if (k == set->n_p && !misplaced) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f "
-                       "values without",
+                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f values without",
                        r->name, r->data.kind->name, (double)set->n_group, (double)(set->n_p - set->n_group));
 }
 
@@ -8068,15 +8065,13 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         size_t i = 0;
         while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
         if (i == n)
-            status = GPUMC__BAD_PARAM(error, o->name,
-                                      "a population is given, but there is no such parameter with "
-                                      "location or scale, or it has two");
+            status = GPUMC__BAD_PARAM(error, o->name, "a population is given, "
+                                      "but there is no such parameter with location or scale, or it has two");
     }
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
-        status = h->blocks[i].has_population ? gpumc__hier_finish(h, i, error)
-            : gpumc__hier_check_priors(&h->blocks[i], error);
+        if (h->blocks[i].has_population) status = gpumc__hier_finish(h, i, error);
     for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
         status = gpumc__set_resolve(h, s, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
@@ -8110,9 +8105,9 @@ static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_err
         h->bounds[0][e] = b->range.least;
         h->bounds[1][e] = b->range.greatest;
     }
-    data.kind = b->quantile_form ? NULL : b->density_kind;
+    data.kind = b->quantile_form ? NULL : b->law.density;
     if (data.kind && !(b->density = gpumc__hier_rows_new(h, &data, error))) return 0;
-    data.kind = b->quantile_kind;
+    data.kind = b->law.quantile;
     return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
@@ -8213,6 +8208,7 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 }
 
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return &hier->model; }
+GPUMC__OFTEN
 
 /* ========================================================================================= >>nuts
    The no-U-turn sampler as a state machine: it asks for a gradient, is told one, and advances by one leapfrog
@@ -9013,7 +9009,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
-
+GPUMC__SELDOM
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
 
 typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* limit: of x */
@@ -12590,6 +12586,7 @@ GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
     }
     return SIZE_MAX;
 }
+GPUMC__OFTEN
 
 #ifdef __cplusplus
 }

@@ -141,9 +141,9 @@ static int sample(const struct albums *d, gpumc_centring form, const run *r, con
           .scale_index = d->step, .centring = form },
     };
     const gpumc_prior priors[] = {
-        { "mu", GPUMC_PRIOR_NORMAL, 0, 1, 0 },         { "sd[1]", GPUMC_PRIOR_HALF_NORMAL, 0.5, 0, 0 },
-        { "sd[2]", GPUMC_PRIOR_HALF_NORMAL, 0.1, 0, 0 }, { "beta", GPUMC_PRIOR_NORMAL, 0, 1, 0 },
-        { "rho", GPUMC_PRIOR_NORMAL, 0, 0.3, 0 },      { "sigma", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 },
+        { "mu", gpumc_prior_normal, 0, 1, 0 },         { "sd[1]", gpumc_prior_half_normal, 0.5, 0, 0 },
+        { "sd[2]", gpumc_prior_half_normal, 0.1, 0, 0 }, { "beta", gpumc_prior_normal, 0, 1, 0 },
+        { "rho", gpumc_prior_normal, 0, 0.3, 0 },      { "sigma", gpumc_prior_half_normal, 1, 0, 0 },
     };
     const gpumc_hier_take takes[] = {
         { "level", d->level }, { "beta", NULL }, { "rho", NULL }, { "sigma", NULL }

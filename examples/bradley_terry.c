@@ -100,7 +100,7 @@ static int sample(const struct matches *m, const run *r)
         { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "skill", .size = m->n_players, .scale = "tau" },
     };
-    const gpumc_prior prior = { "tau", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 };
+    const gpumc_prior prior = { "tau", gpumc_prior_half_normal, 1, 0, 0 };
     const double *const won = m->won;
     const gpumc_hier_take takes[] = { { "skill", m->winner }, { "skill", m->loser } };
     const gpumc_hier_rows rows = { .name = "matches", .takes = takes, .n_takes = 2,

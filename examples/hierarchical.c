@@ -33,6 +33,7 @@
    ... 90 more, largest r_hat: theta[76] 1.003; smallest ess: theta[95] 1854
    gradients=29899 divergences=0 warmup_s=0.1116 sampling_s=0.0302
 */
+#define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "arguments.h"
@@ -108,9 +109,9 @@ static int sample(const struct rows *d, int s1, gpumc_centring form, const run *
         { .name = "theta", .size = d->n_groups, .location = "mu", .scale = "tau", .centring = form },
     };
     const gpumc_prior priors[] = {
-        { "mu", GPUMC_PRIOR_NORMAL, s1 ? 50 : 0, s1 ? 20 : 100, 0 },
-        { "tau", GPUMC_PRIOR_HALF_NORMAL, s1 ? 15 : 50, 0, 0 },
-        { "sigma", GPUMC_PRIOR_HALF_NORMAL, s1 ? 5 : 10, 0, 0 },
+        { "mu", gpumc_prior_normal, s1 ? 50 : 0, s1 ? 20 : 100, 0 },
+        { "tau", gpumc_prior_half_normal, s1 ? 15 : 50, 0, 0 },
+        { "sigma", gpumc_prior_half_normal, s1 ? 5 : 10, 0, 0 },
     };
     const double *const y = d->y;
     const gpumc_hier_take takes[] = { { "theta", d->group }, { "sigma", NULL } };
