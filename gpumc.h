@@ -12381,11 +12381,11 @@ static void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
 {
     const size_t columns[] = { a, b };
     double low[2], high[2];
-    char names[2][16], title[64];
+    char names[2][12], title[32];                         /* as much as fits above a panel */
     for (int k = 0; k < 2; k++) {
         gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, columns[k]));
         gpumc__fence(&p->sheet, &low[k], &high[k]);
-        gpumc_column_name(&p->fit, columns[k], names[k], 14);
+        gpumc_column_name(&p->fit, columns[k], names[k], sizeof names[k]);
     }
     snprintf(title, sizeof title, "%s by %s", names[1], names[0]);
     gpumc__open_panel(p, 1, 160, GPUMC__NUMBERED, title, low[0], high[0], low[1], high[1]);
@@ -12583,7 +12583,8 @@ static const char gpumc__report_style[] =
     ".p{display:grid;grid-template-columns:repeat(6,minmax(0,1fr));gap:16px 14px;align-items:start;"
     "break-inside:avoid}.u2{grid-column:span 2}.u3{grid-column:span 3}svg{width:100%;overflow:visible}"
     "text{fill:var(--soft);font-size:10px}.h{fill:var(--ink);font-size:11px;font-weight:600}"
-    ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;stroke:currentColor}.g{color:var(--line)}.x,.t{color:var(--soft)}"
+    ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;"
+    "stroke:currentColor}.g{color:var(--line)}.x,.t{color:var(--soft)}"
     ".l{stroke-linejoin:round;stroke-width:1.2}.u2 .l{stroke-width:.9}.t{stroke-dasharray:3 3}"
     ".a{fill:#4a9fd4;fill-opacity:.35;stroke:none}.b{fill:var(--band);stroke:none}.i1{stroke-width:3.5}"
     ".i2,.o{stroke-width:7;stroke-linecap:round}.o{stroke-width:2.4;stroke-opacity:.45}"
