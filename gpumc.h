@@ -11797,7 +11797,8 @@ enum {
     GPUMC__DRAWN = 8,                          /* chains in a panel, as many as there are colours */
     GPUMC__POINTS = 200, GPUMC__RANKS = 100,   /* of a curve, and columns of a trace; of a line of ranks */
     GPUMC__DOTS = 1000, GPUMC__REPLICATES = 100, GPUMC__BINS = 30,
-    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000          /* the other rows of the table are folded */
+    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000,         /* the others are folded away */
+    GPUMC__BARE = 8, GPUMC__NUMBERED = 42                    /* margins left of a panel */
 };
 
 /* Values low to high lie at pixels from to to. */
@@ -11841,6 +11842,18 @@ static void gpumc__put_column_name(gpumc__page *p, size_t column)
     char name[128];
     gpumc_column_name(&p->fit, column, name, sizeof name);
     gpumc__put_escaped(p, name);
+}
+
+static size_t gpumc__at_most(size_t n, size_t most) { return n < most ? n : most; }
+
+/* The end of a long name, where its indices are. */
+static void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
+{
+    char whole[128];
+    gpumc_column_name(&p->fit, column, whole, sizeof whole);
+    const size_t length = strlen(whole), kept = gpumc__at_most(length, most);
+    memcpy(name, whole + length - kept, kept + 1);
+    if (kept < length) name[0] = name[1] = '.';
 }
 
 /* A number to so many significant digits, or decimals where these are negative; with 0 what stands before its
@@ -11945,13 +11958,11 @@ static void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
     }
 }
 
-enum { GPUMC__BARE = 8, GPUMC__NUMBERED = 42 };         /* margins, the second with numbers */
-
 /* Begins a panel of 1 to 6 columns of the page, to be ended by </svg>. */
-static void gpumc__open_panel(gpumc__page *p, int columns, double height, double margin, const char *title,
+static void gpumc__open_panel(gpumc__page *p, int columns, double height, int margin, const char *title,
                               double x_0, double x_1, double y_0, double y_1)
 {
-    const gpumc__axis x = { 0, 1, margin, 182.0 * columns - 22 }, y = { 0, 1, height - 16, 22 };
+    const gpumc__axis x = { 0, 1, (double)margin, 182.0 * columns - 22 }, y = { 0, 1, height - 16, 22 };
     p->x = x;
     p->y = y;
     gpumc__set_range(&p->x, x_0, x_1);
@@ -12010,12 +12021,12 @@ static double gpumc__estimate_density(const double *x, size_t n, double low, dou
                                       double *u, double *density)
 {
     enum { last = GPUMC__POINTS - 1 };
-    const double step = (high - low) / last;
+    const double step = (high - low) / (int)last;
     const int reach = (int)fmin(fmax(ceil(4 * width / step), 1), last);
     double mass[GPUMC__POINTS] = { 0 }, kernel[GPUMC__POINTS], total = -1, largest = 0;
     for (size_t i = 0; i < n; i++) {
         const double at = (x[i] - low) / step;
-        if (!(at >= 0 && at <= last)) continue;
+        if (!(at >= 0 && at <= (int)last)) continue;
         const int k = (int)fmin(at, last - 1);
         mass[k] += k + 1 - at;
         mass[k + 1] += at - k;
@@ -12042,7 +12053,7 @@ static double gpumc__band_miss(double q)
     const double root = sqrt(2 * GPUMC_PI);
     double sum = 0;
     for (int k = 1; k < GPUMC__RANKS - 1; k++) {
-        const double z = (double)k / GPUMC__RANKS, next = (k + 1.0) / GPUMC__RANKS;
+        const double z = k / (double)GPUMC__RANKS, next = (k + 1) / (double)GPUMC__RANKS;
         const double ds = log(next / (1 - next) * (1 - z) / z), h = 0.5 * q * sqrt(ds), Phi = gpumc_Phi(h);
         sum += ds * (Phi - 0.5) / (h * (h * Phi + exp(-0.5 * h * h) / root));
     }
@@ -12094,7 +12105,7 @@ static size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
     for (size_t k = 0; k < s->total;) {
         p->counts[s->sorted[k].index / of_group]++;
         const int tied = ++k < s->total && s->sorted[k].value <= s->sorted[k - 1].value;
-        if (tied || (double)k * GPUMC__RANKS < total * (double)(n + 1) || k == s->total) continue;
+        if (tied || k == s->total || (double)(k * GPUMC__RANKS) < total * (double)(n + 1)) continue;
         p->u[n] = (double)k / total;
         for (size_t g = 0; g < p->n_groups; g++)
             p->reach[g] = fmax(p->reach[g], fabs(p->counts[g] / each - p->u[n]));
@@ -12159,7 +12170,7 @@ static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
 static void gpumc__trace_panel(gpumc__page *p)
 {
     const gpumc__sheet *s = &p->sheet;
-    const size_t n = s->n_draws, bins = n < GPUMC__POINTS ? n : GPUMC__POINTS;
+    const size_t n = s->n_draws, bins = gpumc__at_most(n, GPUMC__POINTS);
     gpumc__open_panel(p, 2, 140, GPUMC__NUMBERED, "Trace", 1, (double)n, s->sorted[0].value,
                       s->sorted[s->total - 1].value);
     for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
@@ -12198,7 +12209,7 @@ static void gpumc__density_panel(gpumc__page *p)
 static void gpumc__lags_panel(gpumc__page *p)
 {
     gpumc__sheet *s = &p->sheet;
-    const size_t n = s->n_draws, n_lags = n / 4 < 50 ? n / 4 : 50;
+    const size_t n = s->n_draws, n_lags = gpumc__at_most(n / 4, 50);
     const double noise = 1.96 / sqrt((double)n), ends[] = { 0, (double)n_lags };
     const double below[] = { -noise, -noise }, above[] = { noise, noise };
     gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "Autocorrelation", 0, ends[1], -0.25, 1);
@@ -12317,14 +12328,15 @@ static void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t 
             low = fmin(low, q[k][i][0]);
             high = fmax(high, q[k][i][4]);
         }
-        longest = gpumc__larger(longest, gpumc_column_name(&p->fit, columns[k], name, 25));
+        gpumc__short_name(p, columns[k], 24, name);
+        longest = gpumc__larger(longest, strlen(name));
     }
     gpumc__open_panel(p, 2 + is_both, 40 + (is_both ? 18.0 : 14.0) * (double)n,
-                      10 + 6.0 * (fmin((double)longest, 24) + 7 * is_both), title, low, high, (double)n, 0);
+                      10 + 6 * (int)(longest + (is_both ? 7 : 0)), title, low, high, (double)n, 0);
     gpumc__put_rule(p, "g", 0, 0, 0, (double)n);
     for (size_t k = 0; k < n; k++) {
         const double at = (double)k + 0.5;
-        gpumc_column_name(&p->fit, columns[k], name, 25);
+        gpumc__short_name(p, columns[k], 24, name);
         if (is_both) snprintf(name + strlen(name), 16, " (%s)", gpumc__significant(p->apart[k].value, 2, z));
         gpumc__put_words(p, "e", p->x.from - 6, (double)gpumc__at(&p->y, at) / 10 + 3.5, name);
         gpumc__put_interval(p, is_both ? "c0" : "k", q[k][0], at - 0.18 * is_both);
@@ -12359,7 +12371,7 @@ static void gpumc__energy_panel(gpumc__page *p)
 
 static void gpumc__steps_panel(gpumc__page *p)
 {
-    const size_t n = p->fit.n_warmup, n_points = n < GPUMC__POINTS ? n : GPUMC__POINTS;
+    const size_t n = p->fit.n_warmup, n_points = gpumc__at_most(n, GPUMC__POINTS);
     double low = GPUMC_INF, high = -GPUMC_INF;
     for (size_t i = 0; i < p->fit.n_chains * n; i++) {
         const double step = log10(p->fit.warmup_stats[i].step_size);
@@ -12385,7 +12397,7 @@ static void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
     for (int k = 0; k < 2; k++) {
         gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, columns[k]));
         gpumc__fence(&p->sheet, &low[k], &high[k]);
-        gpumc_column_name(&p->fit, columns[k], names[k], sizeof names[k]);
+        gpumc__short_name(p, columns[k], sizeof names[k] - 1, names[k]);
     }
     snprintf(title, sizeof title, "%s by %s", names[1], names[0]);
     gpumc__open_panel(p, 1, 160, GPUMC__NUMBERED, title, low[0], high[0], low[1], high[1]);
@@ -12441,9 +12453,9 @@ static void gpumc__predictive_panel(gpumc__page *p)
         whole &= floor(y[i]) >= y[i];
     }
     const double margin = whole ? 0.5 : high > low ? 0.15 * (high - low) : 1, from = low - margin;
-    const double width = whole ? floor((high - low) / GPUMC__BINS) + 1
-                               : (high - low + 2 * margin) / GPUMC__BINS;
-    const size_t n_bins = whole ? (size_t)((high - low) / width) + 1 : GPUMC__BINS;
+    const double most = (double)GPUMC__BINS;
+    const double width = whole ? floor((high - low) / most) + 1 : (high - low + 2 * margin) / most;
+    const size_t n_bins = (size_t)(whole ? (high - low) / width + 1 : most);
     for (size_t k = 0; k <= GPUMC__REPLICATES; k++) {
         const double *values = k < GPUMC__REPLICATES ? gpumc__replicate(p, k * total / GPUMC__REPLICATES) : y;
         for (size_t i = 0; i < n; i++) {
@@ -12507,7 +12519,7 @@ static void gpumc__pit_panel(gpumc__page *p)
     double z[GPUMC__RANKS - 1], gaps[1][GPUMC__RANKS];
     qsort(p->pits, n, sizeof *p->pits, gpumc__compare_doubles);
     for (size_t k = 0, below = 0; k < GPUMC__RANKS - 1; k++) {
-        z[k] = (double)(k + 1) / GPUMC__RANKS;
+        z[k] = (double)(k + 1) / (double)GPUMC__RANKS;
         while (below < n && p->pits[below] <= z[k]) below++;
         gaps[0][k] = (double)below / (double)n - z[k];
     }
@@ -12668,7 +12680,7 @@ static void gpumc__put_verdict(gpumc__page *p)
 
 static void gpumc__put_comparison(gpumc__page *p)
 {
-    const size_t n = p->n_apart < GPUMC__FOREST_ROWS ? p->n_apart : GPUMC__FOREST_ROWS;
+    const size_t n = gpumc__at_most(p->n_apart, GPUMC__FOREST_ROWS);
     size_t columns[GPUMC__FOREST_ROWS];
     if (!p->options.other) return;
     gpumc__put(p->w, "<h2>Comparison</h2>\n<p><b class=\"c0\">&#9679;</b> This fit, "
@@ -12702,11 +12714,11 @@ static void gpumc__put_row(gpumc__page *p, size_t column)
 /* The first rows, then those that are folded away. */
 static void gpumc__put_table(gpumc__page *p)
 {
-    const size_t n = p->n_listed, shown = n < GPUMC__TABLE_ROWS ? n : GPUMC__TABLE_ROWS;
+    const size_t n = p->n_listed, shown = gpumc__at_most(n, GPUMC__TABLE_ROWS);
     gpumc__put(p->w, "<h2>Summary</h2>\n<p>Largest R-hat first. mcse: Monte Carlo standard error of the "
                "mean. Wanted: R-hat at most 1.01, ESS at least 100 a chain.</p>\n");
     for (size_t k = 0, end; k < shown; k = end) {
-        end = k > 0 || shown < GPUMC__OPEN_ROWS ? shown : GPUMC__OPEN_ROWS;
+        end = gpumc__at_most(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
         if (k > 0) gpumc__put(p->w, "<details><summary>%.0f more%s</summary>\n", (double)(n - k),
                               shown < n ? ", not all of them listed" : "");
         gpumc__put(p->w, "<div class=\"s\"><table>\n<tr><th></th><th>mean</th><th>mcse</th><th>sd</th>"
@@ -12723,7 +12735,7 @@ static void gpumc__put_quantities(gpumc__page *p)
                "ECDF of a chain minus that of all, in the grey 99&#160;%% band when chains agree. ESS: bulk "
                "solid, tail dashed; it should grow steadily, beyond the level line.<br/>");
     if (p->n_groups > GPUMC__DRAWN)
-        gpumc__put(p->w, "%d of %.0f chains are drawn, for each quantity those that differ most.",
+        gpumc__put(p->w, "%d of %.0f chains are drawn, for each quantity those that differ most. ",
                    (int)GPUMC__DRAWN, (double)p->n_groups);
     else for (size_t g = 0; g < p->n_groups; g++)
         gpumc__put(p->w, "<b class=\"c%d\">&#8212;</b> %s %d ", (int)g,
@@ -12740,7 +12752,7 @@ static void gpumc__put_overview(gpumc__page *p)
     gpumc__put(p->w, "<h2>Blocks and sampler</h2>\n<p>Intervals: 5 to 95&#160;%%, quartiles, median. Steps "
                "in energy should be about as wide as the energies.</p>\n<div class=\"p\">");
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
-        const size_t n = b->size < GPUMC__FOREST_ROWS ? b->size : GPUMC__FOREST_ROWS;
+        const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
         if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
         for (size_t k = 0; k < n; k++) columns[k] = b->offset + k * (b->size - 1) / (n - 1);
         snprintf(title, sizeof title, n < b->size ? "%.99s: %.0f of %.0f" : "%.99s", b->name, (double)n,

@@ -488,7 +488,7 @@ static void check_bounds(void)
     for (size_t i = 0; i < 64 * 300; i++) h.fit.warmup_stats[i].step_size = 0.1 + (double)(i % 7);
     for (size_t i = 0; i < 3000; i++) observed[i] = 1500 + (double)i + sin((double)i);
     for (size_t i = 0; i < 64 * 26; i += 2) h.fit.stats[i].divergent = 1;
-    h.fit.n_divergent = 64 * 25 / 2;
+    h.fit.n_divergent = 64 * 13;
     warn_of(&h);
     o.observed = observed;
     o.n_observed = 3000;
@@ -730,7 +730,7 @@ static void check_reader(void)
         { " d=\"M", " d=\"Mnan " }, { " d=\"M", " d=\"M-90 " }, { " d=\"M", " d=\"M1e5 " },
         { " d=\"M", " d=\"" }, { "<title>Trace", "<b>Trace" }, { "class=\"m\" x=\"", "class=\"m\" x=\"9" },
         { "class=\"m\" x=\"", "class=\"m\" x=\"nan" }, { ">0.5</text>", ">inf</text>" },
-        { ">0.5</text>", ">50000000000</text>" },
+        { ">0.5</text>", ">500000000000000000000000</text>" },
     };
     hand h = schools(4, 100);
     char *text;

@@ -74,8 +74,8 @@ laid_out() {
     sed '$d' "$scratch/kept/$1.html" | cat - "$scratch/measure.html" >"$scratch/measured.html"
     echo '</body></html>' >>"$scratch/measured.html"
     [ $3 = dark ] && scheme=0 || scheme=1
-    browse $2 --blink-settings=preferredColorScheme=$scheme --dump-dom "file://$scratch/measured.html" | grep -o 'MEASURED [0-9].*<' | sed 's/<.*//' \
-        >"$scratch/result"
+    browse $2 --blink-settings=preferredColorScheme=$scheme --dump-dom "file://$scratch/measured.html" \
+        | grep -o 'MEASURED [0-9].*<' | sed 's/<.*//' >"$scratch/result"
     cat "$scratch/result"
     [ "$(cat "$scratch/result")" = "MEASURED $(grep -c '<svg' "$scratch/kept/$1.html") panels $3 good" ]
 }
