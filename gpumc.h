@@ -128,6 +128,8 @@
                     several modes this hides one: compare with keep_stuck_chains
        not mixed    the chains had not met when warm-up ended
 
+   A PAGE TO LOOK AT  gpumc_write_report(&fit, NULL, "fit.html", &error): warnings, table and plots as HTML.
+
    STEP BY STEP  for programs with a loop, memory or processes of their own: gpumc_layout_init compiles a
      model in your memory, gpumc_nuts_ask and _tell take one gradient at a time, gpumc_adapt_update tunes a
      set of chains. See examples/embed.c.
@@ -11815,7 +11817,7 @@ typedef struct gpumc__page {
     size_t n_groups, drawn[GPUMC__DRAWN], n_drawn;       /* chains, or the halves of a single one */
     double *counts, *reach;           /* of groups: ranks counted, how far these are from even */
     const gpumc_block *predictive;
-    double *bins;                     /* GPUMC__BINS + 1 rows of GPUMC__REPLICATES */
+    double *bins;                     /* how many values each replicate, then the data, have in each */
     double *pits, *ks;                /* of every observation that has a log likelihood */
     size_t n_observations;
     gpumc__axis x, y;                 /* of the open panel */
@@ -11912,7 +11914,7 @@ static void gpumc__put_dot(gpumc__page *p, double x, double y)
     if (!(x >= p->x.low && x <= p->x.high && y >= p->y.low && y <= p->y.high)) return;
     gpumc__put_tenths(p, "M", gpumc__at(&p->x, x));
     gpumc__put_tenths(p, " ", gpumc__at(&p->y, y));
-    gpumc__put(p->w, "h0");
+    gpumc__put(p->w, "h.1");
 }
 
 static void gpumc__put_words(gpumc__page *p, const char *style, double x, double y, const char *words)

@@ -118,7 +118,7 @@ static const char *attribute(const char *tag, const char *name, char *value, siz
 static int number(const char **at, double *value)
 {
     const char *start = *at + strspn(*at, " "), *c = start + (*start == '-');
-    if (!isdigit((unsigned char)*c)) return 0;
+    if (!isdigit((unsigned char)*c) && *c != '.') return 0;
     *value = strtod(start, NULL);
     while (isdigit((unsigned char)*c) || *c == '.') c++;
     *at = c;
@@ -378,6 +378,36 @@ static int count_of(const char *text, const char *what)
     return n;
 }
 
+/* The points of the first path of a style behind a place; returns how many. */
+static size_t points_of(const char *text, const char *style, double (*points)[2])
+{
+    const char *d = strstr(strstr(text, style), " d=\"M") + 5;
+    size_t n = 0;
+    for (; *d != 'z' && *d != '"'; n++) {
+        d += *d == 'l';
+        number(&d, &points[n][0]);
+        number(&d, &points[n][1]);
+        for (int k = 0; k < 2 && n > 0; k++) points[n][k] += points[n - 1][k];
+    }
+    return n;
+}
+
+/* Whether a line of the first panel of this title leaves its band, which goes forth above and back below. */
+static int leaves_band(const char *text, const char *title, size_t n_lines)
+{
+    static const char *const styles[] = { "\"l c0\"", "\"l c1\"", "\"l c2\"", "\"l c3\"" };
+    double band[400][2], line[400][2];
+    const char *panel = strstr(text, title);
+    const size_t n = points_of(panel, "\"b\"", band) / 2;
+    int leaves = 0;
+    for (size_t l = 0; l < n_lines; l++) {
+        CHECK(points_of(panel, styles[l], line) == n && n > 90, "a line of other length than the band");
+        for (size_t i = 0; i < n; i++)
+            leaves |= line[i][1] < band[i][1] - 0.11 || line[i][1] > band[2 * n - 1 - i][1] + 0.11;
+    }
+    return leaves;
+}
+
 static hand schools(size_t n_chains, size_t n_draws)
 {
     hand h;
@@ -554,8 +584,14 @@ static void check_predictions(void)
         o.n_observed = N;
         p = report_on(&h, &o, names[kind], &text);
         CHECK(p.panels == 2 * 5 + 1 + 1 + 3, "%s: %zu panels", names[kind], p.panels);
+        CHECK(!leaves_band(text, ">LOO-PIT", 1), "%s: not calibrated", names[kind]);
         CHECK(strstr(text, "LOO-PIT") && strstr(text, kind ? "roots of counts" : "predictions, counts"),
               "%s: panels are missing", names[kind]);
+        free(text);
+        for (size_t k = 0; k < 4 * 501 && kind < 2; k++)
+            for (size_t i = 0; i < N; i++) h.fit.draws[k * h.fit.n_columns + 2 + i] += 1;
+        report_on(&h, &o, "shifted", &text);
+        CHECK(leaves_band(text, ">LOO-PIT", 1) == (kind < 2), "%s: shifted predictions", names[kind]);
         free(text);
         *value_of(&h, 0, 7, 2 + N + 3) = -INFINITY;
         report_on(&h, &o, "odd", &text);
@@ -601,6 +637,7 @@ static void check_odd(void)
     static const double scales[] = { 1e-300, 1e-12, 1e-5, 1e3, 1e6, 1e12, 1e300 };
     static const size_t draws[] = { 1, 2, 3, 5, 11, 13, 25, 101 };
     static const char *const names[] = { "theta[2]", "mu" }, *const unknown[] = { "mu", "theta[9]" };
+    gpumc_draw_stats *stats;
     const char *model = "a<b&\"c\" \n'd'";
     gpumc_report_options o;
     gpumc_error error = { GPUMC_OK, "" };
@@ -635,8 +672,10 @@ static void check_odd(void)
     CHECK(strstr(text, "It never changes.") && strstr(text, "note CONSTANT") == NULL, "a constant parameter");
     CHECK(strstr(text, "warning CONSTANT") && strstr(text, "warning NOT_FINITE"), "no warnings");
     free(text);
+    stats = h.fit.stats;
     h.fit.stats = NULL;
     report_on(&h, NULL, "no_statistics", NULL);
+    h.fit.stats = stats;
     for (size_t i = 0; i < 300 * 10; i++) h.fit.draws[i] = 1;
     report_on(&h, NULL, "all_constant", NULL);
     h.fit.status = GPUMC_ERROR_DEVICE;
@@ -792,36 +831,6 @@ static void check_band(void)
     }
 }
 
-/* The points of the first path of a style behind a place; returns how many. */
-static size_t points_of(const char *text, const char *style, double (*points)[2])
-{
-    const char *d = strstr(strstr(text, style), " d=\"M") + 5;
-    size_t n = 0;
-    for (; *d != 'z' && *d != '"'; n++) {
-        d += *d == 'l';
-        number(&d, &points[n][0]);
-        number(&d, &points[n][1]);
-        for (int k = 0; k < 2 && n > 0; k++) points[n][k] += points[n - 1][k];
-    }
-    return n;
-}
-
-/* Whether a line of the panel of ranks leaves its band, which goes forth above and back below. */
-static int leaves_band(const char *text)
-{
-    static const char *const styles[] = { "\"l c0\"", "\"l c1\"", "\"l c2\"", "\"l c3\"" };
-    double band[400][2], line[400][2];
-    const char *ranks = strstr(text, ">Ranks<");
-    const size_t n = points_of(ranks, "\"b\"", band) / 2;
-    int leaves = 0;
-    for (size_t l = 0; l < 4; l++) {
-        CHECK(points_of(ranks, styles[l], line) == n && n > 90, "a line of other length than the band");
-        for (size_t i = 0; i < n; i++)
-            leaves |= line[i][1] < band[i][1] - 0.11 || line[i][1] > band[2 * n - 1 - i][1] + 0.11;
-    }
-    return leaves;
-}
-
 /* Chains that agree stay in the band whatever their autocorrelation; one that is shifted by half a standard
    deviation does not. */
 static void check_ranks(void)
@@ -836,7 +845,7 @@ static void check_ranks(void)
             fill(&h, 4, 400, 100 + seed);
             for (size_t i = 0; i < 400 && shifted; i++) *value_of(&h, 1, i, 0) += 0.5;
             report_on(&h, NULL, "ranks", &text);
-            outside[shifted] += leaves_band(text);
+            outside[shifted] += leaves_band(text, ">Ranks<", 4);
             free(text);
             release(&h);
         }
