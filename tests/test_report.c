@@ -663,6 +663,9 @@ static void check_odd(void)
     o.names = unknown;
     CHECK(gpumc_write_report(&h.fit, &o, path_of("refused"), &error) == GPUMC_ERROR_ARGUMENT
           && strstr(error.text, "theta[9]"), "%s", error.text);
+    o.n_names = 6;
+    CHECK(refused(&h, &o), "six names");
+    o.n_names = 2;
     for (size_t i = 0; i < 300; i++) *value_of(&h, 0, i, 0) = 3.25;
     *value_of(&h, 0, 9, 4) = NAN;
     *value_of(&h, 0, 9, 3) = INFINITY;
