@@ -2,7 +2,7 @@
    whose labels keep apart, and on nothing that would have to be fetched; fits of every odd kind; refused
    allocations and writes; what its bands and densities promise, by simulation. The reader has broken twins
    that it must reject. KEEP=FOLDER in the environment leaves the pages there; with ONLY_PAGES there is no
-   more than that (test_report.sh). */
+   more than that (test_report_browser.sh). */
 #define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <errno.h>
