@@ -44,9 +44,10 @@
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
                       >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-glm  >>api-device
-                      >>api-hier  >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose  >>api-output
+                      >>api-hier  >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose
+                      >>api-output  >>api-report
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>glm  >>device  >>hier  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>run
+                      >>glm  >>device  >>hier  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>report  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -126,6 +127,8 @@
        restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains
        not mixed    the chains had not met when warm-up ended
+
+   A PAGE TO LOOK AT  gpumc_write_report(&fit, NULL, "fit.html", &error): warnings, table and plots as HTML.
 
    STEP BY STEP  for programs with a loop, memory or processes of their own: gpumc_layout_init compiles a
      model in your memory, gpumc_nuts_ask and _tell take one gradient at a time, gpumc_adapt_update tunes a
@@ -2539,6 +2542,21 @@ GPUMC_API void gpumc_data_free(gpumc_data *data);
 /* Shortest of 15, 16 or 17 digits that reads back equal, decimal point whatever the locale; nan, inf, -inf.
    text holds 32 bytes; returns the length. */
 GPUMC_API size_t gpumc_format_number(double value, char *text);
+
+/* =================================================================================== >>api-report
+   A fit as one HTML page, to be read in any browser, mailed or printed: warnings, summary, and plots of what
+   needs a look. No scripts, nothing fetched, less than 2 MB; the same bytes for the same fit. */
+typedef struct gpumc_report_options {
+    const char *const *names;             /* up to 5 quantities to look at, as theta[3]; NULL: chosen */
+    size_t n_names;
+    const double *observed;   /* the data that a block of group GPUMC_POSTERIOR_PREDICTIVE predicts; with */
+    size_t n_observed;        /* log likelihoods in the same order there is LOO-PIT, too */
+    const gpumc_fit *other;               /* to be compared with: what has the same name */
+    const char *other_name;
+} gpumc_report_options;
+/* options may be NULL. */
+GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_report_options *options,
+                                          const char *path, gpumc_error *error);
 
 #ifdef __cplusplus
 }
@@ -11053,11 +11071,15 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 }
 
 /* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
+static int gpumc__row_decimals(const gpumc_summary *r)
+{
+    return r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2) : 3 - gpumc__leading_exponent(r->mean, 4);
+}
+
 static void gpumc__print_row(FILE *stream, const char *name, int width, const gpumc_summary *r)
 {
     const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
-    const int decimals = r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2)
-                                     : 3 - gpumc__leading_exponent(r->mean, 4);
+    const int decimals = gpumc__row_decimals(r);
     char cell[GPUMC__CELL];
     fprintf(stream, "%-*s", width, name);
     for (size_t k = 0; k < 6; k++) fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
@@ -11899,6 +11921,1112 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
         }
     return status;
 }
+
+/* ======================================================================================= >>report
+   A fit as one HTML page that needs nothing but a browser: tables and inline SVG, no scripts, nothing
+   fetched. However large the model there are at most 40 panels, each of bounded length, and what may be wrong
+   comes first. Panels are paths, dots and words on one pair of axes in whole tenths of a pixel: no coordinate
+   knows a locale or can be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja, Buerkner & Vehtari
+   (2022). Read first: gpumc__report_contents, the page from top to bottom; gpumc__open_panel and
+   gpumc__put_path, through which nearly everything is drawn. */
+
+enum {
+    GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities with five panels each; and six for their pairs */
+    GPUMC__FORESTS = 3, GPUMC__FOREST_ROWS = 40,
+    GPUMC__DRAWN = 8,                          /* chains in a panel, as many as there are colours */
+    GPUMC__POINTS = 200, GPUMC__RANKS = 100,   /* of a curve, and columns of a trace; of a line of ranks */
+    GPUMC__DOTS = 1000, GPUMC__REPLICATES = 100, GPUMC__BINS = 30,
+    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000,         /* the others are folded away */
+    GPUMC__BARE = 8, GPUMC__NUMBERED = 42                    /* margins left of a panel */
+};
+
+/* Values low to high lie at pixels from to to. */
+typedef struct gpumc__axis { double low, high, from, to; } gpumc__axis;
+
+typedef struct gpumc__page {
+    gpumc_fit fit;                    /* a copy; first, because gpumc__write_files hands on its address */
+    gpumc_report_options options;
+    gpumc__writer *w;
+    gpumc__sheet sheet, other;        /* other: for columns of the second fit */
+    gpumc_summary *summaries;         /* one a column */
+    gpumc__ranked *listed, *apart;    /* columns by R-hat, and by |z| between two fits; largest first */
+    size_t n_listed, n_apart, focus[GPUMC__LOOKED_AT], n_focus, n_divergent;
+    size_t n_groups, drawn[GPUMC__DRAWN], n_drawn;       /* chains, or the halves of a single one */
+    double *counts, *reach;           /* of groups: ranks counted, how far these are from even */
+    const gpumc_block *predictive;
+    double *bins;                     /* how many values each replicate, then the data, have in each */
+    double *pits, *ks;                /* of every observation that has a log likelihood */
+    size_t n_observations;
+    gpumc__axis x, y;                 /* of the open panel */
+    int in_panel;
+    double u[2 * GPUMC__POINTS], v[2 * GPUMC__POINTS], zeros[GPUMC__POINTS];
+} gpumc__page;
+
+static const char *const gpumc__line_styles[] = { "l c0", "l c1", "l c2", "l c3",
+                                                  "l c4", "l c5", "l c6", "l c7" };
+
+/* ---- the plotting core --------------------------------------------------------------------------- */
+
+static void gpumc__put_escaped(gpumc__page *p, const char *text)
+{
+    static const char special[] = "<>&\"\n", *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;", " " };
+    for (size_t n; *text; text += n) {
+        const char *found = strchr(special, *text);
+        n = found ? 1 : strcspn(text, special);
+        gpumc__put(p->w, "%.*s", found ? 6 : (int)n, found ? written[found - special] : text);
+    }
+}
+
+static void gpumc__put_column_name(gpumc__page *p, size_t column)
+{
+    char name[128];
+    gpumc_column_name(&p->fit, column, name, sizeof name);
+    gpumc__put_escaped(p, name);
+}
+
+static size_t gpumc__at_most(size_t n, size_t most) { return n < most ? n : most; }
+
+/* The end of a long name, where its indices are. */
+static void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
+{
+    char whole[128];
+    gpumc_column_name(&p->fit, column, whole, sizeof whole);
+    const size_t length = strlen(whole), kept = gpumc__at_most(length, most);
+    memcpy(name, whole + length - kept, kept + 1);
+    if (kept < length) name[0] = name[1] = '.';
+}
+
+/* A number to so many significant digits, or decimals where these are negative; with 0 what stands before its
+   point. A dash where there is none. */
+static void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits, const char *after)
+{
+    char text[GPUMC__CELL];
+    gpumc__put(p->w, "%s%s%s", before, gpumc__is_nan(x) ? "&#8211;"
+               : digits > 0 ? gpumc__significant(x, digits, text)
+               : gpumc__fixed(digits ? x : floor(x), -digits, text), after);
+}
+
+/* In tenths of a pixel; what is beyond an end lies at the end. */
+static long gpumc__at(const gpumc__axis *a, double value)
+{
+    const double share = fmin(fmax((value - a->low) / (a->high - a->low), 0), 1);
+    return lround(10 * (a->from + (a->to - a->from) * share));
+}
+
+static void gpumc__put_tenths(gpumc__page *p, const char *before, long tenths)
+{
+    const long size = tenths < 0 ? -tenths : tenths;
+    gpumc__put(p->w, "%s%s%ld", before, tenths < 0 ? "-" : "", size / 10);
+    if (size % 10) gpumc__put(p->w, ".%ld", size % 10);
+}
+
+/* From point to point, interrupted where a value is not finite; with low, back along low, and filled. */
+static void gpumc__put_path(gpumc__page *p, const char *style, size_t n, const double *x, const double *y,
+                            const double *low)
+{
+    long last_x = 0, last_y = 0;
+    gpumc__put(p->w, "<path class=\"%s\" d=\"", style);
+    for (size_t k = 0, points = 0; k < (low ? 2 * n : n); k++) {
+        const size_t i = k < n ? k : 2 * n - 1 - k;
+        const double value = k < n ? y[i] : low[i];
+        const long to_x = gpumc__at(&p->x, x[i]), to_y = gpumc__at(&p->y, value);
+        points = gpumc__is_finite(value) ? points + 1 : 0;
+        if (points == 0) continue;
+        gpumc__put_tenths(p, points == 1 ? "M" : points == 2 ? "l" : " ", points > 1 ? to_x - last_x : to_x);
+        gpumc__put_tenths(p, " ", points > 1 ? to_y - last_y : to_y);
+        last_x = to_x;
+        last_y = to_y;
+    }
+    gpumc__put(p->w, low ? "z\"/>" : "\"/>");
+}
+
+static void gpumc__put_rule(gpumc__page *p, const char *style, double x_0, double y_0, double x_1, double y_1)
+{
+    const double x[] = { x_0, x_1 }, y[] = { y_0, y_1 };
+    gpumc__put_path(p, style, 2, x, y, NULL);
+}
+
+/* Part of a path of dots; none outside the axes. */
+static void gpumc__put_dot(gpumc__page *p, double x, double y)
+{
+    if (!(x >= p->x.low && x <= p->x.high && y >= p->y.low && y <= p->y.high)) return;
+    gpumc__put_tenths(p, "M", gpumc__at(&p->x, x));
+    gpumc__put_tenths(p, " ", gpumc__at(&p->y, y));
+    gpumc__put(p->w, "h.1");
+}
+
+static void gpumc__put_words(gpumc__page *p, const char *style, double x, double y, const char *words)
+{
+    gpumc__put(p->w, "<text class=\"%s", style);
+    gpumc__put_tenths(p, "\" x=\"", lround(10 * x));
+    gpumc__put_tenths(p, "\" y=\"", lround(10 * y));
+    gpumc__put(p->w, "\">");
+    gpumc__put_escaped(p, words);
+    gpumc__put(p->w, "</text>");
+}
+
+/* An axis has two ends, also for a single value. */
+static void gpumc__set_range(gpumc__axis *a, double low, double high)
+{
+    const double apart = fabs(high - low), middle = gpumc__is_finite(apart) ? 0.5 * low + 0.5 * high : 0;
+    const double half = fabs(middle) > 0 ? 0.1 * fabs(middle) : 1;
+    const int wide = gpumc__is_finite(apart) && apart > fmax(fabs(middle) * 1e-12, 1e-300);
+    a->low = wide ? low : middle - half;
+    a->high = wide ? high : middle + half;
+}
+
+/* Steps of 1, 2 or 5 times a power of ten, as short as the labels allow; an upright axis has hairlines. */
+static void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
+{
+    const int upright = a == &p->y;
+    const double range = a->high - a->low, length = fabs(a->to - a->from);
+    double step = range, decimals = 0, wanted = length + 1;
+    char text[GPUMC__CELL];
+    for (double most = fmax(1, floor(length / 22)); most >= 1 && wanted > step / range * length; most--) {
+        const double power = pow(10, floor(log10(range / most))), least = range / most / power;
+        step = power * (least <= 1 ? 1 : least <= 2 ? 2 : least <= 5 ? 5 : 10);
+        decimals = -floor(log10(step) + 1e-9);
+        gpumc__decimal(a->low < 0 ? a->low : a->high, (int)decimals, text);
+        wanted = upright ? 0 : 6.0 * (double)strlen(text) + 8;
+    }
+    for (double k = ceil(a->low / step - 1e-9); k * step <= a->high + 1e-9 * step; k++) {
+        const double at = (double)gpumc__at(a, k * step) / 10;
+        if (upright) gpumc__put_rule(p, "g", p->x.low, k * step, p->x.high, k * step);
+        gpumc__decimal(k * step, (int)decimals, text);
+        if (upright) gpumc__put_words(p, "e", p->x.from - 4, at + 3, text);
+        else gpumc__put_words(p, "m", at, p->y.from + 12, text);
+    }
+}
+
+/* Begins a panel of 1 to 6 columns of the page and ends the one before. */
+static void gpumc__open_panel(gpumc__page *p, int columns, double height, int margin, const char *title,
+                              double x_0, double x_1, double y_0, double y_1)
+{
+    const gpumc__axis x = { 0, 1, (double)margin, 182.0 * columns - 22 }, y = { 0, 1, height - 16, 22 };
+    p->x = x;
+    p->y = y;
+    gpumc__set_range(&p->x, x_0, x_1);
+    gpumc__set_range(&p->y, y_0, y_1);
+    gpumc__put(p->w, "%s\n<svg class=\"u%d\" viewBox=\"0 0 %d %.0f\" role=\"img\"><title>",
+               p->in_panel ? "</svg>" : "", columns, 182 * columns - 14, height);
+    p->in_panel = 1;
+    gpumc__put_escaped(p, title);
+    gpumc__put(p->w, "</title>");
+    gpumc__put_words(p, "h", 0, 10, title);
+    if (margin == GPUMC__NUMBERED) gpumc__put_ticks(p, &p->y);
+    gpumc__put_ticks(p, &p->x);
+    gpumc__put_rule(p, "x", p->x.low, p->y.low, p->x.high, p->y.low);
+}
+
+static void gpumc__close_panels(gpumc__page *p)
+{
+    gpumc__put(p->w, p->in_panel ? "</svg></div>\n" : "</div>\n");
+    p->in_panel = 0;
+}
+
+/* A thin bar from the 5 % to the 95 % quantile, a thick one between the quartiles, a dot at the median. */
+static void gpumc__put_interval(gpumc__page *p, const char *style, const double *q, double at)
+{
+    for (int k = 0; k < 3; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s i%d", style, k);
+        gpumc__put_rule(p, name, q[k], at, q[4 - k], at);
+    }
+}
+
+static void gpumc__take_quantiles(gpumc__sheet *s, double *q)
+{
+    static const double levels[] = { 0.05, 0.25, 0.5, 0.75, 0.95 };
+    for (int k = 0; k < 5; k++)
+        q[k] = s->flags & GPUMC__NO_NUMBERS ? GPUMC_NAN : gpumc__quantile(s, levels[k]);
+}
+
+/* ---- curves -------------------------------------------------------------------------------------- */
+
+/* The ends of the draws, but no further beyond the outer half percents than a third of what lies between. */
+static void gpumc__fence(gpumc__sheet *s, double *low, double *high)
+{
+    const double first = gpumc__quantile(s, 0.005), last = gpumc__quantile(s, 0.995);
+    *low = fmax(gpumc__quantile(s, 0), first - (last - first) / 3);
+    *high = fmin(gpumc__quantile(s, 1), last + (last - first) / 3);
+}
+
+/* Silverman's (1986) rule; whole numbers, of which there are few, keep apart. */
+static double gpumc__kernel_width(gpumc__sheet *s, double range)
+{
+    const double quartiles = gpumc__quantile(s, 0.75) - gpumc__quantile(s, 0.25);
+    int whole = range <= 40;
+    for (size_t i = 0; i < s->total && whole; i++) whole = floor(s->x[i]) >= s->x[i];
+    gpumc__take_moments(s);
+    const double spread = quartiles > 0 ? fmin(s->sd, quartiles / 1.34) : s->sd;
+    return whole ? 0.15 : 0.9 * spread * pow((double)s->total, -0.2);
+}
+
+/* A density at GPUMC__POINTS points u from low to high: a normal kernel, mirrored at both ends, beyond which
+   there is nothing. Returns its largest value. */
+static double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
+                                      double *u, double *density)
+{
+    enum { last = GPUMC__POINTS - 1 };
+    const double step = (high - low) / (int)last;
+    const int reach = (int)fmin(fmax(ceil(4 * width / step), 1), last);
+    double mass[GPUMC__POINTS] = { 0 }, kernel[GPUMC__POINTS], total = -1, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double at = (x[i] - low) / step;
+        if (!(at >= 0 && at <= (int)last)) continue;
+        const int k = (int)fmin(at, last - 1);
+        mass[k] += k + 1 - at;
+        mass[k + 1] += at - k;
+    }
+    mass[0] *= 2;
+    mass[last] *= 2;
+    for (int d = 0; d <= reach; d++) total += 2 * (kernel[d] = exp(-0.5 * gpumc__square(d * step / width)));
+    for (int i = 0; i <= last; i++) {
+        double sum = 0;
+        for (int d = -reach; d <= reach; d++)
+            sum += kernel[abs(d)] * mass[abs(i + d) <= last ? abs(i + d) : 2 * last - i - d];
+        u[i] = low + step * i;
+        density[i] = sum / (total * step * (double)n);
+        largest = fmax(largest, density[i]);
+    }
+    return largest;
+}
+
+/* Standard deviations within which so many Brownian bridges all stay with 99 %, at z = 1 %, ..., 99 %. In log
+   odds of z they are stationary; this is a fit, within 0.005 up to 65536 lines, to the level that they cross
+   with 1 %, by Siegmund's (1985) approximation for crossings in steps. */
+static double gpumc__band_width(double n_lines) { return sqrt(12.85 + 2.01 * log(n_lines)); }
+
+/* Lines ECDF(z) - z, in the band of n even numbers for so many of them: binomial quantiles of one level. */
+static void gpumc__gap_panel(gpumc__page *p, int columns, double height, const char *title, size_t n_points,
+                             const double *z, double (*gaps)[GPUMC__RANKS], size_t n_lines, double n,
+                             double of)
+{
+    const double width = gpumc__band_width(of), level = gpumc_Phi(-width);
+    double reach = 0.55 * width / sqrt(n), low[GPUMC__RANKS], high[GPUMC__RANKS];
+    for (size_t i = 0; i < n_points; i++) {
+        low[i] = gpumc_binomial_quantile(level, n, z[i]) / n - z[i];
+        high[i] = gpumc_binomial_quantile(1 - level, n, z[i]) / n - z[i];
+        for (size_t l = 0; l < n_lines; l++) reach = fmax(reach, fabs(gaps[l][i]));
+    }
+    gpumc__open_panel(p, columns, height, GPUMC__NUMBERED, title, 0, 1, -reach, reach);
+    gpumc__put_path(p, "b", n_points, z, high, low);
+    for (size_t l = 0; l < n_lines; l++)
+        gpumc__put_path(p, gpumc__line_styles[l], n_points, z, gaps[l], NULL);
+}
+
+/* ---- one quantity -------------------------------------------------------------------------------- */
+
+/* ECDF of each group minus that of all, at most GPUMC__RANKS times and never within ties. Leaves p->reach,
+   z = p->u and the differences of the groups that are drawn; returns how many. */
+static size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
+{
+    const gpumc__sheet *s = &p->sheet;
+    const double total = (double)s->total, each = total / (double)p->n_groups;
+    const size_t of_group = s->n_chains > 1 ? s->n_draws : (s->total + 1) / 2;
+    size_t n = 0;
+    for (size_t g = 0; g < p->n_groups; g++) p->counts[g] = p->reach[g] = 0;
+    for (size_t k = 0; k < s->total;) {
+        p->counts[s->sorted[k].index / of_group]++;
+        const int tied = ++k < s->total && s->sorted[k].value <= s->sorted[k - 1].value;
+        if (tied || k == s->total || (double)(k * GPUMC__RANKS) < total * (double)(n + 1)) continue;
+        p->u[n] = (double)k / total;
+        for (size_t g = 0; g < p->n_groups; g++)
+            p->reach[g] = fmax(p->reach[g], fabs(p->counts[g] / each - p->u[n]));
+        for (size_t l = 0; l < p->n_drawn; l++) gaps[l][n] = p->counts[p->drawn[l]] / each - p->u[n];
+        n++;
+    }
+    return n;
+}
+
+/* The groups furthest from even ranks are drawn, in their own order. */
+static void gpumc__choose_chains(gpumc__page *p)
+{
+    p->n_drawn = 0;
+    gpumc__rank_gaps(p, NULL);
+    for (size_t l = 0; l < p->n_groups && l < GPUMC__DRAWN; l++) {
+        size_t furthest = 0;
+        for (size_t g = 1; g < p->n_groups; g++) if (p->reach[g] > p->reach[furthest]) furthest = g;
+        p->reach[furthest] = -1;
+    }
+    for (size_t g = 0; g < p->n_groups; g++) if (p->reach[g] < 0) p->drawn[p->n_drawn++] = g;
+}
+
+/* The band is that of as many independent draws as the chains are worth by themselves: what keeps them apart
+   must not widen it. A group of m is compared with all, itself included: as good as m / (1 - 1 / groups). */
+static void gpumc__rank_panel(gpumc__page *p)
+{
+    double gaps[GPUMC__DRAWN][GPUMC__RANKS];
+    const double all = (double)p->sheet.total, groups = (double)p->n_groups;
+    gpumc__look(&p->sheet, GPUMC__SCORES, 0);
+    p->sheet.between = 0;
+    const double ess = gpumc__ess(&p->sheet), n = fmin(ess > 0 ? ess : all, all) / (groups - 1);
+    const size_t n_points = gpumc__rank_gaps(p, gaps);
+    gpumc__gap_panel(p, 1, 140, "Ranks", n_points, p->u, gaps, p->n_drawn, floor(fmax(n, 1)), groups);
+}
+
+static size_t gpumc__row_of(const gpumc__page *p, size_t draw)           /* draws of all chains are counted */
+{
+    return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws;
+}
+
+static int gpumc__diverged(const gpumc__page *p, size_t draw)
+{
+    return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent;
+}
+
+/* Up to GPUMC__DOTS draws, by two columns; without them, at their places below a trace. */
+static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
+{
+    const size_t total = p->fit.n_chains * p->fit.n_draws;
+    const size_t step = (divergent ? p->n_divergent : total) / GPUMC__DOTS + 1;
+    gpumc__put(p->w, "<path class=\"%s\" d=\"", divergent ? "o d" : "o c0");
+    for (size_t i = 0, seen = 0; i < total; i++) {
+        const double *x = p->fit.draws + gpumc__row_of(p, i) * p->fit.n_columns;
+        if (gpumc__diverged(p, i) != divergent || seen++ % step > 0) continue;
+        if (a == SIZE_MAX) gpumc__put_dot(p, (double)(i % p->fit.n_draws) + 1, p->y.low);
+        else gpumc__put_dot(p, x[a], x[b]);
+    }
+    gpumc__put(p->w, "\"/>");
+}
+
+/* The smallest and the largest draw of each of up to GPUMC__POINTS stretches. */
+static void gpumc__trace_panel(gpumc__page *p)
+{
+    const gpumc__sheet *s = &p->sheet;
+    const size_t n = s->n_draws, bins = gpumc__at_most(n, GPUMC__POINTS);
+    gpumc__open_panel(p, 2, 140, GPUMC__NUMBERED, "Trace", 1, (double)n, s->sorted[0].value,
+                      s->sorted[s->total - 1].value);
+    for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
+        const double *x = s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n;
+        for (size_t b = 0; b < bins; b++) {
+            const size_t from = b * n / bins, to = (b + 1) * n / bins;
+            double low = x[from], high = x[from];
+            for (size_t i = from; i < to; i++) {
+                low = fmin(low, x[i]);
+                high = fmax(high, x[i]);
+            }
+            p->u[2 * b] = p->u[2 * b + 1] = (double)(from + to + 1) / 2;
+            p->v[2 * b] = b % 2 ? high : low;
+            p->v[2 * b + 1] = b % 2 ? low : high;
+        }
+        gpumc__put_path(p, gpumc__line_styles[l], 2 * bins, p->u, p->v, NULL);
+    }
+    gpumc__put_draws(p, 1, SIZE_MAX, SIZE_MAX);
+}
+
+static void gpumc__density_panel(gpumc__page *p)
+{
+    gpumc__sheet *s = &p->sheet;
+    double q[5], low, high;
+    gpumc__take_quantiles(s, q);
+    gpumc__fence(s, &low, &high);
+    const double width = gpumc__kernel_width(s, high - low);
+    const double top = gpumc__estimate_density(s->x, s->total, low, high, width, p->u, p->v);
+    gpumc__open_panel(p, 1, 140, GPUMC__BARE, "Density", low, high, -0.12 * top, top);
+    gpumc__put_path(p, "a", GPUMC__POINTS, p->u, p->v, p->zeros);
+    gpumc__put_interval(p, "k", q, -0.06 * top);
+}
+
+static void gpumc__lags_panel(gpumc__page *p)
+{
+    gpumc__sheet *s = &p->sheet;
+    const size_t n = s->n_draws, n_lags = gpumc__at_most(n / 4, 50);
+    const double noise = 1.96 / sqrt((double)n), ends[] = { 0, (double)n_lags };
+    const double below[] = { -noise, -noise }, above[] = { noise, noise };
+    gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "Autocorrelation", 0, ends[1], -0.25, 1);
+    gpumc__put_path(p, "b", 2, ends, above, below);
+    for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
+        gpumc__subtract_mean(s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n, n, s->y);
+        for (size_t t = 0; t <= n_lags; t++) {
+            p->u[t] = (double)t;
+            p->v[t] = gpumc__dot(s->y, s->y + t, n - t) / gpumc__dot(s->y, s->y, n);
+        }
+        gpumc__put_path(p, gpumc__line_styles[l], n_lags + 1, p->u, p->v, NULL);
+    }
+}
+
+/* Twenty times the first draws of each chain, on a shorter sheet in the same memory. */
+static void gpumc__growth_panel(gpumc__page *p, size_t column)
+{
+    enum { n_points = 20 };
+    double bulk[n_points], tail[n_points], most = 100 * (double)p->fit.n_chains;
+    const double enough = most, n_draws = (double)p->fit.n_draws;
+    for (size_t k = 0; k < n_points; k++) {
+        gpumc__sheet s = p->sheet;
+        s.n_draws = s.n_draws * (k + 1) / n_points;
+        s.total = s.n_chains * s.n_draws;
+        s.half = s.n_draws / 2;
+        s.kept = s.n_halves * s.half;
+        s.has_scores = 0;
+        p->u[k] = (double)s.n_draws;
+        if (s.n_draws > 0) gpumc__fill_sheet(&s, gpumc_fit_series(&p->fit, column));
+        bulk[k] = s.half < 6 ? GPUMC_NAN : gpumc__stat_ess_bulk(&s, 0);
+        tail[k] = s.half < 6 ? GPUMC_NAN : gpumc__stat_ess_tail(&s, 0);
+        most = fmax(most, fmax(bulk[k], tail[k]));
+    }
+    p->sheet.has_scores = 0;
+    gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "ESS by draws a chain", 0, n_draws, 0, 1.05 * most);
+    gpumc__put_rule(p, "t", 0, enough, n_draws, enough);
+    gpumc__put_path(p, "l k", n_points, p->u, bulk, NULL);
+    gpumc__put_path(p, "l k t", n_points, p->u, tail, NULL);
+}
+
+static int gpumc__can_be_drawn(int flags) { return !(flags & (GPUMC__NO_NUMBERS | GPUMC_FLAG_CONSTANT)); }
+
+static void gpumc__put_quantity(gpumc__page *p, size_t column)
+{
+    const gpumc_summary *r = &p->summaries[column];
+    gpumc__put(p->w, "<h3>");
+    gpumc__put_column_name(p, column);
+    gpumc__put_figure(p, " <small>R-hat ", r->r_hat, -3, "");
+    gpumc__put_figure(p, ", ESS ", r->ess_bulk, 0, " bulk");
+    gpumc__put_figure(p, ", ", r->ess_tail, 0, " tail</small></h3>\n<div class=\"p\">");
+    gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, column));
+    if (gpumc__can_be_drawn(p->sheet.flags)) {
+        gpumc__sort(&p->sheet, p->sheet.x);
+        gpumc__choose_chains(p);
+        gpumc__trace_panel(p);
+        gpumc__density_panel(p);
+        gpumc__rank_panel(p);
+        gpumc__lags_panel(p);
+        gpumc__growth_panel(p, column);
+    } else gpumc__put(p->w, "<p class=\"u2\">%s</p>", p->sheet.flags & GPUMC_FLAG_CONSTANT
+                      ? "It never changes." : "Some draws are NaN or infinite.");
+    gpumc__close_panels(p);
+}
+
+/* ---- several quantities -------------------------------------------------------------------------- */
+
+/* Appends a column that can be drawn and is not among them yet. */
+static void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, size_t most, size_t column)
+{
+    int is_new = *n < most && gpumc__can_be_drawn(p->summaries[column].flags);
+    for (size_t k = 0; k < *n; k++) is_new &= columns[k] != column;
+    if (is_new) columns[(*n)++] = column;
+}
+
+static const gpumc_block *gpumc__block_of(const gpumc__page *p, size_t column)
+{
+    const gpumc_block *b = p->fit.blocks;
+    while (column - b->offset >= b->size) b++;
+    return b;
+}
+
+/* The column of the second fit that stands where this one does in a block of the same name and size;
+   SIZE_MAX where there is none. */
+static size_t gpumc__other_column(const gpumc__page *p, size_t column)
+{
+    const gpumc_fit *other = p->options.other;
+    const gpumc_block *mine = gpumc__block_of(p, column);
+    for (const gpumc_block *b = other->blocks; b < other->blocks + other->n_blocks; b++)
+        if (strcmp(b->name, mine->name) == 0 && b->size == mine->size)
+            return b->offset + (column - mine->offset);
+    return SIZE_MAX;
+}
+
+static void gpumc__fill_other(gpumc__page *p, size_t column)
+{
+    gpumc__fill_sheet(&p->other, gpumc_fit_series(p->options.other, gpumc__other_column(p, column)));
+}
+
+/* Intervals of columns, one a row. With is_both those of two fits, in standard deviations of the first about
+   its mean, so that one axis serves them all; z follows the name. */
+static void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t *columns, size_t n,
+                                int is_both)
+{
+    double q[GPUMC__FOREST_ROWS][2][5], low = GPUMC_INF, high = -GPUMC_INF;
+    char name[64], z[GPUMC__CELL];
+    size_t longest = 0;
+    for (size_t k = 0; k < n; k++) {
+        const gpumc_summary *r = &p->summaries[columns[k]];
+        gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, columns[k]));
+        if (is_both) gpumc__fill_other(p, columns[k]);
+        for (int i = 0; i <= is_both; i++) {
+            gpumc__take_quantiles(i ? &p->other : &p->sheet, q[k][i]);
+            for (int j = 0; j < 5 && is_both; j++) q[k][i][j] = (q[k][i][j] - r->mean) / r->sd;
+            low = fmin(low, q[k][i][0]);
+            high = fmax(high, q[k][i][4]);
+        }
+        gpumc__short_name(p, columns[k], 24, name);
+        longest = gpumc__larger(longest, strlen(name));
+    }
+    gpumc__open_panel(p, 2 + is_both, 40 + (is_both ? 18.0 : 14.0) * (double)n,
+                      10 + 6 * (int)(longest + (is_both ? 7 : 0)), title, low, high, (double)n, 0);
+    gpumc__put_rule(p, "g", 0, 0, 0, (double)n);
+    for (size_t k = 0; k < n; k++) {
+        const double at = (double)k + 0.5;
+        gpumc__short_name(p, columns[k], 24, name);
+        if (is_both) snprintf(name + strlen(name), 16, " (%s)", gpumc__significant(p->apart[k].value, 2, z));
+        gpumc__put_words(p, "e", p->x.from - 6, (double)gpumc__at(&p->y, at) / 10 + 3.5, name);
+        gpumc__put_interval(p, is_both ? "c0" : "k", q[k][0], at - 0.18 * is_both);
+        if (is_both) gpumc__put_interval(p, "c1", q[k][1], at + 0.18);
+    }
+}
+
+/* Energies about their mean, and steps from draw to draw: much narrower steps mean a slow walk through the
+   energies (Betancourt 2016). */
+static void gpumc__energy_panel(gpumc__page *p)
+{
+    const size_t each = sizeof(gpumc_draw_stats) / sizeof(double);
+    const gpumc_series energies = { &p->fit.stats->energy, p->fit.n_chains, p->fit.n_draws,
+                                    p->fit.draw_capacity * each, each };
+    gpumc__sheet *s = &p->sheet;
+    double low, high, *steps = s->weights;
+    size_t n = 0;
+    gpumc__fill_sheet(s, energies);
+    if (!gpumc__can_be_drawn(s->flags) || s->n_draws < 4) return;
+    gpumc__fence(s, &low, &high);
+    const double width = gpumc__kernel_width(s, GPUMC_INF), half = fmax(s->mean - low, high - s->mean);
+    for (size_t i = 0; i < s->total; i++) if (i % s->n_draws) steps[n++] = s->x[i] - s->x[i - 1];
+    const double top = gpumc__estimate_density(s->y, s->total, -half, half, width, p->u, p->v);
+    const double peak = gpumc__estimate_density(steps, n, -half, half, width, p->u, p->v + GPUMC__POINTS);
+    gpumc__open_panel(p, 2, 200, GPUMC__BARE, "Energy about its mean (filled) and its steps (line)",
+                      -half, half, 0, 1.02 * fmax(top, peak));
+    gpumc__put_path(p, "a", GPUMC__POINTS, p->u, p->v, p->zeros);
+    gpumc__put_path(p, "l c1", GPUMC__POINTS, p->u, p->v + GPUMC__POINTS, NULL);
+}
+
+static void gpumc__steps_panel(gpumc__page *p)
+{
+    const size_t n = p->fit.n_warmup, n_points = gpumc__at_most(n, GPUMC__POINTS);
+    double low = GPUMC_INF, high = -GPUMC_INF;
+    for (size_t i = 0; i < p->fit.n_chains * n; i++) {
+        const double step = log10(p->fit.warmup_stats[i].step_size);
+        low = fmin(low, step);
+        high = fmax(high, step);
+    }
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, "Step size in warm-up, log10", 1, (double)n, low, high);
+    for (size_t l = 0; l < p->fit.n_chains && l < GPUMC__DRAWN; l++) {
+        for (size_t k = 0; k < n_points; k++) {
+            p->u[k] = (double)(k * n / n_points) + 1;
+            p->v[k] = log10(p->fit.warmup_stats[l * n + k * n / n_points].step_size);
+        }
+        gpumc__put_path(p, gpumc__line_styles[l], n_points, p->u, p->v, NULL);
+    }
+}
+
+static void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
+{
+    const size_t columns[] = { a, b };
+    double low[2], high[2];
+    char names[2][12], title[32];                         /* as much as fits above a panel */
+    for (int k = 0; k < 2; k++) {
+        gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, columns[k]));
+        gpumc__fence(&p->sheet, &low[k], &high[k]);
+        gpumc__short_name(p, columns[k], sizeof names[k] - 1, names[k]);
+    }
+    snprintf(title, sizeof title, "%s by %s", names[1], names[0]);
+    gpumc__open_panel(p, 1, 160, GPUMC__NUMBERED, title, low[0], high[0], low[1], high[1]);
+    gpumc__put_draws(p, 0, a, b);
+    gpumc__put_draws(p, 1, a, b);
+}
+
+/* Those in which diverging draws differ most from the rest, then those looked at, then any. */
+static void gpumc__put_pairs(gpumc__page *p)
+{
+    gpumc__review v;
+    size_t columns[GPUMC__PAIRED], n = 0;
+    memset(&v, 0, sizeof v);
+    v.fit = &p->fit;
+    v.sheet = p->sheet;
+    v.divergent = (double)p->n_divergent;
+    for (size_t k = 0; p->n_divergent > 0 && k < p->n_listed; k++) {
+        gpumc__fill_sheet(&v.sheet, gpumc_fit_series(&p->fit, p->listed[k].index));
+        if (gpumc__can_be_drawn(v.sheet.flags)) gpumc__review_divergences(&v, p->listed[k].index);
+    }
+    for (size_t k = 0; k < 3 && (double)k < v.apart.count; k++)
+        gpumc__add_column(p, columns, &n, GPUMC__PAIRED, v.apart.which[k]);
+    for (size_t k = 0; k < p->n_focus; k++) gpumc__add_column(p, columns, &n, GPUMC__PAIRED, p->focus[k]);
+    for (size_t k = 0; k < p->n_listed; k++)
+        gpumc__add_column(p, columns, &n, GPUMC__PAIRED, p->listed[k].index);
+    if (n < 2) return;
+    gpumc__put(p->w, "<h3>Pairs <small>%s</small></h3>\n<div class=\"p\">",
+               p->n_divergent ? "squares: draws that diverged" : "no draw diverged");
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = a + 1; b < n; b++) gpumc__pair_panel(p, columns[a], columns[b]);
+    gpumc__close_panels(p);
+}
+
+/* ---- predictions --------------------------------------------------------------------------------- */
+
+static const double *gpumc__replicate(const gpumc__page *p, size_t draw)
+{
+    return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset;
+}
+
+/* How many data lie in each bin, and how many of a replicated data set: its middle 90 and 50 %. Of counts the
+   square roots, after Kleiber & Zeileis's (2016) rootogram. */
+static void gpumc__predictive_panel(gpumc__page *p)
+{
+    const size_t n = p->options.n_observed, total = p->sheet.total;
+    const double *y = p->options.observed;
+    double low = y[0], high = y[0], top = 0;
+    int whole = 1;
+    for (size_t i = 0; i < n; i++) {
+        low = fmin(low, y[i]);
+        high = fmax(high, y[i]);
+        whole &= floor(y[i]) >= y[i];
+    }
+    const double margin = whole ? 0.5 : high > low ? 0.15 * (high - low) : 1, from = low - margin;
+    const double most = (double)GPUMC__BINS;
+    const double width = whole ? floor((high - low) / most) + 1 : (high - low + 2 * margin) / most;
+    const size_t n_bins = (size_t)(whole ? (high - low) / width + 1 : most);
+    for (size_t k = 0; k <= GPUMC__REPLICATES; k++) {
+        const double *values = k < GPUMC__REPLICATES ? gpumc__replicate(p, k * total / GPUMC__REPLICATES) : y;
+        for (size_t i = 0; i < n; i++) {
+            const double at = (values[i] - from) / width;
+            if (at >= 0 && at < (double)n_bins) p->bins[(size_t)at * (GPUMC__REPLICATES + 1) + k]++;
+        }
+    }
+    for (size_t k = 0; k < n_bins * (GPUMC__REPLICATES + 1); k++) {
+        if (whole) p->bins[k] = sqrt(p->bins[k]);
+        top = fmax(top, p->bins[k]);
+    }
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, whole ? "Data (bars) and predictions, roots of counts"
+                      : "Data (bars) and predictions, counts", from, from + width * (double)n_bins, 0, top);
+    for (size_t b = 0; b < n_bins; b++) {
+        double *counts = p->bins + b * (GPUMC__REPLICATES + 1), left = from + width * (double)b;
+        const double x[] = { left + 0.06 * width, left + 0.94 * width }, middle = left + 0.5 * width;
+        const double bar[] = { counts[GPUMC__REPLICATES], counts[GPUMC__REPLICATES] };
+        qsort(counts, GPUMC__REPLICATES, sizeof *counts, gpumc__compare_doubles);
+        gpumc__put_path(p, "a", 2, x, bar, p->zeros);
+        gpumc__put_rule(p, "c1", middle, counts[5], middle, counts[94]);
+        gpumc__put_rule(p, "c1 i1", middle, counts[25], middle, counts[74]);
+    }
+}
+
+/* P(replicate of observation i < observed | the others), ties broken by a number that depends on i alone. The
+   weights of the draws are those that gpumc__leave_out has just left. */
+static double gpumc__pit(const gpumc__page *p, size_t i)
+{
+    const gpumc__sheet *s = &p->sheet;
+    gpumc_rng rng = gpumc_rng_at(0, 0, (uint32_t)i, 0);
+    const double y = p->options.observed[i], share = gpumc_rng_uniform(&rng);
+    double below = 0;
+    for (size_t k = 0; k < s->total; k++) {
+        const double replicate = gpumc__replicate(p, k)[i], weight = exp(s->weights[k] - s->x[k]);
+        below += replicate < y ? weight : replicate <= y ? share * weight : 0;
+    }
+    return below;
+}
+
+/* Returns 0 where log likelihoods are not finite. */
+static int gpumc__leave_each_out(gpumc__page *p, gpumc_loo *loo, int with_pit)
+{
+    gpumc__tally elpds = { 0, 0, 0 };
+    memset(loo, 0, sizeof *loo);
+    loo->k_threshold = fmin(1 - 1 / log10((double)p->sheet.total), 0.7);
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
+        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size; i++) {
+            gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, b->offset + i));
+            if (p->sheet.flags & GPUMC__NO_NUMBERS) return 0;
+            gpumc__leave_out(&p->sheet, loo, &elpds, NULL, p->ks);
+            if (with_pit) p->pits[loo->n_observations - 1] = gpumc__pit(p, loo->n_observations - 1);
+        }
+    loo->se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
+    return 1;
+}
+
+static void gpumc__pit_panel(gpumc__page *p)
+{
+    const size_t n = p->n_observations;
+    double z[GPUMC__RANKS - 1], gaps[1][GPUMC__RANKS];
+    qsort(p->pits, n, sizeof *p->pits, gpumc__compare_doubles);
+    for (size_t k = 0, below = 0; k < GPUMC__RANKS - 1; k++) {
+        z[k] = (double)(k + 1) / (double)GPUMC__RANKS;
+        while (below < n && p->pits[below] <= z[k]) below++;
+        gaps[0][k] = (double)below / (double)n - z[k];
+    }
+    gpumc__gap_panel(p, 2, 200, "LOO-PIT, ECDF minus even", GPUMC__RANKS - 1, z, gaps, 1, (double)n, 1);
+}
+
+/* Infinite ones stand at the top. */
+static void gpumc__pareto_panel(gpumc__page *p, const gpumc_loo *loo)
+{
+    const size_t n = loo->n_observations;
+    double low = 0, high = 1.05;
+    for (size_t i = 0; i < n; i++) {
+        p->ks[i] = fmin(p->ks[i], 3);
+        low = fmin(low, p->ks[i]);
+        high = fmax(high, p->ks[i]);
+    }
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, "Pareto k by observation", 1, (double)n, low, high);
+    gpumc__put_rule(p, "t", 1, loo->k_threshold, (double)n, loo->k_threshold);
+    for (int bad = 0; bad < 2; bad++) {
+        const size_t step = (bad ? loo->n_bad_k : n - loo->n_bad_k) / GPUMC__DOTS + 1;
+        gpumc__put(p->w, "<path class=\"%s\" d=\"", bad ? "o d" : "o c0");
+        for (size_t i = 0, seen = 0; i < n; i++)
+            if ((p->ks[i] > loo->k_threshold) == bad && seen++ % step == 0)
+                gpumc__put_dot(p, (double)i + 1, p->ks[i]);
+        gpumc__put(p->w, "\"/>");
+    }
+}
+
+static void gpumc__put_predictions(gpumc__page *p)
+{
+    const int with_pit = p->predictive && p->predictive->size == p->n_observations;
+    gpumc_loo loo;
+    if (!p->predictive && p->n_observations == 0) return;
+    const int has_loo = p->n_observations > 0 && gpumc__leave_each_out(p, &loo, with_pit);
+    gpumc__put(p->w, "<h2>Predictions</h2>\n<p>");
+    if (has_loo) {
+        gpumc__put_figure(p, "Each observation left out in turn: elpd ", loo.elpd, 4, "");
+        gpumc__put_figure(p, " (standard error ", loo.se, 2, "),");
+        gpumc__put_figure(p, " effective parameters ", loo.p_loo, 3, "; ");
+        gpumc__put(p->w, "Pareto k is above its threshold for %.0f of %.0f observations. ",
+                   (double)loo.n_bad_k, (double)loo.n_observations);
+    } else if (p->n_observations > 0)
+        gpumc__put(p->w, "No observation can be left out: some log likelihoods are not finite. ");
+    if (has_loo && with_pit)
+        gpumc__put(p->w, "LOO-PIT, where an observation lies in its predictions, stays in the grey "
+                   "99&#160;%% band when these are calibrated.");
+    gpumc__put(p->w, "</p>\n<div class=\"p\">");
+    if (p->predictive) gpumc__predictive_panel(p);
+    if (has_loo && with_pit) gpumc__pit_panel(p);
+    if (has_loo) gpumc__pareto_panel(p, &loo);
+    gpumc__close_panels(p);
+}
+
+/* ---- the page ------------------------------------------------------------------------------------ */
+
+/* Colours after Okabe & Ito (2008), for the colour-blind; the second four are dashed in small panels. */
+static const char gpumc__report_style[] =
+    ":root{color-scheme:light dark;--bg:#fff;--ink:#1b2430;--soft:#566272;--line:#e3e7ec;--band:#eceff3;"
+    "--warn:#b3261e}body{margin:0 auto;max-width:1078px;padding:28px 24px 48px;background:var(--bg);"
+    "color:var(--ink);font:14px/1.5 system-ui,sans-serif}\n"
+    "h1{font-size:24px;margin:0}h2{font-size:17px;margin:40px 0 4px;padding-top:10px;border-top:1px solid "
+    "var(--line)}h3{font-size:14px;margin:22px 0 8px;break-after:avoid}small{font-size:12px;font-weight:400;"
+    "margin-left:6px}small,p,dt,summary{color:var(--soft)}p{margin:4px 0 12px}p.v{font-size:17px;"
+    "color:var(--ink);margin:18px 0 6px}ul{list-style:none;padding:0}li{margin:6px 0;padding:4px 12px;"
+    "border-left:3px solid var(--line)}li.w{border-color:var(--warn)}li b{font-size:12px;margin-right:6px}"
+    ".w b,td.w{color:var(--warn);font-weight:700}\n"
+    "dl{display:flex;flex-wrap:wrap;gap:10px 40px;margin:16px 0}dt{font-size:12px}dd{margin:0;font-size:19px}"
+    ".s{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:13px}dd,table{"
+    "font-variant-numeric:tabular-nums}th,td{padding:3px 10px;text-align:right;white-space:nowrap;"
+    "border-bottom:1px solid var(--line);font-weight:400}tr:first-child th{color:var(--soft);font-size:12px}"
+    "th:first-child{text-align:left;padding-left:0}summary{cursor:pointer;margin:8px 0}\n"
+    ".p{display:grid;grid-template-columns:repeat(6,minmax(0,1fr));gap:16px 14px;align-items:start;"
+    "break-inside:avoid}.u2{grid-column:span 2}.u3{grid-column:span 3}svg{width:100%;overflow:visible}"
+    "text{fill:var(--soft);font-size:10px}.h{fill:var(--ink);font-size:11px;font-weight:600}"
+    ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;"
+    "stroke:currentColor}.g{color:var(--line)}.x,.t{color:var(--soft)}"
+    ".l{stroke-linejoin:round;stroke-width:1.2}.u2 .l{stroke-width:.9}.t{stroke-dasharray:3 3}"
+    ".a{fill:#4a9fd4;fill-opacity:.35;stroke:none}.b{fill:var(--band);stroke:none}.i1{stroke-width:3.5}"
+    ".i2,.o{stroke-width:7;stroke-linecap:round}.o{stroke-width:2.4;stroke-opacity:.45}"
+    ".d{color:var(--warn);stroke-linecap:square;stroke-width:3.4;stroke-opacity:.9}.k{color:var(--ink)}\n"
+    ".c0{color:#0072b2}.c1{color:#d55e00}.c2{color:#009e73}.c3{color:#b8609a}.c4{color:#3d9bd6}"
+    ".c5{color:#c78500}.c6{color:#6a4c93}.c7{color:#777}"
+    ".u1 .c4,.u1 .c5,.u1 .c6,.u1 .c7{stroke-dasharray:4 2}\n"
+    "@media screen and (prefers-color-scheme:dark){:root{--bg:#12161c;--ink:#e7ebf0;--soft:#9aa6b5;"
+    "--line:#2a323d;--band:#232b35;--warn:#ff8a80}.c0{color:#56a8e0}.c1{color:#f2884b}.c2{color:#3cc79c}"
+    ".c3{color:#e39ac8}.c4{color:#a9d8f7}.c5{color:#f4c152}.c6{color:#b7a0e0}.c7{color:#a8a8a8}}\n"
+    "@media screen and (max-width:760px){.p{grid-template-columns:repeat(2,minmax(0,1fr))}"
+    ".u2,.u3{grid-column:span 2}}@media print{body{font-size:10px;padding:0}h2{margin-top:20px}"
+    "table{font-size:9px}th,td{padding:1px 5px}}\n";
+
+static void gpumc__put_header(gpumc__page *p)
+{
+    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
+    const gpumc_fit *fit = &p->fit;
+    const char *title = fit->model_name ? fit->model_name : "model";
+    gpumc__put(p->w, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
+               "name=\"viewport\" content=\"width=device-width,initial-scale=1\"/><title>");
+    gpumc__put_escaped(p, title);
+    gpumc__put(p->w, "</title>\n<style>\n%s</style></head>\n<body>\n<h1>", gpumc__report_style);
+    gpumc__put_escaped(p, title);
+    gpumc__put(p->w, "</h1>\n<p>%.0f chain%s of %.0f draws after %.0f iterations of warm-up%s",
+               (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", (double)fit->n_draws,
+               (double)fit->n_warmup, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
+    gpumc__put_figure(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
+    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler), metrics[fit->metric.kind]);
+    gpumc__put_figure(p, ", step size ", fit->step_size, 3, "");
+    gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
+}
+
+static void gpumc__put_finding(gpumc__page *p, int note, const char *name, const char *text)
+{
+    gpumc__put(p->w, note ? "<li><b>note %s</b>" : "<li class=\"w\"><b>warning %s</b>", name);
+    gpumc__put_escaped(p, text);
+    gpumc__put(p->w, "</li>\n");
+}
+
+/* The numbers behind a verdict; the two columns are those with the largest R-hat and the smallest ESS. */
+static void gpumc__put_worst(gpumc__page *p)
+{
+    const gpumc_summary *r = p->summaries;
+    size_t least = p->listed[0].index;
+    for (size_t k = 0; k < p->n_listed; k++) {
+        const size_t c = p->listed[k].index;
+        if (fmin(r[c].ess_bulk, r[c].ess_tail) < fmin(r[least].ess_bulk, r[least].ess_tail)) least = c;
+    }
+    gpumc__put_figure(p, "<dl>\n<div><dt>largest R-hat</dt><dd>", r[p->listed[0].index].r_hat, -3, "<small>");
+    gpumc__put_column_name(p, p->listed[0].index);
+    gpumc__put_figure(p, "</small></dd></div>\n<div><dt>smallest ESS</dt><dd>",
+                      fmin(r[least].ess_bulk, r[least].ess_tail), 0, "<small>");
+    gpumc__put_column_name(p, least);
+    gpumc__put(p->w, "</small></dd></div>\n<div><dt>divergences</dt><dd>%.0f</dd></div>\n"
+               "<div><dt>E-BFMI by chain</dt><dd>", (double)p->fit.n_divergent);
+    for (size_t c = 0; p->fit.stats && c < p->fit.n_chains && c < GPUMC__DRAWN; c++) {
+        const double *energies = &p->fit.stats[c * p->fit.draw_capacity].energy;
+        const gpumc_stat e = gpumc_ebfmi(energies, p->fit.n_draws, sizeof *p->fit.stats / sizeof *energies);
+        gpumc__put_figure(p, c ? " " : "", e.value, -2, "");
+    }
+    gpumc__put(p->w, "%s</dd></div>\n</dl>\n", p->fit.n_chains > GPUMC__DRAWN ? " &#8230;" : "");
+}
+
+/* What the run has found, as it stands in the fit. */
+static void gpumc__put_verdict(gpumc__page *p)
+{
+    const gpumc_warning *w = p->fit.warnings, *end = w + p->fit.n_warnings;
+    size_t n = p->fit.status < 0;
+    for (; w < end; w++) n += !w->note;
+    gpumc__put(p->w, "<p class=\"v\">");
+    if (n == 0) gpumc__put(p->w, "The checks found nothing wrong.");
+    else gpumc__put(p->w, "%.0f warning%s: read before using the draws.", (double)n, n > 1 ? "s" : "");
+    gpumc__put(p->w, "</p>\n<ul>\n");
+    if (p->fit.status < 0) gpumc__put_finding(p, 0, gpumc_status_text(p->fit.status), p->fit.message);
+    for (w = p->fit.warnings; w < end; w++)
+        gpumc__put_finding(p, w->note, gpumc__warning_name(w->code), w->text);
+    gpumc__put(p->w, "</ul>\n");
+    if (p->n_listed > 0) gpumc__put_worst(p);
+}
+
+static void gpumc__put_comparison(gpumc__page *p)
+{
+    const size_t n = gpumc__at_most(p->n_apart, GPUMC__FOREST_ROWS);
+    size_t columns[GPUMC__FOREST_ROWS];
+    if (!p->options.other) return;
+    gpumc__put(p->w, "<h2>Comparison</h2>\n<p><b class=\"c0\">&#9679;</b> This fit, "
+               "<b class=\"c1\">&#9679;</b> ");
+    gpumc__put_escaped(p, p->options.other_name ? p->options.other_name : "the other");
+    gpumc__put(p->w, ": %.0f of %.0f quantities, the furthest apart first. In brackets the difference of the "
+               "means over its Monte Carlo standard error: beyond 4 the fits do not agree.</p>\n"
+               "<div class=\"p\">", (double)n, (double)p->n_apart);
+    for (size_t k = 0; k < n; k++) columns[k] = p->apart[k].index;
+    if (n > 0) gpumc__forest_panel(p, "Intervals in standard deviations of this fit", columns, n, 1);
+    gpumc__close_panels(p);
+}
+
+static void gpumc__put_row(gpumc__page *p, size_t column)
+{
+    const gpumc_summary *r = &p->summaries[column];
+    const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
+    const double enough = 100 * (double)p->fit.n_chains;
+    const int decimals = gpumc__row_decimals(r);
+    char cell[GPUMC__CELL];
+    gpumc__put(p->w, "<tr><th>");
+    gpumc__put_column_name(p, column);
+    gpumc__put(p->w, "</th>");
+    for (size_t k = 0; k < 6; k++) gpumc__put(p->w, "<td>%s</td>", gpumc__is_nan(values[k]) ? "&#8211;"
+                                              : gpumc__decimal(values[k], decimals, cell));
+    gpumc__put_figure(p, r->ess_bulk < enough ? "<td class=\"w\">" : "<td>", r->ess_bulk, 0, "</td>");
+    gpumc__put_figure(p, r->ess_tail < enough ? "<td class=\"w\">" : "<td>", r->ess_tail, 0, "</td>");
+    gpumc__put_figure(p, r->r_hat > 1.01 ? "<td class=\"w\">" : "<td>", r->r_hat, -3, "</td></tr>\n");
+}
+
+/* The first rows, then those that are folded away. */
+static void gpumc__put_table(gpumc__page *p)
+{
+    const size_t n = p->n_listed, shown = gpumc__at_most(n, GPUMC__TABLE_ROWS);
+    gpumc__put(p->w, "<h2>Summary</h2>\n<p>Largest R-hat first. mcse: Monte Carlo standard error of the "
+               "mean. Wanted: R-hat at most 1.01, ESS at least 100 a chain.</p>\n");
+    for (size_t k = 0, end; k < shown; k = end) {
+        end = gpumc__at_most(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
+        if (k > 0) gpumc__put(p->w, "<details><summary>%.0f more%s</summary>\n", (double)(n - k),
+                              shown < n ? ", not all of them listed" : "");
+        gpumc__put(p->w, "<div class=\"s\"><table>\n<tr><th></th><th>mean</th><th>mcse</th><th>sd</th>"
+                   "<th>5&#160;%%</th><th>median</th><th>95&#160;%%</th><th>ESS bulk</th><th>ESS tail</th>"
+                   "<th>R-hat</th></tr>\n");
+        for (size_t i = k; i < end; i++) gpumc__put_row(p, p->listed[i].index);
+        gpumc__put(p->w, k > 0 ? "</table></div>\n</details>\n" : "</table></div>\n");
+    }
+}
+
+static void gpumc__put_quantities(gpumc__page *p)
+{
+    gpumc__put(p->w, "<h2>Quantities</h2>\n<p>Below a density: 5 to 95&#160;%%, quartiles, median. Ranks: "
+               "ECDF of a chain minus that of all, in the grey 99&#160;%% band when chains agree. ESS: bulk "
+               "solid, tail dashed; it should grow steadily, beyond the level line.<br/>");
+    if (p->n_groups > GPUMC__DRAWN)
+        gpumc__put(p->w, "%d of %.0f chains are drawn, for each quantity those that differ most. ",
+                   (int)GPUMC__DRAWN, (double)p->n_groups);
+    else for (size_t g = 0; g < p->n_groups; g++)
+        gpumc__put(p->w, "<b class=\"c%d\">&#8212;</b> %s %d ", (int)g,
+                   p->fit.n_chains == 1 ? "half" : "chain", (int)g + 1);
+    gpumc__put(p->w, "%s</p>\n", p->n_divergent ? "<b class=\"d\">&#9632;</b> divergences" : "");
+    for (size_t k = 0; k < p->n_focus; k++) gpumc__put_quantity(p, p->focus[k]);
+}
+
+/* Blocks and the sampler, then pairs. */
+static void gpumc__put_overview(gpumc__page *p)
+{
+    size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
+    char title[160];
+    gpumc__put(p->w, "<h2>Blocks and sampler</h2>\n<p>Intervals: 5 to 95&#160;%%, quartiles, median. Steps "
+               "in energy should be about as wide as the energies.</p>\n<div class=\"p\">");
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
+        const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
+        if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
+        for (size_t k = 0; k < n; k++) columns[k] = b->offset + k * (b->size - 1) / (n - 1);
+        snprintf(title, sizeof title, n < b->size ? "%.99s: %.0f of %.0f" : "%.99s", b->name, (double)n,
+                 (double)b->size);
+        gpumc__forest_panel(p, title, columns, n, 0);
+    }
+    if (p->fit.stats) gpumc__energy_panel(p);
+    if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
+    gpumc__close_panels(p);
+    if (n_blocks > GPUMC__FORESTS)
+        gpumc__put(p->w, "<p>%d of %.0f blocks.</p>\n", (int)GPUMC__FORESTS, (double)n_blocks);
+    gpumc__put_pairs(p);
+}
+
+static void gpumc__report_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
+{
+    gpumc__page *p = (gpumc__page *)(uintptr_t)fit;      /* whose first member it is */
+    (void)chain;
+    p->w = w;
+    gpumc__put_header(p);
+    gpumc__put_verdict(p);
+    gpumc__put_comparison(p);
+    gpumc__put_table(p);
+    gpumc__put_quantities(p);
+    gpumc__put_overview(p);
+    gpumc__put_predictions(p);
+    gpumc__put(w, "</body></html>\n");
+}
+
+/* ---- what the page will show --------------------------------------------------------------------- */
+
+/* Returns the bytes wanted; NULL: only these. */
+static size_t gpumc__place_page(gpumc__page *p, void *base)
+{
+    gpumc__arena arena = { (char *)base, 0 };
+    const size_t n = p->fit.n_columns;
+    p->summaries = (gpumc_summary *)gpumc__take(&arena, n, sizeof(gpumc_summary));
+    p->listed = (gpumc__ranked *)gpumc__take(&arena, n, sizeof(gpumc__ranked));
+    p->apart = (gpumc__ranked *)gpumc__take(&arena, n, sizeof(gpumc__ranked));
+    p->counts = gpumc__take_doubles(&arena, p->n_groups);
+    p->reach = gpumc__take_doubles(&arena, p->n_groups);
+    p->bins = gpumc__take_doubles(&arena, GPUMC__BINS * (GPUMC__REPLICATES + 1));
+    p->pits = gpumc__take_doubles(&arena, p->n_observations);
+    p->ks = gpumc__take_doubles(&arena, p->n_observations);
+    return arena.used;
+}
+
+static int gpumc__largest_first(const void *a, const void *b)
+{
+    const gpumc__ranked *x = (const gpumc__ranked *)a, *y = (const gpumc__ranked *)b;
+    const int order = (x->value < y->value) - (x->value > y->value);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+/* Parameters and generated quantities by R-hat, then by the z of what two fits have in common. */
+static void gpumc__list_columns(gpumc__page *p)
+{
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
+        for (size_t i = 0; b->group == GPUMC_GENERATED && i < b->size; i++) {
+            gpumc_summary *r = &p->summaries[b->offset + i];
+            gpumc__ranked next = { 0, b->offset + i };
+            gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, next.index));
+            r->flags = p->sheet.flags;
+            if (r->flags & GPUMC_FLAG_CONSTANT && gpumc__is_structural(b, i, p->sheet.x[0])) continue;
+            *r = gpumc__summarise_sheet(&p->sheet);
+            next.value = gpumc__is_nan(r->r_hat) ? -1 : r->r_hat;
+            p->listed[p->n_listed++] = next;
+            if (!p->options.other || gpumc__other_column(p, next.index) == SIZE_MAX) continue;
+            gpumc__fill_other(p, next.index);
+            const gpumc_summary o = gpumc__summarise_sheet(&p->other);
+            next.value = fabs(r->mean - o.mean) / sqrt(r->mcse * r->mcse + o.mcse * o.mcse);
+            if (gpumc__is_finite(next.value)) p->apart[p->n_apart++] = next;
+        }
+    qsort(p->listed, p->n_listed, sizeof *p->listed, gpumc__largest_first);
+    qsort(p->apart, p->n_apart, sizeof *p->apart, gpumc__largest_first);
+}
+
+/* What the user names; or what fails a check, scalars, and the rest, each by R-hat. */
+static gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
+{
+    const size_t most = GPUMC__LOOKED_AT, n_named = p->options.n_names;
+    const double enough = 100 * (double)p->fit.n_chains;
+    if (n_named > most)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "n_names: at most %.0f", (double)most);
+    for (size_t k = 0; k < n_named; k++) {
+        const size_t column = p->focus[p->n_focus++] = gpumc_column(&p->fit, p->options.names[k]);
+        if (column == SIZE_MAX)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "names[%.0f]: the fit has no \"%.100s\"",
+                               (double)k, p->options.names[k]);
+        gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, column));
+        p->summaries[column] = gpumc__summarise_sheet(&p->sheet);
+    }
+    for (int round = 0; round < 3 && n_named == 0; round++)
+        for (size_t k = 0; k < p->n_listed; k++) {
+            const size_t column = p->listed[k].index;
+            const gpumc_summary *r = &p->summaries[column];
+            const int fails = r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
+            if (round == 0 ? fails : round == 2 || gpumc__block_of(p, column)->size == 1)
+                gpumc__add_column(p, p->focus, &p->n_focus, most, column);
+        }
+    return GPUMC_OK;
+}
+
+/* The block that predicts the data. */
+static gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *error)
+{
+    const size_t n = p->options.n_observed;
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
+        const int predicts = b->group == GPUMC_POSTERIOR_PREDICTIVE && n > 0 && b->size == n;
+        if (predicts && !p->predictive) p->predictive = b;
+        if (b->group == GPUMC_LOG_LIKELIHOOD) p->n_observations += b->size;
+    }
+    if (n > 0 && !p->predictive)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "observed: the fit has no block of group "
+                           "GPUMC_POSTERIOR_PREDICTIVE with n_observed, %.0f values", (double)n);
+    for (size_t i = 0; i < n; i++)
+        if (!gpumc__is_finite(p->options.observed[i]))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "observed[%.0f] is not finite", (double)i);
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpumc_error *error)
+{
+    const gpumc_fit *other = p->options.other;
+    const gpumc_status status = gpumc__find_predictive(p, error);
+    if (status != GPUMC_OK) return status;
+    p->n_groups = p->fit.n_chains == 1 ? 2 : p->fit.n_chains;
+    const size_t bytes = gpumc__place_page(p, NULL);
+    *block = gpumc__allocate(&p->fit.allocator, bytes);
+    if (!*block || !gpumc__open_series(&p->sheet, gpumc_fit_series(&p->fit, 0), &p->fit.allocator))
+        return gpumc__fail_memory(error, bytes);
+    if (other && !gpumc__open_series(&p->other, gpumc_fit_series(other, 0), &p->fit.allocator))
+        return p->other.flags & GPUMC_FLAG_MEMORY ? gpumc__fail_memory(error, bytes)
+             : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "other: the fit holds no draws");
+    memset(*block, 0, bytes);
+    gpumc__place_page(p, *block);
+    for (size_t i = 0; i < p->sheet.total; i++) p->n_divergent += (size_t)gpumc__diverged(p, i);
+    gpumc__list_columns(p);
+    return gpumc__choose_focus(p, error);
+}
+
+/* A fit that cannot be shown is refused by the writer. */
+GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_report_options *options,
+                                          const char *path, gpumc_error *error)
+{
+    gpumc__page p;
+    void *block = NULL;
+    if (!fit || !fit->draws || fit->n_draws == 0)
+        return gpumc__write_files(fit, path, 0, gpumc__report_contents, error);
+    memset(&p, 0, sizeof p);
+    p.fit = *fit;
+    if (options) p.options = *options;
+    gpumc_status status = gpumc__prepare_page(&p, &block, error);
+    if (status == GPUMC_OK) status = gpumc__write_files(&p.fit, path, 0, gpumc__report_contents, error);
+    gpumc__close_sheet(&p.sheet);
+    gpumc__close_sheet(&p.other);
+    gpumc__release(&fit->allocator, block);
+    return status;
+}
+
 /* ========================================================================================== >>run
    From a model to a fit: start points, gradient check, warm-up, chains on threads, callbacks.
    A chain is advanced by whichever thread is free; its numbers depend on its own counters alone, and what
