@@ -7279,16 +7279,16 @@ GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
 { return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
 GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
-typedef struct gpumc__at { double z, phi, below, above; } gpumc__at;         /* density and tails at z */
-GPUMC_FN gpumc__at gpumc__at_z(double z)
+typedef struct gpumc__tails { double z, phi, below, above; } gpumc__tails;         /* density and tails at z */
+GPUMC_FN gpumc__tails gpumc__at_z(double z)
 {
     const double tail = gpumc_Phi(-gpumc_fabs(z)), rest = 1 - tail;
-    const gpumc__at at = { z, gpumc__phi(z), 0 < z ? rest : tail, 0 < z ? tail : rest };
+    const gpumc__tails at = { z, gpumc__phi(z), 0 < z ? rest : tail, 0 < z ? tail : rest };
     return at;
 }
 /* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer
    tail so that it does not cancel. */
-GPUMC_FN double gpumc__truncation(const double *p, const double *x, gpumc__at *a, gpumc__at *b)
+GPUMC_FN double gpumc__truncation(const double *p, const double *x, gpumc__tails *a, gpumc__tails *b)
 {
     *a = gpumc__at_z(gpumc__within((x[0] - p[1]) / p[2], -40, 40));
     *b = gpumc__at_z(gpumc__within((x[1] - p[1]) / p[2], -40, 40));
@@ -7297,7 +7297,7 @@ GPUMC_FN double gpumc__truncation(const double *p, const double *x, gpumc__at *a
 
 GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 {
-    gpumc__at a, b;
+    gpumc__tails a, b;
     const double inside = gpumc__truncation(p, x, &a, &b), slope = 1 / (p[2] * inside);
     const double lp = gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]) - gpumc_log(inside);
     g[1] += (b.phi - a.phi) * slope;
@@ -7309,8 +7309,8 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
    Phi(-z) D if that is smaller. */
 GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled once, not for every set */
 {
-    gpumc__at a, b;
-    const gpumc__at z = gpumc__at_z(p[0]);
+    gpumc__tails a, b;
+    const gpumc__tails z = gpumc__at_z(p[0]);
     const double inside = gpumc__truncation(p, x, &a, &b);
     const double P = a.below + z.below * inside, Q = b.above + z.above * inside;
     const double y = (P < Q ? 1 : -1) * gpumc_inv_Phi(P < Q ? P : Q), inv = 1 / gpumc__phi(y);
@@ -10688,17 +10688,22 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
     return r;
 }
 
-static const gpumc_summary *gpumc__summary_known(const gpumc_fit *fit, size_t column)
+/* As kept in the fit, or worked out on a sheet of its shape. */
+static int gpumc__summary_is_kept(const gpumc_fit *fit, size_t column)
 {
-    const int known = fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0;
-    return known ? &fit->summaries[column] : NULL;
+    return fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0;
+}
+static gpumc_summary gpumc__summary_of(const gpumc_fit *fit, size_t column, gpumc__sheet *s)
+{
+    if (gpumc__summary_is_kept(fit, column)) return fit->summaries[column];
+    gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
+    return gpumc__summarise_sheet(s);
 }
 
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 {
-    const gpumc_summary *known = gpumc__summary_known(fit, column);
     gpumc__sheet s;
-    if (known) return *known;
+    if (gpumc__summary_is_kept(fit, column)) return fit->summaries[column];
     gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
     const gpumc_summary r = gpumc__summarise_sheet(&s);
     gpumc__close_sheet(&s);
@@ -10956,9 +10961,7 @@ static int gpumc__is_structural(const gpumc_block *block, size_t element, double
 static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, size_t column)
 {
     const gpumc_series series = gpumc_fit_series(v->fit, column);
-    const gpumc_summary *known = gpumc__summary_known(v->fit, column);
-    if (!known || v->divergent > 0) gpumc__fill_sheet(&v->sheet, series);
-    const gpumc_summary r = known ? *known : gpumc__summarise_sheet(&v->sheet);
+    const gpumc_summary r = gpumc__summary_of(v->fit, column, &v->sheet);
     const double ess = fmin(r.ess_bulk, r.ess_tail);
     const int constant = (r.flags & GPUMC_FLAG_CONSTANT) != 0;
     if (constant && gpumc__is_structural(block, column - block->offset, series.x[0])) return;
@@ -10968,8 +10971,9 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
     if (r.flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
     if (ess < 100 * (double)series.n_chains) gpumc__add_worst(&v->ess, column, -ess);
-    if (v->divergent > 0 && !block->is_output && !constant && !(r.flags & GPUMC_FLAG_NAN))
-        gpumc__review_divergences(v, column);
+    if (!(v->divergent > 0) || block->is_output || constant || r.flags & GPUMC_FLAG_NAN) return;
+    gpumc__fill_sheet(&v->sheet, series);
+    gpumc__review_divergences(v, column);
 }
 
 /* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
@@ -11097,9 +11101,7 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
     char names[GPUMC__NAMES];
     for (size_t k = 0; k < block->size; k++) {
         const size_t column = block->offset + k;
-        const gpumc_summary *known = gpumc__summary_known(fit, column);
-        if (!known) gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-        const gpumc_summary r = known ? *known : gpumc__summarise_sheet(s);
+        const gpumc_summary r = gpumc__summary_of(fit, column, s);
         gpumc_column_name(fit, column, names, 128);
         if (k < rows) gpumc__print_row(stream, names, width, &r);
         if (k >= rows && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
@@ -12928,10 +12930,9 @@ static void gpumc__list_columns(gpumc__page *p)
         for (size_t i = 0; b->group == GPUMC_GENERATED && i < b->size; i++) {
             gpumc_summary *r = &p->summaries[b->offset + i];
             gpumc__ranked next = { 0, b->offset + i };
-            gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, next.index));
-            r->flags = p->sheet.flags;
-            if (r->flags & GPUMC_FLAG_CONSTANT && gpumc__is_structural(b, i, p->sheet.x[0])) continue;
-            *r = gpumc__summarise_sheet(&p->sheet);
+            *r = gpumc__summary_of(&p->fit, next.index, &p->sheet);
+            if (r->flags & GPUMC_FLAG_CONSTANT
+                && gpumc__is_structural(b, i, gpumc_fit_series(&p->fit, next.index).x[0])) continue;
             next.value = gpumc__is_nan(r->r_hat) ? -1 : r->r_hat;
             p->listed[p->n_listed++] = next;
             if (!p->options.other || gpumc__other_column(p, next.index) == SIZE_MAX) continue;
@@ -12956,8 +12957,7 @@ static gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
         if (column == SIZE_MAX)
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "names[%.0f]: the fit has no \"%.100s\"",
                                (double)k, p->options.names[k]);
-        gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, column));
-        p->summaries[column] = gpumc__summarise_sheet(&p->sheet);
+        p->summaries[column] = gpumc__summary_of(&p->fit, column, &p->sheet);
     }
     for (int round = 0; round < 3 && n_named == 0; round++)
         for (size_t k = 0; k < p->n_listed; k++) {
