@@ -2443,7 +2443,7 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
                                        gpumc_error *error);
 /* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; a low-rank metric as
-   its diagonal. The coordinates are those of the learned centring: Stan's only where that is fit->centring. */
+   its diagonal. They belong to the coordinates of the learned centring, fit->centring. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Reads one, for gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
@@ -2487,10 +2487,10 @@ GPUMC_API void gpumc_data_free(gpumc_data *data);
    text holds 32 bytes; returns the length. */
 GPUMC_API size_t gpumc_format_number(double value, char *text);
 
-/* Stores: a folder in the Zarr format, version 2, laid out as ArviZ and xarray expect, with draws, statistics,
-   data and, where the fit has them, warm-up and free coordinates. Chains lie in files of their own. A store is
-   complete or not there: it grows as PATH.tmp, which a killed program leaves and its user removes; what stands
-   at PATH already is never touched. */
+/* A store is a folder in the Zarr format, version 2, as ArviZ and xarray open it: draws, statistics, data,
+   warm-up and free coordinates where the fit has them; chains in files of their own. It grows as PATH.tmp,
+   which a killed program leaves and its user removes, and is complete or not there. A PATH that exists is an
+   error. */
 typedef struct gpumc_dimension {          /* what a dimension is called, and labels of its places */
     const char *block;                    /* a parameter, output or variable of the data */
     size_t dim;                           /* which of its dimensions, from 0 */
@@ -2507,11 +2507,11 @@ typedef struct gpumc_store_options {
 GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
                                          const gpumc_store_options *options, gpumc_error *error);
 
-/* The same while sampling, in memory that does not grow with the draws (a mebibyte a chain): open a stream with
-   the options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit.
-   A write that fails stops the run, and gpumc_stream_close says why. A program with an on_draw of its own calls
-   gpumc_stream_draw there. Closing with a NULL fit, or one that failed, leaves nothing. What options point
-   to must stay until then. */
+/* The same while sampling, with a mebibyte of memory a chain, however many draws: open a stream with the
+   options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit. A
+   write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
+   gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
+   stay until then. */
 typedef struct gpumc_stream gpumc_stream;
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
                                           gpumc_sample_options *sampling, const gpumc_store_options *options,
@@ -2520,9 +2520,9 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
                                 const gpumc_draw_stats *stats, void *stream);
 GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error);
 
-/* Reads stores of separate jobs back into one fit, with their chains one after the other, for diagnostics,
-   summaries and writers: draws and statistics, not warm-up, metric and free coordinates. Names, shapes and data
-   must agree, and no chain (seed and number) may come twice. Chains are cut to the length of the shortest, which
+/* Reads stores, as of separate jobs, back into one fit, with all their chains, for diagnostics, summaries and
+   writers: draws and statistics, not warm-up, metric and free coordinates. Names, shapes and data must agree,
+   and no chain (seed and number) may come twice. Chains are cut to the length of the shortest, which
    fit->message then says. allocator may be NULL. */
 GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
                                    gpumc_fit *fit);
@@ -2666,6 +2666,9 @@ extern int fsync(int file);
 extern int fileno(FILE *stream);
 #endif
 #endif
+#if defined(__linux__) && !defined(__cplusplus)
+extern int syncfs(int file);
+#endif
 
 #if defined(_WIN32)
 static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
@@ -2676,21 +2679,27 @@ static int gpumc__rename(const char *from, const char *to)
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
-static void gpumc__sync_folder(const char *path) { (void)path; }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
 static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
 static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
-/* Names reach the disk; file systems that cannot do that for a folder need not. */
-static void gpumc__sync_folder(const char *path)
-{
-    FILE *folder = fopen(path, "r");
-    if (folder) (void)gpumc__sync(folder);
-    if (folder) fclose(folder);
-}
 #endif /* _WIN32 */
+/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. */
+#if defined(__linux__)
+#define GPUMC__HAS_SYNC_ALL 1
+static int gpumc__sync_all(const char *folder)
+{
+    FILE *file = fopen(folder, "r");
+    const int done = file && syncfs(fileno(file)) == 0;
+    if (file) fclose(file);
+    return done;
+}
+#else
+#define GPUMC__HAS_SYNC_ALL 0
+static int gpumc__sync_all(const char *folder) { return folder != NULL; }
+#endif
 
 static double gpumc__seconds(void)
 {
@@ -11935,8 +11944,8 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
                            "columns", block);
     one.blocks = block ? &fit->blocks[i] : &all;
     if (one.blocks->n_dims > GPUMC__MAX_DIMS)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "block \"%.100s\" has %.0f dimensions; NumPy takes %d "
-                           "beside chain and draw", block, (double)one.blocks->n_dims, GPUMC__MAX_DIMS);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "block \"%.100s\" has %.0f dimensions; at most %d "
+                           "fit beside chain and draw", block, (double)one.blocks->n_dims, GPUMC__MAX_DIMS);
     return gpumc__write_files(&one, path, 0, gpumc__npy_contents, error);
 }
 
@@ -11999,19 +12008,19 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
     if (status != GPUMC_OK) return status;
     const gpumc_variable *step = gpumc_data_get(&data, "stepsize", 1, 0, error);
     const gpumc_variable *v = step ? gpumc_data_get(&data, "inv_metric", 0, 0, error) : NULL;
-    const char *wrong = !v ? NULL
-        : !(step->values[0] > 0 && gpumc__is_finite(step->values[0])) ? "comes with a stepsize that is not positive"
+    const int positive = step && step->values[0] > 0 && gpumc__is_finite(step->values[0]);
+    const char *wrong = !v ? "or stepsize is missing"
+        : !positive ? "comes with a stepsize that is not positive"
         : v->n_dims < 1 || v->n_dims > 2 || v->n_values == 0 || v->dims[v->n_dims - 1] != v->dims[0]
             ? "is neither a list of variances nor a square matrix" : NULL;
-    for (int placed = 0; v && !wrong && placed < 2; placed++) {
+    for (int placed = 0; !wrong && placed < 2; placed++) {
+        const gpumc_metric_kind kind = v->n_dims == 2 ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
         if (placed) arena.base = (char *)gpumc__allocate(allocator, arena.used);
         if (placed && !arena.base) { status = gpumc__fail_memory(error, arena.used); break; }
         arena.used = 0;
-        *metric = gpumc__metric_place(&arena, v->n_dims == 2 ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG, v->dims[0]);
+        *metric = gpumc__metric_place(&arena, kind, v->dims[0]);
     }
     if (arena.base) wrong = gpumc__metric_from(v, metric);
-    if (!v)
-        status = gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.150s: no number stepsize, or no inv_metric", path);
     if (wrong) status = gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.150s: inv_metric %s", path, wrong);
     if (status == GPUMC_OK) *step_size = step->values[0];
     else gpumc_metric_free(allocator, metric);
@@ -12055,17 +12064,16 @@ static const gpumc__stat_field gpumc__stat_fields[] = {
 };
 enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
 
-typedef enum gpumc__form { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED } gpumc__form;
+enum { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED };     /* forms */
 
 typedef struct gpumc__entry {
     char name[224];                      /* "" for the root and groups */
-    int group, type;
-    gpumc__form form;
+    int group, type, form;
     const size_t *dims;                  /* of data, or of one draw */
     size_t n_dims, count;                /* count: their product; places of a dimension */
     size_t at, chunk;                    /* sampled: bytes into the row of a draw; draws a file */
     const double *values;                /* of data */
-    const char *const *labels;           /* of a dimension, NULL: numbers; the longest has width code points */
+    const char *const *labels;           /* of a dimension, the longest of width code points; NULL: numbers */
     size_t width;
 } gpumc__entry;
 
@@ -12082,38 +12090,43 @@ typedef struct gpumc__store {
     gpumc_error *error;
 } gpumc__store;
 
-static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i) { return (gpumc__entry *)s->entries.items + i; }
+#define GPUMC__REFUSE(s, ...) ((s)->status = gpumc__fail((s)->error, GPUMC_ERROR_ARGUMENT, __VA_ARGS__))
 
-/* Path of a file of a entry, or with "" of its folder. */
-static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *entry, const char *file)
+static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i)
 {
-    snprintf(s->path + s->root, s->room - s->root, "%s%s%s%s%s%s", entry->group ? "/" : "",
-             gpumc__group_names[entry->group], *entry->name ? "/" : "", entry->name, *file ? "/" : "", file);
+    return (gpumc__entry *)s->entries.items + i;
+}
+
+/* Path of a file of an entry, or with "" of its folder. */
+static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const char *file)
+{
+    snprintf(s->path + s->root, s->room - s->root, "%s%s%s%s%s%s", e->group ? "/" : "",
+             gpumc__group_names[e->group], *e->name ? "/" : "", e->name, *file ? "/" : "", file);
     return s->path;
 }
 
 /* Makes the folder of an entry and puts it in its place. */
-static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *entry)
+static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
 {
     size_t place = 0;
     for (size_t i = 0; i < s->entries.n && !s->status; i++) {
         const gpumc__entry *other = gpumc__nth_entry(s, i);
-        if (other->group < entry->group) place = i + 1;
-        if (other->group != entry->group) continue;
-        if (strcmp(other->name, entry->name) < 0) place = i + 1;
-        if (gpumc__same_word(other->name, entry->name))
-            s->status = gpumc__fail(s->error, GPUMC_ERROR_ARGUMENT, "\"%.100s\" stands twice in %s, as variable "
+        if (other->group < e->group) place = i + 1;
+        if (other->group != e->group) continue;
+        if (strcmp(other->name, e->name) < 0) place = i + 1;
+        if (gpumc__same_word(other->name, e->name))
+            GPUMC__REFUSE(s, "\"%.100s\" stands twice in %s, as variable "
                                     "or dimension; letter case does not tell them apart: rename one",
-                                    entry->name, gpumc__group_names[entry->group]);
+                                    e->name, gpumc__group_names[e->group]);
     }
-    if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *entry, s->error))
+    if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
         s->status = GPUMC_ERROR_MEMORY;
-    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, entry, "")))
+    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")))
         s->status = gpumc__file_failed(s->error, s->path, "created");
     if (s->status) return;
     gpumc__entry *to = gpumc__nth_entry(s, place);
-    memmove(to + 1, to, (s->entries.n++ - place) * sizeof *entry);
-    *to = *entry;
+    memmove(to + 1, to, (s->entries.n++ - place) * sizeof *e);
+    *to = *e;
 }
 
 /* The next code point of valid UTF-8. */
@@ -12137,70 +12150,70 @@ static int gpumc__is_plain(const char *text)
 static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, size_t count,
                                  const char *const *labels)
 {
-    gpumc__entry entry = { "", group, labels ? GPUMC__U4 : GPUMC__I8, GPUMC__IS_DIMENSION, NULL, 1, count, 0, 0,
+    gpumc__entry e = { "", group, labels ? GPUMC__U4 : GPUMC__I8, GPUMC__IS_DIMENSION, NULL, 1, count, 0, 0,
                            NULL, labels, 1 };
-    strcpy(entry.name, name);
+    strcpy(e.name, name);
     for (size_t i = 0; i < s->entries.n && !s->status; i++) {
         const gpumc__entry *other = gpumc__nth_entry(s, i);
-        if (other->group != group || other->form != entry.form || strcmp(other->name, name) != 0) continue;
+        if (other->group != group || other->form != e.form || strcmp(other->name, name) != 0) continue;
         if (other->count == count && other->labels == labels) return;
-        s->status = gpumc__fail(s->error, GPUMC_ERROR_ARGUMENT, "dimension \"%.100s\" of %s: %.0f places here, "
+        GPUMC__REFUSE(s, "dimension \"%.100s\" of %s: %.0f places here, "
                                 "%.0f there, or other labels; use different names", name,
                                 gpumc__group_names[group], (double)other->count, (double)count);
     }
     for (size_t k = 0, length = 0; labels && k < count && !s->status; k++, length = 0) {
         if (!labels[k] || !gpumc__is_utf8(labels[k], strlen(labels[k])))
-            s->status = gpumc__fail(s->error, GPUMC_ERROR_ARGUMENT, "label %.0f of dimension \"%.100s\" is NULL "
+            GPUMC__REFUSE(s, "label %.0f of dimension \"%.100s\" is NULL "
                                     "or not UTF-8 without control characters", (double)k + 1, name);
         else for (const char *at = labels[k]; *at; length++) gpumc__code_point(&at);
-        entry.width = gpumc__larger(entry.width, length);
+        e.width = gpumc__larger(e.width, length);
     }
-    if (!s->status) gpumc__add_entry(s, &entry);
+    if (!s->status) gpumc__add_entry(s, &e);
 }
 
 /* What the options say of a dimension. Free coordinates do not have the shape of the values. */
-static const gpumc_dimension *gpumc__option_of(const gpumc__store *s, const gpumc__entry *entry, size_t d)
+static const gpumc_dimension *gpumc__option_of(const gpumc__store *s, const gpumc__entry *e, size_t d)
 {
     const gpumc_dimension *found = s->options.dimensions, *end = found + s->options.n_dimensions;
-    if (entry->form < GPUMC__IS_DATA || entry->group == GPUMC__FREE) return NULL;
-    while (found < end && (found->dim != d || !found->block || strcmp(found->block, entry->name) != 0)) found++;
+    if (e->form < GPUMC__IS_DATA || e->group == GPUMC__FREE) return NULL;
+    while (found < end && (found->dim != d || !found->block || strcmp(found->block, e->name) != 0)) found++;
     return found < end ? found : NULL;
 }
 
-/* Name of a dimension of a entry, behind chain and draw; text holds 224 bytes. */
-static const char *gpumc__dimension_name(const gpumc__store *s, const gpumc__entry *entry, size_t d, char *text)
+/* Name of a dimension of an entry, behind chain and draw; text holds 224 bytes. */
+static const char *gpumc__dimension_name(const gpumc__store *s, const gpumc__entry *e, size_t d, char *text)
 {
-    const gpumc_dimension *option = gpumc__option_of(s, entry, d);
-    if (entry->form == GPUMC__IS_DIMENSION) return entry->name;
+    const gpumc_dimension *option = gpumc__option_of(s, e, d);
+    if (e->form == GPUMC__IS_DIMENSION) return e->name;
     if (option && option->name) return option->name;
-    snprintf(text, 224, "%.200s_dim_%.0f", entry->name, (double)d);
+    snprintf(text, 224, "%.200s_dim_%.0f", e->name, (double)d);
     return text;
 }
 
 /* A variable with its dimensions, and its group if that is new. */
-static void gpumc__add_variable_entry(gpumc__store *s, int group, gpumc__form form, int type, const char *name,
+static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int type, const char *name,
                                       const size_t *dims, size_t n_dims, size_t at, const double *values)
 {
     const size_t length = group >= GPUMC__WARMUP ? s->fit->n_warmup : s->planned;
     const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
-    gpumc__entry entry = { "", group, type, form, dims, n_dims, 1, at, 1, values, NULL, 0 };
+    gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, values, NULL, 0 };
     char text[224];
     size_t i = 0;
     while (i < s->entries.n && gpumc__nth_entry(s, i)->group != group) i++;
     if (i == s->entries.n && !s->status) gpumc__add_entry(s, &head);
     if (!s->status && (!gpumc__name_is_valid(name) || n_dims > GPUMC__MAX_DIMS))
-        s->status = gpumc__fail(s->error, GPUMC_ERROR_ARGUMENT, "variable \"%.60s\": names are at most 200 "
-                                "letters, digits and _, start with a letter, do not end in __, are not chain, "
-                                "draw, sample or pred_id; dimensions are at most %d", name, GPUMC__MAX_DIMS);
+        GPUMC__REFUSE(s, "variable \"%.60s\": names are at most 200 letters, digits and _, start with a "
+                      "letter, do not end in __, are not chain, draw, sample or pred_id; at most %d "
+                      "dimensions", name, GPUMC__MAX_DIMS);
     if (s->status) return;
-    strcpy(entry.name, name);
-    for (size_t d = 0; d < n_dims; d++) entry.count *= dims[d];
-    entry.chunk = ((size_t)1 << 24) / gpumc__larger(entry.count, 1);
-    entry.chunk = gpumc__larger(entry.chunk < length ? entry.chunk : length, 1);
-    gpumc__add_entry(s, &entry);
+    strcpy(e.name, name);
+    for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
+    e.chunk = ((size_t)1 << 24) / gpumc__larger(e.count, 1);
+    e.chunk = gpumc__larger(e.chunk < length ? e.chunk : length, 1);
+    gpumc__add_entry(s, &e);
     for (size_t d = 0; d < n_dims && !s->status; d++) {
-        const gpumc_dimension *option = gpumc__option_of(s, &entry, d);
-        gpumc__add_dimension(s, group, gpumc__dimension_name(s, &entry, d, text), dims[d],
+        const gpumc_dimension *option = gpumc__option_of(s, &e, d);
+        gpumc__add_dimension(s, group, gpumc__dimension_name(s, &e, d, text), dims[d],
                              option ? option->labels : NULL);
     }
     if (form != GPUMC__IS_SAMPLED || s->status) return;
@@ -12250,47 +12263,54 @@ static void gpumc__check_dimensions(gpumc__store *s)
         while (k < s->entries.n && (d->dim >= gpumc__nth_entry(s, k)->n_dims
                                   || gpumc__option_of(s, gpumc__nth_entry(s, k), d->dim) != d)) k++;
         if (k == s->entries.n || (d->name && !gpumc__name_is_valid(d->name)))
-            s->status = gpumc__fail(s->error, GPUMC_ERROR_ARGUMENT, "dimension %.0f of \"%.60s\" as \"%.60s\": %s",
-                                    (double)d->dim, d->block ? d->block : "", d->name ? d->name : "",
-                                    k == s->entries.n ? "there is none (the first is 0), or it is described twice"
-                                    : "a name is at most 200 letters, digits and _, and starts with a letter");
+            GPUMC__REFUSE(s, "dimension %.0f of \"%.60s\" as \"%.60s\": %s", (double)d->dim,
+                          d->block ? d->block : "", d->name ? d->name : "", k == s->entries.n
+                          ? "there is none (the first is 0), or it is described twice"
+                          : "a name is at most 200 letters, digits and _, and starts with a letter");
     }
 }
 
 /* ---- stores: bytes ----------------------------------------------------------------------------- */
 
 typedef struct gpumc__slab {            /* rows of draws for one file; NULL: zeros */
-    const gpumc__entry *entry;
+    const gpumc__entry *e;
     const char *rows;
     size_t stride, n;
     unsigned char *bytes;
 } gpumc__slab;
 
 /* Appends m values of a row from the k-th on. */
-static unsigned char *gpumc__encode(const gpumc__entry *entry, const char *row, size_t k, size_t m, unsigned char *to)
+static unsigned char *gpumc__encode(const gpumc__entry *e, const char *row, size_t k, size_t m,
+                                    unsigned char *to)
 {
-    const double *values = (const double *)(const void *)row + entry->at / sizeof(double) + k;
+    const double *values = (const double *)(const void *)row + e->at / sizeof(double) + k;
     int32_t whole;
-    if (entry->type == GPUMC__F8)
+    if (e->type == GPUMC__F8)
         for (size_t i = 0; i < m; i++) to = gpumc__put_bits(to, gpumc__bits_of(values[i]));
-    else if (entry->type == GPUMC__I8) {
-        memcpy(&whole, row + entry->at, sizeof whole);
+    else if (e->type == GPUMC__I8) {
+        memcpy(&whole, row + e->at, sizeof whole);
         to = gpumc__put_bits(to, (uint64_t)(int64_t)whole);
-    } else *to++ = row[entry->at] != 0;
+    } else *to++ = row[e->at] != 0;
     return to;
 }
 
 static void gpumc__slab_contents(gpumc__writer *w, const void *of, size_t part)
 {
     const gpumc__slab *p = (const gpumc__slab *)of;
-    const size_t count = p->entry->count, width = p->entry->type == GPUMC__B1 ? 1 : 8;
-    unsigned char *to = p->bytes;
+    const size_t count = p->e->count, width = p->e->type == GPUMC__B1 ? 1 : 8;
+    unsigned char *to = gpumc__put_bits(p->bytes, gpumc__bits_of(1));
+    const double one = 1;
+    if (p->rows && p->stride == count * sizeof one && memcmp(p->bytes, &one, sizeof one) == 0) {
+        gpumc__put_bytes(w, (const unsigned char *)p->rows, p->n * p->stride);    /* they are in order */
+        return;
+    }
+    to = p->bytes;
     if (!p->rows) memset(p->bytes, (int)part, 65536);
     for (size_t i = 0; i < p->n && !w->failed; i++)
         for (size_t k = 0, m; k < count; k += m) {
             m = (size_t)(p->bytes + 65536 - to) / 8;
             if (m > count - k) m = count - k;
-            to = p->rows ? gpumc__encode(p->entry, p->rows + i * p->stride, k, m, to) : to + m * width;
+            to = p->rows ? gpumc__encode(p->e, p->rows + i * p->stride, k, m, to) : to + m * width;
             if (p->bytes + 65536 - to >= 8) continue;
             gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
             to = p->bytes;
@@ -12301,14 +12321,14 @@ static void gpumc__slab_contents(gpumc__writer *w, const void *of, size_t part)
 /* Data, or the numbers or labels of a dimension. */
 static void gpumc__static_contents(gpumc__writer *w, const void *of, size_t part)
 {
-    const gpumc__entry *entry = (const gpumc__entry *)of;
+    const gpumc__entry *e = (const gpumc__entry *)of;
     unsigned char bytes[8];
-    for (size_t j = part; j < entry->count && !w->failed; j++) {
-        const char *label = entry->labels ? entry->labels[j] : "";
-        const double value = entry->values ? entry->values[j] : (double)j;
-        gpumc__put_bits(bytes, entry->type == GPUMC__F8 ? gpumc__bits_of(value) : (uint64_t)(int64_t)value);
-        if (!entry->labels) gpumc__put_bytes(w, bytes, 8);
-        for (size_t i = 0; i < entry->width && entry->labels; i++) {
+    for (size_t j = part; j < e->count && !w->failed; j++) {
+        const char *label = e->labels ? e->labels[j] : "";
+        const double value = e->values ? e->values[j] : (double)j;
+        gpumc__put_bits(bytes, e->type == GPUMC__F8 ? gpumc__bits_of(value) : (uint64_t)(int64_t)value);
+        if (!e->labels) gpumc__put_bytes(w, bytes, 8);
+        for (size_t i = 0; i < e->width && e->labels; i++) {
             gpumc__put_bits(bytes, *label ? gpumc__code_point(&label) : 0);
             gpumc__put_bytes(w, bytes, 4);
         }
@@ -12316,30 +12336,37 @@ static void gpumc__static_contents(gpumc__writer *w, const void *of, size_t part
 }
 
 /* File k of a chain, or that of data. */
-static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *entry, size_t chain, size_t k)
+static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t k)
 {
     char name[128] = "0";
-    const int sampled = entry->form == GPUMC__IS_SAMPLED;
+    const int sampled = e->form == GPUMC__IS_SAMPLED;
     if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)chain, (double)k);
-    for (size_t d = sampled ? 0 : 1; d < entry->n_dims; d++) strcat(name, ".0");
-    return gpumc__in_store(s, entry, name);
+    for (size_t d = sampled ? 0 : 1; d < e->n_dims; d++) strcat(name, ".0");
+    return gpumc__in_store(s, e, name);
 }
 
-/* Adds rows of a chain, the first being its draw number first, to the files of a entry. A file that has all its
-   draws is brought to the disk. */
-static void gpumc__append(gpumc__store *s, const gpumc__entry *entry, size_t chain, size_t first, const char *rows,
-                          size_t stride, size_t n)
+/* Writes a file of a store. Complete ones reach the disk: all at once in the end, if the system can. */
+static void gpumc__write_part(gpumc__store *s, const char *path, const char *mode, int complete,
+                              const void *of, size_t part, gpumc__contents contents)
+{
+    complete = complete && !GPUMC__HAS_SYNC_ALL;
+    if (!s->status) s->status = gpumc__write_file(path, mode, complete, of, part, contents, s->error);
+}
+
+/* Adds rows of a chain, the first being its draw number first, to the files of an entry. */
+static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t first,
+                          const char *rows, size_t stride, size_t n)
 {
     for (size_t done = 0, m; done < n && !s->status; done += m) {
-        const size_t at = (first + done) % entry->chunk;
-        m = n - done < entry->chunk - at ? n - done : entry->chunk - at;
-        const gpumc__slab slab = { entry, rows ? rows + done * stride : NULL, stride, m, s->bytes };
-        s->status = gpumc__write_file(gpumc__chunk_file(s, entry, chain, (first + done) / entry->chunk), "ab",
-                                      at + m == entry->chunk, &slab, 0, gpumc__slab_contents, s->error);
+        const size_t at = (first + done) % e->chunk;
+        m = n - done < e->chunk - at ? n - done : e->chunk - at;
+        const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m, s->bytes };
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk), "ab",
+                          at + m == e->chunk, &slab, 0, gpumc__slab_contents);
     }
 }
 
-/* The rows of a chain from which a entry is taken. */
+/* The rows of a chain from which an entry is taken. */
 static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, size_t *stride)
 {
     const int warmup = group >= GPUMC__WARMUP;
@@ -12360,29 +12387,29 @@ static size_t gpumc__draws_in(const gpumc__store *s, int group)
 }
 
 /* [4,1000,8], or what of that is in one file. */
-static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *entry, int of_file)
+static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int of_file)
 {
-    const int sampled = entry->form == GPUMC__IS_SAMPLED;
+    const int sampled = e->form == GPUMC__IS_SAMPLED;
     gpumc__put(w, "[");
     if (sampled) gpumc__put(w, "%.0f,%.0f", of_file ? 1 : (double)s->fit->n_chains,
-                            (double)(of_file ? entry->chunk : gpumc__draws_in(s, entry->group)));
-    for (size_t d = 0; d < entry->n_dims; d++) {
-        const size_t n = entry->dims ? entry->dims[d] : entry->count;
+                            (double)(of_file ? e->chunk : gpumc__draws_in(s, e->group)));
+    for (size_t d = 0; d < e->n_dims; d++) {
+        const size_t n = e->dims ? e->dims[d] : e->count;
         gpumc__put(w, "%s%.0f", d || sampled ? "," : "", (double)(of_file ? gpumc__larger(n, 1) : n));
     }
     gpumc__put(w, "]");
 }
 
-static void gpumc__put_array(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *entry)
+static void gpumc__put_array(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e)
 {
     static const char *const types[] = { "<f8", "<i8", "|b1", "<U" };
     gpumc__put(w, "{\"chunks\":");
-    gpumc__put_shape(w, s, entry, 1);
-    gpumc__put(w, ",\"compressor\":null,\"dtype\":\"%s", types[entry->type]);
-    if (entry->labels) gpumc__put(w, "%.0f", (double)entry->width);
+    gpumc__put_shape(w, s, e, 1);
+    gpumc__put(w, ",\"compressor\":null,\"dtype\":\"%s", types[e->type]);
+    if (e->labels) gpumc__put(w, "%.0f", (double)e->width);
     gpumc__put(w, "\",\"fill_value\":%s,\"filters\":null,\"order\":\"C\",\"shape\":",
-               entry->type == GPUMC__F8 ? "\"NaN\"" : "null");
-    gpumc__put_shape(w, s, entry, 0);
+               e->type == GPUMC__F8 ? "\"NaN\"" : "null");
+    gpumc__put_shape(w, s, e, 0);
     gpumc__put(w, ",\"zarr_format\":2}");
 }
 
@@ -12395,74 +12422,63 @@ static void gpumc__put_group(gpumc__writer *w, const gpumc__store *s, int group)
     if (group != GPUMC__CONSTANT_DATA && group != GPUMC__OBSERVED_DATA) {
         gpumc__put(w, ",\"sample_dims\":[\"chain\",\"draw\"],\"sampled_variables\":[");
         for (size_t i = 0; i < s->entries.n; i++) {
-            const gpumc__entry *entry = gpumc__nth_entry(s, i);
-            if (entry->group != group || entry->form != GPUMC__IS_SAMPLED) continue;
-            gpumc__put(w, "%s\"%s\"", between, entry->name);
+            const gpumc__entry *e = gpumc__nth_entry(s, i);
+            if (e->group != group || e->form != GPUMC__IS_SAMPLED) continue;
+            gpumc__put(w, "%s\"%s\"", between, e->name);
             between = ",";
         }
         gpumc__put(w, "],\"seed\":%llu,\"tuning_steps\":%.0f,\"gpumc_stopped_early\":%d",
                    (unsigned long long)f->options.seed, (double)f->n_warmup, f->status == GPUMC_STOPPED);
-        gpumc__put_number(w, ",\"sampling_time\":", gpumc__is_finite(f->sampling_seconds) ? f->sampling_seconds : 0);
+        gpumc__put_number(w, ",\"sampling_time\":", fmax(0, fmin(f->sampling_seconds, DBL_MAX)));
     }
     gpumc__put(w, "}");
 }
 
-/* The two metadata files of a entry, in the order of their names. */
-static const char *gpumc__meta_name(const gpumc__entry *entry, int second)
+/* The two metadata files of an entry, in the order of their names. */
+static const char *gpumc__meta_name(const gpumc__entry *e, int second)
 {
-    return entry->form == GPUMC__IS_GROUP ? second ? ".zgroup" : ".zattrs" : second ? ".zattrs" : ".zarray";
+    return e->form == GPUMC__IS_GROUP ? second ? ".zgroup" : ".zattrs" : second ? ".zattrs" : ".zarray";
 }
 
-static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *entry, int second)
+static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int second)
 {
     char text[224];
-    if (entry->form == GPUMC__IS_GROUP && second) gpumc__put(w, "{\"zarr_format\":2}");
-    else if (entry->form == GPUMC__IS_GROUP && !entry->group)
+    if (e->form == GPUMC__IS_GROUP && second) gpumc__put(w, "{\"zarr_format\":2}");
+    else if (e->form == GPUMC__IS_GROUP && !e->group)
         gpumc__put(w, "{\"creation_library\":\"gpumc\",\"creation_library_language\":\"C\","
                    "\"creation_library_version\":\"" GPUMC_VERSION "\",\"name\":\"%s\"}", s->fit->model_name);
-    else if (entry->form == GPUMC__IS_GROUP) gpumc__put_group(w, s, entry->group);
-    else if (!second) gpumc__put_array(w, s, entry);
+    else if (e->form == GPUMC__IS_GROUP) gpumc__put_group(w, s, e->group);
+    else if (!second) gpumc__put_array(w, s, e);
     else {
-        const int sampled = entry->form == GPUMC__IS_SAMPLED;
+        const int sampled = e->form == GPUMC__IS_SAMPLED;
         gpumc__put(w, "{\"_ARRAY_DIMENSIONS\":[%s", sampled ? "\"chain\",\"draw\"" : "");
-        for (size_t d = 0; d < entry->n_dims; d++)
-            gpumc__put(w, "%s\"%s\"", d || sampled ? "," : "", gpumc__dimension_name(s, entry, d, text));
+        for (size_t d = 0; d < e->n_dims; d++)
+            gpumc__put(w, "%s\"%s\"", d || sampled ? "," : "", gpumc__dimension_name(s, e, d, text));
         gpumc__put(w, "]}");
     }
 }
 
-/* FNV-1a of names, shapes and data: what stores to be merged have in common. */
+/* FNV-1a of the data; model, names and shapes are compared as they are. */
 static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
     uint64_t digest = 0xcbf29ce484222325ULL;
     for (size_t i = 0; i < s->entries.n; i++) {
-        const gpumc__entry *entry = gpumc__nth_entry(s, i);
-        const size_t length = strlen(entry->name);
-        if (entry->form < GPUMC__IS_DATA || entry->group >= GPUMC__FREE) continue;
-        for (size_t j = 0; j < length + entry->n_dims + (entry->values ? entry->count : 0); j++) {
-            const uint64_t bits = j < length ? (unsigned char)entry->name[j]
-                                  : j < length + entry->n_dims ? entry->dims[j - length]
-                                  : gpumc__bits_of(entry->values[j - length - entry->n_dims]);
-            for (int k = 0; k < 8; k++) digest = (digest ^ (bits >> 8 * k & 255)) * 0x100000001b3ULL;
-        }
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        for (size_t j = 0; e->values && j < e->count; j++)
+            for (int k = 0; k < 64; k += 8)
+                digest = (digest ^ (gpumc__bits_of(e->values[j]) >> k & 255)) * 0x100000001b3ULL;
     }
     return digest;
 }
 
-/* gpumc.json: facts of the run under the name of the model, then blocks in the order of columns and statistics,
-   each with the draws a file, 1 for generated quantities, and the shape of a draw. */
-enum { GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
-       GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC, GPUMC__FACT_FREE,
-       GPUMC__FACT_DIVERGENT, GPUMC__FACT_TARGET, GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS,
-       GPUMC__N_FACTS };
-
-static void gpumc__put_index_of(gpumc__writer *w, const gpumc__entry *entry, int is_output)
-{
-    gpumc__put(w, ",\"%s/%s\":[%.0f,%d", gpumc__group_names[entry->group], entry->name, (double)entry->chunk,
-               is_output);
-    for (size_t d = 0; d < entry->n_dims; d++) gpumc__put(w, ",%.0f", (double)entry->dims[d]);
-    gpumc__put(w, "]");
-}
+/* gpumc.json: facts of the run under the name of the model, then blocks in the order of columns, then
+   statistics, each with the draws a file, 1 for generated quantities, and the shape of a draw. */
+enum {
+    GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
+    GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
+    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_TARGET, GPUMC__FACT_STEP, GPUMC__FACT_SECONDS,
+    GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
+};
 
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
@@ -12472,8 +12488,9 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     const double facts[GPUMC__N_FACTS] = {
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
-        (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler, (double)f->metric.kind, (double)f->n_free,
-        (double)f->n_divergent, o->target_accept, f->step_size, f->sampling_seconds, f->warmup_seconds
+        (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
+        (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent,
+        o->target_accept, f->step_size, f->sampling_seconds, f->warmup_seconds
     };
     gpumc__put(w, "{\"%s\":[", f->model_name);
     for (size_t k = 0; k < GPUMC__N_FACTS; k++)
@@ -12481,10 +12498,14 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     gpumc__put(w, "]");
     for (size_t b = 0; b <= f->n_blocks; b++)
         for (size_t i = 0; i < s->entries.n; i++) {
-            const gpumc__entry *entry = gpumc__nth_entry(s, i);
-            if (entry->form == GPUMC__IS_SAMPLED && (b == f->n_blocks ? entry->group == GPUMC__STATS
-                : entry->group == gpumc__group_of(&f->blocks[b]) && strcmp(entry->name, f->blocks[b].name) == 0))
-                gpumc__put_index_of(w, entry, b < f->n_blocks && f->blocks[b].is_output);
+            const gpumc__entry *e = gpumc__nth_entry(s, i);
+            const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
+            if (e->form != GPUMC__IS_SAMPLED || e->group != (block ? gpumc__group_of(block) : GPUMC__STATS)
+                || (block && strcmp(e->name, block->name) != 0)) continue;
+            gpumc__put(w, ",\"%s/%s\":[%.0f,%d", gpumc__group_names[e->group], e->name, (double)e->chunk,
+                       block && block->is_output);
+            for (size_t d = 0; d < e->n_dims; d++) gpumc__put(w, ",%.0f", (double)e->dims[d]);
+            gpumc__put(w, "]");
         }
     gpumc__put(w, "}\n");
 }
@@ -12494,24 +12515,23 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 static void gpumc__meta_contents(gpumc__writer *w, const void *of, size_t which)
 {
     const gpumc__store *s = (const gpumc__store *)of;
+    const size_t all = 2 * s->entries.n;
     if (which == SIZE_MAX) gpumc__put_index(w, s);
-    else if (which < 2 * s->entries.n) gpumc__put_meta(w, s, gpumc__nth_entry(s, which / 2), (int)(which % 2));
-    if (which != 2 * s->entries.n) return;
+    else if (which < all) gpumc__put_meta(w, s, gpumc__nth_entry(s, which / 2), (int)(which % 2));
+    if (which != all) return;
     gpumc__put(w, "{\"metadata\":{");
     for (size_t i = 0; i < 2 * s->entries.n; i++) {
-        const gpumc__entry *entry = gpumc__nth_entry(s, i / 2);
-        gpumc__put(w, "%s\"%s%s%s%s%s\":", i ? "," : "", gpumc__group_names[entry->group], entry->group ? "/" : "",
-                   entry->name, *entry->name ? "/" : "", gpumc__meta_name(entry, i % 2));
-        gpumc__put_meta(w, s, entry, (int)(i % 2));
+        const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
+        gpumc__put(w, "%s\"%s%s%s%s%s\":", i ? "," : "", gpumc__group_names[e->group], e->group ? "/" : "",
+                   e->name, *e->name ? "/" : "", gpumc__meta_name(e, i % 2));
+        gpumc__put_meta(w, s, e, (int)(i % 2));
     }
     gpumc__put(w, "},\"zarr_consolidated_format\":1}");
 }
 
-static void gpumc__write_meta(gpumc__store *s, const gpumc__entry *entry, const char *file, size_t which)
+static void gpumc__write_meta(gpumc__store *s, const gpumc__entry *e, const char *file, size_t which)
 {
-    if (s->status) return;
-    s->status = gpumc__write_file(gpumc__in_store(s, entry, file), "wb", 1, s, which, gpumc__meta_contents,
-                                  s->error);
+    gpumc__write_part(s, gpumc__in_store(s, e, file), "wb", 1, s, which, gpumc__meta_contents);
 }
 
 /* ---- stores: from beginning to end ------------------------------------------------------------- */
@@ -12521,7 +12541,7 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
                               const gpumc_store_options *options, gpumc_error *error)
 {
     const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
-    const char *const texts[2] = { fit->model_name, options && options->created_at ? options->created_at : "" };
+    const char *name = fit->model_name, *date = options ? options->created_at : NULL;
     size_t length = strlen(path);
     memset(s, 0, sizeof *s);
     s->fit = fit;
@@ -12529,16 +12549,16 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     if (options) s->options = *options;
     s->allocator = fit->allocator;
     s->error = error;
-    for (int i = 0; i < 2; i++)
-        if (!s->status && !gpumc__is_plain(texts[i]))
-            s->status = gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s \"%.100s\": must be UTF-8 without quotes, "
-                                    "backslashes and control characters", i ? "created_at" : "name of the model",
-                                    texts[i] ? texts[i] : "");
-    if (s->status) return;
+    if (!gpumc__is_plain(name) || (date && !gpumc__is_plain(date))) {
+        GPUMC__REFUSE(s, "name of the model \"%.80s\", created_at \"%.40s\": must be UTF-8 without quotes, "
+                      "backslashes and control characters", name ? name : "", date ? date : "");
+        return;
+    }
     while (length > 1 && path[length - 1] == '/') length--;
     s->room = gpumc__size_add(length, 500);
-    s->path = (char *)gpumc__allocate(&s->allocator, gpumc__size_add(s->room, gpumc__size_add(length, 65537)));
-    if (!s->path) { s->status = gpumc__fail_memory(error, s->room); return; }
+    const size_t bytes = gpumc__size_add(s->room, gpumc__size_add(length, 65537));
+    s->path = (char *)gpumc__allocate(&s->allocator, bytes);
+    if (!s->path) { s->status = gpumc__fail_memory(error, bytes); return; }
     s->bytes = (unsigned char *)s->path + s->room + length + 1;
     snprintf(s->path, s->room, "%.*s.tmp", (int)length, path);
     snprintf(s->path + s->room, length + 1, "%s", path);
@@ -12561,15 +12581,15 @@ static gpumc_status gpumc__close_store(gpumc__store *s)
 {
     const size_t length = gpumc__larger(s->planned, s->fit->n_warmup);
     for (size_t i = s->status ? s->entries.n : 0; i-- > 0;) {
-        const gpumc__entry *entry = gpumc__nth_entry(s, i);
-        const int sampled = entry->form == GPUMC__IS_SAMPLED;
-        for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && entry->form != GPUMC__IS_GROUP; c++)
-            for (size_t k = 0; k <= (sampled ? length / entry->chunk : 0); k++)
-                (void)remove(gpumc__chunk_file(s, entry, c, k));
-        for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, entry, gpumc__meta_name(entry, k)));
-        if (i == 0) (void)remove(gpumc__in_store(s, entry, "gpumc.json"));
-        if (i == 0) (void)remove(gpumc__in_store(s, entry, ".zmetadata"));
-        gpumc__remove_folder(gpumc__in_store(s, entry, ""));
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        const int sampled = e->form == GPUMC__IS_SAMPLED;
+        for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && e->form != GPUMC__IS_GROUP; c++)
+            for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
+                (void)remove(gpumc__chunk_file(s, e, c, k));
+        for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
+        gpumc__remove_folder(gpumc__in_store(s, e, ""));
     }
     gpumc__release(&s->allocator, s->entries.items);
     gpumc__release(&s->allocator, s->path);
@@ -12578,18 +12598,18 @@ static gpumc_status gpumc__close_store(gpumc__store *s)
 
 /* Completes the files of a chain: the rows of the fit, unless n are there already, then zeros to a full file.
    Files behind the last draw, from chains that were ahead when the run was stopped, go. */
-static void gpumc__complete_chain(gpumc__store *s, const gpumc__entry *entry, size_t chain, size_t n, int streamed)
+static void gpumc__complete_chain(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t n,
+                                  int streamed)
 {
-    const size_t last = (n - 1) / entry->chunk, rest = (last + 1) * entry->chunk - n;
-    const gpumc__slab zeros = { entry, NULL, 0, rest, s->bytes };
+    const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
+    const gpumc__slab zeros = { e, NULL, 0, rest, s->bytes };
     size_t stride;
-    const char *rows = streamed ? NULL : gpumc__rows_of(s->fit, entry->group, chain, &stride);
-    if (rows) gpumc__append(s, entry, chain, 0, rows, stride, n);
-    if (!s->status && (rest > 0 || s->n_draws < s->planned))
-        s->status = gpumc__write_file(gpumc__chunk_file(s, entry, chain, last), "ab", 1, &zeros, 0,
-                                      gpumc__slab_contents, s->error);
-    for (size_t k = (gpumc__draws_in(s, entry->group) - 1) / entry->chunk + 1; k <= last; k++)
-        (void)remove(gpumc__chunk_file(s, entry, chain, k));
+    const char *rows = streamed ? NULL : gpumc__rows_of(s->fit, e->group, chain, &stride);
+    if (rows) gpumc__append(s, e, chain, 0, rows, stride, n);
+    if (rest > 0 || s->n_draws < s->planned)
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, last), "ab", 1, &zeros, 0, gpumc__slab_contents);
+    for (size_t k = (gpumc__draws_in(s, e->group) - 1) / e->chunk + 1; k <= last; k++)
+        (void)remove(gpumc__chunk_file(s, e, chain, k));
 }
 
 /* What is missing of arrays. A run stopped in its first file has files as long as the chain furthest on. */
@@ -12598,31 +12618,23 @@ static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
     size_t most = s->n_draws;
     for (size_t c = 0; received && c < s->fit->n_chains; c++) most = gpumc__larger(most, received[c]);
     for (size_t i = 0; i < s->entries.n && !s->status; i++) {
-        gpumc__entry *entry = gpumc__nth_entry(s, i);
-        const int streamed = received && entry->group < GPUMC__WARMUP, sampled = entry->form == GPUMC__IS_SAMPLED;
-        if (streamed && sampled && entry->chunk > most) entry->chunk = most;
-        if (entry->form == GPUMC__IS_DIMENSION && strcmp(entry->name, "draw") == 0)
-            entry->count = gpumc__draws_in(s, entry->group);
+        gpumc__entry *e = gpumc__nth_entry(s, i);
+        const int streamed = received && e->group < GPUMC__WARMUP, sampled = e->form == GPUMC__IS_SAMPLED;
+        if (streamed && sampled && e->chunk > most) e->chunk = most;
+        if (e->form == GPUMC__IS_DIMENSION && strcmp(e->name, "draw") == 0)
+            e->count = gpumc__draws_in(s, e->group);
         for (size_t c = 0; sampled && c < s->fit->n_chains; c++)
-            gpumc__complete_chain(s, entry, c, streamed ? received[c] : gpumc__draws_in(s, entry->group), streamed);
-        if (!sampled && entry->form != GPUMC__IS_GROUP && entry->count > 0 && !s->status)
-            s->status = gpumc__write_file(gpumc__chunk_file(s, entry, 0, 0), "wb", 1, entry, 0,
-                                          gpumc__static_contents, s->error);
+            gpumc__complete_chain(s, e, c, streamed ? received[c] : gpumc__draws_in(s, e->group), streamed);
+        if (!sampled && e->form != GPUMC__IS_GROUP && e->count > 0)
+            gpumc__write_part(s, gpumc__chunk_file(s, e, 0, 0), "wb", 1, e, 0, gpumc__static_contents);
     }
-}
-
-/* Cuts the path down to its folder, whose names then reach the disk. */
-static void gpumc__sync_parent(char *path)
-{
-    char *slash = strrchr(path, '/');
-    if (slash) slash[1] = 0;
-    gpumc__sync_folder(slash ? path : ".");
 }
 
 /* The rest of a store, .zmetadata at last, and the name that makes it one. received: draws of each chain that
    are in it already; NULL: none. */
 static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
 {
+    if (s->status) return gpumc__close_store(s);
     s->fit = fit;
     if (fit->warmup_draws && fit->n_warmup > 0) {
         gpumc__add_draws(s, GPUMC__WARMUP);
@@ -12630,18 +12642,14 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     }
     gpumc__complete_arrays(s, received);
     for (size_t i = 0; i < 2 * s->entries.n; i++) {
-        const gpumc__entry *entry = gpumc__nth_entry(s, i / 2);
-        gpumc__write_meta(s, entry, gpumc__meta_name(entry, i % 2), i);
-        if (i % 2) gpumc__sync_folder(gpumc__in_store(s, entry, ""));
+        const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
+        gpumc__write_meta(s, e, gpumc__meta_name(e, i % 2), i);
     }
     gpumc__write_meta(s, gpumc__nth_entry(s, 0), "gpumc.json", SIZE_MAX);
     gpumc__write_meta(s, gpumc__nth_entry(s, 0), ".zmetadata", 2 * s->entries.n);
-    if (!s->status) {
-        gpumc__sync_folder(gpumc__in_store(s, gpumc__nth_entry(s, 0), ""));
-        if (!gpumc__rename(s->path, s->path + s->room))
-            s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
-        else gpumc__sync_parent(s->path + s->room);
-    }
+    if (!s->status && (!gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), ""))
+                       || !gpumc__rename(s->path, s->path + s->room)))
+        s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
     return gpumc__close_store(s);
 }
 
@@ -12695,8 +12703,8 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     gpumc_fit rows;
     memset(&rows, 0, sizeof rows);
     if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no path, no sampling options, or num_chains or num_samples is "
-                    "negative");
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no path, no sampling options, or num_chains or num_samples "
+                    "is negative");
     else if (gpumc_layout_bytes(model, error)) {
         const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
         rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
@@ -12723,11 +12731,11 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
 static void gpumc__flush_stream(gpumc_stream *z, size_t chain, size_t n)
 {
     for (size_t i = 0; i < z->store.entries.n; i++) {
-        const gpumc__entry *entry = gpumc__nth_entry(&z->store, i);
+        const gpumc__entry *e = gpumc__nth_entry(&z->store, i);
         size_t stride;
-        const char *rows = gpumc__rows_of(&z->rows, entry->group, chain, &stride);
-        if (entry->form == GPUMC__IS_SAMPLED)
-            gpumc__append(&z->store, entry, chain, z->received[chain] - n, rows, stride, n);
+        const char *rows = gpumc__rows_of(&z->rows, e->group, chain, &stride);
+        if (e->form == GPUMC__IS_SAMPLED)
+            gpumc__append(&z->store, e, chain, z->received[chain] - n, rows, stride, n);
     }
 }
 
@@ -12737,9 +12745,8 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
     gpumc_stream *z = (gpumc_stream *)stream;
     gpumc_fit *f = &z->rows;
     if (!z->store.status && (chain >= f->n_chains || draw != z->received[chain] || draw >= z->store.planned))
-        z->store.status = gpumc__fail(&z->error, GPUMC_ERROR_ARGUMENT, "draw %.0f of chain %.0f is not the next "
-                                      "one: sample with the options that the stream was opened with",
-                                      (double)draw + 1, (double)chain + 1);
+        GPUMC__REFUSE(&z->store, "draw %.0f of chain %.0f is not the next one: sample with the options that "
+                      "the stream was opened with", (double)draw + 1, (double)chain + 1);
     if (z->store.status) return 1;
     const size_t at = chain * f->draw_capacity + draw % f->draw_capacity;
     memcpy(f->draws + at * f->n_columns, values, f->n_columns * sizeof(double));
@@ -12757,15 +12764,16 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
     size_t least = SIZE_MAX;
     for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
     s->n_draws = least;
-    if (!s->status && (!fit || fit->status < 0))
-        s->status = gpumc__fail(&stream->error, fit ? fit->status : GPUMC_STOPPED, "%.250s", fit ? fit->message : "");
-    if (!s->status && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains || least == 0))
-        s->status = gpumc__fail(&stream->error, GPUMC_ERROR_ARGUMENT, least ? "the fit is not that of the stream: "
-                                "other numbers of columns or chains" : "a chain has no draws: stopped too early, or "
-                                "an on_draw without gpumc_stream_draw");
+    if (!s->status && !fit) s->status = GPUMC_STOPPED;
+    if (!s->status && fit->status < 0) s->status = gpumc__fail(s->error, fit->status, "%.250s", fit->message);
+    if (!s->status && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
+        GPUMC__REFUSE(s, "the fit is not that of the stream: it has other numbers of columns or chains");
+    if (!s->status && least == 0)
+        GPUMC__REFUSE(s, "a chain has no draws: the run was stopped too early, or its on_draw does not call "
+                      "gpumc_stream_draw");
     for (size_t c = 0; c < f->n_chains && !s->status; c++)
         gpumc__flush_stream(stream, c, stream->received[c] % f->draw_capacity);
-    const gpumc_status status = s->status ? gpumc__close_store(s) : gpumc__finish_store(s, fit, stream->received);
+    const gpumc_status status = gpumc__finish_store(s, fit, stream->received);
     if (error && status < 0) *error = stream->error;
     gpumc__release(&allocator, stream);
     return status < 0 ? status : GPUMC_OK;
@@ -12782,17 +12790,16 @@ typedef struct gpumc__merge {
     gpumc_error *error;
 } gpumc__merge;
 
-static double gpumc__fact(const gpumc__merge *m, size_t store, int k)
+static const double *gpumc__facts(const gpumc__merge *m, size_t store)
 {
-    return m->index[store].variables[0].values[k];
+    return m->index[store].variables->values;
 }
 
-static int gpumc__same_chains(const gpumc__merge *m, size_t i, size_t k)
+static int gpumc__same_chains(const double *a, const double *b)
 {
-    const double here = gpumc__fact(m, i, GPUMC__FACT_FIRST), there = gpumc__fact(m, k, GPUMC__FACT_FIRST);
-    return here < there + gpumc__fact(m, k, GPUMC__FACT_CHAINS) && there < here + gpumc__fact(m, i, GPUMC__FACT_CHAINS)
-        && memcmp(&m->index[i].variables[0].values[GPUMC__FACT_SEED],
-                  &m->index[k].variables[0].values[GPUMC__FACT_SEED], 2 * sizeof(double)) == 0;
+    return a[GPUMC__FACT_FIRST] < b[GPUMC__FACT_FIRST] + b[GPUMC__FACT_CHAINS]
+        && b[GPUMC__FACT_FIRST] < a[GPUMC__FACT_FIRST] + a[GPUMC__FACT_CHAINS]
+        && memcmp(a + GPUMC__FACT_SEED, b + GPUMC__FACT_SEED, 2 * sizeof *a) == 0;
 }
 
 /* The group in the name of a variable of an index; GPUMC__ROOT when that is no such name. */
@@ -12821,33 +12828,32 @@ static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like
 static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const char **name)
 {
     const gpumc_data *index = &m->index[store];
-    const gpumc_variable *facts = index->variables;
-    if (index->n_variables < 2 || facts->n_values != GPUMC__N_FACTS) return "gpumc.json is not that of a store";
+    const gpumc_variable *v = index->variables, *like = m->index->variables;
+    if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS) return "gpumc.json is not that of a store";
     for (int k = 0; k < GPUMC__N_FACTS; k++)
-        if (!(facts->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
-              && (facts->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
+        if (!(v->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
+              && (v->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
             return "gpumc.json holds an impossible number";
-    *name = facts->name;
-    if (strcmp(facts->name, m->index->variables->name) != 0) return "another model than that of the first store: ";
     if (index->n_variables != m->index->n_variables) return "more or fewer variables than in the first store";
-    for (size_t i = 1; i < index->n_variables; i++) {
-        *name = index->variables[i].name;
-        if (!gpumc__same_array(&index->variables[i], &m->index->variables[i]))
-            return "name or shape is not that in the first store, or unsound: ";
+    for (size_t i = 0; i < index->n_variables; i++) {
+        *name = v[i].name;
+        if (i == 0 && strcmp(v->name, like->name) != 0) return "another model than that of the first store: ";
+        if (i > 0 && !gpumc__same_array(&v[i], &like[i]))
+            return "a name or shape is unsound, or not that in the first store: ";
     }
     *name = "";
-    for (int k = GPUMC__FACT_DIGEST; k < GPUMC__FACT_SEED; k++)
-        if (fabs(facts->values[k] - gpumc__fact(m, 0, k)) > 0) return "other data than in the first store";
+    if (memcmp(v->values, like->values, 2 * sizeof(double)) != 0) return "other data than in the first store";
     for (size_t other = 0; other < store; other++) {
         *name = m->paths[other];
-        if (gpumc__same_chains(m, store, other)) return "its chains (by seed and number) are also in ";
+        if (gpumc__same_chains(v->values, gpumc__facts(m, other)))
+            return "its chains (by seed and number) are also in ";
     }
     return NULL;
 }
 
 /* Reads the n first rows of a file of draws to places that lie stride apart. */
-static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chunk, size_t n, char *to,
-                                     size_t stride)
+static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chunk, size_t n,
+                                     char *to, size_t stride)
 {
     const size_t width = type == GPUMC__B1 ? 1 : 8, total = gpumc__size_mul(chunk, count);
     unsigned char bytes[8] = { 0 };
@@ -12867,9 +12873,9 @@ static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t cou
     }
     const int complete = j == total && fgetc(file) == EOF && !ferror(file);
     fclose(file);
-    return complete ? GPUMC_OK : gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.150s: %.0f bytes are due, the file has "
-                                             "more or fewer; copy the store again", m->path,
-                                             (double)total * (double)width);
+    if (complete) return GPUMC_OK;
+    return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.150s: %.0f bytes are due, the file has more or "
+                       "fewer; copy the store again", m->path, (double)total * (double)width);
 }
 
 /* Reads an array of a store, for chains from first_chain on, whose rows begin at to. */
@@ -12878,9 +12884,10 @@ static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const
 {
     const size_t n = m->fit->n_draws, chunk = (size_t)v->values[0];
     gpumc_status status = GPUMC_OK;
-    for (size_t c = 0; c < (size_t)gpumc__fact(m, store, GPUMC__FACT_CHAINS); c++)
+    for (size_t c = 0; c < (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS]; c++)
         for (size_t at = 0; at < n && !status; at += chunk) {
-            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)c, (double)(at / chunk));
+            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)c,
+                     (double)(at / chunk));
             for (size_t d = 2; d < v->n_values; d++) strcat(m->path, ".0");
             status = gpumc__load_file(m, type, count, chunk, n - at < chunk ? n - at : chunk,
                                       to + ((first_chain + c) * n + at) * stride, stride);
@@ -12920,18 +12927,21 @@ static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
 
 static gpumc_status gpumc__load_stores(const gpumc__merge *m, size_t n)
 {
+    const gpumc__stat_field *end = gpumc__stat_fields + GPUMC__N_STATS;
     gpumc_fit *f = m->fit;
     gpumc_status status = GPUMC_OK;
-    for (size_t store = 0, chain = 0; store < n; chain += (size_t)gpumc__fact(m, store++, GPUMC__FACT_CHAINS)) {
-        const gpumc_data *index = &m->index[store];
-        for (size_t i = 0; i < f->n_blocks && !status; i++)
-            status = gpumc__load_array(m, store, &index->variables[1 + i], GPUMC__F8, chain, f->blocks[i].size,
-                                       (char *)(f->draws + f->blocks[i].offset), f->n_columns * sizeof(double));
-        for (size_t i = 1 + f->n_blocks; i < index->n_variables && !status; i++)
-            for (const gpumc__stat_field *k = gpumc__stat_fields; k < gpumc__stat_fields + GPUMC__N_STATS; k++)
-                if (!status && strcmp(strchr(index->variables[i].name, '/') + 1, k->name) == 0)
-                    status = gpumc__load_array(m, store, &index->variables[i], k->type, chain, 1,
-                                               (char *)f->stats + k->at, sizeof *f->stats);
+    size_t chain = 0;
+    for (size_t store = 0; store < n; store++) {
+        const gpumc_variable *v = m->index[store].variables + 1;
+        for (const gpumc_block *b = f->blocks; b < f->blocks + f->n_blocks && !status; b++, v++)
+            status = gpumc__load_array(m, store, v, GPUMC__F8, chain, b->size, (char *)(f->draws + b->offset),
+                                       f->n_columns * sizeof(double));
+        for (; v < m->index[store].variables + m->index[store].n_variables && !status; v++)
+            for (const gpumc__stat_field *k = gpumc__stat_fields; k < end && !status; k++)
+                if (strcmp(strchr(v->name, '/') + 1, k->name) == 0)
+                    status = gpumc__load_array(m, store, v, k->type, chain, 1, (char *)f->stats + k->at,
+                                               sizeof *f->stats);
+        chain += (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS];
     }
     return status;
 }
@@ -12957,9 +12967,10 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     o->first_chain_id = (uint32_t)facts[GPUMC__FACT_FIRST];
     o->seed = (uint64_t)facts[GPUMC__FACT_SEED] << 32 | (uint64_t)facts[GPUMC__FACT_SEED + 1];
     for (size_t i = 0; i < n; i++) {
-        f->warmup_seconds = fmax(f->warmup_seconds, gpumc__fact(m, i, GPUMC__FACT_WARMUP_SECONDS));
-        f->sampling_seconds = fmax(f->sampling_seconds, gpumc__fact(m, i, GPUMC__FACT_SECONDS));
-        f->n_divergent += (size_t)gpumc__fact(m, i, GPUMC__FACT_DIVERGENT);
+        facts = gpumc__facts(m, i);
+        f->warmup_seconds = fmax(f->warmup_seconds, facts[GPUMC__FACT_WARMUP_SECONDS]);
+        f->sampling_seconds = fmax(f->sampling_seconds, facts[GPUMC__FACT_SECONDS]);
+        f->n_divergent += (size_t)facts[GPUMC__FACT_DIVERGENT];
     }
 }
 
@@ -12977,9 +12988,10 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
     }
     for (size_t i = 0; i < n && !status; i++) {
         const char *name = "", *wrong = gpumc__wrong_index(m, i, &name);
-        if (wrong) return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.110s: %s%.80s", m->paths[i], wrong, name);
-        const double draws = gpumc__fact(m, i, GPUMC__FACT_DRAWS);
-        f->n_chains += (size_t)gpumc__fact(m, i, GPUMC__FACT_CHAINS);
+        if (wrong)
+            return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.110s: %s%.70s", m->paths[i], wrong, name);
+        const double draws = gpumc__facts(m, i)[GPUMC__FACT_DRAWS];
+        f->n_chains += (size_t)gpumc__facts(m, i)[GPUMC__FACT_CHAINS];
         f->n_draws = (size_t)fmin((double)f->n_draws, draws);
         longest = fmax(longest, draws);
     }
@@ -12996,8 +13008,8 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
     status = gpumc__load_stores(m, n);
     if (!status) status = gpumc__collect_warnings(f);
     if (!status && longest > (double)f->n_draws)
-        gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; the longest "
-                    "had %.0f", (double)f->n_draws, longest);
+        gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
+                    "the longest had %.0f", (double)f->n_draws, longest);
     return status;
 }
 

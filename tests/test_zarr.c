@@ -28,6 +28,7 @@ static FILE *fopen_or_not(const char *path, const char *mode)
 }
 static int fflush_or_not(FILE *file) { return io_refused() ? EOF : fflush(file); }
 static int fsync_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; }      /* no disk is waited for */
+static int syncfs_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; }
 static int rename_or_not(const char *from, const char *to) { return io_refused() ? -1 : rename(from, to); }
 static int mkdir_or_not(const char *path, mode_t mode) { return io_refused() ? -1 : mkdir(path, mode); }
 static int fclose_or_not(FILE *file)
@@ -47,6 +48,7 @@ static int vfprintf_or_not(FILE *file, const char *format, va_list arguments)
 #define fopen fopen_or_not
 #define fflush fflush_or_not
 #define fsync fsync_or_not
+#define syncfs syncfs_or_not
 #define rename rename_or_not
 #define mkdir mkdir_or_not
 #define fclose fclose_or_not
@@ -57,6 +59,7 @@ static int vfprintf_or_not(FILE *file, const char *format, va_list arguments)
 #undef fopen
 #undef fflush
 #undef fsync
+#undef syncfs
 #undef rename
 #undef mkdir
 #undef fclose
@@ -652,8 +655,8 @@ static void check_merge_refusals(void)
     rmdir(two); \
 } while (0)
     SECOND(b.options.seed = a.options.seed, NULL, "two: its chains", "are also in", "one");
-    SECOND(b.options.seed = 1; blocks[1].name = "psi", NULL, "name or shape", "posterior/psi");
-    SECOND(blocks[1].name = "theta"; blocks[1].n_dims = 0, NULL, "name or shape", "posterior/theta");
+    SECOND(b.options.seed = 1; blocks[1].name = "psi", NULL, "a name or shape", "posterior/psi");
+    SECOND(blocks[1].name = "theta"; blocks[1].n_dims = 0, NULL, "a name or shape", "posterior/theta");
     SECOND(blocks[1].n_dims = 1; b.n_blocks = 1, NULL, "more or fewer variables");
     SECOND(b.n_blocks = 2; b.model_name = "large", NULL, "another model", "large");
     SECOND(b.model_name = "small", &data, "other data");
