@@ -2,8 +2,8 @@
 
    You write a log density and its gradient. gpumc draws from the posterior (NUTS and MAMS, warm-up pooled
    over chains, learned centring of hierarchical parameters), says how far the draws can be trusted, and
-   writes files that Stan's tools read. C99 or C++11; no dependencies beyond the C library and threads. MIT-0
-   or public domain.
+   writes files that ArviZ, Stan's tools and R read. C99 or C++11; no dependencies beyond the C library and
+   threads. MIT-0 or public domain.
 
    DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
                                      #include "gpumc.h"
@@ -126,6 +126,12 @@
        restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains
        not mixed    the chains had not met when warm-up ended
+
+   RESULTS  gpumc_write_store makes a folder that Python opens, gpumc_write_stan_csv files for R and Stan's
+     tools; also .npy, a tidy CSV, the metric as JSON. gpumc_stream_open writes while sampling and keeps
+     nothing in memory; gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains.
+         xarray, ArviZ 1:  xarray.open_datatree("fit.zarr", engine="zarr"); arviz.from_zarr("fit.zarr")
+         ArviZ before 1:   with zarr 2 from_zarr; with zarr 3 InferenceData.from_datatree of the first
 
    STEP BY STEP  for programs with a loop, memory or processes of their own: gpumc_layout_init compiles a
      model in your memory, gpumc_nuts_ask and _tell take one gradient at a time, gpumc_adapt_update tunes a
