@@ -2337,7 +2337,6 @@ typedef struct gpumc_block {              /* a named block of columns in a fit *
     size_t n_dims, offset, size;          /* n_dims 0: a scalar */
     int is_output;                        /* 0: parameter; 1: generated quantity */
     gpumc_group group;
-    size_t free_offset, free_size;        /* of a transformed parameter among the free coordinates; else 0 */
 } gpumc_block;
 
 typedef struct gpumc_fit {
@@ -2353,6 +2352,7 @@ typedef struct gpumc_fit {
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
     double *unconstrained;                /* [chain][draw][free], on request */
+    size_t *free_blocks;                  /* [block][2]: its first free coordinate, number; 0: untransformed */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
@@ -11942,7 +11942,7 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
 {
     if (!fit) return gpumc__write_files(NULL, path, 0, gpumc__npy_contents, error);
     gpumc_fit one = *fit;
-    gpumc_block all = { "", &fit->n_columns, 1, 0, fit->n_columns, 0, GPUMC_GENERATED, 0, 0 };
+    gpumc_block all = { "", &fit->n_columns, 1, 0, fit->n_columns, 0, GPUMC_GENERATED };
     size_t i = 0;
     while (block && i < fit->n_blocks && strcmp(fit->blocks[i].name, block) != 0) i++;
     if (block && i == fit->n_blocks)
@@ -12233,16 +12233,25 @@ static int gpumc__group_of(const gpumc_block *b)
            : b->group == GPUMC_POSTERIOR_PREDICTIVE ? GPUMC__PREDICTIVE : GPUMC__POSTERIOR;
 }
 
-/* The blocks of a group: values, in warm-up without what is generated, or free coordinates. */
+/* The blocks of a group: values, in warm-up without what is generated. */
 static void gpumc__add_draws(gpumc__store *s, int group)
 {
-    const int is_free = group == GPUMC__FREE;
-    for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++) {
-        const int same = !is_free || b->free_size == b->size;
-        if (is_free ? b->free_size > 0 : group == GPUMC__WARMUP ? !b->is_output : gpumc__group_of(b) == group)
-            gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, GPUMC__F8, b->name,
-                                      same ? b->dims : &b->free_size, same ? b->n_dims : 1,
-                                      (is_free ? b->free_offset : b->offset) * sizeof(double), NULL);
+    for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
+        if (group == GPUMC__WARMUP ? !b->is_output : gpumc__group_of(b) == group)
+            gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
+                                      b->offset * sizeof(double), NULL);
+}
+
+/* Free coordinates of what is transformed, in the shape of the values where that holds as many. */
+static void gpumc__add_free(gpumc__store *s)
+{
+    for (size_t i = 0; s->fit->unconstrained && s->fit->free_blocks && i < s->fit->n_blocks; i++) {
+        const gpumc_block *b = &s->fit->blocks[i];
+        const size_t *at = &s->fit->free_blocks[2 * i];
+        if (at[1] > 0)
+            gpumc__add_variable_entry(s, GPUMC__FREE, GPUMC__IS_SAMPLED, GPUMC__F8, b->name,
+                                      at[1] == b->size ? b->dims : &at[1], at[1] == b->size ? b->n_dims : 1,
+                                      at[0] * sizeof(double), NULL);
     }
 }
 
@@ -12575,7 +12584,7 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__add_draws(s, GPUMC__POSTERIOR);
     gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
     gpumc__add_draws(s, GPUMC__PREDICTIVE);
-    if (fit->unconstrained) gpumc__add_draws(s, GPUMC__FREE);
+    gpumc__add_free(s);
     gpumc__add_stats(s, GPUMC__STATS);
     gpumc__add_data(s, GPUMC__OBSERVED_DATA, s->options.observed_data);
     gpumc__add_data(s, GPUMC__CONSTANT_DATA, s->options.constant_data);
@@ -12912,7 +12921,7 @@ static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
         const gpumc_variable *v = &m->index->variables[1 + i];
         size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
         gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims, v->n_values - 2, offset, 0,
-                          v->values[1] > 0, GPUMC_GENERATED, 0, 0 };
+                          v->values[1] > 0, GPUMC_GENERATED };
         for (size_t d = 2; d < v->n_values; d++) {
             size = gpumc__size_mul(size, (size_t)v->values[d]);
             if (dims) dims[d - 2] = (size_t)v->values[d];
@@ -13407,7 +13416,7 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
         const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : size > 1;
         size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
         const gpumc_block to = { gpumc__take_text(arena, from.name), dims, n_dims, offset, size,
-                                 i >= m->n_params, from.group, 0, 0 };
+                                 i >= m->n_params, from.group };
         for (size_t d = 0; arena->base && d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
         if (arena->base) f->blocks[i] = to;
         offset = gpumc__size_add(offset, size);
@@ -13433,11 +13442,13 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->n_warmup = gpumc__warmup_planned(o);
     f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
     gpumc__place_blocks(arena, f, l->model);
-    for (const gpumc__placed *p = l->parts; arena->base && p < l->parts + l->n_parts; p++)
-        if (p->linked || p->param->kind != GPUMC_UNBOUNDED) {
-            f->blocks[p - l->parts].free_offset = p->free_at;
-            f->blocks[p - l->parts].free_size = p->free_size;
-        }
+    f->free_blocks = (size_t *)gpumc__take(arena, 2 * f->n_blocks, sizeof(size_t));
+    for (size_t i = 0; arena->base && i < f->n_blocks; i++) {
+        const gpumc__placed *p = i < l->n_parts ? &l->parts[i] : NULL;
+        const int transformed = p && (p->linked || p->param->kind != GPUMC_UNBOUNDED);
+        f->free_blocks[2 * i] = transformed ? p->free_at : 0;
+        f->free_blocks[2 * i + 1] = transformed ? p->free_size : 0;
+    }
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);

@@ -83,11 +83,11 @@ int main(int argc, char **argv)
     fit.draws = (double *)malloc(sizeof(double) * CHAINS * DRAWS * COLUMNS);
     if (!fit.draws) return 1;
     for (size_t i = 0; i < (size_t)CHAINS * DRAWS * COLUMNS; i++) fit.draws[i] = (double)i / 7;
-    const gpumc_block theta = { "theta", length, 1, 0, COLUMNS, 0, GPUMC_GENERATED, 0, 0 };
+    const gpumc_block theta = { "theta", length, 1, 0, COLUMNS, 0, GPUMC_GENERATED };
     vector[0] = theta;
     for (size_t k = 0; k < COLUMNS; k++) {
         snprintf(names[k], sizeof names[k], "x%d", (int)k);
-        const gpumc_block scalar = { names[k], NULL, 0, k, 1, 0, GPUMC_GENERATED, 0, 0 };
+        const gpumc_block scalar = { names[k], NULL, 0, k, 1, 0, GPUMC_GENERATED };
         blocks[k] = scalar;
     }
     bench_header(argc, argv);

@@ -210,8 +210,8 @@ static gpumc_draw_stats small_stats[2 * 4];
 /* Two chains of three draws, in room for four. */
 static gpumc_fit small_fit(void)
 {
-    static gpumc_block blocks[] = { { "mu", NULL, 0, 0, 1, 0, GPUMC_GENERATED, 0, 0 },
-                                    { "theta", eight, 1, 1, 2, 0, GPUMC_GENERATED, 0, 0 } };
+    static gpumc_block blocks[] = { { "mu", NULL, 0, 0, 1, 0, GPUMC_GENERATED },
+                                    { "theta", eight, 1, 1, 2, 0, GPUMC_GENERATED } };
     gpumc_fit fit;
     memset(&fit, 0, sizeof fit);
     memset(small_stats, 0, sizeof small_stats);
@@ -952,7 +952,7 @@ static void check_failures(void)
 static void check_npy(void)
 {
     static size_t many[31] = { 0 };
-    gpumc_block deep = { "deep", many, 31, 0, 1, 0, GPUMC_GENERATED, 0, 0 };
+    gpumc_block deep = { "deep", many, 31, 0, 1, 0, GPUMC_GENERATED };
     gpumc_fit fit = small_fit(), odd = small_fit();
     gpumc_error failure;
     size_t n;
@@ -982,8 +982,8 @@ static void check_tidy(void)
 {
     static size_t square[2] = { 2, 2 };
     static double draws[2 * 5] = { 0.5, 1, 2, 3, 4, NAN, INFINITY, -INFINITY, 0.1, 1e300 };
-    static gpumc_block blocks[] = { { "mu", NULL, 0, 0, 1, 0, GPUMC_GENERATED, 0, 0 },
-                                    { "A", square, 2, 1, 4, 0, GPUMC_GENERATED, 0, 0 } };
+    static gpumc_block blocks[] = { { "mu", NULL, 0, 0, 1, 0, GPUMC_GENERATED },
+                                    { "A", square, 2, 1, 4, 0, GPUMC_GENERATED } };
     gpumc_fit fit = small_fit();
     fit.blocks = blocks;
     fit.draws = draws;
