@@ -2352,7 +2352,7 @@ typedef struct gpumc_fit {
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
     double *unconstrained;                /* [chain][draw][free], on request */
-    size_t *free_blocks;                  /* [block][2]: its first free coordinate, number; 0: untransformed */
+    size_t *free_blocks;                  /* [block][2]: first free coordinate, number; 0: untransformed */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
@@ -12121,9 +12121,8 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
         if (other->group != e->group) continue;
         if (strcmp(other->name, e->name) < 0) place = i + 1;
         if (gpumc__same_word(other->name, e->name))
-            GPUMC__REFUSE(s, "\"%.100s\" stands twice in %s, as variable "
-                                    "or dimension; letter case does not tell them apart: rename one",
-                                    e->name, gpumc__group_names[e->group]);
+            GPUMC__REFUSE(s, "\"%.100s\" stands twice in %s, as variable or dimension; letter case does not "
+                          "tell them apart: rename one", e->name, gpumc__group_names[e->group]);
     }
     if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
         s->status = GPUMC_ERROR_MEMORY;
@@ -12157,20 +12156,20 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
                                  const char *const *labels)
 {
     gpumc__entry e = { "", group, labels ? GPUMC__U4 : GPUMC__I8, GPUMC__IS_DIMENSION, NULL, 1, count, 0, 0,
-                           NULL, labels, 1 };
+                       NULL, labels, 1 };
     strcpy(e.name, name);
     for (size_t i = 0; i < s->entries.n && !s->status; i++) {
         const gpumc__entry *other = gpumc__nth_entry(s, i);
         if (other->group != group || other->form != e.form || strcmp(other->name, name) != 0) continue;
         if (other->count == count && other->labels == labels) return;
-        GPUMC__REFUSE(s, "dimension \"%.100s\" of %s: %.0f places here, "
-                                "%.0f there, or other labels; use different names", name,
-                                gpumc__group_names[group], (double)other->count, (double)count);
+        GPUMC__REFUSE(s, "dimension \"%.100s\" of %s: %.0f places here, %.0f there, or other labels; use "
+                      "different names", name, gpumc__group_names[group], (double)other->count,
+                      (double)count);
     }
     for (size_t k = 0, length = 0; labels && k < count && !s->status; k++, length = 0) {
         if (!labels[k] || !gpumc__is_utf8(labels[k], strlen(labels[k])))
-            GPUMC__REFUSE(s, "label %.0f of dimension \"%.100s\" is NULL "
-                                    "or not UTF-8 without control characters", (double)k + 1, name);
+            GPUMC__REFUSE(s, "label %.0f of dimension \"%.100s\" is NULL or not UTF-8 without control "
+                          "characters", (double)k + 1, name);
         else for (const char *at = labels[k]; *at; length++) gpumc__code_point(&at);
         e.width = gpumc__larger(e.width, length);
     }
@@ -12287,7 +12286,7 @@ static void gpumc__check_dimensions(gpumc__store *s)
 
 /* ---- stores: bytes ----------------------------------------------------------------------------- */
 
-typedef struct gpumc__slab {            /* rows of draws for one file; NULL: zeros */
+typedef struct gpumc__slab {             /* rows of draws for one file; NULL: zeros */
     const gpumc__entry *e;
     const char *rows;
     size_t stride, n;

@@ -1,12 +1,12 @@
 /* output.c: how fast results reach the disk, beside fwrite of the same numbers.
 
-   4 chains x 1000 draws x 1000 doubles, in one block and in 1000 blocks, written as a store; the same 32 MB by
-   fwrite to as many files as the store has for these draws (4, and 4000). Both bring their files to the disk.
-   ratio: time of fwrite by time of the store, both the least of the repeats, which alternate. A store has 100
-   files more, with statistics and metadata: where the making of a file takes milliseconds, that is what is seen.
-   In a folder in memory (folder=/dev/shm) it is the work of the processor.
+   4 chains x 1000 draws x 1000 doubles, in one block and in 1000 blocks, written as a store; the same 32 MB
+   by fwrite to as many files as the store has for these draws (4, and 4000). Both bring their files to the
+   disk. ratio: time of fwrite by time of the store, both the least of the repeats, which alternate. A store
+   has 100 files more, with statistics and metadata: where making a file takes milliseconds, that is what is
+   seen. In a folder in memory (folder=/dev/shm) it is the work of the processor.
 
-   Build:  make -C bench       Run:  bench/build/output [folder=PATH] [repeats=N]                                  */
+   Build:  make -C bench       Run:  bench/build/output [folder=PATH] [repeats=N]                    */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "bench.h"
@@ -53,7 +53,10 @@ static double time_store(const gpumc_fit *fit, const char *folder)
     snprintf(command, sizeof command, "rm -rf '%s'", path);
     if (system(command) != 0) exit(1);
     const double begin = seconds();
-    if (gpumc_write_store(fit, path, NULL, &error) != GPUMC_OK) { fprintf(stderr, "%s\n", error.text); exit(1); }
+    if (gpumc_write_store(fit, path, NULL, &error) != GPUMC_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
     const double took = seconds() - begin;
     if (system(command) != 0) exit(1);
     return took;
@@ -97,12 +100,13 @@ int main(int argc, char **argv)
         fit.blocks = many ? blocks : vector;
         fit.n_blocks = many ? COLUMNS : 1;
         for (int r = 0; r < (many ? (repeats + 4) / 5 : repeats); r++) {
-            const double a = time_fwrite(&fit, folder, many ? CHAINS * COLUMNS : CHAINS), b = time_store(&fit, folder);
+            const double a = time_fwrite(&fit, folder, many ? CHAINS * COLUMNS : CHAINS),
+                         b = time_store(&fit, folder);
             plain = a < plain ? a : plain;
             store = b < store ? b : store;
         }
-        printf("%-24s %12.4f %12.4f %12.0f %8.2f\n", many ? "1000 blocks of 1" : "one block of 1000", plain, store,
-               32 / store, plain / store);
+        printf("%-24s %12.4f %12.4f %12.0f %8.2f\n", many ? "1000 blocks of 1" : "one block of 1000", plain,
+               store, 32 / store, plain / store);
     }
     free(fit.draws);
     return 0;

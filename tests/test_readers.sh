@@ -1,11 +1,13 @@
 #!/bin/sh
-# What gpumc writes, opened by those it is written for: ArviZ and xarray with zarr 2 and with zarr 3, cmdstanpy,
-# NumPy, and R's posterior. Draws must be the same to the last bit, diagnostics to 1e-9. The Python packages are
-# installed once, in these versions, to build/readers2 and build/readers3; what cannot be had is skipped.
+# What gpumc writes, opened by those it is written for: ArviZ and xarray with zarr 2 and with zarr 3,
+# cmdstanpy, NumPy, and R's posterior. Draws must be the same to the last bit, diagnostics to 1e-9. The Python
+# packages are installed once, in these versions, to build/readers2 and build/readers3; what cannot be had is
+# skipped.
 . ./check.sh
 CC=${CC:-cc}
 common="pandas==2.2.3 scipy==1.13.1"
-pins2="arviz==0.20.0 xarray==2024.11.0 zarr==2.18.7 numcodecs==0.13.1 numpy==1.26.4 matplotlib==3.9.4 cmdstanpy==1.2.5 $common"
+pins2="arviz==0.20.0 xarray==2024.11.0 zarr==2.18.7 numcodecs==0.13.1 numpy==1.26.4 matplotlib==3.9.4
+ cmdstanpy==1.2.5 $common"
 pins3="arviz==0.23.4 xarray==2025.12.0 zarr==3.1.6 numpy==2.2.6 matplotlib==3.10.7 $common"
 
 # provide GENERATION PINS: a virtual environment with these packages, or failure
@@ -13,12 +15,13 @@ provide() {
     place=build/readers$1
     [ "$(cat "$place/pins" 2>/dev/null)" = "$2" ] && return
     rm -rf "$place"
-    python3 -m venv "$place" && "$place/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
+    python3 -m venv "$place" \
+        && "$place/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
         && echo "$2" >"$place/pins"
 }
 
-# Writes, in the folder given: a store with every group and with labels, a streamed one of the same draws, one of
-# a stream that was stopped, a merged one, .npy, tidy CSV, Stan CSV, summary.
+# Writes, in the folder given: a store with every group and with labels, a streamed one of the same draws, one
+# of a stream that was stopped, a merged one, .npy, tidy CSV, Stan CSV, summary.
 cat >"$scratch/write.c" <<'C'
 #define GPUMC_IMPLEMENTATION
 #include "gpumc.h"
@@ -41,7 +44,11 @@ static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
     for (int j = 0; j < 3; j++) out[j] = gpumc_normal_lpdf(y[j], x[2 + j], 1, NULL, NULL, NULL);
     for (int j = 0; j < 3; j++) out[3 + j] = x[2 + j] + gpumc_rng_normal(rng);
 }
-static int stop_at_77(const gpumc_progress *p, void *user) { (void)user; return !p->warmup && p->iteration > 377; }
+static int stop_at_77(const gpumc_progress *p, void *user)
+{
+    (void)user;
+    return !p->warmup && p->iteration > 377;
+}
 static char path[600];
 static const char *in(const char *folder, const char *name)
 {
@@ -52,10 +59,15 @@ int main(int argc, char **argv)
 {
     static const size_t dims[] = { 2, 3 };
     static const char *const names[] = { "A", "Bb", "Z\303\274rich" };
-    static const gpumc_dimension dimensions[] = { { "theta", 0, "school", names }, { "log_lik", 0, "school", names },
-                                                  { "y_rep", 0, "school", names }, { "y", 0, "school", names } };
-    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
-        { .name = "theta", .size = 3, .location = "mu", .scale = "tau" }, { .name = "A", .dims = dims, .n_dims = 2 } };
+    static const gpumc_dimension dimensions[] = {
+        { "theta", 0, "school", names }, { "log_lik", 0, "school", names }, { "y_rep", 0, "school", names },
+        { "y", 0, "school", names }
+    };
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 3, .location = "mu", .scale = "tau" },
+        { .name = "A", .dims = dims, .n_dims = 2 }
+    };
     const gpumc_output outputs[] = { { .name = "log_lik", .size = 3, .group = GPUMC_LOG_LIKELIHOOD },
                                      { .name = "y_rep", .size = 3, .group = GPUMC_POSTERIOR_PREDICTIVE } };
     const gpumc_model model = { .name = "shapes", .params = params, .n_params = 4, .log_density = log_density,
@@ -109,8 +121,8 @@ int main(int argc, char **argv)
 }
 C
 
-# read.py FOLDER: exits with 0 when everything is as it should be. With a second argument the draws are taken in
-# the wrong order, which must fail.
+# read.py FOLDER: exits with 0 when everything is as it should be. With a second argument the draws are taken
+# in the wrong order, which must fail.
 cat >"$scratch/read.py" <<'PY'
 import os, sys, warnings
 import numpy, pandas, xarray, zarr, arviz
@@ -126,7 +138,7 @@ def column(name):
 def close(what, a, b):
     assert abs(a - b) <= 1e-9 * abs(b), (what, a, b)
 def compare_summary(data, table):
-    groups = [data.posterior] + [data[g] for g in ("log_likelihood", "posterior_predictive") if g in data.groups()]
+    groups = [data[g] for g in ("posterior", "log_likelihood", "posterior_predictive") if g in data.groups()]
     for _, row in pandas.read_csv(os.path.join(folder, table), float_precision="round_trip").iterrows():
         block, at = column(row.variable)
         x = next(g for g in groups if block in g)[block].values
@@ -206,9 +218,11 @@ check 'the writer' $CC -std=c99 -O1 -I.. -DGPUMC__IMPLEMENTED "$scratch/write.c"
     -o "$scratch/write" -lm -pthread
 check 'everything is written' "$scratch/write" "$folder"
 check 'eight_schools: output=' example eight_schools output="$folder/schools.zarr" summary="$folder/schools.csv"
-check 'hierarchical: output=' example hierarchical size=12 output="$folder/groups.zarr" summary="$folder/groups.csv"
+check 'hierarchical: output=' \
+    example hierarchical size=12 output="$folder/groups.zarr" summary="$folder/groups.csv"
 check 'artists: output=' example artists size=5 rows=50 output="$folder/artists.zarr"
-check_fails 'a store that exists is written over' "$scratch/eight_schools" num_samples=50 output="$folder/schools.zarr"
+check_fails 'a store that exists is written over' \
+    "$scratch/eight_schools" num_samples=50 output="$folder/schools.zarr"
 for generation in 2 3; do
     eval pins=\$pins$generation
     if provide $generation "$pins" >"$scratch/pip" 2>&1; then

@@ -27,7 +27,7 @@ static FILE *fopen_or_not(const char *path, const char *mode)
     return *mode != 'r' && io_refused() ? NULL : fopen(path, mode);
 }
 static int fflush_or_not(FILE *file) { return io_refused() ? EOF : fflush(file); }
-static int fsync_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; }      /* no disk is waited for */
+static int fsync_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; } /* no disk is waited for */
 static int syncfs_or_not(int file) { return file < 0 || io_refused() ? -1 : 0; }
 static int rename_or_not(const char *from, const char *to) { return io_refused() ? -1 : rename(from, to); }
 static int mkdir_or_not(const char *path, mode_t mode) { return io_refused() ? -1 : mkdir(path, mode); }
@@ -335,7 +335,8 @@ static const gpumc_output rich_outputs[] = {
 
 static double rich_density(const double *x, double *grad, void *data)
 {
-    double lp = gpumc_normal_lpdf(x[0], 0, 1, &grad[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 1, &grad[1], NULL);
+    double lp =
+        gpumc_normal_lpdf(x[0], 0, 1, &grad[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 1, &grad[1], NULL);
     (void)data;
     for (int j = 0; j < 3; j++) {
         lp += gpumc_normal_lpdf(x[2 + j], x[0], x[1], &grad[2 + j], &grad[0], &grad[1]);
@@ -353,10 +354,16 @@ static void rich_generate(const double *x, gpumc_rng *rng, double *out, void *da
     for (int j = 0; j < 3; j++) out[4 + j] = x[2 + j] + gpumc_rng_normal(rng);
 }
 
-static const gpumc_model rich = { .name = "rich", .params = rich_params, .n_params = 5, .log_density = rich_density,
-                                  .generate = rich_generate, .outputs = rich_outputs, .n_outputs = 3 };
-static const gpumc_sample_options rich_options = { .num_chains = 3, .num_warmup = 80, .num_samples = 60, .seed = 5,
-                                                   .sampler = GPUMC_SAMPLER_NUTS, .thin = 2 };
+static const gpumc_model rich = { .name = "rich",
+                                  .params = rich_params,
+                                  .n_params = 5,
+                                  .log_density = rich_density,
+                                  .generate = rich_generate,
+                                  .outputs = rich_outputs,
+                                  .n_outputs = 3 };
+static const gpumc_sample_options rich_options = {
+    .num_chains = 3, .num_warmup = 80, .num_samples = 60, .seed = 5, .sampler = GPUMC_SAMPLER_NUTS, .thin = 2
+};
 
 static gpumc_fit rich_fit(gpumc_sample_options options)
 {
@@ -392,30 +399,34 @@ static void check_groups(void)
     snprintf(store, sizeof store, "%s", in_folder("rich"));
     CHECK(gpumc_write_store(&fit, store, &options, &error) == GPUMC_OK, "%s", error.text);
     CHECK(consolidated_is_sound(store), "metadata");
-    static const struct { const char *path, *text; } texts[] = {
+    static const struct { const char *path, *text;
+    } texts[] = {
         { "posterior/theta/.zattrs", "{\"_ARRAY_DIMENSIONS\":[\"chain\",\"draw\",\"city\"]}" },
         { "posterior/A/.zattrs", "{\"_ARRAY_DIMENSIONS\":[\"chain\",\"draw\",\"A_dim_0\",\"column\"]}" },
         { "posterior/A/.zarray", ARRAY("1,60,2,3", "<f8", "\"NaN\"", "3,60,2,3") },
         { "posterior/city/.zarray", ARRAY("3", "<U6", "null", "3") },
         { "log_likelihood/log_lik_dim_0/.zarray", ARRAY("3", "<U6", "null", "3") },
         { "unconstrained_posterior/p/.zarray", ARRAY("1,60,2", "<f8", "\"NaN\"", "3,60,2") },
-        { "unconstrained_posterior/theta/.zattrs", "{\"_ARRAY_DIMENSIONS\":[\"chain\",\"draw\",\"theta_dim_0\"]}" },
+        { "unconstrained_posterior/theta/.zattrs",
+          "{\"_ARRAY_DIMENSIONS\":[\"chain\",\"draw\",\"theta_dim_0\"]}" },
         { "warmup_posterior/p/.zarray", ARRAY("1,80,3", "<f8", "\"NaN\"", "3,80,3") },
         { "warmup_sample_stats/draw/.zarray", ARRAY("80", "<i8", "null", "80") },
         { "observed_data/n/.zarray", ARRAY("", "<i8", "null", "") },
         { "observed_data/n/.zattrs", "{\"_ARRAY_DIMENSIONS\":[]}" },
         { "observed_data/none/.zarray", ARRAY("1", "<i8", "null", "0") },
         { "observed_data/y/.zarray", ARRAY("3", "<f8", "\"NaN\"", "3") },
-        { "observed_data/.zattrs", "{\"inference_library\":\"gpumc\",\"inference_library_version\":\"0.1.0\"}" },
+        { "observed_data/.zattrs",
+          "{\"inference_library\":\"gpumc\",\"inference_library_version\":\"0.1.0\"}" },
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         snprintf(path, sizeof path, "%s/%s", store, texts[i].path);
         CHECK(says(path, texts[i].text), "%s", texts[i].path);
     }
-    static const unsigned char city[72] = { 'Z', 0, 0, 0, 0xfc, 0, 0, 0, 'r', 0, 0, 0, 'i', 0, 0, 0, 'c', 0, 0, 0, 'h', 0,
-                                            0, 0, 0x38, 0xf4, 1, 0 };
-    static const unsigned char counts[32] = { 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0,
-                                              0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+    static const unsigned char city[72] = { 'Z', 0, 0,   0, 0xfc, 0, 0,   0, 'r', 0, 0,    0,    'i', 0,
+                                            0,   0, 'c', 0, 0,    0, 'h', 0, 0,   0, 0x38, 0xf4, 1,   0 };
+    static const unsigned char counts[32] = { 1, 0, 0,    0,    0,    0,    0,    0,    2,    0,   0,
+                                              0, 0, 0,    0,    0,    3,    0,    0,    0,    0,   0,
+                                              0, 0, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     static const unsigned char three[8] = { 3 };
     HOLDS("posterior/city/0", city);
     HOLDS("observed_data/counts/0.0", counts);
@@ -461,8 +472,13 @@ static void check_refusals(void)
         { "theta", 0, "school", no_label }, { NULL, 0, "school", NULL },
     };
     static const char *const said[][2] = {
-        { "dimension 1 of \"theta\"", "there is none" }, { "\"psi\"", "there is none" }, { "\"a b\"", "letters" },
-        { "\"chain\"", "name" }, { "\"MU\"", "letter case" }, { "label 2", "UTF-8" }, { "label 2", "NULL" },
+        { "dimension 1 of \"theta\"", "there is none" },
+        { "\"psi\"", "there is none" },
+        { "\"a b\"", "letters" },
+        { "\"chain\"", "name" },
+        { "\"MU\"", "letter case" },
+        { "label 2", "UTF-8" },
+        { "label 2", "NULL" },
         { "\"\"", "there is none" },
     };
     gpumc_fit fit = small_fit(), none = small_fit();
@@ -475,7 +491,8 @@ static void check_refusals(void)
         gpumc_error error = { GPUMC_OK, "" };
         options.dimensions = &wrong[i];
         CHECK(gpumc_write_store(&fit, path, &options, &error) == GPUMC_ERROR_ARGUMENT
-              && strstr(error.text, said[i][0]) && strstr(error.text, said[i][1]), "%d: %s", (int)i, error.text);
+                  && strstr(error.text, said[i][0]) && strstr(error.text, said[i][1]),
+              "%d: %s", (int)i, error.text);
         CHECK(clean() == 0 && l.live == 0, "something is left");
     }
     memset(&options, 0, sizeof options);
@@ -484,18 +501,22 @@ static void check_refusals(void)
     options.observed_data = some_data("{\"y__\":1}");
     REFUSED(gpumc_write_store(&fit, path, &options, &error), GPUMC_ERROR_ARGUMENT, "\"y__\"");
     options.observed_data = some_data("{\"y\":1,\"Y\":2}");
-    REFUSED(gpumc_write_store(&fit, path, &options, &error), GPUMC_ERROR_ARGUMENT, "\"Y\"", "twice in observed_data");
+    REFUSED(gpumc_write_store(&fit, path, &options, &error), GPUMC_ERROR_ARGUMENT, "\"Y\"",
+            "twice in observed_data");
     options.observed_data = some_data("{\"y\":[1],\"y_dim_0\":2}");
     REFUSED(gpumc_write_store(&fit, path, &options, &error), GPUMC_ERROR_ARGUMENT, "\"y_dim_0\"", "twice");
     static const gpumc_dimension shared[] = { { "y", 0, "i", NULL }, { "z", 0, "i", NULL } };
-    const gpumc_store_options two = { .observed_data = some_data("{\"y\":[1],\"z\":[2,3]}"), .dimensions = shared,
+    const gpumc_store_options two = { .observed_data = some_data("{\"y\":[1],\"z\":[2,3]}"),
+                                      .dimensions = shared,
                                       .n_dimensions = 2 };
-    REFUSED(gpumc_write_store(&fit, path, &two, &error), GPUMC_ERROR_ARGUMENT, "\"i\" of observed_data", "1", "2");
+    REFUSED(gpumc_write_store(&fit, path, &two, &error), GPUMC_ERROR_ARGUMENT, "\"i\" of observed_data", "1",
+            "2");
     memset(&options, 0, sizeof options);
     options.created_at = "yester\"day";
     REFUSED(gpumc_write_store(&fit, path, &options, &error), GPUMC_ERROR_ARGUMENT, "created_at", "quotes");
     fit.model_name = "back\\slash";
-    REFUSED(gpumc_write_store(&fit, path, NULL, &error), GPUMC_ERROR_ARGUMENT, "name of the model", "back\\slash");
+    REFUSED(gpumc_write_store(&fit, path, NULL, &error), GPUMC_ERROR_ARGUMENT, "name of the model",
+            "back\\slash");
     fit.model_name = "small";
     none.draws = NULL;
     none.options.discard_draws = 1;
@@ -527,25 +548,28 @@ static void check_refusals(void)
 
 static int same_fit(const gpumc_fit *a, const gpumc_fit *b, size_t first_chain)
 {
-    int same = a->n_columns == b->n_columns && a->n_blocks == b->n_blocks && strcmp(a->model_name, b->model_name) == 0
-               && a->n_params_columns == b->n_params_columns && a->n_draws <= b->n_draws;
+    int same = a->n_columns == b->n_columns && a->n_blocks == b->n_blocks
+               && strcmp(a->model_name, b->model_name) == 0 && a->n_params_columns == b->n_params_columns
+               && a->n_draws <= b->n_draws;
     for (size_t i = 0; same && i < a->n_blocks; i++) {
         const gpumc_block *x = &a->blocks[i], *y = &b->blocks[i];
-        same = strcmp(x->name, y->name) == 0 && x->offset == y->offset && x->size == y->size && x->n_dims == y->n_dims
-            && x->is_output == y->is_output && x->group == y->group
-            && (x->n_dims == 0 || memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0);
+        same = strcmp(x->name, y->name) == 0 && x->offset == y->offset && x->size == y->size
+               && x->n_dims == y->n_dims && x->is_output == y->is_output && x->group == y->group
+               && (x->n_dims == 0 || memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0);
     }
     for (size_t c = 0; same && c < b->n_chains; c++)
         for (size_t i = 0; same && i < a->n_draws; i++) {
             const size_t p = (c + first_chain) * a->draw_capacity + i, q = c * b->draw_capacity + i;
             const gpumc_draw_stats *s = &a->stats[p], *t = &b->stats[q];
-            same = memcmp(a->draws + p * a->n_columns, b->draws + q * a->n_columns, a->n_columns * sizeof(double)) == 0
-                && s->lp == t->lp && s->energy == t->energy && s->energy_error == t->energy_error
-                && s->max_energy_error == t->max_energy_error && s->accept_stat == t->accept_stat
-                && s->accept_sym == t->accept_sym && s->step_size == t->step_size
-                && s->fisher_residual == t->fisher_residual && s->tree_depth == t->tree_depth
-                && s->n_leapfrog == t->n_leapfrog && s->selected == t->selected && !s->divergent == !t->divergent
-                && s->hit_max_treedepth == t->hit_max_treedepth;
+            same = memcmp(a->draws + p * a->n_columns, b->draws + q * a->n_columns,
+                          a->n_columns * sizeof(double))
+                       == 0
+                   && s->lp == t->lp && s->energy == t->energy && s->energy_error == t->energy_error
+                   && s->max_energy_error == t->max_energy_error && s->accept_stat == t->accept_stat
+                   && s->accept_sym == t->accept_sym && s->step_size == t->step_size
+                   && s->fisher_residual == t->fisher_residual && s->tree_depth == t->tree_depth
+                   && s->n_leapfrog == t->n_leapfrog && s->selected == t->selected
+                   && !s->divergent == !t->divergent && s->hit_max_treedepth == t->hit_max_treedepth;
         }
     return same;
 }
@@ -579,7 +603,8 @@ static void check_merge(void)
     CHECK(gpumc_write_store(&all, paths[0], NULL, NULL) == GPUMC_OK, "one");
     CHECK(gpumc_write_store(&other, paths[1], NULL, NULL) == GPUMC_OK, "two");
 
-    CHECK(gpumc_merge(paths, 1, &allocator, &merged) == GPUMC_OK && merged.message[0] == 0, "%s", merged.message);
+    CHECK(gpumc_merge(paths, 1, &allocator, &merged) == GPUMC_OK && merged.message[0] == 0, "%s",
+          merged.message);
     CHECK(same_fit(&merged, &all, 0) && merged.n_chains == 3 && merged.n_draws == 60, "one store read back");
     before = printed(&all);
     after = printed(&merged);
@@ -660,7 +685,8 @@ static void check_merge_refusals(void)
     SECOND(blocks[1].n_dims = 1; b.n_blocks = 1, NULL, "more or fewer variables");
     SECOND(b.n_blocks = 2; b.model_name = "large", NULL, "another model", "large");
     SECOND(b.model_name = "small", &data, "other data");
-    CHECK(gpumc_write_store(&b, two, NULL, NULL) == GPUMC_OK && gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK,
+    CHECK(gpumc_write_store(&b, two, NULL, NULL) == GPUMC_OK
+              && gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK,
           "%s", merged.message);
     gpumc_free(&merged);
 
@@ -697,7 +723,8 @@ static void check_merge_refusals(void)
         ledger l = { 0 };
         const gpumc_allocator allocator = ledger_allocator(&l);
         accepted += gpumc_merge(paths, 2, &allocator, &merged) == GPUMC_OK;
-        CHECK(merged.status == GPUMC_OK ? merged.n_draws >= 1 && merged.n_draws <= 3 : !merged.draws && *merged.message,
+        CHECK(merged.status == GPUMC_OK ? merged.n_draws >= 1 && merged.n_draws <= 3
+                                        : !merged.draws && *merged.message,
               "trial %d: %s", trial, merged.message);
         gpumc_free(&merged);
         CHECK(l.live == 0, "trial %d: %d blocks leaked", trial, (int)l.live);
@@ -723,13 +750,15 @@ static void check_several_files(void)
     for (size_t i = 0; i < s.entries.n; i++) gpumc__nth_entry(&s, i)->chunk = 2;
     s.n_draws = 3;
     CHECK(gpumc__finish_store(&s, &fit, NULL) == GPUMC_OK, "%s", error.text);
-    CHECK(says(in_folder("chunks/posterior/theta/.zarray"), ARRAY("1,2,2", "<f8", "\"NaN\"", "2,3,2")), "chunks");
+    CHECK(says(in_folder("chunks/posterior/theta/.zarray"), ARRAY("1,2,2", "<f8", "\"NaN\"", "2,3,2")),
+          "chunks");
     char *bytes = read_bytes(in_folder("chunks/posterior/theta/1.1.0"), &n);
     CHECK(bytes && n == 32, "%d bytes", (int)n);
     if (bytes) memcpy(last, bytes, 32);
     CHECK(last[0] == 11 && last[1] == 12 && last[2] == 0 && last[3] == 0, "%g %g", last[0], last[1]);
     free(bytes);
-    CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && same_fit(&merged, &fit, 0), "%s", merged.message);
+    CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && same_fit(&merged, &fit, 0), "%s",
+          merged.message);
     gpumc_free(&merged);
     clean();
 }
@@ -745,7 +774,9 @@ static int same_store(const char *a, const char *b)
         const char *name = strrchr(all->paths[i], '/') ? strrchr(all->paths[i], '/') + 1 : all->paths[i];
         char path[2][900];
         size_t n;
-        if (strcmp(name, ".zattrs") == 0 || strcmp(name, ".zmetadata") == 0 || strcmp(name, "gpumc.json") == 0) continue;
+        if (strcmp(name, ".zattrs") == 0 || strcmp(name, ".zmetadata") == 0
+            || strcmp(name, "gpumc.json") == 0)
+            continue;
         snprintf(path[0], sizeof path[0], "%s/%s", a, all->paths[i]);
         snprintf(path[1], sizeof path[1], "%s/%s", b, all->paths[i]);
         char *text = read_bytes(path[0], &n);
@@ -784,7 +815,8 @@ static void check_stream(void)
     CHECK(gpumc_sample(&rich, &options, &fit) == GPUMC_OK && !fit.draws, "%s", fit.message);
     CHECK(gpumc_stream_close(z, &fit, &error) == GPUMC_OK, "%s", error.text);
     CHECK(same_store(one, two) && consolidated_is_sound(two), "streamed and whole stores differ");
-    CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && same_fit(&merged, &whole, 0), "%s", merged.message);
+    CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && same_fit(&merged, &whole, 0), "%s",
+          merged.message);
     gpumc_free(&merged);
     gpumc_free(&fit);
     clean();
@@ -803,25 +835,32 @@ static void check_stream(void)
         CHECK(l.live == 0, "%d blocks leaked", (int)l.live);
         most[long_run] = l.most;
         if (long_run) {
-            CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_draws == 40000, "%s", merged.message);
+            CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_draws == 40000, "%s",
+                  merged.message);
             gpumc_free(&merged);
         }
         clean();
     }
     CHECK(most[0] == most[1], "%d bytes for 10000 draws, %d for 40000", (int)most[0], (int)most[1]);
 
-    for (size_t stop_at = 0; stop_at < 60; stop_at += 29) {        /* stopped early, with a callback of its own */
+    for (size_t stop_at = 0; stop_at < 60; stop_at += 29) { /* stopped early, with a callback of its own */
         watcher w = { NULL, stop_at, { 0 }, 1 };
         options = rich_options;
         options.on_draw = watch;
         options.draw_user = &w;
         options.stop = &w.flag;
         w.stream = gpumc_stream_open(two, &rich, &options, NULL, &error);
+        for (size_t i = 0; i < w.stream->store.entries.n && stop_at == 58; i++)    /* several files a chain */
+            gpumc__nth_entry(&w.stream->store, i)->chunk = 7;
         CHECK(gpumc_sample(&rich, &options, &fit) == GPUMC_STOPPED, "%s", fit.message);
         const gpumc_status status = gpumc_stream_close(w.stream, &fit, &error);
-        if (fit.n_draws == 0) CHECK(status == GPUMC_ERROR_ARGUMENT && strstr(error.text, "no draws"), "%s", error.text);
+        if (fit.n_draws == 0)
+            CHECK(status == GPUMC_ERROR_ARGUMENT && strstr(error.text, "no draws"), "%s", error.text);
         else {
             CHECK(status == GPUMC_OK, "%s", error.text);
+            if (stop_at == 58)
+                CHECK(list(in_folder("stream/posterior/mu"))->n == 2 + 3 * ((fit.n_draws + 6) / 7),
+                      "%d files", (int)list(in_folder("stream/posterior/mu"))->n);
             CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_draws == fit.n_draws
                   && same_fit(&merged, &whole, 0), "%s", merged.message);
             gpumc_free(&merged);
@@ -841,21 +880,27 @@ static void check_stream_refusals(void)
     gpumc_error error = { GPUMC_OK, "" };
     const char *path = in_folder("stream");
     watcher w = { NULL, 1000, { 0 }, 0 };
-    CHECK(!gpumc_stream_open(NULL, &rich, &options, NULL, &error) && strstr(error.text, "path"), "%s", error.text);
-    CHECK(!gpumc_stream_open(path, &rich, NULL, NULL, &error) && strstr(error.text, "options"), "%s", error.text);
-    CHECK(!gpumc_stream_open(path, NULL, &options, NULL, &error) && strstr(error.text, "model"), "%s", error.text);
-    CHECK(!gpumc_stream_open(path, &broken, &options, NULL, &error) && error.status == GPUMC_ERROR_MODEL, "%s",
+    CHECK(!gpumc_stream_open(NULL, &rich, &options, NULL, &error) && strstr(error.text, "path"), "%s",
           error.text);
-    CHECK(!gpumc_stream_open(in_folder("no/where"), &rich, &options, NULL, &error) && strstr(error.text, "no such"),
+    CHECK(!gpumc_stream_open(path, &rich, NULL, NULL, &error) && strstr(error.text, "options"), "%s",
+          error.text);
+    CHECK(!gpumc_stream_open(path, NULL, &options, NULL, &error) && strstr(error.text, "model"), "%s",
+          error.text);
+    CHECK(!gpumc_stream_open(path, &broken, &options, NULL, &error) && error.status == GPUMC_ERROR_MODEL,
+          "%s", error.text);
+    CHECK(!gpumc_stream_open(in_folder("no/where"), &rich, &options, NULL, &error)
+              && strstr(error.text, "no such"),
           "%s", error.text);
     CHECK(!options.on_draw && !options.discard_draws, "a refused stream has changed the options");
     options.num_samples = -1;
     CHECK(!gpumc_stream_open(path, &rich, &options, NULL, &error) && strstr(error.text, "num_samples"), "%s",
           error.text);
-    CHECK(gpumc_stream_close(NULL, &fit, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "NULL"), "%s", error.text);
+    CHECK(gpumc_stream_close(NULL, &fit, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "NULL"), "%s",
+          error.text);
     options = rich_options;
     z = gpumc_stream_open(path, &rich, &options, NULL, &error);
-    CHECK(z && gpumc_stream_close(z, NULL, &error) == GPUMC_OK && clean() == 0, "a stream given up leaves something");
+    CHECK(z && gpumc_stream_close(z, NULL, &error) == GPUMC_OK && clean() == 0,
+          "a stream given up leaves something");
 
     options = rich_options;                                /* other options than the stream was opened with */
     z = gpumc_stream_open(path, &rich, &options, NULL, &error);
@@ -871,8 +916,9 @@ static void check_stream_refusals(void)
     options.draw_user = &w;
     z = gpumc_stream_open(path, &rich, &options, NULL, &error);
     CHECK(gpumc_sample(&rich, &options, &fit) == GPUMC_OK, "%s", fit.message);
-    CHECK(gpumc_stream_close(z, &fit, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "gpumc_stream_draw"), "%s",
-          error.text);
+    CHECK(gpumc_stream_close(z, &fit, &error) == GPUMC_ERROR_ARGUMENT
+              && strstr(error.text, "gpumc_stream_draw"),
+          "%s", error.text);
     gpumc_free(&fit);
     CHECK(clean() == 0, "something is left");
 
@@ -880,8 +926,8 @@ static void check_stream_refusals(void)
     options.target_accept = 2;
     z = gpumc_stream_open(path, &rich, &options, NULL, &error);
     CHECK(gpumc_sample(&rich, &options, &fit) == GPUMC_ERROR_ARGUMENT, "%s", fit.message);
-    CHECK(gpumc_stream_close(z, &fit, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "target_accept"), "%s",
-          error.text);
+    CHECK(gpumc_stream_close(z, &fit, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "target_accept"),
+          "%s", error.text);
     CHECK(clean() == 0, "something is left");
 }
 
@@ -940,8 +986,8 @@ static void check_failures(void)
             const size_t left = clean();
             CHECK(l.live == 0, "job %d, allocation %d: %d blocks leaked", job, (int)n, (int)l.live);
             if (l.calls < n) break;
-            CHECK(status == GPUMC_ERROR_MEMORY && left == 0, "job %d, allocation %d: %d %s, %d left", job, (int)n,
-                  status, error.text, (int)left);
+            CHECK(status == GPUMC_ERROR_MEMORY && left == 0, "job %d, allocation %d: %d %s, %d left", job,
+                  (int)n, status, error.text, (int)left);
         }
     }
     gpumc_free(&fit);
@@ -990,30 +1036,41 @@ static void check_tidy(void)
     fit.n_draws = fit.draw_capacity = 1;
     fit.n_columns = 5;
     CHECK(gpumc_write_tidy_csv(&fit, in_folder("tidy.csv"), NULL) == GPUMC_OK, "tidy");
-    CHECK(says(in_folder("tidy.csv"), ".chain,.iteration,.draw,mu,\"A[1,1]\",\"A[2,1]\",\"A[1,2]\",\"A[2,2]\"\n"
-                                      "1,1,1,0.5,1,3,2,4\n2,1,2,NaN,Inf,0.1,-Inf,1e+300\n"), "tidy");
+    CHECK(says(in_folder("tidy.csv"),
+               ".chain,.iteration,.draw,mu,\"A[1,1]\",\"A[2,1]\",\"A[1,2]\",\"A[2,2]\"\n"
+               "1,1,1,0.5,1,3,2,4\n2,1,2,NaN,Inf,0.1,-Inf,1e+300\n"),
+          "tidy");
     REFUSED(gpumc_write_tidy_csv(NULL, in_folder("x"), &error), GPUMC_ERROR_ARGUMENT, "no fit");
     clean();
 }
 
 static void check_metric(void)
 {
-    static double scale[2] = { 1, 2 }, covariance[4] = { 4, 1, 1, 2 }, vectors[2] = { 0.5, 0.5 }, lambda[1] = { 5 };
-    static const struct { gpumc_metric_kind kind; const char *text; } kinds[] = {
+    static double scale[2] = { 1, 2 }, covariance[4] = { 4, 1, 1, 2 }, vectors[2] = { 0.5, 0.5 },
+                  lambda[1] = { 5 };
+    static const struct { gpumc_metric_kind kind; const char *text;
+    } kinds[] = {
         { GPUMC_METRIC_DIAG, "{\"stepsize\":0.5,\"metric_type\":\"diag_e\",\"inv_metric\":[1,4]}\n" },
-        { GPUMC_METRIC_DENSE, "{\"stepsize\":0.5,\"metric_type\":\"dense_e\",\"inv_metric\":[[4,1],[1,2]]}\n" },
+        { GPUMC_METRIC_DENSE,
+          "{\"stepsize\":0.5,\"metric_type\":\"dense_e\",\"inv_metric\":[[4,1],[1,2]]}\n" },
         { GPUMC_METRIC_LOW_RANK, "{\"stepsize\":0.5,\"metric_type\":\"diag_e\",\"inv_metric\":[2,8]}\n" },
         { GPUMC_METRIC_UNIT, "{\"stepsize\":0.5,\"metric_type\":\"unit_e\",\"inv_metric\":[1,4]}\n" },
     };
-    static const struct { const char *text, *word; } bad[] = {
+    static const struct { const char *text, *word;
+    } bad[] = {
         { "{\"stepsize\":0,\"metric_type\":\"diag_e\",\"inv_metric\":[1]}", "stepsize" },
         { "{\"stepsize\":\"x\",\"inv_metric\":[1]}", "stepsize" },
         { "{\"metric_type\":\"diag_e\",\"inv_metric\":[1]}", "stepsize" },
-        { "{\"stepsize\":1}", "inv_metric" }, { "{\"stepsize\":1,\"inv_metric\":[]}", "list" },
-        { "{\"stepsize\":1,\"inv_metric\":[1,-1]}", "positive" }, { "{\"stepsize\":1,\"inv_metric\":[[1,2]]}", "square" },
-        { "{\"stepsize\":1,\"inv_metric\":[[[1]]]}", "square" }, { "{\"stepsize\":1,\"inv_metric\":3}", "list" },
-        { "{\"stepsize\":1,\"inv_metric\":[[1,2],[2,1]]}", "definite" }, { "{\"stepsize\":1,\"inv_metric\":[", "ends" },
-        { "{\"stepsize\":1,\"inv_metric\":[[1,0],[0.5,1]]}", "symmetric" }, { "[]", "object" },
+        { "{\"stepsize\":1}", "inv_metric" },
+        { "{\"stepsize\":1,\"inv_metric\":[]}", "list" },
+        { "{\"stepsize\":1,\"inv_metric\":[1,-1]}", "positive" },
+        { "{\"stepsize\":1,\"inv_metric\":[[1,2]]}", "square" },
+        { "{\"stepsize\":1,\"inv_metric\":[[[1]]]}", "square" },
+        { "{\"stepsize\":1,\"inv_metric\":3}", "list" },
+        { "{\"stepsize\":1,\"inv_metric\":[[1,2],[2,1]]}", "definite" },
+        { "{\"stepsize\":1,\"inv_metric\":[", "ends" },
+        { "{\"stepsize\":1,\"inv_metric\":[[1,0],[0.5,1]]}", "symmetric" },
+        { "[]", "object" },
         { "{\"stepsize\":1,\"inv_metric\":[\"NaN\"]}", "positive" },
     };
     gpumc_fit fit = small_fit();
@@ -1021,19 +1078,25 @@ static void check_metric(void)
     double step = 0;
     ledger l = { 0 };
     const gpumc_allocator allocator = ledger_allocator(&l);
-    fit.metric = (gpumc_metric){ .dim = 2, .rank = 1, .scale = scale, .covariance = covariance, .vectors = vectors,
-                                 .lambda = lambda };
+    fit.metric = (gpumc_metric){
+        .dim = 2, .rank = 1, .scale = scale, .covariance = covariance, .vectors = vectors, .lambda = lambda
+    };
     fit.step_size = 0.5;
     for (size_t i = 0; i < 4; i++) {
         gpumc_error error = { GPUMC_OK, "" };
         fit.metric.kind = kinds[i].kind;
         CHECK(gpumc_write_metric_json(&fit, in_folder("m.json"), &error) == GPUMC_OK, "%s", error.text);
         CHECK(says(in_folder("m.json"), kinds[i].text), "metric %d", (int)i);
-        CHECK(gpumc_read_metric_json(in_folder("m.json"), &allocator, &m, &step, &error) == GPUMC_OK, "%s", error.text);
+        CHECK(gpumc_read_metric_json(in_folder("m.json"), &allocator, &m, &step, &error) == GPUMC_OK, "%s",
+              error.text);
         CHECK(step == 0.5 && m.dim == 2, "%g", step);
-        if (i == 1) CHECK(m.kind == GPUMC_METRIC_DENSE && memcmp(m.covariance, covariance, 32) == 0 && m.factor[0] == 2
-                          && m.factor[2] == 0.5 && m.scale[0] == 2, "a dense metric");
-        else CHECK(m.kind == GPUMC_METRIC_DIAG && fabs(m.scale[1] - sqrt(i == 2 ? 8 : 4)) < 1e-15, "%g", m.scale[1]);
+        if (i == 1)
+            CHECK(m.kind == GPUMC_METRIC_DENSE && memcmp(m.covariance, covariance, 32) == 0
+                      && m.factor[0] == 2 && m.factor[2] == 0.5 && m.scale[0] == 2,
+                  "a dense metric");
+        else
+            CHECK(m.kind == GPUMC_METRIC_DIAG && fabs(m.scale[1] - sqrt(i == 2 ? 8 : 4)) < 1e-15, "%g",
+                  m.scale[1]);
         gpumc_metric_free(&allocator, &m);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -1053,8 +1116,10 @@ static void check_metric(void)
         CHECK(status == GPUMC_ERROR_MEMORY, "allocation %d: %d", (int)n, status);
     }
     CHECK(l.live == 0, "%d blocks leaked", (int)l.live);
-    REFUSED(gpumc_read_metric_json(in_folder("none"), NULL, &m, &step, &error), GPUMC_ERROR_FILE, "no such file");
-    REFUSED(gpumc_read_metric_json(in_folder("none"), NULL, NULL, &step, &error), GPUMC_ERROR_ARGUMENT, "NULL");
+    REFUSED(gpumc_read_metric_json(in_folder("none"), NULL, &m, &step, &error), GPUMC_ERROR_FILE,
+            "no such file");
+    REFUSED(gpumc_read_metric_json(in_folder("none"), NULL, NULL, &step, &error), GPUMC_ERROR_ARGUMENT,
+            "NULL");
     fit.metric.dim = 0;
     REFUSED(gpumc_write_metric_json(&fit, in_folder("x"), &error), GPUMC_ERROR_ARGUMENT, "no metric");
     gpumc_metric_free(NULL, NULL);
