@@ -12485,7 +12485,7 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
     return digest;
 }
 
-/* gpumc.json: facts of the run under the name of the model, then blocks in the order of columns, then
+/* gpumc.json: facts of the run under "model NAME", then blocks in the order of columns, then
    statistics, each with the draws a file, 1 for generated quantities, and the shape of a draw. */
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
@@ -12506,7 +12506,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent,
         o->target_accept, f->step_size, f->sampling_seconds, f->warmup_seconds
     };
-    gpumc__put(w, "{\"%s\":[", f->model_name);
+    gpumc__put(w, "{\"model %s\":[", f->model_name);
     for (size_t k = 0; k < GPUMC__N_FACTS; k++)
         gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
     gpumc__put(w, "]");
@@ -12534,7 +12534,7 @@ static void gpumc__meta_contents(gpumc__writer *w, const void *of, size_t which)
     else if (which < all) gpumc__put_meta(w, s, gpumc__nth_entry(s, which / 2), (int)(which % 2));
     if (which != all) return;
     gpumc__put(w, "{\"metadata\":{");
-    for (size_t i = 0; i < 2 * s->entries.n; i++) {
+    for (size_t i = 0; i < all; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
         gpumc__put(w, "%s\"%s%s%s%s%s\":", i ? "," : "", gpumc__group_names[e->group], e->group ? "/" : "",
                    e->name, *e->name ? "/" : "", gpumc__meta_name(e, i % 2));
@@ -12843,7 +12843,8 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
 {
     const gpumc_data *index = &m->index[store];
     const gpumc_variable *v = index->variables, *like = m->index->variables;
-    if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS) return "gpumc.json is not that of a store";
+    if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS || strncmp(v->name, "model ", 6) != 0)
+        return "gpumc.json is not that of a store";
     for (int k = 0; k < GPUMC__N_FACTS; k++)
         if (!(v->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
               && (v->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
@@ -12915,7 +12916,7 @@ static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
     gpumc_fit *f = m->fit;
     size_t offset = 0;
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
-    f->model_name = gpumc__take_text(arena, m->index->variables[0].name);
+    f->model_name = gpumc__take_text(arena, m->index->variables[0].name + 6);        /* behind "model " */
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_variable *v = &m->index->variables[1 + i];
         size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;

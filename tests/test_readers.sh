@@ -217,7 +217,8 @@ check 'the implementation' $CC -std=c99 -O1 -I.. -c "$scratch/gpumc.c" -o "$scra
 check 'the writer' $CC -std=c99 -O1 -I.. -DGPUMC__IMPLEMENTED "$scratch/write.c" "$scratch/gpumc.o" \
     -o "$scratch/write" -lm -pthread
 check 'everything is written' "$scratch/write" "$folder"
-check 'eight_schools: output=' example eight_schools output="$folder/schools.zarr" summary="$folder/schools.csv"
+check 'eight_schools: output=' \
+    example eight_schools output="$folder/schools.zarr" summary="$folder/schools.csv"
 check 'hierarchical: output=' \
     example hierarchical size=12 output="$folder/groups.zarr" summary="$folder/groups.csv"
 check 'artists: output=' example artists size=5 rows=50 output="$folder/artists.zarr"

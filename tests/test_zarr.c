@@ -518,6 +518,16 @@ static void check_refusals(void)
     REFUSED(gpumc_write_store(&fit, path, NULL, &error), GPUMC_ERROR_ARGUMENT, "name of the model",
             "back\\slash");
     fit.model_name = "small";
+    fit.model_name = "";                                   /* is a name */
+    {
+        gpumc_fit merged;
+        CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK
+              && gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && *merged.model_name == 0, "%s",
+              merged.message);
+        gpumc_free(&merged);
+        clean();
+    }
+    fit.model_name = "small";
     none.draws = NULL;
     none.options.discard_draws = 1;
     REFUSED(gpumc_write_store(&none, path, NULL, &error), GPUMC_ERROR_ARGUMENT, "no draws", "discard_draws");
