@@ -2,8 +2,8 @@
 
    You write a log density and its gradient. gpumc draws from the posterior (NUTS and MAMS, warm-up pooled
    over chains, learned centring of hierarchical parameters), says how far the draws can be trusted, and
-   writes files that Stan's tools read. C99 or C++11; no dependencies beyond the C library and threads. MIT-0
-   or public domain.
+   writes files that ArviZ, Stan's tools and R read. C99 or C++11; no dependencies beyond the C library and
+   threads. MIT-0 or public domain.
 
    DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
                                      #include "gpumc.h"
@@ -127,6 +127,12 @@
        restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains
        not mixed    the chains had not met when warm-up ended
+
+   RESULTS  gpumc_write_store makes a folder that Python opens, gpumc_write_stan_csv files for R and Stan's
+     tools; also .npy, a tidy CSV, the metric as JSON. gpumc_stream_open writes while sampling and keeps
+     nothing in memory; gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains.
+         xarray, ArviZ 1:  xarray.open_datatree("fit.zarr", engine="zarr"); arviz.from_zarr("fit.zarr")
+         ArviZ before 1:   with zarr 2 from_zarr; with zarr 3 InferenceData.from_datatree of the first
 
    A PAGE TO LOOK AT  gpumc_write_report(&fit, NULL, "fit.html", &error): warnings, table and plots as HTML.
 
@@ -2415,6 +2421,7 @@ typedef struct gpumc_fit {
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
     double *unconstrained;                /* [chain][draw][free], on request */
+    size_t *free_blocks;                  /* [block][2]: first free coordinate, number; 0: untransformed */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
@@ -2501,10 +2508,23 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column);
 GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream);
 
 /* =================================================================================== >>api-output
-   Files, with numbers that do not depend on the locale. */
+   Files, with numbers that do not depend on the locale. Each is written under another name first and complete
+   or not there. */
 GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Stan CSV, one file a chain: PREFIX_1.csv, PREFIX_2.csv, ... */
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error);
+/* One row a draw, with columns .chain, .iteration and .draw before the others: for R, and small results. */
+GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
+/* A NumPy file [chain][draw][...] of one block, or [chain][draw][column] where block is NULL. */
+GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
+                                       gpumc_error *error);
+/* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; a low-rank metric as
+   its diagonal. They belong to the coordinates of the learned centring, fit->centring. */
+GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
+/* Reads one, for gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
+GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
+                                              gpumc_metric *metric, double *step_size, gpumc_error *error);
+GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric);
 
 typedef struct gpumc_variable {           /* one variable of a data file, row-major */
     char *name;
@@ -2542,6 +2562,46 @@ GPUMC_API void gpumc_data_free(gpumc_data *data);
 /* Shortest of 15, 16 or 17 digits that reads back equal, decimal point whatever the locale; nan, inf, -inf.
    text holds 32 bytes; returns the length. */
 GPUMC_API size_t gpumc_format_number(double value, char *text);
+
+/* A store is a folder in the Zarr format, version 2, as ArviZ and xarray open it: draws, statistics, data,
+   warm-up and free coordinates where the fit has them; chains in files of their own. It grows as PATH.tmp,
+   which a killed program leaves and its user removes, and is complete or not there. A PATH that exists is an
+   error. */
+typedef struct gpumc_dimension {          /* what a dimension is called, and labels of its places */
+    const char *block;                    /* a parameter, output or variable of the data */
+    size_t dim;                           /* which of its dimensions, from 0 */
+    const char *name;                     /* several blocks may share it; NULL: BLOCK_dim_0 and so on */
+    const char *const *labels;            /* UTF-8, one a place; NULL: 0, 1, ... */
+} gpumc_dimension;
+typedef struct gpumc_store_options {
+    const gpumc_data *observed_data, *constant_data;
+    const gpumc_dimension *dimensions;
+    size_t n_dimensions;
+    const char *created_at;               /* 2026-01-31T12:00:00+00:00; NULL: left out */
+} gpumc_store_options;
+/* options may be NULL. */
+GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
+                                         const gpumc_store_options *options, gpumc_error *error);
+
+/* The same while sampling, with a mebibyte of memory a chain, however many draws: open a stream with the
+   options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit. A
+   write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
+   gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
+   stay until then. */
+typedef struct gpumc_stream gpumc_stream;
+GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
+                                          gpumc_sample_options *sampling, const gpumc_store_options *options,
+                                          gpumc_error *error);
+GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
+                                const gpumc_draw_stats *stats, void *stream);
+GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error);
+
+/* Reads stores, as of separate jobs, back into one fit, with all their chains, for diagnostics, summaries and
+   writers: draws and statistics, not warm-up, metric and free coordinates. Names, shapes and data must agree,
+   and no chain (seed and number) may come twice. Chains are cut to the length of the shortest, which
+   fit->message then says. allocator may be NULL. */
+GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
+                                   gpumc_fit *fit);
 
 /* =================================================================================== >>api-report
    A fit as one HTML page, to be read in any browser, mailed or printed: warnings, summary, and plots of what
@@ -2585,8 +2645,10 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 #define NOMINMAX
 #endif
 #include <windows.h>
+#include <direct.h>
 #include <io.h>
 #else
+#include <sys/stat.h>
 #include <unistd.h>
 #if !defined(GPUMC_NO_THREADS)
 #include <pthread.h>
@@ -2709,6 +2771,9 @@ extern int fsync(int file);
 extern int fileno(FILE *stream);
 #endif
 #endif
+#if defined(__linux__) && !defined(__cplusplus)
+extern int syncfs(int file);
+#endif
 
 #if defined(_WIN32)
 static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
@@ -2716,10 +2781,30 @@ static int gpumc__rename(const char *from, const char *to)
 {
     return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
+static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
+static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
+static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
+static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
+static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
+static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
 #endif /* _WIN32 */
+/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. */
+#if defined(__linux__)
+#define GPUMC__HAS_SYNC_ALL 1
+static int gpumc__sync_all(const char *folder)
+{
+    FILE *file = fopen(folder, "r");
+    const int done = file && syncfs(fileno(file)) == 0;
+    if (file) fclose(file);
+    return done;
+}
+#else
+#define GPUMC__HAS_SYNC_ALL 0
+static int gpumc__sync_all(const char *folder) { return folder != NULL; }
+#endif
 
 static double gpumc__seconds(void)
 {
@@ -11285,6 +11370,7 @@ typedef struct gpumc__reader {
     const char *field;                   /* of CSV, without blanks and quotes around it */
     size_t field_length;
     const char *subject;                 /* the variable to be named in messages, or NULL */
+    int takes_texts;                     /* a text where a number should be is NaN, not an error */
     gpumc_status failure;                /* what a 0 means: no memory, unless gpumc__malformed was called */
     gpumc_error *error;
 } gpumc__reader;
@@ -11402,7 +11488,7 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
     if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
     const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
     gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data, 0,
-                        { NULL, 0, 0 }, NULL, 0, NULL, GPUMC_ERROR_MEMORY, error };
+                        { NULL, 0, 0 }, NULL, 0, NULL, 0, GPUMC_ERROR_MEMORY, error };
     data->variables = NULL;
     data->n_variables = 0;
     const int done = parse(&r);
@@ -11450,7 +11536,9 @@ static int gpumc__json_word(gpumc__reader *r, double *value)
     for (size_t i = 0; i < 3 && !quoted; i++)
         if (left >= strlen(words[i]) && strncmp(word, words[i], strlen(words[i])) == 0)
             length = strlen(words[i]);
-    if (!gpumc__scan_word(word, length, value)) return gpumc__unexpected(r, "a number or an array");
+    *value = GPUMC_NAN;
+    if (!gpumc__scan_word(word, length, value) && !(r->takes_texts && quoted && quote))
+        return gpumc__unexpected(r, "a number or an array");
     r->at = word + length + quoted;
     return 1;
 }
@@ -11644,6 +11732,7 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
     return gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: cannot be %s: %s (errno %d)", path, what,
                        reason == ENOENT   ? "no such file or directory"
                        : reason == EACCES ? "permission denied"
+                       : reason == EEXIST ? "it exists; remove it or take another name"
                        : reason == ENOSPC ? "no space left on the device" : "input or output error", reason);
 }
 
@@ -11732,16 +11821,16 @@ static void gpumc__put_number(gpumc__writer *w, const char *before, double value
     gpumc__put(w, "%s%s", before, text);
 }
 
-typedef void (*gpumc__contents)(gpumc__writer *w, const gpumc_fit *fit, size_t chain);
+typedef void (*gpumc__contents)(gpumc__writer *w, const void *of, size_t part);
 
-/* Writes a complete file that has reached the disk, or says why not. */
-static gpumc_status gpumc__write_file(const char *path, const gpumc_fit *fit, size_t chain,
-                                      gpumc__contents contents, gpumc_error *error)
+/* Writes a file, or with mode "ab" more of it; a complete one has reached the disk. */
+static gpumc_status gpumc__write_file(const char *path, const char *mode, int complete, const void *of,
+                                      size_t part, gpumc__contents contents, gpumc_error *error)
 {
-    gpumc__writer w = { fopen(path, "wb"), 0 };
+    gpumc__writer w = { fopen(path, mode), 0 };
     if (!w.file) return gpumc__file_failed(error, path, "created");
-    contents(&w, fit, chain);
-    w.failed = w.failed || fflush(w.file) != 0 || !gpumc__sync(w.file);
+    contents(&w, of, part);
+    w.failed = w.failed || fflush(w.file) != 0 || (complete && !gpumc__sync(w.file));
     const int reason = errno, closed = fclose(w.file) == 0;
     if (closed && !w.failed) return GPUMC_OK;
     if (closed) errno = reason;
@@ -11758,15 +11847,19 @@ static void gpumc__file_names(const gpumc_fit *fit, const char *base, int per_ch
     strcat(strcpy(name + room, name), ".tmp");
 }
 
+static gpumc_status gpumc__no_draws(const gpumc_fit *fit, gpumc_error *error)
+{
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
+                       fit->options.discard_draws ? ": discard_draws was set" : "");
+}
+
 /* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
    complete, under their own; after a failure none is left. */
 static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
                                        gpumc__contents contents, gpumc_error *error)
 {
     if (!fit || !base || !*base) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
-    if (!fit->draws || fit->n_draws == 0)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
-                           fit->options.discard_draws ? ": discard_draws was set" : "");
+    if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
     const size_t n = per_chain ? fit->n_chains : 1, room = gpumc__size_add(strlen(base), 40);
     char *name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
     if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));
@@ -11775,7 +11868,7 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     size_t done = 0;                     /* written, then renamed */
     for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
         gpumc__file_names(fit, base, per_chain, done % n, name, room);
-        if (done < n) status = gpumc__write_file(temporary, fit, done, contents, error);
+        if (done < n) status = gpumc__write_file(temporary, "wb", 1, fit, done, contents, error);
         else if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
     }
     for (size_t i = 0; status != GPUMC_OK && i < n && i <= done; i++) {
@@ -11786,10 +11879,11 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     return status;
 }
 
-static void gpumc__summary_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
+static void gpumc__summary_contents(gpumc__writer *w, const void *of, size_t part)
 {
+    const gpumc_fit *fit = (const gpumc_fit *)of;
     char name[512];
-    (void)chain;
+    (void)part;
     gpumc__put(w, "variable,mean,mcse,sd,q5,q50,q95,ess_bulk,ess_tail,r_hat\n");
     for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
         const gpumc_summary s = gpumc_summarise(fit, k);
@@ -11828,7 +11922,7 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
                num_warmup > 0);
     gpumc__put_number(w, "# delta = ", o->target_accept);
     gpumc__put(w, "\n# algorithm = hmc\n# engine = nuts\n# max_depth = %d\n# metric = %s\n",
-               o->max_treedepth, metrics[fit->metric.kind]);
+               o->max_treedepth, metrics[fit->metric.dim ? fit->metric.kind : GPUMC_METRIC_UNIT]);
     gpumc__put_number(w, "# stepsize = ", o->step_size > 0 ? o->step_size : 1);
     if (fit->sampler > GPUMC_SAMPLER_NUTS)           /* readers know nuts and static only */
         gpumc__put(w, "\n# sampler = %s", gpumc__sampler_name(fit->sampler));
@@ -11868,28 +11962,34 @@ static void gpumc__stan_rows(gpumc__writer *w, const gpumc_fit *fit, const doubl
     }
 }
 
-/* The inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
+/* Element k of the inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, counts as its diagonal. */
+static double gpumc__metric_element(const gpumc_metric *m, size_t k)
+{
+    const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
+    double stretch = 1;
+    if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[k];
+    for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + k], 2);
+    return m->scale[k] * m->scale[k] * stretch;
+}
+
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
-    const int dense = m->kind == GPUMC_METRIC_DENSE, unit = m->kind == GPUMC_METRIC_UNIT;
-    const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
+    const int dense = m->kind == GPUMC_METRIC_DENSE, unit = m->kind == GPUMC_METRIC_UNIT || !m->dim;
     gpumc__put_number(w, "# Adaptation terminated\n# Step size = ", fit->step_size);
     gpumc__put(w, "\n# %s\n", unit    ? "No free parameters for unit metric"
                               : dense ? "Elements of inverse mass matrix:"
                                       : "Diagonal elements of inverse mass matrix:");
     for (size_t k = 0; k < (dense ? m->dim : !unit) * m->dim; k++) {
-        const size_t i = k % m->dim;
-        double stretch = 1;
-        for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + i], 2);
-        gpumc__put_number(w, i ? ", " : "# ", dense ? m->covariance[k] : m->scale[i] * m->scale[i] * stretch);
-        if (i + 1 == m->dim) gpumc__put(w, "\n");
+        gpumc__put_number(w, k % m->dim ? ", " : "# ", gpumc__metric_element(m, k));
+        if ((k + 1) % m->dim == 0) gpumc__put(w, "\n");
     }
 }
 
 /* Of saved warm-up every thin-th row: readers count on ceil(num_warmup / thin) of them. */
-static void gpumc__stan_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
+static void gpumc__stan_contents(gpumc__writer *w, const void *of, size_t chain)
 {
+    const gpumc_fit *fit = (const gpumc_fit *)of;
     const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
     const size_t warmup = chain * fit->n_warmup, kept = chain * fit->draw_capacity;
     gpumc__stan_header(w, fit, chain);
@@ -11921,6 +12021,1202 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
             return gpumc__fail(error, GPUMC_OK, "note: %.99s is not always finite: Stan's reader sees 0",
                                name);
         }
+    return status;
+}
+
+/* ---- R, NumPy, CmdStan's metric ---------------------------------------------------------------- */
+
+/* R reads nan as a word. */
+static void gpumc__tidy_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc_fit *fit = (const gpumc_fit *)of;
+    char name[512];
+    (void)part;
+    gpumc__put(w, ".chain,.iteration,.draw");
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t j = 0; j < b->size; j++) {
+            gpumc_column_name(fit, gpumc__stan_element(b, j, NULL), name, sizeof name);
+            gpumc__put(w, strchr(name, ',') ? ",\"%s\"" : ",%s", name);
+        }
+    for (size_t i = 0; i < fit->n_chains * fit->n_draws && !w->failed; i++) {
+        const size_t c = i / fit->n_draws, draw = i % fit->n_draws;
+        const double *row = fit->draws + (c * fit->draw_capacity + draw) * fit->n_columns;
+        gpumc__put(w, "\n%.0f,%.0f,%.0f", (double)c + 1, (double)draw + 1, (double)i + 1);
+        for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+            for (size_t j = 0; j < b->size; j++) {
+                const double x = row[gpumc__stan_element(b, j, NULL)];
+                if (gpumc__is_finite(x)) gpumc__put_number(w, ",", x);
+                else gpumc__put(w, gpumc__is_nan(x) ? ",NaN" : x > 0 ? ",Inf" : ",-Inf");
+            }
+    }
+    gpumc__put(w, "\n");
+}
+
+GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *path, gpumc_error *error)
+{
+    return gpumc__write_files(fit, path, 0, gpumc__tidy_contents, error);
+}
+
+static void gpumc__put_bytes(gpumc__writer *w, const unsigned char *bytes, size_t n)
+{
+    if (!w->failed) w->failed = fwrite(bytes, 1, n, w->file) != n;
+}
+
+/* Eight bytes, the lowest first on every host; flat, the loop becomes one store. */
+static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
+{
+    GPUMC__FLAT
+    for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i);
+    return to + 8;
+}
+
+enum { GPUMC__MAX_DIMS = 30 };           /* NumPy takes 32 */
+
+/* The one block that the fit is given; the header fills up lines of 64 bytes. */
+static void gpumc__npy_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc_fit *fit = (const gpumc_fit *)of;
+    const gpumc_block *b = fit->blocks;
+    char header[128 + 22 * GPUMC__MAX_DIMS];
+    size_t n = (size_t)snprintf(header, sizeof header, "{'descr': '<f8', 'fortran_order': False, 'shape': "
+                                "(%.0f, %.0f", (double)fit->n_chains, (double)fit->n_draws);
+    for (size_t d = part; d < b->n_dims; d++)
+        n += (size_t)snprintf(header + n, sizeof header - n, ", %.0f", (double)b->dims[d]);
+    n += (size_t)snprintf(header + n, sizeof header - n, "), }");
+    const size_t length = (n + 10) / 64 * 64 + 54;
+    const unsigned char first[] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)length,
+                                    (unsigned char)(length >> 8) };
+    gpumc__put_bytes(w, first, sizeof first);
+    gpumc__put(w, "%s%*s\n", header, (int)(length - n - 1), "");
+    for (size_t i = 0; i < fit->n_chains * fit->n_draws && !w->failed; i++) {
+        const size_t row = i / fit->n_draws * fit->draw_capacity + i % fit->n_draws;
+        for (size_t k = 0; k < b->size; k++) {
+            unsigned char bytes[8];
+            gpumc__put_bits(bytes, gpumc__bits_of(fit->draws[row * fit->n_columns + b->offset + k]));
+            gpumc__put_bytes(w, bytes, 8);
+        }
+    }
+}
+
+GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
+                                       gpumc_error *error)
+{
+    if (!fit) return gpumc__write_files(NULL, path, 0, gpumc__npy_contents, error);
+    gpumc_fit one = *fit;
+    gpumc_block all = { "", &fit->n_columns, 1, 0, fit->n_columns, 0, GPUMC_GENERATED };
+    size_t i = 0;
+    while (block && i < fit->n_blocks && strcmp(fit->blocks[i].name, block) != 0) i++;
+    if (block && i == fit->n_blocks)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no block \"%.100s\" in the fit; NULL writes all "
+                           "columns", block);
+    one.blocks = block ? &fit->blocks[i] : &all;
+    if (one.blocks->n_dims > GPUMC__MAX_DIMS)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "block \"%.100s\" has %.0f dimensions; at most %d "
+                           "fit beside chain and draw", block, (double)one.blocks->n_dims, GPUMC__MAX_DIMS);
+    return gpumc__write_files(&one, path, 0, gpumc__npy_contents, error);
+}
+
+static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    static const char *const kinds[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
+    const gpumc_fit *fit = (const gpumc_fit *)of;
+    const gpumc_metric *m = &fit->metric;
+    const size_t n = m->dim, dense = m->kind == GPUMC_METRIC_DENSE;
+    gpumc__put_number(w, "{\"stepsize\":", fit->step_size);
+    gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", kinds[m->kind]);
+    for (size_t k = part; k < (dense ? n * n : n); k++)
+        gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
+                          gpumc__metric_element(m, k));
+    gpumc__put(w, dense ? "]]}\n" : "]}\n");
+}
+
+GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error)
+{
+    if (fit && (fit->metric.dim == 0 || !(fit->step_size > 0 && gpumc__is_finite(fit->step_size))))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit has no metric, or no step size: merged fits "
+                           "and runs stopped in warm-up have none");
+    return gpumc__write_files(fit, path, 0, gpumc__metric_contents, error);
+}
+
+/* Stan's data, but a text where a number should be is NaN. */
+static int gpumc__json_with_texts(gpumc__reader *r)
+{
+    r->takes_texts = 1;
+    return gpumc__json_object(r);
+}
+
+/* Fills a metric from a list of variances or a covariance matrix; returns what is wrong with it, or NULL. */
+static const char *gpumc__metric_from(const gpumc_variable *v, gpumc_metric *m)
+{
+    const size_t n = m->dim, dense = v->n_dims == 2;
+    if (dense) memcpy(m->covariance, v->values, n * n * sizeof(double));
+    if (dense) memcpy(m->factor, v->values, n * n * sizeof(double));
+    m->kind = dense ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
+    for (size_t i = 0; i < n; i++) {
+        const double variance = v->values[dense ? i * n + i : i];
+        if (!(variance > 0 && gpumc__is_finite(variance))) return "has a variance that is not positive";
+        m->scale[i] = sqrt(variance);
+        for (size_t j = 0; dense && j < i; j++)
+            if (!(v->values[i * n + j] == v->values[j * n + i])) return "is not symmetric";
+    }
+    return dense && !gpumc__cholesky(m->factor, n) ? "is not positive definite" : NULL;
+}
+
+GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
+                                              gpumc_metric *metric, double *step_size, gpumc_error *error)
+{
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_data data;
+    if (!metric || !step_size) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric or step_size is NULL");
+    memset(&data, 0, sizeof data);
+    memset(metric, 0, sizeof *metric);
+    if (allocator) data.allocator = *allocator;
+    gpumc_status status = gpumc__read_path(path, &data, NULL, gpumc__json_with_texts, error);
+    if (status != GPUMC_OK) return status;
+    const gpumc_variable *step = gpumc_data_get(&data, "stepsize", 1, 0, error);
+    const gpumc_variable *v = step ? gpumc_data_get(&data, "inv_metric", 0, 0, error) : NULL;
+    const int positive = step && step->values[0] > 0 && gpumc__is_finite(step->values[0]);
+    const char *wrong = !v ? "or stepsize is missing"
+        : !positive ? "comes with a stepsize that is not positive"
+        : v->n_dims < 1 || v->n_dims > 2 || v->n_values == 0 || v->dims[v->n_dims - 1] != v->dims[0]
+            ? "is neither a list of variances nor a square matrix" : NULL;
+    for (int placed = 0; !wrong && placed < 2; placed++) {
+        const gpumc_metric_kind kind = v->n_dims == 2 ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
+        if (placed) arena.base = (char *)gpumc__allocate(allocator, arena.used);
+        if (placed && !arena.base) { status = gpumc__fail_memory(error, arena.used); break; }
+        arena.used = 0;
+        *metric = gpumc__metric_place(&arena, kind, v->dims[0]);
+    }
+    if (arena.base) wrong = gpumc__metric_from(v, metric);
+    if (wrong) status = gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.150s: inv_metric %s", path, wrong);
+    if (status == GPUMC_OK) *step_size = step->values[0];
+    else gpumc_metric_free(allocator, metric);
+    gpumc_data_free(&data);
+    return status;
+}
+
+GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric)
+{
+    if (!metric) return;
+    gpumc__release(allocator, metric->scale);          /* the first in their block */
+    memset(metric, 0, sizeof *metric);
+}
+
+/* ---- stores: what is in one --------------------------------------------------------------------
+   Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
+   consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
+   are appended; the last is filled up, because readers refuse a short one. Fill values are null: 0 and false
+   would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
+enum {
+    GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
+    GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS
+};
+static const char *const gpumc__group_names[] = {
+    "", "constant_data", "log_likelihood", "observed_data", "posterior", "posterior_predictive",
+    "sample_stats", "unconstrained_posterior", "warmup_posterior", "warmup_sample_stats"
+};
+enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* U4: labels */
+
+typedef struct gpumc__stat_field { const char *name; int type; size_t at; } gpumc__stat_field;
+#define GPUMC__STAT(name, type, member) { name, type, offsetof(gpumc_draw_stats, member) }
+static const gpumc__stat_field gpumc__stat_fields[] = {
+    GPUMC__STAT("lp", GPUMC__F8, lp), GPUMC__STAT("acceptance_rate", GPUMC__F8, accept_stat),
+    GPUMC__STAT("accept_sym", GPUMC__F8, accept_sym), GPUMC__STAT("step_size", GPUMC__F8, step_size),
+    GPUMC__STAT("energy", GPUMC__F8, energy), GPUMC__STAT("energy_error", GPUMC__F8, energy_error),
+    GPUMC__STAT("max_energy_error", GPUMC__F8, max_energy_error),
+    GPUMC__STAT("fisher_residual", GPUMC__F8, fisher_residual),
+    GPUMC__STAT("tree_depth", GPUMC__I8, tree_depth), GPUMC__STAT("n_steps", GPUMC__I8, n_leapfrog),
+    GPUMC__STAT("selected", GPUMC__I8, selected), GPUMC__STAT("diverging", GPUMC__B1, divergent),
+    GPUMC__STAT("reached_max_treedepth", GPUMC__B1, hit_max_treedepth)
+};
+enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
+
+enum { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED };     /* forms */
+
+typedef struct gpumc__entry {
+    char name[224];                      /* "" for the root and groups */
+    int group, type, form;
+    const size_t *dims;                  /* of data, or of one draw */
+    size_t n_dims, count;                /* count: their product; places of a dimension */
+    size_t at, chunk;                    /* sampled: bytes into the row of a draw; draws a file */
+    const double *values;                /* of data */
+    const char *const *labels;           /* of a dimension, the longest of width code points; NULL: numbers */
+    size_t width;
+} gpumc__entry;
+
+typedef struct gpumc__store {
+    const gpumc_fit *fit;                /* names, shapes, facts */
+    gpumc_store_options options;
+    size_t planned, n_draws;             /* draws a chain: that files are laid out for, that there are */
+    gpumc__buffer entries;
+    char *path;                          /* PATH.tmp, then what lies in it; PATH itself is at path + room */
+    size_t root, room;
+    unsigned char *bytes;                /* 64 KiB on their way to a file */
+    gpumc_status status;                 /* after the first failure nothing more is done */
+    gpumc_allocator allocator;
+    gpumc_error *error;
+} gpumc__store;
+
+#define GPUMC__REFUSE(s, ...) ((s)->status = gpumc__fail((s)->error, GPUMC_ERROR_ARGUMENT, __VA_ARGS__))
+
+static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i)
+{
+    return (gpumc__entry *)s->entries.items + i;
+}
+
+/* Path of a file of an entry, or with "" of its folder. */
+static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const char *file)
+{
+    snprintf(s->path + s->root, s->room - s->root, "%s%s%s%s%s%s", e->group ? "/" : "",
+             gpumc__group_names[e->group], *e->name ? "/" : "", e->name, *file ? "/" : "", file);
+    return s->path;
+}
+
+/* Makes the folder of an entry and puts it in its place. */
+static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
+{
+    size_t place = 0;
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        const gpumc__entry *other = gpumc__nth_entry(s, i);
+        if (other->group < e->group) place = i + 1;
+        if (other->group != e->group) continue;
+        if (strcmp(other->name, e->name) < 0) place = i + 1;
+        if (gpumc__same_word(other->name, e->name))
+            GPUMC__REFUSE(s, "\"%.100s\" stands twice in %s, as variable or dimension; letter case does not "
+                          "tell them apart: rename one", e->name, gpumc__group_names[e->group]);
+    }
+    if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
+        s->status = GPUMC_ERROR_MEMORY;
+    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")))
+        s->status = gpumc__file_failed(s->error, s->path, "created");
+    if (s->status) return;
+    gpumc__entry *to = gpumc__nth_entry(s, place);
+    memmove(to + 1, to, (s->entries.n++ - place) * sizeof *e);
+    *to = *e;
+}
+
+/* The next code point of valid UTF-8. */
+static uint32_t gpumc__code_point(const char **text)
+{
+    const unsigned char *p = (const unsigned char *)*text;
+    const unsigned more = *p < 0x80 ? 0 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : 3;
+    uint32_t c = more ? *p & 0x3fu >> more : *p;
+    for (unsigned i = 1; i <= more; i++) c = c << 6 | (p[i] & 0x3fu);
+    *text += 1 + more;
+    return c;
+}
+
+/* Text that needs no escapes in JSON. */
+static int gpumc__is_plain(const char *text)
+{
+    return text && gpumc__is_utf8(text, strlen(text)) && !strpbrk(text, "\"\\");
+}
+
+/* A dimension of a group, which several of its variables may share. */
+static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, size_t count,
+                                 const char *const *labels)
+{
+    gpumc__entry e = { "", group, labels ? GPUMC__U4 : GPUMC__I8, GPUMC__IS_DIMENSION, NULL, 1, count, 0, 0,
+                       NULL, labels, 1 };
+    strcpy(e.name, name);
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        const gpumc__entry *other = gpumc__nth_entry(s, i);
+        if (other->group != group || other->form != e.form || strcmp(other->name, name) != 0) continue;
+        if (other->count == count && other->labels == labels) return;
+        GPUMC__REFUSE(s, "dimension \"%.100s\" of %s: %.0f places here, %.0f there, or other labels; use "
+                      "different names", name, gpumc__group_names[group], (double)other->count,
+                      (double)count);
+    }
+    for (size_t k = 0, length = 0; labels && k < count && !s->status; k++, length = 0) {
+        if (!labels[k] || !gpumc__is_utf8(labels[k], strlen(labels[k])))
+            GPUMC__REFUSE(s, "label %.0f of dimension \"%.100s\" is NULL or not UTF-8 without control "
+                          "characters", (double)k + 1, name);
+        else for (const char *at = labels[k]; *at; length++) gpumc__code_point(&at);
+        e.width = gpumc__larger(e.width, length);
+    }
+    if (!s->status) gpumc__add_entry(s, &e);
+}
+
+/* What the options say of a dimension. Free coordinates do not have the shape of the values. */
+static const gpumc_dimension *gpumc__option_of(const gpumc__store *s, const gpumc__entry *e, size_t d)
+{
+    const gpumc_dimension *found = s->options.dimensions, *end = found + s->options.n_dimensions;
+    if (e->form < GPUMC__IS_DATA || e->group == GPUMC__FREE) return NULL;
+    while (found < end && (found->dim != d || !found->block || strcmp(found->block, e->name) != 0)) found++;
+    return found < end ? found : NULL;
+}
+
+/* Name of a dimension of an entry, behind chain and draw; text holds 224 bytes. */
+static const char *gpumc__dimension_name(const gpumc__store *s, const gpumc__entry *e, size_t d, char *text)
+{
+    const gpumc_dimension *option = gpumc__option_of(s, e, d);
+    if (e->form == GPUMC__IS_DIMENSION) return e->name;
+    if (option && option->name) return option->name;
+    snprintf(text, 224, "%.200s_dim_%.0f", e->name, (double)d);
+    return text;
+}
+
+/* A variable with its dimensions, and its group if that is new. */
+static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int type, const char *name,
+                                      const size_t *dims, size_t n_dims, size_t at, const double *values)
+{
+    const size_t length = group >= GPUMC__WARMUP ? s->fit->n_warmup : s->planned;
+    const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
+    gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, values, NULL, 0 };
+    char text[224];
+    size_t i = 0;
+    while (i < s->entries.n && gpumc__nth_entry(s, i)->group != group) i++;
+    if (i == s->entries.n && !s->status) gpumc__add_entry(s, &head);
+    if (!s->status && (!gpumc__name_is_valid(name) || n_dims > GPUMC__MAX_DIMS))
+        GPUMC__REFUSE(s, "variable \"%.60s\": names are at most 200 letters, digits and _, start with a "
+                      "letter, do not end in __, are not chain, draw, sample or pred_id; at most %d "
+                      "dimensions", name, GPUMC__MAX_DIMS);
+    if (s->status) return;
+    strcpy(e.name, name);
+    for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
+    e.chunk = ((size_t)1 << 24) / gpumc__larger(e.count, 1);
+    e.chunk = gpumc__larger(e.chunk < length ? e.chunk : length, 1);
+    gpumc__add_entry(s, &e);
+    for (size_t d = 0; d < n_dims && !s->status; d++) {
+        const gpumc_dimension *option = gpumc__option_of(s, &e, d);
+        gpumc__add_dimension(s, group, gpumc__dimension_name(s, &e, d, text), dims[d],
+                             option ? option->labels : NULL);
+    }
+    if (form != GPUMC__IS_SAMPLED || s->status) return;
+    gpumc__add_dimension(s, group, "chain", s->fit->n_chains, NULL);
+    if (!s->status) gpumc__add_dimension(s, group, "draw", length, NULL);
+}
+
+static int gpumc__group_of(const gpumc_block *b)
+{
+    return b->group == GPUMC_LOG_LIKELIHOOD         ? GPUMC__LOG_LIKELIHOODS
+           : b->group == GPUMC_POSTERIOR_PREDICTIVE ? GPUMC__PREDICTIVE : GPUMC__POSTERIOR;
+}
+
+/* The blocks of a group: values, in warm-up without what is generated. */
+static void gpumc__add_draws(gpumc__store *s, int group)
+{
+    for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
+        if (group == GPUMC__WARMUP ? !b->is_output : gpumc__group_of(b) == group)
+            gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
+                                      b->offset * sizeof(double), NULL);
+}
+
+/* Free coordinates of what is transformed, in the shape of the values where that holds as many. */
+static void gpumc__add_free(gpumc__store *s)
+{
+    for (size_t i = 0; s->fit->unconstrained && s->fit->free_blocks && i < s->fit->n_blocks; i++) {
+        const gpumc_block *b = &s->fit->blocks[i];
+        const size_t *at = &s->fit->free_blocks[2 * i];
+        if (at[1] > 0)
+            gpumc__add_variable_entry(s, GPUMC__FREE, GPUMC__IS_SAMPLED, GPUMC__F8, b->name,
+                                      at[1] == b->size ? b->dims : &at[1], at[1] == b->size ? b->n_dims : 1,
+                                      at[0] * sizeof(double), NULL);
+    }
+}
+
+static void gpumc__add_stats(gpumc__store *s, int group)
+{
+    for (const gpumc__stat_field *f = gpumc__stat_fields; f < gpumc__stat_fields + GPUMC__N_STATS; f++)
+        gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, f->type, f->name, NULL, 0, f->at, NULL);
+}
+
+static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
+{
+    const gpumc_variable *end = data ? data->variables + data->n_variables : NULL;
+    for (const gpumc_variable *v = data ? data->variables : NULL; v < end; v++)
+        gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8, v->name,
+                                  v->dims, v->n_dims, 0, v->values);
+}
+
+/* Every dimension that the options describe is there, once, and its name can be one. */
+static void gpumc__check_dimensions(gpumc__store *s)
+{
+    for (size_t i = 0; i < s->options.n_dimensions && !s->status; i++) {
+        const gpumc_dimension *d = &s->options.dimensions[i];
+        size_t k = 0;
+        while (k < s->entries.n && (d->dim >= gpumc__nth_entry(s, k)->n_dims
+                                  || gpumc__option_of(s, gpumc__nth_entry(s, k), d->dim) != d)) k++;
+        if (k == s->entries.n || (d->name && !gpumc__name_is_valid(d->name)))
+            GPUMC__REFUSE(s, "dimension %.0f of \"%.60s\" as \"%.60s\": %s", (double)d->dim,
+                          d->block ? d->block : "", d->name ? d->name : "", k == s->entries.n
+                          ? "there is none (the first is 0), or it is described twice"
+                          : "a name is at most 200 letters, digits and _, and starts with a letter");
+    }
+}
+
+/* ---- stores: bytes ----------------------------------------------------------------------------- */
+
+typedef struct gpumc__slab {             /* rows of draws for one file; NULL: zeros */
+    const gpumc__entry *e;
+    const char *rows;
+    size_t stride, n;
+    unsigned char *bytes;
+} gpumc__slab;
+
+/* Appends m values of a row from the k-th on. */
+static unsigned char *gpumc__encode(const gpumc__entry *e, const char *row, size_t k, size_t m,
+                                    unsigned char *to)
+{
+    const double *values = (const double *)(const void *)row + e->at / sizeof(double) + k;
+    int32_t whole;
+    if (e->type == GPUMC__F8)
+        for (size_t i = 0; i < m; i++) to = gpumc__put_bits(to, gpumc__bits_of(values[i]));
+    else if (e->type == GPUMC__I8) {
+        memcpy(&whole, row + e->at, sizeof whole);
+        to = gpumc__put_bits(to, (uint64_t)(int64_t)whole);
+    } else *to++ = row[e->at] != 0;
+    return to;
+}
+
+static void gpumc__slab_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc__slab *p = (const gpumc__slab *)of;
+    const size_t count = p->e->count, width = p->e->type == GPUMC__B1 ? 1 : 8;
+    unsigned char *to = gpumc__put_bits(p->bytes, gpumc__bits_of(1));
+    const double one = 1;
+    if (p->rows && p->stride == count * sizeof one && memcmp(p->bytes, &one, sizeof one) == 0) {
+        gpumc__put_bytes(w, (const unsigned char *)p->rows, p->n * p->stride);    /* they are in order */
+        return;
+    }
+    to = p->bytes;
+    if (!p->rows) memset(p->bytes, (int)part, 65536);
+    for (size_t i = 0; i < p->n && !w->failed; i++)
+        for (size_t k = 0, m; k < count; k += m) {
+            m = (size_t)(p->bytes + 65536 - to) / 8;
+            if (m > count - k) m = count - k;
+            to = p->rows ? gpumc__encode(p->e, p->rows + i * p->stride, k, m, to) : to + m * width;
+            if (p->bytes + 65536 - to >= 8) continue;
+            gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
+            to = p->bytes;
+        }
+    gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
+}
+
+/* Data, or the numbers or labels of a dimension. */
+static void gpumc__static_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc__entry *e = (const gpumc__entry *)of;
+    unsigned char bytes[8];
+    for (size_t j = part; j < e->count && !w->failed; j++) {
+        const char *label = e->labels ? e->labels[j] : "";
+        const double value = e->values ? e->values[j] : (double)j;
+        gpumc__put_bits(bytes, e->type == GPUMC__F8 ? gpumc__bits_of(value) : (uint64_t)(int64_t)value);
+        if (!e->labels) gpumc__put_bytes(w, bytes, 8);
+        for (size_t i = 0; i < e->width && e->labels; i++) {
+            gpumc__put_bits(bytes, *label ? gpumc__code_point(&label) : 0);
+            gpumc__put_bytes(w, bytes, 4);
+        }
+    }
+}
+
+/* File k of a chain, or that of data. */
+static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t k)
+{
+    char name[128] = "0";
+    const int sampled = e->form == GPUMC__IS_SAMPLED;
+    if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)chain, (double)k);
+    for (size_t d = sampled ? 0 : 1; d < e->n_dims; d++) strcat(name, ".0");
+    return gpumc__in_store(s, e, name);
+}
+
+/* Writes a file of a store. Complete ones reach the disk: all at once in the end, if the system can. */
+static void gpumc__write_part(gpumc__store *s, const char *path, const char *mode, int complete,
+                              const void *of, size_t part, gpumc__contents contents)
+{
+    complete = complete && !GPUMC__HAS_SYNC_ALL;
+    if (!s->status) s->status = gpumc__write_file(path, mode, complete, of, part, contents, s->error);
+}
+
+/* Adds rows of a chain, the first being its draw number first, to the files of an entry. */
+static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t first,
+                          const char *rows, size_t stride, size_t n)
+{
+    for (size_t done = 0, m; done < n && !s->status; done += m) {
+        const size_t at = (first + done) % e->chunk;
+        m = n - done < e->chunk - at ? n - done : e->chunk - at;
+        const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m, s->bytes };
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk), "ab",
+                          at + m == e->chunk, &slab, 0, gpumc__slab_contents);
+    }
+}
+
+/* The rows of a chain from which an entry is taken. */
+static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, size_t *stride)
+{
+    const int warmup = group >= GPUMC__WARMUP;
+    const size_t row = chain * (warmup ? f->n_warmup : f->draw_capacity);
+    const size_t columns = group == GPUMC__FREE ? f->n_free : f->n_columns;
+    const double *values = warmup ? f->warmup_draws : group == GPUMC__FREE ? f->unconstrained : f->draws;
+    const int stats = group == GPUMC__STATS || group == GPUMC__WARMUP_STATS;
+    *stride = stats ? sizeof(gpumc_draw_stats) : columns * sizeof(double);
+    return stats ? (const char *)((warmup ? f->warmup_stats : f->stats) + row)
+                 : (const char *)(values + row * columns);
+}
+
+/* ---- stores: metadata -------------------------------------------------------------------------- */
+
+static size_t gpumc__draws_in(const gpumc__store *s, int group)
+{
+    return group >= GPUMC__WARMUP ? s->fit->n_warmup : s->n_draws;
+}
+
+/* [4,1000,8], or what of that is in one file. */
+static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int of_file)
+{
+    const int sampled = e->form == GPUMC__IS_SAMPLED;
+    gpumc__put(w, "[");
+    if (sampled) gpumc__put(w, "%.0f,%.0f", of_file ? 1 : (double)s->fit->n_chains,
+                            (double)(of_file ? e->chunk : gpumc__draws_in(s, e->group)));
+    for (size_t d = 0; d < e->n_dims; d++) {
+        const size_t n = e->dims ? e->dims[d] : e->count;
+        gpumc__put(w, "%s%.0f", d || sampled ? "," : "", (double)(of_file ? gpumc__larger(n, 1) : n));
+    }
+    gpumc__put(w, "]");
+}
+
+static void gpumc__put_array(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e)
+{
+    static const char *const types[] = { "<f8", "<i8", "|b1", "<U" };
+    gpumc__put(w, "{\"chunks\":");
+    gpumc__put_shape(w, s, e, 1);
+    gpumc__put(w, ",\"compressor\":null,\"dtype\":\"%s", types[e->type]);
+    if (e->labels) gpumc__put(w, "%.0f", (double)e->width);
+    gpumc__put(w, "\",\"fill_value\":%s,\"filters\":null,\"order\":\"C\",\"shape\":",
+               e->type == GPUMC__F8 ? "\"NaN\"" : "null");
+    gpumc__put_shape(w, s, e, 0);
+    gpumc__put(w, ",\"zarr_format\":2}");
+}
+
+static void gpumc__put_group(gpumc__writer *w, const gpumc__store *s, int group)
+{
+    const gpumc_fit *f = s->fit;
+    const char *between = "";
+    gpumc__put(w, "{\"inference_library\":\"gpumc\",\"inference_library_version\":\"" GPUMC_VERSION "\"");
+    if (s->options.created_at) gpumc__put(w, ",\"created_at\":\"%s\"", s->options.created_at);
+    if (group != GPUMC__CONSTANT_DATA && group != GPUMC__OBSERVED_DATA) {
+        gpumc__put(w, ",\"sample_dims\":[\"chain\",\"draw\"],\"sampled_variables\":[");
+        for (size_t i = 0; i < s->entries.n; i++) {
+            const gpumc__entry *e = gpumc__nth_entry(s, i);
+            if (e->group != group || e->form != GPUMC__IS_SAMPLED) continue;
+            gpumc__put(w, "%s\"%s\"", between, e->name);
+            between = ",";
+        }
+        gpumc__put(w, "],\"seed\":%llu,\"tuning_steps\":%.0f,\"gpumc_stopped_early\":%d",
+                   (unsigned long long)f->options.seed, (double)f->n_warmup, f->status == GPUMC_STOPPED);
+        gpumc__put_number(w, ",\"sampling_time\":", fmax(0, fmin(f->sampling_seconds, DBL_MAX)));
+    }
+    gpumc__put(w, "}");
+}
+
+/* The two metadata files of an entry, in the order of their names. */
+static const char *gpumc__meta_name(const gpumc__entry *e, int second)
+{
+    return e->form == GPUMC__IS_GROUP ? second ? ".zgroup" : ".zattrs" : second ? ".zattrs" : ".zarray";
+}
+
+static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int second)
+{
+    char text[224];
+    if (e->form == GPUMC__IS_GROUP && second) gpumc__put(w, "{\"zarr_format\":2}");
+    else if (e->form == GPUMC__IS_GROUP && !e->group)
+        gpumc__put(w, "{\"creation_library\":\"gpumc\",\"creation_library_language\":\"C\","
+                   "\"creation_library_version\":\"" GPUMC_VERSION "\",\"name\":\"%s\"}", s->fit->model_name);
+    else if (e->form == GPUMC__IS_GROUP) gpumc__put_group(w, s, e->group);
+    else if (!second) gpumc__put_array(w, s, e);
+    else {
+        const int sampled = e->form == GPUMC__IS_SAMPLED;
+        gpumc__put(w, "{\"_ARRAY_DIMENSIONS\":[%s", sampled ? "\"chain\",\"draw\"" : "");
+        for (size_t d = 0; d < e->n_dims; d++)
+            gpumc__put(w, "%s\"%s\"", d || sampled ? "," : "", gpumc__dimension_name(s, e, d, text));
+        gpumc__put(w, "]}");
+    }
+}
+
+/* FNV-1a of the data; model, names and shapes are compared as they are. */
+static uint64_t gpumc__digest_of(const gpumc__store *s)
+{
+    uint64_t digest = 0xcbf29ce484222325ULL;
+    for (size_t i = 0; i < s->entries.n; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        for (size_t j = 0; e->values && j < e->count; j++)
+            for (int k = 0; k < 64; k += 8)
+                digest = (digest ^ (gpumc__bits_of(e->values[j]) >> k & 255)) * 0x100000001b3ULL;
+    }
+    return digest;
+}
+
+/* gpumc.json: facts of the run under "model NAME", then blocks in the order of columns, then
+   statistics, each with the draws a file, 1 for generated quantities, and the shape of a draw. */
+enum {
+    GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
+    GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
+    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_TARGET, GPUMC__FACT_STEP, GPUMC__FACT_SECONDS,
+    GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
+};
+
+static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
+{
+    const gpumc_fit *f = s->fit;
+    const gpumc_sample_options *o = &f->options;
+    const uint64_t digest = gpumc__digest_of(s);
+    const double facts[GPUMC__N_FACTS] = {
+        (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
+        (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
+        (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
+        (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent,
+        o->target_accept, f->step_size, f->sampling_seconds, f->warmup_seconds
+    };
+    gpumc__put(w, "{\"model %s\":[", f->model_name);
+    for (size_t k = 0; k < GPUMC__N_FACTS; k++)
+        gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
+    gpumc__put(w, "]");
+    for (size_t b = 0; b <= f->n_blocks; b++)
+        for (size_t i = 0; i < s->entries.n; i++) {
+            const gpumc__entry *e = gpumc__nth_entry(s, i);
+            const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
+            if (e->form != GPUMC__IS_SAMPLED || e->group != (block ? gpumc__group_of(block) : GPUMC__STATS)
+                || (block && strcmp(e->name, block->name) != 0)) continue;
+            gpumc__put(w, ",\"%s/%s\":[%.0f,%d", gpumc__group_names[e->group], e->name, (double)e->chunk,
+                       block && block->is_output);
+            for (size_t d = 0; d < e->n_dims; d++) gpumc__put(w, ",%.0f", (double)e->dims[d]);
+            gpumc__put(w, "]");
+        }
+    gpumc__put(w, "}\n");
+}
+
+/* A metadata file: which = 2 i or 2 i + 1 for the two of entry i, beyond that all of them in one, or with
+   SIZE_MAX gpumc.json. */
+static void gpumc__meta_contents(gpumc__writer *w, const void *of, size_t which)
+{
+    const gpumc__store *s = (const gpumc__store *)of;
+    const size_t all = 2 * s->entries.n;
+    if (which == SIZE_MAX) gpumc__put_index(w, s);
+    else if (which < all) gpumc__put_meta(w, s, gpumc__nth_entry(s, which / 2), (int)(which % 2));
+    if (which != all) return;
+    gpumc__put(w, "{\"metadata\":{");
+    for (size_t i = 0; i < all; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
+        gpumc__put(w, "%s\"%s%s%s%s%s\":", i ? "," : "", gpumc__group_names[e->group], e->group ? "/" : "",
+                   e->name, *e->name ? "/" : "", gpumc__meta_name(e, i % 2));
+        gpumc__put_meta(w, s, e, (int)(i % 2));
+    }
+    gpumc__put(w, "},\"zarr_consolidated_format\":1}");
+}
+
+static void gpumc__write_meta(gpumc__store *s, const gpumc__entry *e, const char *file, size_t which)
+{
+    gpumc__write_part(s, gpumc__in_store(s, e, file), "wb", 1, s, which, gpumc__meta_contents);
+}
+
+/* ---- stores: from beginning to end ------------------------------------------------------------- */
+
+/* Checks what is to be written and makes the folders for it. */
+static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
+                              const gpumc_store_options *options, gpumc_error *error)
+{
+    const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
+    const char *name = fit->model_name, *date = options ? options->created_at : NULL;
+    size_t length = strlen(path);
+    memset(s, 0, sizeof *s);
+    s->fit = fit;
+    s->planned = planned;
+    if (options) s->options = *options;
+    s->allocator = fit->allocator;
+    s->error = error;
+    if (!gpumc__is_plain(name) || (date && !gpumc__is_plain(date))) {
+        GPUMC__REFUSE(s, "name of the model \"%.80s\", created_at \"%.40s\": must be UTF-8 without quotes, "
+                      "backslashes and control characters", name ? name : "", date ? date : "");
+        return;
+    }
+    while (length > 1 && path[length - 1] == '/') length--;
+    s->room = gpumc__size_add(length, 500);
+    const size_t bytes = gpumc__size_add(s->room, gpumc__size_add(length, 65537));
+    s->path = (char *)gpumc__allocate(&s->allocator, bytes);
+    if (!s->path) { s->status = gpumc__fail_memory(error, bytes); return; }
+    s->bytes = (unsigned char *)s->path + s->room + length + 1;
+    snprintf(s->path, s->room, "%.*s.tmp", (int)length, path);
+    snprintf(s->path + s->room, length + 1, "%s", path);
+    errno = EEXIST;
+    if (gpumc__exists(path)) { s->status = gpumc__file_failed(error, path, "created"); return; }
+    s->root = length + 4;
+    gpumc__add_entry(s, &root);
+    gpumc__add_draws(s, GPUMC__POSTERIOR);
+    gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
+    gpumc__add_draws(s, GPUMC__PREDICTIVE);
+    gpumc__add_free(s);
+    gpumc__add_stats(s, GPUMC__STATS);
+    gpumc__add_data(s, GPUMC__OBSERVED_DATA, s->options.observed_data);
+    gpumc__add_data(s, GPUMC__CONSTANT_DATA, s->options.constant_data);
+    gpumc__check_dimensions(s);
+}
+
+/* Releases a store; of one that failed nothing is left on the disk. */
+static gpumc_status gpumc__close_store(gpumc__store *s)
+{
+    const size_t length = gpumc__larger(s->planned, s->fit->n_warmup);
+    for (size_t i = s->status ? s->entries.n : 0; i-- > 0;) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        const int sampled = e->form == GPUMC__IS_SAMPLED;
+        for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && e->form != GPUMC__IS_GROUP; c++)
+            for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
+                (void)remove(gpumc__chunk_file(s, e, c, k));
+        for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
+        gpumc__remove_folder(gpumc__in_store(s, e, ""));
+    }
+    gpumc__release(&s->allocator, s->entries.items);
+    gpumc__release(&s->allocator, s->path);
+    return s->status;
+}
+
+/* Completes the files of a chain: the rows of the fit, unless n are there already, then zeros to a full file.
+   Files behind the last draw, from chains that were ahead when the run was stopped, go. */
+static void gpumc__complete_chain(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t n,
+                                  int streamed)
+{
+    const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
+    const gpumc__slab zeros = { e, NULL, 0, rest, s->bytes };
+    size_t stride;
+    const char *rows = streamed ? NULL : gpumc__rows_of(s->fit, e->group, chain, &stride);
+    if (rows) gpumc__append(s, e, chain, 0, rows, stride, n);
+    if (rest > 0 || s->n_draws < s->planned)
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, last), "ab", 1, &zeros, 0, gpumc__slab_contents);
+    for (size_t k = (gpumc__draws_in(s, e->group) - 1) / e->chunk + 1; k <= last; k++)
+        (void)remove(gpumc__chunk_file(s, e, chain, k));
+}
+
+/* What is missing of arrays. A run stopped in its first file has files as long as the chain furthest on. */
+static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
+{
+    size_t most = s->n_draws;
+    for (size_t c = 0; received && c < s->fit->n_chains; c++) most = gpumc__larger(most, received[c]);
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        gpumc__entry *e = gpumc__nth_entry(s, i);
+        const int streamed = received && e->group < GPUMC__WARMUP, sampled = e->form == GPUMC__IS_SAMPLED;
+        if (streamed && sampled && e->chunk > most) e->chunk = most;
+        if (e->form == GPUMC__IS_DIMENSION && strcmp(e->name, "draw") == 0)
+            e->count = gpumc__draws_in(s, e->group);
+        for (size_t c = 0; sampled && c < s->fit->n_chains; c++)
+            gpumc__complete_chain(s, e, c, streamed ? received[c] : gpumc__draws_in(s, e->group), streamed);
+        if (!sampled && e->form != GPUMC__IS_GROUP && e->count > 0)
+            gpumc__write_part(s, gpumc__chunk_file(s, e, 0, 0), "wb", 1, e, 0, gpumc__static_contents);
+    }
+}
+
+/* The rest of a store, .zmetadata at last, and the name that makes it one. received: draws of each chain that
+   are in it already; NULL: none. */
+static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
+{
+    if (s->status) return gpumc__close_store(s);
+    s->fit = fit;
+    if (fit->warmup_draws && fit->n_warmup > 0) {
+        gpumc__add_draws(s, GPUMC__WARMUP);
+        gpumc__add_stats(s, GPUMC__WARMUP_STATS);
+    }
+    gpumc__complete_arrays(s, received);
+    for (size_t i = 0; i < 2 * s->entries.n; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
+        gpumc__write_meta(s, e, gpumc__meta_name(e, i % 2), i);
+    }
+    gpumc__write_meta(s, gpumc__nth_entry(s, 0), "gpumc.json", SIZE_MAX);
+    gpumc__write_meta(s, gpumc__nth_entry(s, 0), ".zmetadata", 2 * s->entries.n);
+    if (!s->status && (!gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), ""))
+                       || !gpumc__rename(s->path, s->path + s->room)))
+        s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
+    return gpumc__close_store(s);
+}
+
+GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
+                                         const gpumc_store_options *options, gpumc_error *error)
+{
+    gpumc__store s;
+    if (!fit || !path || !*path) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no path");
+    if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
+    gpumc__open_store(&s, path, fit, fit->n_draws, options, error);
+    s.n_draws = fit->n_draws;
+    return gpumc__finish_store(&s, fit, NULL);
+}
+
+/* ---- streams: stores that grow while sampling -------------------------------------------------- */
+
+struct gpumc_stream {
+    gpumc__store store;
+    gpumc_fit rows;                      /* as a fit: the latest draws, draw_capacity a chain */
+    size_t *received;                    /* draws of each chain */
+    gpumc_error error;
+};
+
+static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m);    /* in >>run */
+static char *gpumc__take_text(gpumc__arena *arena, const char *text);
+
+/* A mebibyte of rows a chain. */
+static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model *model, size_t planned,
+                                         gpumc_fit rows)
+{
+    gpumc_stream *z = (gpumc_stream *)gpumc__take(arena, 1, sizeof *z);
+    gpumc__place_blocks(arena, &rows, model);
+    const size_t fitting = ((size_t)1 << 20) / (rows.n_columns * sizeof(double) + sizeof(gpumc_draw_stats));
+    rows.draw_capacity = fitting < 1 ? 1 : fitting < planned ? fitting : planned;
+    const size_t n = gpumc__size_mul(rows.n_chains, rows.draw_capacity);
+    rows.draws = gpumc__take_doubles(arena, gpumc__size_mul(n, rows.n_columns));
+    rows.stats = (gpumc_draw_stats *)gpumc__take(arena, n, sizeof *rows.stats);
+    size_t *received = (size_t *)gpumc__take(arena, rows.n_chains, sizeof *received);
+    if (!arena->base) return NULL;
+    z->rows = rows;
+    z->received = received;
+    for (size_t c = 0; c < rows.n_chains; c++) received[c] = 0;
+    return z;
+}
+
+GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
+                                          gpumc_sample_options *sampling, const gpumc_store_options *options,
+                                          gpumc_error *error)
+{
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_fit rows;
+    memset(&rows, 0, sizeof rows);
+    if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0)
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no path, no sampling options, or num_chains or num_samples "
+                    "is negative");
+    else if (gpumc_layout_bytes(model, error)) {
+        const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
+        rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
+        rows.model_name = model->name ? model->name : "model";
+        rows.allocator = sampling->allocator;
+        gpumc__place_stream(&arena, model, planned, rows);
+        arena.base = (char *)gpumc__allocate(&rows.allocator, arena.used);
+        if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
+        arena.used = 0;
+        gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
+        gpumc__open_store(&z->store, path, &z->rows, planned, options, &z->error);
+        if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
+        sampling->discard_draws = 1;
+        if (!sampling->on_draw) {
+            sampling->on_draw = gpumc_stream_draw;
+            sampling->draw_user = z;
+        }
+        return z;
+    }
+    return NULL;
+}
+
+/* Writes the latest n draws of a chain. */
+static void gpumc__flush_stream(gpumc_stream *z, size_t chain, size_t n)
+{
+    for (size_t i = 0; i < z->store.entries.n; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(&z->store, i);
+        size_t stride;
+        const char *rows = gpumc__rows_of(&z->rows, e->group, chain, &stride);
+        if (e->form == GPUMC__IS_SAMPLED)
+            gpumc__append(&z->store, e, chain, z->received[chain] - n, rows, stride, n);
+    }
+}
+
+GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
+                                const gpumc_draw_stats *stats, void *stream)
+{
+    gpumc_stream *z = (gpumc_stream *)stream;
+    gpumc_fit *f = &z->rows;
+    if (!z->store.status && (chain >= f->n_chains || draw != z->received[chain] || draw >= z->store.planned))
+        GPUMC__REFUSE(&z->store, "draw %.0f of chain %.0f is not the next one: sample with the options that "
+                      "the stream was opened with", (double)draw + 1, (double)chain + 1);
+    if (z->store.status) return 1;
+    const size_t at = chain * f->draw_capacity + draw % f->draw_capacity;
+    memcpy(f->draws + at * f->n_columns, values, f->n_columns * sizeof(double));
+    f->stats[at] = *stats;
+    if (++z->received[chain] % f->draw_capacity == 0) gpumc__flush_stream(z, chain, f->draw_capacity);
+    return z->store.status != GPUMC_OK;
+}
+
+GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error)
+{
+    if (!stream) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "stream is NULL");
+    gpumc__store *s = &stream->store;
+    const gpumc_fit *f = &stream->rows;
+    const gpumc_allocator allocator = f->allocator;
+    size_t least = SIZE_MAX;
+    for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
+    s->n_draws = least;
+    if (!s->status && !fit) s->status = GPUMC_STOPPED;
+    if (!s->status && fit->status < 0) s->status = gpumc__fail(s->error, fit->status, "%.250s", fit->message);
+    if (!s->status && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
+        GPUMC__REFUSE(s, "the fit is not that of the stream: it has other numbers of columns or chains");
+    if (!s->status && least == 0)
+        GPUMC__REFUSE(s, "a chain has no draws: the run was stopped too early, or its on_draw does not call "
+                      "gpumc_stream_draw");
+    for (size_t c = 0; c < f->n_chains && !s->status; c++)
+        gpumc__flush_stream(stream, c, stream->received[c] % f->draw_capacity);
+    const gpumc_status status = gpumc__finish_store(s, fit, stream->received);
+    if (error && status < 0) *error = stream->error;
+    gpumc__release(&allocator, stream);
+    return status < 0 ? status : GPUMC_OK;
+}
+
+/* ---- stores read back -------------------------------------------------------------------------- */
+
+typedef struct gpumc__merge {
+    gpumc_fit *fit;
+    const char *const *paths;
+    gpumc_data *index;                   /* gpumc.json of each store: facts first, then what the arrays are */
+    char *path;
+    size_t room;
+    gpumc_error *error;
+} gpumc__merge;
+
+static const double *gpumc__facts(const gpumc__merge *m, size_t store)
+{
+    return m->index[store].variables->values;
+}
+
+static int gpumc__same_chains(const double *a, const double *b)
+{
+    return a[GPUMC__FACT_FIRST] < b[GPUMC__FACT_FIRST] + b[GPUMC__FACT_CHAINS]
+        && b[GPUMC__FACT_FIRST] < a[GPUMC__FACT_FIRST] + a[GPUMC__FACT_CHAINS]
+        && memcmp(a + GPUMC__FACT_SEED, b + GPUMC__FACT_SEED, 2 * sizeof *a) == 0;
+}
+
+/* The group in the name of a variable of an index; GPUMC__ROOT when that is no such name. */
+static int gpumc__group_in(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    for (int group = GPUMC__STATS; group > GPUMC__ROOT; group--)
+        if (slash && strncmp(name, gpumc__group_names[group], (size_t)(slash - name)) == 0
+            && !gpumc__group_names[group][slash - name] && gpumc__name_is_valid(slash + 1)) return group;
+    return GPUMC__ROOT;
+}
+
+/* Whether a variable of an index describes an array, and as another one does. */
+static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like)
+{
+    int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer && v->n_values >= 2
+               && v->n_values == like->n_values && v->n_values <= GPUMC__MAX_DIMS + 2
+               && gpumc__group_in(v->name) != GPUMC__ROOT;
+    for (size_t d = 0; same && d < v->n_values; d++)
+        same = v->values[d] >= (d != 1) && v->values[d] < 4294967296.0
+               && (d == 0 || memcmp(&v->values[d], &like->values[d], sizeof(double)) == 0);
+    return same;
+}
+
+/* What is wrong with the index of a store, or between it and those before; NULL: nothing. */
+static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const char **name)
+{
+    const gpumc_data *index = &m->index[store];
+    const gpumc_variable *v = index->variables, *like = m->index->variables;
+    if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS || strncmp(v->name, "model ", 6) != 0)
+        return "gpumc.json is not that of a store";
+    for (int k = 0; k < GPUMC__N_FACTS; k++)
+        if (!(v->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
+              && (v->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
+            return "gpumc.json holds an impossible number";
+    if (index->n_variables != m->index->n_variables) return "more or fewer variables than in the first store";
+    for (size_t i = 0; i < index->n_variables; i++) {
+        *name = v[i].name;
+        if (i == 0 && strcmp(v->name, like->name) != 0) return "another model than that of the first store: ";
+        if (i > 0 && !gpumc__same_array(&v[i], &like[i]))
+            return "a name or shape is unsound, or not that in the first store: ";
+    }
+    *name = "";
+    if (memcmp(v->values, like->values, 2 * sizeof(double)) != 0) return "other data than in the first store";
+    for (size_t other = 0; other < store; other++) {
+        *name = m->paths[other];
+        if (gpumc__same_chains(v->values, gpumc__facts(m, other)))
+            return "its chains (by seed and number) are also in ";
+    }
+    return NULL;
+}
+
+/* Reads the n first rows of a file of draws to places that lie stride apart. */
+static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chunk, size_t n,
+                                     char *to, size_t stride)
+{
+    const size_t width = type == GPUMC__B1 ? 1 : 8, total = gpumc__size_mul(chunk, count);
+    unsigned char bytes[8] = { 0 };
+    size_t j = 0;
+    FILE *file = fopen(m->path, "rb");
+    if (!file) return gpumc__file_failed(m->error, m->path, "opened");
+    for (; j < total && fread(bytes, 1, width, file) == width; j++) {
+        char *at = to + j / count * stride;
+        uint64_t bits = 0;
+        for (int i = 8; i-- > 0;) bits = bits << 8 | bytes[i];
+        const double value = gpumc__from_bits(bits);
+        const int32_t whole = (int32_t)(uint32_t)bits;
+        if (j >= n * count) continue;
+        if (type == GPUMC__F8) memcpy(at + j % count * sizeof value, &value, sizeof value);
+        else if (type == GPUMC__I8) memcpy(at, &whole, sizeof whole);
+        else *at = bytes[0] != 0;
+    }
+    const int complete = j == total && fgetc(file) == EOF && !ferror(file);
+    fclose(file);
+    if (complete) return GPUMC_OK;
+    return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.150s: %.0f bytes are due, the file has more or "
+                       "fewer; copy the store again", m->path, (double)total * (double)width);
+}
+
+/* Reads an array of a store, for chains from first_chain on, whose rows begin at to. */
+static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const gpumc_variable *v, int type,
+                                      size_t first_chain, size_t count, char *to, size_t stride)
+{
+    const size_t n = m->fit->n_draws, chunk = (size_t)v->values[0];
+    gpumc_status status = GPUMC_OK;
+    for (size_t c = 0; c < (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS]; c++)
+        for (size_t at = 0; at < n && !status; at += chunk) {
+            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)c,
+                     (double)(at / chunk));
+            for (size_t d = 2; d < v->n_values; d++) strcat(m->path, ".0");
+            status = gpumc__load_file(m, type, count, chunk, n - at < chunk ? n - at : chunk,
+                                      to + ((first_chain + c) * n + at) * stride, stride);
+        }
+    return status;
+}
+
+/* Blocks as the first index has them, then room for all draws. */
+static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
+{
+    gpumc_fit *f = m->fit;
+    size_t offset = 0;
+    f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
+    f->model_name = gpumc__take_text(arena, m->index->variables[0].name + 6);        /* behind "model " */
+    for (size_t i = 0; i < f->n_blocks; i++) {
+        const gpumc_variable *v = &m->index->variables[1 + i];
+        size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
+        gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims, v->n_values - 2, offset, 0,
+                          v->values[1] > 0, GPUMC_GENERATED };
+        for (size_t d = 2; d < v->n_values; d++) {
+            size = gpumc__size_mul(size, (size_t)v->values[d]);
+            if (dims) dims[d - 2] = (size_t)v->values[d];
+        }
+        const int group = gpumc__group_in(v->name);
+        b.group = group == GPUMC__LOG_LIKELIHOODS ? GPUMC_LOG_LIKELIHOOD
+                  : group == GPUMC__PREDICTIVE    ? GPUMC_POSTERIOR_PREDICTIVE : GPUMC_GENERATED;
+        b.size = size;
+        if (arena->base) f->blocks[i] = b;
+        offset = gpumc__size_add(offset, size);
+        if (!b.is_output) f->n_params_columns = offset;
+    }
+    f->n_columns = offset;
+    const size_t rows = gpumc__size_mul(f->n_chains, f->n_draws);
+    f->draws = gpumc__take_doubles(arena, gpumc__size_mul(rows, offset));
+    f->stats = (gpumc_draw_stats *)gpumc__take(arena, rows, sizeof *f->stats);
+}
+
+static gpumc_status gpumc__load_stores(const gpumc__merge *m, size_t n)
+{
+    const gpumc__stat_field *end = gpumc__stat_fields + GPUMC__N_STATS;
+    gpumc_fit *f = m->fit;
+    gpumc_status status = GPUMC_OK;
+    size_t chain = 0;
+    for (size_t store = 0; store < n; store++) {
+        const gpumc_variable *v = m->index[store].variables + 1;
+        for (const gpumc_block *b = f->blocks; b < f->blocks + f->n_blocks && !status; b++, v++)
+            status = gpumc__load_array(m, store, v, GPUMC__F8, chain, b->size, (char *)(f->draws + b->offset),
+                                       f->n_columns * sizeof(double));
+        for (; v < m->index[store].variables + m->index[store].n_variables && !status; v++)
+            for (const gpumc__stat_field *k = gpumc__stat_fields; k < end && !status; k++)
+                if (strcmp(strchr(v->name, '/') + 1, k->name) == 0)
+                    status = gpumc__load_array(m, store, v, k->type, chain, 1, (char *)f->stats + k->at,
+                                               sizeof *f->stats);
+        chain += (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS];
+    }
+    return status;
+}
+
+/* What the stores say of their runs: that of the first, the longest times, all divergences. */
+static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
+{
+    gpumc_fit *f = m->fit;
+    gpumc_sample_options *o = &f->options;
+    const double *facts = m->index->variables[0].values;
+    f->n_warmup = (size_t)facts[GPUMC__FACT_WARMUP];
+    f->n_free = (size_t)facts[GPUMC__FACT_FREE];
+    f->draw_capacity = f->n_draws;
+    f->step_size = facts[GPUMC__FACT_STEP];
+    f->metric.kind = (gpumc_metric_kind)fmin(facts[GPUMC__FACT_METRIC], GPUMC_METRIC_UNIT);
+    f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
+    strcpy(f->sampler_reason, "as in the stores");
+    o->num_chains = (int)fmin((double)f->n_chains, INT32_MAX);
+    o->num_samples = (int)fmin((double)f->n_draws, INT32_MAX);
+    o->max_treedepth = (int)fmin(facts[GPUMC__FACT_DEPTH], GPUMC__MAX_DEPTH);
+    o->thin = (int)fmin(facts[GPUMC__FACT_THIN], 1 << 20);
+    o->target_accept = facts[GPUMC__FACT_TARGET];
+    o->first_chain_id = (uint32_t)facts[GPUMC__FACT_FIRST];
+    o->seed = (uint64_t)facts[GPUMC__FACT_SEED] << 32 | (uint64_t)facts[GPUMC__FACT_SEED + 1];
+    for (size_t i = 0; i < n; i++) {
+        facts = gpumc__facts(m, i);
+        f->warmup_seconds = fmax(f->warmup_seconds, facts[GPUMC__FACT_WARMUP_SECONDS]);
+        f->sampling_seconds = fmax(f->sampling_seconds, facts[GPUMC__FACT_SECONDS]);
+        f->n_divergent += (size_t)facts[GPUMC__FACT_DIVERGENT];
+    }
+}
+
+/* All but the memory for the indices and for paths. */
+static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
+{
+    gpumc_fit *f = m->fit;
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_status status = GPUMC_OK;
+    double longest = 0;
+    f->n_draws = SIZE_MAX;
+    for (size_t i = 0; i < n && !status; i++) {
+        snprintf(m->path, m->room, "%s/gpumc.json", m->paths[i]);
+        status = gpumc_read_json(m->path, &m->index[i], m->error);
+    }
+    for (size_t i = 0; i < n && !status; i++) {
+        const char *name = "", *wrong = gpumc__wrong_index(m, i, &name);
+        if (wrong)
+            return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.110s: %s%.70s", m->paths[i], wrong, name);
+        const double draws = gpumc__facts(m, i)[GPUMC__FACT_DRAWS];
+        f->n_chains += (size_t)gpumc__facts(m, i)[GPUMC__FACT_CHAINS];
+        f->n_draws = (size_t)fmin((double)f->n_draws, draws);
+        longest = fmax(longest, draws);
+    }
+    if (status) return status;
+    while (1 + f->n_blocks < m->index->n_variables
+           && gpumc__group_in(m->index->variables[1 + f->n_blocks].name) != GPUMC__STATS) f->n_blocks++;
+    gpumc__place_merge(&arena, m);
+    f->memory = arena.base = (char *)gpumc__allocate(&f->allocator, arena.used);
+    if (!arena.base) return gpumc__fail_memory(m->error, arena.used);
+    arena.used = 0;
+    gpumc__place_merge(&arena, m);
+    memset(f->stats, 0, f->n_chains * f->n_draws * sizeof *f->stats);
+    gpumc__merge_facts(m, n);
+    status = gpumc__load_stores(m, n);
+    if (!status) status = gpumc__collect_warnings(f);
+    if (!status && longest > (double)f->n_draws)
+        gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
+                    "the longest had %.0f", (double)f->n_draws, longest);
+    return status;
+}
+
+GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
+                                   gpumc_fit *fit)
+{
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc__merge m = { fit, paths, NULL, NULL, 500, &error };
+    gpumc_status status = GPUMC_OK;
+    if (!fit) return GPUMC_ERROR_ARGUMENT;
+    memset(fit, 0, sizeof *fit);
+    if (allocator) fit->allocator = fit->options.allocator = *allocator;
+    if (!paths || n_paths == 0) status = gpumc__fail(&error, GPUMC_ERROR_ARGUMENT, "no stores to merge");
+    for (size_t i = 0; i < n_paths && !status; i++) {
+        if (!paths[i]) status = gpumc__fail(&error, GPUMC_ERROR_ARGUMENT, "path %.0f is NULL", (double)i);
+        else m.room = gpumc__larger(m.room, gpumc__size_add(strlen(paths[i]), 500));
+    }
+    const size_t bytes = gpumc__size_mul(n_paths, sizeof *m.index);
+    if (!status) m.index = (gpumc_data *)gpumc__allocate(&fit->allocator, gpumc__size_add(bytes, m.room));
+    if (!status && !m.index) status = gpumc__fail_memory(&error, bytes);
+    if (!status) {
+        m.path = (char *)m.index + bytes;
+        memset(m.index, 0, bytes);
+        for (size_t i = 0; i < n_paths; i++) m.index[i].allocator = fit->allocator;
+        status = gpumc__merge_stores(&m, n_paths);
+        for (size_t i = 0; i < n_paths; i++) gpumc_data_free(&m.index[i]);
+        gpumc__release(&fit->allocator, m.index);
+    }
+    if (status) gpumc_free(fit);
+    fit->status = status;
+    memcpy(fit->message, error.text, sizeof fit->message);
     return status;
 }
 
@@ -12883,10 +14179,10 @@ static void gpumc__put_overview(gpumc__page *p)
     gpumc__put_pairs(p);
 }
 
-static void gpumc__report_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
+static void gpumc__report_contents(gpumc__writer *w, const void *of, size_t part)
 {
-    gpumc__page *p = (gpumc__page *)(uintptr_t)fit;      /* whose first member it is */
-    (void)chain;
+    gpumc__page *p = (gpumc__page *)(uintptr_t)of;       /* whose first member is the fit */
+    (void)part;
     p->w = w;
     gpumc__put_header(p);
     gpumc__put_verdict(p);
@@ -13358,6 +14654,13 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
     gpumc__place_blocks(arena, f, l->model);
+    f->free_blocks = (size_t *)gpumc__take(arena, 2 * f->n_blocks, sizeof(size_t));
+    for (size_t i = 0; arena->base && i < f->n_blocks; i++) {
+        const gpumc__placed *p = i < l->n_parts ? &l->parts[i] : NULL;
+        const int transformed = p && (p->linked || p->param->kind != GPUMC_UNBOUNDED);
+        f->free_blocks[2 * i] = transformed ? p->free_at : 0;
+        f->free_blocks[2 * i + 1] = transformed ? p->free_size : 0;
+    }
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
