@@ -2236,7 +2236,8 @@ typedef struct gpumc_hier_data {
     size_t n_populations;
     const gpumc_hier_rows *rows;
     size_t n_rows;
-    int threads;                          /* how many may evaluate at once; more wait. 0: one a core */
+    int threads;                          /* how many may evaluate at once; more wait. 0: cores / team */
+    int team;                             /* threads that share the rows of each, 10,000 or more. 0: 1 */
     gpumc_isa isa;
     gpumc_allocator allocator;
 } gpumc_hier_data;
@@ -7544,6 +7545,7 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     double *work;
     const double **p;
     double **grad;
+    gpumc_team *team;                        /* or NULL */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -7721,6 +7723,7 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
     }
 }
 
+enum { GPUMC__TEAM_ROWS = 10000 };        /* fewer are done before another thread is awake */
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
     const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
@@ -7730,7 +7733,8 @@ static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set 
     for (size_t k = 0; k < s->n_p; k++)
         e->slot->grad[k] = k < n_gathered ? room + k * n_rows
             : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-    lp = gpumc_rows_eval(s->rows, e->slot->p, e->slot->grad, e->rows_work);
+    gpumc_rows_eval_batch(s->rows, 1, e->slot->p, e->slot->grad, &lp, e->rows_work,
+                          s->given->data.n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team);
     for (size_t k = 0; k < n_gathered; k++, room += n_rows)
         gpumc__collect(s->sources[k].index, 0, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
     return lp;
@@ -8246,7 +8250,9 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 
 static void gpumc__hier_slots(gpumc_hier *h)
 {
-    const size_t n = h->data->threads > 0 ? (size_t)h->data->threads : (size_t)gpumc__cores();
+    const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
+    const size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
+    h->rows_work = gpumc__size_mul(h->rows_work, (size_t)team);
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->n_slots = n;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
@@ -8254,6 +8260,8 @@ static void gpumc__hier_slots(gpumc_hier *h)
         h->slots[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
         h->slots[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
         h->slots[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
+        if (team > 1) h->slots[k].team = gpumc_team_start(team, &h->data->allocator);
+        h->out_of_memory |= team > 1 && !h->slots[k].team;
     }
 }
 
@@ -8302,6 +8310,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
     void *block = hier ? hier->memory : NULL;
+    for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++) gpumc_team_stop(hier->slots[k].team);
     while (block) {
         void *next = *(void **)block;
         gpumc__release(&hier->data->allocator, block);

@@ -101,7 +101,8 @@ static int rows_generate(struct rows *d, size_t n_groups, size_t each, uint64_t 
 
 /* ---- the program --------------------------------------------------------------------------------- */
 
-static int sample(const struct rows *d, int s1, gpumc_centring form, const run *r, const double *theta)
+static int sample(const struct rows *d, int s1, gpumc_centring form, int team, const run *r,
+                  const double *theta)
 {
     const gpumc_param params[] = {
         { .name = "mu" },
@@ -119,7 +120,8 @@ static int sample(const struct rows *d, int s1, gpumc_centring form, const run *
     const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
                                    .data = { .kind = &observation, .n_rows = d->n_rows, .columns = &y } };
     const gpumc_hier_data data = { .name = "groups", .params = params, .n_params = 4, .priors = priors,
-                                   .n_priors = 3, .rows = &rows, .n_rows = 1, .threads = r->options.threads };
+                                   .n_priors = 3, .rows = &rows, .n_rows = 1,
+                                   .threads = r->options.threads, .team = team };
     const double mu = 50, tau = 10, sigma = 2;
     const run_truth truths[] = {
         { "mu", &mu, 1 }, { "tau", &tau, 1 }, { "sigma", &sigma, 1 }, { "theta", theta, d->n_groups }
@@ -138,7 +140,7 @@ int main(int argc, char **argv)
     struct rows d = { 0 };
     run r = { .summary = NULL };
     const char *path = NULL;
-    int size = 100, each = 10, s1 = 0, form = GPUMC_CENTRING_LEARNED, status, ready;
+    int size = 100, each = 10, s1 = 0, team = 1, form = GPUMC_CENTRING_LEARNED, status, ready;
     uint64_t data_seed = 42;
     double *theta = NULL;
     gpumc_error error = { GPUMC_ERROR_MEMORY, "out of memory" };
@@ -149,6 +151,7 @@ int main(int argc, char **argv)
         { "data", TEXT, &path, "FILE: reads the data (JSON with J, N, group, y) instead" },
         { "priors", CHOICE, &s1, "peers|s1" },
         { "form", CHOICE, &form, "learned|centred|noncentred" },
+        { "team", WHOLE, &team, "threads for the rows of each chain, if 10,000 or more (1)" },
     };
     status = arguments_read(argc, argv, &r, own, sizeof own / sizeof *own);
     if (status != GO_ON) return status;
@@ -159,7 +162,7 @@ int main(int argc, char **argv)
         theta = (double *)malloc((size_t)size * sizeof *theta);
         ready = theta && rows_generate(&d, (size_t)size, (size_t)each, data_seed, theta);
     }
-    status = ready ? sample(&d, s1, (gpumc_centring)form, &r, theta) : run_failed(error.text);
+    status = ready ? sample(&d, s1, (gpumc_centring)form, team, &r, theta) : run_failed(error.text);
     free(theta);
     free(d.y);
     free(d.group);

@@ -715,9 +715,44 @@ static void check_out_of_memory(void)
     free(e);
 }
 
+/* Rows shared by a team: the same bits as without, and every allocation may be refused. */
+static void check_team(void)
+{
+    enum { MANY = 20011, GROUPS = 7 };
+    static size_t of[MANY];
+    static double values[MANY];
+    const double *const column = values;
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = GROUPS, .location = "mu", .scale = "tau" } };
+    const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 },
+        { "tau", gpumc_prior_half_normal, 2, 0, 0 }, { "sigma", gpumc_prior_half_normal, 2, 0, 0 } };
+    const gpumc_hier_take takes[] = { { "theta", of }, { "sigma", NULL } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                   .data = { .kind = &normal_row, .n_rows = MANY, .columns = &column } };
+    gpumc_hier_data data = { .params = params, .n_params = 4, .priors = priors, .n_priors = 3, .rows = &rows,
+                             .n_rows = 1, .threads = 2 };
+    double x[3 + GROUPS], grad[2][3 + GROUPS], lp[2];
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        of[i] = (size_t)gpumc_rng_below(&rng, GROUPS);
+        values[i] = gpumc_rng_normal(&rng);
+    }
+    for (size_t i = 0; i < 3 + GROUPS; i++) x[i] = 0.5 + gpumc_rng_uniform(&rng);
+    for (int k = 0; k < 2; k++) {
+        data.team = 3 * k;
+        const object o = make(&data);
+        for (int repeat = 0; repeat < 50; repeat++) lp[k] = density(&o, x, grad[k]);
+        CHECK(k == 0 || (lp[0] >= lp[1] && lp[0] <= lp[1] && memcmp(grad[0], grad[1], sizeof grad[0]) == 0),
+              "a team gets %.17g, one thread %.17g", lp[1], lp[0]);
+        gpumc_hier_free(o.hier);
+    }
+}
+
 int main(void)
 {
     make_data();
+    check_team();
     check_by_hand();
     check_priors();
     check_everything();
