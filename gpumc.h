@@ -2705,17 +2705,21 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
     static GPUMC_TEAM GPUMC_LOOP result name parameters
 #endif
 
-/* Around code that runs seldom: fewer passes of the optimiser, or in clang less inlining, take a quarter off
-   the time to compile a program. Loops in it keep their attributes, and with them their speed. */
+/* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, take
+   a quarter off the time to compile a program. Loops in it keep their attributes, and with them their speed.
+   */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define GPUMC__ONCE _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
 #define GPUMC__OFTEN _Pragma("GCC pop_options")
 #elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
     _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
+#define GPUMC__ONCE GPUMC__SELDOM
 #define GPUMC__OFTEN _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #else
 #define GPUMC__SELDOM
+#define GPUMC__ONCE
 #define GPUMC__OFTEN
 #endif
 
@@ -13250,6 +13254,7 @@ GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, con
    knows a locale or can be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja, Buerkner & Vehtari
    (2022). Read first: gpumc__report_contents, the page from top to bottom; gpumc__open_panel and
    gpumc__put_path, through which nearly everything is drawn. */
+GPUMC__ONCE
 
 enum {
     GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities with five panels each; and six for their pairs */
@@ -14348,6 +14353,7 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
     gpumc__release(&fit->allocator, block);
     return status;
 }
+GPUMC__OFTEN
 
 /* ========================================================================================== >>run
    From a model to a fit: start points, gradient check, warm-up, chains on threads, callbacks.
