@@ -2310,6 +2310,7 @@ typedef struct gpumc_sample_options {
     int save_warmup, save_unconstrained;
     int skip_gradient_check;
     int discard_draws;        /* keep none in memory: the draw callback sees them */
+    /* Down to here and but for threads, options are part of a checkpoint. */
     int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
     void *progress_user;
     FILE *progress_stream;    /* the built-in printer, when progress is NULL */
@@ -8292,22 +8293,16 @@ typedef struct gpumc__node { int level; gpumc__state *begin, *end; } gpumc__node
 struct gpumc_nuts {
     size_t dim;
     int max_treedepth, depth_limit;  /* in force: warm-up lowers it while step sizes are still wild */
-    const gpumc_metric *metric;
     double step_size;
     uint64_t seed;
     uint32_t chain, draw;            /* draw: number of the transition */
     int phase, n_states;
-    double *scratch, *divergence;    /* 2 dim and dim doubles */
-    gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
 
     gpumc_rng uniforms;              /* stream TREE */
     double H0, shift, weight;        /* a leaf weighs e^(w - shift); weight: of the main tree's leaves */
-    gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
-    int32_t steps[2];                /* leaves either way */
+    int32_t steps[2];                /* of these either way */
 
     int direction, n_stack;          /* the subtree: +1 or -1 */
-    gpumc__node *stack;
-    gpumc__state *candidate;         /* its selection so far */
     int32_t n_leaves, candidate_index;
     double subtree_weight, candidate_energy;
 
@@ -8318,6 +8313,13 @@ struct gpumc_nuts {
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
     double length, window, kinetic, cosine, slope;
     int32_t n_steps;
+
+    const gpumc_metric *metric;      /* from here on pointers, which a checkpoint cannot hold */
+    double *scratch, *divergence;    /* 2 dim and dim doubles */
+    gpumc__node *stack;
+    gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
+    gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
+    gpumc__state *candidate;         /* selection of the subtree so far */
 };
 
 /* The lowest free state, so that short trees stay within few cache lines. There is always one: two a node on
@@ -9014,35 +9016,35 @@ typedef struct gpumc__trial { double n, span, diverged, energy, mean, squares, j
 
 struct gpumc_adapt {
     gpumc_adapt_options options;             /* resolved */
-    gpumc_layout *layout;                    /* or NULL */
     size_t dim, n_chains, iteration;         /* iteration: completed ones, the start point not counted */
     int started;
     size_t own_end, early_end, final_start;  /* see the head of the section */
     size_t next_switch, window;
-
-    gpumc_metric shared, *metrics;           /* metrics: one a chain, its own or a copy of shared */
-    gpumc__dual dual, *duals;
-
-    double *q, *g, *lp;                      /* kept draws, oldest first */
-    uint32_t *owner;                         /* their chains */
+    gpumc__dual dual;
     size_t n_kept, capacity, foreground, background;         /* where the two overlapping windows begin */
-    double *levels, tolerance;               /* recent log density of every chain; how far below is too far */
-    unsigned char *healthy;
-    size_t best;                             /* the chain of the highest level */
-    double *moments;                         /* 4 dim: scratch for means and variances */
-    double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
-    double *basis, *matrices;
-    size_t n_selected;
-    double *model_work, *trial;              /* trial: scale and mean of a metric that is only looked at */
-    double *units;                           /* mean, then squared deviations, of log tau, one a unit */
+    size_t best, n_selected;                 /* best: the chain of the highest level */
+    double tolerance;                        /* how far below that is too far */
     gpumc__restart restarts[GPUMC__MAX_RESTARTS];
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
-    double *sums; /* 3 a chain: count, mean, squared deviations of the log density there */
-
     gpumc_sampler sampler;                   /* in force, and why */
     char reason[160];
-    gpumc__trial *trials;                    /* what is watched of every chain before the final phase */
+
+    gpumc_layout *layout;                    /* or NULL; from here on pointers, as in gpumc_nuts */
+    gpumc_metric shared, *metrics;           /* metrics: one a chain, its own or a copy of shared */
+    gpumc__dual *duals;
+    double *q, *g, *lp;                      /* kept draws, oldest first */
+    uint32_t *owner;                         /* their chains */
+    double *levels;                          /* recent log density of every chain */
+    unsigned char *healthy;
+    double *sums;  /* 3 a chain: count, mean, squared deviations of the log density in the final phase */
+    gpumc__trial *trials;                    /* what is watched of every chain before that */
+
+    double *moments;                         /* scratch of one update. 4 dim: for means and variances */
+    double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
+    double *basis, *matrices;
+    double *model_work, *trial;              /* trial: scale and mean of a metric that is only looked at */
+    double *units;                           /* mean, then squared deviations, of log tau, one a unit */
 };
 
 static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
@@ -11879,13 +11881,13 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
 
 typedef struct gpumc__chain {
-    gpumc_nuts *nuts;
-    double *work, *row;                      /* scratch of the model; one row of columns */
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
     uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
     size_t divergences;
     int busy;
     gpumc_progress progress;                 /* as last reported, under the lock */
+    gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
+    double *work, *row;                      /* scratch of the model; one row of columns */
 } gpumc__chain;
 
 /* Writes or reads the state, and sums up what passes. */
@@ -12045,21 +12047,21 @@ static void gpumc__completed(gpumc__run *r, size_t c)
 
 /* ---- checkpoints -------------------------------------------------------------------------------
    A file holds a seal, the options and the state, and ends with the checksum of all that. Reading places the
-   same layout in new memory and fills it. Structures are carried as they lie, and the pointers in them put
-   back to what was placed; those into the states of a machine go as numbers. One function a structure writes
-   and reads, so that the two cannot differ. What is scratch within one call is left out.
-   Checksums show accidents, not malice: whoever may write the file may write the program.
+   same layout in new memory and fills it: structures up to their first pointer, then what the pointers lead
+   to; references to a machine's states go as numbers. One function a structure both writes and reads, so that
+   the two cannot differ. Scratch is left out. Checksums show accidents, not malice.
 
-   All chains stand still, anywhere in a transition, between two gradients; the next of each is still to be
-   told. Which gradients come before a saving depends on threads, what they are does not. */
+   Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
+   far they are when a file is written depends on threads; what they will be told does not. */
+#define GPUMC__MAGIC "gpumc-ck"
 #define GPUMC__CHECKPOINT_FORMAT 1
 #define GPUMC__FNV_START 0xcbf29ce484222325ULL
 
-/* FNV-1a: every step is a bijection of what came before, so no single changed byte escapes. */
+/* FNV-1a, a bijection of what came before, so that no single changed byte escapes. NULL has no bytes. */
 static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
 {
     const unsigned char *at = (const unsigned char *)data;
-    while (bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
+    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
     return sum;
 }
 
@@ -12070,10 +12072,10 @@ static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
     if (!k->failed) k->sum = gpumc__checksum(k->sum, data, bytes);
 }
 
-/* n rows of an array that may not be there, or fewer if they do not fit. */
+/* Rows of an array that may not be there. */
 static void gpumc__carry_rows(gpumc__carrier *k, void *rows, size_t each, size_t first, size_t n)
 {
-    if (rows && n > 0) gpumc__carry(k, (char *)rows + first * each, n * each);
+    if (rows) gpumc__carry(k, (char *)rows + first * each, n * each);
 }
 
 static void gpumc__carry_state(gpumc__carrier *k, const gpumc_nuts *s, gpumc__state **at)
@@ -12086,25 +12088,18 @@ static void gpumc__carry_state(gpumc__carrier *k, const gpumc_nuts *s, gpumc__st
 
 static void gpumc__carry_nuts(gpumc__carrier *k, gpumc_nuts *s)
 {
-    const gpumc_nuts placed = *s;
     gpumc__state **const roles[] = { &s->current, &s->next, &s->from, &s->ends[0], &s->ends[1], &s->selected,
                                      &s->candidate };
     const size_t bytes = s->dim * sizeof(double);
-    gpumc__carry(k, s, sizeof *s);
-    s->metric = placed.metric;
-    s->scratch = placed.scratch;
-    s->divergence = placed.divergence;
-    s->states = placed.states;
-    s->stack = placed.stack;
+    gpumc__carry(k, s, offsetof(gpumc_nuts, metric));
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) gpumc__carry_state(k, s, roles[i]);
-    if (s->n_stack < 0 || s->n_stack > placed.max_treedepth + 2) k->failed = 1;
     for (int i = 0; i < s->n_stack && !k->failed; i++) {
         gpumc__carry(k, &s->stack[i].level, sizeof s->stack[i].level);
         gpumc__carry_state(k, s, &s->stack[i].begin);
         gpumc__carry_state(k, s, &s->stack[i].end);
     }
     gpumc__carry(k, s->divergence, bytes);
-    for (gpumc__state *a = s->states; a < s->states + placed.n_states; a++) {
+    for (gpumc__state *a = s->states; a < s->states + s->n_states && !k->failed; a++) {
         gpumc__carry(k, &a->uses, sizeof a->uses);
         if (a->uses == 0) continue;
         gpumc__carry(k, &a->lp, sizeof a->lp);
@@ -12131,35 +12126,17 @@ static void gpumc__carry_metric(gpumc__carrier *k, gpumc_metric *m)
 /* Once metrics are pooled, that of every chain is a copy of the shared one, arrays and all. */
 static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
 {
-    const gpumc_adapt placed = *a;
-    const size_t chains = a->n_chains, row = a->dim * sizeof(double);
+    const size_t chains = a->n_chains;
     int pooled = a->metrics[0].scale == a->shared.scale;
+    gpumc__carry(k, a, offsetof(gpumc_adapt, layout));
     gpumc__carry(k, &pooled, sizeof pooled);
-    gpumc__carry(k, a, sizeof *a);
-    a->layout = placed.layout;
-    a->shared = placed.shared;
-    a->metrics = placed.metrics;
-    a->duals = placed.duals;
-    a->q = placed.q, a->g = placed.g, a->lp = placed.lp;
-    a->owner = placed.owner;
-    a->levels = placed.levels;
-    a->healthy = placed.healthy;
-    a->moments = placed.moments;
-    a->x = placed.x, a->y = placed.y;
-    a->basis = placed.basis, a->matrices = placed.matrices;
-    a->model_work = placed.model_work, a->trial = placed.trial;
-    a->units = placed.units;
-    a->sums = placed.sums;
-    a->trials = placed.trials;
-    if (a->n_kept > placed.capacity) k->failed = 1;
-    if (k->failed) return;
     gpumc__carry_metric(k, &a->shared);
     for (size_t c = 0; c < chains; c++)
         if (pooled) a->metrics[c] = a->shared;
         else gpumc__carry_metric(k, &a->metrics[c]);
     gpumc__carry(k, a->duals, chains * sizeof *a->duals);
-    gpumc__carry(k, a->q, a->n_kept * row);
-    gpumc__carry(k, a->g, a->n_kept * row);
+    gpumc__carry(k, a->q, a->n_kept * a->dim * sizeof *a->q);
+    gpumc__carry(k, a->g, a->n_kept * a->dim * sizeof *a->g);
     gpumc__carry(k, a->lp, a->n_kept * sizeof *a->lp);
     gpumc__carry(k, a->owner, a->n_kept * sizeof *a->owner);
     gpumc__carry(k, a->levels, chains * sizeof *a->levels);
@@ -12168,21 +12145,17 @@ static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
     gpumc__carry(k, a->trials, chains * sizeof *a->trials);
 }
 
+/* With the rows it has filled, in warm-up or since. */
 static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
 {
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
-    const gpumc__chain placed = *chain;
     const size_t row = f->n_columns * sizeof(double), stats = sizeof *f->stats, at = c * f->draw_capacity;
     size_t n, warmup;
-    gpumc__carry(k, chain, sizeof *chain);
-    chain->nuts = placed.nuts;
-    chain->work = placed.work;
-    chain->row = placed.row;
+    gpumc__carry(k, chain, offsetof(gpumc__chain, nuts));
+    gpumc__carry_nuts(k, chain->nuts);
     n = r->warmup ? 0 : chain->done / (size_t)r->options->thin;
     warmup = r->warmup ? chain->done : f->n_warmup;
-    if ((f->draws && n > f->draw_capacity) || warmup > f->n_warmup) k->failed = 1;
-    gpumc__carry_nuts(k, chain->nuts);
     gpumc__carry_rows(k, f->warmup_draws, row, c * f->n_warmup, warmup);
     gpumc__carry_rows(k, f->warmup_stats, stats, c * f->n_warmup, warmup);
     gpumc__carry_rows(k, f->draws, row, at, n);
@@ -12212,7 +12185,6 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
 {
     gpumc_fit *f = r->fit;
     const double now = gpumc__seconds();
-    const size_t planned = f->n_warmup;
     double elapsed[2] = { now - r->begin, now - r->phase_begin };
     gpumc__carry(k, elapsed, sizeof elapsed);
     if (k->reading) r->begin = now - elapsed[0], r->phase_begin = now - elapsed[1];
@@ -12222,7 +12194,6 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
     gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
     gpumc__carry(k, &f->warmup_seconds, sizeof f->warmup_seconds);
-    if (f->n_warmup > planned) k->failed = 1;
     gpumc__carry_layout(k, r->layout);
     gpumc__carry_adapt(k, r->adapt);
     for (size_t c = 0; c < r->n_chains && !k->failed; c++) gpumc__carry_chain(k, r, c);
@@ -12235,11 +12206,6 @@ static uint64_t gpumc__digest_text(uint64_t sum, const char *text)
     return gpumc__checksum(sum, text ? text : "", text ? strlen(text) + 1 : 1);
 }
 
-static uint64_t gpumc__digest_array(uint64_t sum, const void *items, size_t bytes)
-{
-    return items ? gpumc__checksum(sum, items, bytes) : sum;
-}
-
 static uint64_t gpumc__digest_model(const gpumc_model *m)
 {
     uint64_t sum = gpumc__digest_text(GPUMC__FNV_START, m->name);
@@ -12247,7 +12213,7 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
         const gpumc_output b = gpumc__nth_block(m, i);
         const size_t sizes[] = { gpumc__nth_size(m, i), b.n_dims, (size_t)b.group, i < m->n_params };
         sum = gpumc__checksum(gpumc__digest_text(sum, b.name), sizes, sizeof sizes);
-        sum = gpumc__digest_array(sum, b.dims, b.n_dims * sizeof *b.dims);
+        sum = gpumc__checksum(sum, b.dims, b.n_dims * sizeof *b.dims);
     }
     for (const gpumc_param *p = m->params; p < m->params + m->n_params; p++) {
         const size_t n = gpumc__nth_size(m, (size_t)(p - m->params));
@@ -12256,9 +12222,9 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
         sum = gpumc__checksum(sum, values, sizeof values);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
         sum = gpumc__digest_text(sum, p->coefficients);
-        sum = gpumc__digest_array(sum, p->location_index, n * sizeof *p->location_index);
-        sum = gpumc__digest_array(sum, p->scale_index, n * sizeof *p->scale_index);
-        sum = gpumc__digest_array(sum, p->covariates, n * p->n_covariates * sizeof(double));
+        sum = gpumc__checksum(sum, p->location_index, n * sizeof *p->location_index);
+        sum = gpumc__checksum(sum, p->scale_index, n * sizeof *p->scale_index);
+        sum = gpumc__checksum(sum, p->covariates, n * p->n_covariates * sizeof(double));
     }
     return sum;
 }
@@ -12269,7 +12235,7 @@ static gpumc__seal gpumc__seal_of(const gpumc_model *m)
                              sizeof(gpumc_sample_options), sizeof(gpumc_draw_stats) };
     gpumc__seal s;
     memset(&s, 0, sizeof s);
-    memcpy(s.magic, "gpumc-ck", sizeof s.magic);
+    memcpy(s.magic, GPUMC__MAGIC, sizeof s.magic);
     snprintf(s.version, sizeof s.version, "%s", GPUMC_VERSION);
     s.format = GPUMC__CHECKPOINT_FORMAT;
     s.byte_order = 0x01020304;
@@ -12289,44 +12255,35 @@ static gpumc_status gpumc__check_seal(const gpumc__seal *s, const char *path, gp
                        "with the program that wrote it", path, what, s->version, own.version);
 }
 
-/* Of options the file's; from the caller those below, and what else he gives must be the same. */
-static gpumc_status gpumc__merge_options(gpumc_sample_options *o, gpumc_sample_options saved,
+/* Options become those saved; one that is given, but not as it was, is a mistake. */
+static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sample_options *saved,
                                          gpumc_error *error)
 {
     const struct { const char *name; double given, saved; } pairs[] = {
-        { "num_chains", o->num_chains, saved.num_chains }, { "num_warmup", o->num_warmup, saved.num_warmup },
-        { "num_samples", o->num_samples, saved.num_samples }, { "thin", o->thin, saved.thin },
-        { "target_accept", o->target_accept, saved.target_accept },
-        { "max_treedepth", o->max_treedepth, saved.max_treedepth },
-        { "metric", (double)o->metric, (double)saved.metric },
-        { "sampler", (double)o->sampler, (double)saved.sampler },
-        { "step_size", o->step_size, saved.step_size }, { "init_radius", o->init_radius, saved.init_radius },
-        { "seed", o->seed && o->seed != saved.seed ? (double)o->seed : 0, (double)saved.seed },
-        { "first_chain_id", (double)o->first_chain_id, (double)saved.first_chain_id },
-        { "early_stop", !!o->early_stop, !!saved.early_stop },
-        { "keep_stuck_chains", !!o->keep_stuck_chains, !!saved.keep_stuck_chains },
-        { "save_warmup", !!o->save_warmup, !!saved.save_warmup },
-        { "save_unconstrained", !!o->save_unconstrained, !!saved.save_unconstrained },
-        { "discard_draws", !!o->discard_draws, !!saved.discard_draws },
+        { "num_chains", o->num_chains, saved->num_chains }, { "num_warmup", o->num_warmup, saved->num_warmup },
+        { "num_samples", o->num_samples, saved->num_samples }, { "thin", o->thin, saved->thin },
+        { "target_accept", o->target_accept, saved->target_accept },
+        { "max_treedepth", o->max_treedepth, saved->max_treedepth },
+        { "metric", (double)o->metric, (double)saved->metric },
+        { "sampler", (double)o->sampler, (double)saved->sampler },
+        { "step_size", o->step_size, saved->step_size }, { "init_radius", o->init_radius, saved->init_radius },
+        { "seed", (double)o->seed, (double)saved->seed },
+        { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
+        { "first_chain_id", (double)o->first_chain_id, (double)saved->first_chain_id },
+        { "early_stop", !!o->early_stop, !!saved->early_stop },
+        { "keep_stuck_chains", !!o->keep_stuck_chains, !!saved->keep_stuck_chains },
+        { "save_warmup", !!o->save_warmup, !!saved->save_warmup },
+        { "save_unconstrained", !!o->save_unconstrained, !!saved->save_unconstrained },
+        { "discard_draws", !!o->discard_draws, !!saved->discard_draws },
     };
+    const int threads = o->threads;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (pairs[i].given < 0 || pairs[i].given > 0) {
-            if (fabs(pairs[i].given - pairs[i].saved) > 0 || strcmp(pairs[i].name, "seed") == 0)
-                return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g, but %.10g in the checkpoint; "
-                                   "leave it 0 or remove the file", pairs[i].name, pairs[i].given,
-                                   pairs[i].saved);
-        }
-    saved.threads = o->threads;
-    saved.progress = o->progress;
-    saved.progress_user = o->progress_user;
-    saved.progress_stream = o->progress_stream;
-    saved.on_draw = o->on_draw;
-    saved.draw_user = o->draw_user;
-    saved.stop = o->stop;
-    saved.checkpoint = o->checkpoint;
-    saved.checkpoint_seconds = o->checkpoint_seconds;
-    saved.allocator = o->allocator;
-    *o = saved;
+        if (pairs[i].given != 0 && pairs[i].given != pairs[i].saved)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g here and %.10g in the checkpoint; "
+                               "leave it 0, or remove the file to begin anew", pairs[i].name, pairs[i].given,
+                               pairs[i].saved);
+    memcpy(o, saved, offsetof(gpumc_sample_options, progress));
+    o->threads = threads;
     return GPUMC_OK;
 }
 
@@ -12337,12 +12294,12 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, gpumc_sample_o
 static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
-    gpumc__carrier k = { fopen(p->unfinished, "wb"), 0, 0, GPUMC__FNV_START };
     gpumc__seal seal = gpumc__seal_of(r->model);
     double probe = gpumc__density_here(r);
+    gpumc__carrier k = { fopen(p->unfinished, "wb"), 0, 0, GPUMC__FNV_START };
     if (!k.file) return gpumc__file_failed(error, p->unfinished, "created");
     gpumc__carry(&k, &seal, sizeof seal);
-    gpumc__carry(&k, r->options, sizeof *r->options);
+    gpumc__carry(&k, r->options, offsetof(gpumc_sample_options, progress));
     gpumc__carry_run(&k, r, &probe);
     gpumc__carry(&k, &k.sum, sizeof k.sum);
     if (gpumc__close_written(k.file, k.failed, p->unfinished, error) != GPUMC_OK) return error->status;
@@ -12360,10 +12317,9 @@ static int gpumc__save(gpumc__run *r)
     gpumc__checkpoint *p = r->checkpoint;
     const double begin = gpumc__seconds();
     const int saved = gpumc__save_as(r, &p->written) == GPUMC_OK;
-    double end;
+    const double end = gpumc__seconds();
     if (saved) p->written.status = GPUMC_OK;
     else (void)remove(p->unfinished);
-    end = gpumc__seconds();
     p->due = end + (p->interval > 0 ? p->interval : fmax(600, 20 * (end - begin)));
     return saved;
 }
@@ -12376,7 +12332,6 @@ static int gpumc__is_due(const gpumc__run *r)
 /* Opens a file of which not a byte is wrong; the last eight are the checksum of the others. */
 static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error *error)
 {
-    const gpumc__seal own = gpumc__seal_of(NULL);
     unsigned char bytes[4096 + sizeof(uint64_t)];
     uint64_t sum = GPUMC__FNV_START;
     size_t held = 0, got;
@@ -12385,7 +12340,7 @@ static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error
     if (!f) return gpumc__file_failed(error, path, "opened");
     while ((got = fread(bytes + held, 1, 4096, f)) > 0) {
         const size_t n = held + got, keep = n < sizeof sum ? n : sizeof sum;
-        if (held == 0 && n >= sizeof own.magic) is_ours = memcmp(bytes, own.magic, sizeof own.magic) == 0;
+        if (held == 0 && n >= 8) is_ours = memcmp(bytes, GPUMC__MAGIC, 8) == 0;
         sum = gpumc__checksum(sum, bytes, n - keep);
         memmove(bytes, bytes + n - keep, keep);
         held = keep;
@@ -12417,9 +12372,9 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
     gpumc__carry(&p->from, &p->seal, sizeof p->seal);
     status = p->from.failed ? GPUMC_OK : gpumc__check_seal(&p->seal, path, error);
     if (status != GPUMC_OK) return status;
-    gpumc__carry(&p->from, &saved, sizeof saved);
-    if (p->from.failed) return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s: no options", path);
-    return gpumc__merge_options(o, saved, error);
+    gpumc__carry(&p->from, &saved, offsetof(gpumc_sample_options, progress));
+    if (p->from.failed) return gpumc__file_failed(error, path, "read");
+    return gpumc__merge_options(o, &saved, error);
 }
 
 /* A new run must not overwrite what an old one left. */
