@@ -107,11 +107,11 @@
      gpumc_fit_series hands one to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set
      members.
 
-   LONG RUNS  options.checkpoint = "FILE" saves the state of everything, warm-up and draws included, every ten
-     minutes and on a stop (gpumc_stop in a signal handler); gpumc_resume goes on with the very draws of an
-     uninterrupted run. A file that is there is not overwritten by a new run: GPUMC_ERROR_EXISTS. A damaged
-     one is replaced by FILE.old, with a warning. After a stop on_draw repeats nothing, after a crash all since
-     the last saving; it alone sees draws that are discarded. See run_sample in examples/arguments.h.
+   LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
+     on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
+     one go. A new run does not overwrite the file (GPUMC_ERROR_EXISTS); where it is damaged, FILE.old stands
+     in, with a warning. on_draw, which alone sees discarded draws, is called once for each after a stop, and
+     again for those since the last saving after a crash. See run_sample in examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
      lengths then give 1.5 to 9 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
@@ -12132,8 +12132,8 @@ static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
     gpumc__carry(k, &pooled, sizeof pooled);
     gpumc__carry_metric(k, &a->shared);
     for (size_t c = 0; c < chains; c++)
-        if (pooled) a->metrics[c] = a->shared;
-        else gpumc__carry_metric(k, &a->metrics[c]);
+        if (!pooled) gpumc__carry_metric(k, &a->metrics[c]);
+        else if (k->reading) a->metrics[c] = a->shared;
     gpumc__carry(k, a->duals, chains * sizeof *a->duals);
     gpumc__carry(k, a->q, a->n_kept * a->dim * sizeof *a->q);
     gpumc__carry(k, a->g, a->n_kept * a->dim * sizeof *a->g);
@@ -12260,21 +12260,23 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
                                          gpumc_error *error)
 {
     const struct { const char *name; double given, saved; } pairs[] = {
-        { "num_chains", o->num_chains, saved->num_chains }, { "num_warmup", o->num_warmup, saved->num_warmup },
-        { "num_samples", o->num_samples, saved->num_samples }, { "thin", o->thin, saved->thin },
+        { "num_chains", (double)o->num_chains, (double)saved->num_chains },
+        { "num_warmup", (double)o->num_warmup, (double)saved->num_warmup },
+        { "num_samples", (double)o->num_samples, (double)saved->num_samples },
+        { "thin", (double)o->thin, (double)saved->thin }, { "step_size", o->step_size, saved->step_size },
         { "target_accept", o->target_accept, saved->target_accept },
-        { "max_treedepth", o->max_treedepth, saved->max_treedepth },
+        { "max_treedepth", (double)o->max_treedepth, (double)saved->max_treedepth },
         { "metric", (double)o->metric, (double)saved->metric },
         { "sampler", (double)o->sampler, (double)saved->sampler },
-        { "step_size", o->step_size, saved->step_size }, { "init_radius", o->init_radius, saved->init_radius },
+        { "init_radius", o->init_radius, saved->init_radius },
         { "seed", (double)o->seed, (double)saved->seed },
         { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
         { "first_chain_id", (double)o->first_chain_id, (double)saved->first_chain_id },
-        { "early_stop", !!o->early_stop, !!saved->early_stop },
-        { "keep_stuck_chains", !!o->keep_stuck_chains, !!saved->keep_stuck_chains },
-        { "save_warmup", !!o->save_warmup, !!saved->save_warmup },
-        { "save_unconstrained", !!o->save_unconstrained, !!saved->save_unconstrained },
-        { "discard_draws", !!o->discard_draws, !!saved->discard_draws },
+        { "early_stop", o->early_stop ? 1. : 0., saved->early_stop ? 1. : 0. },
+        { "keep_stuck_chains", o->keep_stuck_chains ? 1. : 0., saved->keep_stuck_chains ? 1. : 0. },
+        { "save_warmup", o->save_warmup ? 1. : 0., saved->save_warmup ? 1. : 0. },
+        { "save_unconstrained", o->save_unconstrained ? 1. : 0., saved->save_unconstrained ? 1. : 0. },
+        { "discard_draws", o->discard_draws ? 1. : 0., saved->discard_draws ? 1. : 0. },
     };
     const int threads = o->threads;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
@@ -12316,10 +12318,10 @@ static int gpumc__save(gpumc__run *r)
 {
     gpumc__checkpoint *p = r->checkpoint;
     const double begin = gpumc__seconds();
-    const int saved = gpumc__save_as(r, &p->written) == GPUMC_OK;
+    const int saved = p->path && gpumc__save_as(r, &p->written) == GPUMC_OK;
     const double end = gpumc__seconds();
     if (saved) p->written.status = GPUMC_OK;
-    else (void)remove(p->unfinished);
+    else if (p->path) (void)remove(p->unfinished);
     p->due = end + (p->interval > 0 ? p->interval : fmax(600, 20 * (end - begin)));
     return saved;
 }
@@ -12423,8 +12425,8 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
     gpumc__checkpoint *p = r->checkpoint;
     double probe = 0, here;
     if (p->seal.model != gpumc__seal_of(r->model).model)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of another model: names, kinds, sizes, bounds "
-                           "or links of its blocks differ", p->path);
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of another model: names, kinds, sizes, "
+                           "bounds or links of its blocks differ", p->path);
     gpumc__carry_run(&p->from, r, &probe);
     if (p->from.failed)
         return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s: its parts do not fit together", p->path);
@@ -12509,14 +12511,14 @@ static int gpumc__advance(gpumc__run *r, size_t goal, int parallel)
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
     for (;;) {
         size_t c = 0;
-        int stopped;
         if (r->batch) gpumc__advance_batch(r);
-        else if (parallel) gpumc_team_run(r->team, gpumc__take_chains, (size_t)gpumc_team_threads(r->team), r);
+        else if (parallel)
+            gpumc_team_run(r->team, gpumc__take_chains, (size_t)gpumc_team_threads(r->team), r);
         else gpumc__take_chains(0, 0, r);
         while (c < r->n_chains && r->chains[c].done >= goal) c++;
         if (c == r->n_chains) return 1;
-        stopped = gpumc__stops(r);
-        if (r->checkpoint->path && (stopped || gpumc__is_due(r))) r->fit->resumable = gpumc__save(r) && stopped;
+        const int stopped = gpumc__stops(r), saved = (stopped || gpumc__is_due(r)) && gpumc__save(r);
+        r->fit->resumable = stopped && saved;
         if (stopped) return 0;
     }
 }
@@ -12843,9 +12845,11 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     const gpumc__checkpoint *p = r->checkpoint;
     gpumc_status status = GPUMC_OK;
     if (p->read.status != GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "resumed from the generation before: %.200s", p->read.text);
+        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "resumed from the generation before: %.200s",
+                             p->read.text);
     if (p->written.status != GPUMC_OK && status == GPUMC_OK)
-        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s", p->written.text);
+        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
+                             p->written.text);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
         status = gpumc__warn(
             f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
@@ -12890,9 +12894,10 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     if (status != GPUMC_OK) return status;
     if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
+    const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
     if (finished) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain%s%.160s",
-                       (double)r->fit->n_draws, !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ",
+                       (double)r->fit->n_draws, where,
                        !p->path ? "" : r->fit->resumable ? p->path : p->written.text);
 }
 
@@ -12954,7 +12959,8 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     }
     memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
     if (memory)
-        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &checkpoint, &error);
+        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &checkpoint,
+                                      &error);
     else status = bytes ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
     gpumc__checkpoint_close(&checkpoint, &fit->allocator);

@@ -120,7 +120,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "threads", WHOLE, &o->threads, "threads (0: as many as cores)" },
         { "summary", TEXT, &r->summary, "FILE: writes the summary of every parameter as CSV" },
         { "csv", TEXT, &r->csv, "PREFIX: writes the draws as Stan CSV, PREFIX_1.csv and so on" },
-        { "checkpoint", TEXT, &o->checkpoint, "FILE: saves the run there, or goes on with the one saved there" },
+        { "checkpoint", TEXT, &o->checkpoint, "FILE: saves the run there; goes on with one that is there" },
         { "checkpoint_seconds", REAL, &o->checkpoint_seconds, "how often (0: 600)" },
     };
     size_t n = 14;
@@ -140,7 +140,7 @@ static int run_failed(const char *text)
     return EXIT_FAILURE;
 }
 
-/* ---- stopped, saved, resumed ----------------------------------------------------------------------------- */
+/* ---- stopped, saved, resumed ------------------------------------------------------------------------ */
 
 static gpumc_stop_flag run_stop;
 
@@ -183,7 +183,7 @@ static inline void run_forget(const run *r)
     remove(r->options.checkpoint);
 }
 
-/* ---- results --------------------------------------------------------------------------------------------- */
+/* ---- results ---------------------------------------------------------------------------------------- */
 
 /* What a block was drawn from, where the data come from the model itself. */
 typedef struct run_truth { const char *block; const double *values; size_t n; } run_truth;

@@ -11,7 +11,8 @@
    checkpoint=FILE saves the run there every ten minutes and on SIGTERM, SIGINT or SIGUSR1, and ends with exit
    status 75; the same command goes on with it. In a Slurm job that may be requeued:
        #SBATCH --requeue --signal=USR1@120 --open-mode=append
-       srun ./hierarchical checkpoint=run.state csv=run; if [ $? = 75 ]; then scontrol requeue $SLURM_JOB_ID; fi
+       srun ./hierarchical checkpoint=run.state csv=run
+       if [ $? = 75 ]; then scontrol requeue $SLURM_JOB_ID; fi
 
    Build:  cc -O2 examples/hierarchical.c -o hierarchical -lm -pthread
    Run:    ./hierarchical                       (./hierarchical help lists the arguments)
