@@ -2,8 +2,8 @@
 
    You write a log density and its gradient. gpumc draws from the posterior (NUTS and MAMS, warm-up pooled
    over chains, learned centring of hierarchical parameters), says how far the draws can be trusted, and
-   writes files that Stan's tools read. C99 or C++11; no dependencies beyond the C library and threads. MIT-0
-   or public domain.
+   writes files that ArviZ, Stan's tools and R read. C99 or C++11; no dependencies beyond the C library and
+   threads. MIT-0 or public domain.
 
    DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
                                      #include "gpumc.h"
@@ -44,9 +44,10 @@
    CONTENTS    search for the tag
      interface        >>api-platform  >>api-error  >>api-memory  >>api-math  >>api-special  >>api-rng
                       >>api-dist  >>api-transform  >>api-model  >>api-rows  >>api-glm  >>api-device
-                      >>api-hier  >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose  >>api-output
+                      >>api-hier  >>api-nuts  >>api-mams  >>api-adapt  >>api-run  >>api-diagnose
+                      >>api-output  >>api-report
      implementation   >>platform  >>error  >>memory  >>math  >>rng  >>dist  >>transform  >>model  >>rows
-                      >>glm  >>device  >>hier  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>run
+                      >>glm  >>device  >>hier  >>nuts  >>mams  >>adapt  >>diagnose  >>output  >>report  >>run
 
    THE DENSITY
      - It gets natural values x (a positive parameter is positive, a simplex sums to one) in the order of the
@@ -77,7 +78,7 @@
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
      population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
-         gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 0, 5 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 5 } };
+         gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5 }, { "tau", gpumc_prior_half_normal, 5 } };
          gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };  // group[i]: theta's element of row i
          gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
                                   .data = { .kind = &row, .n_rows = n, .columns = columns } };
@@ -133,6 +134,14 @@
                     several modes this hides one: compare with keep_stuck_chains
        not mixed    the chains had not met when warm-up ended
 
+   RESULTS  gpumc_write_store makes a folder that Python opens, gpumc_write_stan_csv files for R and Stan's
+     tools; also .npy, a tidy CSV, the metric as JSON. gpumc_stream_open writes while sampling and keeps
+     nothing in memory; gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains.
+         xarray, ArviZ 1:  xarray.open_datatree("fit.zarr", engine="zarr"); arviz.from_zarr("fit.zarr")
+         ArviZ before 1:   with zarr 2 from_zarr; with zarr 3 InferenceData.from_datatree of the first
+
+   A PAGE TO LOOK AT  gpumc_write_report(&fit, NULL, "fit.html", &error): warnings, table and plots as HTML.
+
    STEP BY STEP  for programs with a loop, memory or processes of their own: gpumc_layout_init compiles a
      model in your memory, gpumc_nuts_ask and _tell take one gradient at a time, gpumc_adapt_update tunes a
      set of chains. See examples/embed.c.
@@ -155,7 +164,7 @@
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
-     in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
+     in a third of the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
      a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH. GPUMC_MAX_JSON_DEPTH (16) and
      GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.
@@ -286,11 +295,15 @@ enum { GPUMC__N_ISA = 3 };
 #define GPUMC_TEAM
 #endif
 
-/* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself. */
+/* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself.
+   GPUMC__OF_LANE: what depends on parameters alone leaves the loop over tiles as vectors in gcc, which keeps
+   scalar choices inside, and as scalars in clang. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define GPUMC__UNROLL _Pragma("GCC unroll 8")
+#define GPUMC__OF_LANE(l) (l)
 #else
 #define GPUMC__UNROLL
+#define GPUMC__OF_LANE(l) 0
 #endif
 
 /* The number type of leaf functions: double, or float in a single-precision device build. */
@@ -373,26 +386,29 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team);
 #define GPUMC_NAN gpumc__from_bits(0x7ff8000000000000ULL)
 
 /* ---- polynomials, made by tests/poly.py ---------------------------------------------------------
-   Coefficients from the lowest power on, summed by Horner's rule in q = x^2 over pairs: half the latency of
-   that in x. GPUMC__P<n> is a polynomial of n coefficients. */
+   Coefficients from the lowest power on, summed by Horner's rule in x^4 over groups of four: a third of the
+   latency of that in x. GPUMC__P<n> is a polynomial of n coefficients, with q = x^2. */
 #define GPUMC__PAIR(a, b, rest) ((a + b * x) + q * (rest))
-#define GPUMC__PAIRS(a, b, c, d, e, f, g, h, rest) \
-    GPUMC__PAIR(a, b, GPUMC__PAIR(c, d, GPUMC__PAIR(e, f, GPUMC__PAIR(g, h, rest))))
+#define GPUMC__FOUR(a, b, c, d, rest) (((a + b * x) + q * (c + d * x)) + (q * q) * (rest))
 #define GPUMC__P2(a, b) (a + b * x)
 #define GPUMC__P3(a, b, c) GPUMC__PAIR(a, b, c)
 #define GPUMC__P4(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P2(__VA_ARGS__))
 #define GPUMC__P5(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P3(__VA_ARGS__))
-#define GPUMC__P6(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P4(__VA_ARGS__))
-#define GPUMC__P7(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P5(__VA_ARGS__))
-#define GPUMC__P8(a, b, ...) GPUMC__PAIR(a, b, GPUMC__P6(__VA_ARGS__))
-#define GPUMC__P10(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P2(__VA_ARGS__))
-#define GPUMC__P11(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P3(__VA_ARGS__))
-#define GPUMC__P12(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P4(__VA_ARGS__))
-#define GPUMC__P13(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P5(__VA_ARGS__))
-#define GPUMC__P16(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P8(__VA_ARGS__))
-#define GPUMC__P19(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P11(__VA_ARGS__))
-#define GPUMC__P21(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P13(__VA_ARGS__))
-#define GPUMC__P24(a, b, c, d, e, f, g, h, ...) GPUMC__PAIRS(a, b, c, d, e, f, g, h, GPUMC__P16(__VA_ARGS__))
+#define GPUMC__P6(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P2(__VA_ARGS__))
+#define GPUMC__P7(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P3(__VA_ARGS__))
+#define GPUMC__P8(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P4(__VA_ARGS__))
+#define GPUMC__P9(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P5(__VA_ARGS__))
+#define GPUMC__P10(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P6(__VA_ARGS__))
+#define GPUMC__P11(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P7(__VA_ARGS__))
+#define GPUMC__P12(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P8(__VA_ARGS__))
+#define GPUMC__P13(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P9(__VA_ARGS__))
+#define GPUMC__P15(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P11(__VA_ARGS__))
+#define GPUMC__P16(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P12(__VA_ARGS__))
+#define GPUMC__P17(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P13(__VA_ARGS__))
+#define GPUMC__P19(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P15(__VA_ARGS__))
+#define GPUMC__P20(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P16(__VA_ARGS__))
+#define GPUMC__P21(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P17(__VA_ARGS__))
+#define GPUMC__P24(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P20(__VA_ARGS__))
 #define GPUMC__POLY(name, n, ...) \
     GPUMC_FN double gpumc__poly_##name(double x) { const double q = x * x; return GPUMC__P##n(__VA_ARGS__); }
 
@@ -403,6 +419,10 @@ GPUMC__POLY(exp, 10, 0.5000000000000001, 0.16666666666666669, 0.0416666666666240
 /* (2 atanh(sqrt x) / sqrt x - 2) / x: degree 6, x in [0, 0.0295], error 4.7e-16 */
 GPUMC__POLY(log, 7, 0.666666666666667, 0.3999999999989889, 0.28571428626253836, 0.22222211089379496,
     0.1818289243253687, 0.15331611722055008, 0.14617807153417325)
+/* the same: degree 9, x in [0, 0.111], error 1.9e-16 */
+GPUMC__POLY(log1p_unit, 10, 0.6666666666666666, 0.40000000000014585, 0.2857142856710876, 0.22222222717427864,
+    0.18181789436132859, 0.15385570064958623, 0.13314144209654935, 0.12001072809590713, 0.08800738486144674,
+    0.1616404561194353)
 /* (sin(2 pi sqrt x) / sqrt x - 2 pi) / x: degree 5, x in [0, 0.0156], error 1.3e-16 */
 GPUMC__POLY(sin, 6, -41.341702240399755, 81.6052492760517, -76.70585973562093, 42.05868918088512,
     -15.094054182079999, 3.78643334956545)
@@ -444,6 +464,12 @@ GPUMC__POLY(lgamma, 19, 0.3224670334241132, -0.0673523010531981, 0.0205808084277
    degree 6, x in [0, 0.0237], error 1.7e-16 */
 GPUMC__POLY(stirling, 7, 0.08333333333333333, -0.0027777777777380146, 0.0007936507665900421,
     -0.0005952311428421684, 0.000840891399401838, -0.0018619001080884038, 0.0045368906301007815)
+/* (y + 1/2) gpumc__binet(y), x = 1 - 3 / (y + 1/2): degree 16, x in [-1, 1], error 1.2e-17 */
+GPUMC__POLY(binet, 17, 0.09948862055980887, -0.018718200500397922, 0.002904685792566519,
+    -0.0003974177246247539, 6.751105936523802e-05, -1.3483472674843222e-05, 1.8482278606665558e-06,
+    -3.2705557843249896e-07, 9.927849751826644e-08, -3.0775014248134474e-09, 2.318984724967352e-09,
+    -1.463619027236496e-09, -5.085190944025221e-10, -1.7610248462986022e-10, 2.2241728771231814e-11,
+    4.067015201759005e-11, 1.2356003374551402e-11)
 /* -(y + 0.75) gpumc__half_stirling(y), x = (y - 0.75) / (y + 0.75):
    degree 20, x in [-0.2, 1], error 6.6e-16 */
 GPUMC__POLY(half_stirling, 21, 0.0771732229314753, -0.05834098998843658, 0.03565184886092887,
@@ -512,7 +538,17 @@ GPUMC_FN double gpumc__times_exp(double y, double x, double lo)
     return (p * gpumc__from_bits(half << 52)) * gpumc__from_bits((k - half) << 52);
 }
 /* exp(x). 1.1 ULP */
-GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, 0.0); }
+GPUMC_FN double gpumc_exp(double x) { return gpumc__times_exp(1.0, x, -0.0); }
+/* exp(x) for x <= 0: 2^n as 2^(n + 64) 2^-64. */
+GPUMC_FN double gpumc__exp_fall(double x)
+{
+    const double sum = x * GPUMC__LOG2_E + (GPUMC__SHIFT + 1087.0);
+    const double n = gpumc__whole_in(sum, GPUMC__SHIFT + 1087.0);
+    const double r = (x - n * GPUMC__LOG_2_HI) - n * GPUMC__LOG_2_LO;
+    const double p = 1.0 + (r + (r * r) * gpumc__poly_exp(r));
+    const double y = (p * gpumc__from_bits(gpumc__bits_of(sum) << 52)) * 5.421010862427522e-20;
+    return x < -746.0 ? 0.0 : y;
+}
 /* y exp(scale x^2) for x >= 0 and scale a power of two or its negative: the square in two parts. */
 GPUMC_FN double gpumc__times_exp_square(double y, double x, double scale)
 {
@@ -553,22 +589,22 @@ GPUMC_FN double gpumc__log_split_any(double x, double *f)
 /* log(2^k (1 + f)) + e = k LOG_2_HI + (f - rest) for small e: by the series of 2 atanh(f / (2 + f)). */
 GPUMC_FN double gpumc__log_rest(double k, double f, double e)
 {
-    const double h = 0.5 * f * f, s = f / (2.0 + f), z = s * s;
-    return h - (s * (h + z * gpumc__poly_log(z)) + (k * GPUMC__LOG_2_LO + e));
+    const double s = f / (2.0 + f), z = s * s;
+    return s * (f - z * gpumc__poly_log(z)) - (k * GPUMC__LOG_2_LO + e);
 }
 /* log(x) for positive normal x. */
 GPUMC_FN double gpumc__log_normal(double x)
 {
     double f;
     const double k = gpumc__log_split(x, &f);
-    return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
+    return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, -0.0));
 }
-/* log(x), -infinity at 0. 0.8 ULP */
+/* log(x), -infinity at 0. 0.9 ULP */
 GPUMC_FN double gpumc_log(double x)
 {
     double f;
     const double k = gpumc__log_split_any(x, &f);
-    const double y = k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
+    const double y = k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, -0.0));
     const double outside = x < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
@@ -591,12 +627,11 @@ GPUMC_FN double gpumc_log1p(double x)
     const double outside = u < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < u ? y : outside;
     return x < GPUMC_INF ? gpumc__with_sign_of(inside, x) : x;                  /* the sign: of log1p(-0) */
 }
-/* log(1 + x) for x in [0, 1]. */
+/* log(1 + x) for x in [0, 1], by the series alone. */
 GPUMC_FN double gpumc__log1p_unit(double x)
 {
-    const int low = x < 0.41421356237309515;
-    const double k = low ? 0.0 : 1.0, f = low ? x : 0.5 * x - 0.5;
-    return k * GPUMC__LOG_2_HI + (f - gpumc__log_rest(k, f, 0.0));
+    const double s = x / (2.0 + x), z = s * s;
+    return x - s * (x - z * gpumc__poly_log1p_unit(z));
 }
 
 /* ---- square root ----------------------------------------------------------------------------- */
@@ -619,12 +654,18 @@ GPUMC_FN double gpumc_sqrt(double x)
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
+/* For x from 1e-290 on, short of infinity. */
+GPUMC_FN double gpumc__rsqrt_normal(double x)
+{
+    const double y = gpumc__rsqrt_start(x);
+    return y + 0.5 * (y * (1.0 - x * y * y));
+}
 /* 1 / sqrt(x), at 0 infinity of its sign. 1.3 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
     const int small = x < 1e-290;
-    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0), y = gpumc__rsqrt_start(a);
-    const double root = (y + 0.5 * (y * (1.0 - a * y * y))) * (small ? GPUMC__TWO_54 : 1.0);
+    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0);
+    const double root = gpumc__rsqrt_normal(a) * (small ? GPUMC__TWO_54 : 1.0);
     const double of_zero = gpumc__with_sign_of(GPUMC_INF, x), outside = x == 0.0 ? of_zero : GPUMC_NAN;
     const double inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x == GPUMC_INF ? 0.0 : x;
@@ -633,17 +674,17 @@ GPUMC_FN double gpumc_rsqrt(double x)
 /* ---- logistic and hyperbolic functions ------------------------------------------------------- */
 /* log(1 + exp(x)). 1.7 ULP */
 GPUMC_FN double gpumc_log1p_exp(double x)
-{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc_exp(-gpumc_fabs(x))); }
+{ return (0.0 < x ? x : 0.0) + gpumc__log1p_unit(gpumc__exp_fall(-gpumc_fabs(x))); }
 /* log(exp(a) + exp(b)). 1.7 ULP of the largest of |a|, |b| and the result */
 GPUMC_FN double gpumc_log_sum_exp(double a, double b)
 {
     const double gap = a == b ? 0.0 : gpumc_fabs(a - b);
-    return (a < b ? b : a) + gpumc__log1p_unit(gpumc_exp(-gap));
+    return (a < b ? b : a) + gpumc__log1p_unit(gpumc__exp_fall(-gap));
 }
 /* 1 / (1 + exp(-x)). 2.2 ULP */
 GPUMC_FN double gpumc_inv_logit(double x)
 {
-    const double e = gpumc_exp(-gpumc_fabs(x));
+    const double e = gpumc__exp_fall(-gpumc_fabs(x));
     return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 /* log(p / (1 - p)), -infinity at 0, infinity at 1. 1.5 ULP
@@ -667,15 +708,19 @@ GPUMC_FN double gpumc_tanh(double x)
 /* ---- sine and cosine ------------------------------------------------------------------------- */
 /* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
    u less the nearest whole number is exact, and so is the rest r in [-1/8, 1/8] from the nearest quarter. */
-GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
+GPUMC_FN void gpumc__sincos_turn(double f, double *sine, double *cosine)
 {
-    const double turn = u - gpumc__nearest(u), f = gpumc_fabs(u) < GPUMC__TWO_52 ? turn : u - u;
     const double sum = 4.0 * f + GPUMC__SHIFT, r = f - 0.25 * gpumc__whole_in(sum, GPUMC__SHIFT), z = r * r;
     const double s = r * (2.0 * GPUMC_PI) + r * (z * gpumc__poly_sin(z)), c = 1.0 + z * gpumc__poly_cos(z);
     const uint64_t quarter = gpumc__bits_of(sum), odd = (uint64_t)0 - (quarter & 1);
     const uint64_t s_bits = gpumc__bits_of(s), c_bits = gpumc__bits_of(c), swap = (s_bits ^ c_bits) & odd;
     *sine = gpumc__from_bits(s_bits ^ swap ^ ((quarter & 2) << 62));
     *cosine = gpumc__from_bits(c_bits ^ swap ^ (((quarter + 1) & 2) << 62));
+}
+GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
+{
+    const double turn = u - gpumc__nearest(u);
+    gpumc__sincos_turn(gpumc_fabs(u) < GPUMC__TWO_52 ? turn : u - u, sine, cosine);
 }
 
 /* ---- error function and normal distribution -------------------------------------------------- */
@@ -693,20 +738,20 @@ GPUMC_FN double gpumc__erfcx_sum(double x, double lo)
 /* erfcx(x) = exp(x^2) erfc(x), infinity below -26.7. 2.6 ULP */
 GPUMC_FN double gpumc_erfcx(double x)
 {
-    const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, 0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
+    const double a = gpumc_fabs(x), y = gpumc__erfcx_sum(a, -0.0), e = gpumc__times_exp_square(2.0, a, 1.0);
     return x < 0.0 ? e - y : y;
 }
 /* erfc(x) = 1 - erf(x), with its relative accuracy down to the smallest number. 3.3 ULP */
 GPUMC_FN double gpumc_erfc(double x)
 {
-    const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
+    const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_sum(a, -0.0), a, -1.0);
     return x < 0.0 ? 2.0 - y : y;
 }
 /* erf(x). 1.5 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
     const double a = gpumc_fabs(x), y = x + x * gpumc__poly_erf(x * x);
-    const double tail = gpumc__times_exp_square(gpumc__erfcx_sum(a, 0.0), a, -1.0);
+    const double tail = gpumc__times_exp_square(gpumc__erfcx_sum(a, -0.0), a, -1.0);
     return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
 }
 /* erfcx(x / sqrt 2) / 2, x >= 0: the quotient in two parts. */
@@ -864,13 +909,19 @@ GPUMC_FN gpumc_real gpumc__log1p_less(gpumc_real x) { return gpumc__log_less(x, 
 /* w / (1 + w) - log(1 + w), given share = w / (1 + w) and log(1 + w) */
 GPUMC_FN gpumc_real gpumc__share_less_log(gpumc_real w, gpumc_real share, gpumc_real log_1w)
 { return gpumc__is_near_0(w) ? -gpumc__log_less(w, log_1w) - w * share : share - log_1w; }
+/* log Gamma(x) - (x - 1/2) log x + x - log(2 pi) / 2, x >= 1 */
+GPUMC_FN gpumc_real gpumc__binet(gpumc_real x)
+{
+    const gpumc_real inv = 1 / (x + GPUMC_R(0.5));
+    return inv * GPUMC_R(gpumc__poly_binet(1 - 3 * inv));
+}
 /* log Gamma(x + 1) - x log x + x, x >= 0: what Stirling's leading terms leave, close to log(2 pi x) / 2. */
 GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 {
-    const gpumc_real some = x > 0 ? x : 1, p = 1 / (x < 8 ? 8 : x), log_x = gpumc_log(some);
-    const gpumc_real small = gpumc_lgamma(x + 1) - (x > 0 ? x * (log_x - 1) : 0 * x);
-    const gpumc_real rest = GPUMC_R(GPUMC_LOG_SQRT_2PI) + p * GPUMC_R(gpumc__poly_stirling(p * p));
-    return x < 8 ? small : GPUMC_R(0.5) * log_x + rest;
+    const gpumc_real half = GPUMC_R(0.5), up = x < 1 ? x + 1 : x, log_up = gpumc_log(up);
+    const gpumc_real below_1 = (x + half) * log_up - x * gpumc_log(x > 0 ? x : 1) - 1;
+    const gpumc_real rest = (x < 1 ? below_1 : half * log_up) + gpumc__binet(up);
+    return x > 0 ? rest + GPUMC_R(GPUMC_LOG_SQRT_2PI) : 0 * x;
 }
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
@@ -1039,8 +1090,13 @@ GPUMC_FN void gpumc__add_3(gpumc_real *p, gpumc_real v, gpumc_real *q, gpumc_rea
 { gpumc__add_2(p, v, q, w), gpumc__add(r, x); }
 GPUMC_FN gpumc_real gpumc__valid(int condition, gpumc_real value) { return condition ? value : GPUMC_NAN; }
 GPUMC_FN gpumc_real gpumc__outside(int condition, gpumc_real value) { return condition ? -GPUMC_INF : value; }
-/* Infinity is not whole; NaN counts as whole, so that it goes on. (With a negation gcc stays scalar.) */
-GPUMC_FN int gpumc__is_whole(gpumc_real y) { return (gpumc_floor(y) - y == 0) | (y != y); }
+/* Infinity is not whole; NaN counts as whole, so that it goes on. Beyond 2^52 all are, but the sum may round,
+   by 1 or more. (With a negation gcc stays scalar.) */
+GPUMC_FN int gpumc__is_whole(gpumc_real y)
+{
+    const double size = gpumc_fabs(y), gap = gpumc__whole_in(size + GPUMC__TWO_52, GPUMC__TWO_52) - size;
+    return (gap == 0) | (gap * gap > 0.5) | (y != y);
+}
 /* y where it is inside (y > 0), a harmless number where the density is -infinity anyway; NaN stays. */
 GPUMC_FN gpumc_real gpumc__positive(gpumc_real y) { return y <= 0 ? GPUMC_R(1e-30) : y; }
 /* A log cdf before the support. */
@@ -1253,11 +1309,12 @@ GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
                         part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
 /* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
-/* The outcome's value from those of 0 and 1; NaN stays NaN, anything else is outside. */
+/* The outcome's value from those of 0 and 1, which are their own squares; NaN stays NaN, anything else is
+   outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
 {
-    const gpumc_real value = y > 0 ? at_1 : y <= 0 ? at_0 : y;
-    return gpumc__outside((y < 0) | (y > 1) | !gpumc__is_whole(y), value);
+    const gpumc_real square = y * y;
+    return y - square == 0 ? (y > 0 ? at_1 : at_0) : -GPUMC_INF - square;
 }
 
 /* The log cdf from its value between 0 and 1, and the slope of that. */
@@ -1458,20 +1515,25 @@ GPUMC_FN gpumc_real gpumc_binomial_logit_lpmf(GPUMC__TAKES(TRIALS_1, y, n, eta))
 /* ---- poisson: log p = y log lambda - lambda - log y! ------------------------------- >>poisson */
 GPUMC_FN gpumc_real gpumc__count_support(gpumc_real y, gpumc_real value)
 { return gpumc__outside((y < 0) | !gpumc__is_whole(y), value); }
+/* The mass from lambda and its logarithm; for whole y > 0 Stirling's rest takes the logarithm of y alone. */
+GPUMC_FN gpumc_real gpumc__poisson_mass(gpumc_real y, gpumc_real lambda, gpumc_real log_lambda)
+{
+    const gpumc_real some = y <= 0 ? 1 : y, log_y = gpumc_log(some);
+    const gpumc_real less = gpumc__compare(some, lambda - some, log_lambda - log_y).less;
+    const gpumc_real rest = GPUMC_R(0.5) * log_y + GPUMC_R(GPUMC_LOG_SQRT_2PI) + gpumc__binet(some);
+    return gpumc__count_support(y, y <= 0 ? -lambda : some * less - rest);
+}
 GPUMC_FN gpumc_real gpumc_poisson_lpmf(GPUMC__TAKES(COUNT_1, y, lambda))
 {
-    gpumc__ratio ratio;
-    const gpumc_real value = gpumc__gamma_kernel(y, lambda, gpumc_log(lambda), &ratio);
     gpumc__add(dlambda, gpumc__times_log(y, 1 / lambda) - 1);
-    return gpumc__valid(lambda >= 0, gpumc__count_support(y, value));
+    return gpumc__valid(lambda >= 0, gpumc__poisson_mass(y, lambda, gpumc_log(lambda)));
 }
 /* ---- poisson_log: the law poisson(exp(eta)) ------------------------------------ >>poisson_log */
 GPUMC_FN gpumc_real gpumc_poisson_log_lpmf(GPUMC__TAKES(COUNT_1, y, eta))
 {
-    gpumc__ratio ratio;
-    const gpumc_real lambda = gpumc_exp(eta), value = gpumc__gamma_kernel(y, lambda, eta, &ratio);
+    const gpumc_real lambda = gpumc_exp(eta);
     gpumc__add(deta, y - lambda);
-    return gpumc__count_support(y, value);
+    return gpumc__poisson_mass(y, lambda, eta);
 }
 /* ---- neg_binomial_2 -------------------------------------------------------- >>neg_binomial_2
    log p = log Gamma(y + phi) - log Gamma(phi) - log y! + phi log p + y log(1 - p),  p = phi / (phi + mu)
@@ -1761,11 +1823,13 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     }
 }
 
-/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. */
+/* Adds a leaf's values and derivatives in lanes l to sum[0], sum[1 + k]; parameter, column: the k-th. The
+   zero in g is negative because adding to that is no operation, not even to the compiler. */
 #define GPUMC__ROW_LANES(pragma, lanes, leaf, n_p, n_x, parameter, column, weight) \
     pragma for (int l = 0; l < (lanes); l++) { \
         gpumc_real q[(n_p) + 1], c[n_x], g[(n_p) + 1]; \
-        GPUMC__FLAT for (int k = 0; k < (n_p); k++) { q[k] = (gpumc_real)(parameter); g[k] = 0; } \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) q[k] = (gpumc_real)(parameter); \
+        GPUMC__FLAT for (int k = 0; k < (n_p); k++) g[k] = GPUMC_R(-0.0); \
         GPUMC__FLAT for (int k = 0; k < (n_x); k++) c[k] = (gpumc_real)(column); \
         sum[0][l] += (weight)[l] * leaf(q, c, g); \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
@@ -1773,56 +1837,61 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 #define GPUMC__ROW_PARAMETER(k, l, n_group) \
     (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 
-/* Tiles t to end, a strip of lanes as wide as a vector register: what depends on parameters alone then does
-   not depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared
-   gradients go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes
-   pieces of 16 bytes of memcpy, which wide loads then wait for.) */
+/* A few slices, a strip of lanes as wide as a vector register: what depends on parameters alone then does not
+   depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared gradients
+   go on from slice to slice, those of group gradients start at zero. (Copied by loops: gcc makes pieces of 16
+   bytes of memcpy, which wide loads then wait for.) */
 #define GPUMC__ROW_STRIP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
-        size_t strip, const double *const *own, const double *shared, \
-        double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
+        size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
         for (; t < end; t++) { \
             const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
             const double *w = gpumc__row_weights(a, t) + strip; \
             GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, \
-                (n_group) + (n_shared), n_columns, GPUMC__ROW_PARAMETER(k, l, n_group), \
+                (n_group) + (n_shared), n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], \
                 x[k * GPUMC_LANES + l], w) \
         } \
     } \
-    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t slice, size_t t, \
-        const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total, size_t strip) \
+    attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t s, size_t end, \
+        size_t t, size_t strip, const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total) \
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
-        const double *own[(n_group) + 1]; \
-        for (int k = 0; k < (n_group); k++) own[k] = a->p[k] + slice * GPUMC_LANES + strip; \
+        const double *p[(n_group) + (n_shared) + 1]; \
+        for (int k = 0; k < (n_shared); k++) p[(n_group) + k] = shared + k * GPUMC_LANES; \
         GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
-            sum[0][l] = total[l]; \
             GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
-                sum[(n_group) + k][l] = total[k * GPUMC_LANES + l]; \
+            GPUMC__FLAT for (int k = 0; k <= (n_shared); k++) \
+                sum[k ? k + (n_group) : 0][l] = total[k * GPUMC_LANES + l]; \
         } \
-        name##_tiles_##set(a, t, t + a->tiles[slice], strip, own, shared, sum); \
-        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
-            total[l] = sum[0][l]; \
-            GPUMC__FLAT for (int k = 1; k <= (n_shared); k++) \
-                total[k * GPUMC_LANES + l] = sum[(n_group) + k][l]; \
+        for (; s < end; t += a->tiles[s++]) { \
+            for (int k = 0; k < (n_group); k++) p[k] = a->p[k] + s * GPUMC_LANES + strip; \
+            name##_tiles_##set(a, t, t + a->tiles[s], strip, p, sum); \
+            for (int k = 0; k < (n_group); k++) { \
+                double *to = a->sums[k] + s * GPUMC_LANES + strip; \
+                GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
+                    to[l] += sum[1 + k][l]; \
+                    sum[1 + k][l] = 0; \
+                } \
+            } \
         } \
-        for (int k = 0; k < (n_group); k++) { \
-            double *to = a->sums[k] + slice * GPUMC_LANES + strip; \
-            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) to[l] += sum[1 + k][l]; \
-        } \
+        for (int k = 0; k <= (n_shared); k++) \
+            GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) \
+                total[k * GPUMC_LANES + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_loop_##set(const gpumc__row_args *a) \
     { \
-        double shared[(n_shared) + 1], total[(1 + (n_shared)) * GPUMC_LANES]; \
-        for (int k = 0; k < (n_shared); k++) shared[k] = *a->p[(n_group) + k]; \
-        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) total[i] = 0; \
-        for (size_t s = 0, t = 0; s < a->n_slices; t += a->tiles[s++]) \
+        double shared[((n_shared) + 1) * GPUMC_LANES], total[((n_shared) + 1) * GPUMC_LANES]; \
+        for (int i = 0; i < (n_shared) * GPUMC_LANES; i++) shared[i] = *a->p[(n_group) + i / GPUMC_LANES]; \
+        for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) total[i] = 0; \
+        for (size_t s = 0, t = 0, end; s < a->n_slices;) { \
+            end = a->n_slices - s < 4 ? a->n_slices : s + 4; \
             for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
-                name##_strip_##set(a, s, t, shared, total + strip, strip); \
-        for (int i = 0; i < (1 + (n_shared)) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
+                name##_strip_##set(a, s, end, t, strip, shared, total + strip); \
+            for (; s < end; s++) t += a->tiles[s]; \
+        } \
+        for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
     }
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
@@ -2105,30 +2174,36 @@ extern const gpumc__device *gpumc__cuda_device(void);
    Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
    quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
    wants a population on these bounds. */
-typedef enum gpumc_prior_family {         /* the continuous families in the order of >>api-dist */
-    GPUMC_PRIOR_NONE = 0, GPUMC_PRIOR_NORMAL, GPUMC_PRIOR_STD_NORMAL, GPUMC_PRIOR_STUDENT_T,
-    GPUMC_PRIOR_CAUCHY, GPUMC_PRIOR_LAPLACE, GPUMC_PRIOR_LOGISTIC, GPUMC_PRIOR_GUMBEL, GPUMC_PRIOR_LOGNORMAL,
-    GPUMC_PRIOR_EXPONENTIAL, GPUMC_PRIOR_GAMMA, GPUMC_PRIOR_INV_GAMMA, GPUMC_PRIOR_CHI_SQUARE,
-    GPUMC_PRIOR_WEIBULL, GPUMC_PRIOR_HALF_NORMAL, GPUMC_PRIOR_HALF_CAUCHY, GPUMC_PRIOR_HALF_STUDENT_T,
-    GPUMC_PRIOR_BETA, GPUMC_PRIOR_BETA_PROPORTION, GPUMC_PRIOR_UNIFORM,
-    GPUMC_PRIOR_FLAT                      /* log density 0 everywhere: improper, cannot be drawn from */
-} gpumc_prior_family;
+
+/* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
+   names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
+   everywhere, which is improper and cannot be drawn from. */
+typedef const struct gpumc__prior_law *gpumc_prior_family(void);
+#define GPUMC__IF_REAL_0(...) __VA_ARGS__
+#define GPUMC__IF_REAL_1(...) __VA_ARGS__
+#define GPUMC__IF_REAL_2(...) __VA_ARGS__
+#define GPUMC__IF_REAL_3(...) __VA_ARGS__
+#define GPUMC__IF_COUNT_1(...)
+#define GPUMC__IF_COUNT_2(...)
+#define GPUMC__IF_TRIALS_1(...)
+#define GPUMC__DECLARE_PRIOR(shape, cdf, family, parameters, support) \
+    GPUMC__IF_##shape(GPUMC_API gpumc_prior_family gpumc_prior_##family;)
+GPUMC_FAMILIES(GPUMC__DECLARE_PRIOR)
+GPUMC_API gpumc_prior_family gpumc_prior_flat;
 
 /* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
 typedef struct gpumc_prior {
     const char *name;                     /* of a block, or of one element, counted from 1: "sd[2]" */
-    gpumc_prior_family family;
+    gpumc_prior_family *family;
     double a, b, c;                       /* its parameters, in the order of the density's */
 } gpumc_prior;
 
 typedef enum gpumc_hier_link {
     GPUMC_LINK_BY_KIND = 0, GPUMC_LINK_IDENTITY, GPUMC_LINK_LOG, GPUMC_LINK_LOGIT, GPUMC_LINK_PROBIT
 } gpumc_hier_link;
-typedef enum gpumc_population_family {
-    GPUMC_POPULATION_NORMAL = 0,
-    GPUMC_POPULATION_STUDENT_T,           /* shape: degrees of freedom */
-    GPUMC_POPULATION_TRUNCATED_NORMAL     /* to the bounds of the block; the link is the identity */
-} gpumc_population_family;
+typedef const struct gpumc__population_law *gpumc_population_family(void);
+GPUMC_API gpumc_population_family gpumc_population_student_t;        /* shape: degrees of freedom */
+GPUMC_API gpumc_population_family gpumc_population_truncated_normal; /* to the bounds; link: the identity */
 
 /* Where a population is not the normal one, or a link not that of the kind. Leaves are row functions with
    p = value, location, scale, then the shape, and x = lower and upper bound. In the quantile form z_NAME is
@@ -2136,7 +2211,7 @@ typedef enum gpumc_population_family {
 typedef struct gpumc_population {
     const char *name;
     gpumc_hier_link link;
-    gpumc_population_family family;
+    gpumc_population_family *family;      /* NULL: normal */
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
     const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale */
@@ -2168,7 +2243,8 @@ typedef struct gpumc_hier_data {
     size_t n_populations;
     const gpumc_hier_rows *rows;
     size_t n_rows;
-    int threads;                          /* how many may evaluate at once; more wait. 0: one a core */
+    int threads;                          /* how many may evaluate at once; more wait. 0: cores / team */
+    int team;                             /* threads that share the rows of each, 10,000 or more. 0: 1 */
     gpumc_isa isa;
     gpumc_allocator allocator;
 } gpumc_hier_data;
@@ -2356,6 +2432,7 @@ typedef struct gpumc_fit {
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
     double *unconstrained;                /* [chain][draw][free], on request */
+    size_t *free_blocks;                  /* [block][2]: first free coordinate, number; 0: untransformed */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
@@ -2449,10 +2526,23 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column);
 GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream);
 
 /* =================================================================================== >>api-output
-   Files, with numbers that do not depend on the locale. */
+   Files, with numbers that do not depend on the locale. Each is written under another name first and complete
+   or not there. */
 GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Stan CSV, one file a chain: PREFIX_1.csv, PREFIX_2.csv, ... */
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error);
+/* One row a draw, with columns .chain, .iteration and .draw before the others: for R, and small results. */
+GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
+/* A NumPy file [chain][draw][...] of one block, or [chain][draw][column] where block is NULL. */
+GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
+                                       gpumc_error *error);
+/* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; a low-rank metric as
+   its diagonal. They belong to the coordinates of the learned centring, fit->centring. */
+GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
+/* Reads one, for gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
+GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
+                                              gpumc_metric *metric, double *step_size, gpumc_error *error);
+GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric);
 
 typedef struct gpumc_variable {           /* one variable of a data file, row-major */
     char *name;
@@ -2491,6 +2581,61 @@ GPUMC_API void gpumc_data_free(gpumc_data *data);
    text holds 32 bytes; returns the length. */
 GPUMC_API size_t gpumc_format_number(double value, char *text);
 
+/* A store is a folder in the Zarr format, version 2, as ArviZ and xarray open it: draws, statistics, data,
+   warm-up and free coordinates where the fit has them; chains in files of their own. It grows as PATH.tmp,
+   which a killed program leaves and its user removes, and is complete or not there. A PATH that exists is an
+   error. */
+typedef struct gpumc_dimension {          /* what a dimension is called, and labels of its places */
+    const char *block;                    /* a parameter, output or variable of the data */
+    size_t dim;                           /* which of its dimensions, from 0 */
+    const char *name;                     /* several blocks may share it; NULL: BLOCK_dim_0 and so on */
+    const char *const *labels;            /* UTF-8, one a place; NULL: 0, 1, ... */
+} gpumc_dimension;
+typedef struct gpumc_store_options {
+    const gpumc_data *observed_data, *constant_data;
+    const gpumc_dimension *dimensions;
+    size_t n_dimensions;
+    const char *created_at;               /* 2026-01-31T12:00:00+00:00; NULL: left out */
+} gpumc_store_options;
+/* options may be NULL. */
+GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
+                                         const gpumc_store_options *options, gpumc_error *error);
+
+/* The same while sampling, with a mebibyte of memory a chain, however many draws: open a stream with the
+   options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit. A
+   write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
+   gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
+   stay until then. */
+typedef struct gpumc_stream gpumc_stream;
+GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
+                                          gpumc_sample_options *sampling, const gpumc_store_options *options,
+                                          gpumc_error *error);
+GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
+                                const gpumc_draw_stats *stats, void *stream);
+GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error);
+
+/* Reads stores, as of separate jobs, back into one fit, with all their chains, for diagnostics, summaries and
+   writers: draws and statistics, not warm-up, metric and free coordinates. Names, shapes and data must agree,
+   and no chain (seed and number) may come twice. Chains are cut to the length of the shortest, which
+   fit->message then says. allocator may be NULL. */
+GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
+                                   gpumc_fit *fit);
+
+/* =================================================================================== >>api-report
+   A fit as one HTML page, to be read in any browser, mailed or printed: warnings, summary, and plots of what
+   needs a look. No scripts, nothing fetched, less than 2 MB; the same bytes for the same fit. */
+typedef struct gpumc_report_options {
+    const char *const *names;             /* up to 5 quantities to look at, as theta[3]; NULL: chosen */
+    size_t n_names;
+    const double *observed;   /* the data that a block of group GPUMC_POSTERIOR_PREDICTIVE predicts; with */
+    size_t n_observed;        /* log likelihoods in the same order there is LOO-PIT, too */
+    const gpumc_fit *other;               /* to be compared with: what has the same name */
+    const char *other_name;
+} gpumc_report_options;
+/* options may be NULL. */
+GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_report_options *options,
+                                          const char *path, gpumc_error *error);
+
 #ifdef __cplusplus
 }
 #endif
@@ -2518,9 +2663,11 @@ GPUMC_API size_t gpumc_format_number(double value, char *text);
 #define NOMINMAX
 #endif
 #include <windows.h>
+#include <direct.h>
 #include <io.h>
 #else
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #if !defined(GPUMC_NO_THREADS)
 #include <pthread.h>
@@ -2576,6 +2723,20 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
     static GPUMC_TEAM GPUMC_LOOP result name parameters
 #endif
 
+/* Around code that runs seldom: fewer passes of the optimiser, or in clang less inlining, take a quarter off
+   the time to compile a program. Loops in it keep their attributes, and with them their speed. */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
+#define GPUMC__SELDOM _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define GPUMC__OFTEN _Pragma("GCC pop_options")
+#elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
+#define GPUMC__SELDOM _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
+    _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
+#define GPUMC__OFTEN _Pragma("clang attribute pop") _Pragma("clang attribute pop")
+#else
+#define GPUMC__SELDOM
+#define GPUMC__OFTEN
+#endif
+
 /* ---- instruction sets -------------------------------------------------------------------------- */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 static gpumc_isa gpumc__isa_best(void)
@@ -2629,6 +2790,9 @@ extern int fsync(int file);
 extern int fileno(FILE *stream);
 #endif
 #endif
+#if defined(__linux__) && !defined(__cplusplus)
+extern int syncfs(int file);
+#endif
 
 #if defined(_WIN32)
 static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
@@ -2637,6 +2801,9 @@ static int gpumc__rename(const char *from, const char *to)
     return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
 static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* written through above */
+static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
+static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
+static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
@@ -2648,7 +2815,24 @@ static void gpumc__sync_folder(const char *folder)
     (void)fsync(file);
     close(file);
 }
+static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
+static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
+static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
 #endif /* _WIN32 */
+/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. */
+#if defined(__linux__)
+#define GPUMC__HAS_SYNC_ALL 1
+static int gpumc__sync_all(const char *folder)
+{
+    FILE *file = fopen(folder, "r");
+    const int done = file && syncfs(fileno(file)) == 0;
+    if (file) fclose(file);
+    return done;
+}
+#else
+#define GPUMC__HAS_SYNC_ALL 0
+static int gpumc__sync_all(const char *folder) { return folder != NULL; }
+#endif
 
 static double gpumc__seconds(void)
 {
@@ -3019,7 +3203,7 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team)
    is no such loop calls these twins, and the header compiles a quarter faster. */
 #define GPUMC__CALL(name) static GPUMC__NOINLINE double gpumc__##name(double x) { return gpumc_##name(x); }
 GPUMC__CALL(exp) GPUMC__CALL(expm1) GPUMC__CALL(log) GPUMC__CALL(log1p) GPUMC__CALL(sqrt)
-GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi)
+GPUMC__CALL(lgamma) GPUMC__CALL(digamma) GPUMC__CALL(inv_Phi) GPUMC__CALL(inv_logit) GPUMC__CALL(log1p_exp)
 static GPUMC__NOINLINE double gpumc__lbeta(double a, double b) { return gpumc_lbeta(a, b); }
 /* One tail of a law on the log scale, with its derivatives: by the shapes a and b; by log x (gamma) or logit
    x (beta); and by a at fixed a (1 - x) / x, by b at fixed b x / (1 - x). These last are for Student's t and
@@ -3320,8 +3504,8 @@ typedef struct gpumc__pair { double x, y; } gpumc__pair;         /* x + y = 1 */
 
 static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 {
-    const double log_x = -gpumc_log1p_exp(-s), log_y = -gpumc_log1p_exp(s);
-    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc_inv_logit(s), gpumc_inv_logit(-s), log_x, log_y);
+    const double log_x = -gpumc__log1p_exp(-s), log_y = -gpumc__log1p_exp(s);
+    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc__inv_logit(s), gpumc__inv_logit(-s), log_x, log_y);
     return gpumc__tail_at(GPUMC__LOWER, tail);
 }
 
@@ -3336,7 +3520,7 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    root.x = gpumc_inv_logit(s), root.y = gpumc_inv_logit(-s);
+    root.x = gpumc__inv_logit(s), root.y = gpumc__inv_logit(-s);
     if (root.x < DBL_MIN) return root;
     tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
@@ -3533,11 +3717,12 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
                                   uint32_t key_0, uint32_t key_1)
 {
-    const uint64_t even = (uint64_t)0xD2511F53u * *a, odd = (uint64_t)0xCD9E8D57u * *c;
-    *a = (uint32_t)(odd >> 32) ^ *b ^ key_0;
-    *b = (uint32_t)odd;
-    *c = (uint32_t)(even >> 32) ^ *d ^ key_1;
-    *d = (uint32_t)even;
+    const uint32_t even = 0xD2511F53u, odd = 0xCD9E8D57u, low_a = even * *a, low_c = odd * *c;
+    const uint32_t high_a = (uint32_t)((uint64_t)even * *a >> 32), high_c = (uint32_t)((uint64_t)odd * *c >> 32);
+    *a = high_c ^ *b ^ key_0;
+    *b = low_c;
+    *c = high_a ^ *d ^ key_1;
+    *d = low_a;
 }
 /* The key moves on by the golden ratio and by sqrt(3) - 1 a round, as fractions of 2^32. */
 #define GPUMC__PHILOX_ROUNDS 10
@@ -3558,9 +3743,9 @@ GPUMC_FN double gpumc__unit(uint32_t low, uint32_t high)
 /* -2 log u lies between 2e-16 and 74, so that x / sqrt(x) is its root without any special case. */
 GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
 {
-    const double square = -2 * gpumc_log(u), radius = square * gpumc_rsqrt(square);
+    const double square = -2 * gpumc__log_normal(u), radius = square * gpumc__rsqrt_normal(square);
     double sine, cosine;
-    gpumc_sincos_2pi(v, &sine, &cosine);
+    gpumc__sincos_turn(v, &sine, &cosine);
     *z_0 = radius * cosine;
     *z_1 = radius * sine;
 }
@@ -3605,37 +3790,41 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
     return bits % n;
 }
 
-/* GPUMC__RNG_LANES blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1].
-   Lanes are the inner loops, one round at a time: gcc makes half as fast code of ten rounds a lane. */
-#define GPUMC__RNG_LANES 8
-GPUMC__COPIES(, void, gpumc__normal_lanes, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+/* Blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1]. Lanes are the inner loops,
+   one round at a time: gcc makes half as fast code of ten rounds a lane. Sixteen hide each other's latencies. */
+#define GPUMC__RNG_LANES 16
+GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT z, uint32_t lanes)
 {
     uint32_t a[GPUMC__RNG_LANES], b[GPUMC__RNG_LANES], c[GPUMC__RNG_LANES], d[GPUMC__RNG_LANES];
     uint32_t key_0 = rng->key[0], key_1 = rng->key[1];
-    for (uint32_t i = 0; i < GPUMC__RNG_LANES; i++) {
+    for (uint32_t i = 0; i < lanes; i++) {
         a[i] = rng->counter[0] + i, b[i] = rng->counter[1];
         c[i] = rng->counter[2], d[i] = rng->counter[3];
     }
     for (int r = 0; r < GPUMC__PHILOX_ROUNDS; r++) {
-        for (int i = 0; i < GPUMC__RNG_LANES; i++)
+        for (uint32_t i = 0; i < lanes; i++)
             gpumc__philox_round(&a[i], &b[i], &c[i], &d[i], key_0, key_1);
         key_0 += GPUMC__PHILOX_STEP_0;
         key_1 += GPUMC__PHILOX_STEP_1;
     }
-    for (int i = 0; i < GPUMC__RNG_LANES; i++)
+    for (uint32_t i = 0; i < lanes; i++)
         gpumc__box_muller(gpumc__unit(a[i], b[i]), gpumc__unit(c[i], d[i]), &z[2 * i], &z[2 * i + 1]);
 }
+GPUMC__COPIES(, void, gpumc__normals_32, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+{ gpumc__normal_blocks(rng, z, 16); }
+GPUMC__COPIES(, void, gpumc__normals_16, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
+{ gpumc__normal_blocks(rng, z, 8); }
 
 /* Starts at a fresh block, so that z[i] depends on the counter and i alone. */
 GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
-    const size_t chunk = 2 * GPUMC__RNG_LANES;
-    double last[2 * GPUMC__RNG_LANES];
+    double last[16];
     rng->left = 0;
-    for (size_t i = 0, m; i < n; i += m) {
-        m = n - i < chunk ? n - i : chunk;
-        gpumc__normal_lanes(rng, m < chunk ? last : z + i);
-        if (m < chunk) memcpy(z + i, last, m * sizeof *z);
+    for (; n >= 32; z += 32, n -= 32, rng->counter[0] += 16) gpumc__normals_32(rng, z);
+    for (size_t m; n > 0; z += m, n -= m) {
+        m = n < 16 ? n : 16;
+        gpumc__normals_16(rng, m < 16 ? last : z);
+        if (m < 16) memcpy(z, last, m * sizeof *z);
         rng->counter[0] += (uint32_t)((m + 1) / 2);
     }
 }
@@ -3676,7 +3865,7 @@ GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
     double x;
     if (!(a > 0 && a <= DBL_MAX && b > 0 && b <= DBL_MAX)) return GPUMC_NAN;
     x = gpumc__rng_log_gamma(rng, a);
-    x = gpumc_inv_logit(x - gpumc__rng_log_gamma(rng, b));
+    x = gpumc__inv_logit(x - gpumc__rng_log_gamma(rng, b));
     return x < DBL_MIN ? DBL_MIN : x > most ? most : x;
 }
 
@@ -3851,9 +4040,9 @@ GPUMC__MEMBERS(uniform, 2, (a, b), b > a, u < 0.5 ? a + u * (b - a) : b - (1 - u
                (b - a) * (b - a) / 12)
 GPUMC__MEMBERS(bernoulli, 1, (p), gpumc__is_probability(p), u > 1 - p, gpumc_rng_uniform(rng) < p, p,
                p * (1 - p))
-GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc_inv_logit(-eta),
-               gpumc_bernoulli_rng(rng, gpumc_inv_logit(eta)), gpumc_inv_logit(eta),
-               gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+GPUMC__MEMBERS(bernoulli_logit, 1, (eta), eta == eta, u > gpumc__inv_logit(-eta),
+               gpumc_bernoulli_rng(rng, gpumc__inv_logit(eta)), gpumc__inv_logit(eta),
+               gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
 static double gpumc__geometric_at(double u, double p)
 {
@@ -3876,11 +4065,14 @@ static gpumc__tail gpumc__t_outside(double z, double nu)
                        : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
 }
 
+static GPUMC__NOINLINE double gpumc__t_log_density(double z, double nu)
+{ return gpumc_student_t_lpdf(z, nu, 0, 1, NULL, NULL, NULL, NULL); }
+
 /* The density over the tail is taken on the log scale. */
 GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z;
-    const double log_density = gpumc_student_t_lpdf(x, nu, 0, 1, NULL, NULL, NULL, NULL);
+    const double log_density = gpumc__t_log_density(x, nu);
     double slope;
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
@@ -3913,7 +4105,7 @@ GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
 {
     const double z = y < 0 ? 0 : y / sigma;
     const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
-    const double log_density = gpumc_half_student_t_lpdf(z, nu, 1, NULL, NULL, NULL);
+    const double log_density = gpumc__t_log_density(z, nu) + GPUMC_LOG_2;
     const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
     gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
@@ -4041,8 +4233,8 @@ static gpumc__count gpumc__binomial_by_p(double n, double p)
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
-    const double p = gpumc_inv_logit(eta), q = gpumc_inv_logit(-eta);
-    const double log_p = -gpumc_log1p_exp(-eta), log_q = -gpumc_log1p_exp(eta);
+    const double p = gpumc__inv_logit(eta), q = gpumc__inv_logit(-eta);
+    const double log_p = -gpumc__log1p_exp(-eta), log_q = -gpumc__log1p_exp(eta);
     const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
     return law;
 }
@@ -4054,7 +4246,7 @@ GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double k = floor(y);
     if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
-        gpumc__add(dp, -side * n * gpumc__exp(gpumc_binomial_lpmf(k, n - 1, p, NULL) - tail.value));
+        gpumc__add(dp, -side * n * gpumc__exp(gpumc__binomial_log_mass(k, n - 1, p) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
 GPUMC__MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p),
@@ -4070,8 +4262,8 @@ GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
 }
 GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                gpumc__count_quantile(gpumc__binomial_by_logit(n, eta), u),
-               gpumc__rng_binomial(rng, n, gpumc_inv_logit(eta)), n * gpumc_inv_logit(eta),
-               n * gpumc_inv_logit(eta) * gpumc_inv_logit(-eta))
+               gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
+               n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
 /* Poisson: P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
 static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
@@ -4090,7 +4282,7 @@ GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
     const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
-        gpumc__add(dlambda, -side * gpumc__exp(gpumc_poisson_lpmf(floor(y), lambda, NULL) - tail.value));
+        gpumc__add(dlambda, -side * gpumc__exp(gpumc__poisson_log_mass(floor(y), lambda) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
 GPUMC__MEMBERS(poisson, 1, (lambda), lambda >= 0,
@@ -4116,7 +4308,7 @@ static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double p
 {
     const double logit = gpumc__log(phi) - log_mu;
     const gpumc__count law = { gpumc__neg_binomial_tail, phi, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
-                               -gpumc_log1p_exp(-logit), -gpumc_log1p_exp(logit),
+                               -gpumc__log1p_exp(-logit), -gpumc__log1p_exp(logit),
                                GPUMC_INF, mu, mu + mu * (mu / phi) };
     return law;
 }
@@ -5093,6 +5285,7 @@ struct gpumc_layout {
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
 };
+GPUMC__SELDOM
 
 /* ---- validation -------------------------------------------------------------------------------- */
 
@@ -5397,6 +5590,7 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
 GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->n_work; }
+GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
 
@@ -5546,6 +5740,7 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
     }
     return change;
 }
+GPUMC__SELDOM
 
 /* ---- gradient check ---------------------------------------------------------------------------- */
 
@@ -5739,9 +5934,7 @@ struct gpumc_rows {
 static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 };
-
 /* ---- checks ------------------------------------------------------------------------------------ */
-
 static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n,
                                         const char *what, const char *name, size_t c, gpumc_error *error)
 {
@@ -5762,25 +5955,20 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
 {
     const size_t n = d->n_groups;
     if (d->n_rows >= GPUMC__NO_ROW || n >= GPUMC__NO_ROW)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "rows \"%.40s\": %.0f rows, %.0f groups; at most %.0f", d->kind->name,
-                           (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f rows, %.0f groups; at most "
+                           "%.0f", d->kind->name, (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
     if (n == 0 || (!d->group && n > 1))
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": n_groups is %.0f%s", d->kind->name,
                            (double)n, n ? " but group is NULL" : "; set 1 for rows without groups");
     for (size_t i = 0; d->group && i < d->n_rows; i++)
         if (d->group[i] >= n)
-            return gpumc__fail(
-                error, GPUMC_ERROR_ARGUMENT,
-                "rows \"%.40s\": group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups "
-                "count from 0",
-                d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": group "
+                               "index %.0f in row %.0f (from 0) is outside 0..%.0f; groups count from 0",
+                               d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
     for (size_t i = 0; d->weights && i < d->n_rows; i++)
         if (!(d->weights[i] >= 0 && gpumc__is_finite(d->weights[i])))
-            return gpumc__fail(
-                error, GPUMC_ERROR_ARGUMENT,
-                "rows \"%.40s\": weight %g of row %.0f (from 0) must be finite and not negative",
-                d->kind->name, d->weights[i], (double)i);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": weight %g of row %.0f (from "
+                               "0) must be finite and not negative", d->kind->name, d->weights[i], (double)i);
     return GPUMC_OK;
 }
 
@@ -5791,9 +5979,8 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
     if (!k)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: kind is NULL; point it to a GPUMC_ROW");
     if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "rows \"%.40s\": the row has %.0f columns, the data %.0f", k->name,
-                           (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": the row has %.0f columns, the data "
+                           "%.0f", k->name, (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
     if (k->n_group + k->n_shared > GPUMC__MOST_ROW_PARAMS)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f parameters, at most %d",
                            k->name, (double)(k->n_group + k->n_shared), GPUMC__MOST_ROW_PARAMS);
@@ -5810,7 +5997,6 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
-
 /* The rows that count, group by group, and the groups from large to small. */
 typedef struct gpumc__rows_plan {
     uint32_t *size, *sorted;
@@ -5863,10 +6049,7 @@ static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d)
 }
 
 static uint32_t gpumc__plan_group(const gpumc__rows_plan *plan, size_t i)
-{
-    return (uint32_t)(plan->order[i] & UINT32_MAX);
-}
-
+{ return (uint32_t)(plan->order[i] & UINT32_MAX); }
 /* Whether groups first .. first + n - 1 by size shall be one slice: it takes as many tiles as the largest has
    rows, and must fit into a chunk; segments share tiles better, but each costs about four to begin with. */
 static int gpumc__is_slice(const gpumc__rows_plan *plan, size_t first, size_t n)
@@ -5944,8 +6127,7 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 /* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
 {
-    const size_t n = 64 / (kind->n_group + 1);
-    const size_t most = GPUMC__CHUNK_SLICES;
+    const size_t n = 64 / (kind->n_group + 1), most = GPUMC__CHUNK_SLICES;
     return n < 1 ? 1 : n > most ? most : n;
 }
 static void gpumc__add_chunks(gpumc_rows *r)
@@ -6056,23 +6238,19 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
     size_t needed;
     gpumc_rows *r = gpumc__rows_make(data, memory, bytes, &needed, error);
     if (!r && needed)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
-                    (double)needed, memory ? (double)bytes : 0.0);
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_init: memory must be aligned "
+                    "for double and hold %.0f bytes, not %.0f", (double)needed, memory ? (double)bytes : 0.0);
     return r;
 }
 
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
+GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-
 /* Where things lie in the work of one point or thread: sums of chunks, sums of segments; then scratch. */
 static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
 static size_t gpumc__rows_sums(const gpumc_rows *r)
-{
-    return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group;
-}
-
+{ return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
     const gpumc_row_kind *k = &rows->kind;
@@ -6095,10 +6273,7 @@ static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const do
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
-{
-    for (size_t i = 0; i < n; i++) to[i] = (double)from[i];
-}
-
+{ for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; }
 /* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
    grad is NULL, parameters gathered and gradients to be scattered. */
 static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
@@ -6210,7 +6385,6 @@ GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p,
 }
 
 /* ---- row by row -------------------------------------------------------------------------------- */
-
 /* Evaluates one tile of a block, each lane for itself: totals and sums are those of single rows. */
 static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_t tile,
                                         const double *const *p, double *scratch)
@@ -6264,13 +6438,10 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
     if (what == 0)
-        return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                           "rows \"%.40s\": the log likelihood of row %.0f, group %.0f "
-                           "(from 0), is %g",
-                           rows->kind.name, (double)row, (double)group, value);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f, "
+                           "group %.0f (from 0), is %g", rows->kind.name, (double)row, (double)group, value);
     return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), "
-                       "by p[%.0f] is %g",
+                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), by p[%.0f] is %g",
                        rows->kind.name, (double)row, (double)group, (double)what - 1, value);
 }
 
@@ -6308,13 +6479,12 @@ GPUMC__GLM_ROW(normal)
    one logarithm a tile, and e stands in place of a derivative. */
 GPUMC__GLM_ROW(bernoulli_logit)
 {
-    const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc_exp(-gpumc_fabs(z));
+    const gpumc_real s = 2 * y - 1, z = s * eta, e = gpumc__exp_fall(-gpumc_fabs(z));
     g[GPUMC__GLM_BY_ETA] = (z < 0 ? s : s * e) / (1 + e);
     g[GPUMC__GLM_BY_A] = e;
     return z < 0 ? z : 0;
 }
 GPUMC__GLM_ROW(bernoulli_weighted) { return gpumc_bernoulli_logit_lpmf(y, eta, &g[GPUMC__GLM_BY_ETA]); }
-
 GPUMC__GLM_ROW(poisson_log)
 {
     const gpumc_real mean = gpumc_exp(eta);
@@ -6325,7 +6495,7 @@ GPUMC__GLM_ROW(poisson_log)
 /* phi log p + y log q, q = mean / (mean + phi), t = logit q */
 GPUMC__GLM_ROW(neg_binomial_2_log)
 {
-    const gpumc_real t = eta - gpumc_log(a), e = gpumc_exp(-gpumc_fabs(t)), inv = 1 / (1 + e);
+    const gpumc_real t = eta - gpumc_log(a), e = gpumc__exp_fall(-gpumc_fabs(t)), inv = 1 / (1 + e);
     const gpumc_real p = (t < 0 ? 1 : e) * inv, q = (t < 0 ? e : 1) * inv, slope = y * p - a * q;
     const gpumc_real minus_log_p = (t < 0 ? 0 : t) + gpumc__log1p_unit(e);
     g[GPUMC__GLM_BY_ETA] = slope;
@@ -6397,6 +6567,7 @@ GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t 
 
 typedef void gpumc__glm_product_fn(const double *x, size_t n_columns, size_t n_blocks, const double *v,
                                    double *sum, const char *next, size_t step);
+/* Rows go in whole lanes: y and out have room for those beyond n, whose outputs nobody reads. */
 typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, const double *a_b, double *out);
 typedef struct gpumc__glm_loops {
     gpumc__glm_product_fn *predict, *push;
@@ -6415,12 +6586,16 @@ typedef struct gpumc__glm_loops {
         const double *GPUMC__RESTRICT a_b, double *GPUMC__RESTRICT out) \
     { \
         const gpumc_real a = GPUMC_R(a_b[0]), b = GPUMC_R(a_b[1]); \
-        pragma for (size_t i = 0; i < n; i++) { \
-            gpumc_real g[4] = { 0, 0, 0, 0 }; \
-            out[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + i] = gpumc__glm_##name(y[i], eta[i], a, b, g); \
-            out[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_ETA]; \
-            out[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_A]; \
-            out[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + i] = g[GPUMC__GLM_BY_B]; \
+        for (size_t at = 0; at < n; at += GPUMC__STRIP_##suffix) { \
+            double *o = out + at; \
+            GPUMC__STRIP_LOOP_##suffix for (size_t l = 0; l < GPUMC__STRIP_##suffix; l++) { \
+                gpumc_real g[4] = { 0, 0, 0, 0 }; \
+                o[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + l] = \
+                    gpumc__glm_##name(y[at + l], eta[at + l], a, b, g); \
+                o[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_ETA]; \
+                o[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_A]; \
+                o[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_B]; \
+            } \
         } \
     }
 #define GPUMC__GLM_LOOPS(suffix, attributes, pragma, ...) \
@@ -6441,7 +6616,7 @@ GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
 GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
-GPUMC__GLM_ROWS(once, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
+GPUMC__GLM_ROWS(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
 static const gpumc__glm_loops *const gpumc__glm_isa[] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
 
 /* ---- one pass -------------------------------------------------------------------------------------- */
@@ -6464,7 +6639,6 @@ struct gpumc_glm {
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
 static void *gpumc__aligned(void *p) { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
-
 /* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
@@ -6475,10 +6649,7 @@ static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at,
 
 /* Where the columns of rows from first on are stored. */
 static const char *gpumc__glm_at(const gpumc_glm *g, size_t first)
-{
-    return g->x + first * g->data.n_columns * g->each;
-}
-
+{ return g->x + first * g->data.n_columns * g->each; }
 /* The same in double: widened, with the three columns beyond the end that may be read. */
 static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t filled, double *wide)
 {
@@ -6600,10 +6771,7 @@ static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 }
 
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
-{
-    return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8;
-}
-
+{ return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8; }
 GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
                                    size_t n_parts, double *work)
 {
@@ -6630,16 +6798,13 @@ static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *s
     sums[GPUMC__GLM_BY_A] += g->total_weight * by_a;
     sums[GPUMC__GLM_BY_B] += g->total_weight * by_b;
     for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST)
-        gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_once,
+        gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_baseline,
                             gpumc__least_of(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
                             g->count_weights + i, a_b, out, sums);
 }
 
 static void gpumc__add_all(double *to, const double *from, size_t n)
-{
-    for (size_t i = 0; to && i < n; i++) to[i] += from[i];
-}
-
+{ for (size_t i = 0; to && i < n; i++) to[i] += from[i]; }
 static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, const gpumc_glm_gradient *to)
 {
     const int has_phi = g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG;
@@ -6686,7 +6851,7 @@ static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double 
     const double *rest = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST;
     double by_a = 0, by_b = 0;
     const double same = gpumc__glm_rest(family, a_b, &by_a, &by_b);
-    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_once(n, y, y, a_b, out);
+    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_baseline(n, y, y, a_b, out);
     for (size_t i = 0; i < n; i++) {
         if (family == GPUMC_GLM_POISSON_LOG) values[i] -= gpumc__lgamma(y[i] + 1);
         else if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) values[i] += rest[i];
@@ -6711,6 +6876,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
         gpumc__glm_complete(g->data.family, n, y, a_b, log_lik + first, out);
     }
 }
+GPUMC__SELDOM
 
 /* ---- from data to tiles ---------------------------------------------------------------------------- */
 static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error *error)
@@ -6724,9 +6890,8 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "glm: factor %.0f: level is NULL or n_levels, %.0f, is not in 1..2^32 - 1",
-                               (double)f, (double)d->factors[f].n_levels);
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: factor %.0f: level is NULL or n_levels, "
+                               "%.0f, is not in 1..2^32 - 1", (double)f, (double)d->factors[f].n_levels);
     return GPUMC_OK;
 }
 
@@ -6812,11 +6977,12 @@ static size_t gpumc__glm_stored(const gpumc_glm *g)
     return gpumc__size_add(gpumc__size_mul(rows, g->data.n_columns), 3 * GPUMC__GLM_LANES);
 }
 
-/* A copy of n numbers in the arena; NULL of NULL. */
+/* A copy of n numbers in the arena, with zeros up to whole lanes; NULL of NULL. */
 static const double *gpumc__keep(gpumc__arena *arena, const double *from, size_t n)
 {
-    double *kept = from ? gpumc__take_doubles(arena, n) : NULL;
-    if (kept) memcpy(kept, from, n * sizeof *kept);
+    const size_t lanes = gpumc__round_up(n, GPUMC__GLM_LANES);
+    double *kept = from ? gpumc__take_doubles(arena, lanes) : NULL;
+    if (kept) memcpy(kept, from, n * sizeof *kept), memset(kept + n, 0, (lanes - n) * sizeof *kept);
     return kept;
 }
 
@@ -6829,7 +6995,7 @@ static gpumc_glm *gpumc__glm_place(gpumc__arena *arena, const gpumc_glm_data *d)
     g.data.y = gpumc__keep(arena, d->y, N);
     g.data.offset = gpumc__keep(arena, d->offset, N);
     g.data.weights = gpumc__keep(arena, d->weights, N);
-    g.counts = gpumc__take_doubles(arena, n_counts);
+    g.counts = gpumc__take_doubles(arena, gpumc__round_up(n_counts, GPUMC__GLM_LANES));
     g.count_weights = gpumc__take_doubles(arena, n_counts);
     g.level = (uint32_t *)gpumc__take(arena, gpumc__size_mul(N, d->n_factors), sizeof *g.level);
     g.effect_at = (size_t *)gpumc__take(arena, gpumc__size_add(d->n_factors, 1), sizeof *g.effect_at);
@@ -6863,7 +7029,7 @@ static void gpumc__glm_store_columns(gpumc_glm *g, const gpumc_glm_data *d)
 static void gpumc__glm_tally(gpumc_glm *g)
 {
     const size_t each = sizeof(double);
-    memcpy(g->counts, g->data.y, g->data.n_rows * each);
+    memcpy(g->counts, g->data.y, gpumc__round_up(g->data.n_rows, GPUMC__GLM_LANES) * each);
     qsort(g->counts, g->data.n_rows, each, gpumc__compare_doubles);
     for (size_t i = 0; i < g->data.n_rows; i++)
         if (i == 0 || g->counts[i] != g->counts[g->n_counts - 1]) g->counts[g->n_counts++] = g->counts[i];
@@ -7149,44 +7315,35 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
+typedef struct gpumc__prior_law { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_law;
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
-#define GPUMC__PRIOR(family, density, cdf, quantile)                                                         \
-    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy)       \
-    {                                                                                                        \
-        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density;                                    \
-        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile;                              \
-        return what == GPUMC__LOWER ? gpumc_##family##_lcdf cdf : gpumc_##family##_lccdf cdf;                \
+#define GPUMC__PRIOR_LAW(family, parameters) \
+    GPUMC_API const gpumc__prior_law *gpumc_prior_##family(void) \
+    { \
+        static const gpumc__prior_law law = { gpumc__prior_##family, #family, parameters }; \
+        return &law; \
     }
-#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (y, NULL), (y))
-#define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a, dy, NULL), (y, *a, NULL, NULL), (y, *a))
+#define GPUMC__PRIOR(family, density, cdf, quantile) \
+    static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy) \
+    { \
+        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density; \
+        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile; \
+        return gpumc__##family##_cdf cdf; \
+    }
+#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (what, y, NULL), (y))
+#define GPUMC__PRIOR_REAL_1(family) \
+    GPUMC__PRIOR(family, (y, *a, dy, NULL), (what, y, *a, NULL, NULL), (y, *a))
 #define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1], dy, NULL, NULL), \
-    (y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
+    (what, y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
 #define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2], dy, NULL, NULL, NULL), \
-    (y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
-#define GPUMC__PRIOR_COUNT_1(family)
-#define GPUMC__PRIOR_COUNT_2(family)
-#define GPUMC__PRIOR_TRIALS_1(family)
-#define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) GPUMC__PRIOR_##shape(family)
+    (what, y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
+#define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) \
+    GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) GPUMC__PRIOR_LAW(family, parameters))
 GPUMC_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
-{
-    return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN;
-}
-
-#define GPUMC__IF_REAL_0(...) __VA_ARGS__
-#define GPUMC__IF_REAL_1(...) __VA_ARGS__
-#define GPUMC__IF_REAL_2(...) __VA_ARGS__
-#define GPUMC__IF_REAL_3(...) __VA_ARGS__
-#define GPUMC__IF_COUNT_1(...)
-#define GPUMC__IF_COUNT_2(...)
-#define GPUMC__IF_TRIALS_1(...)
-#define GPUMC__PRIOR_ENTRY(shape, cdf, family, parameters, support) \
-    GPUMC__IF_##shape({ gpumc__prior_##family, #family, parameters },)
-typedef struct gpumc__prior_entry { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_entry;
-static const gpumc__prior_entry gpumc__priors[] = {          /* in the order of gpumc_prior_family */
-    { NULL, "none", "" }, GPUMC_FAMILIES(GPUMC__PRIOR_ENTRY) { gpumc__prior_flat, "flat", "" }
-};
+{ return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
+GPUMC__PRIOR_LAW(flat, "")
 
 /* Log probability between the bounds, from the tail that is smaller. */
 static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
@@ -7199,28 +7356,25 @@ static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double 
 static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given, const gpumc__range *r,
                                       gpumc_error *error)
 {
-    const int known = (int)given->family > 0 && given->family <= GPUMC_PRIOR_FLAT;
-    const gpumc__prior_entry *entry = &gpumc__priors[known ? given->family : 0];
+    const gpumc__prior_law *law = given->family ? given->family() : NULL;
     double least, most;
-    if (!known || p->f)
-        return GPUMC__BAD_PARAM(error, given->name, "prior family %d is unknown, or this is a second prior",
-                                (int)given->family);
-    p->f = entry->f;
+    if (!law || p->f)
+        return GPUMC__BAD_PARAM(error, given->name, "its prior has no family, or this is a second prior");
+    p->f = law->f;
     p->a[0] = given->a;
     p->a[1] = given->b;
     p->a[2] = given->c;
-    if (given->family == GPUMC_PRIOR_FLAT) return GPUMC_OK;
+    if (given->family == gpumc_prior_flat) return GPUMC_OK;
     least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
     most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
-        return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", entry->name, given->a,
-                                given->b, given->c, entry->parameters);
+        return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", law->name, given->a,
+                                given->b, given->c, law->parameters);
     p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
         return GPUMC__BAD_PARAM(error, given->name,
-                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and "
-                                "bounds inside that leave some probability",
-                                entry->name, least, most, r->lower, r->upper);
+                                "prior %s lives on %g..%g, the block on %g..%g: set a kind and bounds inside "
+                                "that leave some probability", law->name, least, most, r->lower, r->upper);
     return GPUMC_OK;
 }
 
@@ -7230,35 +7384,37 @@ static double gpumc__prior_quantile(const gpumc__prior *p, const gpumc__range *r
     const double at = exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * exp(p->log_mass);
     return gpumc__within(p->f(GPUMC__QUANTILE, fmin(at, 1), p->a, NULL), r->least, r->greatest);
 }
+GPUMC__OFTEN
 
 /* ---- populations --------------------------------------------------------------------------------- */
 GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
-{
-    return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]);
-}
-
+{ return gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]); }
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
+{ return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
+GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
+typedef struct gpumc__tails { double z, phi, below, above; } gpumc__tails;         /* density and tails at z */
+GPUMC_FN gpumc__tails gpumc__at_z(double z)
 {
-    return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]);
+    const double tail = gpumc_Phi(-gpumc_fabs(z)), rest = 1 - tail;
+    const gpumc__tails at = { z, gpumc__phi(z), 0 < z ? rest : tail, 0 < z ? tail : rest };
+    return at;
 }
-
 /* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer
    tail so that it does not cancel. */
-GPUMC_FN double gpumc__truncation(const double *p, const double *x, double *a, double *b)
+GPUMC_FN double gpumc__truncation(const double *p, const double *x, gpumc__tails *a, gpumc__tails *b)
 {
-    *a = gpumc__within((x[0] - p[1]) / p[2], -40, 40);
-    *b = gpumc__within((x[1] - p[1]) / p[2], -40, 40);
-    return 0 < *a ? gpumc_Phi(-*a) - gpumc_Phi(-*b) : gpumc_Phi(*b) - gpumc_Phi(*a);
+    *a = gpumc__at_z(gpumc__within((x[0] - p[1]) / p[2], -40, 40));
+    *b = gpumc__at_z(gpumc__within((x[1] - p[1]) / p[2], -40, 40));
+    return 0 < a->z ? a->above - b->above : b->below - a->below;
 }
-GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
 
 GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 {
-    double a, b;
+    gpumc__tails a, b;
     const double inside = gpumc__truncation(p, x, &a, &b), slope = 1 / (p[2] * inside);
     const double lp = gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]) - gpumc_log(inside);
-    g[1] += (gpumc__phi(b) - gpumc__phi(a)) * slope;
-    g[2] += (b * gpumc__phi(b) - a * gpumc__phi(a)) * slope;
+    g[1] += (b.phi - a.phi) * slope;
+    g[2] += (b.z * b.phi - a.z * a.phi) * slope;
     return gpumc__outside((p[0] < x[0]) | (x[1] < p[0]), lp);
 }
 
@@ -7266,15 +7422,34 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
    Phi(-z) D if that is smaller. */
 GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled once, not for every set */
 {
-    double a, b;
-    const double inside = gpumc__truncation(p, x, &a, &b), below = gpumc_Phi(p[0]), above = gpumc_Phi(-p[0]);
-    const double P = gpumc_Phi(a) + below * inside, Q = gpumc_Phi(-b) + above * inside;
+    gpumc__tails a, b;
+    const gpumc__tails z = gpumc__at_z(p[0]);
+    const double inside = gpumc__truncation(p, x, &a, &b);
+    const double P = a.below + z.below * inside, Q = b.above + z.above * inside;
     const double y = (P < Q ? 1 : -1) * gpumc_inv_Phi(P < Q ? P : Q), inv = 1 / gpumc__phi(y);
-    const double at_a = gpumc__phi(a) * above, at_b = gpumc__phi(b) * below;
-    g[0] = p[2] * gpumc__phi(p[0]) * inside * inv;
+    const double at_a = a.phi * z.above, at_b = b.phi * z.below;
+    g[0] = p[2] * z.phi * inside * inv;
     g[1] = 1 - (at_a + at_b) * inv;
-    g[2] = y - (a * at_a + b * at_b) * inv;
+    g[2] = y - (a.z * at_a + b.z * at_b) * inv;
     return gpumc__within(p[1] + p[2] * y, x[0], x[1]);
+}
+
+/* A family of populations. draw: z for a draw of location + scale z; NULL: normal, or by the quantile. */
+typedef struct gpumc__population_law {
+    const gpumc_row_kind *density, *quantile;
+    double (*draw)(gpumc_rng *rng, const double *shape);
+} gpumc__population_law;
+static double gpumc__draw_t(gpumc_rng *rng, const double *shape) { return gpumc__t_draw(rng, *shape, 1); }
+GPUMC_API const gpumc__population_law *gpumc_population_student_t(void)
+{
+    static const gpumc__population_law law = { &gpumc__student_t_population, NULL, gpumc__draw_t };
+    return &law;
+}
+GPUMC_API const gpumc__population_law *gpumc_population_truncated_normal(void)
+{
+    static const gpumc__population_law law = { &gpumc__truncated_population, &gpumc__truncated_quantile,
+                                               NULL };
+    return &law;
 }
 
 /* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the
@@ -7321,7 +7496,6 @@ static double gpumc__spread(gpumc_isa isa, const double *theta, size_t n, double
 }
 
 /* ---- links --------------------------------------------------------------------------------------- */
-
 /* A value and its slope; what lies near the upper bound is counted from there. */
 GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, double *slope)
 {
@@ -7332,18 +7506,34 @@ GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, doub
     *slope = link == GPUMC_LINK_LOG ? e : r.width * bell;
     return gpumc__within(x, r.least, r.greatest);
 }
-#define GPUMC__LINK_LOOP(set, attributes, pragma, name, link) \
-    attributes static void gpumc__##name##_##set(const gpumc__range r, size_t n, \
+#define GPUMC__LINK_LANES(set, attributes, pragma, name, link) \
+    attributes static void gpumc__##name##_##set(const gpumc__range *range, \
         const double *GPUMC__RESTRICT q, double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT slope) \
-    { pragma for (size_t i = 0; i < n; i++) x[i] = gpumc__link_value(link, r, q[i], &slope[i]); }
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_log, GPUMC_LINK_LOG)
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_logit, GPUMC_LINK_LOGIT)
-GPUMC__ISA_COPIES(GPUMC__LINK_LOOP, link_probit, GPUMC_LINK_PROBIT)
-typedef void gpumc__link_fn(const gpumc__range r, size_t n, const double *q, double *x, double *slope);
-static gpumc__link_fn *const gpumc__links[][GPUMC__N_ISA] = {        /* by gpumc_hier_link */
-    { NULL }, { NULL }, GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
-    GPUMC__ISA_TABLE(gpumc__link_probit)
-};
+    { \
+        const gpumc__range r = *range; \
+        pragma for (int l = 0; l < GPUMC_LANES; l++) x[l] = gpumc__link_value(link, r, q[l], &slope[l]); \
+    }
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_log, GPUMC_LINK_LOG)
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_logit, GPUMC_LINK_LOGIT)
+GPUMC__ISA_COPIES(GPUMC__LINK_LANES, link_probit, GPUMC_LINK_PROBIT)
+
+static void gpumc__apply_link(gpumc_hier_link link, gpumc_isa isa, const gpumc__range *r, size_t n,
+                        const double *q, double *x, double *slope)
+{
+    static void (*const sets[][GPUMC__N_ISA])(const gpumc__range *, const double *, double *, double *) = {
+        GPUMC__ISA_TABLE(gpumc__link_log), GPUMC__ISA_TABLE(gpumc__link_logit),
+        GPUMC__ISA_TABLE(gpumc__link_probit)
+    };
+    double last[3][GPUMC_LANES] = { { 0 } };
+    const size_t whole = n / GPUMC_LANES * GPUMC_LANES, left = n - whole;
+    for (size_t i = 0; i < whole; i += GPUMC_LANES)
+        sets[link - GPUMC_LINK_LOG][isa - GPUMC_ISA_BASELINE](r, q + i, x + i, slope + i);
+    if (left == 0) return;
+    memcpy(last[0], q + whole, left * sizeof *q);
+    sets[link - GPUMC_LINK_LOG][isa - GPUMC_ISA_BASELINE](r, last[0], last[1], last[2]);
+    memcpy(x + whole, last[1], left * sizeof *x);
+    memcpy(slope + whole, last[2], left * sizeof *slope);
+}
 
 /* ---- the object ---------------------------------------------------------------------------------- */
 typedef struct gpumc__hier_block {
@@ -7359,7 +7549,7 @@ typedef struct gpumc__hier_block {
     size_t coefficients, shape, n_shape;
     gpumc_hier_link link;
     int has_population, quantile_form;
-    const gpumc_row_kind *density_kind, *quantile_kind;
+    gpumc__population_law law;               /* the family's, or the leaves given */
     gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
 } gpumc__hier_block;
 
@@ -7382,6 +7572,7 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     double *work;
     const double **p;
     double **grad;
+    gpumc_team *team;                        /* or NULL */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -7510,8 +7701,7 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
     values = e->slot->work + b->values;
     memset(values + b->size, 0, 2 * b->size * sizeof(double));
     if (!b->quantile_form) {
-        gpumc__links[b->link][e->h->isa - GPUMC_ISA_BASELINE](b->range, b->size, e->x + b->at, values,
-                                                              values + b->size);
+        gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
         return;
     }
     gpumc__population_point(e, b, e->x + b->at, NULL);
@@ -7560,6 +7750,7 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
     }
 }
 
+enum { GPUMC__TEAM_ROWS = 10000 };        /* fewer are done before another thread is awake */
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
     const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
@@ -7569,7 +7760,8 @@ static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set 
     for (size_t k = 0; k < s->n_p; k++)
         e->slot->grad[k] = k < n_gathered ? room + k * n_rows
             : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-    lp = gpumc_rows_eval(s->rows, e->slot->p, e->slot->grad, e->rows_work);
+    gpumc_rows_eval_batch(s->rows, 1, e->slot->p, e->slot->grad, &lp, e->rows_work,
+                          s->given->data.n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team);
     for (size_t k = 0; k < n_gathered; k++, room += n_rows)
         gpumc__collect(s->sources[k].index, 0, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
     return lp;
@@ -7639,12 +7831,11 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
 {
     const gpumc_param *g = b->given;
     const size_t passes = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
-    const int is_t = b->density_kind == &gpumc__student_t_population;
     double *z = e->rows_work + e->h->rows_work;
-    if (rng && b->density && !b->quantile && !is_t && b->density_kind != &gpumc__normal_population)
+    if (rng && b->population && b->population->density && !b->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
-        z[i] = !rng ? 0 : is_t ? gpumc_student_t_rng(rng, x[b->shape], 0, 1) : gpumc_rng_normal(rng);
+        z[i] = !rng ? 0 : b->law.draw ? b->law.draw(rng, x + b->shape) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
     for (size_t pass = 0; pass < passes && !b->quantile_form; pass++) {
         gpumc__population_point(e, b, z, NULL);
@@ -7667,7 +7858,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
         for (size_t i = 0; i < b->size && !b->has_population; i++) {
             const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
             x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
-            if (p->f == gpumc__prior_flat)
+            if (gpumc__is_nan(x[b->at + i]))
                 status = GPUMC__BAD_PARAM(error, b->given->name, "a flat prior cannot be drawn from");
         }
     }
@@ -7695,6 +7886,7 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     gpumc__give_flag(&e.slot->taken);
     return status;
 }
+GPUMC__SELDOM
 
 /* ---- names to places ----------------------------------------------------------------------------- */
 static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
@@ -7710,10 +7902,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 
 static size_t gpumc__param_size(const gpumc_param *p)
 {
-    gpumc_model alone;
-    memset(&alone, 0, sizeof alone);
-    alone.params = p;
-    alone.n_params = 1;
+    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL };
     return gpumc__nth_size(&alone, 0);
 }
 
@@ -7731,15 +7920,12 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
             !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
     }
     if (missing)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "the description, one of its lists or names, or the takes, "
-                           "kind, n_rows or wanted simulator of a set of rows is NULL");
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or "
+                           "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++)
         if (d->params[i].kind >= GPUMC_ORDERED)
-            return GPUMC__BAD_PARAM(error, d->params[i].name,
-                                    "kind %d has no univariate prior; such a model wants a "
-                                    "callback",
-                                    (int)d->params[i].kind);
+            return GPUMC__BAD_PARAM(error, d->params[i].name, "kind %d has no univariate "
+                                    "prior; such a model wants a callback", (int)d->params[i].kind);
     return GPUMC_OK;
 }
 
@@ -7777,33 +7963,27 @@ static void gpumc__hier_allocate(gpumc_hier *h)
 static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_population *o, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
-    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER,
-              free_kind = g->kind == GPUMC_UNBOUNDED;
+    const int above = g->kind == GPUMC_POSITIVE || g->kind == GPUMC_LOWER;
     const int between = g->kind == GPUMC_UNIT || g->kind == GPUMC_INTERVAL;
-    const int truncated = o->family == GPUMC_POPULATION_TRUNCATED_NORMAL,
-              t = o->family == GPUMC_POPULATION_STUDENT_T;
-    b->quantile_kind = o->quantile                ? o->quantile
-                       : truncated && !o->density ? &gpumc__truncated_quantile
-                                                  : NULL;
-    b->density_kind = o->density ? o->density : truncated ? &gpumc__truncated_population
-        : t ? &gpumc__student_t_population : NULL;
-    b->quantile_form = o->quantile_form && (b->quantile_kind || b->density_kind);
+    const gpumc__population_law none = { NULL, NULL, NULL }, *law = o->family ? o->family() : &none;
+    const int truncated = law->quantile != NULL;
+    b->law = o->density ? none : *law;
+    if (o->density) b->law.density = o->density;
+    if (o->quantile) { b->law.quantile = o->quantile; b->law.draw = NULL; }
+    b->quantile_form = o->quantile_form && (b->law.quantile || b->law.density);
     b->link = o->link != GPUMC_LINK_BY_KIND ? o->link : truncated || b->quantile_form ? GPUMC_LINK_IDENTITY
         : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
-    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (!truncated && !t && o->family)
-        || (b->link == GPUMC_LINK_LOG && !above) || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
+    if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (b->link == GPUMC_LINK_LOG && !above)
+        || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
-        return GPUMC__BAD_PARAM(
-            error, g->name,
-            "link %d or family %d is unknown or does not fit kind %d: log wants "
-            "POSITIVE or LOWER (not softplus), logit and probit UNIT or INTERVAL, a truncated "
-            "normal the identity",
-            (int)b->link, (int)o->family, (int)g->kind);
-    if (b->quantile_form ? !b->quantile_kind || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
-        : b->link == GPUMC_LINK_IDENTITY && !free_kind && (o->quantile_form || g->centring > GPUMC_CENTRED))
-        return GPUMC__BAD_PARAM(error, g->name,
-                                "between bounds without a link a block is sampled centred, or as the "
-                                "quantile of a truncated normal or a leaf, which cannot walk");
+        return GPUMC__BAD_PARAM(error, g->name, "link %d is unknown or does not fit "
+                                "kind %d: log wants POSITIVE or LOWER (not softplus), logit and probit UNIT "
+                                "or INTERVAL, a truncated normal the identity", (int)b->link, (int)g->kind);
+    if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
+        : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
+            && (o->quantile_form || g->centring > GPUMC_CENTRED))
+        return GPUMC__BAD_PARAM(error, g->name, "between bounds without a link a block is sampled centred, "
+                                "or as the quantile of a truncated normal or a leaf, which cannot walk");
     return GPUMC_OK;
 }
 
@@ -7812,9 +7992,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
-    const gpumc_population normal = {
-        NULL, GPUMC_LINK_BY_KIND, GPUMC_POPULATION_NORMAL, NULL, NULL, NULL, 0
-    };
+    const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0 };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     gpumc_status status;
@@ -7872,8 +8050,8 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     b->locations = gpumc__unlike(b->locations, b->size, &b->location);
     b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
-    if (!b->density_kind && (b->locations || b->scales || g->covariates))
-        b->density_kind = &gpumc__normal_population;
+    if (!b->law.density && (b->locations || b->scales || g->covariates))
+        b->law.density = &gpumc__normal_population;
 }
 
 /* Block i with a population, now that its names have been checked. */
@@ -7882,18 +8060,17 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     const gpumc_param *g = b->given;
-    const gpumc_row_kind *q = b->quantile_kind, *f;
+    const gpumc_row_kind *q = b->law.quantile, *f;
     const char *shape = b->population ? b->population->shape : NULL;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
     gpumc__hier_places(h, i);
-    f = b->density_kind;
+    f = b->law.density;
     b->shape = h->blocks[at].at;
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
-        return GPUMC__BAD_PARAM(error, g->name,
-                                "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
-                                "parameters, shape (%.0f; a quantile has none) and 2 columns",
+        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf "
+                                "is not of 3 parameters, shape (%.0f; a quantile has none) and 2 columns",
                                 shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
@@ -7934,25 +8111,19 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         size_t element, i = gpumc__prior_block(h, prior->name, &element);
         gpumc__hier_block *b = &h->blocks[i];
         if (i == h->model.n_params || b->has_population)
-            return GPUMC__BAD_PARAM(error, prior->name,
-                                    "a prior is given, but there is no such parameter, or it has "
-                                    "a population");
+            return GPUMC__BAD_PARAM(error, prior->name, "a prior is given, but there is no such parameter, "
+                                    "or it has a population");
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
         for (size_t j = 0; j < b->size && status == GPUMC_OK; j++)
             if (element == SIZE_MAX || element == j)
                 status = gpumc__prior_init(&b->priors[j], prior, &b->range, error);
     }
+    for (size_t i = 0; i < h->model.n_params && status == GPUMC_OK; i++)
+        for (size_t j = 0; j < h->blocks[i].size && !h->blocks[i].has_population; j++)
+            if (!h->blocks[i].priors[j].f && status == GPUMC_OK)
+                status = GPUMC__BAD_PARAM(error, h->data->params[i].name, "it has no prior "
+                                          "(gpumc_prior_flat says that none is meant), location or scale");
     return status;
-}
-
-static gpumc_status gpumc__hier_check_priors(const gpumc__hier_block *b, gpumc_error *error)
-{
-    for (size_t j = 0; j < b->size; j++)
-        if (!b->priors[j].f)
-            return GPUMC__BAD_PARAM(error, b->given->name,
-                                    "it has no prior (GPUMC_PRIOR_FLAT says that none is "
-                                    "meant), location or scale");
-    return GPUMC_OK;
 }
 
 /* Looks up what a take names: coordinates, else values; n_params when there is neither. */
@@ -7982,9 +8153,8 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
         size = h->blocks[s.block].size;
         while (index && i < set->dims[0] && index[i] < size) i++;
         if (index && i < set->dims[0])
-            return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                               "rows \"%.60s\": index %.0f in row %.0f is outside 0..%.0f "
-                               "(size of \"%.60s\"); rows must count from 0",
+            return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": index %.0f "
+                               "in row %.0f is outside 0..%.0f (size of \"%.60s\"); rows must count from 0",
                                r->name, (double)index[i], (double)i, (double)size - 1, r->takes[t].name);
         for (s.element = 0; s.element < (index ? 1 : size); s.element++, k++) {
             misplaced |= k >= set->n_p || !index != (k >= set->n_group);
@@ -7996,8 +8166,7 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
     }
     if (k == set->n_p && !misplaced) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f "
-                       "values without",
+                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f values without",
                        r->name, r->data.kind->name, (double)set->n_group, (double)(set->n_p - set->n_group));
 }
 
@@ -8030,15 +8199,13 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         size_t i = 0;
         while (i < n && (h->blocks[i].population != o || !h->blocks[i].has_population)) i++;
         if (i == n)
-            status = GPUMC__BAD_PARAM(error, o->name,
-                                      "a population is given, but there is no such parameter with "
-                                      "location or scale, or it has two");
+            status = GPUMC__BAD_PARAM(error, o->name, "a population is given, "
+                                      "but there is no such parameter with location or scale, or it has two");
     }
     if (status == GPUMC_OK) status = gpumc__check_model(&h->model, error);
     if (status == GPUMC_OK) status = gpumc__hier_priors(h, error);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
-        status = h->blocks[i].has_population ? gpumc__hier_finish(h, i, error)
-            : gpumc__hier_check_priors(&h->blocks[i], error);
+        if (h->blocks[i].has_population) status = gpumc__hier_finish(h, i, error);
     for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
         status = gpumc__set_resolve(h, s, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
@@ -8072,9 +8239,9 @@ static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_err
         h->bounds[0][e] = b->range.least;
         h->bounds[1][e] = b->range.greatest;
     }
-    data.kind = b->quantile_form ? NULL : b->density_kind;
+    data.kind = b->quantile_form ? NULL : b->law.density;
     if (data.kind && !(b->density = gpumc__hier_rows_new(h, &data, error))) return 0;
-    data.kind = b->quantile_kind;
+    data.kind = b->law.quantile;
     return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
@@ -8110,7 +8277,9 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 
 static void gpumc__hier_slots(gpumc_hier *h)
 {
-    const size_t n = h->data->threads > 0 ? (size_t)h->data->threads : (size_t)gpumc__cores();
+    const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
+    const size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
+    h->rows_work = gpumc__size_mul(h->rows_work, (size_t)team);
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->n_slots = n;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
@@ -8118,6 +8287,8 @@ static void gpumc__hier_slots(gpumc_hier *h)
         h->slots[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
         h->slots[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
         h->slots[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
+        if (team > 1) h->slots[k].team = gpumc_team_start(team, &h->data->allocator);
+        h->out_of_memory |= team > 1 && !h->slots[k].team;
     }
 }
 
@@ -8166,6 +8337,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
     void *block = hier ? hier->memory : NULL;
+    for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++) gpumc_team_stop(hier->slots[k].team);
     while (block) {
         void *next = *(void **)block;
         gpumc__release(&hier->data->allocator, block);
@@ -8175,6 +8347,7 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 }
 
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return &hier->model; }
+GPUMC__OFTEN
 
 /* ========================================================================================= >>nuts
    The no-U-turn sampler as a state machine: it asks for a gradient, is told one, and advances by one leapfrog
@@ -8976,7 +9149,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
-
+GPUMC__SELDOM
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
 
 typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* limit: of x */
@@ -10637,17 +10810,22 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
     return r;
 }
 
-static const gpumc_summary *gpumc__summary_known(const gpumc_fit *fit, size_t column)
+/* As kept in the fit, or worked out on a sheet of its shape. */
+static int gpumc__summary_is_kept(const gpumc_fit *fit, size_t column)
 {
-    const int known = fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0;
-    return known ? &fit->summaries[column] : NULL;
+    return fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0;
+}
+static gpumc_summary gpumc__summary_of(const gpumc_fit *fit, size_t column, gpumc__sheet *s)
+{
+    if (gpumc__summary_is_kept(fit, column)) return fit->summaries[column];
+    gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
+    return gpumc__summarise_sheet(s);
 }
 
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
 {
-    const gpumc_summary *known = gpumc__summary_known(fit, column);
     gpumc__sheet s;
-    if (known) return *known;
+    if (gpumc__summary_is_kept(fit, column)) return fit->summaries[column];
     gpumc__open_series(&s, gpumc_fit_series(fit, column), fit ? &fit->allocator : NULL);
     const gpumc_summary r = gpumc__summarise_sheet(&s);
     gpumc__close_sheet(&s);
@@ -10905,9 +11083,7 @@ static int gpumc__is_structural(const gpumc_block *block, size_t element, double
 static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, size_t column)
 {
     const gpumc_series series = gpumc_fit_series(v->fit, column);
-    const gpumc_summary *known = gpumc__summary_known(v->fit, column);
-    if (!known || v->divergent > 0) gpumc__fill_sheet(&v->sheet, series);
-    const gpumc_summary r = known ? *known : gpumc__summarise_sheet(&v->sheet);
+    const gpumc_summary r = gpumc__summary_of(v->fit, column, &v->sheet);
     const double ess = fmin(r.ess_bulk, r.ess_tail);
     const int constant = (r.flags & GPUMC_FLAG_CONSTANT) != 0;
     if (constant && gpumc__is_structural(block, column - block->offset, series.x[0])) return;
@@ -10917,8 +11093,9 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
     if (r.flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
     if (ess < 100 * (double)series.n_chains) gpumc__add_worst(&v->ess, column, -ess);
-    if (v->divergent > 0 && !block->is_output && !constant && !(r.flags & GPUMC_FLAG_NAN))
-        gpumc__review_divergences(v, column);
+    if (!(v->divergent > 0) || block->is_output || constant || r.flags & GPUMC_FLAG_NAN) return;
+    gpumc__fill_sheet(&v->sheet, series);
+    gpumc__review_divergences(v, column);
 }
 
 /* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
@@ -11020,11 +11197,15 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 }
 
 /* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
+static int gpumc__row_decimals(const gpumc_summary *r)
+{
+    return r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2) : 3 - gpumc__leading_exponent(r->mean, 4);
+}
+
 static void gpumc__print_row(FILE *stream, const char *name, int width, const gpumc_summary *r)
 {
     const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
-    const int decimals = r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2)
-                                     : 3 - gpumc__leading_exponent(r->mean, 4);
+    const int decimals = gpumc__row_decimals(r);
     char cell[GPUMC__CELL];
     fprintf(stream, "%-*s", width, name);
     for (size_t k = 0; k < 6; k++) fprintf(stream, " %10s", gpumc__decimal(values[k], decimals, cell));
@@ -11042,9 +11223,7 @@ static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_b
     char names[GPUMC__NAMES];
     for (size_t k = 0; k < block->size; k++) {
         const size_t column = block->offset + k;
-        const gpumc_summary *known = gpumc__summary_known(fit, column);
-        if (!known) gpumc__fill_sheet(s, gpumc_fit_series(fit, column));
-        const gpumc_summary r = known ? *known : gpumc__summarise_sheet(s);
+        const gpumc_summary r = gpumc__summary_of(fit, column, s);
         gpumc_column_name(fit, column, names, 128);
         if (k < rows) gpumc__print_row(stream, names, width, &r);
         if (k >= rows && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
@@ -11228,6 +11407,7 @@ typedef struct gpumc__reader {
     const char *field;                   /* of CSV, without blanks and quotes around it */
     size_t field_length;
     const char *subject;                 /* the variable to be named in messages, or NULL */
+    int takes_texts;                     /* a text where a number should be is NaN, not an error */
     gpumc_status failure;                /* what a 0 means: no memory, unless gpumc__malformed was called */
     gpumc_error *error;
 } gpumc__reader;
@@ -11345,7 +11525,7 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
     if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
     const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
     gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data, 0,
-                        { NULL, 0, 0 }, NULL, 0, NULL, GPUMC_ERROR_MEMORY, error };
+                        { NULL, 0, 0 }, NULL, 0, NULL, 0, GPUMC_ERROR_MEMORY, error };
     data->variables = NULL;
     data->n_variables = 0;
     const int done = parse(&r);
@@ -11393,7 +11573,9 @@ static int gpumc__json_word(gpumc__reader *r, double *value)
     for (size_t i = 0; i < 3 && !quoted; i++)
         if (left >= strlen(words[i]) && strncmp(word, words[i], strlen(words[i])) == 0)
             length = strlen(words[i]);
-    if (!gpumc__scan_word(word, length, value)) return gpumc__unexpected(r, "a number or an array");
+    *value = GPUMC_NAN;
+    if (!gpumc__scan_word(word, length, value) && !(r->takes_texts && quoted && quote))
+        return gpumc__unexpected(r, "a number or an array");
     r->at = word + length + quoted;
     return 1;
 }
@@ -11587,6 +11769,7 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
     return gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: cannot be %s: %s (errno %d)", path, what,
                        reason == ENOENT   ? "no such file or directory"
                        : reason == EACCES ? "permission denied"
+                       : reason == EEXIST ? "it exists; remove it or take another name"
                        : reason == ENOSPC ? "no space left on the device" : "input or output error", reason);
 }
 
@@ -11675,26 +11858,20 @@ static void gpumc__put_number(gpumc__writer *w, const char *before, double value
     gpumc__put(w, "%s%s", before, text);
 }
 
-typedef void (*gpumc__contents)(gpumc__writer *w, const gpumc_fit *fit, size_t chain);
+typedef void (*gpumc__contents)(gpumc__writer *w, const void *of, size_t part);
 
-/* A file that has reached the disk, or why not. */
-static gpumc_status gpumc__close_written(FILE *file, int failed, const char *path, gpumc_error *error)
+/* Writes a file, or with mode "ab" more of it; a complete one has reached the disk. */
+static gpumc_status gpumc__write_file(const char *path, const char *mode, int complete, const void *of,
+                                      size_t part, gpumc__contents contents, gpumc_error *error)
 {
-    failed = failed || fflush(file) != 0 || !gpumc__sync(file);
-    const int reason = errno, closed = fclose(file) == 0;
-    if (closed && !failed) return GPUMC_OK;
+    gpumc__writer w = { fopen(path, mode), 0 };
+    if (!w.file) return gpumc__file_failed(error, path, "created");
+    contents(&w, of, part);
+    w.failed = w.failed || fflush(w.file) != 0 || (complete && !gpumc__sync(w.file));
+    const int reason = errno, closed = fclose(w.file) == 0;
+    if (closed && !w.failed) return GPUMC_OK;
     if (closed) errno = reason;
     return gpumc__file_failed(error, path, "written");
-}
-
-/* Writes a complete file, or says why not. */
-static gpumc_status gpumc__write_file(const char *path, const gpumc_fit *fit, size_t chain,
-                                      gpumc__contents contents, gpumc_error *error)
-{
-    gpumc__writer w = { fopen(path, "wb"), 0 };
-    if (!w.file) return gpumc__file_failed(error, path, "created");
-    contents(&w, fit, chain);
-    return gpumc__close_written(w.file, w.failed, path, error);
 }
 
 /* Name of the only file, or of that of a chain, and behind it that of the incomplete one. */
@@ -11707,15 +11884,19 @@ static void gpumc__file_names(const gpumc_fit *fit, const char *base, int per_ch
     strcat(strcpy(name + room, name), ".tmp");
 }
 
+static gpumc_status gpumc__no_draws(const gpumc_fit *fit, gpumc_error *error)
+{
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
+                       fit->options.discard_draws ? ": discard_draws was set" : "");
+}
+
 /* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
    complete, under their own; after a failure none is left. */
 static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
                                        gpumc__contents contents, gpumc_error *error)
 {
     if (!fit || !base || !*base) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
-    if (!fit->draws || fit->n_draws == 0)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
-                           fit->options.discard_draws ? ": discard_draws was set" : "");
+    if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
     const size_t n = per_chain ? fit->n_chains : 1, room = gpumc__size_add(strlen(base), 40);
     char *name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
     if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));
@@ -11724,7 +11905,7 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     size_t done = 0;                     /* written, then renamed */
     for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
         gpumc__file_names(fit, base, per_chain, done % n, name, room);
-        if (done < n) status = gpumc__write_file(temporary, fit, done, contents, error);
+        if (done < n) status = gpumc__write_file(temporary, "wb", 1, fit, done, contents, error);
         else if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
     }
     for (size_t i = 0; status != GPUMC_OK && i < n && i <= done; i++) {
@@ -11735,10 +11916,11 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     return status;
 }
 
-static void gpumc__summary_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
+static void gpumc__summary_contents(gpumc__writer *w, const void *of, size_t part)
 {
+    const gpumc_fit *fit = (const gpumc_fit *)of;
     char name[512];
-    (void)chain;
+    (void)part;
     gpumc__put(w, "variable,mean,mcse,sd,q5,q50,q95,ess_bulk,ess_tail,r_hat\n");
     for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
         const gpumc_summary s = gpumc_summarise(fit, k);
@@ -11777,7 +11959,7 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
                num_warmup > 0);
     gpumc__put_number(w, "# delta = ", o->target_accept);
     gpumc__put(w, "\n# algorithm = hmc\n# engine = nuts\n# max_depth = %d\n# metric = %s\n",
-               o->max_treedepth, metrics[fit->metric.kind]);
+               o->max_treedepth, metrics[fit->metric.dim ? fit->metric.kind : GPUMC_METRIC_UNIT]);
     gpumc__put_number(w, "# stepsize = ", o->step_size > 0 ? o->step_size : 1);
     if (fit->sampler > GPUMC_SAMPLER_NUTS)           /* readers know nuts and static only */
         gpumc__put(w, "\n# sampler = %s", gpumc__sampler_name(fit->sampler));
@@ -11817,28 +11999,34 @@ static void gpumc__stan_rows(gpumc__writer *w, const gpumc_fit *fit, const doubl
     }
 }
 
-/* The inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, is written as its diagonal. */
+/* Element k of the inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, counts as its diagonal. */
+static double gpumc__metric_element(const gpumc_metric *m, size_t k)
+{
+    const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
+    double stretch = 1;
+    if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[k];
+    for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + k], 2);
+    return m->scale[k] * m->scale[k] * stretch;
+}
+
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
-    const int dense = m->kind == GPUMC_METRIC_DENSE, unit = m->kind == GPUMC_METRIC_UNIT;
-    const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
+    const int dense = m->kind == GPUMC_METRIC_DENSE, unit = m->kind == GPUMC_METRIC_UNIT || !m->dim;
     gpumc__put_number(w, "# Adaptation terminated\n# Step size = ", fit->step_size);
     gpumc__put(w, "\n# %s\n", unit    ? "No free parameters for unit metric"
                               : dense ? "Elements of inverse mass matrix:"
                                       : "Diagonal elements of inverse mass matrix:");
     for (size_t k = 0; k < (dense ? m->dim : !unit) * m->dim; k++) {
-        const size_t i = k % m->dim;
-        double stretch = 1;
-        for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + i], 2);
-        gpumc__put_number(w, i ? ", " : "# ", dense ? m->covariance[k] : m->scale[i] * m->scale[i] * stretch);
-        if (i + 1 == m->dim) gpumc__put(w, "\n");
+        gpumc__put_number(w, k % m->dim ? ", " : "# ", gpumc__metric_element(m, k));
+        if ((k + 1) % m->dim == 0) gpumc__put(w, "\n");
     }
 }
 
 /* Of saved warm-up every thin-th row: readers count on ceil(num_warmup / thin) of them. */
-static void gpumc__stan_contents(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
+static void gpumc__stan_contents(gpumc__writer *w, const void *of, size_t chain)
 {
+    const gpumc_fit *fit = (const gpumc_fit *)of;
     const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
     const size_t warmup = chain * fit->n_warmup, kept = chain * fit->draw_capacity;
     gpumc__stan_header(w, fit, chain);
@@ -11872,6 +12060,2306 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
         }
     return status;
 }
+
+/* ---- R, NumPy, CmdStan's metric ---------------------------------------------------------------- */
+
+/* R reads nan as a word. */
+static void gpumc__tidy_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc_fit *fit = (const gpumc_fit *)of;
+    char name[512];
+    (void)part;
+    gpumc__put(w, ".chain,.iteration,.draw");
+    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+        for (size_t j = 0; j < b->size; j++) {
+            gpumc_column_name(fit, gpumc__stan_element(b, j, NULL), name, sizeof name);
+            gpumc__put(w, strchr(name, ',') ? ",\"%s\"" : ",%s", name);
+        }
+    for (size_t i = 0; i < fit->n_chains * fit->n_draws && !w->failed; i++) {
+        const size_t c = i / fit->n_draws, draw = i % fit->n_draws;
+        const double *row = fit->draws + (c * fit->draw_capacity + draw) * fit->n_columns;
+        gpumc__put(w, "\n%.0f,%.0f,%.0f", (double)c + 1, (double)draw + 1, (double)i + 1);
+        for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
+            for (size_t j = 0; j < b->size; j++) {
+                const double x = row[gpumc__stan_element(b, j, NULL)];
+                if (gpumc__is_finite(x)) gpumc__put_number(w, ",", x);
+                else gpumc__put(w, gpumc__is_nan(x) ? ",NaN" : x > 0 ? ",Inf" : ",-Inf");
+            }
+    }
+    gpumc__put(w, "\n");
+}
+
+GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *path, gpumc_error *error)
+{
+    return gpumc__write_files(fit, path, 0, gpumc__tidy_contents, error);
+}
+
+static void gpumc__put_bytes(gpumc__writer *w, const unsigned char *bytes, size_t n)
+{
+    if (!w->failed) w->failed = fwrite(bytes, 1, n, w->file) != n;
+}
+
+/* Eight bytes, the lowest first on every host; flat, the loop becomes one store. */
+static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
+{
+    GPUMC__FLAT
+    for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i);
+    return to + 8;
+}
+
+enum { GPUMC__MAX_DIMS = 30 };           /* NumPy takes 32 */
+
+/* The one block that the fit is given; the header fills up lines of 64 bytes. */
+static void gpumc__npy_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc_fit *fit = (const gpumc_fit *)of;
+    const gpumc_block *b = fit->blocks;
+    char header[128 + 22 * GPUMC__MAX_DIMS];
+    size_t n = (size_t)snprintf(header, sizeof header, "{'descr': '<f8', 'fortran_order': False, 'shape': "
+                                "(%.0f, %.0f", (double)fit->n_chains, (double)fit->n_draws);
+    for (size_t d = part; d < b->n_dims; d++)
+        n += (size_t)snprintf(header + n, sizeof header - n, ", %.0f", (double)b->dims[d]);
+    n += (size_t)snprintf(header + n, sizeof header - n, "), }");
+    const size_t length = (n + 10) / 64 * 64 + 54;
+    const unsigned char first[] = { 0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)length,
+                                    (unsigned char)(length >> 8) };
+    gpumc__put_bytes(w, first, sizeof first);
+    gpumc__put(w, "%s%*s\n", header, (int)(length - n - 1), "");
+    for (size_t i = 0; i < fit->n_chains * fit->n_draws && !w->failed; i++) {
+        const size_t row = i / fit->n_draws * fit->draw_capacity + i % fit->n_draws;
+        for (size_t k = 0; k < b->size; k++) {
+            unsigned char bytes[8];
+            gpumc__put_bits(bytes, gpumc__bits_of(fit->draws[row * fit->n_columns + b->offset + k]));
+            gpumc__put_bytes(w, bytes, 8);
+        }
+    }
+}
+
+GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
+                                       gpumc_error *error)
+{
+    if (!fit) return gpumc__write_files(NULL, path, 0, gpumc__npy_contents, error);
+    gpumc_fit one = *fit;
+    gpumc_block all = { "", &fit->n_columns, 1, 0, fit->n_columns, 0, GPUMC_GENERATED };
+    size_t i = 0;
+    while (block && i < fit->n_blocks && strcmp(fit->blocks[i].name, block) != 0) i++;
+    if (block && i == fit->n_blocks)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no block \"%.100s\" in the fit; NULL writes all "
+                           "columns", block);
+    one.blocks = block ? &fit->blocks[i] : &all;
+    if (one.blocks->n_dims > GPUMC__MAX_DIMS)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "block \"%.100s\" has %.0f dimensions; at most %d "
+                           "fit beside chain and draw", block, (double)one.blocks->n_dims, GPUMC__MAX_DIMS);
+    return gpumc__write_files(&one, path, 0, gpumc__npy_contents, error);
+}
+
+static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    static const char *const kinds[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
+    const gpumc_fit *fit = (const gpumc_fit *)of;
+    const gpumc_metric *m = &fit->metric;
+    const size_t n = m->dim, dense = m->kind == GPUMC_METRIC_DENSE;
+    gpumc__put_number(w, "{\"stepsize\":", fit->step_size);
+    gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", kinds[m->kind]);
+    for (size_t k = part; k < (dense ? n * n : n); k++)
+        gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
+                          gpumc__metric_element(m, k));
+    gpumc__put(w, dense ? "]]}\n" : "]}\n");
+}
+
+GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error)
+{
+    if (fit && (fit->metric.dim == 0 || !(fit->step_size > 0 && gpumc__is_finite(fit->step_size))))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit has no metric, or no step size: merged fits "
+                           "and runs stopped in warm-up have none");
+    return gpumc__write_files(fit, path, 0, gpumc__metric_contents, error);
+}
+
+/* Stan's data, but a text where a number should be is NaN. */
+static int gpumc__json_with_texts(gpumc__reader *r)
+{
+    r->takes_texts = 1;
+    return gpumc__json_object(r);
+}
+
+/* Fills a metric from a list of variances or a covariance matrix; returns what is wrong with it, or NULL. */
+static const char *gpumc__metric_from(const gpumc_variable *v, gpumc_metric *m)
+{
+    const size_t n = m->dim, dense = v->n_dims == 2;
+    if (dense) memcpy(m->covariance, v->values, n * n * sizeof(double));
+    if (dense) memcpy(m->factor, v->values, n * n * sizeof(double));
+    m->kind = dense ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
+    for (size_t i = 0; i < n; i++) {
+        const double variance = v->values[dense ? i * n + i : i];
+        if (!(variance > 0 && gpumc__is_finite(variance))) return "has a variance that is not positive";
+        m->scale[i] = sqrt(variance);
+        for (size_t j = 0; dense && j < i; j++)
+            if (!(v->values[i * n + j] == v->values[j * n + i])) return "is not symmetric";
+    }
+    return dense && !gpumc__cholesky(m->factor, n) ? "is not positive definite" : NULL;
+}
+
+GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
+                                              gpumc_metric *metric, double *step_size, gpumc_error *error)
+{
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_data data;
+    if (!metric || !step_size) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric or step_size is NULL");
+    memset(&data, 0, sizeof data);
+    memset(metric, 0, sizeof *metric);
+    if (allocator) data.allocator = *allocator;
+    gpumc_status status = gpumc__read_path(path, &data, NULL, gpumc__json_with_texts, error);
+    if (status != GPUMC_OK) return status;
+    const gpumc_variable *step = gpumc_data_get(&data, "stepsize", 1, 0, error);
+    const gpumc_variable *v = step ? gpumc_data_get(&data, "inv_metric", 0, 0, error) : NULL;
+    const int positive = step && step->values[0] > 0 && gpumc__is_finite(step->values[0]);
+    const char *wrong = !v ? "or stepsize is missing"
+        : !positive ? "comes with a stepsize that is not positive"
+        : v->n_dims < 1 || v->n_dims > 2 || v->n_values == 0 || v->dims[v->n_dims - 1] != v->dims[0]
+            ? "is neither a list of variances nor a square matrix" : NULL;
+    for (int placed = 0; !wrong && placed < 2; placed++) {
+        const gpumc_metric_kind kind = v->n_dims == 2 ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
+        if (placed) arena.base = (char *)gpumc__allocate(allocator, arena.used);
+        if (placed && !arena.base) { status = gpumc__fail_memory(error, arena.used); break; }
+        arena.used = 0;
+        *metric = gpumc__metric_place(&arena, kind, v->dims[0]);
+    }
+    if (arena.base) wrong = gpumc__metric_from(v, metric);
+    if (wrong) status = gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.150s: inv_metric %s", path, wrong);
+    if (status == GPUMC_OK) *step_size = step->values[0];
+    else gpumc_metric_free(allocator, metric);
+    gpumc_data_free(&data);
+    return status;
+}
+
+GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric)
+{
+    if (!metric) return;
+    gpumc__release(allocator, metric->scale);          /* the first in their block */
+    memset(metric, 0, sizeof *metric);
+}
+
+/* ---- stores: what is in one --------------------------------------------------------------------
+   Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
+   consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
+   are appended; the last is filled up, because readers refuse a short one. Fill values are null: 0 and false
+   would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
+enum {
+    GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
+    GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS
+};
+static const char *const gpumc__group_names[] = {
+    "", "constant_data", "log_likelihood", "observed_data", "posterior", "posterior_predictive",
+    "sample_stats", "unconstrained_posterior", "warmup_posterior", "warmup_sample_stats"
+};
+enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* U4: labels */
+
+typedef struct gpumc__stat_field { const char *name; int type; size_t at; } gpumc__stat_field;
+#define GPUMC__STAT(name, type, member) { name, type, offsetof(gpumc_draw_stats, member) }
+static const gpumc__stat_field gpumc__stat_fields[] = {
+    GPUMC__STAT("lp", GPUMC__F8, lp), GPUMC__STAT("acceptance_rate", GPUMC__F8, accept_stat),
+    GPUMC__STAT("accept_sym", GPUMC__F8, accept_sym), GPUMC__STAT("step_size", GPUMC__F8, step_size),
+    GPUMC__STAT("energy", GPUMC__F8, energy), GPUMC__STAT("energy_error", GPUMC__F8, energy_error),
+    GPUMC__STAT("max_energy_error", GPUMC__F8, max_energy_error),
+    GPUMC__STAT("fisher_residual", GPUMC__F8, fisher_residual),
+    GPUMC__STAT("tree_depth", GPUMC__I8, tree_depth), GPUMC__STAT("n_steps", GPUMC__I8, n_leapfrog),
+    GPUMC__STAT("selected", GPUMC__I8, selected), GPUMC__STAT("diverging", GPUMC__B1, divergent),
+    GPUMC__STAT("reached_max_treedepth", GPUMC__B1, hit_max_treedepth)
+};
+enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
+
+enum { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED };     /* forms */
+
+typedef struct gpumc__entry {
+    char name[224];                      /* "" for the root and groups */
+    int group, type, form;
+    const size_t *dims;                  /* of data, or of one draw */
+    size_t n_dims, count;                /* count: their product; places of a dimension */
+    size_t at, chunk;                    /* sampled: bytes into the row of a draw; draws a file */
+    const double *values;                /* of data */
+    const char *const *labels;           /* of a dimension, the longest of width code points; NULL: numbers */
+    size_t width;
+} gpumc__entry;
+
+typedef struct gpumc__store {
+    const gpumc_fit *fit;                /* names, shapes, facts */
+    gpumc_store_options options;
+    size_t planned, n_draws;             /* draws a chain: that files are laid out for, that there are */
+    gpumc__buffer entries;
+    char *path;                          /* PATH.tmp, then what lies in it; PATH itself is at path + room */
+    size_t root, room;
+    unsigned char *bytes;                /* 64 KiB on their way to a file */
+    gpumc_status status;                 /* after the first failure nothing more is done */
+    gpumc_allocator allocator;
+    gpumc_error *error;
+} gpumc__store;
+
+#define GPUMC__REFUSE(s, ...) ((s)->status = gpumc__fail((s)->error, GPUMC_ERROR_ARGUMENT, __VA_ARGS__))
+
+static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i)
+{
+    return (gpumc__entry *)s->entries.items + i;
+}
+
+/* Path of a file of an entry, or with "" of its folder. */
+static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const char *file)
+{
+    snprintf(s->path + s->root, s->room - s->root, "%s%s%s%s%s%s", e->group ? "/" : "",
+             gpumc__group_names[e->group], *e->name ? "/" : "", e->name, *file ? "/" : "", file);
+    return s->path;
+}
+
+/* Makes the folder of an entry and puts it in its place. */
+static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
+{
+    size_t place = 0;
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        const gpumc__entry *other = gpumc__nth_entry(s, i);
+        if (other->group < e->group) place = i + 1;
+        if (other->group != e->group) continue;
+        if (strcmp(other->name, e->name) < 0) place = i + 1;
+        if (gpumc__same_word(other->name, e->name))
+            GPUMC__REFUSE(s, "\"%.100s\" stands twice in %s, as variable or dimension; letter case does not "
+                          "tell them apart: rename one", e->name, gpumc__group_names[e->group]);
+    }
+    if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
+        s->status = GPUMC_ERROR_MEMORY;
+    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")))
+        s->status = gpumc__file_failed(s->error, s->path, "created");
+    if (s->status) return;
+    gpumc__entry *to = gpumc__nth_entry(s, place);
+    memmove(to + 1, to, (s->entries.n++ - place) * sizeof *e);
+    *to = *e;
+}
+
+/* The next code point of valid UTF-8. */
+static uint32_t gpumc__code_point(const char **text)
+{
+    const unsigned char *p = (const unsigned char *)*text;
+    const unsigned more = *p < 0x80 ? 0 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : 3;
+    uint32_t c = more ? *p & 0x3fu >> more : *p;
+    for (unsigned i = 1; i <= more; i++) c = c << 6 | (p[i] & 0x3fu);
+    *text += 1 + more;
+    return c;
+}
+
+/* Text that needs no escapes in JSON. */
+static int gpumc__is_plain(const char *text)
+{
+    return text && gpumc__is_utf8(text, strlen(text)) && !strpbrk(text, "\"\\");
+}
+
+/* A dimension of a group, which several of its variables may share. */
+static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, size_t count,
+                                 const char *const *labels)
+{
+    gpumc__entry e = { "", group, labels ? GPUMC__U4 : GPUMC__I8, GPUMC__IS_DIMENSION, NULL, 1, count, 0, 0,
+                       NULL, labels, 1 };
+    strcpy(e.name, name);
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        const gpumc__entry *other = gpumc__nth_entry(s, i);
+        if (other->group != group || other->form != e.form || strcmp(other->name, name) != 0) continue;
+        if (other->count == count && other->labels == labels) return;
+        GPUMC__REFUSE(s, "dimension \"%.100s\" of %s: %.0f places here, %.0f there, or other labels; use "
+                      "different names", name, gpumc__group_names[group], (double)other->count,
+                      (double)count);
+    }
+    for (size_t k = 0, length = 0; labels && k < count && !s->status; k++, length = 0) {
+        if (!labels[k] || !gpumc__is_utf8(labels[k], strlen(labels[k])))
+            GPUMC__REFUSE(s, "label %.0f of dimension \"%.100s\" is NULL or not UTF-8 without control "
+                          "characters", (double)k + 1, name);
+        else for (const char *at = labels[k]; *at; length++) gpumc__code_point(&at);
+        e.width = gpumc__larger(e.width, length);
+    }
+    if (!s->status) gpumc__add_entry(s, &e);
+}
+
+/* What the options say of a dimension. Free coordinates do not have the shape of the values. */
+static const gpumc_dimension *gpumc__option_of(const gpumc__store *s, const gpumc__entry *e, size_t d)
+{
+    const gpumc_dimension *found = s->options.dimensions, *end = found + s->options.n_dimensions;
+    if (e->form < GPUMC__IS_DATA || e->group == GPUMC__FREE) return NULL;
+    while (found < end && (found->dim != d || !found->block || strcmp(found->block, e->name) != 0)) found++;
+    return found < end ? found : NULL;
+}
+
+/* Name of a dimension of an entry, behind chain and draw; text holds 224 bytes. */
+static const char *gpumc__dimension_name(const gpumc__store *s, const gpumc__entry *e, size_t d, char *text)
+{
+    const gpumc_dimension *option = gpumc__option_of(s, e, d);
+    if (e->form == GPUMC__IS_DIMENSION) return e->name;
+    if (option && option->name) return option->name;
+    snprintf(text, 224, "%.200s_dim_%.0f", e->name, (double)d);
+    return text;
+}
+
+/* A variable with its dimensions, and its group if that is new. */
+static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int type, const char *name,
+                                      const size_t *dims, size_t n_dims, size_t at, const double *values)
+{
+    const size_t length = group >= GPUMC__WARMUP ? s->fit->n_warmup : s->planned;
+    const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
+    gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, values, NULL, 0 };
+    char text[224];
+    size_t i = 0;
+    while (i < s->entries.n && gpumc__nth_entry(s, i)->group != group) i++;
+    if (i == s->entries.n && !s->status) gpumc__add_entry(s, &head);
+    if (!s->status && (!gpumc__name_is_valid(name) || n_dims > GPUMC__MAX_DIMS))
+        GPUMC__REFUSE(s, "variable \"%.60s\": names are at most 200 letters, digits and _, start with a "
+                      "letter, do not end in __, are not chain, draw, sample or pred_id; at most %d "
+                      "dimensions", name, GPUMC__MAX_DIMS);
+    if (s->status) return;
+    strcpy(e.name, name);
+    for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
+    e.chunk = ((size_t)1 << 24) / gpumc__larger(e.count, 1);
+    e.chunk = gpumc__larger(e.chunk < length ? e.chunk : length, 1);
+    gpumc__add_entry(s, &e);
+    for (size_t d = 0; d < n_dims && !s->status; d++) {
+        const gpumc_dimension *option = gpumc__option_of(s, &e, d);
+        gpumc__add_dimension(s, group, gpumc__dimension_name(s, &e, d, text), dims[d],
+                             option ? option->labels : NULL);
+    }
+    if (form != GPUMC__IS_SAMPLED || s->status) return;
+    gpumc__add_dimension(s, group, "chain", s->fit->n_chains, NULL);
+    if (!s->status) gpumc__add_dimension(s, group, "draw", length, NULL);
+}
+
+static int gpumc__group_of(const gpumc_block *b)
+{
+    return b->group == GPUMC_LOG_LIKELIHOOD         ? GPUMC__LOG_LIKELIHOODS
+           : b->group == GPUMC_POSTERIOR_PREDICTIVE ? GPUMC__PREDICTIVE : GPUMC__POSTERIOR;
+}
+
+/* The blocks of a group: values, in warm-up without what is generated. */
+static void gpumc__add_draws(gpumc__store *s, int group)
+{
+    for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
+        if (group == GPUMC__WARMUP ? !b->is_output : gpumc__group_of(b) == group)
+            gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
+                                      b->offset * sizeof(double), NULL);
+}
+
+/* Free coordinates of what is transformed, in the shape of the values where that holds as many. */
+static void gpumc__add_free(gpumc__store *s)
+{
+    for (size_t i = 0; s->fit->unconstrained && s->fit->free_blocks && i < s->fit->n_blocks; i++) {
+        const gpumc_block *b = &s->fit->blocks[i];
+        const size_t *at = &s->fit->free_blocks[2 * i];
+        if (at[1] > 0)
+            gpumc__add_variable_entry(s, GPUMC__FREE, GPUMC__IS_SAMPLED, GPUMC__F8, b->name,
+                                      at[1] == b->size ? b->dims : &at[1], at[1] == b->size ? b->n_dims : 1,
+                                      at[0] * sizeof(double), NULL);
+    }
+}
+
+static void gpumc__add_stats(gpumc__store *s, int group)
+{
+    for (const gpumc__stat_field *f = gpumc__stat_fields; f < gpumc__stat_fields + GPUMC__N_STATS; f++)
+        gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, f->type, f->name, NULL, 0, f->at, NULL);
+}
+
+static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
+{
+    const gpumc_variable *end = data ? data->variables + data->n_variables : NULL;
+    for (const gpumc_variable *v = data ? data->variables : NULL; v < end; v++)
+        gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8, v->name,
+                                  v->dims, v->n_dims, 0, v->values);
+}
+
+/* Every dimension that the options describe is there, once, and its name can be one. */
+static void gpumc__check_dimensions(gpumc__store *s)
+{
+    for (size_t i = 0; i < s->options.n_dimensions && !s->status; i++) {
+        const gpumc_dimension *d = &s->options.dimensions[i];
+        size_t k = 0;
+        while (k < s->entries.n && (d->dim >= gpumc__nth_entry(s, k)->n_dims
+                                  || gpumc__option_of(s, gpumc__nth_entry(s, k), d->dim) != d)) k++;
+        if (k == s->entries.n || (d->name && !gpumc__name_is_valid(d->name)))
+            GPUMC__REFUSE(s, "dimension %.0f of \"%.60s\" as \"%.60s\": %s", (double)d->dim,
+                          d->block ? d->block : "", d->name ? d->name : "", k == s->entries.n
+                          ? "there is none (the first is 0), or it is described twice"
+                          : "a name is at most 200 letters, digits and _, and starts with a letter");
+    }
+}
+
+/* ---- stores: bytes ----------------------------------------------------------------------------- */
+
+typedef struct gpumc__slab {             /* rows of draws for one file; NULL: zeros */
+    const gpumc__entry *e;
+    const char *rows;
+    size_t stride, n;
+    unsigned char *bytes;
+} gpumc__slab;
+
+/* Appends m values of a row from the k-th on. */
+static unsigned char *gpumc__encode(const gpumc__entry *e, const char *row, size_t k, size_t m,
+                                    unsigned char *to)
+{
+    const double *values = (const double *)(const void *)row + e->at / sizeof(double) + k;
+    int32_t whole;
+    if (e->type == GPUMC__F8)
+        for (size_t i = 0; i < m; i++) to = gpumc__put_bits(to, gpumc__bits_of(values[i]));
+    else if (e->type == GPUMC__I8) {
+        memcpy(&whole, row + e->at, sizeof whole);
+        to = gpumc__put_bits(to, (uint64_t)(int64_t)whole);
+    } else *to++ = row[e->at] != 0;
+    return to;
+}
+
+static void gpumc__slab_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc__slab *p = (const gpumc__slab *)of;
+    const size_t count = p->e->count, width = p->e->type == GPUMC__B1 ? 1 : 8;
+    unsigned char *to = gpumc__put_bits(p->bytes, gpumc__bits_of(1));
+    const double one = 1;
+    if (p->rows && p->stride == count * sizeof one && memcmp(p->bytes, &one, sizeof one) == 0) {
+        gpumc__put_bytes(w, (const unsigned char *)p->rows, p->n * p->stride);    /* they are in order */
+        return;
+    }
+    to = p->bytes;
+    if (!p->rows) memset(p->bytes, (int)part, 65536);
+    for (size_t i = 0; i < p->n && !w->failed; i++)
+        for (size_t k = 0, m; k < count; k += m) {
+            m = (size_t)(p->bytes + 65536 - to) / 8;
+            if (m > count - k) m = count - k;
+            to = p->rows ? gpumc__encode(p->e, p->rows + i * p->stride, k, m, to) : to + m * width;
+            if (p->bytes + 65536 - to >= 8) continue;
+            gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
+            to = p->bytes;
+        }
+    gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
+}
+
+/* Data, or the numbers or labels of a dimension. */
+static void gpumc__static_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    const gpumc__entry *e = (const gpumc__entry *)of;
+    unsigned char bytes[8];
+    for (size_t j = part; j < e->count && !w->failed; j++) {
+        const char *label = e->labels ? e->labels[j] : "";
+        const double value = e->values ? e->values[j] : (double)j;
+        gpumc__put_bits(bytes, e->type == GPUMC__F8 ? gpumc__bits_of(value) : (uint64_t)(int64_t)value);
+        if (!e->labels) gpumc__put_bytes(w, bytes, 8);
+        for (size_t i = 0; i < e->width && e->labels; i++) {
+            gpumc__put_bits(bytes, *label ? gpumc__code_point(&label) : 0);
+            gpumc__put_bytes(w, bytes, 4);
+        }
+    }
+}
+
+/* File k of a chain, or that of data. */
+static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t k)
+{
+    char name[128] = "0";
+    const int sampled = e->form == GPUMC__IS_SAMPLED;
+    if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)chain, (double)k);
+    for (size_t d = sampled ? 0 : 1; d < e->n_dims; d++) strcat(name, ".0");
+    return gpumc__in_store(s, e, name);
+}
+
+/* Writes a file of a store. Complete ones reach the disk: all at once in the end, if the system can. */
+static void gpumc__write_part(gpumc__store *s, const char *path, const char *mode, int complete,
+                              const void *of, size_t part, gpumc__contents contents)
+{
+    complete = complete && !GPUMC__HAS_SYNC_ALL;
+    if (!s->status) s->status = gpumc__write_file(path, mode, complete, of, part, contents, s->error);
+}
+
+/* Adds rows of a chain, the first being its draw number first, to the files of an entry. */
+static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t first,
+                          const char *rows, size_t stride, size_t n)
+{
+    for (size_t done = 0, m; done < n && !s->status; done += m) {
+        const size_t at = (first + done) % e->chunk;
+        m = n - done < e->chunk - at ? n - done : e->chunk - at;
+        const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m, s->bytes };
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk), "ab",
+                          at + m == e->chunk, &slab, 0, gpumc__slab_contents);
+    }
+}
+
+/* The rows of a chain from which an entry is taken. */
+static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, size_t *stride)
+{
+    const int warmup = group >= GPUMC__WARMUP;
+    const size_t row = chain * (warmup ? f->n_warmup : f->draw_capacity);
+    const size_t columns = group == GPUMC__FREE ? f->n_free : f->n_columns;
+    const double *values = warmup ? f->warmup_draws : group == GPUMC__FREE ? f->unconstrained : f->draws;
+    const int stats = group == GPUMC__STATS || group == GPUMC__WARMUP_STATS;
+    *stride = stats ? sizeof(gpumc_draw_stats) : columns * sizeof(double);
+    return stats ? (const char *)((warmup ? f->warmup_stats : f->stats) + row)
+                 : (const char *)(values + row * columns);
+}
+
+/* ---- stores: metadata -------------------------------------------------------------------------- */
+
+static size_t gpumc__draws_in(const gpumc__store *s, int group)
+{
+    return group >= GPUMC__WARMUP ? s->fit->n_warmup : s->n_draws;
+}
+
+/* [4,1000,8], or what of that is in one file. */
+static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int of_file)
+{
+    const int sampled = e->form == GPUMC__IS_SAMPLED;
+    gpumc__put(w, "[");
+    if (sampled) gpumc__put(w, "%.0f,%.0f", of_file ? 1 : (double)s->fit->n_chains,
+                            (double)(of_file ? e->chunk : gpumc__draws_in(s, e->group)));
+    for (size_t d = 0; d < e->n_dims; d++) {
+        const size_t n = e->dims ? e->dims[d] : e->count;
+        gpumc__put(w, "%s%.0f", d || sampled ? "," : "", (double)(of_file ? gpumc__larger(n, 1) : n));
+    }
+    gpumc__put(w, "]");
+}
+
+static void gpumc__put_array(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e)
+{
+    static const char *const types[] = { "<f8", "<i8", "|b1", "<U" };
+    gpumc__put(w, "{\"chunks\":");
+    gpumc__put_shape(w, s, e, 1);
+    gpumc__put(w, ",\"compressor\":null,\"dtype\":\"%s", types[e->type]);
+    if (e->labels) gpumc__put(w, "%.0f", (double)e->width);
+    gpumc__put(w, "\",\"fill_value\":%s,\"filters\":null,\"order\":\"C\",\"shape\":",
+               e->type == GPUMC__F8 ? "\"NaN\"" : "null");
+    gpumc__put_shape(w, s, e, 0);
+    gpumc__put(w, ",\"zarr_format\":2}");
+}
+
+static void gpumc__put_group(gpumc__writer *w, const gpumc__store *s, int group)
+{
+    const gpumc_fit *f = s->fit;
+    const char *between = "";
+    gpumc__put(w, "{\"inference_library\":\"gpumc\",\"inference_library_version\":\"" GPUMC_VERSION "\"");
+    if (s->options.created_at) gpumc__put(w, ",\"created_at\":\"%s\"", s->options.created_at);
+    if (group != GPUMC__CONSTANT_DATA && group != GPUMC__OBSERVED_DATA) {
+        gpumc__put(w, ",\"sample_dims\":[\"chain\",\"draw\"],\"sampled_variables\":[");
+        for (size_t i = 0; i < s->entries.n; i++) {
+            const gpumc__entry *e = gpumc__nth_entry(s, i);
+            if (e->group != group || e->form != GPUMC__IS_SAMPLED) continue;
+            gpumc__put(w, "%s\"%s\"", between, e->name);
+            between = ",";
+        }
+        gpumc__put(w, "],\"seed\":%llu,\"tuning_steps\":%.0f,\"gpumc_stopped_early\":%d",
+                   (unsigned long long)f->options.seed, (double)f->n_warmup, f->status == GPUMC_STOPPED);
+        gpumc__put_number(w, ",\"sampling_time\":", fmax(0, fmin(f->sampling_seconds, DBL_MAX)));
+    }
+    gpumc__put(w, "}");
+}
+
+/* The two metadata files of an entry, in the order of their names. */
+static const char *gpumc__meta_name(const gpumc__entry *e, int second)
+{
+    return e->form == GPUMC__IS_GROUP ? second ? ".zgroup" : ".zattrs" : second ? ".zattrs" : ".zarray";
+}
+
+static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int second)
+{
+    char text[224];
+    if (e->form == GPUMC__IS_GROUP && second) gpumc__put(w, "{\"zarr_format\":2}");
+    else if (e->form == GPUMC__IS_GROUP && !e->group)
+        gpumc__put(w, "{\"creation_library\":\"gpumc\",\"creation_library_language\":\"C\","
+                   "\"creation_library_version\":\"" GPUMC_VERSION "\",\"name\":\"%s\"}", s->fit->model_name);
+    else if (e->form == GPUMC__IS_GROUP) gpumc__put_group(w, s, e->group);
+    else if (!second) gpumc__put_array(w, s, e);
+    else {
+        const int sampled = e->form == GPUMC__IS_SAMPLED;
+        gpumc__put(w, "{\"_ARRAY_DIMENSIONS\":[%s", sampled ? "\"chain\",\"draw\"" : "");
+        for (size_t d = 0; d < e->n_dims; d++)
+            gpumc__put(w, "%s\"%s\"", d || sampled ? "," : "", gpumc__dimension_name(s, e, d, text));
+        gpumc__put(w, "]}");
+    }
+}
+
+/* FNV-1a of the data; model, names and shapes are compared as they are. */
+static uint64_t gpumc__digest_of(const gpumc__store *s)
+{
+    uint64_t digest = 0xcbf29ce484222325ULL;
+    for (size_t i = 0; i < s->entries.n; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        for (size_t j = 0; e->values && j < e->count; j++)
+            for (int k = 0; k < 64; k += 8)
+                digest = (digest ^ (gpumc__bits_of(e->values[j]) >> k & 255)) * 0x100000001b3ULL;
+    }
+    return digest;
+}
+
+/* gpumc.json: facts of the run under "model NAME", then blocks in the order of columns, then
+   statistics, each with the draws a file, 1 for generated quantities, and the shape of a draw. */
+enum {
+    GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
+    GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
+    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_TARGET, GPUMC__FACT_STEP, GPUMC__FACT_SECONDS,
+    GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
+};
+
+static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
+{
+    const gpumc_fit *f = s->fit;
+    const gpumc_sample_options *o = &f->options;
+    const uint64_t digest = gpumc__digest_of(s);
+    const double facts[GPUMC__N_FACTS] = {
+        (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
+        (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
+        (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
+        (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent,
+        o->target_accept, f->step_size, f->sampling_seconds, f->warmup_seconds
+    };
+    gpumc__put(w, "{\"model %s\":[", f->model_name);
+    for (size_t k = 0; k < GPUMC__N_FACTS; k++)
+        gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
+    gpumc__put(w, "]");
+    for (size_t b = 0; b <= f->n_blocks; b++)
+        for (size_t i = 0; i < s->entries.n; i++) {
+            const gpumc__entry *e = gpumc__nth_entry(s, i);
+            const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
+            if (e->form != GPUMC__IS_SAMPLED || e->group != (block ? gpumc__group_of(block) : GPUMC__STATS)
+                || (block && strcmp(e->name, block->name) != 0)) continue;
+            gpumc__put(w, ",\"%s/%s\":[%.0f,%d", gpumc__group_names[e->group], e->name, (double)e->chunk,
+                       block && block->is_output);
+            for (size_t d = 0; d < e->n_dims; d++) gpumc__put(w, ",%.0f", (double)e->dims[d]);
+            gpumc__put(w, "]");
+        }
+    gpumc__put(w, "}\n");
+}
+
+/* A metadata file: which = 2 i or 2 i + 1 for the two of entry i, beyond that all of them in one, or with
+   SIZE_MAX gpumc.json. */
+static void gpumc__meta_contents(gpumc__writer *w, const void *of, size_t which)
+{
+    const gpumc__store *s = (const gpumc__store *)of;
+    const size_t all = 2 * s->entries.n;
+    if (which == SIZE_MAX) gpumc__put_index(w, s);
+    else if (which < all) gpumc__put_meta(w, s, gpumc__nth_entry(s, which / 2), (int)(which % 2));
+    if (which != all) return;
+    gpumc__put(w, "{\"metadata\":{");
+    for (size_t i = 0; i < all; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
+        gpumc__put(w, "%s\"%s%s%s%s%s\":", i ? "," : "", gpumc__group_names[e->group], e->group ? "/" : "",
+                   e->name, *e->name ? "/" : "", gpumc__meta_name(e, i % 2));
+        gpumc__put_meta(w, s, e, (int)(i % 2));
+    }
+    gpumc__put(w, "},\"zarr_consolidated_format\":1}");
+}
+
+static void gpumc__write_meta(gpumc__store *s, const gpumc__entry *e, const char *file, size_t which)
+{
+    gpumc__write_part(s, gpumc__in_store(s, e, file), "wb", 1, s, which, gpumc__meta_contents);
+}
+
+/* ---- stores: from beginning to end ------------------------------------------------------------- */
+
+/* Checks what is to be written and makes the folders for it. */
+static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
+                              const gpumc_store_options *options, gpumc_error *error)
+{
+    const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
+    const char *name = fit->model_name, *date = options ? options->created_at : NULL;
+    size_t length = strlen(path);
+    memset(s, 0, sizeof *s);
+    s->fit = fit;
+    s->planned = planned;
+    if (options) s->options = *options;
+    s->allocator = fit->allocator;
+    s->error = error;
+    if (!gpumc__is_plain(name) || (date && !gpumc__is_plain(date))) {
+        GPUMC__REFUSE(s, "name of the model \"%.80s\", created_at \"%.40s\": must be UTF-8 without quotes, "
+                      "backslashes and control characters", name ? name : "", date ? date : "");
+        return;
+    }
+    while (length > 1 && path[length - 1] == '/') length--;
+    s->room = gpumc__size_add(length, 500);
+    const size_t bytes = gpumc__size_add(s->room, gpumc__size_add(length, 65537));
+    s->path = (char *)gpumc__allocate(&s->allocator, bytes);
+    if (!s->path) { s->status = gpumc__fail_memory(error, bytes); return; }
+    s->bytes = (unsigned char *)s->path + s->room + length + 1;
+    snprintf(s->path, s->room, "%.*s.tmp", (int)length, path);
+    snprintf(s->path + s->room, length + 1, "%s", path);
+    errno = EEXIST;
+    if (gpumc__exists(path)) { s->status = gpumc__file_failed(error, path, "created"); return; }
+    s->root = length + 4;
+    gpumc__add_entry(s, &root);
+    gpumc__add_draws(s, GPUMC__POSTERIOR);
+    gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
+    gpumc__add_draws(s, GPUMC__PREDICTIVE);
+    gpumc__add_free(s);
+    gpumc__add_stats(s, GPUMC__STATS);
+    gpumc__add_data(s, GPUMC__OBSERVED_DATA, s->options.observed_data);
+    gpumc__add_data(s, GPUMC__CONSTANT_DATA, s->options.constant_data);
+    gpumc__check_dimensions(s);
+}
+
+/* Releases a store; of one that failed nothing is left on the disk. */
+static gpumc_status gpumc__close_store(gpumc__store *s)
+{
+    const size_t length = gpumc__larger(s->planned, s->fit->n_warmup);
+    for (size_t i = s->status ? s->entries.n : 0; i-- > 0;) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        const int sampled = e->form == GPUMC__IS_SAMPLED;
+        for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && e->form != GPUMC__IS_GROUP; c++)
+            for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
+                (void)remove(gpumc__chunk_file(s, e, c, k));
+        for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
+        gpumc__remove_folder(gpumc__in_store(s, e, ""));
+    }
+    gpumc__release(&s->allocator, s->entries.items);
+    gpumc__release(&s->allocator, s->path);
+    return s->status;
+}
+
+/* Completes the files of a chain: the rows of the fit, unless n are there already, then zeros to a full file.
+   Files behind the last draw, from chains that were ahead when the run was stopped, go. */
+static void gpumc__complete_chain(gpumc__store *s, const gpumc__entry *e, size_t chain, size_t n,
+                                  int streamed)
+{
+    const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
+    const gpumc__slab zeros = { e, NULL, 0, rest, s->bytes };
+    size_t stride;
+    const char *rows = streamed ? NULL : gpumc__rows_of(s->fit, e->group, chain, &stride);
+    if (rows) gpumc__append(s, e, chain, 0, rows, stride, n);
+    if (rest > 0 || s->n_draws < s->planned)
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, last), "ab", 1, &zeros, 0, gpumc__slab_contents);
+    for (size_t k = (gpumc__draws_in(s, e->group) - 1) / e->chunk + 1; k <= last; k++)
+        (void)remove(gpumc__chunk_file(s, e, chain, k));
+}
+
+/* What is missing of arrays. A run stopped in its first file has files as long as the chain furthest on. */
+static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
+{
+    size_t most = s->n_draws;
+    for (size_t c = 0; received && c < s->fit->n_chains; c++) most = gpumc__larger(most, received[c]);
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        gpumc__entry *e = gpumc__nth_entry(s, i);
+        const int streamed = received && e->group < GPUMC__WARMUP, sampled = e->form == GPUMC__IS_SAMPLED;
+        if (streamed && sampled && e->chunk > most) e->chunk = most;
+        if (e->form == GPUMC__IS_DIMENSION && strcmp(e->name, "draw") == 0)
+            e->count = gpumc__draws_in(s, e->group);
+        for (size_t c = 0; sampled && c < s->fit->n_chains; c++)
+            gpumc__complete_chain(s, e, c, streamed ? received[c] : gpumc__draws_in(s, e->group), streamed);
+        if (!sampled && e->form != GPUMC__IS_GROUP && e->count > 0)
+            gpumc__write_part(s, gpumc__chunk_file(s, e, 0, 0), "wb", 1, e, 0, gpumc__static_contents);
+    }
+}
+
+/* The rest of a store, .zmetadata at last, and the name that makes it one. received: draws of each chain that
+   are in it already; NULL: none. */
+static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
+{
+    if (s->status) return gpumc__close_store(s);
+    s->fit = fit;
+    if (fit->warmup_draws && fit->n_warmup > 0) {
+        gpumc__add_draws(s, GPUMC__WARMUP);
+        gpumc__add_stats(s, GPUMC__WARMUP_STATS);
+    }
+    gpumc__complete_arrays(s, received);
+    for (size_t i = 0; i < 2 * s->entries.n; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
+        gpumc__write_meta(s, e, gpumc__meta_name(e, i % 2), i);
+    }
+    gpumc__write_meta(s, gpumc__nth_entry(s, 0), "gpumc.json", SIZE_MAX);
+    gpumc__write_meta(s, gpumc__nth_entry(s, 0), ".zmetadata", 2 * s->entries.n);
+    if (!s->status && (!gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), ""))
+                       || !gpumc__rename(s->path, s->path + s->room)))
+        s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
+    return gpumc__close_store(s);
+}
+
+GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
+                                         const gpumc_store_options *options, gpumc_error *error)
+{
+    gpumc__store s;
+    if (!fit || !path || !*path) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no path");
+    if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
+    gpumc__open_store(&s, path, fit, fit->n_draws, options, error);
+    s.n_draws = fit->n_draws;
+    return gpumc__finish_store(&s, fit, NULL);
+}
+
+/* ---- streams: stores that grow while sampling -------------------------------------------------- */
+
+struct gpumc_stream {
+    gpumc__store store;
+    gpumc_fit rows;                      /* as a fit: the latest draws, draw_capacity a chain */
+    size_t *received;                    /* draws of each chain */
+    gpumc_error error;
+};
+
+static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m);    /* in >>run */
+static char *gpumc__take_text(gpumc__arena *arena, const char *text);
+
+/* A mebibyte of rows a chain. */
+static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model *model, size_t planned,
+                                         gpumc_fit rows)
+{
+    gpumc_stream *z = (gpumc_stream *)gpumc__take(arena, 1, sizeof *z);
+    gpumc__place_blocks(arena, &rows, model);
+    const size_t fitting = ((size_t)1 << 20) / (rows.n_columns * sizeof(double) + sizeof(gpumc_draw_stats));
+    rows.draw_capacity = fitting < 1 ? 1 : fitting < planned ? fitting : planned;
+    const size_t n = gpumc__size_mul(rows.n_chains, rows.draw_capacity);
+    rows.draws = gpumc__take_doubles(arena, gpumc__size_mul(n, rows.n_columns));
+    rows.stats = (gpumc_draw_stats *)gpumc__take(arena, n, sizeof *rows.stats);
+    size_t *received = (size_t *)gpumc__take(arena, rows.n_chains, sizeof *received);
+    if (!arena->base) return NULL;
+    z->rows = rows;
+    z->received = received;
+    for (size_t c = 0; c < rows.n_chains; c++) received[c] = 0;
+    return z;
+}
+
+GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
+                                          gpumc_sample_options *sampling, const gpumc_store_options *options,
+                                          gpumc_error *error)
+{
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_fit rows;
+    memset(&rows, 0, sizeof rows);
+    if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0)
+        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no path, no sampling options, or num_chains or num_samples "
+                    "is negative");
+    else if (gpumc_layout_bytes(model, error)) {
+        const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
+        rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
+        rows.model_name = model->name ? model->name : "model";
+        rows.allocator = sampling->allocator;
+        gpumc__place_stream(&arena, model, planned, rows);
+        arena.base = (char *)gpumc__allocate(&rows.allocator, arena.used);
+        if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
+        arena.used = 0;
+        gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
+        gpumc__open_store(&z->store, path, &z->rows, planned, options, &z->error);
+        if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
+        sampling->discard_draws = 1;
+        if (!sampling->on_draw) {
+            sampling->on_draw = gpumc_stream_draw;
+            sampling->draw_user = z;
+        }
+        return z;
+    }
+    return NULL;
+}
+
+/* Writes the latest n draws of a chain. */
+static void gpumc__flush_stream(gpumc_stream *z, size_t chain, size_t n)
+{
+    for (size_t i = 0; i < z->store.entries.n; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(&z->store, i);
+        size_t stride;
+        const char *rows = gpumc__rows_of(&z->rows, e->group, chain, &stride);
+        if (e->form == GPUMC__IS_SAMPLED)
+            gpumc__append(&z->store, e, chain, z->received[chain] - n, rows, stride, n);
+    }
+}
+
+GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
+                                const gpumc_draw_stats *stats, void *stream)
+{
+    gpumc_stream *z = (gpumc_stream *)stream;
+    gpumc_fit *f = &z->rows;
+    if (!z->store.status && (chain >= f->n_chains || draw != z->received[chain] || draw >= z->store.planned))
+        GPUMC__REFUSE(&z->store, "draw %.0f of chain %.0f is not the next one: sample with the options that "
+                      "the stream was opened with", (double)draw + 1, (double)chain + 1);
+    if (z->store.status) return 1;
+    const size_t at = chain * f->draw_capacity + draw % f->draw_capacity;
+    memcpy(f->draws + at * f->n_columns, values, f->n_columns * sizeof(double));
+    f->stats[at] = *stats;
+    if (++z->received[chain] % f->draw_capacity == 0) gpumc__flush_stream(z, chain, f->draw_capacity);
+    return z->store.status != GPUMC_OK;
+}
+
+GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error)
+{
+    if (!stream) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "stream is NULL");
+    gpumc__store *s = &stream->store;
+    const gpumc_fit *f = &stream->rows;
+    const gpumc_allocator allocator = f->allocator;
+    size_t least = SIZE_MAX;
+    for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
+    s->n_draws = least;
+    if (!s->status && !fit) s->status = GPUMC_STOPPED;
+    if (!s->status && fit->status < 0) s->status = gpumc__fail(s->error, fit->status, "%.250s", fit->message);
+    if (!s->status && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
+        GPUMC__REFUSE(s, "the fit is not that of the stream: it has other numbers of columns or chains");
+    if (!s->status && least == 0)
+        GPUMC__REFUSE(s, "a chain has no draws: the run was stopped too early, or its on_draw does not call "
+                      "gpumc_stream_draw");
+    for (size_t c = 0; c < f->n_chains && !s->status; c++)
+        gpumc__flush_stream(stream, c, stream->received[c] % f->draw_capacity);
+    const gpumc_status status = gpumc__finish_store(s, fit, stream->received);
+    if (error && status < 0) *error = stream->error;
+    gpumc__release(&allocator, stream);
+    return status < 0 ? status : GPUMC_OK;
+}
+
+/* ---- stores read back -------------------------------------------------------------------------- */
+
+typedef struct gpumc__merge {
+    gpumc_fit *fit;
+    const char *const *paths;
+    gpumc_data *index;                   /* gpumc.json of each store: facts first, then what the arrays are */
+    char *path;
+    size_t room;
+    gpumc_error *error;
+} gpumc__merge;
+
+static const double *gpumc__facts(const gpumc__merge *m, size_t store)
+{
+    return m->index[store].variables->values;
+}
+
+static int gpumc__same_chains(const double *a, const double *b)
+{
+    return a[GPUMC__FACT_FIRST] < b[GPUMC__FACT_FIRST] + b[GPUMC__FACT_CHAINS]
+        && b[GPUMC__FACT_FIRST] < a[GPUMC__FACT_FIRST] + a[GPUMC__FACT_CHAINS]
+        && memcmp(a + GPUMC__FACT_SEED, b + GPUMC__FACT_SEED, 2 * sizeof *a) == 0;
+}
+
+/* The group in the name of a variable of an index; GPUMC__ROOT when that is no such name. */
+static int gpumc__group_in(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    for (int group = GPUMC__STATS; group > GPUMC__ROOT; group--)
+        if (slash && strncmp(name, gpumc__group_names[group], (size_t)(slash - name)) == 0
+            && !gpumc__group_names[group][slash - name] && gpumc__name_is_valid(slash + 1)) return group;
+    return GPUMC__ROOT;
+}
+
+/* Whether a variable of an index describes an array, and as another one does. */
+static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like)
+{
+    int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer && v->n_values >= 2
+               && v->n_values == like->n_values && v->n_values <= GPUMC__MAX_DIMS + 2
+               && gpumc__group_in(v->name) != GPUMC__ROOT;
+    for (size_t d = 0; same && d < v->n_values; d++)
+        same = v->values[d] >= (d != 1) && v->values[d] < 4294967296.0
+               && (d == 0 || memcmp(&v->values[d], &like->values[d], sizeof(double)) == 0);
+    return same;
+}
+
+/* What is wrong with the index of a store, or between it and those before; NULL: nothing. */
+static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const char **name)
+{
+    const gpumc_data *index = &m->index[store];
+    const gpumc_variable *v = index->variables, *like = m->index->variables;
+    if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS || strncmp(v->name, "model ", 6) != 0)
+        return "gpumc.json is not that of a store";
+    for (int k = 0; k < GPUMC__N_FACTS; k++)
+        if (!(v->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
+              && (v->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
+            return "gpumc.json holds an impossible number";
+    if (index->n_variables != m->index->n_variables) return "more or fewer variables than in the first store";
+    for (size_t i = 0; i < index->n_variables; i++) {
+        *name = v[i].name;
+        if (i == 0 && strcmp(v->name, like->name) != 0) return "another model than that of the first store: ";
+        if (i > 0 && !gpumc__same_array(&v[i], &like[i]))
+            return "a name or shape is unsound, or not that in the first store: ";
+    }
+    *name = "";
+    if (memcmp(v->values, like->values, 2 * sizeof(double)) != 0) return "other data than in the first store";
+    for (size_t other = 0; other < store; other++) {
+        *name = m->paths[other];
+        if (gpumc__same_chains(v->values, gpumc__facts(m, other)))
+            return "its chains (by seed and number) are also in ";
+    }
+    return NULL;
+}
+
+/* Reads the n first rows of a file of draws to places that lie stride apart. */
+static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chunk, size_t n,
+                                     char *to, size_t stride)
+{
+    const size_t width = type == GPUMC__B1 ? 1 : 8, total = gpumc__size_mul(chunk, count);
+    unsigned char bytes[8] = { 0 };
+    size_t j = 0;
+    FILE *file = fopen(m->path, "rb");
+    if (!file) return gpumc__file_failed(m->error, m->path, "opened");
+    for (; j < total && fread(bytes, 1, width, file) == width; j++) {
+        char *at = to + j / count * stride;
+        uint64_t bits = 0;
+        for (int i = 8; i-- > 0;) bits = bits << 8 | bytes[i];
+        const double value = gpumc__from_bits(bits);
+        const int32_t whole = (int32_t)(uint32_t)bits;
+        if (j >= n * count) continue;
+        if (type == GPUMC__F8) memcpy(at + j % count * sizeof value, &value, sizeof value);
+        else if (type == GPUMC__I8) memcpy(at, &whole, sizeof whole);
+        else *at = bytes[0] != 0;
+    }
+    const int complete = j == total && fgetc(file) == EOF && !ferror(file);
+    fclose(file);
+    if (complete) return GPUMC_OK;
+    return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.150s: %.0f bytes are due, the file has more or "
+                       "fewer; copy the store again", m->path, (double)total * (double)width);
+}
+
+/* Reads an array of a store, for chains from first_chain on, whose rows begin at to. */
+static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const gpumc_variable *v, int type,
+                                      size_t first_chain, size_t count, char *to, size_t stride)
+{
+    const size_t n = m->fit->n_draws, chunk = (size_t)v->values[0];
+    gpumc_status status = GPUMC_OK;
+    for (size_t c = 0; c < (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS]; c++)
+        for (size_t at = 0; at < n && !status; at += chunk) {
+            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)c,
+                     (double)(at / chunk));
+            for (size_t d = 2; d < v->n_values; d++) strcat(m->path, ".0");
+            status = gpumc__load_file(m, type, count, chunk, n - at < chunk ? n - at : chunk,
+                                      to + ((first_chain + c) * n + at) * stride, stride);
+        }
+    return status;
+}
+
+/* Blocks as the first index has them, then room for all draws. */
+static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
+{
+    gpumc_fit *f = m->fit;
+    size_t offset = 0;
+    f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
+    f->model_name = gpumc__take_text(arena, m->index->variables[0].name + 6);        /* behind "model " */
+    for (size_t i = 0; i < f->n_blocks; i++) {
+        const gpumc_variable *v = &m->index->variables[1 + i];
+        size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
+        gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims, v->n_values - 2, offset, 0,
+                          v->values[1] > 0, GPUMC_GENERATED };
+        for (size_t d = 2; d < v->n_values; d++) {
+            size = gpumc__size_mul(size, (size_t)v->values[d]);
+            if (dims) dims[d - 2] = (size_t)v->values[d];
+        }
+        const int group = gpumc__group_in(v->name);
+        b.group = group == GPUMC__LOG_LIKELIHOODS ? GPUMC_LOG_LIKELIHOOD
+                  : group == GPUMC__PREDICTIVE    ? GPUMC_POSTERIOR_PREDICTIVE : GPUMC_GENERATED;
+        b.size = size;
+        if (arena->base) f->blocks[i] = b;
+        offset = gpumc__size_add(offset, size);
+        if (!b.is_output) f->n_params_columns = offset;
+    }
+    f->n_columns = offset;
+    const size_t rows = gpumc__size_mul(f->n_chains, f->n_draws);
+    f->draws = gpumc__take_doubles(arena, gpumc__size_mul(rows, offset));
+    f->stats = (gpumc_draw_stats *)gpumc__take(arena, rows, sizeof *f->stats);
+}
+
+static gpumc_status gpumc__load_stores(const gpumc__merge *m, size_t n)
+{
+    const gpumc__stat_field *end = gpumc__stat_fields + GPUMC__N_STATS;
+    gpumc_fit *f = m->fit;
+    gpumc_status status = GPUMC_OK;
+    size_t chain = 0;
+    for (size_t store = 0; store < n; store++) {
+        const gpumc_variable *v = m->index[store].variables + 1;
+        for (const gpumc_block *b = f->blocks; b < f->blocks + f->n_blocks && !status; b++, v++)
+            status = gpumc__load_array(m, store, v, GPUMC__F8, chain, b->size, (char *)(f->draws + b->offset),
+                                       f->n_columns * sizeof(double));
+        for (; v < m->index[store].variables + m->index[store].n_variables && !status; v++)
+            for (const gpumc__stat_field *k = gpumc__stat_fields; k < end && !status; k++)
+                if (strcmp(strchr(v->name, '/') + 1, k->name) == 0)
+                    status = gpumc__load_array(m, store, v, k->type, chain, 1, (char *)f->stats + k->at,
+                                               sizeof *f->stats);
+        chain += (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS];
+    }
+    return status;
+}
+
+/* What the stores say of their runs: that of the first, the longest times, all divergences. */
+static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
+{
+    gpumc_fit *f = m->fit;
+    gpumc_sample_options *o = &f->options;
+    const double *facts = m->index->variables[0].values;
+    f->n_warmup = (size_t)facts[GPUMC__FACT_WARMUP];
+    f->n_free = (size_t)facts[GPUMC__FACT_FREE];
+    f->draw_capacity = f->n_draws;
+    f->step_size = facts[GPUMC__FACT_STEP];
+    f->metric.kind = (gpumc_metric_kind)fmin(facts[GPUMC__FACT_METRIC], GPUMC_METRIC_UNIT);
+    f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
+    strcpy(f->sampler_reason, "as in the stores");
+    o->num_chains = (int)fmin((double)f->n_chains, INT32_MAX);
+    o->num_samples = (int)fmin((double)f->n_draws, INT32_MAX);
+    o->max_treedepth = (int)fmin(facts[GPUMC__FACT_DEPTH], GPUMC__MAX_DEPTH);
+    o->thin = (int)fmin(facts[GPUMC__FACT_THIN], 1 << 20);
+    o->target_accept = facts[GPUMC__FACT_TARGET];
+    o->first_chain_id = (uint32_t)facts[GPUMC__FACT_FIRST];
+    o->seed = (uint64_t)facts[GPUMC__FACT_SEED] << 32 | (uint64_t)facts[GPUMC__FACT_SEED + 1];
+    for (size_t i = 0; i < n; i++) {
+        facts = gpumc__facts(m, i);
+        f->warmup_seconds = fmax(f->warmup_seconds, facts[GPUMC__FACT_WARMUP_SECONDS]);
+        f->sampling_seconds = fmax(f->sampling_seconds, facts[GPUMC__FACT_SECONDS]);
+        f->n_divergent += (size_t)facts[GPUMC__FACT_DIVERGENT];
+    }
+}
+
+/* All but the memory for the indices and for paths. */
+static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
+{
+    gpumc_fit *f = m->fit;
+    gpumc__arena arena = { NULL, 0 };
+    gpumc_status status = GPUMC_OK;
+    double longest = 0;
+    f->n_draws = SIZE_MAX;
+    for (size_t i = 0; i < n && !status; i++) {
+        snprintf(m->path, m->room, "%s/gpumc.json", m->paths[i]);
+        status = gpumc_read_json(m->path, &m->index[i], m->error);
+    }
+    for (size_t i = 0; i < n && !status; i++) {
+        const char *name = "", *wrong = gpumc__wrong_index(m, i, &name);
+        if (wrong)
+            return gpumc__fail(m->error, GPUMC_ERROR_FORMAT, "%.110s: %s%.70s", m->paths[i], wrong, name);
+        const double draws = gpumc__facts(m, i)[GPUMC__FACT_DRAWS];
+        f->n_chains += (size_t)gpumc__facts(m, i)[GPUMC__FACT_CHAINS];
+        f->n_draws = (size_t)fmin((double)f->n_draws, draws);
+        longest = fmax(longest, draws);
+    }
+    if (status) return status;
+    while (1 + f->n_blocks < m->index->n_variables
+           && gpumc__group_in(m->index->variables[1 + f->n_blocks].name) != GPUMC__STATS) f->n_blocks++;
+    gpumc__place_merge(&arena, m);
+    f->memory = arena.base = (char *)gpumc__allocate(&f->allocator, arena.used);
+    if (!arena.base) return gpumc__fail_memory(m->error, arena.used);
+    arena.used = 0;
+    gpumc__place_merge(&arena, m);
+    memset(f->stats, 0, f->n_chains * f->n_draws * sizeof *f->stats);
+    gpumc__merge_facts(m, n);
+    status = gpumc__load_stores(m, n);
+    if (!status) status = gpumc__collect_warnings(f);
+    if (!status && longest > (double)f->n_draws)
+        gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
+                    "the longest had %.0f", (double)f->n_draws, longest);
+    return status;
+}
+
+GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
+                                   gpumc_fit *fit)
+{
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc__merge m = { fit, paths, NULL, NULL, 500, &error };
+    gpumc_status status = GPUMC_OK;
+    if (!fit) return GPUMC_ERROR_ARGUMENT;
+    memset(fit, 0, sizeof *fit);
+    if (allocator) fit->allocator = fit->options.allocator = *allocator;
+    if (!paths || n_paths == 0) status = gpumc__fail(&error, GPUMC_ERROR_ARGUMENT, "no stores to merge");
+    for (size_t i = 0; i < n_paths && !status; i++) {
+        if (!paths[i]) status = gpumc__fail(&error, GPUMC_ERROR_ARGUMENT, "path %.0f is NULL", (double)i);
+        else m.room = gpumc__larger(m.room, gpumc__size_add(strlen(paths[i]), 500));
+    }
+    const size_t bytes = gpumc__size_mul(n_paths, sizeof *m.index);
+    if (!status) m.index = (gpumc_data *)gpumc__allocate(&fit->allocator, gpumc__size_add(bytes, m.room));
+    if (!status && !m.index) status = gpumc__fail_memory(&error, bytes);
+    if (!status) {
+        m.path = (char *)m.index + bytes;
+        memset(m.index, 0, bytes);
+        for (size_t i = 0; i < n_paths; i++) m.index[i].allocator = fit->allocator;
+        status = gpumc__merge_stores(&m, n_paths);
+        for (size_t i = 0; i < n_paths; i++) gpumc_data_free(&m.index[i]);
+        gpumc__release(&fit->allocator, m.index);
+    }
+    if (status) gpumc_free(fit);
+    fit->status = status;
+    memcpy(fit->message, error.text, sizeof fit->message);
+    return status;
+}
+
+/* ======================================================================================= >>report
+   A fit as one HTML page that needs nothing but a browser: tables and inline SVG, no scripts, nothing
+   fetched. However large the model there are at most 40 panels, each of bounded length, and what may be wrong
+   comes first. Panels are paths, dots and words on one pair of axes in whole tenths of a pixel: no coordinate
+   knows a locale or can be NaN. Plots after Gabry et al. (2019), ranks after Saeilynoja, Buerkner & Vehtari
+   (2022). Read first: gpumc__report_contents, the page from top to bottom; gpumc__open_panel and
+   gpumc__put_path, through which nearly everything is drawn. */
+
+enum {
+    GPUMC__LOOKED_AT = 5, GPUMC__PAIRED = 4,   /* quantities with five panels each; and six for their pairs */
+    GPUMC__FORESTS = 3, GPUMC__FOREST_ROWS = 40,
+    GPUMC__DRAWN = 8,                          /* chains in a panel, as many as there are colours */
+    GPUMC__POINTS = 200, GPUMC__RANKS = 100,   /* of a curve, and columns of a trace; of a line of ranks */
+    GPUMC__DOTS = 1000, GPUMC__REPLICATES = 100, GPUMC__BINS = 30,
+    GPUMC__OPEN_ROWS = 25, GPUMC__TABLE_ROWS = 1000,         /* the others are folded away */
+    GPUMC__BARE = 8, GPUMC__NUMBERED = 42                    /* margins left of a panel */
+};
+
+/* Values low to high lie at pixels from to to. */
+typedef struct gpumc__axis { double low, high, from, to; } gpumc__axis;
+
+typedef struct gpumc__page {
+    gpumc_fit fit;                    /* a copy; first, because gpumc__write_files hands on its address */
+    gpumc_report_options options;
+    gpumc__writer *w;
+    gpumc__sheet sheet, other;        /* other: for columns of the second fit */
+    gpumc_summary *summaries;         /* one a column */
+    gpumc__ranked *listed, *apart;    /* columns by R-hat, and by |z| between two fits; largest first */
+    size_t n_listed, n_apart, focus[GPUMC__LOOKED_AT], n_focus, n_divergent;
+    size_t n_groups, drawn[GPUMC__DRAWN], n_drawn;       /* chains, or the halves of a single one */
+    double *counts, *reach;           /* of groups: ranks counted, how far these are from even */
+    const gpumc_block *predictive;
+    double *bins;                     /* how many values each replicate, then the data, have in each */
+    double *pits, *ks;                /* of every observation that has a log likelihood */
+    size_t n_observations;
+    gpumc__axis x, y;                 /* of the open panel */
+    int in_panel;
+    double u[2 * GPUMC__POINTS], v[2 * GPUMC__POINTS], zeros[GPUMC__POINTS];
+} gpumc__page;
+
+static const char *const gpumc__line_styles[] = { "l c0", "l c1", "l c2", "l c3",
+                                                  "l c4", "l c5", "l c6", "l c7" };
+
+/* ---- the plotting core --------------------------------------------------------------------------- */
+
+static void gpumc__put_escaped(gpumc__page *p, const char *text)
+{
+    static const char special[] = "<>&\"\n", *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;", " " };
+    for (size_t n; *text; text += n) {
+        const char *found = strchr(special, *text);
+        n = found ? 1 : strcspn(text, special);
+        gpumc__put(p->w, "%.*s", found ? 6 : (int)n, found ? written[found - special] : text);
+    }
+}
+
+static void gpumc__put_column_name(gpumc__page *p, size_t column)
+{
+    char name[128];
+    gpumc_column_name(&p->fit, column, name, sizeof name);
+    gpumc__put_escaped(p, name);
+}
+
+static size_t gpumc__at_most(size_t n, size_t most) { return n < most ? n : most; }
+
+/* The end of a long name, where its indices are. */
+static void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
+{
+    char whole[128];
+    gpumc_column_name(&p->fit, column, whole, sizeof whole);
+    const size_t length = strlen(whole), kept = gpumc__at_most(length, most);
+    memcpy(name, whole + length - kept, kept + 1);
+    if (kept < length) name[0] = name[1] = '.';
+}
+
+/* A number to so many significant digits, or decimals where these are negative; with 0 what stands before its
+   point. A dash where there is none. */
+static void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits, const char *after)
+{
+    char text[GPUMC__CELL];
+    gpumc__put(p->w, "%s%s%s", before, gpumc__is_nan(x) ? "&#8211;"
+               : digits > 0 ? gpumc__significant(x, digits, text)
+               : gpumc__fixed(digits ? x : floor(x), -digits, text), after);
+}
+
+/* In tenths of a pixel; what is beyond an end lies at the end. */
+static long gpumc__at(const gpumc__axis *a, double value)
+{
+    const double share = fmin(fmax((value - a->low) / (a->high - a->low), 0), 1);
+    return lround(10 * (a->from + (a->to - a->from) * share));
+}
+
+static void gpumc__put_tenths(gpumc__page *p, const char *before, long tenths)
+{
+    const long size = tenths < 0 ? -tenths : tenths;
+    gpumc__put(p->w, "%s%s%ld", before, tenths < 0 ? "-" : "", size / 10);
+    if (size % 10) gpumc__put(p->w, ".%ld", size % 10);
+}
+
+/* From point to point, interrupted where a value is not finite; with low, back along low, and filled. */
+static void gpumc__put_path(gpumc__page *p, const char *style, size_t n, const double *x, const double *y,
+                            const double *low)
+{
+    long last_x = 0, last_y = 0;
+    gpumc__put(p->w, "<path class=\"%s\" d=\"", style);
+    for (size_t k = 0, points = 0; k < (low ? 2 * n : n); k++) {
+        const size_t i = k < n ? k : 2 * n - 1 - k;
+        const double value = k < n ? y[i] : low[i];
+        const long to_x = gpumc__at(&p->x, x[i]), to_y = gpumc__at(&p->y, value);
+        points = gpumc__is_finite(value) ? points + 1 : 0;
+        if (points == 0) continue;
+        gpumc__put_tenths(p, points == 1 ? "M" : points == 2 ? "l" : " ", points > 1 ? to_x - last_x : to_x);
+        gpumc__put_tenths(p, " ", points > 1 ? to_y - last_y : to_y);
+        last_x = to_x;
+        last_y = to_y;
+    }
+    gpumc__put(p->w, low ? "z\"/>" : "\"/>");
+}
+
+static void gpumc__put_rule(gpumc__page *p, const char *style, double x_0, double y_0, double x_1, double y_1)
+{
+    const double x[] = { x_0, x_1 }, y[] = { y_0, y_1 };
+    gpumc__put_path(p, style, 2, x, y, NULL);
+}
+
+/* Part of a path of dots; none outside the axes. */
+static void gpumc__put_dot(gpumc__page *p, double x, double y)
+{
+    if (!(x >= p->x.low && x <= p->x.high && y >= p->y.low && y <= p->y.high)) return;
+    gpumc__put_tenths(p, "M", gpumc__at(&p->x, x));
+    gpumc__put_tenths(p, " ", gpumc__at(&p->y, y));
+    gpumc__put(p->w, "h.1");
+}
+
+static void gpumc__put_words(gpumc__page *p, const char *style, double x, double y, const char *words)
+{
+    gpumc__put(p->w, "<text class=\"%s", style);
+    gpumc__put_tenths(p, "\" x=\"", lround(10 * x));
+    gpumc__put_tenths(p, "\" y=\"", lround(10 * y));
+    gpumc__put(p->w, "\">");
+    gpumc__put_escaped(p, words);
+    gpumc__put(p->w, "</text>");
+}
+
+/* An axis has two ends, also for a single value. */
+static void gpumc__set_range(gpumc__axis *a, double low, double high)
+{
+    const double apart = fabs(high - low), middle = gpumc__is_finite(apart) ? 0.5 * low + 0.5 * high : 0;
+    const double half = fabs(middle) > 0 ? 0.1 * fabs(middle) : 1;
+    const int wide = gpumc__is_finite(apart) && apart > fmax(fabs(middle) * 1e-12, 1e-300);
+    a->low = wide ? low : middle - half;
+    a->high = wide ? high : middle + half;
+}
+
+/* Steps of 1, 2 or 5 times a power of ten, as short as the labels allow; an upright axis has hairlines. */
+static void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
+{
+    const int upright = a == &p->y;
+    const double range = a->high - a->low, length = fabs(a->to - a->from);
+    double step = range, decimals = 0, wanted = length + 1;
+    char text[GPUMC__CELL];
+    for (double most = fmax(1, floor(length / 22)); most >= 1 && wanted > step / range * length; most--) {
+        const double power = pow(10, floor(log10(range / most))), least = range / most / power;
+        step = power * (least <= 1 ? 1 : least <= 2 ? 2 : least <= 5 ? 5 : 10);
+        decimals = -floor(log10(step) + 1e-9);
+        gpumc__decimal(a->low < 0 ? a->low : a->high, (int)decimals, text);
+        wanted = upright ? 0 : 6.0 * (double)strlen(text) + 8;
+    }
+    for (double k = ceil(a->low / step - 1e-9); k * step <= a->high + 1e-9 * step; k++) {
+        const double at = (double)gpumc__at(a, k * step) / 10;
+        if (upright) gpumc__put_rule(p, "g", p->x.low, k * step, p->x.high, k * step);
+        gpumc__decimal(k * step, (int)decimals, text);
+        if (upright) gpumc__put_words(p, "e", p->x.from - 4, at + 3, text);
+        else gpumc__put_words(p, "m", at, p->y.from + 12, text);
+    }
+}
+
+/* Begins a panel of 1 to 6 columns of the page and ends the one before. */
+static void gpumc__open_panel(gpumc__page *p, int columns, double height, int margin, const char *title,
+                              double x_0, double x_1, double y_0, double y_1)
+{
+    const gpumc__axis x = { 0, 1, (double)margin, 182.0 * columns - 22 }, y = { 0, 1, height - 16, 22 };
+    p->x = x;
+    p->y = y;
+    gpumc__set_range(&p->x, x_0, x_1);
+    gpumc__set_range(&p->y, y_0, y_1);
+    gpumc__put(p->w, "%s\n<svg class=\"u%d\" viewBox=\"0 0 %d %.0f\" role=\"img\"><title>",
+               p->in_panel ? "</svg>" : "", columns, 182 * columns - 14, height);
+    p->in_panel = 1;
+    gpumc__put_escaped(p, title);
+    gpumc__put(p->w, "</title>");
+    gpumc__put_words(p, "h", 0, 10, title);
+    if (margin == GPUMC__NUMBERED) gpumc__put_ticks(p, &p->y);
+    gpumc__put_ticks(p, &p->x);
+    gpumc__put_rule(p, "x", p->x.low, p->y.low, p->x.high, p->y.low);
+}
+
+static void gpumc__close_panels(gpumc__page *p)
+{
+    gpumc__put(p->w, p->in_panel ? "</svg></div>\n" : "</div>\n");
+    p->in_panel = 0;
+}
+
+/* A thin bar from the 5 % to the 95 % quantile, a thick one between the quartiles, a dot at the median. */
+static void gpumc__put_interval(gpumc__page *p, const char *style, const double *q, double at)
+{
+    for (int k = 0; k < 3; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "%s i%d", style, k);
+        gpumc__put_rule(p, name, q[k], at, q[4 - k], at);
+    }
+}
+
+static void gpumc__take_quantiles(gpumc__sheet *s, double *q)
+{
+    static const double levels[] = { 0.05, 0.25, 0.5, 0.75, 0.95 };
+    for (int k = 0; k < 5; k++)
+        q[k] = s->flags & GPUMC__NO_NUMBERS ? GPUMC_NAN : gpumc__quantile(s, levels[k]);
+}
+
+/* ---- curves -------------------------------------------------------------------------------------- */
+
+/* The ends of the draws, but no further beyond the outer half percents than a third of what lies between. */
+static void gpumc__fence(gpumc__sheet *s, double *low, double *high)
+{
+    const double first = gpumc__quantile(s, 0.005), last = gpumc__quantile(s, 0.995);
+    *low = fmax(gpumc__quantile(s, 0), first - (last - first) / 3);
+    *high = fmin(gpumc__quantile(s, 1), last + (last - first) / 3);
+}
+
+/* Silverman's (1986) rule; whole numbers, of which there are few, keep apart. */
+static double gpumc__kernel_width(gpumc__sheet *s, double range)
+{
+    const double quartiles = gpumc__quantile(s, 0.75) - gpumc__quantile(s, 0.25);
+    int whole = range <= 40;
+    for (size_t i = 0; i < s->total && whole; i++) whole = floor(s->x[i]) >= s->x[i];
+    gpumc__take_moments(s);
+    const double spread = quartiles > 0 ? fmin(s->sd, quartiles / 1.34) : s->sd;
+    return whole ? 0.15 : 0.9 * spread * pow((double)s->total, -0.2);
+}
+
+/* A density at GPUMC__POINTS points u from low to high: a normal kernel, mirrored at both ends, beyond which
+   there is nothing. Returns its largest value. */
+static double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
+                                      double *u, double *density)
+{
+    enum { last = GPUMC__POINTS - 1 };
+    const double step = (high - low) / (int)last;
+    const int reach = (int)fmin(fmax(ceil(4 * width / step), 1), last);
+    double mass[GPUMC__POINTS] = { 0 }, kernel[GPUMC__POINTS], total = -1, largest = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double at = (x[i] - low) / step;
+        if (!(at >= 0 && at <= (int)last)) continue;
+        const int k = (int)fmin(at, last - 1);
+        mass[k] += k + 1 - at;
+        mass[k + 1] += at - k;
+    }
+    mass[0] *= 2;
+    mass[last] *= 2;
+    for (int d = 0; d <= reach; d++) total += 2 * (kernel[d] = exp(-0.5 * gpumc__square(d * step / width)));
+    for (int i = 0; i <= last; i++) {
+        double sum = 0;
+        for (int d = -reach; d <= reach; d++)
+            sum += kernel[abs(d)] * mass[abs(i + d) <= last ? abs(i + d) : 2 * last - i - d];
+        u[i] = low + step * i;
+        density[i] = sum / (total * step * (double)n);
+        largest = fmax(largest, density[i]);
+    }
+    return largest;
+}
+
+/* Standard deviations within which so many Brownian bridges all stay with 99 %, at z = 1 %, ..., 99 %. In log
+   odds of z they are stationary; this is a fit, within 0.005 up to 65536 lines, to the level that they cross
+   with 1 %, by Siegmund's (1985) approximation for crossings in steps. */
+static double gpumc__band_width(double n_lines) { return sqrt(12.85 + 2.01 * log(n_lines)); }
+
+/* Lines ECDF(z) - z, in the band of n even numbers for so many of them: binomial quantiles of one level. */
+static void gpumc__gap_panel(gpumc__page *p, int columns, double height, const char *title, size_t n_points,
+                             const double *z, double (*gaps)[GPUMC__RANKS], size_t n_lines, double n,
+                             double of)
+{
+    const double width = gpumc__band_width(of), level = gpumc_Phi(-width);
+    double reach = 0.55 * width / sqrt(n), low[GPUMC__RANKS], high[GPUMC__RANKS];
+    for (size_t i = 0; i < n_points; i++) {
+        low[i] = gpumc_binomial_quantile(level, n, z[i]) / n - z[i];
+        high[i] = gpumc_binomial_quantile(1 - level, n, z[i]) / n - z[i];
+        for (size_t l = 0; l < n_lines; l++) reach = fmax(reach, fabs(gaps[l][i]));
+    }
+    gpumc__open_panel(p, columns, height, GPUMC__NUMBERED, title, 0, 1, -reach, reach);
+    gpumc__put_path(p, "b", n_points, z, high, low);
+    for (size_t l = 0; l < n_lines; l++)
+        gpumc__put_path(p, gpumc__line_styles[l], n_points, z, gaps[l], NULL);
+}
+
+/* ---- one quantity -------------------------------------------------------------------------------- */
+
+/* ECDF of each group minus that of all, at most GPUMC__RANKS times and never within ties. Leaves p->reach,
+   z = p->u and the differences of the groups that are drawn; returns how many. */
+static size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
+{
+    const gpumc__sheet *s = &p->sheet;
+    const double total = (double)s->total, each = total / (double)p->n_groups;
+    const size_t of_group = s->n_chains > 1 ? s->n_draws : (s->total + 1) / 2;
+    size_t n = 0;
+    for (size_t g = 0; g < p->n_groups; g++) p->counts[g] = p->reach[g] = 0;
+    for (size_t k = 0; k < s->total;) {
+        p->counts[s->sorted[k].index / of_group]++;
+        const int tied = ++k < s->total && s->sorted[k].value <= s->sorted[k - 1].value;
+        if (tied || k == s->total || (double)(k * GPUMC__RANKS) < total * (double)(n + 1)) continue;
+        p->u[n] = (double)k / total;
+        for (size_t g = 0; g < p->n_groups; g++)
+            p->reach[g] = fmax(p->reach[g], fabs(p->counts[g] / each - p->u[n]));
+        for (size_t l = 0; l < p->n_drawn; l++) gaps[l][n] = p->counts[p->drawn[l]] / each - p->u[n];
+        n++;
+    }
+    return n;
+}
+
+/* The groups furthest from even ranks are drawn, in their own order. */
+static void gpumc__choose_chains(gpumc__page *p)
+{
+    p->n_drawn = 0;
+    gpumc__rank_gaps(p, NULL);
+    for (size_t l = 0; l < p->n_groups && l < GPUMC__DRAWN; l++) {
+        size_t furthest = 0;
+        for (size_t g = 1; g < p->n_groups; g++) if (p->reach[g] > p->reach[furthest]) furthest = g;
+        p->reach[furthest] = -1;
+    }
+    for (size_t g = 0; g < p->n_groups; g++) if (p->reach[g] < 0) p->drawn[p->n_drawn++] = g;
+}
+
+/* The band is that of as many independent draws as the chains are worth by themselves: what keeps them apart
+   must not widen it. A group of m is compared with all, itself included: as good as m / (1 - 1 / groups). */
+static void gpumc__rank_panel(gpumc__page *p)
+{
+    double gaps[GPUMC__DRAWN][GPUMC__RANKS];
+    const double all = (double)p->sheet.total, groups = (double)p->n_groups;
+    gpumc__look(&p->sheet, GPUMC__SCORES, 0);
+    p->sheet.between = 0;
+    const double ess = gpumc__ess(&p->sheet), n = fmin(ess > 0 ? ess : all, all) / (groups - 1);
+    const size_t n_points = gpumc__rank_gaps(p, gaps);
+    gpumc__gap_panel(p, 1, 140, "Ranks", n_points, p->u, gaps, p->n_drawn, floor(fmax(n, 1)), groups);
+}
+
+static size_t gpumc__row_of(const gpumc__page *p, size_t draw)           /* draws of all chains are counted */
+{
+    return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws;
+}
+
+static int gpumc__diverged(const gpumc__page *p, size_t draw)
+{
+    return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent;
+}
+
+/* Up to GPUMC__DOTS draws, by two columns; without them, at their places below a trace. */
+static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
+{
+    const size_t total = p->fit.n_chains * p->fit.n_draws;
+    const size_t step = (divergent ? p->n_divergent : total) / GPUMC__DOTS + 1;
+    gpumc__put(p->w, "<path class=\"%s\" d=\"", divergent ? "o d" : "o c0");
+    for (size_t i = 0, seen = 0; i < total; i++) {
+        const double *x = p->fit.draws + gpumc__row_of(p, i) * p->fit.n_columns;
+        if (gpumc__diverged(p, i) != divergent || seen++ % step > 0) continue;
+        if (a == SIZE_MAX) gpumc__put_dot(p, (double)(i % p->fit.n_draws) + 1, p->y.low);
+        else gpumc__put_dot(p, x[a], x[b]);
+    }
+    gpumc__put(p->w, "\"/>");
+}
+
+/* The smallest and the largest draw of each of up to GPUMC__POINTS stretches. */
+static void gpumc__trace_panel(gpumc__page *p)
+{
+    const gpumc__sheet *s = &p->sheet;
+    const size_t n = s->n_draws, bins = gpumc__at_most(n, GPUMC__POINTS);
+    gpumc__open_panel(p, 2, 140, GPUMC__NUMBERED, "Trace", 1, (double)n, s->sorted[0].value,
+                      s->sorted[s->total - 1].value);
+    for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
+        const double *x = s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n;
+        for (size_t b = 0; b < bins; b++) {
+            const size_t from = b * n / bins, to = (b + 1) * n / bins;
+            double low = x[from], high = x[from];
+            for (size_t i = from; i < to; i++) {
+                low = fmin(low, x[i]);
+                high = fmax(high, x[i]);
+            }
+            p->u[2 * b] = p->u[2 * b + 1] = (double)(from + to + 1) / 2;
+            p->v[2 * b] = b % 2 ? high : low;
+            p->v[2 * b + 1] = b % 2 ? low : high;
+        }
+        gpumc__put_path(p, gpumc__line_styles[l], 2 * bins, p->u, p->v, NULL);
+    }
+    gpumc__put_draws(p, 1, SIZE_MAX, SIZE_MAX);
+}
+
+static void gpumc__density_panel(gpumc__page *p)
+{
+    gpumc__sheet *s = &p->sheet;
+    double q[5], low, high;
+    gpumc__take_quantiles(s, q);
+    gpumc__fence(s, &low, &high);
+    const double width = gpumc__kernel_width(s, high - low);
+    const double top = gpumc__estimate_density(s->x, s->total, low, high, width, p->u, p->v);
+    gpumc__open_panel(p, 1, 140, GPUMC__BARE, "Density", low, high, -0.12 * top, top);
+    gpumc__put_path(p, "a", GPUMC__POINTS, p->u, p->v, p->zeros);
+    gpumc__put_interval(p, "k", q, -0.06 * top);
+}
+
+static void gpumc__lags_panel(gpumc__page *p)
+{
+    gpumc__sheet *s = &p->sheet;
+    const size_t n = s->n_draws, n_lags = gpumc__at_most(n / 4, 50);
+    const double noise = 1.96 / sqrt((double)n), ends[] = { 0, (double)n_lags };
+    const double below[] = { -noise, -noise }, above[] = { noise, noise };
+    gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "Autocorrelation", 0, ends[1], -0.25, 1);
+    gpumc__put_path(p, "b", 2, ends, above, below);
+    for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
+        gpumc__subtract_mean(s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n, n, s->y);
+        for (size_t t = 0; t <= n_lags; t++) {
+            p->u[t] = (double)t;
+            p->v[t] = gpumc__dot(s->y, s->y + t, n - t) / gpumc__dot(s->y, s->y, n);
+        }
+        gpumc__put_path(p, gpumc__line_styles[l], n_lags + 1, p->u, p->v, NULL);
+    }
+}
+
+/* Twenty times the first draws of each chain, on a shorter sheet in the same memory. */
+static void gpumc__growth_panel(gpumc__page *p, size_t column)
+{
+    enum { n_points = 20 };
+    double bulk[n_points], tail[n_points], most = 100 * (double)p->fit.n_chains;
+    const double enough = most, n_draws = (double)p->fit.n_draws;
+    for (size_t k = 0; k < n_points; k++) {
+        gpumc__sheet s = p->sheet;
+        s.n_draws = s.n_draws * (k + 1) / n_points;
+        s.total = s.n_chains * s.n_draws;
+        s.half = s.n_draws / 2;
+        s.kept = s.n_halves * s.half;
+        s.has_scores = 0;
+        p->u[k] = (double)s.n_draws;
+        if (s.n_draws > 0) gpumc__fill_sheet(&s, gpumc_fit_series(&p->fit, column));
+        bulk[k] = s.half < 6 ? GPUMC_NAN : gpumc__stat_ess_bulk(&s, 0);
+        tail[k] = s.half < 6 ? GPUMC_NAN : gpumc__stat_ess_tail(&s, 0);
+        most = fmax(most, fmax(bulk[k], tail[k]));
+    }
+    p->sheet.has_scores = 0;
+    gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "ESS by draws a chain", 0, n_draws, 0, 1.05 * most);
+    gpumc__put_rule(p, "t", 0, enough, n_draws, enough);
+    gpumc__put_path(p, "l k", n_points, p->u, bulk, NULL);
+    gpumc__put_path(p, "l k t", n_points, p->u, tail, NULL);
+}
+
+static int gpumc__can_be_drawn(int flags) { return !(flags & (GPUMC__NO_NUMBERS | GPUMC_FLAG_CONSTANT)); }
+
+static void gpumc__put_quantity(gpumc__page *p, size_t column)
+{
+    const gpumc_summary *r = &p->summaries[column];
+    gpumc__put(p->w, "<h3>");
+    gpumc__put_column_name(p, column);
+    gpumc__put_figure(p, " <small>R-hat ", r->r_hat, -3, "");
+    gpumc__put_figure(p, ", ESS ", r->ess_bulk, 0, " bulk");
+    gpumc__put_figure(p, ", ", r->ess_tail, 0, " tail</small></h3>\n<div class=\"p\">");
+    gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, column));
+    if (gpumc__can_be_drawn(p->sheet.flags)) {
+        gpumc__sort(&p->sheet, p->sheet.x);
+        gpumc__choose_chains(p);
+        gpumc__trace_panel(p);
+        gpumc__density_panel(p);
+        gpumc__rank_panel(p);
+        gpumc__lags_panel(p);
+        gpumc__growth_panel(p, column);
+    } else gpumc__put(p->w, "<p class=\"u2\">%s</p>", p->sheet.flags & GPUMC_FLAG_CONSTANT
+                      ? "It never changes." : "Some draws are NaN or infinite.");
+    gpumc__close_panels(p);
+}
+
+/* ---- several quantities -------------------------------------------------------------------------- */
+
+/* Appends a column that can be drawn and is not among them yet. */
+static void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, size_t most, size_t column)
+{
+    int is_new = *n < most && gpumc__can_be_drawn(p->summaries[column].flags);
+    for (size_t k = 0; k < *n; k++) is_new &= columns[k] != column;
+    if (is_new) columns[(*n)++] = column;
+}
+
+static const gpumc_block *gpumc__block_of(const gpumc__page *p, size_t column)
+{
+    const gpumc_block *b = p->fit.blocks;
+    while (column - b->offset >= b->size) b++;
+    return b;
+}
+
+/* The column of the second fit that stands where this one does in a block of the same name and size;
+   SIZE_MAX where there is none. */
+static size_t gpumc__other_column(const gpumc__page *p, size_t column)
+{
+    const gpumc_fit *other = p->options.other;
+    const gpumc_block *mine = gpumc__block_of(p, column);
+    for (const gpumc_block *b = other->blocks; b < other->blocks + other->n_blocks; b++)
+        if (strcmp(b->name, mine->name) == 0 && b->size == mine->size)
+            return b->offset + (column - mine->offset);
+    return SIZE_MAX;
+}
+
+static void gpumc__fill_other(gpumc__page *p, size_t column)
+{
+    gpumc__fill_sheet(&p->other, gpumc_fit_series(p->options.other, gpumc__other_column(p, column)));
+}
+
+/* Intervals of columns, one a row. With is_both those of two fits, in standard deviations of the first about
+   its mean, so that one axis serves them all; z follows the name. */
+static void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t *columns, size_t n,
+                                int is_both)
+{
+    double q[GPUMC__FOREST_ROWS][2][5], low = GPUMC_INF, high = -GPUMC_INF;
+    char name[64], z[GPUMC__CELL];
+    size_t longest = 0;
+    for (size_t k = 0; k < n; k++) {
+        const gpumc_summary *r = &p->summaries[columns[k]];
+        gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, columns[k]));
+        if (is_both) gpumc__fill_other(p, columns[k]);
+        for (int i = 0; i <= is_both; i++) {
+            gpumc__take_quantiles(i ? &p->other : &p->sheet, q[k][i]);
+            for (int j = 0; j < 5 && is_both; j++) q[k][i][j] = (q[k][i][j] - r->mean) / r->sd;
+            low = fmin(low, q[k][i][0]);
+            high = fmax(high, q[k][i][4]);
+        }
+        gpumc__short_name(p, columns[k], 24, name);
+        longest = gpumc__larger(longest, strlen(name));
+    }
+    gpumc__open_panel(p, 2 + is_both, 40 + (is_both ? 18.0 : 14.0) * (double)n,
+                      10 + 6 * (int)(longest + (is_both ? 7 : 0)), title, low, high, (double)n, 0);
+    gpumc__put_rule(p, "g", 0, 0, 0, (double)n);
+    for (size_t k = 0; k < n; k++) {
+        const double at = (double)k + 0.5;
+        gpumc__short_name(p, columns[k], 24, name);
+        if (is_both) snprintf(name + strlen(name), 16, " (%s)", gpumc__significant(p->apart[k].value, 2, z));
+        gpumc__put_words(p, "e", p->x.from - 6, (double)gpumc__at(&p->y, at) / 10 + 3.5, name);
+        gpumc__put_interval(p, is_both ? "c0" : "k", q[k][0], at - 0.18 * is_both);
+        if (is_both) gpumc__put_interval(p, "c1", q[k][1], at + 0.18);
+    }
+}
+
+/* Energies about their mean, and steps from draw to draw: much narrower steps mean a slow walk through the
+   energies (Betancourt 2016). */
+static void gpumc__energy_panel(gpumc__page *p)
+{
+    const size_t each = sizeof(gpumc_draw_stats) / sizeof(double);
+    const gpumc_series energies = { &p->fit.stats->energy, p->fit.n_chains, p->fit.n_draws,
+                                    p->fit.draw_capacity * each, each };
+    gpumc__sheet *s = &p->sheet;
+    double low, high, *steps = s->weights;
+    size_t n = 0;
+    gpumc__fill_sheet(s, energies);
+    if (!gpumc__can_be_drawn(s->flags) || s->n_draws < 4) return;
+    gpumc__fence(s, &low, &high);
+    const double width = gpumc__kernel_width(s, GPUMC_INF), half = fmax(s->mean - low, high - s->mean);
+    for (size_t i = 0; i < s->total; i++) if (i % s->n_draws) steps[n++] = s->x[i] - s->x[i - 1];
+    const double top = gpumc__estimate_density(s->y, s->total, -half, half, width, p->u, p->v);
+    const double peak = gpumc__estimate_density(steps, n, -half, half, width, p->u, p->v + GPUMC__POINTS);
+    gpumc__open_panel(p, 2, 200, GPUMC__BARE, "Energy about its mean (filled) and its steps (line)",
+                      -half, half, 0, 1.02 * fmax(top, peak));
+    gpumc__put_path(p, "a", GPUMC__POINTS, p->u, p->v, p->zeros);
+    gpumc__put_path(p, "l c1", GPUMC__POINTS, p->u, p->v + GPUMC__POINTS, NULL);
+}
+
+static void gpumc__steps_panel(gpumc__page *p)
+{
+    const size_t n = p->fit.n_warmup, n_points = gpumc__at_most(n, GPUMC__POINTS);
+    double low = GPUMC_INF, high = -GPUMC_INF;
+    for (size_t i = 0; i < p->fit.n_chains * n; i++) {
+        const double step = log10(p->fit.warmup_stats[i].step_size);
+        low = fmin(low, step);
+        high = fmax(high, step);
+    }
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, "Step size in warm-up, log10", 1, (double)n, low, high);
+    for (size_t l = 0; l < p->fit.n_chains && l < GPUMC__DRAWN; l++) {
+        for (size_t k = 0; k < n_points; k++) {
+            p->u[k] = (double)(k * n / n_points) + 1;
+            p->v[k] = log10(p->fit.warmup_stats[l * n + k * n / n_points].step_size);
+        }
+        gpumc__put_path(p, gpumc__line_styles[l], n_points, p->u, p->v, NULL);
+    }
+}
+
+static void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
+{
+    const size_t columns[] = { a, b };
+    double low[2], high[2];
+    char names[2][12], title[32];                         /* as much as fits above a panel */
+    for (int k = 0; k < 2; k++) {
+        gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, columns[k]));
+        gpumc__fence(&p->sheet, &low[k], &high[k]);
+        gpumc__short_name(p, columns[k], sizeof names[k] - 1, names[k]);
+    }
+    snprintf(title, sizeof title, "%s by %s", names[1], names[0]);
+    gpumc__open_panel(p, 1, 160, GPUMC__NUMBERED, title, low[0], high[0], low[1], high[1]);
+    gpumc__put_draws(p, 0, a, b);
+    gpumc__put_draws(p, 1, a, b);
+}
+
+/* Those in which diverging draws differ most from the rest, then those looked at, then any. */
+static void gpumc__put_pairs(gpumc__page *p)
+{
+    gpumc__review v;
+    size_t columns[GPUMC__PAIRED], n = 0;
+    memset(&v, 0, sizeof v);
+    v.fit = &p->fit;
+    v.sheet = p->sheet;
+    v.divergent = (double)p->n_divergent;
+    for (size_t k = 0; p->n_divergent > 0 && k < p->n_listed; k++) {
+        gpumc__fill_sheet(&v.sheet, gpumc_fit_series(&p->fit, p->listed[k].index));
+        if (gpumc__can_be_drawn(v.sheet.flags)) gpumc__review_divergences(&v, p->listed[k].index);
+    }
+    for (size_t k = 0; k < 3 && (double)k < v.apart.count; k++)
+        gpumc__add_column(p, columns, &n, GPUMC__PAIRED, v.apart.which[k]);
+    for (size_t k = 0; k < p->n_focus; k++) gpumc__add_column(p, columns, &n, GPUMC__PAIRED, p->focus[k]);
+    for (size_t k = 0; k < p->n_listed; k++)
+        gpumc__add_column(p, columns, &n, GPUMC__PAIRED, p->listed[k].index);
+    if (n < 2) return;
+    gpumc__put(p->w, "<h3>Pairs <small>%s</small></h3>\n<div class=\"p\">",
+               p->n_divergent ? "squares: draws that diverged" : "no draw diverged");
+    for (size_t a = 0; a < n; a++)
+        for (size_t b = a + 1; b < n; b++) gpumc__pair_panel(p, columns[a], columns[b]);
+    gpumc__close_panels(p);
+}
+
+/* ---- predictions --------------------------------------------------------------------------------- */
+
+static const double *gpumc__replicate(const gpumc__page *p, size_t draw)
+{
+    return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset;
+}
+
+/* How many data lie in each bin, and how many of a replicated data set: its middle 90 and 50 %. Of counts the
+   square roots, after Kleiber & Zeileis's (2016) rootogram. */
+static void gpumc__predictive_panel(gpumc__page *p)
+{
+    const size_t n = p->options.n_observed, total = p->sheet.total;
+    const double *y = p->options.observed;
+    double low = y[0], high = y[0], top = 0;
+    int whole = 1;
+    for (size_t i = 0; i < n; i++) {
+        low = fmin(low, y[i]);
+        high = fmax(high, y[i]);
+        whole &= floor(y[i]) >= y[i];
+    }
+    const double margin = whole ? 0.5 : high > low ? 0.15 * (high - low) : 1, from = low - margin;
+    const double most = (double)GPUMC__BINS;
+    const double width = whole ? floor((high - low) / most) + 1 : (high - low + 2 * margin) / most;
+    const size_t n_bins = (size_t)(whole ? (high - low) / width + 1 : most);
+    for (size_t k = 0; k <= GPUMC__REPLICATES; k++) {
+        const double *values = k < GPUMC__REPLICATES ? gpumc__replicate(p, k * total / GPUMC__REPLICATES) : y;
+        for (size_t i = 0; i < n; i++) {
+            const double at = (values[i] - from) / width;
+            if (at >= 0 && at < (double)n_bins) p->bins[(size_t)at * (GPUMC__REPLICATES + 1) + k]++;
+        }
+    }
+    for (size_t k = 0; k < n_bins * (GPUMC__REPLICATES + 1); k++) {
+        if (whole) p->bins[k] = sqrt(p->bins[k]);
+        top = fmax(top, p->bins[k]);
+    }
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, whole ? "Data (bars) and predictions, roots of counts"
+                      : "Data (bars) and predictions, counts", from, from + width * (double)n_bins, 0, top);
+    for (size_t b = 0; b < n_bins; b++) {
+        double *counts = p->bins + b * (GPUMC__REPLICATES + 1), left = from + width * (double)b;
+        const double x[] = { left + 0.06 * width, left + 0.94 * width }, middle = left + 0.5 * width;
+        const double bar[] = { counts[GPUMC__REPLICATES], counts[GPUMC__REPLICATES] };
+        qsort(counts, GPUMC__REPLICATES, sizeof *counts, gpumc__compare_doubles);
+        gpumc__put_path(p, "a", 2, x, bar, p->zeros);
+        gpumc__put_rule(p, "c1", middle, counts[5], middle, counts[94]);
+        gpumc__put_rule(p, "c1 i1", middle, counts[25], middle, counts[74]);
+    }
+}
+
+/* P(replicate of observation i < observed | the others), ties broken by a number that depends on i alone. The
+   weights of the draws are those that gpumc__leave_out has just left. */
+static double gpumc__pit(const gpumc__page *p, size_t i)
+{
+    const gpumc__sheet *s = &p->sheet;
+    gpumc_rng rng = gpumc_rng_at(0, 0, (uint32_t)i, 0);
+    const double y = p->options.observed[i], share = gpumc_rng_uniform(&rng);
+    double below = 0;
+    for (size_t k = 0; k < s->total; k++) {
+        const double replicate = gpumc__replicate(p, k)[i], weight = exp(s->weights[k] - s->x[k]);
+        below += replicate < y ? weight : replicate <= y ? share * weight : 0;
+    }
+    return below;
+}
+
+/* Returns 0 where log likelihoods are not finite. */
+static int gpumc__leave_each_out(gpumc__page *p, gpumc_loo *loo, int with_pit)
+{
+    gpumc__tally elpds = { 0, 0, 0 };
+    memset(loo, 0, sizeof *loo);
+    loo->k_threshold = fmin(1 - 1 / log10((double)p->sheet.total), 0.7);
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
+        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size; i++) {
+            gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, b->offset + i));
+            if (p->sheet.flags & GPUMC__NO_NUMBERS) return 0;
+            gpumc__leave_out(&p->sheet, loo, &elpds, NULL, p->ks);
+            if (with_pit) p->pits[loo->n_observations - 1] = gpumc__pit(p, loo->n_observations - 1);
+        }
+    loo->se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
+    return 1;
+}
+
+static void gpumc__pit_panel(gpumc__page *p)
+{
+    const size_t n = p->n_observations;
+    double z[GPUMC__RANKS - 1], gaps[1][GPUMC__RANKS];
+    qsort(p->pits, n, sizeof *p->pits, gpumc__compare_doubles);
+    for (size_t k = 0, below = 0; k < GPUMC__RANKS - 1; k++) {
+        z[k] = (double)(k + 1) / (double)GPUMC__RANKS;
+        while (below < n && p->pits[below] <= z[k]) below++;
+        gaps[0][k] = (double)below / (double)n - z[k];
+    }
+    gpumc__gap_panel(p, 2, 200, "LOO-PIT, ECDF minus even", GPUMC__RANKS - 1, z, gaps, 1, (double)n, 1);
+}
+
+/* Infinite ones stand at the top. */
+static void gpumc__pareto_panel(gpumc__page *p, const gpumc_loo *loo)
+{
+    const size_t n = loo->n_observations;
+    double low = 0, high = 1.05;
+    for (size_t i = 0; i < n; i++) {
+        p->ks[i] = fmin(p->ks[i], 3);
+        low = fmin(low, p->ks[i]);
+        high = fmax(high, p->ks[i]);
+    }
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, "Pareto k by observation", 1, (double)n, low, high);
+    gpumc__put_rule(p, "t", 1, loo->k_threshold, (double)n, loo->k_threshold);
+    for (int bad = 0; bad < 2; bad++) {
+        const size_t step = (bad ? loo->n_bad_k : n - loo->n_bad_k) / GPUMC__DOTS + 1;
+        gpumc__put(p->w, "<path class=\"%s\" d=\"", bad ? "o d" : "o c0");
+        for (size_t i = 0, seen = 0; i < n; i++)
+            if ((p->ks[i] > loo->k_threshold) == bad && seen++ % step == 0)
+                gpumc__put_dot(p, (double)i + 1, p->ks[i]);
+        gpumc__put(p->w, "\"/>");
+    }
+}
+
+static void gpumc__put_predictions(gpumc__page *p)
+{
+    const int with_pit = p->predictive && p->predictive->size == p->n_observations;
+    gpumc_loo loo;
+    if (!p->predictive && p->n_observations == 0) return;
+    const int has_loo = p->n_observations > 0 && gpumc__leave_each_out(p, &loo, with_pit);
+    gpumc__put(p->w, "<h2>Predictions</h2>\n<p>");
+    if (has_loo) {
+        gpumc__put_figure(p, "Each observation left out in turn: elpd ", loo.elpd, 4, "");
+        gpumc__put_figure(p, " (standard error ", loo.se, 2, "),");
+        gpumc__put_figure(p, " effective parameters ", loo.p_loo, 3, "; ");
+        gpumc__put(p->w, "Pareto k is above its threshold for %.0f of %.0f observations. ",
+                   (double)loo.n_bad_k, (double)loo.n_observations);
+    } else if (p->n_observations > 0)
+        gpumc__put(p->w, "No observation can be left out: some log likelihoods are not finite. ");
+    if (has_loo && with_pit)
+        gpumc__put(p->w, "LOO-PIT, where an observation lies in its predictions, stays in the grey "
+                   "99&#160;%% band when these are calibrated.");
+    gpumc__put(p->w, "</p>\n<div class=\"p\">");
+    if (p->predictive) gpumc__predictive_panel(p);
+    if (has_loo && with_pit) gpumc__pit_panel(p);
+    if (has_loo) gpumc__pareto_panel(p, &loo);
+    gpumc__close_panels(p);
+}
+
+/* ---- the page ------------------------------------------------------------------------------------ */
+
+/* Colours after Okabe & Ito (2008), for the colour-blind; the second four are dashed in small panels. */
+static const char gpumc__report_style[] =
+    ":root{color-scheme:light dark;--bg:#fff;--ink:#1b2430;--soft:#566272;--line:#e3e7ec;--band:#eceff3;"
+    "--warn:#b3261e}body{margin:0 auto;max-width:1078px;padding:28px 24px 48px;background:var(--bg);"
+    "color:var(--ink);font:14px/1.5 system-ui,sans-serif}\n"
+    "h1{font-size:24px;margin:0}h2{font-size:17px;margin:40px 0 4px;padding-top:10px;border-top:1px solid "
+    "var(--line)}h3{font-size:14px;margin:22px 0 8px;break-after:avoid}small{font-size:12px;font-weight:400;"
+    "margin-left:6px}small,p,dt,summary{color:var(--soft)}p{margin:4px 0 12px}p.v{font-size:17px;"
+    "color:var(--ink);margin:18px 0 6px}ul{list-style:none;padding:0}li{margin:6px 0;padding:4px 12px;"
+    "border-left:3px solid var(--line)}li.w{border-color:var(--warn)}li b{font-size:12px;margin-right:6px}"
+    ".w b,td.w{color:var(--warn);font-weight:700}\n"
+    "dl{display:flex;flex-wrap:wrap;gap:10px 40px;margin:16px 0}dt{font-size:12px}dd{margin:0;font-size:19px}"
+    ".s{overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:13px}dd,table{"
+    "font-variant-numeric:tabular-nums}th,td{padding:3px 10px;text-align:right;white-space:nowrap;"
+    "border-bottom:1px solid var(--line);font-weight:400}tr:first-child th{color:var(--soft);font-size:12px}"
+    "th:first-child{text-align:left;padding-left:0}summary{cursor:pointer;margin:8px 0}\n"
+    ".p{display:grid;grid-template-columns:repeat(6,minmax(0,1fr));gap:16px 14px;align-items:start;"
+    "break-inside:avoid}.u2{grid-column:span 2}.u3{grid-column:span 3}svg{width:100%;overflow:visible}"
+    "text{fill:var(--soft);font-size:10px}.h{fill:var(--ink);font-size:11px;font-weight:600}"
+    ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;"
+    "stroke:currentColor}.g{color:var(--line)}.x,.t{color:var(--soft)}"
+    ".l{stroke-linejoin:round;stroke-width:1.2}.u2 .l{stroke-width:.9}.t{stroke-dasharray:3 3}"
+    ".a{fill:#4a9fd4;fill-opacity:.35;stroke:none}.b{fill:var(--band);stroke:none}.i1{stroke-width:3.5}"
+    ".i2,.o{stroke-width:7;stroke-linecap:round}.o{stroke-width:2.4;stroke-opacity:.45}"
+    ".d{color:var(--warn);stroke-linecap:square;stroke-width:3.4;stroke-opacity:.9}.k{color:var(--ink)}\n"
+    ".c0{color:#0072b2}.c1{color:#d55e00}.c2{color:#009e73}.c3{color:#b8609a}.c4{color:#3d9bd6}"
+    ".c5{color:#c78500}.c6{color:#6a4c93}.c7{color:#777}"
+    ".u1 .c4,.u1 .c5,.u1 .c6,.u1 .c7{stroke-dasharray:4 2}\n"
+    "@media screen and (prefers-color-scheme:dark){:root{--bg:#12161c;--ink:#e7ebf0;--soft:#9aa6b5;"
+    "--line:#2a323d;--band:#232b35;--warn:#ff8a80}.c0{color:#56a8e0}.c1{color:#f2884b}.c2{color:#3cc79c}"
+    ".c3{color:#e39ac8}.c4{color:#a9d8f7}.c5{color:#f4c152}.c6{color:#b7a0e0}.c7{color:#a8a8a8}}\n"
+    "@media screen and (max-width:760px){.p{grid-template-columns:repeat(2,minmax(0,1fr))}"
+    ".u2,.u3{grid-column:span 2}}@media print{body{font-size:10px;padding:0}h2{margin-top:20px}"
+    "table{font-size:9px}th,td{padding:1px 5px}}\n";
+
+static void gpumc__put_header(gpumc__page *p)
+{
+    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
+    const gpumc_fit *fit = &p->fit;
+    const char *title = fit->model_name ? fit->model_name : "model";
+    gpumc__put(p->w, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
+               "name=\"viewport\" content=\"width=device-width,initial-scale=1\"/><title>");
+    gpumc__put_escaped(p, title);
+    gpumc__put(p->w, "</title>\n<style>\n%s</style></head>\n<body>\n<h1>", gpumc__report_style);
+    gpumc__put_escaped(p, title);
+    gpumc__put(p->w, "</h1>\n<p>%.0f chain%s of %.0f draws after %.0f iterations of warm-up%s",
+               (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", (double)fit->n_draws,
+               (double)fit->n_warmup, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
+    gpumc__put_figure(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
+    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler), metrics[fit->metric.kind]);
+    gpumc__put_figure(p, ", step size ", fit->step_size, 3, "");
+    gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
+}
+
+static void gpumc__put_finding(gpumc__page *p, int note, const char *name, const char *text)
+{
+    gpumc__put(p->w, note ? "<li><b>note %s</b>" : "<li class=\"w\"><b>warning %s</b>", name);
+    gpumc__put_escaped(p, text);
+    gpumc__put(p->w, "</li>\n");
+}
+
+/* The numbers behind a verdict; the two columns are those with the largest R-hat and the smallest ESS. */
+static void gpumc__put_worst(gpumc__page *p)
+{
+    const gpumc_summary *r = p->summaries;
+    size_t least = p->listed[0].index;
+    for (size_t k = 0; k < p->n_listed; k++) {
+        const size_t c = p->listed[k].index;
+        if (fmin(r[c].ess_bulk, r[c].ess_tail) < fmin(r[least].ess_bulk, r[least].ess_tail)) least = c;
+    }
+    gpumc__put_figure(p, "<dl>\n<div><dt>largest R-hat</dt><dd>", r[p->listed[0].index].r_hat, -3, "<small>");
+    gpumc__put_column_name(p, p->listed[0].index);
+    gpumc__put_figure(p, "</small></dd></div>\n<div><dt>smallest ESS</dt><dd>",
+                      fmin(r[least].ess_bulk, r[least].ess_tail), 0, "<small>");
+    gpumc__put_column_name(p, least);
+    gpumc__put(p->w, "</small></dd></div>\n<div><dt>divergences</dt><dd>%.0f</dd></div>\n"
+               "<div><dt>E-BFMI by chain</dt><dd>", (double)p->fit.n_divergent);
+    for (size_t c = 0; p->fit.stats && c < p->fit.n_chains && c < GPUMC__DRAWN; c++) {
+        const double *energies = &p->fit.stats[c * p->fit.draw_capacity].energy;
+        const gpumc_stat e = gpumc_ebfmi(energies, p->fit.n_draws, sizeof *p->fit.stats / sizeof *energies);
+        gpumc__put_figure(p, c ? " " : "", e.value, -2, "");
+    }
+    gpumc__put(p->w, "%s</dd></div>\n</dl>\n", p->fit.n_chains > GPUMC__DRAWN ? " &#8230;" : "");
+}
+
+/* What the run has found, as it stands in the fit. */
+static void gpumc__put_verdict(gpumc__page *p)
+{
+    const gpumc_warning *w = p->fit.warnings, *end = w + p->fit.n_warnings;
+    size_t n = p->fit.status < 0;
+    for (; w < end; w++) n += !w->note;
+    gpumc__put(p->w, "<p class=\"v\">");
+    if (n == 0) gpumc__put(p->w, "The checks found nothing wrong.");
+    else gpumc__put(p->w, "%.0f warning%s: read before using the draws.", (double)n, n > 1 ? "s" : "");
+    gpumc__put(p->w, "</p>\n<ul>\n");
+    if (p->fit.status < 0) gpumc__put_finding(p, 0, gpumc_status_text(p->fit.status), p->fit.message);
+    for (w = p->fit.warnings; w < end; w++)
+        gpumc__put_finding(p, w->note, gpumc__warning_name(w->code), w->text);
+    gpumc__put(p->w, "</ul>\n");
+    if (p->n_listed > 0) gpumc__put_worst(p);
+}
+
+static void gpumc__put_comparison(gpumc__page *p)
+{
+    const size_t n = gpumc__at_most(p->n_apart, GPUMC__FOREST_ROWS);
+    size_t columns[GPUMC__FOREST_ROWS];
+    if (!p->options.other) return;
+    gpumc__put(p->w, "<h2>Comparison</h2>\n<p><b class=\"c0\">&#9679;</b> This fit, "
+               "<b class=\"c1\">&#9679;</b> ");
+    gpumc__put_escaped(p, p->options.other_name ? p->options.other_name : "the other");
+    gpumc__put(p->w, ": %.0f of %.0f quantities, the furthest apart first. In brackets the difference of the "
+               "means over its Monte Carlo standard error: beyond 4 the fits do not agree.</p>\n"
+               "<div class=\"p\">", (double)n, (double)p->n_apart);
+    for (size_t k = 0; k < n; k++) columns[k] = p->apart[k].index;
+    if (n > 0) gpumc__forest_panel(p, "Intervals in standard deviations of this fit", columns, n, 1);
+    gpumc__close_panels(p);
+}
+
+static void gpumc__put_row(gpumc__page *p, size_t column)
+{
+    const gpumc_summary *r = &p->summaries[column];
+    const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
+    const double enough = 100 * (double)p->fit.n_chains;
+    const int decimals = gpumc__row_decimals(r);
+    char cell[GPUMC__CELL];
+    gpumc__put(p->w, "<tr><th>");
+    gpumc__put_column_name(p, column);
+    gpumc__put(p->w, "</th>");
+    for (size_t k = 0; k < 6; k++) gpumc__put(p->w, "<td>%s</td>", gpumc__is_nan(values[k]) ? "&#8211;"
+                                              : gpumc__decimal(values[k], decimals, cell));
+    gpumc__put_figure(p, r->ess_bulk < enough ? "<td class=\"w\">" : "<td>", r->ess_bulk, 0, "</td>");
+    gpumc__put_figure(p, r->ess_tail < enough ? "<td class=\"w\">" : "<td>", r->ess_tail, 0, "</td>");
+    gpumc__put_figure(p, r->r_hat > 1.01 ? "<td class=\"w\">" : "<td>", r->r_hat, -3, "</td></tr>\n");
+}
+
+/* The first rows, then those that are folded away. */
+static void gpumc__put_table(gpumc__page *p)
+{
+    const size_t n = p->n_listed, shown = gpumc__at_most(n, GPUMC__TABLE_ROWS);
+    gpumc__put(p->w, "<h2>Summary</h2>\n<p>Largest R-hat first. mcse: Monte Carlo standard error of the "
+               "mean. Wanted: R-hat at most 1.01, ESS at least 100 a chain.</p>\n");
+    for (size_t k = 0, end; k < shown; k = end) {
+        end = gpumc__at_most(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
+        if (k > 0) gpumc__put(p->w, "<details><summary>%.0f more%s</summary>\n", (double)(n - k),
+                              shown < n ? ", not all of them listed" : "");
+        gpumc__put(p->w, "<div class=\"s\"><table>\n<tr><th></th><th>mean</th><th>mcse</th><th>sd</th>"
+                   "<th>5&#160;%%</th><th>median</th><th>95&#160;%%</th><th>ESS bulk</th><th>ESS tail</th>"
+                   "<th>R-hat</th></tr>\n");
+        for (size_t i = k; i < end; i++) gpumc__put_row(p, p->listed[i].index);
+        gpumc__put(p->w, k > 0 ? "</table></div>\n</details>\n" : "</table></div>\n");
+    }
+}
+
+static void gpumc__put_quantities(gpumc__page *p)
+{
+    gpumc__put(p->w, "<h2>Quantities</h2>\n<p>Below a density: 5 to 95&#160;%%, quartiles, median. Ranks: "
+               "ECDF of a chain minus that of all, in the grey 99&#160;%% band when chains agree. ESS: bulk "
+               "solid, tail dashed; it should grow steadily, beyond the level line.<br/>");
+    if (p->n_groups > GPUMC__DRAWN)
+        gpumc__put(p->w, "%d of %.0f chains are drawn, for each quantity those that differ most. ",
+                   (int)GPUMC__DRAWN, (double)p->n_groups);
+    else for (size_t g = 0; g < p->n_groups; g++)
+        gpumc__put(p->w, "<b class=\"c%d\">&#8212;</b> %s %d ", (int)g,
+                   p->fit.n_chains == 1 ? "half" : "chain", (int)g + 1);
+    gpumc__put(p->w, "%s</p>\n", p->n_divergent ? "<b class=\"d\">&#9632;</b> divergences" : "");
+    for (size_t k = 0; k < p->n_focus; k++) gpumc__put_quantity(p, p->focus[k]);
+}
+
+/* Blocks and the sampler, then pairs. */
+static void gpumc__put_overview(gpumc__page *p)
+{
+    size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
+    char title[160];
+    gpumc__put(p->w, "<h2>Blocks and sampler</h2>\n<p>Intervals: 5 to 95&#160;%%, quartiles, median. Steps "
+               "in energy should be about as wide as the energies.</p>\n<div class=\"p\">");
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
+        const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
+        if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
+        for (size_t k = 0; k < n; k++) columns[k] = b->offset + k * (b->size - 1) / (n - 1);
+        snprintf(title, sizeof title, n < b->size ? "%.99s: %.0f of %.0f" : "%.99s", b->name, (double)n,
+                 (double)b->size);
+        gpumc__forest_panel(p, title, columns, n, 0);
+    }
+    if (p->fit.stats) gpumc__energy_panel(p);
+    if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
+    gpumc__close_panels(p);
+    if (n_blocks > GPUMC__FORESTS)
+        gpumc__put(p->w, "<p>%d of %.0f blocks.</p>\n", (int)GPUMC__FORESTS, (double)n_blocks);
+    gpumc__put_pairs(p);
+}
+
+static void gpumc__report_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    gpumc__page *p = (gpumc__page *)(uintptr_t)of;       /* whose first member is the fit */
+    (void)part;
+    p->w = w;
+    gpumc__put_header(p);
+    gpumc__put_verdict(p);
+    gpumc__put_comparison(p);
+    gpumc__put_table(p);
+    gpumc__put_quantities(p);
+    gpumc__put_overview(p);
+    gpumc__put_predictions(p);
+    gpumc__put(w, "</body></html>\n");
+}
+
+/* ---- what the page will show --------------------------------------------------------------------- */
+
+/* Returns the bytes wanted; NULL: only these. */
+static size_t gpumc__place_page(gpumc__page *p, void *base)
+{
+    gpumc__arena arena = { (char *)base, 0 };
+    const size_t n = p->fit.n_columns;
+    p->summaries = (gpumc_summary *)gpumc__take(&arena, n, sizeof(gpumc_summary));
+    p->listed = (gpumc__ranked *)gpumc__take(&arena, n, sizeof(gpumc__ranked));
+    p->apart = (gpumc__ranked *)gpumc__take(&arena, n, sizeof(gpumc__ranked));
+    p->counts = gpumc__take_doubles(&arena, p->n_groups);
+    p->reach = gpumc__take_doubles(&arena, p->n_groups);
+    p->bins = gpumc__take_doubles(&arena, GPUMC__BINS * (GPUMC__REPLICATES + 1));
+    p->pits = gpumc__take_doubles(&arena, p->n_observations);
+    p->ks = gpumc__take_doubles(&arena, p->n_observations);
+    return arena.used;
+}
+
+static int gpumc__largest_first(const void *a, const void *b)
+{
+    const gpumc__ranked *x = (const gpumc__ranked *)a, *y = (const gpumc__ranked *)b;
+    const int order = (x->value < y->value) - (x->value > y->value);
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+/* Parameters and generated quantities by R-hat, then by the z of what two fits have in common. */
+static void gpumc__list_columns(gpumc__page *p)
+{
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
+        for (size_t i = 0; b->group == GPUMC_GENERATED && i < b->size; i++) {
+            gpumc_summary *r = &p->summaries[b->offset + i];
+            gpumc__ranked next = { 0, b->offset + i };
+            *r = gpumc__summary_of(&p->fit, next.index, &p->sheet);
+            if (r->flags & GPUMC_FLAG_CONSTANT
+                && gpumc__is_structural(b, i, gpumc_fit_series(&p->fit, next.index).x[0])) continue;
+            next.value = gpumc__is_nan(r->r_hat) ? -1 : r->r_hat;
+            p->listed[p->n_listed++] = next;
+            if (!p->options.other || gpumc__other_column(p, next.index) == SIZE_MAX) continue;
+            gpumc__fill_other(p, next.index);
+            const gpumc_summary o = gpumc__summarise_sheet(&p->other);
+            next.value = fabs(r->mean - o.mean) / sqrt(r->mcse * r->mcse + o.mcse * o.mcse);
+            if (gpumc__is_finite(next.value)) p->apart[p->n_apart++] = next;
+        }
+    qsort(p->listed, p->n_listed, sizeof *p->listed, gpumc__largest_first);
+    qsort(p->apart, p->n_apart, sizeof *p->apart, gpumc__largest_first);
+}
+
+/* What the user names; or what fails a check, scalars, and the rest, each by R-hat. */
+static gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
+{
+    const size_t most = GPUMC__LOOKED_AT, n_named = p->options.n_names;
+    const double enough = 100 * (double)p->fit.n_chains;
+    if (n_named > most)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "n_names: at most %.0f", (double)most);
+    for (size_t k = 0; k < n_named; k++) {
+        const size_t column = p->focus[p->n_focus++] = gpumc_column(&p->fit, p->options.names[k]);
+        if (column == SIZE_MAX)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "names[%.0f]: the fit has no \"%.100s\"",
+                               (double)k, p->options.names[k]);
+        p->summaries[column] = gpumc__summary_of(&p->fit, column, &p->sheet);
+    }
+    for (int round = 0; round < 3 && n_named == 0; round++)
+        for (size_t k = 0; k < p->n_listed; k++) {
+            const size_t column = p->listed[k].index;
+            const gpumc_summary *r = &p->summaries[column];
+            const int fails = r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
+            if (round == 0 ? fails : round == 2 || gpumc__block_of(p, column)->size == 1)
+                gpumc__add_column(p, p->focus, &p->n_focus, most, column);
+        }
+    return GPUMC_OK;
+}
+
+/* The block that predicts the data. */
+static gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *error)
+{
+    const size_t n = p->options.n_observed;
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
+        const int predicts = b->group == GPUMC_POSTERIOR_PREDICTIVE && n > 0 && b->size == n;
+        if (predicts && !p->predictive) p->predictive = b;
+        if (b->group == GPUMC_LOG_LIKELIHOOD) p->n_observations += b->size;
+    }
+    if (n > 0 && !p->predictive)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "observed: the fit has no block of group "
+                           "GPUMC_POSTERIOR_PREDICTIVE with n_observed, %.0f values", (double)n);
+    for (size_t i = 0; i < n; i++)
+        if (!gpumc__is_finite(p->options.observed[i]))
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "observed[%.0f] is not finite", (double)i);
+    return GPUMC_OK;
+}
+
+static gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpumc_error *error)
+{
+    const gpumc_fit *other = p->options.other;
+    const gpumc_status status = gpumc__find_predictive(p, error);
+    if (status != GPUMC_OK) return status;
+    p->n_groups = p->fit.n_chains == 1 ? 2 : p->fit.n_chains;
+    const size_t bytes = gpumc__place_page(p, NULL);
+    *block = gpumc__allocate(&p->fit.allocator, bytes);
+    if (!*block || !gpumc__open_series(&p->sheet, gpumc_fit_series(&p->fit, 0), &p->fit.allocator))
+        return gpumc__fail_memory(error, bytes);
+    if (other && !gpumc__open_series(&p->other, gpumc_fit_series(other, 0), &p->fit.allocator))
+        return p->other.flags & GPUMC_FLAG_MEMORY ? gpumc__fail_memory(error, bytes)
+             : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "other: the fit holds no draws");
+    memset(*block, 0, bytes);
+    gpumc__place_page(p, *block);
+    for (size_t i = 0; i < p->sheet.total; i++) p->n_divergent += (size_t)gpumc__diverged(p, i);
+    gpumc__list_columns(p);
+    return gpumc__choose_focus(p, error);
+}
+
+/* A fit that cannot be shown is refused by the writer. */
+GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_report_options *options,
+                                          const char *path, gpumc_error *error)
+{
+    gpumc__page p;
+    void *block = NULL;
+    if (!fit || !fit->draws || fit->n_draws == 0)
+        return gpumc__write_files(fit, path, 0, gpumc__report_contents, error);
+    memset(&p, 0, sizeof p);
+    p.fit = *fit;
+    if (options) p.options = *options;
+    gpumc_status status = gpumc__prepare_page(&p, &block, error);
+    if (status == GPUMC_OK) status = gpumc__write_files(&p.fit, path, 0, gpumc__report_contents, error);
+    gpumc__close_sheet(&p.sheet);
+    gpumc__close_sheet(&p.other);
+    gpumc__release(&fit->allocator, block);
+    return status;
+}
+
 /* ========================================================================================== >>run
    From a model to a fit: start points, gradient check, warm-up, chains on threads, callbacks.
    A chain is advanced by whichever thread is free; its numbers depend on its own counters alone, and what
@@ -12291,20 +14779,27 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
 
 /* ---- files ---- */
 
+static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    gpumc__run *r = (gpumc__run *)of;                /* writing leaves it as it is */
+    gpumc__seal seal = gpumc__seal_of(r->model);
+    gpumc__carrier k = { w->file, 0, 0, GPUMC__FNV_START };
+    double probe = gpumc__density_here(r);
+    (void)part;
+    gpumc__carry(&k, &seal, sizeof seal);
+    gpumc__carry(&k, r->options, offsetof(gpumc_sample_options, progress));
+    gpumc__carry_run(&k, r, &probe);
+    gpumc__carry(&k, &k.sum, sizeof k.sum);
+    w->failed = k.failed;
+}
+
 /* Two generations, each complete and on the disk before it takes the name; at any moment one of them is
    there. */
 static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
-    gpumc__seal seal = gpumc__seal_of(r->model);
-    double probe = gpumc__density_here(r);
-    gpumc__carrier k = { fopen(p->unfinished, "wb"), 0, 0, GPUMC__FNV_START };
-    if (!k.file) return gpumc__file_failed(error, p->unfinished, "created");
-    gpumc__carry(&k, &seal, sizeof seal);
-    gpumc__carry(&k, r->options, offsetof(gpumc_sample_options, progress));
-    gpumc__carry_run(&k, r, &probe);
-    gpumc__carry(&k, &k.sum, sizeof k.sum);
-    if (gpumc__close_written(k.file, k.failed, p->unfinished, error) != GPUMC_OK) return error->status;
+    gpumc_status status = gpumc__write_file(p->unfinished, "wb", 1, r, 0, gpumc__checkpoint_contents, error);
+    if (status != GPUMC_OK) return status;
     if (p->is_whole && !gpumc__rename(p->path, p->older))
         return gpumc__file_failed(error, p->older, "replaced");
     p->is_whole = gpumc__rename(p->unfinished, p->path);
@@ -12382,10 +14877,7 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
 /* A new run must not overwrite what an old one left. */
 static gpumc_status gpumc__refuse_present(const char *path, gpumc_error *error)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file && errno == ENOENT) return GPUMC_OK;
-    if (!file) return gpumc__file_failed(error, path, "opened");
-    fclose(file);
+    if (!gpumc__exists(path)) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_EXISTS, "%.160s is there already: gpumc_resume goes on with it, or "
                        "remove it", path);
 }
@@ -12626,6 +15118,13 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->n_warmup = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     f->model_name = gpumc__take_text(arena, l->model->name ? l->model->name : "model");
     gpumc__place_blocks(arena, f, l->model);
+    f->free_blocks = (size_t *)gpumc__take(arena, 2 * f->n_blocks, sizeof(size_t));
+    for (size_t i = 0; arena->base && i < f->n_blocks; i++) {
+        const gpumc__placed *p = i < l->n_parts ? &l->parts[i] : NULL;
+        const int transformed = p && (p->linked || p->param->kind != GPUMC_UNBOUNDED);
+        f->free_blocks[2 * i] = transformed ? p->free_at : 0;
+        f->free_blocks[2 * i + 1] = transformed ? p->free_size : 0;
+    }
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
@@ -13024,6 +15523,7 @@ GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
     }
     return SIZE_MAX;
 }
+GPUMC__OFTEN
 
 #ifdef __cplusplus
 }

@@ -22,9 +22,10 @@ awk -F': ' '/^model name/ { print "machine   " $2; exit }' /proc/cpuinfo
 for cc in ${1:-gcc clang}; do
     command -v "$cc" >/dev/null || continue
     echo "compiler  $("$cc" --version | head -n 1)"
-    build="$cc -O2 examples/eight_schools.c -o $tmp/eight_schools -lm -pthread"
-    echo "$(least $build) s   $cc -O2 examples/eight_schools.c -lm -pthread"
-    echo "$(least "$tmp/eight_schools") s   ./eight_schools, to the end of the table"
+    for example in eight_schools hierarchical; do
+        echo "$(least $cc -O2 examples/$example.c -o "$tmp/$example" -lm -pthread) s   $cc -O2 examples/$example.c"
+        echo "$(least "$tmp/$example") s   ./$example, to the end of the table"
+    done
     empty=$(least "$cc" -O2 -I. -c "$tmp/empty.c" -o "$tmp/o.o")
     declared=$(least "$cc" -O2 -I. -c "$tmp/declared.c" -o "$tmp/o.o")
     echo "$declared $empty" |

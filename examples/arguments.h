@@ -22,7 +22,7 @@ typedef struct argument {
 
 typedef struct run {
     gpumc_sample_options options;
-    const char *summary, *csv;
+    const char *summary, *csv, *output, *report;
 } run;
 
 /* The number of word among choices, or -1. */
@@ -122,8 +122,10 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "csv", TEXT, &r->csv, "PREFIX: writes the draws as Stan CSV, PREFIX_1.csv and so on" },
         { "checkpoint", TEXT, &o->checkpoint, "FILE: saves the run there; goes on with one that is there" },
         { "checkpoint_seconds", REAL, &o->checkpoint_seconds, "how often (0: 600)" },
+        { "output", TEXT, &r->output, "STORE: writes draws and statistics as a Zarr store for ArviZ" },
+        { "report", TEXT, &r->report, "FILE: writes a report, an HTML page" },
     };
-    size_t n = 14;
+    size_t n = 16;
     for (size_t k = 0; k < n_own; k++) list[n++] = own[k];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "help") == 0) { arguments_usage(argv[0], list, n); return EXIT_SUCCESS; }
@@ -219,6 +221,10 @@ static inline int run_report(const run *r, const gpumc_fit *fit)
     if (r->summary && gpumc_write_summary_csv(fit, r->summary, &error) != GPUMC_OK)
         return run_failed(error.text);
     if (r->csv && gpumc_write_stan_csv(fit, r->csv, &error) != GPUMC_OK)
+        return run_failed(error.text);
+    if (r->output && gpumc_write_store(fit, r->output, NULL, &error) != GPUMC_OK)
+        return run_failed(error.text);
+    if (r->report && gpumc_write_report(fit, NULL, r->report, &error) != GPUMC_OK)
         return run_failed(error.text);
     printf("gradients=%.0f divergences=%.0f warmup_s=%.4f sampling_s=%.4f\n",
            (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,

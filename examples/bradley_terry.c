@@ -10,23 +10,23 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 86 of 100
-   bradley_terry: 4 chains x 1000 draws after 360 of warm-up, 1.67 s
-   step size 0.505, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.09, E-BFMI 1.17, trees span 3.7
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.65 s
+   step size 0.510, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.12, E-BFMI 0.99, trees span 4.0
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0058     0.0020     0.0877     0.8685     1.0018     1.1549      1924      2698   1.001
-   skill[1]     -0.6785     0.0067     0.3646    -1.3034    -0.6723    -0.0772      2952      2894   1.001
-   skill[2]      0.8694     0.0064     0.3513     0.3000     0.8665     1.4503      2993      2021   1.002
-   skill[3]     -1.7468     0.0087     0.4695    -2.5229    -1.7341    -0.9905      2908      2422   1.000
-   skill[4]      0.8497     0.0070     0.3859     0.2152     0.8427     1.4819      3064      2992   1.001
-   skill[5]     -0.4994     0.0064     0.3478    -1.0540    -0.5092     0.0749      2981      2919   1.001
-   skill[6]     -1.2156     0.0065     0.3636    -1.8173    -1.2077    -0.6367      3115      3061   1.001
-   skill[7]     -0.9321     0.0066     0.3614    -1.5365    -0.9283    -0.3428      3024      2941   1.001
-   skill[8]      0.3137     0.0060     0.3277    -0.2258     0.3158     0.8593      2968      2789   1.000
-   skill[9]     -0.3496     0.0062     0.3282    -0.8885    -0.3439     0.1819      2855      2669   1.000
-   skill[10]     0.2606     0.0061     0.3324    -0.2809     0.2571     0.7951      2955      2513   1.001
-   ... 90 more, largest r_hat: skill[13] 1.004; smallest ess: skill[70] 2137
-   gradients=40883 divergences=0 warmup_s=1.2735 sampling_s=0.3990
+   tau           1.0047     0.0018     0.0868     0.8681     1.0004     1.1538      2441      2771   1.001
+   skill[1]     -0.6771     0.0068     0.3649    -1.3012    -0.6676    -0.0880      2861      2830   1.001
+   skill[2]      0.8662     0.0063     0.3515     0.2966     0.8648     1.4467      3085      1855   1.002
+   skill[3]     -1.7478     0.0086     0.4706    -2.5457    -1.7347    -1.0116      3053      2299   1.000
+   skill[4]      0.8483     0.0069     0.3854     0.2072     0.8445     1.4816      3120      2664   1.001
+   skill[5]     -0.4976     0.0062     0.3471    -1.0612    -0.5025     0.0740      3135      2591   1.000
+   skill[6]     -1.2178     0.0067     0.3693    -1.8292    -1.2041    -0.6322      3067      2991   1.000
+   skill[7]     -0.9237     0.0064     0.3589    -1.5234    -0.9193    -0.3429      3104      2698   1.001
+   skill[8]      0.3114     0.0061     0.3291    -0.2272     0.3154     0.8629      2855      2723   1.001
+   skill[9]     -0.3493     0.0062     0.3275    -0.8808    -0.3467     0.1770      2789      2712   1.001
+   skill[10]     0.2603     0.0060     0.3371    -0.2857     0.2569     0.8083      3106      2501   1.003
+   ... 90 more, largest r_hat: skill[86] 1.004; smallest ess: skill[93] 2107
+   gradients=23662 divergences=0 warmup_s=0.3525 sampling_s=0.3004
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
@@ -100,7 +100,7 @@ static int sample(const struct matches *m, const run *r)
         { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "skill", .size = m->n_players, .scale = "tau" },
     };
-    const gpumc_prior prior = { "tau", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 };
+    const gpumc_prior prior = { "tau", gpumc_prior_half_normal, 1, 0, 0 };
     const double *const won = m->won;
     const gpumc_hier_take takes[] = { { "skill", m->winner }, { "skill", m->loser } };
     const gpumc_hier_rows rows = { .name = "matches", .takes = takes, .n_takes = 2,

@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 360 of warm-up, 0.05 s
-   step size 0.346, low-rank metric, 0 divergences
-   sampler HMC: the metric fits: variance to metric 1.68, E-BFMI 1.06, trees span 3.8
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
+   step size 0.341, low-rank metric, 0 divergences
+   sampler HMC: the metric fits: variance to metric 1.79, E-BFMI 1.15, trees span 4.1
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.430      0.053      3.338     -1.154      4.388      9.908      3982      3116   1.002
-   tau           3.592      0.075      3.227      0.245      2.717     10.181      1313      1273   1.009
-   theta[1]      6.268      0.092      5.696     -1.430      5.653     16.191      4146      3440   1.003
-   theta[2]      4.942      0.064      4.728     -2.611      4.907     12.538      5429      3391   1.000
-   theta[3]      3.882      0.084      5.317     -5.089      4.251     11.628      4325      2896   1.002
-   theta[4]      4.848      0.066      4.768     -2.795      4.731     12.495      5227      3495   1.001
-   theta[5]      3.692      0.064      4.628     -4.534      3.910     10.660      5217      3849   1.001
-   theta[6]      4.138      0.068      4.872     -4.108      4.307     11.464      5253      3509   1.002
-   theta[7]      6.354      0.078      4.950     -0.751      5.948     15.470      3935      3648   1.001
-   theta[8]      4.870      0.078      5.326     -3.541      4.782     13.348      4773      3297   1.001
-   gradients=35988 divergences=0 warmup_s=0.0352 sampling_s=0.0168
+   mu            4.411      0.049      3.293     -1.056      4.366      9.989      4444      3451   1.001
+   tau           3.530      0.072      3.200      0.241      2.675      9.875      1285      1271   1.006
+   theta[1]      6.191      0.086      5.664     -1.435      5.598     16.000      4712      3604   1.002
+   theta[2]      4.890      0.062      4.726     -2.528      4.837     12.590      5940      3296   1.001
+   theta[3]      3.906      0.080      5.205     -4.927      4.304     11.485      4498      3165   1.001
+   theta[4]      4.753      0.062      4.670     -2.596      4.641     12.411      5808      3775   1.003
+   theta[5]      3.695      0.060      4.503     -4.389      3.956     10.535      5646      3822   1.001
+   theta[6]      4.135      0.064      4.819     -3.973      4.344     11.562      5657      3779   1.001
+   theta[7]      6.302      0.075      4.979     -0.891      5.848     15.185      4422      3702   1.001
+   theta[8]      4.832      0.077      5.350     -3.607      4.680     13.487      5118      3591   1.000
+   gradients=29010 divergences=0 warmup_s=0.0049 sampling_s=0.0092
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

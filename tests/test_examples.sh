@@ -142,6 +142,8 @@ check 'summary= and csv= are written' writes threads=1 summary="$scratch/one.csv
 check 'the summary has a row for each of 40 parameters' test "$(wc -l <"$scratch/one.csv")" = 41
 check 'one Stan CSV a chain' test "$(ls "$scratch"/one_*.csv | wc -l)" = 4
 check 'fifty draws in each' test "$(grep -c '^[-0-9]' "$scratch/one_1.csv")" = 50
+check 'report= is written' writes report="$scratch/one.html"
+check 'the report is whole' grep -q '</html>' "$scratch/one.html"
 check 'two threads' writes threads=2 summary="$scratch/two.csv" csv="$scratch/two"
 check 'another seed' writes seed=2 summary="$scratch/seed.csv"
 check 'threads do not change the draws' cmp "$scratch/one.csv" "$scratch/two.csv"

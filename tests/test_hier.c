@@ -152,8 +152,8 @@ static void check_by_hand(void)
         { .name = "B", .kind = GPUMC_POSITIVE, .size = J, .location = "m_B", .scale = "tau" },
     };
     const gpumc_prior priors[] = {
-        { "sigma", GPUMC_PRIOR_CAUCHY, 0, 1, 0 }, { "mu", GPUMC_PRIOR_NORMAL, 0, 10, 0 },
-        { "tau", GPUMC_PRIOR_NORMAL, 0, 2, 0 }, { "m_B", GPUMC_PRIOR_FLAT, 0, 0, 0 },
+        { "sigma", gpumc_prior_cauchy, 0, 1, 0 }, { "mu", gpumc_prior_normal, 0, 10, 0 },
+        { "tau", gpumc_prior_normal, 0, 2, 0 }, { "m_B", gpumc_prior_flat, 0, 0, 0 },
     };
     const gpumc_hier_take takes[] = { { "theta", group }, { "sigma", NULL } };
     const gpumc_hier_take takes_B[] = { { "B", group }, { "sigma", NULL } };
@@ -203,32 +203,32 @@ typedef struct family { gpumc_prior prior; gpumc_kind kind; double lower, upper,
 static void check_priors(void)
 {
     const family families[] = {
-        { { "x", GPUMC_PRIOR_NORMAL, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, 1, 2 },
-        { { "x", GPUMC_PRIOR_STD_NORMAL, 0, 0, 0 }, GPUMC_UNBOUNDED, 0, 0, 0, 1 },
-        { { "x", GPUMC_PRIOR_STUDENT_T, 5, 1, 2 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(student_t, 5, 1, 2) },
-        { { "x", GPUMC_PRIOR_CAUCHY, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, NAN, NAN },
-        { { "x", GPUMC_PRIOR_LAPLACE, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(laplace, 1, 2) },
-        { { "x", GPUMC_PRIOR_LOGISTIC, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(logistic, 1, 2) },
-        { { "x", GPUMC_PRIOR_GUMBEL, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(gumbel, 1, 2) },
-        { { "x", GPUMC_PRIOR_LOGNORMAL, 0.2, 0.5, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(lognormal, 0.2, 0.5) },
-        { { "x", GPUMC_PRIOR_EXPONENTIAL, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, 0.5, 0.5 },
-        { { "x", GPUMC_PRIOR_GAMMA, 3, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(gamma, 3, 2) },
-        { { "x", GPUMC_PRIOR_INV_GAMMA, 6, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(inv_gamma, 6, 2) },
-        { { "x", GPUMC_PRIOR_CHI_SQUARE, 3, 0, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(chi_square, 3) },
-        { { "x", GPUMC_PRIOR_WEIBULL, 2, 3, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(weibull, 2, 3) },
-        { { "x", GPUMC_PRIOR_HALF_NORMAL, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_normal, 2) },
-        { { "x", GPUMC_PRIOR_HALF_CAUCHY, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, NAN, NAN },
-        { { "x", GPUMC_PRIOR_HALF_STUDENT_T, 5, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_student_t, 5, 2) },
-        { { "x", GPUMC_PRIOR_BETA, 2, 3, 0 }, GPUMC_UNIT, 0, 0, MOMENTS(beta, 2, 3) },
-        { { "x", GPUMC_PRIOR_BETA_PROPORTION, 0.3, 4, 0 },
+        { { "x", gpumc_prior_normal, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, 1, 2 },
+        { { "x", gpumc_prior_std_normal, 0, 0, 0 }, GPUMC_UNBOUNDED, 0, 0, 0, 1 },
+        { { "x", gpumc_prior_student_t, 5, 1, 2 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(student_t, 5, 1, 2) },
+        { { "x", gpumc_prior_cauchy, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, NAN, NAN },
+        { { "x", gpumc_prior_laplace, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(laplace, 1, 2) },
+        { { "x", gpumc_prior_logistic, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(logistic, 1, 2) },
+        { { "x", gpumc_prior_gumbel, 1, 2, 0 }, GPUMC_UNBOUNDED, 0, 0, MOMENTS(gumbel, 1, 2) },
+        { { "x", gpumc_prior_lognormal, 0.2, 0.5, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(lognormal, 0.2, 0.5) },
+        { { "x", gpumc_prior_exponential, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, 0.5, 0.5 },
+        { { "x", gpumc_prior_gamma, 3, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(gamma, 3, 2) },
+        { { "x", gpumc_prior_inv_gamma, 6, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(inv_gamma, 6, 2) },
+        { { "x", gpumc_prior_chi_square, 3, 0, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(chi_square, 3) },
+        { { "x", gpumc_prior_weibull, 2, 3, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(weibull, 2, 3) },
+        { { "x", gpumc_prior_half_normal, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_normal, 2) },
+        { { "x", gpumc_prior_half_cauchy, 2, 0, 0 }, GPUMC_POSITIVE, 0, 0, NAN, NAN },
+        { { "x", gpumc_prior_half_student_t, 5, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_student_t, 5, 2) },
+        { { "x", gpumc_prior_beta, 2, 3, 0 }, GPUMC_UNIT, 0, 0, MOMENTS(beta, 2, 3) },
+        { { "x", gpumc_prior_beta_proportion, 0.3, 4, 0 },
           GPUMC_UNIT,
           0,
           0,
           MOMENTS(beta_proportion, 0.3, 4) },
-        { { "x", GPUMC_PRIOR_UNIFORM, -1, 3, 0 }, GPUMC_INTERVAL, -1, 3, 1, 4 / sqrt(12) },
-        { { "x", GPUMC_PRIOR_NORMAL, 0, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_normal, 2) },
-        { { "x", GPUMC_PRIOR_NORMAL, 0, 1, 0 }, GPUMC_LOWER, 5, 0, 5.1865, 0.1798 },
-        { { "x", GPUMC_PRIOR_CAUCHY, 0, 1, 0 }, GPUMC_INTERVAL, -1, 1, 0, sqrt(4 / GPUMC_PI - 1) },
+        { { "x", gpumc_prior_uniform, -1, 3, 0 }, GPUMC_INTERVAL, -1, 3, 1, 4 / sqrt(12) },
+        { { "x", gpumc_prior_normal, 0, 2, 0 }, GPUMC_POSITIVE, 0, 0, MOMENTS(half_normal, 2) },
+        { { "x", gpumc_prior_normal, 0, 1, 0 }, GPUMC_LOWER, 5, 0, 5.1865, 0.1798 },
+        { { "x", gpumc_prior_cauchy, 0, 1, 0 }, GPUMC_INTERVAL, -1, 1, 0, sqrt(4 / GPUMC_PI - 1) },
     };
     for (size_t k = 0; k < sizeof families / sizeof *families; k++) {
         const family *f = &families[k];
@@ -327,15 +327,15 @@ static everything *describe(void)
         { .name = "plain", .size = J, .location = "mu" },
     };
     static const gpumc_prior priors[] = {
-        { "mu", GPUMC_PRIOR_NORMAL, 0, 2, 0 }, { "tau", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 },
-        { "beta", GPUMC_PRIOR_NORMAL, 0, 1, 0 }, { "nu", GPUMC_PRIOR_GAMMA, 2, 0.1, 0 },
-        { "sd[2]", GPUMC_PRIOR_HALF_NORMAL, 0.1, 0, 0 }, { "sd[1]", GPUMC_PRIOR_HALF_NORMAL, 0.5, 0, 0 },
+        { "mu", gpumc_prior_normal, 0, 2, 0 }, { "tau", gpumc_prior_half_normal, 1, 0, 0 },
+        { "beta", gpumc_prior_normal, 0, 1, 0 }, { "nu", gpumc_prior_gamma, 2, 0.1, 0 },
+        { "sd[2]", gpumc_prior_half_normal, 0.1, 0, 0 }, { "sd[1]", gpumc_prior_half_normal, 0.5, 0, 0 },
     };
     static const gpumc_population populations[] = {
-        { .name = "heavy", .family = GPUMC_POPULATION_STUDENT_T, .shape = "nu" },
+        { .name = "heavy", .family = gpumc_population_student_t, .shape = "nu" },
         { .name = "chance", .link = GPUMC_LINK_PROBIT },
-        { .name = "bounded", .family = GPUMC_POPULATION_TRUNCATED_NORMAL },
-        { .name = "above", .family = GPUMC_POPULATION_TRUNCATED_NORMAL, .quantile_form = 1 },
+        { .name = "bounded", .family = gpumc_population_truncated_normal },
+        { .name = "above", .family = gpumc_population_truncated_normal, .quantile_form = 1 },
         { .name = "own", .density = &skewed_population, .shape = "nu" },
         { .name = "mapped", .quantile = &skewed_quantile, .quantile_form = 1 },
         { .name = "rate", .quantile_form = 1 },
@@ -433,8 +433,8 @@ static void check_prior_draws(void)
     size_t n_out = 0;
     object o;
     gpumc_error error = { GPUMC_OK, "" };
-    e->priors[0] = (gpumc_prior){ "mu", GPUMC_PRIOR_NORMAL, 1, 1e-3, 0 };
-    e->priors[1] = (gpumc_prior){ "tau", GPUMC_PRIOR_UNIFORM, 0.499, 0.501, 0 };
+    e->priors[0] = (gpumc_prior){ "mu", gpumc_prior_normal, 1, 1e-3, 0 };
+    e->priors[1] = (gpumc_prior){ "tau", gpumc_prior_uniform, 0.499, 0.501, 0 };
     e->params[1] = (gpumc_param){ .name = "tau", .kind = GPUMC_INTERVAL, .lower = 0.499, .upper = 0.501 };
     o = make(&e->data);
     x = (double *)malloc(o.n * sizeof *x);
@@ -443,7 +443,7 @@ static void check_prior_draws(void)
           "%s", error.text);
     gpumc_hier_free(o.hier);
     e->populations[4].density = NULL; /* a leaf without a quantile cannot be drawn */
-    e->populations[4].family = GPUMC_POPULATION_STUDENT_T;
+    e->populations[4].family = gpumc_population_student_t;
     o = make(&e->data);
     for (size_t i = 0; i < o.model->n_outputs; i++) {
         const gpumc_output *output = &o.model->outputs[i];
@@ -498,8 +498,8 @@ static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
         { .name = "sigma", .kind = GPUMC_POSITIVE },
         { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
     };
-    static const gpumc_prior priors[] = { { "mu", GPUMC_PRIOR_NORMAL, 1, 2, 0 },
-        { "tau", GPUMC_PRIOR_HALF_NORMAL, 1, 0, 0 }, { "sigma", GPUMC_PRIOR_LOGNORMAL, 0, 0.3, 0 } };
+    static const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 1, 2, 0 },
+        { "tau", gpumc_prior_half_normal, 1, 0, 0 }, { "sigma", gpumc_prior_lognormal, 0, 0.3, 0 } };
     const gpumc_hier_data data = { .name = "small",
                                    .params = params,
                                    .n_params = 4,
@@ -626,13 +626,13 @@ static void check_bad_input(void)
     REFUSED(e->priors[1].name = "mu", "\"mu\"");
     REFUSED(e->priors[5].name = "sd[2]", "second prior");
     REFUSED(e->data.n_priors = 5, "\"sd\": it has no prior");
-    REFUSED(e->priors[0].family = (gpumc_prior_family)99, "family 99");
+    REFUSED(e->priors[0].family = NULL, "no family");
     REFUSED(e->priors[0].b = -1, "prior normal(0, -1, 0) needs mu real, sigma > 0");
-    REFUSED(e->priors[0].family = GPUMC_PRIOR_HALF_NORMAL;
+    REFUSED(e->priors[0].family = gpumc_prior_half_normal;
             e->priors[0].a = 1, "prior half_normal lives on 0..inf");
-    REFUSED(e->priors[3] = ((gpumc_prior){ "nu", GPUMC_PRIOR_UNIFORM, 0, 9, 0 }),
+    REFUSED(e->priors[3] = ((gpumc_prior){ "nu", gpumc_prior_uniform, 0, 9, 0 }),
             "prior uniform lives on 0..9");
-    REFUSED(e->priors[1] = ((gpumc_prior){ "tau", GPUMC_PRIOR_NORMAL, -99, 1, 0 }), "leave some probability");
+    REFUSED(e->priors[1] = ((gpumc_prior){ "tau", gpumc_prior_normal, -99, 1, 0 }), "leave some probability");
     REFUSED(e->populations[0].name = "mo", "\"mo\": a population is given");
     REFUSED(e->populations[0].name = "mu", "\"mu\": a population is given");
     REFUSED(e->populations[0].name = "chance", "or it has two");
@@ -715,9 +715,44 @@ static void check_out_of_memory(void)
     free(e);
 }
 
+/* Rows shared by a team: the same bits as without, and every allocation may be refused. */
+static void check_team(void)
+{
+    enum { MANY = 20011, GROUPS = 7 };
+    static size_t of[MANY];
+    static double values[MANY];
+    const double *const column = values;
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = GROUPS, .location = "mu", .scale = "tau" } };
+    const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 },
+        { "tau", gpumc_prior_half_normal, 2, 0, 0 }, { "sigma", gpumc_prior_half_normal, 2, 0, 0 } };
+    const gpumc_hier_take takes[] = { { "theta", of }, { "sigma", NULL } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                   .data = { .kind = &normal_row, .n_rows = MANY, .columns = &column } };
+    gpumc_hier_data data = { .params = params, .n_params = 4, .priors = priors, .n_priors = 3, .rows = &rows,
+                             .n_rows = 1, .threads = 2 };
+    double x[3 + GROUPS], grad[2][3 + GROUPS], lp[2];
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    for (size_t i = 0; i < MANY; i++) {
+        of[i] = (size_t)gpumc_rng_below(&rng, GROUPS);
+        values[i] = gpumc_rng_normal(&rng);
+    }
+    for (size_t i = 0; i < 3 + GROUPS; i++) x[i] = 0.5 + gpumc_rng_uniform(&rng);
+    for (int k = 0; k < 2; k++) {
+        data.team = 3 * k;
+        const object o = make(&data);
+        for (int repeat = 0; repeat < 50; repeat++) lp[k] = density(&o, x, grad[k]);
+        CHECK(k == 0 || (lp[0] >= lp[1] && lp[0] <= lp[1] && memcmp(grad[0], grad[1], sizeof grad[0]) == 0),
+              "a team gets %.17g, one thread %.17g", lp[1], lp[0]);
+        gpumc_hier_free(o.hier);
+    }
+}
+
 int main(void)
 {
     make_data();
+    check_team();
     check_by_hand();
     check_priors();
     check_everything();
