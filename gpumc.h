@@ -103,19 +103,19 @@
      pass, _part for a team of threads; to be called in a log density, whose priors stay ordinary densities.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
-     4 chains, 200 warm-up iterations a chain (400 for one chain), 1000 draws each, target acceptance 0.8, tree
-     depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a column by name,
+     4 chains, 200 warm-up iterations a chain (400 for one chain), 1000 draws each, target acceptance 0.8,
+     tree depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a column by name,
      gpumc_fit_series hands one to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set
      members.
 
    LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
      on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
-     one go. A new run does not overwrite the file (GPUMC_ERROR_EXISTS); where it is damaged, FILE.old stands
-     in, with a warning. on_draw, which alone sees discarded draws, is called once for each after a stop, and
-     again for those since the last saving after a crash. See run_sample in examples/arguments.h.
+     one go. No new run overwrites the file (GPUMC_ERROR_EXISTS), none removes it; where it is damaged FILE.old
+     stands in, with a warning. on_draw, which alone sees discarded draws, is called once for each after a
+     stop, and again for those since the last saving after a crash. See run_sample in examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
-     lengths then give 1.5 to 9 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
+     lengths then give 1.5 to 8 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
      microcanonical sampler, or HMC with random lengths in small models whose scales move far. Where
      warm-up saw slow energies, divergences or long trees, NUTS stays, because it says so when a region is
      missed. fit.sampler and the summary say what was chosen and why; options.sampler forces one. Their
@@ -3718,7 +3718,8 @@ GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_
                                   uint32_t key_0, uint32_t key_1)
 {
     const uint32_t even = 0xD2511F53u, odd = 0xCD9E8D57u, low_a = even * *a, low_c = odd * *c;
-    const uint32_t high_a = (uint32_t)((uint64_t)even * *a >> 32), high_c = (uint32_t)((uint64_t)odd * *c >> 32);
+    const uint32_t high_a = (uint32_t)((uint64_t)even * *a >> 32);
+    const uint32_t high_c = (uint32_t)((uint64_t)odd * *c >> 32);
     *a = high_c ^ *b ^ key_0;
     *b = low_c;
     *c = high_a ^ *d ^ key_1;
@@ -3790,8 +3791,9 @@ GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n)
     return bits % n;
 }
 
-/* Blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1]. Lanes are the inner loops,
-   one round at a time: gcc makes half as fast code of ten rounds a lane. Sixteen hide each other's latencies. */
+/* Blocks from the generator's counter on: block i becomes the pair z[2i], z[2i + 1]. Lanes are the inner
+   loops, one round at a time: gcc makes half as fast code of ten rounds a lane. Sixteen hide each other's
+   latencies. */
 #define GPUMC__RNG_LANES 16
 GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT z, uint32_t lanes)
 {
@@ -7392,7 +7394,7 @@ GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
 { return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
 GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
-typedef struct gpumc__tails { double z, phi, below, above; } gpumc__tails;         /* density and tails at z */
+typedef struct gpumc__tails { double z, phi, below, above; } gpumc__tails;    /* density and tails at z */
 GPUMC_FN gpumc__tails gpumc__at_z(double z)
 {
     const double tail = gpumc_Phi(-gpumc_fabs(z)), rest = 1 - tail;
@@ -9208,12 +9210,12 @@ struct gpumc_adapt {
     gpumc__dual *duals;
     double *q, *g, *lp;                      /* kept draws, oldest first */
     uint32_t *owner;                         /* their chains */
-    double *levels;                          /* recent log density of every chain */
-    unsigned char *healthy;
+    unsigned char *healthy;                  /* chains that do not lag */
     double *sums;  /* 3 a chain: count, mean, squared deviations of the log density in the final phase */
     gpumc__trial *trials;                    /* what is watched of every chain before that */
 
-    double *moments;                         /* scratch of one update. 4 dim: for means and variances */
+    double *levels;                          /* scratch of one update: recent log density of every chain */
+    double *moments;                         /* 4 dim: for means and variances */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices;
     double *model_work, *trial;              /* trial: scale and mean of a metric that is only looked at */
@@ -9665,8 +9667,8 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
     m->kind = gpumc__cholesky(m->factor, n) ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
 }
 
-/* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time; not in the
-   early phase, where they are those of the way to the bulk. */
+/* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time; not in
+   the early phase, where they are those of the way to the bulk. */
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
@@ -10832,28 +10834,39 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
     return r;
 }
 
-/* One column on the sheet of a member of a team, which is opened with the first. */
-typedef struct gpumc__summarising { gpumc_fit *fit; gpumc__sheet *sheets; } gpumc__summarising;
-static void gpumc__summarise_part(size_t column, int member, void *user)
+static int gpumc__is_generated(const gpumc_fit *fit, size_t column)
+{
+    const gpumc_block *b = fit->blocks;
+    while (column - b->offset >= b->size) b++;
+    return b->group == GPUMC_GENERATED;
+}
+
+/* Each sheet takes every n-th column. Together sheets hold no more than the draws do. */
+typedef struct gpumc__summarising {
+    gpumc_fit *fit;
+    size_t n_sheets;
+    gpumc__sheet *sheets;
+} gpumc__summarising;
+static void gpumc__summarise_part(size_t part, int member, void *user)
 {
     const gpumc__summarising *u = (const gpumc__summarising *)user;
-    gpumc__sheet *s = &u->sheets[member];
-    const gpumc_series series = gpumc_fit_series(u->fit, column);
-    for (const gpumc_block *b = u->fit->blocks; b < u->fit->blocks + u->fit->n_blocks; b++)
-        if (column - b->offset < b->size && b->group != GPUMC_GENERATED) return;
-    if (s->x) gpumc__fill_sheet(s, series);
-    else if (!gpumc__open_series(s, series, &u->fit->allocator)) return;
-    u->fit->summaries[column] = gpumc__summarise_sheet(s);
+    gpumc_fit *f = u->fit;
+    (void)member;
+    for (size_t c = part; c < f->n_columns; c += u->n_sheets)
+        if (gpumc__is_generated(f, c)) f->summaries[c] = gpumc__summary_of(f, c, &u->sheets[part]);
 }
-static void gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
+static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
 {
-    const size_t n = (size_t)gpumc_team_threads(team), bytes = n * sizeof(gpumc__sheet);
-    gpumc__summarising u = { fit, (gpumc__sheet *)gpumc__allocate(&fit->allocator, bytes) };
-    if (!u.sheets) return;
-    memset(u.sheets, 0, bytes);
-    gpumc_team_run(team, gpumc__summarise_part, fit->n_columns, &u);
+    const size_t threads = (size_t)gpumc_team_threads(team), most = fit->n_columns / 8 + 1;
+    gpumc__summarising u = { fit, threads < most ? threads : most, NULL };
+    size_t n = 0;
+    u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, u.n_sheets * sizeof(gpumc__sheet));
+    while (u.sheets && n < u.n_sheets
+           && gpumc__open_series(&u.sheets[n], gpumc_fit_series(fit, 0), &fit->allocator)) n++;
+    if (n == u.n_sheets) gpumc_team_run(team, gpumc__summarise_part, n, &u);
     for (size_t i = 0; i < n; i++) gpumc__close_sheet(&u.sheets[i]);
     gpumc__release(&fit->allocator, u.sheets);
+    return n == u.n_sheets ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
 /* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
@@ -12377,10 +12390,11 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
 /* What the options say of a dimension. Free coordinates do not have the shape of the values. */
 static const gpumc_dimension *gpumc__option_of(const gpumc__store *s, const gpumc__entry *e, size_t d)
 {
-    const gpumc_dimension *found = s->options.dimensions, *end = found + s->options.n_dimensions;
-    if (e->form < GPUMC__IS_DATA || e->group == GPUMC__FREE) return NULL;
-    while (found < end && (found->dim != d || !found->block || strcmp(found->block, e->name) != 0)) found++;
-    return found < end ? found : NULL;
+    const gpumc_dimension *all = s->options.dimensions;
+    const size_t n = e->form < GPUMC__IS_DATA || e->group == GPUMC__FREE ? 0 : s->options.n_dimensions;
+    size_t k = 0;
+    while (k < n && (all[k].dim != d || !all[k].block || strcmp(all[k].block, e->name) != 0)) k++;
+    return k < n ? &all[k] : NULL;
 }
 
 /* Name of a dimension of an entry, behind chain and draw; text holds 224 bytes. */
@@ -13707,7 +13721,10 @@ static void gpumc__growth_panel(gpumc__page *p, size_t column)
     gpumc__put_path(p, "l k t", n_points, p->u, tail, NULL);
 }
 
-static int gpumc__can_be_drawn(int flags) { return !(flags & (GPUMC__NO_NUMBERS | GPUMC_FLAG_CONSTANT)); }
+static int gpumc__can_be_drawn(int flags)
+{
+    return !(flags & GPUMC__NO_NUMBERS) && !(flags & GPUMC_FLAG_CONSTANT);
+}
 
 static void gpumc__put_quantity(gpumc__page *p, size_t column)
 {
@@ -14627,7 +14644,6 @@ static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
     gpumc__carry(k, a->g, a->n_kept * a->dim * sizeof *a->g);
     gpumc__carry(k, a->lp, a->n_kept * sizeof *a->lp);
     gpumc__carry(k, a->owner, a->n_kept * sizeof *a->owner);
-    gpumc__carry(k, a->levels, chains * sizeof *a->levels);
     gpumc__carry(k, a->healthy, chains);
     gpumc__carry(k, a->sums, 3 * chains * sizeof *a->sums);
     gpumc__carry(k, a->trials, chains * sizeof *a->trials);
@@ -15130,7 +15146,8 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
     f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
-    f->summaries = (gpumc_summary *)gpumc__take_rows(arena, rows ? f->n_columns : 0, 1, sizeof(gpumc_summary));
+    f->summaries = (gpumc_summary *)gpumc__take_rows(arena, rows ? f->n_columns : 0, 1,
+                                                     sizeof(gpumc_summary));
     f->stats = (gpumc_draw_stats *)gpumc__take_rows(arena, rows, 1, sizeof(gpumc_draw_stats));
     f->unconstrained = (double *)gpumc__take_rows(arena, o->save_unconstrained ? rows : 0, l->n_free,
                                                   sizeof(double));
@@ -15277,7 +15294,7 @@ static int gpumc__warm_up(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     gpumc_adapt *a = r->adapt;
-    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 4e-5;  /* else handing over costs more */
+    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 4e-5;     /* worth handing over */
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     int more = planned > 0;
     size_t goal;
@@ -15369,6 +15386,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     const gpumc__checkpoint *p = r->checkpoint;
     const double n_draws = (double)r->n_iterations[0];
     gpumc_status status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
+    gpumc_status summarised = GPUMC_OK;
     int finished;
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
@@ -15386,12 +15404,12 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     }
     if (status == GPUMC_OK) {
         gpumc__finish_fit(r);
-        if (r->fit->draws && r->fit->n_draws) gpumc__summarise_all(r->fit, r->team);
+        if (r->fit->draws && r->fit->n_draws) summarised = gpumc__summarise_all(r->fit, r->team);
     }
     gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
     if (status != GPUMC_OK) return status;
-    if (gpumc__run_warnings(r) != GPUMC_OK)          /* the draws are worth more than the warnings */
+    if (summarised != GPUMC_OK || gpumc__run_warnings(r) != GPUMC_OK)    /* draws are worth more than these */
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
     const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
     if (finished) return GPUMC_OK;

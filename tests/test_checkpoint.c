@@ -158,6 +158,18 @@ static gpumc_model schools(int batched)
                           .generate = generate, .outputs = &output, .n_outputs = 1 };
 }
 
+/* A mode that counts, and one far away where chains that start near it get stuck. */
+static double two_modes_density(const double *x, double *grad, void *data)
+{
+    const double a = 0.5 * (x[0] * x[0] + x[1] * x[1]);
+    const double b = 60 + 0.5 * ((x[0] - 40) * (x[0] - 40) + (x[1] - 40) * (x[1] - 40));
+    const double near = 1 / (1 + exp(a - b));
+    (void)data;
+    count_point(x[0]);
+    for (int i = 0; i < 2; i++) grad[i] -= x[i] - 40 * (1 - near);
+    return a < b ? -a + log1p(exp(a - b)) : -b + log1p(exp(b - a));
+}
+
 /* ---- equality -------------------------------------------------------------------------------------- */
 
 static int same_stats(const gpumc_draw_stats *a, const gpumc_draw_stats *b, size_t n)
@@ -185,7 +197,8 @@ static const char *difference(const gpumc_fit *a, const gpumc_fit *b)
     if (a->stats && !same_stats(a->stats, b->stats, n)) return "statistics";
     if (!a->warmup_draws != !b->warmup_draws) return "whether there is warm-up";
     for (size_t row = 0; a->warmup_draws && row < w; row++)    /* outputs are NaN in warm-up */
-        if (!same_doubles(a->warmup_draws + row * 11, b->warmup_draws + row * 11, 10)) return "warm-up draws";
+        if (!same_doubles(a->warmup_draws + row * a->n_columns, b->warmup_draws + row * a->n_columns,
+                          a->n_params_columns)) return "warm-up draws";
     if (a->warmup_stats && !same_stats(a->warmup_stats, b->warmup_stats, w)) return "warm-up statistics";
     if (a->metric.kind != b->metric.kind || a->metric.rank != b->metric.rank
         || !same_doubles(a->metric.scale, b->metric.scale, a->n_free)) return "metric";
@@ -309,6 +322,14 @@ static void check_options(void)
     o.save_warmup = o.save_unconstrained = 0;
     o.keep_stuck_chains = 1;
     check_pieces("only draws", &one, o, 100, 1);
+    for (o = small; o.keep_stuck_chains < 2; o.keep_stuck_chains++) {
+        const gpumc_param plane = { .name = "x", .size = 2 };
+        const gpumc_model modes = { .name = "modes", .params = &plane, .n_params = 1,
+                                    .log_density = two_modes_density };
+        o.num_chains = 6;
+        o.init_radius = 40;
+        check_pieces("chains that are stuck", &modes, o, 100, 1);
+    }
     o = small;
     o.num_chains = 8;
     o.num_warmup = 200;

@@ -472,7 +472,7 @@ static int copies_agree(size_t dim, double off)
 {
     static metric_memory m;
     const target t = { "copies", normal, dim, 0.3, 1 };
-    double start[DENSITY_DIM], z[2][2 * GPUMC__RNG_LANES], any, wide;
+    double start[DENSITY_DIM], z[2][48], any, wide;
     const gpumc_rng rng = gpumc_rng_at(5, 6, 7, 8);
     gpumc__state *from, *a, *b;
     gpumc_nuts *s;
@@ -488,8 +488,10 @@ static int copies_agree(size_t dim, double off)
     gpumc__leapfrog_begin_avx2(s, from, b, 0.3);
     any = gpumc__leapfrog_end_any(s, a, 0.3);
     wide = gpumc__leapfrog_end_avx2(s, b, 0.3);
-    gpumc__normal_lanes_any(&rng, z[0]);
-    gpumc__normal_lanes_avx2(&rng, z[1]);
+    gpumc__normals_16_any(&rng, z[0]);
+    gpumc__normals_32_any(&rng, z[0] + 16);
+    gpumc__normals_16_avx2(&rng, z[1]);
+    gpumc__normals_32_avx2(&rng, z[1] + 16);
     return memcmp(a->q, b->q, dim * sizeof(double)) == 0 && memcmp(a->p, b->p, dim * sizeof(double)) == 0
         && any == wide && memcmp(z[0], z[1], sizeof z[0]) == 0;
 }

@@ -485,7 +485,7 @@ static void check_large(void)
     double seconds;
     memset(&h, 0, sizeof h);
     add_block(&h, "mu", 1, GPUMC_GENERATED);
-    for (size_t k = 0; k < 9; k++) add_block(&h, "abcdefghi" + k, 111, GPUMC_GENERATED);
+    for (size_t k = 0; k < 9; k++) add_block(&h, &"abcdefghi"[k], 111, GPUMC_GENERATED);
     fill(&h, 4, 1000, 2);
     start = clock();
     p = report_on(&h, NULL, "large", &text);
@@ -509,7 +509,7 @@ static void check_bounds(void)
     memset(&h, 0, sizeof h);
     memset(&o, 0, sizeof o);
     for (size_t k = 0; k < 25; k++)
-        add_block(&h, "a_long_name_of_a_block_of_parameters" + k, 60, GPUMC_GENERATED);
+        add_block(&h, &"a_long_name_of_a_block_of_parameters"[k], 60, GPUMC_GENERATED);
     add_block(&h, "y_rep", 3000, GPUMC_POSTERIOR_PREDICTIVE);
     add_block(&h, "log_lik", 3000, GPUMC_LOG_LIKELIHOOD);
     fill(&h, 64, 25, 3);
