@@ -110,9 +110,10 @@
 
    LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
      on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
-     one go. No new run overwrites the file (GPUMC_ERROR_EXISTS), none removes it; where it is damaged FILE.old
-     stands in, with a warning. on_draw, which alone sees discarded draws, is called once for each after a
-     stop, and again for those since the last saving after a crash. See run_sample in examples/arguments.h.
+     one go. No new run overwrites the file (GPUMC_ERROR_EXISTS), none removes it. Where it is damaged,
+     FILE.old stands in and a warning says so. on_draw, which alone sees discarded draws, is called once for
+     each after a stop, and again for those since the last saving after a crash. See run_sample in
+     examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
      lengths then give 1.5 to 8 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
