@@ -108,6 +108,13 @@
      gpumc_fit_series hands one to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set
      members.
 
+   LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
+     on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
+     one go. No new run overwrites the file (GPUMC_ERROR_EXISTS), none removes it. Where it is damaged,
+     FILE.old stands in and a warning says so. on_draw, which alone sees discarded draws, is called once for
+     each after a stop, and again for those since the last saving after a crash. See run_sample in
+     examples/arguments.h.
+
    SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
      lengths then give 1.5 to 8 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
      microcanonical sampler, or HMC with random lengths in small models whose scales move far. Where
@@ -331,7 +338,8 @@ GPUMC_API const char *gpumc_isa_name(gpumc_isa isa);
     X(GPUMC_ERROR_FILE, -6, "a file could not be read or written") \
     X(GPUMC_ERROR_FORMAT, -7, "a file is malformed") \
     X(GPUMC_ERROR_NUMERIC, -8, "a computation failed") \
-    X(GPUMC_ERROR_DEVICE, -9, "the GPU failed")
+    X(GPUMC_ERROR_DEVICE, -9, "the GPU failed") \
+    X(GPUMC_ERROR_EXISTS, -10, "a checkpoint is there already")
 
 #define GPUMC__ENUMERATE(name, value, text) name = value,
 typedef enum gpumc_status { GPUMC_STATUS_LIST(GPUMC__ENUMERATE) GPUMC__STATUS_END = 127 } gpumc_status;
@@ -2379,6 +2387,7 @@ typedef struct gpumc_sample_options {
     int save_warmup, save_unconstrained;
     int skip_gradient_check;
     int discard_draws;        /* keep none in memory: the draw callback sees them */
+    /* Down to here and but for threads, options are part of a checkpoint. */
     int (*progress)(const gpumc_progress *progress, void *user);     /* non-zero stops */
     void *progress_user;
     FILE *progress_stream;    /* the built-in printer, when progress is NULL */
@@ -2386,13 +2395,15 @@ typedef struct gpumc_sample_options {
                    void *user);
     void *draw_user;          /* values: n_columns; called under a lock; non-zero stops */
     const gpumc_stop_flag *stop;
+    const char *checkpoint;   /* file that the state is saved to, and FILE.old the time before */
+    double checkpoint_seconds; /* 0: 600, and at least 20 times what saving takes */
     gpumc_allocator allocator;
 } gpumc_sample_options;
 
 typedef enum gpumc_warning_code {
     GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
     GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
-    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC
+    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
@@ -2438,6 +2449,7 @@ typedef struct gpumc_fit {
     double warmup_seconds, sampling_seconds, gradient_seconds, forecast_seconds;
     size_t n_divergent, n_restarted;
     int threads;
+    int resumable;                        /* stopped, and gpumc_resume goes on from here */
     void *memory;                         /* private: what gpumc_free releases */
     gpumc_allocator allocator;
 } gpumc_fit;
@@ -2449,6 +2461,12 @@ typedef struct gpumc_fit {
    whatever the thread count. */
 GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
                                     gpumc_fit *fit);
+/* Goes on with the run saved in file, and saves there: the draws are those it would have made uninterrupted,
+   by the same binary on the same kind of processor. Threads, callbacks, stop flag, allocator and
+   checkpoint_seconds are those given; all else comes from the file, and is refused where it is given
+   otherwise. */
+GPUMC_API gpumc_status gpumc_resume(const gpumc_model *model, const gpumc_sample_options *options,
+                                    const char *file, gpumc_fit *fit);
 GPUMC_API void gpumc_free(gpumc_fit *fit);
 /* Name of a column, theta[3] or L[2,1], counting from 1; returns its length as snprintf does. */
 GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size);
@@ -2649,6 +2667,7 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 #include <direct.h>
 #include <io.h>
 #else
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if !defined(GPUMC_NO_THREADS)
@@ -2786,12 +2805,21 @@ static int gpumc__rename(const char *from, const char *to)
 {
     return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
 }
+static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* written through above */
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
+/* Puts renames onto the disk. File systems that cannot do that for folders do it by themselves. */
+static void gpumc__sync_folder(const char *folder)
+{
+    const int file = open(folder, O_RDONLY);
+    if (file < 0) return;
+    (void)fsync(file);
+    close(file);
+}
 static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
 static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
@@ -8445,22 +8473,16 @@ typedef struct gpumc__node { int level; gpumc__state *begin, *end; } gpumc__node
 struct gpumc_nuts {
     size_t dim;
     int max_treedepth, depth_limit;  /* in force: warm-up lowers it while step sizes are still wild */
-    const gpumc_metric *metric;
     double step_size;
     uint64_t seed;
     uint32_t chain, draw;            /* draw: number of the transition */
     int phase, n_states;
-    double *scratch, *divergence;    /* 2 dim and dim doubles */
-    gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
 
     gpumc_rng uniforms;              /* stream TREE */
     double H0, shift, weight;        /* a leaf weighs e^(w - shift); weight: of the main tree's leaves */
-    gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
-    int32_t steps[2];                /* leaves either way */
+    int32_t steps[2];                /* of these either way */
 
     int direction, n_stack;          /* the subtree: +1 or -1 */
-    gpumc__node *stack;
-    gpumc__state *candidate;         /* its selection so far */
     int32_t n_leaves, candidate_index;
     double subtree_weight, candidate_energy;
 
@@ -8471,6 +8493,13 @@ struct gpumc_nuts {
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
     double length, window, kinetic, cosine, slope;
     int32_t n_steps;
+
+    const gpumc_metric *metric;      /* from here on pointers, which a checkpoint cannot hold */
+    double *scratch, *divergence;    /* 2 dim and dim doubles */
+    gpumc__node *stack;
+    gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
+    gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
+    gpumc__state *candidate;         /* selection of the subtree so far */
 };
 
 /* The lowest free state, so that short trees stay within few cache lines. There is always one: two a node on
@@ -9167,35 +9196,35 @@ typedef struct gpumc__trial { double n, span, diverged, energy, mean, squares, j
 
 struct gpumc_adapt {
     gpumc_adapt_options options;             /* resolved */
-    gpumc_layout *layout;                    /* or NULL */
     size_t dim, n_chains, iteration;         /* iteration: completed ones, the start point not counted */
     int started;
     size_t own_end, early_end, final_start;  /* see the head of the section */
     size_t next_switch, window;
-
-    gpumc_metric shared, *metrics;           /* metrics: one a chain, its own or a copy of shared */
-    gpumc__dual dual, *duals;
-
-    double *q, *g, *lp;                      /* kept draws, oldest first */
-    uint32_t *owner;                         /* their chains */
+    gpumc__dual dual;
     size_t n_kept, capacity, foreground, background;         /* where the two overlapping windows begin */
-    double *levels, tolerance;               /* recent log density of every chain; how far below is too far */
-    unsigned char *healthy;
-    size_t best;                             /* the chain of the highest level */
-    double *moments;                         /* 4 dim: scratch for means and variances */
-    double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
-    double *basis, *matrices;
-    size_t n_selected;
-    double *model_work, *trial;              /* trial: scale and mean of a metric that is only looked at */
-    double *units;                           /* mean, then squared deviations, of log tau, one a unit */
+    size_t best, n_selected;                 /* best: the chain of the highest level */
+    double tolerance;                        /* how far below that is too far */
     gpumc__restart restarts[GPUMC__MAX_RESTARTS];
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
-    double *sums; /* 3 a chain: count, mean, squared deviations of the log density there */
-
     gpumc_sampler sampler;                   /* in force, and why */
     char reason[160];
-    gpumc__trial *trials;                    /* what is watched of every chain before the final phase */
+
+    gpumc_layout *layout;                    /* or NULL; from here on pointers, as in gpumc_nuts */
+    gpumc_metric shared, *metrics;           /* metrics: one a chain, its own or a copy of shared */
+    gpumc__dual *duals;
+    double *q, *g, *lp;                      /* kept draws, oldest first */
+    uint32_t *owner;                         /* their chains */
+    unsigned char *healthy;                  /* chains that do not lag */
+    double *sums;  /* 3 a chain: count, mean, squared deviations of the log density in the final phase */
+    gpumc__trial *trials;                    /* what is watched of every chain before that */
+
+    double *levels;                          /* scratch of one update: recent log density of every chain */
+    double *moments;                         /* 4 dim: for means and variances */
+    double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
+    double *basis, *matrices;
+    double *model_work, *trial;              /* trial: scale and mean of a metric that is only looked at */
+    double *units;                           /* mean, then squared deviations, of log tau, one a unit */
 };
 
 static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
@@ -11165,7 +11194,7 @@ static const char *gpumc__warning_name(gpumc_warning_code code)
 {
     static const char *const names[] = {
         "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
-        "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC" };
+        "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT" };
     return names[code];
 }
 
@@ -14364,14 +14393,33 @@ GPUMC__OFTEN
 GPUMC_API void gpumc_stop(gpumc_stop_flag *flag) { if (flag) gpumc__store_flag(&flag->requested, 1); }
 
 typedef struct gpumc__chain {
-    gpumc_nuts *nuts;
-    double *work, *row;                      /* scratch of the model; one row of columns */
     size_t done, goal;                       /* completed draws of this phase, and how many to reach */
     uint64_t gradients, leapfrogs;           /* of all phases; of this phase */
     size_t divergences;
     int busy;
     gpumc_progress progress;                 /* as last reported, under the lock */
+    gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
+    double *work, *row;                      /* scratch of the model; one row of columns */
 } gpumc__chain;
+
+/* Writes or reads the state, and sums up what passes. */
+typedef struct gpumc__carrier { FILE *file; int reading, failed; uint64_t sum; } gpumc__carrier;
+
+/* What a checkpoint file begins with, in every format. */
+typedef struct gpumc__seal {
+    char magic[8], version[16];
+    uint32_t format, byte_order;
+    uint64_t build, model;
+} gpumc__seal;
+
+typedef struct gpumc__checkpoint {
+    char *path, *older, *unfinished, *folder;        /* one block; path NULL: none */
+    gpumc__carrier from;                     /* from.file: what is resumed, or NULL */
+    gpumc__seal seal;                        /* its */
+    int is_whole;                            /* path holds a generation to be kept as the older one */
+    double interval, due;                    /* seconds */
+    gpumc_error read, written;               /* what was wrong with the newest file, with the last saving */
+} gpumc__checkpoint;
 
 typedef struct gpumc__run {
     const gpumc_model *model;
@@ -14390,6 +14438,7 @@ typedef struct gpumc__run {
     int printed_lines;
     gpumc__mutex lock;                       /* callbacks, which chain is taken */
     gpumc_team *team;
+    gpumc__checkpoint *checkpoint;
 } gpumc__run;
 
 static int gpumc__stops(const gpumc__run *r)
@@ -14508,6 +14557,400 @@ static void gpumc__completed(gpumc__run *r, size_t c)
     gpumc__unlock(&r->lock);
 }
 
+/* ---- checkpoints -------------------------------------------------------------------------------
+   A file holds a seal, the options and the state, and ends with the checksum of all that. Reading places the
+   same layout in new memory and fills it: structures up to their first pointer, then what the pointers lead
+   to; references to a machine's states go as numbers. One function a structure both writes and reads, so that
+   the two cannot differ. Scratch is left out. Checksums show accidents, not malice.
+
+   Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
+   far they are when a file is written depends on threads; what they will be told does not. */
+#define GPUMC__MAGIC "gpumc-ck"
+#define GPUMC__CHECKPOINT_FORMAT 1
+#define GPUMC__FNV_START 0xcbf29ce484222325ULL
+
+/* FNV-1a, a bijection of what came before, so that no single changed byte escapes. NULL has no bytes. */
+static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
+    return sum;
+}
+
+static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
+{
+    if (k->failed || bytes == 0) return;
+    k->failed = (k->reading ? fread(data, 1, bytes, k->file) : fwrite(data, 1, bytes, k->file)) != bytes;
+    if (!k->failed) k->sum = gpumc__checksum(k->sum, data, bytes);
+}
+
+/* Rows of an array that may not be there. */
+static void gpumc__carry_rows(gpumc__carrier *k, void *rows, size_t each, size_t first, size_t n)
+{
+    if (rows) gpumc__carry(k, (char *)rows + first * each, n * each);
+}
+
+static void gpumc__carry_state(gpumc__carrier *k, const gpumc_nuts *s, gpumc__state **at)
+{
+    int32_t number = !k->reading && *at ? (int32_t)(*at - s->states) : -1;
+    gpumc__carry(k, &number, sizeof number);
+    if (number < -1 || number >= s->n_states) k->failed = 1;
+    if (k->reading) *at = k->failed || number < 0 ? NULL : s->states + number;
+}
+
+static void gpumc__carry_nuts(gpumc__carrier *k, gpumc_nuts *s)
+{
+    gpumc__state **const roles[] = { &s->current, &s->next, &s->from, &s->ends[0], &s->ends[1], &s->selected,
+                                     &s->candidate };
+    const size_t bytes = s->dim * sizeof(double);
+    gpumc__carry(k, s, offsetof(gpumc_nuts, metric));
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) gpumc__carry_state(k, s, roles[i]);
+    for (int i = 0; i < s->n_stack && !k->failed; i++) {
+        gpumc__carry(k, &s->stack[i].level, sizeof s->stack[i].level);
+        gpumc__carry_state(k, s, &s->stack[i].begin);
+        gpumc__carry_state(k, s, &s->stack[i].end);
+    }
+    gpumc__carry(k, s->divergence, bytes);
+    for (gpumc__state *a = s->states; a < s->states + s->n_states && !k->failed; a++) {
+        gpumc__carry(k, &a->uses, sizeof a->uses);
+        if (a->uses == 0) continue;
+        gpumc__carry(k, &a->lp, sizeof a->lp);
+        gpumc__carry(k, a->q, bytes);
+        gpumc__carry(k, a->p, bytes);
+        gpumc__carry(k, a->g, bytes);
+    }
+}
+
+static void gpumc__carry_metric(gpumc__carrier *k, gpumc_metric *m)
+{
+    const size_t bytes = m->dim * sizeof(double);
+    gpumc__carry(k, &m->kind, sizeof m->kind);
+    gpumc__carry(k, &m->rank, sizeof m->rank);
+    gpumc__carry(k, m->scale, bytes);
+    gpumc__carry(k, m->mean, bytes);
+    gpumc__carry_rows(k, m->vectors, bytes, 0, m->rank);
+    gpumc__carry_rows(k, m->lambda, sizeof(double), 0, m->rank);
+    if (m->kind != GPUMC_METRIC_DENSE) return;
+    gpumc__carry_rows(k, m->covariance, bytes, 0, m->dim);
+    gpumc__carry_rows(k, m->factor, bytes, 0, m->dim);
+}
+
+/* Once metrics are pooled, that of every chain is a copy of the shared one, arrays and all. */
+static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
+{
+    const size_t chains = a->n_chains;
+    int pooled = a->metrics[0].scale == a->shared.scale;
+    gpumc__carry(k, a, offsetof(gpumc_adapt, layout));
+    gpumc__carry(k, &pooled, sizeof pooled);
+    gpumc__carry_metric(k, &a->shared);
+    for (size_t c = 0; c < chains; c++)
+        if (!pooled) gpumc__carry_metric(k, &a->metrics[c]);
+        else if (k->reading) a->metrics[c] = a->shared;
+    gpumc__carry(k, a->duals, chains * sizeof *a->duals);
+    gpumc__carry(k, a->q, a->n_kept * a->dim * sizeof *a->q);
+    gpumc__carry(k, a->g, a->n_kept * a->dim * sizeof *a->g);
+    gpumc__carry(k, a->lp, a->n_kept * sizeof *a->lp);
+    gpumc__carry(k, a->owner, a->n_kept * sizeof *a->owner);
+    gpumc__carry(k, a->healthy, chains);
+    gpumc__carry(k, a->sums, 3 * chains * sizeof *a->sums);
+    gpumc__carry(k, a->trials, chains * sizeof *a->trials);
+}
+
+/* With the rows it has filled, in warm-up or since. */
+static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
+{
+    gpumc_fit *f = r->fit;
+    gpumc__chain *chain = &r->chains[c];
+    const size_t row = f->n_columns * sizeof(double), stats = sizeof *f->stats, at = c * f->draw_capacity;
+    size_t n, warmup;
+    gpumc__carry(k, chain, offsetof(gpumc__chain, nuts));
+    gpumc__carry_nuts(k, chain->nuts);
+    n = r->warmup ? 0 : chain->done / (size_t)r->options->thin;
+    warmup = r->warmup ? chain->done : f->n_warmup;
+    gpumc__carry_rows(k, f->warmup_draws, row, c * f->n_warmup, warmup);
+    gpumc__carry_rows(k, f->warmup_stats, stats, c * f->n_warmup, warmup);
+    gpumc__carry_rows(k, f->draws, row, at, n);
+    gpumc__carry_rows(k, f->stats, stats, at, n);
+    gpumc__carry_rows(k, f->unconstrained, f->n_free * sizeof(double), at, n);
+}
+
+static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
+{
+    gpumc__carry(k, l->tenths, l->n_free);
+    for (size_t i = 0; i < l->n_parts; i++) {
+        gpumc__link *link = &l->parts[i].link;
+        if (!l->parts[i].linked) continue;
+        gpumc__carry(k, link->log_unit, link->n_units * sizeof(double));
+        gpumc__carry(k, &link->uniform, sizeof link->uniform);
+    }
+}
+
+/* The log density where the first chain stands: other data or another density show in it. */
+static double gpumc__density_here(gpumc__run *r)
+{
+    const gpumc__chain *chain = &r->chains[0];
+    return gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch, chain->work);
+}
+
+static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
+{
+    gpumc_fit *f = r->fit;
+    const double now = gpumc__seconds();
+    double elapsed[2] = { now - r->begin, now - r->phase_begin };
+    gpumc__carry(k, elapsed, sizeof elapsed);
+    if (k->reading) r->begin = now - elapsed[0], r->phase_begin = now - elapsed[1];
+    gpumc__carry(k, probe, sizeof *probe);
+    gpumc__carry(k, &r->warmup, sizeof r->warmup);
+    gpumc__carry(k, r->n_iterations, sizeof r->n_iterations);
+    gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
+    gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
+    gpumc__carry(k, &f->warmup_seconds, sizeof f->warmup_seconds);
+    gpumc__carry_layout(k, r->layout);
+    gpumc__carry_adapt(k, r->adapt);
+    for (size_t c = 0; c < r->n_chains && !k->failed; c++) gpumc__carry_chain(k, r, c);
+}
+
+/* ---- what must agree: format, build, model, options ---- */
+
+static uint64_t gpumc__digest_text(uint64_t sum, const char *text)
+{
+    return gpumc__checksum(sum, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+static uint64_t gpumc__digest_model(const gpumc_model *m)
+{
+    uint64_t sum = gpumc__digest_text(GPUMC__FNV_START, m->name);
+    for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
+        const gpumc_output b = gpumc__nth_block(m, i);
+        const size_t sizes[] = { gpumc__nth_size(m, i), b.n_dims, (size_t)b.group, i < m->n_params };
+        sum = gpumc__checksum(gpumc__digest_text(sum, b.name), sizes, sizeof sizes);
+        sum = gpumc__checksum(sum, b.dims, b.n_dims * sizeof *b.dims);
+    }
+    for (const gpumc_param *p = m->params; p < m->params + m->n_params; p++) {
+        const size_t n = gpumc__nth_size(m, (size_t)(p - m->params));
+        const double values[] = { p->lower, p->upper, p->offset, p->multiplier, p->softplus, (double)p->kind,
+                                  (double)p->centring, p->centring_weight, (double)p->walk_dim };
+        sum = gpumc__checksum(sum, values, sizeof values);
+        sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
+        sum = gpumc__digest_text(sum, p->coefficients);
+        sum = gpumc__checksum(sum, p->location_index, n * sizeof *p->location_index);
+        sum = gpumc__checksum(sum, p->scale_index, n * sizeof *p->scale_index);
+        sum = gpumc__checksum(sum, p->covariates, n * p->n_covariates * sizeof(double));
+    }
+    return sum;
+}
+
+static gpumc__seal gpumc__seal_of(const gpumc_model *m)
+{
+    const size_t sizes[] = { sizeof(void *), sizeof(gpumc_nuts), sizeof(gpumc_adapt), sizeof(gpumc__chain),
+                             sizeof(gpumc_sample_options), sizeof(gpumc_draw_stats) };
+    gpumc__seal s;
+    memset(&s, 0, sizeof s);
+    memcpy(s.magic, GPUMC__MAGIC, sizeof s.magic);
+    snprintf(s.version, sizeof s.version, "%s", GPUMC_VERSION);
+    s.format = GPUMC__CHECKPOINT_FORMAT;
+    s.byte_order = 0x01020304;
+    s.build = gpumc__checksum(gpumc__digest_text(GPUMC__FNV_START, s.version), sizes, sizeof sizes);
+    s.model = m ? gpumc__digest_model(m) : 0;
+    return s;
+}
+
+static gpumc_status gpumc__check_seal(const gpumc__seal *s, const char *path, gpumc_error *error)
+{
+    const gpumc__seal own = gpumc__seal_of(NULL);
+    const char *what = s->byte_order != own.byte_order ? "on a machine with another byte order"
+        : s->format > own.format ? "in a format from the future"
+        : s->build != own.build ? "by another build" : NULL;
+    if (!what) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.100s was written %s (gpumc %.15s, this is %s): resume "
+                       "with the program that wrote it", path, what, s->version, own.version);
+}
+
+/* Options become those saved; one that is given, but not as it was, is a mistake. */
+static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sample_options *saved,
+                                         gpumc_error *error)
+{
+    const struct { const char *name; double given, saved; } pairs[] = {
+        { "num_chains", (double)o->num_chains, (double)saved->num_chains },
+        { "num_warmup", (double)o->num_warmup, (double)saved->num_warmup },
+        { "num_samples", (double)o->num_samples, (double)saved->num_samples },
+        { "thin", (double)o->thin, (double)saved->thin }, { "step_size", o->step_size, saved->step_size },
+        { "target_accept", o->target_accept, saved->target_accept },
+        { "max_treedepth", (double)o->max_treedepth, (double)saved->max_treedepth },
+        { "metric", (double)o->metric, (double)saved->metric },
+        { "sampler", (double)o->sampler, (double)saved->sampler },
+        { "init_radius", o->init_radius, saved->init_radius },
+        { "seed", (double)o->seed, (double)saved->seed },
+        { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
+        { "first_chain_id", (double)o->first_chain_id, (double)saved->first_chain_id },
+        { "early_stop", o->early_stop ? 1. : 0., saved->early_stop ? 1. : 0. },
+        { "keep_stuck_chains", o->keep_stuck_chains ? 1. : 0., saved->keep_stuck_chains ? 1. : 0. },
+        { "save_warmup", o->save_warmup ? 1. : 0., saved->save_warmup ? 1. : 0. },
+        { "save_unconstrained", o->save_unconstrained ? 1. : 0., saved->save_unconstrained ? 1. : 0. },
+        { "discard_draws", o->discard_draws ? 1. : 0., saved->discard_draws ? 1. : 0. },
+    };
+    const int threads = o->threads;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i].given != 0 && pairs[i].given != pairs[i].saved)
+            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g here and %.10g in the checkpoint; "
+                               "leave it 0, or remove the file to begin anew", pairs[i].name, pairs[i].given,
+                               pairs[i].saved);
+    memcpy(o, saved, offsetof(gpumc_sample_options, progress));
+    o->threads = threads;
+    return GPUMC_OK;
+}
+
+/* ---- files ---- */
+
+static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    gpumc__run *r = (gpumc__run *)of;                /* writing leaves it as it is */
+    gpumc__seal seal = gpumc__seal_of(r->model);
+    gpumc__carrier k = { w->file, 0, 0, GPUMC__FNV_START };
+    double probe = gpumc__density_here(r);
+    (void)part;
+    gpumc__carry(&k, &seal, sizeof seal);
+    gpumc__carry(&k, r->options, offsetof(gpumc_sample_options, progress));
+    gpumc__carry_run(&k, r, &probe);
+    gpumc__carry(&k, &k.sum, sizeof k.sum);
+    w->failed = k.failed;
+}
+
+/* Two generations, each complete and on the disk before it takes the name; at any moment one of them is
+   there. */
+static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
+{
+    gpumc__checkpoint *p = r->checkpoint;
+    gpumc_status status = gpumc__write_file(p->unfinished, "wb", 1, r, 0, gpumc__checkpoint_contents, error);
+    if (status != GPUMC_OK) return status;
+    if (p->is_whole && !gpumc__rename(p->path, p->older))
+        return gpumc__file_failed(error, p->older, "replaced");
+    p->is_whole = gpumc__rename(p->unfinished, p->path);
+    if (!p->is_whole) return gpumc__file_failed(error, p->path, "replaced");
+    gpumc__sync_folder(p->folder);
+    return GPUMC_OK;
+}
+
+/* A saving that fails leaves the generations before it, and the run goes on. Returns whether it did not. */
+static int gpumc__save(gpumc__run *r)
+{
+    gpumc__checkpoint *p = r->checkpoint;
+    const double begin = gpumc__seconds();
+    const int saved = p->path && gpumc__save_as(r, &p->written) == GPUMC_OK;
+    const double end = gpumc__seconds();
+    if (saved) p->written.status = GPUMC_OK;
+    else if (p->path) (void)remove(p->unfinished);
+    p->due = end + (p->interval > 0 ? p->interval : fmax(600, 20 * (end - begin)));
+    return saved;
+}
+
+static int gpumc__is_due(const gpumc__run *r)
+{
+    return r->checkpoint->path && gpumc__seconds() >= r->checkpoint->due;
+}
+
+/* Opens a file of which not a byte is wrong; the last eight are the checksum of the others. */
+static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error *error)
+{
+    unsigned char bytes[4096 + sizeof(uint64_t)];
+    uint64_t sum = GPUMC__FNV_START;
+    size_t held = 0, got;
+    int is_ours = 0, failed;
+    FILE *f = *file = fopen(path, "rb");
+    if (!f) return gpumc__file_failed(error, path, "opened");
+    while ((got = fread(bytes + held, 1, 4096, f)) > 0) {
+        const size_t n = held + got, keep = n < sizeof sum ? n : sizeof sum;
+        if (held == 0 && n >= 8) is_ours = memcmp(bytes, GPUMC__MAGIC, 8) == 0;
+        sum = gpumc__checksum(sum, bytes, n - keep);
+        memmove(bytes, bytes + n - keep, keep);
+        held = keep;
+    }
+    failed = ferror(f) || fseek(f, 0, SEEK_SET) != 0;
+    if (!failed && is_ours && held == sizeof sum && memcmp(bytes, &sum, sizeof sum) == 0) return GPUMC_OK;
+    if (failed) gpumc__file_failed(error, path, "read");
+    else gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s %s", path, is_ours
+                     ? "is damaged or cut short (checksum)" : "is no checkpoint of gpumc");
+    fclose(f);
+    *file = NULL;
+    return error->status;
+}
+
+/* The newest generation that is whole, and its options. */
+static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_options *o, gpumc_error *error)
+{
+    gpumc_sample_options saved;
+    gpumc_error older;
+    gpumc_status status = gpumc__open_whole(p->path, &p->from.file, error);
+    const char *path = p->path;
+    p->is_whole = status == GPUMC_OK;
+    if (status != GPUMC_OK) {
+        path = p->older;
+        if (gpumc__open_whole(path, &p->from.file, &older) != GPUMC_OK) return status;
+        p->read = *error;
+    }
+    p->from.reading = 1;
+    gpumc__carry(&p->from, &p->seal, sizeof p->seal);
+    status = p->from.failed ? GPUMC_OK : gpumc__check_seal(&p->seal, path, error);
+    if (status != GPUMC_OK) return status;
+    gpumc__carry(&p->from, &saved, offsetof(gpumc_sample_options, progress));
+    if (p->from.failed) return gpumc__file_failed(error, path, "read");
+    return gpumc__merge_options(o, &saved, error);
+}
+
+/* A new run must not overwrite what an old one left. */
+static gpumc_status gpumc__refuse_present(const char *path, gpumc_error *error)
+{
+    if (!gpumc__exists(path)) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_EXISTS, "%.160s is there already: gpumc_resume goes on with it, or "
+                       "remove it", path);
+}
+
+static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, int resume, gpumc_error *error)
+{
+    const char *path = f->options.checkpoint;
+    const size_t length = strlen(path), room = gpumc__size_add(length, 5);
+    gpumc_status status;
+    char *slash;
+    if (length == 0) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the checkpoint has no file name");
+    p->path = (char *)gpumc__allocate(&f->allocator, gpumc__size_mul(room, 4));
+    if (!p->path) return gpumc__fail_memory(error, gpumc__size_mul(room, 4));
+    p->older = strcat(strcpy(p->path + room, path), ".old");
+    p->unfinished = strcat(strcpy(p->older + room, path), ".tmp");
+    p->folder = strcpy(p->unfinished + room, path);
+    strcpy(p->path, path);
+    slash = strrchr(p->folder, '/');
+    if (slash) slash[slash == p->folder] = 0;
+    else strcpy(p->folder, ".");
+    p->interval = f->options.checkpoint_seconds;
+    p->due = gpumc__seconds() + (p->interval > 0 ? p->interval : 600);
+    if (resume) return gpumc__open_newest(p, &f->options, error);
+    status = gpumc__refuse_present(p->path, error);
+    return status == GPUMC_OK ? gpumc__refuse_present(p->older, error) : status;
+}
+
+static void gpumc__checkpoint_close(gpumc__checkpoint *p, const gpumc_allocator *allocator)
+{
+    if (p->from.file) fclose(p->from.file);
+    gpumc__release(allocator, p->path);
+}
+
+/* Fills what was placed with the state in the file, which has been found whole. */
+static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
+{
+    gpumc__checkpoint *p = r->checkpoint;
+    double probe = 0, here;
+    if (p->seal.model != gpumc__seal_of(r->model).model)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of another model: names, kinds, sizes, "
+                           "bounds or links of its blocks differ", p->path);
+    gpumc__carry_run(&p->from, r, &probe);
+    if (p->from.failed)
+        return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s: its parts do not fit together", p->path);
+    here = gpumc__density_here(r);
+    if (fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of other data or another density: %.12g where it "
+                       "was %.12g", p->path, here, probe);
+}
+
 /* ---- drivers ----------------------------------------------------------------------------------- */
 
 /* One chain to its goal or by a chunk, through the callback for single points. */
@@ -14541,6 +14984,7 @@ static void gpumc__take_chains(size_t part, int member, void *run)
         gpumc__advance_chain(r, (size_t)(behind - r->chains), r->chunk);
         gpumc__lock(&r->lock);
         behind->busy = 0;
+        if (gpumc__is_due(r)) break;
     }
     gpumc__unlock(&r->lock);
 }
@@ -14572,16 +15016,26 @@ static void gpumc__advance_batch(gpumc__run *r)
             k->gradients++;
             if (gpumc_nuts_tell(k->nuts, total, grad)) gpumc__completed(r, c);
         }
+        if (gpumc__is_due(r)) return;
     }
 }
 
-/* Every chain to the goal. */
-static void gpumc__advance(gpumc__run *r, size_t goal, int parallel)
+/* Every chain to the goal, with pauses to save; returns 0 when stopped before. */
+static int gpumc__advance(gpumc__run *r, size_t goal, int parallel)
 {
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
-    if (r->batch) gpumc__advance_batch(r);
-    else if (parallel) gpumc_team_run(r->team, gpumc__take_chains, (size_t)gpumc_team_threads(r->team), r);
-    else gpumc__take_chains(0, 0, r);
+    for (;;) {
+        size_t c = 0;
+        if (r->batch) gpumc__advance_batch(r);
+        else if (parallel)
+            gpumc_team_run(r->team, gpumc__take_chains, (size_t)gpumc_team_threads(r->team), r);
+        else gpumc__take_chains(0, 0, r);
+        while (c < r->n_chains && r->chains[c].done >= goal) c++;
+        if (c == r->n_chains) return 1;
+        const int stopped = gpumc__stops(r), saved = (stopped || gpumc__is_due(r)) && gpumc__save(r);
+        r->fit->resumable = stopped && saved;
+        if (stopped) return 0;
+    }
 }
 
 /* ---- options ----------------------------------------------------------------------------------- */
@@ -14597,6 +15051,7 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
         { "sampler", (double)o->sampler, 0, GPUMC_SAMPLER_HMC },
         { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
         { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON },
+        { "checkpoint_seconds", o->checkpoint_seconds, 0, DBL_MAX },
     };
     const char *reason = o->num_warmup == -1 && !(o->step_size > 0)
             ? "num_warmup is -1 (none) and step_size 0; give a step size"
@@ -14841,20 +15296,20 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
     return n;
 }
 
-static void gpumc__warm_up(gpumc__run *r)
+/* Returns 0 when stopped before its end. */
+static int gpumc__warm_up(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
+    gpumc_adapt *a = r->adapt;
     const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 4e-5;     /* worth handing over */
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
-    size_t goal = 0;
-    int more = planned > 0 ? gpumc_adapt_update(r->adapt, r->machines)
-                           : gpumc__adapt_skip(r->adapt, r->machines);
-    gpumc__phase(r, 1);
-    while (more && !gpumc__stops(r)) {
-        gpumc__advance(r, ++goal, parallel);
-        if (!gpumc__stops(r)) more = gpumc_adapt_update(r->adapt, r->machines);
-    }
-    f->n_warmup = r->n_iterations[1] = goal;
+    int more = planned > 0;
+    size_t goal;
+    if (!more) gpumc__adapt_skip(a, r->machines);
+    else if (!a->started) gpumc_adapt_update(a, r->machines);
+    if (!r->checkpoint->from.file) gpumc__phase(r, 1);
+    while (more && gpumc__advance(r, a->iteration + 1, parallel)) more = gpumc_adapt_update(a, r->machines);
+    f->n_warmup = r->n_iterations[1] = goal = a->iteration;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
         memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
                 goal * columns * sizeof(double));
@@ -14862,6 +15317,7 @@ static void gpumc__warm_up(gpumc__run *r)
     }
     f->warmup_gradients = gpumc__count_gradients(r);
     f->warmup_seconds = gpumc__seconds() - r->begin;
+    return !more;
 }
 
 static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
@@ -14909,7 +15365,14 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const gpumc_adapt *a = r->adapt;
     const size_t n = a->n_restarts < GPUMC__MAX_RESTARTS ? a->n_restarts : GPUMC__MAX_RESTARTS;
+    const gpumc__checkpoint *p = r->checkpoint;
     gpumc_status status = GPUMC_OK;
+    if (p->read.status != GPUMC_OK)
+        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "resumed from the generation before: %.200s",
+                             p->read.text);
+    if (p->written.status != GPUMC_OK && status == GPUMC_OK)
+        status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
+                             p->written.text);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++)
         status = gpumc__warn(
             f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
@@ -14927,8 +15390,11 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
 /* The run proper, with all memory at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
+    const gpumc__checkpoint *p = r->checkpoint;
     const double n_draws = (double)r->n_iterations[0];
-    gpumc_status status = gpumc__start_chains(r, error), summarised = GPUMC_OK;
+    gpumc_status status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
+    gpumc_status summarised = GPUMC_OK;
+    int finished;
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
@@ -14937,11 +15403,11 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
     gpumc__mutex_init(&r->lock);
     r->fit->threads = gpumc_team_threads(r->team);
-    gpumc__warm_up(r);
+    finished = !r->warmup || gpumc__warm_up(r);
     status = gpumc__flat(r, error);
-    if (status == GPUMC_OK && !gpumc__stops(r)) {
-        gpumc__phase(r, 0);
-        gpumc__advance(r, r->n_iterations[0], 1);
+    if (status == GPUMC_OK && finished) {
+        if (r->warmup) gpumc__phase(r, 0);
+        finished = gpumc__advance(r, r->n_iterations[0], 1);
     }
     if (status == GPUMC_OK) {
         gpumc__finish_fit(r);
@@ -14952,13 +15418,16 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     if (status != GPUMC_OK) return status;
     if (summarised != GPUMC_OK || gpumc__run_warnings(r) != GPUMC_OK)    /* draws are worth more than these */
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
-    if (!gpumc__stops(r)) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain",
-                       (double)r->fit->n_draws);
+    const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
+    if (finished) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain%s%.160s",
+                       (double)r->fit->n_draws, where,
+                       !p->path ? "" : r->fit->resumable ? p->path : p->written.text);
 }
 
 /* Allocates what a checked model needs, then runs. */
-static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc_error *error)
+static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc__checkpoint *checkpoint,
+                                         gpumc_error *error)
 {
     gpumc_sample_options *o = &fit->options;
     gpumc__run run;
@@ -14969,6 +15438,8 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.layout = layout;
     run.fit = fit;
     run.options = o;
+    run.checkpoint = checkpoint;
+    run.warmup = 1;
     run.begin = gpumc__seconds();
     gpumc__resolve_options(o, layout);
     run.n_chains = (size_t)o->num_chains;
@@ -14991,28 +15462,55 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     return status;
 }
 
-GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
-                                    gpumc_fit *fit)
+/* Starts a run, or goes on with the one that options.checkpoint holds. */
+static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_options *options, int resume,
+                                  gpumc_fit *fit)
 {
     gpumc_error error = { GPUMC_OK, "" };
+    gpumc__checkpoint checkpoint;
     gpumc_status status;
     size_t bytes = 0;
     void *memory;
-    if (!fit) return GPUMC_ERROR_ARGUMENT;
     memset(fit, 0, sizeof *fit);
-    if (options) fit->options = *options;
+    memset(&checkpoint, 0, sizeof checkpoint);
+    fit->options = *options;
     fit->allocator = fit->options.allocator;
     status = gpumc__check_options(&fit->options, &error);
     if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
+    if (bytes && fit->options.checkpoint) {
+        if (gpumc__checkpoint_open(&checkpoint, fit, resume, &error) != GPUMC_OK
+            || gpumc__check_options(&fit->options, &error) != GPUMC_OK) bytes = 0;
+    }
     memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
     if (memory)
-        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &error);
+        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &checkpoint,
+                                      &error);
     else status = bytes ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
+    gpumc__checkpoint_close(&checkpoint, &fit->allocator);
     if (status < 0) gpumc_free(fit);
     fit->status = status;
     memcpy(fit->message, error.text, sizeof fit->message);
     return status;
+}
+
+GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
+                                    gpumc_fit *fit)
+{
+    gpumc_sample_options o;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    return fit ? gpumc__sample(model, &o, 0, fit) : GPUMC_ERROR_ARGUMENT;
+}
+
+GPUMC_API gpumc_status gpumc_resume(const gpumc_model *model, const gpumc_sample_options *options,
+                                    const char *file, gpumc_fit *fit)
+{
+    gpumc_sample_options o;
+    memset(&o, 0, sizeof o);
+    if (options) o = *options;
+    o.checkpoint = file ? file : "";
+    return fit ? gpumc__sample(model, &o, 1, fit) : GPUMC_ERROR_ARGUMENT;
 }
 
 GPUMC_API void gpumc_free(gpumc_fit *fit)

@@ -6,9 +6,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 
-enum { EXIT_USAGE = 2, GO_ON = -1 };
+enum { EXIT_USAGE = 2, EXIT_SAVED = 75 /* EX_TEMPFAIL: start me again */, GO_ON = -1 };
 
 typedef enum argument_kind { WHOLE, REAL, SEED, TEXT, CHOICE } argument_kind;
 
@@ -119,10 +120,12 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "threads", WHOLE, &o->threads, "threads (0: as many as cores)" },
         { "summary", TEXT, &r->summary, "FILE: writes the summary of every parameter as CSV" },
         { "csv", TEXT, &r->csv, "PREFIX: writes the draws as Stan CSV, PREFIX_1.csv and so on" },
+        { "checkpoint", TEXT, &o->checkpoint, "FILE: saves the run there; goes on with one that is there" },
+        { "checkpoint_seconds", REAL, &o->checkpoint_seconds, "how often (0: 600)" },
         { "output", TEXT, &r->output, "STORE: writes draws and statistics as a Zarr store for ArviZ" },
         { "report", TEXT, &r->report, "FILE: writes a report, an HTML page" },
     };
-    size_t n = 14;
+    size_t n = 16;
     for (size_t k = 0; k < n_own; k++) list[n++] = own[k];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "help") == 0) { arguments_usage(argv[0], list, n); return EXIT_SUCCESS; }
@@ -138,6 +141,51 @@ static int run_failed(const char *text)
     fprintf(stderr, "error: %s\n", text);
     return EXIT_FAILURE;
 }
+
+/* ---- stopped, saved, resumed ------------------------------------------------------------------------ */
+
+static gpumc_stop_flag run_stop;
+
+static void run_on_signal(int number)
+{
+    (void)number;
+    gpumc_stop(&run_stop);
+}
+
+/* Samples; with checkpoint= one command line starts a run and goes on with it after a stop or a crash. */
+static inline gpumc_status run_sample(const run *r, const gpumc_model *model, gpumc_fit *fit)
+{
+    gpumc_sample_options o = r->options;
+    gpumc_status status;
+    if (!o.checkpoint) return gpumc_sample(model, &o, fit);
+    o.stop = &run_stop;
+    signal(SIGINT, run_on_signal);
+    signal(SIGTERM, run_on_signal);
+#ifdef SIGUSR1
+    signal(SIGUSR1, run_on_signal);
+#endif
+    status = gpumc_sample(model, &o, fit);
+    return status == GPUMC_ERROR_EXISTS ? gpumc_resume(model, &o, o.checkpoint, fit) : status;
+}
+
+/* The exit status of a run that did not come to its end. */
+static inline int run_ended(const gpumc_fit *fit)
+{
+    fprintf(stderr, "%s: %s\n", fit->resumable ? "stopped and saved" : "error", fit->message);
+    return fit->resumable ? EXIT_SAVED : EXIT_FAILURE;
+}
+
+/* When the results are out the checkpoint has served. */
+static inline void run_forget(const run *r)
+{
+    char older[4096];
+    if (!r->options.checkpoint) return;
+    snprintf(older, sizeof older, "%s.old", r->options.checkpoint);
+    remove(older);
+    remove(r->options.checkpoint);
+}
+
+/* ---- results ---------------------------------------------------------------------------------------- */
 
 /* What a block was drawn from, where the data come from the model itself. */
 typedef struct run_truth { const char *block; const double *values; size_t n; } run_truth;
@@ -181,6 +229,7 @@ static inline int run_report(const run *r, const gpumc_fit *fit)
     printf("gradients=%.0f divergences=%.0f warmup_s=%.4f sampling_s=%.4f\n",
            (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,
            fit->warmup_seconds, fit->sampling_seconds);
+    run_forget(r);
     return EXIT_SUCCESS;
 }
 
@@ -189,7 +238,7 @@ static inline int run_model(const run *r, const gpumc_model *model, const run_tr
 {
     gpumc_fit fit;
     int status;
-    if (gpumc_sample(model, &r->options, &fit) != GPUMC_OK) status = run_failed(fit.message);
+    if (run_sample(r, model, &fit) != GPUMC_OK) status = run_ended(&fit);
     else {
         if (n > 0) run_compare(&fit, list, n);
         status = run_report(r, &fit);

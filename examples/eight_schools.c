@@ -62,8 +62,8 @@ int main(int argc, char **argv)
     gpumc_fit fit;
     int status = arguments_read(argc, argv, &r, NULL, 0);
     if (status != GO_ON) return status;
-    if (gpumc_sample(&model, &r.options, &fit) == GPUMC_OK) status = run_report(&r, &fit);
-    else status = run_failed(fit.message);
+    if (run_sample(&r, &model, &fit) == GPUMC_OK) status = run_report(&r, &fit);
+    else status = run_ended(&fit);
     gpumc_free(&fit);
     return status;
 }

@@ -8,6 +8,12 @@
    a JSON file with J, N, group (counting from 1) and y. form=centred and form=noncentred force what is
    otherwise learned. Only one row of the likelihood is code; the rest of the model is a description.
 
+   checkpoint=FILE saves the run there every ten minutes and on SIGTERM, SIGINT or SIGUSR1, and ends with exit
+   status 75; the same command goes on with it. In a Slurm job that may be requeued:
+       #SBATCH --requeue --signal=USR1@120 --open-mode=append
+       srun ./hierarchical checkpoint=run.state csv=run
+       if [ $? = 75 ]; then scontrol requeue $SLURM_JOB_ID; fi
+
    Build:  cc -O2 examples/hierarchical.c -o hierarchical -lm -pthread
    Run:    ./hierarchical                       (./hierarchical help lists the arguments)
    Output: (times differ from run to run, last digits between machines)

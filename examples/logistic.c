@@ -142,8 +142,8 @@ int main(int argc, char **argv)
         const gpumc_param params[] = { { .name = "alpha" }, { .name = "beta", .size = q.n_features } };
         const gpumc_model model = { .name = "logistic", .params = params, .n_params = 2,
                                     .log_density_batch = log_density_batch, .data = &q };
-        if (gpumc_sample(&model, &r.options, &fit) == GPUMC_OK) status = run_report(&r, &fit);
-        else status = run_failed(fit.message);
+        if (run_sample(&r, &model, &fit) == GPUMC_OK) status = run_report(&r, &fit);
+        else status = run_ended(&fit);
         gpumc_free(&fit);
     }
     gpumc_hot_release(q.likelihood);

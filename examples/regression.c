@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     gpumc_error error;
     int status = arguments_read(argc, argv, &r, NULL, 0);
     if (status != GO_ON) return status;
-    if (gpumc_sample(&model, &r.options, &fit) != GPUMC_OK) status = run_failed(fit.message);
+    if (run_sample(&r, &model, &fit) != GPUMC_OK) status = run_ended(&fit);
     else if (gpumc_loo_psis(&fit, &loo, NULL, NULL, &error) != GPUMC_OK) status = run_failed(error.text);
     else {
         print_predictions(&fit);

@@ -1,0 +1,774 @@
+/* Checkpoints: a run that is stopped anywhere and resumed, with any number of threads, makes the very draws
+   of one that was not; damaged, foreign and mismatched files are refused by name and left as they are; a
+   saving that fails loses neither the run nor the checkpoint before it. */
+#define _POSIX_C_SOURCE 200809L
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "check.h"
+
+/* ---- a system that refuses ------------------------------------------------------------------------- */
+
+static size_t io_calls, io_refuse_at, io_refuse_every;
+
+static int io_refused(void)
+{
+    io_calls++;
+    if (io_calls != io_refuse_at && !(io_refuse_every && io_calls % io_refuse_every == 0)) return 0;
+    errno = ENOSPC;
+    return 1;
+}
+static FILE *fopen_or_not(const char *path, const char *mode)
+{
+    return mode[0] == 'w' && io_refused() ? NULL : fopen(path, mode);
+}
+static size_t fwrite_or_not(const void *data, size_t size, size_t n, FILE *file)
+{
+    return io_refused() ? 0 : fwrite(data, size, n, file);
+}
+static int fflush_or_not(FILE *file) { return io_refused() ? EOF : fflush(file); }
+static int fsync_or_not(int file)           /* the disk itself is waited for only once */
+{
+    static int done;
+    return io_refused() ? -1 : done++ ? 0 : fsync(file);
+}
+static int rename_or_not(const char *from, const char *to) { return io_refused() ? -1 : rename(from, to); }
+static int fclose_or_not(FILE *file)
+{
+    const int no = io_refused(), result = fclose(file);
+    return no ? EOF : result;
+}
+
+#define fopen fopen_or_not
+#define fwrite fwrite_or_not
+#define fflush fflush_or_not
+#define fsync fsync_or_not
+#define rename rename_or_not
+#define fclose fclose_or_not
+#define GPUMC_IMPLEMENTATION
+#include "../gpumc.h"
+#undef fopen
+#undef fwrite
+#undef fflush
+#undef fsync
+#undef rename
+#undef fclose
+#include "ledger.h"
+
+/* ---- files ----------------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/gpumc-checkpoint-XXXXXX", path[64], older[64], unfinished[64], other[64];
+
+static size_t read_bytes(const char *name, unsigned char **bytes)
+{
+    FILE *file = fopen(name, "rb");
+    size_t n = 0;
+    *bytes = (unsigned char *)malloc(1 << 22);
+    if (file) n = fread(*bytes, 1, 1 << 22, file);
+    if (file) fclose(file);
+    return n;
+}
+
+static void write_bytes(const char *name, const void *bytes, size_t n)
+{
+    FILE *file = fopen(name, "wb");
+    if (!file || fwrite(bytes, 1, n, file) != n || fclose(file) != 0) {
+        printf("%s cannot be written\n", name);
+        exit(1);
+    }
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    unsigned char *bytes;
+    const size_t n = read_bytes(from, &bytes);
+    write_bytes(to, bytes, n);
+    free(bytes);
+}
+
+static int exists(const char *name) { return access(name, F_OK) == 0; }
+
+static void remove_files(void)
+{
+    remove(path);
+    remove(older);
+    remove(unfinished);
+    remove(other);
+}
+
+/* ---- models ---------------------------------------------------------------------------------------- */
+
+/* Stops a run after a number of points that it has not asked for just before: the timing of the first
+   gradient, which repeats one, does not count. Several threads may lose a count, which moves the stop. */
+static volatile size_t points, stop_after;
+static volatile double last_point;
+static gpumc_stop_flag stop;
+
+static void count_point(double x)
+{
+    if (x == last_point) return;
+    last_point = x;
+    if (++points == stop_after) gpumc_stop(&stop);
+}
+
+static double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 };
+static const double error_of[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
+
+struct schools { double mu, tau, theta[8]; };
+
+static double schools_density(const double *x, double *grad, void *data)
+{
+    const struct schools *p = (const struct schools *)x;
+    struct schools *g = (struct schools *)grad;
+    double lp = gpumc_normal_lpdf(p->mu, 0, 5, &g->mu, NULL, NULL) - log1p(p->tau * p->tau / 25);
+    (void)data;
+    count_point(p->mu);
+    g->tau -= 2 * p->tau / (25 + p->tau * p->tau);
+    for (int j = 0; j < 8; j++)
+        lp += gpumc_normal_lpdf(p->theta[j], p->mu, p->tau, &g->theta[j], &g->mu, &g->tau)
+            + gpumc_normal_lpdf(effect[j], p->theta[j], error_of[j], NULL, &g->theta[j], NULL);
+    return lp;
+}
+
+static void schools_batch(size_t n, const double *x, double *grad, double *lp, void *data)
+{
+    for (size_t k = 0; k < n; k++) lp[k] = schools_density(x + 10 * k, grad + 10 * k, data);
+}
+
+static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    const struct schools *p = (const struct schools *)x;
+    (void)data;
+    *out = p->mu + p->tau * gpumc_rng_normal(rng);
+}
+
+static const gpumc_param params[] = {
+    { .name = "mu" },
+    { .name = "tau", .kind = GPUMC_POSITIVE },
+    { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
+};
+static const gpumc_output output = { .name = "new_school", .group = GPUMC_POSTERIOR_PREDICTIVE };
+
+static gpumc_model schools(int batched)
+{
+    return (gpumc_model){ .name = "schools", .params = params, .n_params = 3,
+                          .log_density = batched ? NULL : schools_density,
+                          .log_density_batch = batched ? schools_batch : NULL,
+                          .generate = generate, .outputs = &output, .n_outputs = 1 };
+}
+
+/* A mode that counts, and one far away where chains that start near it get stuck. */
+static double two_modes_density(const double *x, double *grad, void *data)
+{
+    const double a = 0.5 * (x[0] * x[0] + x[1] * x[1]);
+    const double b = 60 + 0.5 * ((x[0] - 40) * (x[0] - 40) + (x[1] - 40) * (x[1] - 40));
+    const double near = 1 / (1 + exp(a - b));
+    (void)data;
+    count_point(x[0]);
+    for (int i = 0; i < 2; i++) grad[i] -= x[i] - 40 * (1 - near);
+    return a < b ? -a + log1p(exp(a - b)) : -b + log1p(exp(b - a));
+}
+
+/* ---- equality -------------------------------------------------------------------------------------- */
+
+static int same_stats(const gpumc_draw_stats *a, const gpumc_draw_stats *b, size_t n)
+{
+    for (; n-- > 0; a++, b++)
+        if (memcmp(&a->lp, &b->lp, 8 * sizeof(double)) != 0 || a->tree_depth != b->tree_depth
+            || a->n_leapfrog != b->n_leapfrog || a->selected != b->selected || a->divergent != b->divergent
+            || a->hit_max_treedepth != b->hit_max_treedepth)
+            return 0;
+    return 1;
+}
+
+static int same_doubles(const double *a, const double *b, size_t n)
+{
+    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof(double)) == 0);
+}
+
+/* What differs between two fits of the same run, or NULL. */
+static const char *difference(const gpumc_fit *a, const gpumc_fit *b)
+{
+    const size_t n = a->n_chains * a->n_draws, w = a->n_chains * a->n_warmup;
+    if (a->n_draws != b->n_draws || a->n_warmup != b->n_warmup || a->n_chains != b->n_chains) return "sizes";
+    if (!same_doubles(a->draws, b->draws, n * a->n_columns)) return "draws";
+    if (!same_doubles(a->unconstrained, b->unconstrained, n * a->n_free)) return "unconstrained draws";
+    if (a->stats && !same_stats(a->stats, b->stats, n)) return "statistics";
+    if (!a->warmup_draws != !b->warmup_draws) return "whether there is warm-up";
+    for (size_t row = 0; a->warmup_draws && row < w; row++)    /* outputs are NaN in warm-up */
+        if (!same_doubles(a->warmup_draws + row * a->n_columns, b->warmup_draws + row * a->n_columns,
+                          a->n_params_columns)) return "warm-up draws";
+    if (a->warmup_stats && !same_stats(a->warmup_stats, b->warmup_stats, w)) return "warm-up statistics";
+    if (a->metric.kind != b->metric.kind || a->metric.rank != b->metric.rank
+        || !same_doubles(a->metric.scale, b->metric.scale, a->n_free)) return "metric";
+    if (!same_doubles(a->centring, b->centring, a->n_free)) return "centring";
+    if (a->step_size != b->step_size || a->sampler != b->sampler) return "step size or sampler";
+    if (strcmp(a->sampler_reason, b->sampler_reason) != 0) return "reason";
+    if (a->warmup_gradients != b->warmup_gradients || a->sampling_gradients != b->sampling_gradients)
+        return "numbers of gradients";
+    if (a->n_divergent != b->n_divergent || a->n_restarted != b->n_restarted) return "divergences, restarts";
+    return a->n_warnings != b->n_warnings ? "warnings" : NULL;
+}
+
+/* ---- stopped anywhere ------------------------------------------------------------------------------ */
+
+static uint64_t random_state = 1;
+static uint64_t random_below(uint64_t n)      /* splitmix64 */
+{
+    uint64_t z = random_state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (z ^ z >> 31) % n;
+}
+
+static void arm(size_t after)
+{
+    points = 0;
+    stop_after = after;
+    stop.requested = 0;
+}
+
+/* One run in pieces of that many gradients, or of a random number up to it; returns the number of pieces. */
+static size_t run_in_pieces(const gpumc_model *m, gpumc_sample_options o, size_t piece, int random,
+                            gpumc_fit *fit)
+{
+    const gpumc_sample_options later = { .stop = &stop, .threads = 1, .on_draw = o.on_draw,
+                                         .draw_user = o.draw_user };
+    gpumc_status status;
+    size_t n = 1;
+    o.checkpoint = path;
+    o.stop = &stop;
+    arm(random ? 1 + random_below(piece) : piece);
+    status = gpumc_sample(m, &o, fit);
+    for (; status == GPUMC_STOPPED && n < 100000; n++) {
+        gpumc_sample_options next = later;
+        CHECK(fit->resumable && strstr(fit->message, path), "not resumable: %s", fit->message);
+        gpumc_free(fit);
+        next.threads = 1 + (int)random_below(3);
+        arm(random ? 1 + random_below(piece) : piece);
+        status = gpumc_resume(m, &next, path, fit);
+    }
+    CHECK(status == GPUMC_OK && !fit->resumable, "status %d: %s", status, fit->message);
+    arm(0);
+    return n;
+}
+
+static void check_pieces(const char *what, const gpumc_model *m, gpumc_sample_options o, size_t piece,
+                         int random)
+{
+    gpumc_fit whole, fit;
+    const char *differs;
+    size_t n;
+    arm(0);
+    o.threads = 1;
+    CHECK(gpumc_sample(m, &o, &whole) == GPUMC_OK, "%s: %s", what, whole.message);
+    n = run_in_pieces(m, o, piece, random, &fit);
+    CHECK(n > 3, "%s: only %d pieces", what, (int)n);
+    differs = difference(&whole, &fit);
+    CHECK(!differs, "%s, %d pieces: other %s", what, (int)n, differs);
+    CHECK(exists(path) && !exists(unfinished) && (n < 4 || exists(older)), "%s: files", what);
+    gpumc_free(&whole);
+    gpumc_free(&fit);
+    remove_files();
+}
+
+static const gpumc_sample_options small = { .num_chains = 3, .num_warmup = 60, .num_samples = 30, .seed = 7,
+                                            .save_warmup = 1, .save_unconstrained = 1 };
+
+static void check_every_point(void)
+{
+    const gpumc_model one = schools(0), batch = schools(1);
+    gpumc_sample_options o = small;
+    o.num_chains = 2;
+    o.num_warmup = 20;
+    o.num_samples = 5;
+    check_pieces("every gradient", &one, o, 1, 0);
+    check_pieces("every gradient of a batch", &batch, o, 1, 0);
+}
+
+static void check_kinds(void)
+{
+    const gpumc_model one = schools(0), batch = schools(1);
+    for (int sampler = GPUMC_SAMPLER_AUTO; sampler <= GPUMC_SAMPLER_HMC; sampler++)
+        for (int metric = GPUMC_METRIC_AUTO; metric <= GPUMC_METRIC_UNIT; metric++) {
+            gpumc_sample_options o = small;
+            char what[64];
+            snprintf(what, sizeof what, "sampler %d, metric %d", sampler, metric);
+            o.sampler = (gpumc_sampler)sampler;
+            o.metric = (gpumc_metric_kind)metric;
+            o.thin = 1 + metric % 3;
+            o.num_warmup = 60 + 50 * sampler;
+            o.first_chain_id = (uint32_t)metric;
+            check_pieces(what, metric % 2 ? &batch : &one, o, 300, 1);
+        }
+}
+
+static void check_options(void)
+{
+    const gpumc_model one = schools(0);
+    gpumc_sample_options o = small;
+    o.num_chains = 1;
+    check_pieces("one chain", &one, o, 100, 1);
+    o = small;
+    o.num_warmup = -1;
+    o.step_size = 0.3;
+    check_pieces("no warm-up", &one, o, 50, 1);
+    o = small;
+    o.num_warmup = 400;
+    o.early_stop = 1;
+    check_pieces("early stop", &one, o, 700, 1);
+    o = small;
+    o.save_warmup = o.save_unconstrained = 0;
+    o.keep_stuck_chains = 1;
+    check_pieces("only draws", &one, o, 100, 1);
+    for (o = small; o.keep_stuck_chains < 2; o.keep_stuck_chains++) {
+        const gpumc_param plane = { .name = "x", .size = 2 };
+        const gpumc_model modes = { .name = "modes", .params = &plane, .n_params = 1,
+                                    .log_density = two_modes_density };
+        o.num_chains = 6;
+        o.init_radius = 40;
+        check_pieces("chains that are stuck", &modes, o, 100, 1);
+    }
+    o = small;
+    o.num_chains = 8;
+    o.num_warmup = 200;
+    o.num_samples = 200;
+    check_pieces("defaults of eight chains", &one, o, 4000, 1);
+}
+
+/* ---- callbacks ------------------------------------------------------------------------------------- */
+
+typedef struct seen { size_t n; unsigned char times[3][40]; double sums[3]; const char *copy_to; } seen;
+
+static int on_draw(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+{
+    seen *s = (seen *)user;
+    s->times[chain][draw]++;
+    s->sums[chain] += values[10] + stats->lp * (double)draw;
+    if (++s->n == 50 && s->copy_to) copy_file(path, s->copy_to);
+    return 0;
+}
+
+/* After stops every draw is seen once, whether it is kept or not. */
+static void check_callbacks(void)
+{
+    const gpumc_model one = schools(0);
+    for (int discard = 0; discard < 2; discard++) {
+        gpumc_sample_options o = small;
+        gpumc_fit fit;
+        seen all = { 0 }, pieces = { 0 };
+        o.on_draw = on_draw;
+        o.discard_draws = discard;
+        o.draw_user = &all;
+        arm(0);
+        CHECK(gpumc_sample(&one, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        gpumc_free(&fit);
+        o.draw_user = &pieces;
+        run_in_pieces(&one, o, 200, 1, &fit);
+        for (size_t c = 0; c < 3; c++) {
+            for (size_t i = 0; i < 30; i++)
+                CHECK(pieces.times[c][i] == 1, "draw %d of chain %d seen %d times", (int)i, (int)c,
+                      pieces.times[c][i]);
+            CHECK(pieces.sums[c] == all.sums[c], "chain %d: other draws", (int)c);
+        }
+        CHECK((fit.draws == NULL) == discard, "draws are %skept", discard ? "" : "not ");
+        gpumc_free(&fit);
+        remove_files();
+    }
+}
+
+/* Savings within a run change nothing; what a crash would leave is resumed. */
+static void check_interval(void)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        const gpumc_model m = schools(kind == 1);
+        gpumc_sample_options o = small, none = { .threads = 2 };
+        gpumc_fit whole, fit, again;
+        const char *differs;
+        seen s = { .copy_to = other };
+        arm(0);
+        o.sampler = (gpumc_sampler)(GPUMC_SAMPLER_NUTS + kind / 2);
+        CHECK(gpumc_sample(&m, &o, &whole) == GPUMC_OK, "%s", whole.message);
+        o.checkpoint = path;
+        o.checkpoint_seconds = 1e-9;
+        o.threads = kind == 3 ? 3 : 1;
+        o.on_draw = on_draw;
+        o.draw_user = &s;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        differs = difference(&whole, &fit);
+        CHECK(!differs, "saved often: other %s", differs);
+        CHECK(exists(path) && exists(older) && !exists(unfinished), "files");
+        CHECK(gpumc_resume(&m, &none, other, &again) == GPUMC_OK, "%s", again.message);
+        differs = difference(&whole, &again);
+        CHECK(!differs, "after a crash: other %s", differs);
+        gpumc_free(&again);
+        CHECK(gpumc_resume(&m, NULL, path, &again) == GPUMC_OK, "%s", again.message);
+        differs = difference(&whole, &again);
+        CHECK(!differs, "from the end: other %s", differs);
+        gpumc_free(&again);
+        gpumc_free(&whole);
+        gpumc_free(&fit);
+        remove_files();
+        remove(other);
+    }
+}
+
+/* ---- files that are refused ------------------------------------------------------------------------ */
+
+static gpumc_sample_options stopped_run(const gpumc_model *m, size_t after)
+{
+    gpumc_sample_options o = small;
+    gpumc_fit fit;
+    o.checkpoint = path;
+    o.stop = &stop;
+    o.threads = 1;
+    arm(after);
+    CHECK(gpumc_sample(m, &o, &fit) == GPUMC_STOPPED && fit.resumable, "%s", fit.message);
+    gpumc_free(&fit);
+    arm(0);
+    return o;
+}
+
+/* The file of that name is refused with this status and these words, and stays as it is. */
+static void refused(int line, const gpumc_model *m, const gpumc_sample_options *o, gpumc_status wanted,
+                    const char *word_1, const char *word_2)
+{
+    unsigned char *before, *after;
+    const size_t n = read_bytes(path, &before);
+    const int was = exists(path);
+    ledger l = { 0 };
+    gpumc_sample_options given = { 0 };
+    gpumc_fit fit;
+    if (o) given = *o;
+    given.allocator = ledger_allocator(&l);
+    CHECK(gpumc_resume(m, &given, path, &fit) == wanted, "line %d: status %d: %s", line, fit.status,
+          fit.message);
+    CHECK(strstr(fit.message, word_1) && strstr(fit.message, word_2), "line %d: %s", line, fit.message);
+    CHECK(l.live == 0 && !fit.draws, "line %d: %d blocks left", line, (int)l.live);
+    CHECK(read_bytes(path, &after) == n && memcmp(before, after, n) == 0 && exists(path) == was,
+          "line %d: the file was changed", line);
+    CHECK(!exists(unfinished), "line %d: an unfinished file is left", line);
+    free(before);
+    free(after);
+    gpumc_free(&fit);
+}
+
+static void check_damage(void)
+{
+    const gpumc_model m = schools(0);
+    unsigned char *bytes;
+    size_t n;
+    stopped_run(&m, 900);
+    n = read_bytes(path, &bytes);
+    printf("a checkpoint of %d bytes\n", (int)n);
+    for (size_t at = 0; at < n; at += at < 300 || at + 20 > n ? 1 : 1 + random_below(60)) {
+        const unsigned char kept = bytes[at];
+        bytes[at] ^= (unsigned char)(1 << random_below(8));
+        write_bytes(path, bytes, n);
+        refused(__LINE__, &m, NULL, GPUMC_ERROR_FORMAT, path, at < 8 ? "no checkpoint" : "damaged");
+        bytes[at] = kept;
+    }
+    for (size_t length = 0; length < n; length += length < 100 || length + 20 > n ? 1 : random_below(200)) {
+        write_bytes(path, bytes, length);
+        refused(__LINE__, &m, NULL, GPUMC_ERROR_FORMAT, path, length < 8 ? "no checkpoint" : "damaged");
+    }
+    bytes[n] = 0;
+    write_bytes(path, bytes, n + 1);
+    refused(__LINE__, &m, NULL, GPUMC_ERROR_FORMAT, path, "damaged");
+    write_bytes(path, "a,b\n1,2\n3,4\n5,6\n", 16);
+    refused(__LINE__, &m, NULL, GPUMC_ERROR_FORMAT, path, "no checkpoint");
+    remove(path);
+    refused(__LINE__, &m, NULL, GPUMC_ERROR_FILE, path, "no such file");
+    mkdir(path, 0700);
+    refused(__LINE__, &m, NULL, GPUMC_ERROR_FILE, path, "cannot be read");
+    rmdir(path);
+    free(bytes);
+}
+
+/* The checkpoint with one word of its seal changed and the checksum made to fit. */
+static void forge(size_t at, uint32_t value)
+{
+    unsigned char *bytes;
+    const size_t n = read_bytes(path, &bytes);
+    uint64_t sum;
+    memcpy(bytes + at, &value, sizeof value);
+    sum = gpumc__checksum(GPUMC__FNV_START, bytes, n - sizeof sum);
+    memcpy(bytes + n - sizeof sum, &sum, sizeof sum);
+    write_bytes(path, bytes, n);
+    free(bytes);
+}
+
+static void check_seal(void)
+{
+    const gpumc_model m = schools(0);
+    const struct { size_t at; uint32_t value; gpumc_status status; const char *word; } wrong[] = {
+        { offsetof(gpumc__seal, format), 2, GPUMC_ERROR_FORMAT, "format from the future" },
+        { offsetof(gpumc__seal, byte_order), 0x04030201, GPUMC_ERROR_FORMAT, "byte order" },
+        { offsetof(gpumc__seal, build), 1, GPUMC_ERROR_FORMAT, "another build" },
+        { offsetof(gpumc__seal, model), 1, GPUMC_ERROR_MODEL, "another model" },
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        stopped_run(&m, 900);
+        forge(wrong[i].at, wrong[i].value);
+        refused(__LINE__, &m, NULL, wrong[i].status, path, wrong[i].word);
+        remove_files();
+    }
+}
+
+static void check_mismatches(void)
+{
+    const gpumc_model m = schools(0);
+    gpumc_model changed = m;
+    gpumc_param list[3];
+    gpumc_sample_options o = stopped_run(&m, 900), given;
+#define OTHER_OPTION(member, value) \
+    given = (gpumc_sample_options){ .member = value }; \
+    refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, #member, "checkpoint")
+    OTHER_OPTION(num_chains, 4);
+    OTHER_OPTION(num_samples, 31);
+    OTHER_OPTION(num_warmup, 61);
+    OTHER_OPTION(thin, 2);
+    OTHER_OPTION(seed, 8);
+    OTHER_OPTION(metric, GPUMC_METRIC_DENSE);
+    OTHER_OPTION(sampler, GPUMC_SAMPLER_NUTS);
+    OTHER_OPTION(target_accept, 0.9);
+    OTHER_OPTION(max_treedepth, 9);
+    OTHER_OPTION(step_size, 0.1);
+    OTHER_OPTION(init_radius, 1);
+    OTHER_OPTION(first_chain_id, 1);
+    OTHER_OPTION(early_stop, 1);
+    OTHER_OPTION(keep_stuck_chains, 1);
+    given = (gpumc_sample_options){ .discard_draws = 1, .on_draw = on_draw };
+    refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, "discard_draws", "checkpoint");
+    given = (gpumc_sample_options){ .threads = -1 };
+    refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, "threads", "-1");
+
+    memcpy(list, params, sizeof list);
+    changed.params = list;
+#define OTHER_MODEL(change, back) \
+    change; \
+    refused(__LINE__, &changed, NULL, GPUMC_ERROR_MODEL, path, "another model"); \
+    back
+    OTHER_MODEL(list[0].name = "nu"; list[2].location = "nu", memcpy(list, params, sizeof list));
+    OTHER_MODEL(list[1].softplus = 1, memcpy(list, params, sizeof list));
+    OTHER_MODEL(list[2].location = NULL, memcpy(list, params, sizeof list));
+    OTHER_MODEL(list[2].centring = GPUMC_CENTRED, memcpy(list, params, sizeof list));
+    OTHER_MODEL(list[0].kind = GPUMC_POSITIVE, memcpy(list, params, sizeof list));
+    OTHER_MODEL(list[2].size = 9, memcpy(list, params, sizeof list));
+    OTHER_MODEL(changed.n_outputs = 0, changed.n_outputs = 1);
+    OTHER_MODEL(changed.name = "colleges", changed.name = "schools");
+    effect[3] += 0.001;
+    refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
+    effect[3] = 7;
+    refused(__LINE__, NULL, NULL, GPUMC_ERROR_ARGUMENT, "model", "NULL");
+
+    {   /* a new run overwrites neither generation; the options may be repeated */
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_ERROR_EXISTS && strstr(fit.message, path), "%s",
+              fit.message);
+        CHECK(gpumc_resume(&m, &o, path, &fit) == GPUMC_OK, "%s", fit.message);
+        gpumc_free(&fit);
+        CHECK(rename(path, older) == 0, "rename");
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_ERROR_EXISTS && strstr(fit.message, older), "%s",
+              fit.message);
+        CHECK(gpumc_resume(&m, &o, "", &fit) == GPUMC_ERROR_ARGUMENT, "%s", fit.message);
+        CHECK(gpumc_resume(&m, &o, NULL, &fit) == GPUMC_ERROR_ARGUMENT, "%s", fit.message);
+        CHECK(gpumc_resume(&m, &o, path, NULL) == GPUMC_ERROR_ARGUMENT, "a fit is needed");
+    }
+    remove_files();
+}
+
+/* Whatever is wrong with the newest file, the generation before it takes over, says so, and is not lost when
+   the run saves again. */
+static void check_fallback(void)
+{
+    const gpumc_model m = schools(0);
+    gpumc_sample_options o = small, later = { .stop = &stop, .threads = 1 };
+    gpumc_fit whole, fit;
+    arm(0);
+    CHECK(gpumc_sample(&m, &o, &whole) == GPUMC_OK, "%s", whole.message);
+    for (int damage = 0; damage < 4; damage++) {
+        unsigned char *bytes;
+        size_t n;
+        stopped_run(&m, 500);
+        arm(400);
+        CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED && exists(older), "%s", fit.message);
+        gpumc_free(&fit);
+        n = read_bytes(path, &bytes);
+        bytes[n / 2] ^= 1;
+        if (damage == 0) write_bytes(path, bytes, n);
+        else if (damage == 1) write_bytes(path, bytes, 0);
+        else if (damage == 2) remove(path);
+        else write_bytes(path, "something else", 14);
+        free(bytes);
+        copy_file(older, other);
+        arm(300);
+        CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED, "%s", fit.message);
+        CHECK(fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_CHECKPOINT
+              && strstr(fit.warnings[0].text, "generation before") && strstr(fit.warnings[0].text, path),
+              "damage %d: no warning", damage);
+        gpumc_free(&fit);
+        {
+            unsigned char *kept, *now;
+            n = read_bytes(other, &kept);
+            CHECK(read_bytes(older, &now) == n && memcmp(kept, now, n) == 0,
+                  "the good generation was replaced by the damaged one");
+            free(kept);
+            free(now);
+        }
+        arm(0);
+        CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_OK && !difference(&whole, &fit), "%s",
+              fit.message);
+        gpumc_free(&fit);
+        remove_files();
+    }
+    gpumc_free(&whole);
+}
+
+/* ---- savings that fail ----------------------------------------------------------------------------- */
+
+static void check_failed_stop(void)
+{
+    const gpumc_model m = schools(0);
+    gpumc_sample_options later = { .stop = &stop, .threads = 1 };
+    gpumc_fit whole, fit;
+    size_t n = 1, stored;
+    arm(0);
+    CHECK(gpumc_sample(&m, &small, &whole) == GPUMC_OK, "%s", whole.message);
+    for (;; n += n < 20 ? 1 : 1 + random_below(40)) {
+        unsigned char *bytes, *now;
+        stopped_run(&m, 500);
+        stored = read_bytes(path, &bytes);
+        arm(1300);
+        io_calls = 0;
+        io_refuse_at = n;
+        CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED, "call %d: %s", (int)n, fit.message);
+        io_refuse_at = 0;
+        arm(0);
+        if (fit.resumable) { free(bytes); break; }
+        CHECK(!fit.resumable && strstr(fit.message, "NOT SAVED") && strstr(fit.message, "no space left"),
+              "call %d: %s", (int)n, fit.message);
+        CHECK(fit.n_draws > 0 && fit.n_warnings > 0 && fit.warnings[0].code == GPUMC_W_CHECKPOINT, "call %d",
+              (int)n);
+        CHECK(same_doubles(fit.draws, whole.draws, fit.n_draws * 11), "call %d: other draws", (int)n);
+        CHECK(!exists(unfinished), "call %d: an unfinished file is left", (int)n);
+        gpumc_free(&fit);
+        CHECK((exists(path) ? read_bytes(path, &now) : read_bytes(older, &now)) == stored
+              && memcmp(bytes, now, stored) == 0, "call %d: the checkpoint before is lost", (int)n);
+        CHECK(gpumc_resume(&m, NULL, path, &fit) == GPUMC_OK, "call %d: %s", (int)n, fit.message);
+        fit.n_warnings = whole.n_warnings;
+        CHECK(!difference(&whole, &fit), "call %d: other %s", (int)n, difference(&whole, &fit));
+        gpumc_free(&fit);
+        free(bytes);
+        free(now);
+        remove_files();
+    }
+    CHECK(n > 100 && io_calls <= n + 1, "call %d of %d is without effect", (int)n, (int)io_calls);
+    gpumc_free(&fit);
+    remove_files();
+    gpumc_free(&whole);
+}
+
+/* Savings that fail now and then, or all of them, do not touch the run. */
+static void check_failed_interval(void)
+{
+    static const size_t every[] = { 1, 3, 40, 211 };
+    for (size_t i = 0; i < sizeof every / sizeof *every; i++) {
+        const gpumc_model m = schools((int)i % 2);
+        gpumc_sample_options o = small;
+        gpumc_fit whole, fit;
+        const char *differs;
+        arm(0);
+        CHECK(gpumc_sample(&m, &o, &whole) == GPUMC_OK, "%s", whole.message);
+        o.checkpoint = path;
+        o.checkpoint_seconds = 1e-9;
+        io_refuse_every = every[i];
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        io_refuse_every = 0;
+        if (every[i] == 1)
+            CHECK(fit.n_warnings > 0 && strstr(fit.warnings[0].text, "the last checkpoint failed")
+                  && !exists(path), "no warning of failed savings");
+        CHECK(!exists(unfinished), "an unfinished file is left");
+        fit.n_warnings = whole.n_warnings;
+        differs = difference(&whole, &fit);
+        CHECK(!differs, "every call number %d fails: other %s", (int)every[i], differs);
+        gpumc_free(&fit);
+        gpumc_free(&whole);
+        remove_files();
+    }
+}
+
+static void check_full_disk(void)
+{
+    const gpumc_model m = schools(0);
+    gpumc_sample_options o = small;
+    gpumc_fit fit;
+    if (!exists("/dev/full") || symlink("/dev/full", unfinished) != 0) {
+        check_skip("no /dev/full here");
+        return;
+    }
+    o.checkpoint = path;
+    o.stop = &stop;
+    arm(900);
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
+          && strstr(fit.message, "no space left on the device"), "%s", fit.message);
+    CHECK(!exists(path), "a file where nothing could be written");
+    gpumc_free(&fit);
+    remove_files();
+    snprintf(other, sizeof other, "%s/none/run", folder);
+    o.checkpoint = other;
+    arm(900);
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
+          && strstr(fit.message, "no such file"), "%s", fit.message);
+    gpumc_free(&fit);
+    snprintf(other, sizeof other, "%s/copy", folder);
+    arm(0);
+}
+
+static void check_allocations(void)
+{
+    const gpumc_model m = schools(0);
+    size_t n = 1;
+    stopped_run(&m, 900);
+    for (;; n++) {
+        ledger l = { 0, 0, n, 0 };
+        gpumc_sample_options o = { .allocator = ledger_allocator(&l), .threads = 1 };
+        gpumc_fit fit;
+        gpumc_resume(&m, &o, path, &fit);
+        if (l.calls < n) {
+            CHECK(fit.status == GPUMC_OK && n > 4, "%s", fit.message);
+            gpumc_free(&fit);
+            break;
+        }
+        CHECK(fit.status == GPUMC_OK || fit.status == GPUMC_ERROR_MEMORY, "allocation %d: %s", (int)n,
+              fit.message);
+        gpumc_free(&fit);
+        CHECK(l.live == 0, "allocation %d: %d blocks left", (int)n, (int)l.live);
+    }
+    remove_files();
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder)) { printf("no folder %s\n", folder); return 1; }
+    snprintf(path, sizeof path, "%s/run", folder);
+    snprintf(older, sizeof older, "%s/run.old", folder);
+    snprintf(unfinished, sizeof unfinished, "%s/run.tmp", folder);
+    snprintf(other, sizeof other, "%s/copy", folder);
+    check_every_point();
+    check_kinds();
+    check_options();
+    check_callbacks();
+    check_interval();
+    check_damage();
+    check_seal();
+    check_mismatches();
+    check_fallback();
+    check_failed_stop();
+    check_failed_interval();
+    check_full_disk();
+    check_allocations();
+    CHECK(rmdir(folder) == 0, "files are left in %s", folder);
+    return check_end();
+}

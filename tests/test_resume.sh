@@ -1,0 +1,66 @@
+#!/bin/sh
+# An example that is killed at random moments and started again until it is done writes the files of a run in
+# one go; asked to stop by a signal it saves, ends with status 75 and goes on when started again.
+# KILLS=100 sh test_resume.sh kills it more often.
+. ./check.sh
+CC=${CC:-cc}
+kills=${KILLS:-20}
+have timeout || { skip 'no timeout here'; finish; }
+
+printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/gpumc.c"
+check 'the implementation' $CC -O2 -I.. -c "$scratch/gpumc.c" -o "$scratch/gpumc.o"
+check 'the example' $CC -O2 -DGPUMC__IMPLEMENTED ../examples/hierarchical.c "$scratch/gpumc.o" \
+    -o "$scratch/example" -lm -pthread
+[ -x "$scratch/example" ] || finish
+cd "$scratch" || exit 1
+model='size=100 num_samples=300 thin=100'
+delays=$(awk -v n="$kills" 'BEGIN { srand(1); for (i = 0; i < n; i++) printf "%.3f ", 0.02 + 0.5 * rand() }')
+
+# Files of a prefix without the times in them.
+draws() { for chain in 1 2 3 4; do grep -v ' seconds (' "$1_$chain.csv" || return 1; done; }
+same() { draws "$1" >one && draws "$2" >two && cmp one two && cmp "$1.summary" "$2.summary"; }
+refuses_seed() { ! ./example $model seed=5 checkpoint=state >out 2>err && grep -q seed err; }
+# run PREFIX: starts it or goes on with it; under "$before", a time limit
+run() { $before ./example $model threads=$threads csv="$1" summary="$1.summary" checkpoint=state \
+        checkpoint_seconds=0.02 >out 2>err; }
+
+before='' threads=2
+check 'in one go' run whole
+check 'a checkpoint that has served is removed' test ! -e state -a ! -e state.old
+rm -f state*
+
+# ---- killed
+killed=0 runs=0
+for delay in $delays; do
+    before="timeout -s KILL $delay" threads=$((1 + killed % 3))
+    run killed
+    status=$?
+    case $status in
+    137) killed=$((killed + 1)) ;;
+    0) check "run $runs: the draws of a run in one go" same whole killed; runs=$((runs + 1)) ;;
+    *) check "started again: status $status, $(cat err)" false ;;
+    esac
+done
+before=''
+check 'the last one comes to its end' run killed
+check 'its draws are those of a run in one go' same whole killed
+check 'some were killed' test $killed -gt $((kills / 4))
+check 'nothing is left' test -z "$(ls | grep '^state' | grep -v tmp)"
+echo "killed $killed times in $((runs + 1)) runs"
+rm -f state*
+
+# ---- stopped
+for signal in TERM INT USR1; do
+    stops=0
+    before="timeout --preserve-status -s $signal 0.3" threads=2
+    while run stopped; [ $? = 75 ]; do
+        stops=$((stops + 1))
+        check "$signal: says so" grep -q 'stopped and saved: .* saved in state' err
+        [ $stops = 1 ] && check "$signal: other options are refused" refuses_seed
+        [ $stops -lt 200 ] || break
+    done
+    check "$signal: stopped at least once" test $stops -gt 0
+    check "$signal: the draws of a run in one go" same whole stopped
+    rm -f state* stopped*
+done
+finish
