@@ -10094,7 +10094,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
         for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++)
             gpumc__adapt_diagonal(a, &a->metrics[c], c);
     }
-    if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 3)
+    if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 4)
         gpumc__adapt_rescue(a, chains);
     if (restart || a->iteration == a->final_start) gpumc__adapt_restart_step(a, chains);
     if (a->options.early_stop && a->iteration >= 50 && a->iteration < a->final_start

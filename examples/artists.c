@@ -14,7 +14,7 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: level 421 of 500
-   artists: 4 chains x 1000 draws after 200 of warm-up, 1.56 s
+   artists: 4 chains x 1000 draws after 200 of warm-up, 0.73 s
    step size 0.281, diagonal metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 2.67, E-BFMI 0.73, trees span 4.8
                     mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -46,7 +46,7 @@
    ... 490 more, largest r_hat: level[83,3] 1.007; smallest ess: level[84,2] 1733
    warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 515 quantities (sd[2] 1.012): chains disagree; run longer first, then suspect several modes, label switching, priors
    warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 515 quantities (sd[2] 275): estimates are noisy; see R-hat first
-   gradients=44245 divergences=0 warmup_s=0.6384 sampling_s=0.9205
+   gradients=44245 divergences=0 warmup_s=0.3208 sampling_s=0.4088
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -16,7 +16,7 @@
    water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.55
    water boils at 210 F: pressure 28.72 inches, 90 % between 28.50 and 28.94
    elpd_loo 0.4, standard error 8.7, largest Pareto k 0.42
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.04 s
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
    step size 0.867, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.10, E-BFMI 1.06, trees span 3.2
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -25,7 +25,7 @@
    sigma    0.13937    0.00084    0.03943    0.08769    0.13285    0.21268      2086      2153   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10152 divergences=0 warmup_s=0.0058 sampling_s=0.0297
+   gradients=10152 divergences=0 warmup_s=0.0046 sampling_s=0.0090
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
