@@ -14136,16 +14136,16 @@ static void gpumc__put_worst(gpumc__page *p)
 /* What the run has found, as it stands in the fit. */
 static void gpumc__put_verdict(gpumc__page *p)
 {
-    const gpumc_warning *w = p->fit.warnings, *end = w + p->fit.n_warnings;
+    const gpumc_warning *w = p->fit.warnings;
     size_t n = p->fit.status < 0;
-    for (; w < end; w++) n += !w->note;
+    for (size_t i = 0; i < p->fit.n_warnings; i++) n += !w[i].note;
     gpumc__put(p->w, "<p class=\"v\">");
     if (n == 0) gpumc__put(p->w, "The checks found nothing wrong.");
     else gpumc__put(p->w, "%.0f warning%s: read before using the draws.", (double)n, n > 1 ? "s" : "");
     gpumc__put(p->w, "</p>\n<ul>\n");
     if (p->fit.status < 0) gpumc__put_finding(p, 0, gpumc_status_text(p->fit.status), p->fit.message);
-    for (w = p->fit.warnings; w < end; w++)
-        gpumc__put_finding(p, w->note, gpumc__warning_name(w->code), w->text);
+    for (size_t i = 0; i < p->fit.n_warnings; i++)
+        gpumc__put_finding(p, w[i].note, gpumc__warning_name(w[i].code), w[i].text);
     gpumc__put(p->w, "</ul>\n");
     if (p->n_listed > 0) gpumc__put_worst(p);
 }

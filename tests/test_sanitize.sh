@@ -4,7 +4,7 @@
 # long are left out: they run the same code over and over.
 . ./check.sh
 CC=${CC:-cc}
-heavy='test_posteriordb test_sbc test_targets test_hier'
+heavy='test_posteriordb test_sbc test_targets test_hier test_report'
 export UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1 MSAN_OPTIONS=allocator_may_return_null=1
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
 
