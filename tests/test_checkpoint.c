@@ -55,10 +55,11 @@ static int fclose_or_not(FILE *file)
 #undef rename
 #undef fclose
 #include "ledger.h"
+#include "folder.h"
 
 /* ---- files ----------------------------------------------------------------------------------------- */
 
-static char folder[] = "/tmp/gpumc-checkpoint-XXXXXX", path[64], older[64], unfinished[64], other[64];
+static char path[80], older[80], unfinished[80], other[80];
 
 static size_t read_bytes(const char *name, unsigned char **bytes)
 {
@@ -112,50 +113,20 @@ static void count_point(double x)
     if (++points == stop_after) gpumc_stop(&stop);
 }
 
-static double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 };
-static const double error_of[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
-
-struct schools { double mu, tau, theta[8]; };
-
-static double schools_density(const double *x, double *grad, void *data)
-{
-    const struct schools *p = (const struct schools *)x;
-    struct schools *g = (struct schools *)grad;
-    double lp = gpumc_normal_lpdf(p->mu, 0, 5, &g->mu, NULL, NULL) - log1p(p->tau * p->tau / 25);
-    (void)data;
-    count_point(p->mu);
-    g->tau -= 2 * p->tau / (25 + p->tau * p->tau);
-    for (int j = 0; j < 8; j++)
-        lp += gpumc_normal_lpdf(p->theta[j], p->mu, p->tau, &g->theta[j], &g->mu, &g->tau)
-            + gpumc_normal_lpdf(effect[j], p->theta[j], error_of[j], NULL, &g->theta[j], NULL);
-    return lp;
-}
+#define SCHOOLS_AT(mu) count_point(mu)
+#include "schools.h"
 
 static void schools_batch(size_t n, const double *x, double *grad, double *lp, void *data)
 {
     for (size_t k = 0; k < n; k++) lp[k] = schools_density(x + 10 * k, grad + 10 * k, data);
 }
 
-static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
-{
-    const struct schools *p = (const struct schools *)x;
-    (void)data;
-    *out = p->mu + p->tau * gpumc_rng_normal(rng);
-}
-
-static const gpumc_param params[] = {
-    { .name = "mu" },
-    { .name = "tau", .kind = GPUMC_POSITIVE },
-    { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
-};
-static const gpumc_output output = { .name = "new_school", .group = GPUMC_POSTERIOR_PREDICTIVE };
-
 static gpumc_model schools(int batched)
 {
-    return (gpumc_model){ .name = "schools", .params = params, .n_params = 3,
+    return (gpumc_model){ .name = "schools", .params = schools_params, .n_params = 3,
                           .log_density = batched ? NULL : schools_density,
                           .log_density_batch = batched ? schools_batch : NULL,
-                          .generate = generate, .outputs = &output, .n_outputs = 1 };
+                          .generate = schools_generate, .outputs = &schools_output, .n_outputs = 1 };
 }
 
 /* A mode that counts, and one far away where chains that start near it get stuck. */
@@ -544,23 +515,23 @@ static void check_mismatches(void)
     given = (gpumc_sample_options){ .threads = -1 };
     refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, "threads", "-1");
 
-    memcpy(list, params, sizeof list);
+    memcpy(list, schools_params, sizeof list);
     changed.params = list;
 #define OTHER_MODEL(change, back) \
     change; \
     refused(__LINE__, &changed, NULL, GPUMC_ERROR_MODEL, path, "another model"); \
     back
-    OTHER_MODEL(list[0].name = "nu"; list[2].location = "nu", memcpy(list, params, sizeof list));
-    OTHER_MODEL(list[1].softplus = 1, memcpy(list, params, sizeof list));
-    OTHER_MODEL(list[2].location = NULL, memcpy(list, params, sizeof list));
-    OTHER_MODEL(list[2].centring = GPUMC_CENTRED, memcpy(list, params, sizeof list));
-    OTHER_MODEL(list[0].kind = GPUMC_POSITIVE, memcpy(list, params, sizeof list));
-    OTHER_MODEL(list[2].size = 9, memcpy(list, params, sizeof list));
+    OTHER_MODEL(list[0].name = "nu"; list[2].location = "nu", memcpy(list, schools_params, sizeof list));
+    OTHER_MODEL(list[1].softplus = 1, memcpy(list, schools_params, sizeof list));
+    OTHER_MODEL(list[2].location = NULL, memcpy(list, schools_params, sizeof list));
+    OTHER_MODEL(list[2].centring = GPUMC_CENTRED, memcpy(list, schools_params, sizeof list));
+    OTHER_MODEL(list[0].kind = GPUMC_POSITIVE, memcpy(list, schools_params, sizeof list));
+    OTHER_MODEL(list[2].size = 9, memcpy(list, schools_params, sizeof list));
     OTHER_MODEL(changed.n_outputs = 0, changed.n_outputs = 1);
     OTHER_MODEL(changed.name = "colleges", changed.name = "schools");
-    effect[3] += 0.001;
+    schools_effect[3] += 0.001;
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
-    effect[3] = 7;
+    schools_effect[3] = 7;
     refused(__LINE__, NULL, NULL, GPUMC_ERROR_ARGUMENT, "model", "NULL");
 
     {   /* a new run overwrites neither generation; the options may be repeated */
@@ -716,13 +687,13 @@ static void check_full_disk(void)
     CHECK(!exists(path), "a file where nothing could be written");
     gpumc_free(&fit);
     remove_files();
-    snprintf(other, sizeof other, "%s/none/run", folder);
+    strcpy(other, in_folder("none/run"));
     o.checkpoint = other;
     arm(900);
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
           && strstr(fit.message, "no such file"), "%s", fit.message);
     gpumc_free(&fit);
-    snprintf(other, sizeof other, "%s/copy", folder);
+    strcpy(other, in_folder("copy"));
     arm(0);
 }
 
@@ -732,7 +703,7 @@ static void check_allocations(void)
     size_t n = 1;
     stopped_run(&m, 900);
     for (;; n++) {
-        ledger l = { 0, 0, n, 0 };
+        ledger l = { .refuse_at = n };
         gpumc_sample_options o = { .allocator = ledger_allocator(&l), .threads = 1 };
         gpumc_fit fit;
         gpumc_resume(&m, &o, path, &fit);
@@ -751,11 +722,11 @@ static void check_allocations(void)
 
 int main(void)
 {
-    if (!mkdtemp(folder)) { printf("no folder %s\n", folder); return 1; }
-    snprintf(path, sizeof path, "%s/run", folder);
-    snprintf(older, sizeof older, "%s/run.old", folder);
-    snprintf(unfinished, sizeof unfinished, "%s/run.tmp", folder);
-    snprintf(other, sizeof other, "%s/copy", folder);
+    if (!folder_open("checkpoint")) return 1;
+    strcpy(path, in_folder("run"));
+    strcpy(older, in_folder("run.old"));
+    strcpy(unfinished, in_folder("run.tmp"));
+    strcpy(other, in_folder("copy"));
     check_every_point();
     check_kinds();
     check_options();

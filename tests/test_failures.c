@@ -456,7 +456,7 @@ static int look_away(size_t chain, size_t draw, const double *values, const gpum
 static int run_refused(const gpumc_model *m, gpumc_sample_options options, size_t n, int all_later,
                        const char *what)
 {
-    ledger l = { 0, 0, n, all_later };
+    ledger l = { .refuse_at = n, .refuse_later = all_later };
     gpumc_fit fit;
     gpumc_status status;
     const long printed = sample_watched(m, options, &l, &fit, &status);

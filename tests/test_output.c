@@ -98,6 +98,7 @@ static double strtod_comma(const char *text, char **end)
 #undef snprintf
 #undef strtod
 #include "ledger.h"
+#include "folder.h"
 
 /* ---- tools --------------------------------------------------------------------------------------------- */
 
@@ -114,17 +115,6 @@ static size_t random_below(size_t n) { return (size_t)(random_bits() % n); }
 static uint64_t bits_of(double x) { uint64_t bits; memcpy(&bits, &x, sizeof bits); return bits; }
 static double from_bits(uint64_t bits) { double x; memcpy(&x, &bits, sizeof x); return x; }
 static int same(double a, double b) { return bits_of(a) == bits_of(b) || (isnan(a) && isnan(b)); }
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][512];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 static size_t files_in_folder(int remove_them)
 {
@@ -313,7 +303,7 @@ typedef struct reader_case { const char *text, *result; } reader_case;
 static void check_case(const reader_case *c, const gpumc_csv_options *options, int csv)
 {
     const size_t length = strlen(c->text);
-    ledger l = { 0, 0, 0, 0 };
+    ledger l = { 0 };
     char *exact = malloc(length + 1);
     gpumc_error error = { GPUMC_OK, "" };
     gpumc_data data;
@@ -1212,7 +1202,7 @@ static void check_allocation_failures(int job)
 {
     for (int later = 0; later < 2; later++)
         for (size_t n = 1;; n++) {
-            ledger l = { 0, 0, n, later };
+            ledger l = { .refuse_at = n, .refuse_later = later };
             gpumc_error error = { GPUMC_OK, "" };
             const gpumc_status status = do_job(job, &l, &error);
             const size_t files = files_in_folder(1);
@@ -1236,7 +1226,7 @@ static void check_write_failures(int job)
     size_t tried = 0;
     for (int later = 0; later < 2; later++)
         for (size_t n = 1;; n += later && n > 20 ? 7 : 1) {
-            ledger l = { 0, 0, 0, 0 };
+            ledger l = { 0 };
             gpumc_error error = { GPUMC_OK, "" };
             gpumc_status status;
             size_t files;
@@ -1351,7 +1341,7 @@ static void check_damaged(int csv, size_t n)
     const size_t n_cases = csv ? sizeof csv_cases / sizeof *csv_cases
                                : sizeof json_cases / sizeof *json_cases;
     size_t accepted = 0, unsound = 0, speechless = 0;
-    ledger l = { 0, 0, 0, 0 };
+    ledger l = { 0 };
     for (size_t i = 0; i < n; i++) {
         const gpumc_csv_options options = { (char)(i % 19 ? 0 : ';'), i % 17 == 0, i % 13 != 0, i % 11 == 0 };
         const char *seed = i % 2 ? files[!csv].text : cases[random_below(n_cases)].text;
@@ -1421,11 +1411,7 @@ static void check_speed(void)
 
 int main(void)
 {
-    strcpy(folder, "/tmp/gpumc_output_XX" "XX" "XX");
-    if (!mkdtemp(folder) || strlen(folder) > sizeof folder - 8) {
-        printf("no folder to write in\n");
-        return 1;
-    }
+    if (!folder_open("output")) return 1;
     strcat(folder, "/files");                   /* what is beside the files is not counted */
     if (mkdir(folder, 0700) != 0) return 1;
     check_known_numbers();

@@ -69,21 +69,10 @@ static int snprintf_comma(char *text, size_t room, const char *format, ...)
 #undef vfprintf
 #undef snprintf
 
-static size_t ledger_calls, ledger_live, ledger_refuse_at;
+#include "ledger.h"
+#include "folder.h"
 
-static void *ledger_allocate(size_t bytes, void *user)
-{
-    void *block = ++ledger_calls == ledger_refuse_at ? NULL : malloc(bytes);
-    (void)user;
-    ledger_live += block != NULL;
-    return block;
-}
-static void ledger_release(void *block, void *user)
-{
-    (void)user;
-    ledger_live -= block != NULL;
-    free(block);
-}
+static ledger memory;                    /* of all fits */
 
 /* ---- a reader of pages --------------------------------------------------------------------------------- */
 
@@ -244,14 +233,12 @@ static page read_page(const char *text)
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 
-static char folder[] = "/tmp/gpumc_report_XXXXXX";
-
 static const char *path_of(const char *name)
 {
     static char path[300];
-    const char *keep = getenv("KEEP");
-    snprintf(path, sizeof path, "%s/%s%s", keep ? keep : folder, name, strchr(name, '.') ? "" : ".html");
-    return path;
+    const char *keep = getenv("KEEP"), *end = strchr(name, '.') ? "" : ".html";
+    snprintf(path, sizeof path, "%s%s%s%s", keep ? keep : "", keep ? "/" : "", name, end);
+    return keep ? path : in_folder(path);
 }
 
 static int exists(const char *path) { struct stat s; return stat(path, &s) == 0; }
@@ -315,8 +302,7 @@ static void fill(hand *h, size_t n_chains, size_t n_draws, uint64_t seed)
     f->step_size = 0.5;
     f->draws = calloc(n_chains * f->draw_capacity * f->n_columns, sizeof(double));
     f->stats = calloc(n_chains * f->draw_capacity, sizeof *f->stats);
-    f->allocator.allocate = ledger_allocate;
-    f->allocator.release = ledger_release;
+    f->allocator = ledger_allocator(&memory);
     for (size_t c = 0; c < n_chains; c++) {
         gpumc_rng rng = gpumc_rng_at(seed, 0, 0, (uint32_t)c);
         for (size_t i = 0; i < n_draws; i++) {
@@ -335,7 +321,7 @@ static void warn_of(hand *h) { gpumc__collect_warnings(&h->fit); }
 
 static void release(hand *h)
 {
-    ledger_release(h->fit.warnings, NULL);
+    ledger_release(h->fit.warnings, &memory);
     free(h->fit.warmup_stats);
     free(h->fit.draws);
     free(h->fit.stats);
@@ -348,12 +334,12 @@ static void release(hand *h)
 static page report_on(const hand *h, const gpumc_report_options *options, const char *name, char **text)
 {
     gpumc_error error = { GPUMC_OK, "" };
-    const size_t live = ledger_live;
+    const size_t live = memory.live;
     const gpumc_status status = gpumc_write_report(&h->fit, options, path_of(name), &error);
     page p;
     memset(&p, 0, sizeof p);
     CHECK(status == GPUMC_OK, "%s: %s", name, error.text);
-    CHECK(ledger_live == live, "%s: %zu blocks are left", name, ledger_live - live);
+    CHECK(memory.live == live, "%s: %zu blocks are left", name, memory.live - live);
     if (status == GPUMC_OK) {
         char *all = text_of(path_of(name));
         p = read_page(all);
@@ -724,18 +710,18 @@ static void check_refusals(void)
     size_t calls, tried = 0;
     memset(&o, 0, sizeof o);
     o.other = &other.fit;
-    for (ledger_refuse_at = 1;; ledger_refuse_at++) {
-        const size_t live = ledger_live;
+    for (memory.refuse_at = 1;; memory.refuse_at++) {
+        const size_t live = memory.live;
         gpumc_status status;
-        ledger_calls = 0;
+        memory.calls = 0;
         status = gpumc_write_report(&h.fit, &o, path_of("refused"), &error);
-        CHECK(ledger_live == live, "blocks are left when allocation %zu is refused", ledger_refuse_at);
-        if (ledger_calls < ledger_refuse_at) { CHECK(status == GPUMC_OK, "%s", error.text); break; }
-        CHECK(status == GPUMC_ERROR_MEMORY, "allocation %zu: %d", ledger_refuse_at, status);
-        CHECK(!exists(path_of("refused")), "a file is left when allocation %zu is refused", ledger_refuse_at);
+        CHECK(memory.live == live, "blocks are left when allocation %zu is refused", memory.refuse_at);
+        if (memory.calls < memory.refuse_at) { CHECK(status == GPUMC_OK, "%s", error.text); break; }
+        CHECK(status == GPUMC_ERROR_MEMORY, "allocation %zu: %d", memory.refuse_at, status);
+        CHECK(!exists(path_of("refused")), "a file is left when allocation %zu is refused", memory.refuse_at);
     }
-    CHECK(ledger_refuse_at > 3, "only %zu allocations", ledger_refuse_at);
-    ledger_refuse_at = 0;
+    CHECK(memory.refuse_at > 3, "only %zu allocations", memory.refuse_at);
+    memory.refuse_at = 0;
     io_calls = 0;
     report_on(&h, &o, "refused", NULL);
     calls = io_calls;
@@ -879,7 +865,7 @@ static void check_density(void)
 
 int main(void)
 {
-    if (!mkdtemp(folder)) return 1;
+    if (!folder_open("report")) return 1;
     check_plain();
     check_trouble();
     check_large();

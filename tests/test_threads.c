@@ -2,43 +2,13 @@
    more with the thread sanitizer by test_sanitize.sh, which sees what a lucky schedule hides. */
 #include "check.h"
 #include "../gpumc.h"
+#include "schools.h"
 
 enum { N_CHAINS = 7, N_DRAWS = 60, N_WARMUP = 80 };
 
-static const double effect[8] = { 28, 8, -3, 7, -1, 1, 18, 12 };
-static const double error[8] = { 15, 10, 16, 11, 9, 11, 10, 18 };
-
-struct schools { double mu, tau, theta[8]; };
-
-static double schools_density(const double *x, double *grad, void *data)
-{
-    const struct schools *p = (const struct schools *)x;
-    struct schools *g = (struct schools *)grad;
-    double lp = gpumc_normal_lpdf(p->mu, 0, 5, &g->mu, NULL, NULL) - log1p(p->tau * p->tau / 25);
-    (void)data;
-    g->tau -= 2 * p->tau / (25 + p->tau * p->tau);
-    for (int j = 0; j < 8; j++)
-        lp += gpumc_normal_lpdf(p->theta[j], p->mu, p->tau, &g->theta[j], &g->mu, &g->tau)
-            + gpumc_normal_lpdf(effect[j], p->theta[j], error[j], NULL, &g->theta[j], NULL);
-    return lp;
-}
-
-static void generate(const double *x, gpumc_rng *rng, double *out, void *data)
-{
-    const struct schools *p = (const struct schools *)x;
-    (void)data;
-    *out = p->mu + p->tau * gpumc_rng_normal(rng);
-}
-
-static const gpumc_param params[] = {
-    { .name = "mu" },
-    { .name = "tau", .kind = GPUMC_POSITIVE },
-    { .name = "theta", .size = 8, .location = "mu", .scale = "tau" },
-};
-static const gpumc_output output = { .name = "new_school", .group = GPUMC_POSTERIOR_PREDICTIVE };
 static const gpumc_model schools = {
-    .name = "schools", .params = params, .n_params = 3, .log_density = schools_density, .generate = generate,
-    .outputs = &output, .n_outputs = 1,
+    .name = "schools", .params = schools_params, .n_params = 3, .log_density = schools_density, .generate = schools_generate,
+    .outputs = &schools_output, .n_outputs = 1,
 };
 
 static gpumc_sampler sampler;        /* of all runs */

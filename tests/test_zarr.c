@@ -65,46 +65,10 @@ static int vfprintf_or_not(FILE *file, const char *format, va_list arguments)
 #undef fclose
 #undef fwrite
 #undef vfprintf
+#include "ledger.h"
+#include "folder.h"
 
 /* ---- tools --------------------------------------------------------------------------------------------- */
-
-typedef struct ledger { size_t calls, live, bytes, most, refuse_at; } ledger;
-
-static void *ledger_allocate(size_t bytes, void *user)
-{
-    ledger *l = user;
-    size_t *block = ++l->calls == l->refuse_at ? NULL : malloc(bytes + 64);
-    if (!block) return NULL;
-    *block = bytes;
-    l->live++;
-    l->bytes += bytes;
-    if (l->bytes > l->most) l->most = l->bytes;
-    return block + 8;
-}
-
-static void ledger_release(void *block, void *user)
-{
-    ledger *l = user;
-    l->live--;
-    l->bytes -= ((size_t *)block)[-8];
-    free((size_t *)block - 8);
-}
-
-static gpumc_allocator ledger_allocator(ledger *l)
-{
-    return (gpumc_allocator){ ledger_allocate, ledger_release, l };
-}
-
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[8][700];
-    static int turn;
-    turn = (turn + 1) % 8;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 /* The whole file, with its length, to be freed; NULL when there is none. */
 static char *read_bytes(const char *path, size_t *n)
