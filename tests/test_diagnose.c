@@ -519,17 +519,13 @@ static void check_strides(void)
     CHECK(gpumc_r_hat(column).value == gpumc_r_hat(s).value, "one column of three");
 }
 
-static void check_sort(void)
+/* x1 as it stands. */
+static void check_sorted(const char *what)
 {
     const gpumc_series s = { x1, 1, 3000, 0, 0 };
     gpumc__sheet sheet;
     int ascending = 1, complete = 1;
     double sum = 0;
-    for (size_t i = 0; i < 3000; i++)
-        x1[i] = i % 10 == 3 ? -0.0 : i % 10 == 4 ? 0.0 : exp(600 * (uniform() - 0.5)) * (i % 2 ? 1 : -1);
-    x1[7] = INFINITY;
-    x1[8] = -INFINITY;
-    x1[9] = 5e-324;
     if (!gpumc__open_series(&sheet, s, NULL)) return;
     gpumc__sort(&sheet, x1);
     for (size_t i = 0; i < 3000; i++) {
@@ -538,8 +534,23 @@ static void check_sort(void)
         if (sorted->value != x1[sorted->index]) complete = 0;
         sum += (double)sorted->index;
     }
-    CHECK(ascending && complete && sum == 3000.0 * 2999 / 2, "not sorted");
+    CHECK(ascending && complete && sum == 3000.0 * 2999 / 2, "%s are not sorted", what);
     gpumc__close_sheet(&sheet);
+}
+
+static void check_sort(void)
+{
+    for (size_t i = 0; i < 3000; i++)
+        x1[i] = i % 10 == 3 ? -0.0 : i % 10 == 4 ? 0.0 : exp(600 * (uniform() - 0.5)) * (i % 2 ? 1 : -1);
+    x1[7] = INFINITY;
+    x1[8] = -INFINITY;
+    x1[9] = 5e-324;
+    check_sorted("values of all sizes");
+    for (size_t i = 0; i < 3000; i++) x1[i] = 1 + floor(4096 * uniform()) * DBL_EPSILON;
+    x1[1234] = -1;
+    check_sorted("values that differ in their last bits but for one");
+    for (size_t i = 0; i < 3000; i++) x1[i] = 3;
+    check_sorted("equal values");
 }
 
 /* ---- importance weights and leave-one-out ------------------------------------------------------ */
