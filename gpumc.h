@@ -116,7 +116,7 @@
      examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
-     lengths then give 1.5 to 8 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
+     lengths then give 1.5 to 7 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
      microcanonical sampler, or HMC with random lengths in small models whose scales move far. Where
      warm-up saw slow energies, divergences or long trees, NUTS stays, because it says so when a region is
      missed. fit.sampler and the summary say what was chosen and why; options.sampler forces one. Their
