@@ -1102,9 +1102,7 @@ static void check_metric(void)
 
 int main(void)
 {
-    snprintf(folder, sizeof folder, "%s/zarr.%ld", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "build",
-             (long)getpid());
-    if (mkdir(folder, 0777) != 0) CHECK(0, "cannot make %s", folder);
+    if (!folder_open("zarr")) return 1;
     check_bytes();
     check_groups();
     check_refusals();
