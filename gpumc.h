@@ -9219,7 +9219,7 @@ struct gpumc_adapt {
     double *sums;  /* 3 a chain: count, mean, squared deviations of the log density in the final phase */
     gpumc__trial *trials;                    /* what is watched of every chain before that */
 
-    double *levels;                          /* scratch of one update: recent log density of every chain */
+    double *levels, *masses;  /* scratch of one update: recent log density and log mass of every chain */
     double *moments;                         /* 4 dim: for means and variances */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices;
@@ -9321,6 +9321,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.lp = gpumc__take_doubles(arena, plan.capacity);
     plan.owner = (uint32_t *)gpumc__take(arena, plan.capacity, sizeof(uint32_t));
     plan.levels = gpumc__take_doubles(arena, C);
+    plan.masses = gpumc__take_doubles(arena, C);
     plan.healthy = (unsigned char *)gpumc__take(arena, C, 1);
     plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
     plan.x = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
@@ -9432,28 +9433,57 @@ static double gpumc__median_of(double *x, size_t n)
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
 }
 
+static GPUMC_LOOP void gpumc__welford(double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares,
+                                      const double *GPUMC__RESTRICT x, size_t n, double weight)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double d = x[i] - mean[i];
+        mean[i] += weight * d;
+        squares[i] += d * (x[i] - mean[i]);
+    }
+}
+
+/* Sum of log scales, Fisher's as below, over the draws listed; -infinity when there are too few. */
+static double gpumc__adapt_volume(gpumc_adapt *a, const size_t *draws, size_t n_draws)
+{
+    const size_t n = a->dim;
+    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, volume = 0;
+    if (n_draws < 3) return -GPUMC_INF;
+    memset(a->moments, 0, 4 * n * sizeof(double));
+    for (size_t k = 0; k < n_draws; k++) {
+        gpumc__welford(mean_q, var_q, a->q + draws[k] * n, n, 1 / (double)(k + 1));
+        gpumc__welford(mean_g, var_g, a->g + draws[k] * n, n, 1 / (double)(k + 1));
+    }
+    for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
+        volume += 0.5 * log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
+    return volume;
+}
+
 /* A chain that lags far below the best one would poison the pool, and so would draws from before a chain
-   arrived: chains are judged by their last 20 kept draws, draws by their distance to the level of the best
-   chain, in units of its median deviation. All in the sampler's coordinates, where the density of a
-   hierarchical model does not spike. */
-static void gpumc__adapt_judge(gpumc_adapt *a)
+   arrived. Chains are judged by their last 20 kept draws: log density plus log volume is, up to a constant,
+   the log mass of where a chain is, in any coordinates, while the log density alone is highest where a scale
+   of a hierarchy has collapsed. Draws are judged by their distance to the log density of the best chain. Both
+   in units of its median deviation. */
+static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const double root = sqrt((double)a->dim);
     double recent[20], mad = root;
-    size_t best = 0;
+    size_t draws[20], best = 0;
     for (size_t c = 0; c < a->n_chains; c++) {
         size_t n = 0;
         for (size_t k = a->n_kept; k-- > a->foreground && n < 20;)
-            if (a->owner[k] == c) recent[n++] = a->lp[k];
-        a->levels[c] = n ? gpumc__median_of(recent, n) : -GPUMC_INF;
-        if (c > 0 && !(a->levels[c] > a->levels[best])) continue;
+            if (a->owner[k] == c) draws[n++] = k;
+        for (size_t k = 0; k < n; k++) recent[k] = a->lp[draws[k]];
+        a->levels[c] = n ? gpumc__median_of(recent, n) : chains[c]->current->lp;
+        a->masses[c] = a->levels[c] + gpumc__adapt_volume(a, draws, n);
+        if (c > 0 && !(a->masses[c] > a->masses[best])) continue;
         best = c;
         for (size_t k = 0; k < n; k++) recent[k] = fabs(recent[k] - a->levels[c]);
         mad = n ? fmin(fmax(gpumc__median_of(recent, n), 0.2 * root), root) : root;
     }
     a->tolerance = 10 * mad;
     a->best = best;
-    for (size_t c = 0; c < a->n_chains; c++) a->healthy[c] = a->levels[c] >= a->levels[best] - a->tolerance;
+    for (size_t c = 0; c < a->n_chains; c++) a->healthy[c] = !(a->masses[c] < a->masses[best] - a->tolerance);
 }
 
 /* Whether kept draw k counts for an estimate of one chain, or of all (GPUMC__NONE). */
@@ -9464,16 +9494,6 @@ static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
 }
 
 /* ---- metric ------------------------------------------------------------------------------------ */
-
-static GPUMC_LOOP void gpumc__welford(double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares,
-                                      const double *GPUMC__RESTRICT x, size_t n, double weight)
-{
-    for (size_t i = 0; i < n; i++) {
-        const double d = x[i] - mean[i];
-        mean[i] += weight * d;
-        squares[i] += d * (x[i] - mean[i]);
-    }
-}
 
 /* Fisher diagonal of the draws of one chain, or of all healthy ones (GPUMC__NONE): scale^4 = Var x / Var g,
    which is exact for a Gaussian with independent coordinates from its third draw on. */
@@ -9825,7 +9845,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     if (changed || moved) {
         gpumc__adapt_recentre(a, chains, weights);
-        gpumc__adapt_judge(a);                       /* log densities are those of the new coordinates */
+        gpumc__adapt_judge(a, chains);               /* log densities are those of the new coordinates */
     }
     return changed;
 }
@@ -10082,7 +10102,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int switches = a->iteration == a->next_switch, pooled = a->iteration >= a->own_end;
     int restart = a->iteration == a->own_end;
-    gpumc__adapt_judge(a);
+    gpumc__adapt_judge(a, chains);
     if (switches && gpumc__adapt_centring(a, chains)) {
         restart = 1;
         if (a->iteration < a->final_start) memset(a->trials, 0, a->n_chains * sizeof *a->trials);

@@ -533,7 +533,7 @@ static void test_dual_averaging(void)
     CHECK(dual_error(0.8001) > 1e-9, "another target gives the same step sizes");
 }
 
-static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_warmup)
+static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_warmup, size_t num_chains)
 {
     gpumc_adapt_options o;
     gpumc_error error;
@@ -542,6 +542,7 @@ static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_war
     memset(&o, 0, sizeof o);
     o.metric = kind;
     o.num_warmup = num_warmup;
+    o.num_chains = num_chains;
     bytes = gpumc_adapt_bytes(NULL, dim, &o);
     a = gpumc_adapt_init(malloc(bytes), bytes, NULL, dim, &o, &error);
     CHECK(a != NULL, "%s", error.text);
@@ -577,7 +578,7 @@ static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
 static void test_fisher_diagonal(void)
 {
     enum { DIM = 12 };
-    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_DIAG, 0);
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_DIAG, 0, 1);
     double L[DIM * DIM] = { 0 };
     for (int broken = 0; broken < 2; broken++) {
         double worst = 0;
@@ -637,7 +638,7 @@ static void spikes_factor(double *L, size_t d)
 static void test_low_rank(void)
 {
     enum { DIM = 20, N = 120 };
-    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400);
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
     static metric_memory truth;
     static double L[DIM * DIM];
     double residual, worst = 0;
@@ -680,7 +681,7 @@ static void test_low_rank(void)
 static double recovery_error(double gradient_factor)
 {
     enum { DIM = 20, N = 120 };
-    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400);
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
     static double L[DIM * DIM], found[DIM * DIM];
     double worst = 0;
     test_ridge = 0;
@@ -792,6 +793,34 @@ static double interrupted(gpumc_sampler sampler, size_t pause, int lossy)
     return sum;
 }
 
+/* Chains whose draws are those of normal laws of standard deviation sd, of which each holds a mass of e^mass. */
+static void test_judge(void)
+{
+    enum { DIM = 30, CHAINS = 4, N = 20 };
+    static const struct { double mean, sd, mass; int healthy; } chains[CHAINS] = {
+        { 0, 1, 0, 1 }, { 3, 1e-12, -200, 0 } /* a spike */, { 5, 0.5, 0, 1 }, { 9, 1, -500, 0 },
+    };
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_DIAG, 100, CHAINS);
+    gpumc_rng rng = gpumc_rng_at(8, 0, 0, 0);
+    for (a->n_kept = 0; a->n_kept < N * CHAINS; a->n_kept++) {
+        const size_t k = a->n_kept, c = k % CHAINS;
+        a->owner[k] = (uint32_t)c;
+        a->lp[k] = chains[c].mass - DIM * log(chains[c].sd);
+        for (size_t i = 0; i < DIM; i++) {
+            const double z = gpumc_rng_normal(&rng);
+            a->q[k * DIM + i] = chains[c].mean + chains[c].sd * z;
+            a->g[k * DIM + i] = -z / chains[c].sd;
+            a->lp[k] -= 0.5 * z * z;
+        }
+    }
+    gpumc__adapt_judge(a, NULL);
+    for (size_t c = 0; c < CHAINS; c++)
+        CHECK(a->healthy[c] == chains[c].healthy, "chain %d is %s", (int)c,
+              a->healthy[c] ? "taken for healthy" : "taken for one that lags");
+    CHECK(a->levels[1] > a->levels[0] + 100, "the spike is not the highest place: nothing is tested here");
+    free(a);
+}
+
 static void test_pause(void)
 {
     for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++) {
@@ -818,6 +847,7 @@ int main(void)
     test_low_rank();
     test_recovery();
     test_eigen();
+    test_judge();
     test_pause();
     return check_end();
 }
