@@ -94,9 +94,8 @@ def scaled_erfc(x):
     return total / (x * sqrt(pi))
 
 
-def erfcx_rest(t):
-    x = from_unit(ERFCX_K)(t)
-    return ((1 + 2 * x) * scaled_erfc(x) - 1) * 2 / (1 + t)
+def erfcx_rest(x):
+    return ((1 + 2 * x) * scaled_erfc(x) - 1) / x
 
 
 def stirling(w):
@@ -150,7 +149,6 @@ def middle_points(y):
     return MIDDLE * (1 - expm1(-y) / expm1(-MIDDLE_LOG))
 
 
-ERFCX_K = mpf('3.75')
 HALF_K = mpf('0.75')
 ROOT = findroot(digamma, mpf('1.4616321449683623'))
 MIDDLE = mpf('0.180625')
@@ -167,8 +165,8 @@ FITS = [
     Fit('cos', '(cos(2 pi sqrt x) - 1) / x', lambda x: (cos(2 * pi * sqrt(x)) - 1) / x, EPS, mpf(1) / 64, 6),
     Fit('erf', 'erf(sqrt x) / sqrt x - 1', lambda x: erf(sqrt(x)) / sqrt(x) - 1, EPS, mpf('0.5625'), 9,
         size=lambda x: 1),
-    Fit('erfcx', '((1 + 2y) erfcx(y) - 1) (y + 3.75) / y, x = (y - 3.75) / (y + 3.75)',
-        erfcx_rest, -1 + EPS, 1 - EPS, 23, size=lambda t: 2 / (1 + t) + erfcx_rest(t)),
+    Fit('erfcx', '((1 + 2x) erfcx(x) - 1) / x', erfcx_rest, -1 + EPS, 1 - EPS, 10, 11, from_unit(3),
+        lambda x: 1 / x + erfcx_rest(x)),
     Fit('quantile_middle', 'Phi^-1(1/2 + q) / q - 2.5, x = 0.180625 - q^2',
         lambda x: middle_quantile(x) - mpf('2.5'), 0, MIDDLE_LOG, 7, 7, middle_points, middle_quantile),
     Fit('quantile_tail', '-Phi^-1(exp(-(x + 1.6)^2)) - 1.4375 - 1.5 x',
