@@ -1846,13 +1846,13 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
         size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
-        for (; t < end; t++) { \
+        do { \
             const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
             const double *w = gpumc__row_weights(a, t) + strip; \
             GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, \
                 (n_group) + (n_shared), n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], \
                 x[k * GPUMC_LANES + l], w) \
-        } \
+        } while (++t < end); \
     } \
     attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t s, size_t end, \
         size_t t, size_t strip, const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total) \
@@ -5145,11 +5145,13 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
 #define GPUMC__TABLE 12      /* a unit's table: log(tau / tau0), then r for the weights 1, .9, ..., 0 */
+static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
     size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
     size_t *from, *unit; /* an element: natural index of its location or GPUMC__NONE; which scale value */
+    size_t step;         /* from an element to that which is visited next */
     const double *covariates;
     size_t n_covariates, coefficients;
     size_t n_units, table;           /* scale values (1 without a scale); where their tables lie in work */
@@ -5160,20 +5162,17 @@ typedef struct gpumc__link {
 
 GPUMC_FN size_t gpumc__link_unit(const gpumc__link *k, size_t i) { return k->unit[i]; }
 
+/* Elements beside each other in a walk wait for each other: where there are several walks, all of them take
+   their first step, then their second. */
+static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
+{ return stride == 1 && size / length >= 8 ? length : 1; }
+
 GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
 {
     double mu = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
     for (size_t j = 0; j < k->n_covariates; j++)
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
     return mu;
-}
-
-/* Adds d, a derivative by the location of element i, to what the location is made of. */
-GPUMC_FN void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
-{
-    if (k->from[i] != GPUMC__NONE) target[k->from[i]] += d;
-    for (size_t j = 0; j < k->n_covariates; j++)
-        target[k->coefficients + j] += k->covariates[i * k->n_covariates + j] * d;
 }
 
 static int gpumc__link_is_uniform(const gpumc__link *k)
@@ -5202,7 +5201,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
 /* c, r and log(tau / tau0) of element i, from the table of its unit. */
 GPUMC_FN double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
-    *c = k->tenths[i] / 10.0;
+    *c = gpumc__tenth[k->tenths[i]];
     return work[k->table + k->unit[i] * GPUMC__TABLE + 11 - k->tenths[i]];
 }
 
@@ -5215,18 +5214,28 @@ GPUMC_FN double gpumc__link_log(const gpumc__link *k, size_t i, const double *wo
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     double *theta = x + k->at, log_jacobian = 0, c;
+    const size_t n = k->size, step = k->step, *units = k->unit;
+    const unsigned char *tenths = k->tenths;
     gpumc__link_powers(k, x, work);
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double shift = mu * (1 - c * r);
-        for (size_t i = 0; i < k->size; i++) theta[i] = shift + r * q[i];
-        return (double)k->size * (1 - c) * gpumc__link_log(k, 0, work);
+        for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
+        return (double)n * (1 - c) * gpumc__link_log(k, 0, work);
     }
-    for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
-        theta[i] = mu + r * (q[i] - c * mu);
-        log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
-    }
+    for (size_t t = 0; t < step; t++)
+        for (size_t i = t; i < n;) {
+            const size_t unit = units[i];
+            const double *table = work + k->table + unit * GPUMC__TABLE + 11;
+            size_t loose = 0;
+            do {
+                const size_t tenths_i = tenths[i];
+                const double r = table[-(ptrdiff_t)tenths_i];
+                theta[i] = r * q[i] + (1 - gpumc__tenth[tenths_i] * r) * gpumc__link_mu(k, i, x);
+                loose += 10 - tenths_i;
+            } while ((i += step) < n && units[i] == unit);
+            log_jacobian += 0.1 * (double)loose * table[-11];
+        }
     return log_jacobian;
 }
 
@@ -5250,7 +5259,9 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
                                         double *target, double *dq, const double *work)
 {
     const double *theta = x + k->at, *g = G + k->at;
-    double c;
+    const size_t step = k->step, *from = k->from, *units = k->unit;
+    const unsigned char *tenths = k->tenths;
+    double received = 0, c;
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double sum = c < 1 ? gpumc__sum(g, k->size) : 0;         /* centred: nothing is received */
@@ -5263,13 +5274,28 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
     }
-    for (size_t i = k->size; i-- > 0;) {
-        const double g_i = g[i], away = theta[i] - gpumc__link_mu(k, i, x);
-        const double r = gpumc__link_ratio(k, i, work, &c);
-        const size_t scale = k->scale + k->unit[i];
-        dq[i] = r * g_i;
-        gpumc__link_push_mu(k, i, (1 - c * r) * g_i, target);
-        if (k->scale != GPUMC__NONE) target[scale] += (1 - c) * (away * g_i + 1) / x[scale];
+    for (size_t t = k->step; t-- > 0;)
+        for (size_t i = t + (k->size - 1 - t) / step * step + step; i > t;) {
+            const size_t unit = units[i - step];
+            const double *table = work + k->table + unit * GPUMC__TABLE + 11;
+            double moment = 0;
+            do {
+                const size_t place = from[i -= step], tenths_i = tenths[i];
+                const double r = table[-(ptrdiff_t)tenths_i], g_i = g[i];
+                c = gpumc__tenth[tenths_i];
+                moment += (1 - c) * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
+                received += (1 - c * r) * g_i;
+                dq[i] = r * g_i;
+                if (i > t && from[i - step] == place) continue;
+                if (place != GPUMC__NONE) target[place] += received;
+                received = 0;
+            } while (i > t && units[i - step] == unit);
+            if (k->scale != GPUMC__NONE) target[k->scale + unit] += moment / x[k->scale + unit];
+        }
+    for (size_t i = 0; i < k->size * k->n_covariates; i++) {
+        const size_t e = i / k->n_covariates;
+        const double r = gpumc__link_ratio(k, e, work, &c);
+        target[k->coefficients + i % k->n_covariates] += k->covariates[i] * (1 - c * r) * g[e];
     }
 }
 
@@ -5510,6 +5536,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
+    k->step = gpumc__walk_step(stride, p->walk_dim ? length : 1, k->size);
     for (size_t i = 0; i < k->size; i++) {
         const int own_scale = p->scale && l->parts[scale].size > 1;
         const int own_location = p->location && l->parts[location].size > 1;
@@ -6275,8 +6302,8 @@ static void gpumc__gather(const gpumc_rows *r, size_t first, size_t n, const dou
 static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const double *lanes, double *grad)
 {
     const uint32_t *groups = r->groups + first * GPUMC_LANES;
-    for (size_t i = 0; i < n * GPUMC_LANES; i++)
-        if (i % GPUMC_LANES < r->lanes[first + i / GPUMC_LANES]) grad[groups[i]] += lanes[i];
+    for (size_t b = first; b < first + n; b++, groups += GPUMC_LANES, lanes += GPUMC_LANES)
+        for (size_t l = 0; l < r->lanes[b]; l++) grad[groups[l]] += lanes[l];
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
@@ -7554,10 +7581,11 @@ typedef struct gpumc__hier_block {
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
     size_t coefficients, shape, n_shape;
+    size_t step;                             /* normal by element: to that visited next; 0: another way */
     gpumc_hier_link link;
     int has_population, quantile_form;
     gpumc__population_law law;               /* the family's, or the leaves given */
-    gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
+    gpumc_rows *density, *quantile;          /* no density: normal, or quantile form */
 } gpumc__hier_block;
 
 /* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
@@ -7672,11 +7700,47 @@ static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier
         e->grad[b->coefficients + k % n_covariates] += b->given->covariates[k] * dmu[k / n_covariates];
 }
 
+/* Normal elements that differ in location or scale. They are visited as in >>transform, so that neighbours in
+   time seldom differ in scale and do not wait for each other. */
+static GPUMC_LOOP double gpumc__normal_elements(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    const size_t n = b->size, step = b->step, n_covariates = b->given->n_covariates, *from = b->locations,
+                 *scales = b->scales;
+    const double *x = e->x, *theta = x + b->at;
+    double *all = e->grad, *grad = all + b->at, *pulls = e->room, received = 0, lp = 0;
+    for (size_t t = 0; t < step; t++)
+        for (size_t i = t; i < n;) {
+            const size_t scale = scales[i];
+            const double tau = scale == GPUMC__NONE ? 1 : x[scale], precision = 1 / (tau * tau);
+            double squares = 0, count = 0;
+            do {
+                const size_t place = from[i];
+                double away = theta[i] - (place == GPUMC__NONE ? 0 : x[place]);
+                for (size_t j = 0; j < n_covariates; j++)
+                    away -= b->given->covariates[i * n_covariates + j] * x[b->coefficients + j];
+                pulls[i] = away * precision;
+                grad[i] -= pulls[i];
+                received += pulls[i];
+                squares += away * away;
+                count++;
+                if ((i += step) < n && from[i] == place) continue;
+                if (place != GPUMC__NONE) all[place] += received;
+                received = 0;
+            } while (i < n && scales[i] == scale);
+            lp -= 0.5 * squares * precision + count * (gpumc__log(tau) + GPUMC_LOG_SQRT_2PI);
+            if (scale != GPUMC__NONE) all[scale] += (squares * precision - count) / tau;
+        }
+    for (size_t k = 0; k < n * n_covariates; k++)
+        all[b->coefficients + k % n_covariates] += b->given->covariates[k] * pulls[k / n_covariates];
+    return lp;
+}
+
 static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     double *grad = e->grad + b->at, lp;
     const int moved = !b->quantile_form && b->location != GPUMC__NONE;
     const int scaled = !b->quantile_form && b->scale != GPUMC__NONE;
+    if (b->step) return gpumc__normal_elements(e, b);
     if (!b->density)
         return gpumc__spread(e->h->isa, e->x + b->at, b->size, moved ? e->x[b->location] : 0,
                              scaled ? e->x[b->scale] : 1, grad, moved ? e->grad + b->location : NULL,
@@ -8042,23 +8106,31 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
     return NULL;
 }
 
+/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which take
+   logarithms in vectors. */
 static void gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
     const gpumc_param *g = b->given;
     const size_t length = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
-    size_t stride = 1;
+    size_t stride = 1, changes = 0, step, *locations, *scales;
     for (size_t d = g->walk_dim; d < g->n_dims; d++) stride *= g->dims[d];
+    step = gpumc__walk_step(stride, length, b->size);
     for (size_t e = 0; e < b->size; e++) {
         b->locations[e] = e / stride % length > 0 ? b->at + e - stride
             : gpumc__hier_place(h, i, g->location, g->location_index, e);
         b->scales[e] = gpumc__hier_place(h, i, g->scale, g->scale_index, e);
+        changes += e >= step && b->scales[e] != b->scales[e - step];
     }
-    b->locations = gpumc__unlike(b->locations, b->size, &b->location);
-    b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
-    if (!b->law.density && (b->locations || b->scales || g->covariates))
+    locations = gpumc__unlike(b->locations, b->size, &b->location);
+    scales = gpumc__unlike(b->scales, b->size, &b->scale);
+    if (!b->law.density && !b->quantile_form && (locations || scales || g->covariates)) {
+        if (changes <= b->size / 8) { b->step = step; return; }
         b->law.density = &gpumc__normal_population;
+    }
+    b->locations = locations;
+    b->scales = scales;
 }
 
 /* Block i with a population, now that its names have been checked. */
