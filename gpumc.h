@@ -1730,6 +1730,10 @@ typedef struct gpumc_model {
     const gpumc_output *outputs;
     size_t n_outputs;
     void *data;
+    /* Optional, for runs with more threads than chains: at most so many calls of the density will go on at
+       once, and each may keep so many threads busy, with the same result. Returns whether it will. At the end
+       of the run it is called again, with one thread. */
+    int (*share)(int calls, int threads, void *data);
 } gpumc_model;
 
 /* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in
@@ -2245,7 +2249,9 @@ typedef struct gpumc_hier_data {
     const gpumc_hier_rows *rows;
     size_t n_rows;
     int threads;                          /* how many may evaluate at once; more wait. 0: cores / team */
-    int team;                             /* threads that share the rows of each, 10,000 or more. 0: 1 */
+    /* Threads that share the rows of each evaluation, where they are 10,000 or more; not a bit changes. 0: in
+       gpumc_sample with more threads than chains, as many as there are for each chain, elsewhere 1. */
+    int team;
     gpumc_isa isa;
     gpumc_allocator allocator;
 } gpumc_hier_data;
@@ -2381,7 +2387,7 @@ typedef struct gpumc_sample_options {
     double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
-    int threads;              /* 0: as many as cores, at most num_chains */
+    int threads;  /* 0: as many as cores; what chains leave idle goes to the model, see its share */
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;
     int save_warmup, save_unconstrained;
@@ -2448,7 +2454,7 @@ typedef struct gpumc_fit {
     uint64_t warmup_gradients, sampling_gradients;
     double warmup_seconds, sampling_seconds, gradient_seconds, forecast_seconds;
     size_t n_divergent, n_restarted;
-    int threads;
+    int threads;                          /* that ran chains, or shared the densities of one */
     int resumable;                        /* stopped, and gpumc_resume goes on from here */
     void *memory;                         /* private: what gpumc_free releases */
     gpumc_allocator allocator;
@@ -7607,7 +7613,8 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     double *work;
     const double **p;
     double **grad;
-    gpumc_team *team;                        /* or NULL */
+    gpumc_team *team;                        /* NULL: rows are for the thread alone */
+    void *team_memory;                       /* its scratch */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -7625,6 +7632,7 @@ struct gpumc_hier {
     gpumc_isa isa;
     void *memory;                            /* a chain of blocks; each begins with the next one's address */
     int out_of_memory;
+    volatile int shared;                     /* by a run, whose teams the slots have */
 };
 
 /* ---- evaluation ---------------------------------------------------------------------------------- */
@@ -7822,17 +7830,53 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
 }
 
 enum { GPUMC__TEAM_ROWS = 10000 };        /* fewer are done before another thread is awake */
+static int gpumc__slot_team(const gpumc_hier *h, gpumc__hier_slot *slot, int threads)
+{
+    const size_t bytes = gpumc__size_mul(h->rows_work, (size_t)threads * sizeof(double));
+    slot->team_memory = gpumc__allocate(&h->data->allocator, gpumc__size_add(bytes, 64));
+    slot->team = slot->team_memory ? gpumc_team_start(threads, &h->data->allocator) : NULL;
+    return slot->team != NULL;
+}
+static void gpumc__slot_alone(const gpumc_hier *h, gpumc__hier_slot *slot)
+{
+    gpumc_team_stop(slot->team);
+    gpumc__release(&h->data->allocator, slot->team_memory);
+    slot->team = NULL;
+    slot->team_memory = NULL;
+}
+
+/* Teams for as long as a run lasts; of runs at the same time the first has them. Where memory is short a call
+   stays alone. */
+static int gpumc__hier_share(int calls, int threads, void *data)
+{
+    gpumc_hier *h = (gpumc_hier *)data;
+    const size_t n = (size_t)calls < h->n_slots ? (size_t)calls : h->n_slots;
+    int many = 0;
+    for (size_t s = 0; s < h->data->n_rows; s++) many |= h->data->rows[s].data.n_rows >= GPUMC__TEAM_ROWS;
+    if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
+    for (size_t k = 0; k < n; k++) {
+        gpumc__hier_slot *slot = &h->slots[k];
+        while (!gpumc__take_flag(&slot->taken)) continue;
+        gpumc__slot_alone(h, slot);
+        if (threads > 1 && !gpumc__slot_team(h, slot, threads)) gpumc__slot_alone(h, slot);
+        gpumc__give_flag(&slot->taken);
+    }
+    if (threads <= 1) gpumc__give_flag(&h->shared);
+    return threads > 1;
+}
+
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
     const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
-    double *room = e->room + n_gathered * n_rows, lp;
+    double *room = e->room + n_gathered * n_rows, *work = e->rows_work, lp;
+    gpumc_team *team = s->given->data.n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
+    if (team) work = (double *)e->slot->team_memory + (64 - (uintptr_t)e->slot->team_memory % 64) % 64 / 8;
     memset(room, 0, n_gathered * n_rows * sizeof(double));
     gpumc__set_point(e, s);
     for (size_t k = 0; k < s->n_p; k++)
         e->slot->grad[k] = k < n_gathered ? room + k * n_rows
             : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-    gpumc_rows_eval_batch(s->rows, 1, e->slot->p, e->slot->grad, &lp, e->rows_work,
-                          s->given->data.n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team);
+    gpumc_rows_eval_batch(s->rows, 1, e->slot->p, e->slot->grad, &lp, work, team);
     for (size_t k = 0; k < n_gathered; k++, room += n_rows)
         gpumc__collect(s->sources[k].index, 0, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
     return lp;
@@ -7973,7 +8017,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 
 static size_t gpumc__param_size(const gpumc_param *p)
 {
-    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL };
+    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL };
     return gpumc__nth_size(&alone, 0);
 }
 
@@ -8106,8 +8150,8 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
     return NULL;
 }
 
-/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which take
-   logarithms in vectors. */
+/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which
+   take logarithms in vectors. */
 static void gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
@@ -8268,7 +8312,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 {
     const size_t n = h->data->n_params;
     const gpumc_model model = { h->data->name, h->params, n, gpumc__hier_density, NULL, gpumc__hier_generate,
-                                h->outputs, 0, h };
+                                h->outputs, 0, h, gpumc__hier_share };
     gpumc_status status = GPUMC_OK;
     h->model = model;
     h->isa = gpumc_isa_resolve(h->data->isa);
@@ -8358,7 +8402,6 @@ static void gpumc__hier_slots(gpumc_hier *h)
 {
     const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
     const size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
-    h->rows_work = gpumc__size_mul(h->rows_work, (size_t)team);
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->n_slots = n;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
@@ -8366,8 +8409,7 @@ static void gpumc__hier_slots(gpumc_hier *h)
         h->slots[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
         h->slots[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
         h->slots[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
-        if (team > 1) h->slots[k].team = gpumc_team_start(team, &h->data->allocator);
-        h->out_of_memory |= team > 1 && !h->slots[k].team;
+        h->out_of_memory |= team > 1 && !gpumc__slot_team(h, &h->slots[k], team);
     }
 }
 
@@ -8416,7 +8458,8 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
     void *block = hier ? hier->memory : NULL;
-    for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++) gpumc_team_stop(hier->slots[k].team);
+    for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++)
+        gpumc__slot_alone(hier, &hier->slots[k]);
     while (block) {
         void *next = *(void **)block;
         gpumc__release(&hier->data->allocator, block);
@@ -14510,6 +14553,7 @@ typedef struct gpumc__run {
     int printed_lines;
     gpumc__mutex lock;                       /* callbacks, which chain is taken */
     gpumc_team *team;
+    int share;                       /* threads that each density may use */
     gpumc__checkpoint *checkpoint;
 } gpumc__run;
 
@@ -15149,22 +15193,23 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
     return a;
 }
 
-static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
+/* Returns how many threads there are for each of those that run chains. */
+static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
 {
+    const int threads = !GPUMC__HAS_THREADS ? 1 : o->threads ? o->threads : gpumc__cores();
     gpumc_adapt_options a;
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1000;
     if (o->thin == 0) o->thin = 1;
     if (!(o->init_radius > 0)) o->init_radius = 2;
-    if (o->threads == 0) o->threads = gpumc__cores();
-    if (o->threads > o->num_chains) o->threads = o->num_chains;
-    if (!GPUMC__HAS_THREADS) o->threads = 1;
+    o->threads = threads < o->num_chains ? threads : o->num_chains;
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
     o->target_accept = a.target_accept;
     o->max_treedepth = a.max_treedepth;
     o->metric = a.metric;
+    return threads / o->threads;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -15474,7 +15519,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
     if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
     gpumc__mutex_init(&r->lock);
-    r->fit->threads = gpumc_team_threads(r->team);
+    r->fit->threads = gpumc_team_threads(r->team) * r->share;
     finished = !r->warmup || gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && finished) {
@@ -15497,6 +15542,18 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                        !p->path ? "" : r->fit->resumable ? p->path : p->written.text);
 }
 
+/* The same with the threads that chains leave idle given to the model, if it wants them. */
+static gpumc_status gpumc__run_shared(gpumc__run *r, gpumc_error *error)
+{
+    const gpumc_model *m = r->model;
+    const int wanted = r->share > 1 && !r->batch && m->share;
+    gpumc_status status;
+    if (!wanted || !m->share(r->options->threads, r->share, m->data)) r->share = 1;
+    status = gpumc__run_phases(r, error);
+    if (r->share > 1) m->share(r->options->threads, 1, m->data);
+    return status;
+}
+
 /* Allocates what a checked model needs, then runs. */
 static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc__checkpoint *checkpoint,
                                          gpumc_error *error)
@@ -15513,7 +15570,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.checkpoint = checkpoint;
     run.warmup = 1;
     run.begin = gpumc__seconds();
-    gpumc__resolve_options(o, layout);
+    run.share = gpumc__resolve_options(o, layout);
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
@@ -15525,7 +15582,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
         status = gpumc__place_run(&scratch, &run, fit, error);
-        if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
+        if (status == GPUMC_OK) status = gpumc__run_shared(&run, error);
     } else
         status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
                              "run; fewer draws, thin or discard_draws need less", (double)kept.used,
