@@ -164,6 +164,7 @@
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
+     Threads that no chain needs share the rows of hierarchical models where these are 10,000 or more.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
      in a third of the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
@@ -7845,24 +7846,25 @@ static void gpumc__slot_alone(const gpumc_hier *h, gpumc__hier_slot *slot)
     slot->team_memory = NULL;
 }
 
-/* Teams for as long as a run lasts; of runs at the same time the first has them. Where memory is short a call
-   stays alone. */
+/* Teams for as long as a run lasts; of runs at the same time the first has them. */
 static int gpumc__hier_share(int calls, int threads, void *data)
 {
     gpumc_hier *h = (gpumc_hier *)data;
     const size_t n = (size_t)calls < h->n_slots ? (size_t)calls : h->n_slots;
-    int many = 0;
+    int many = 0, granted = threads > 1;
     for (size_t s = 0; s < h->data->n_rows; s++) many |= h->data->rows[s].data.n_rows >= GPUMC__TEAM_ROWS;
     if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
     for (size_t k = 0; k < n; k++) {
         gpumc__hier_slot *slot = &h->slots[k];
         while (!gpumc__take_flag(&slot->taken)) continue;
         gpumc__slot_alone(h, slot);
-        if (threads > 1 && !gpumc__slot_team(h, slot, threads)) gpumc__slot_alone(h, slot);
+        granted = granted && gpumc__slot_team(h, slot, threads);
         gpumc__give_flag(&slot->taken);
     }
-    if (threads <= 1) gpumc__give_flag(&h->shared);
-    return threads > 1;
+    if (granted) return 1;
+    if (threads > 1) return gpumc__hier_share(calls, 1, data);       /* no memory: none for any */
+    gpumc__give_flag(&h->shared);
+    return 0;
 }
 
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)

@@ -830,27 +830,29 @@ static void check_idle_threads(void)
     free(d);
 }
 
-/* Of runs at the same time one has the teams; where memory is short a call stays alone. */
+/* Of runs at the same time one has the teams; where memory is short none is granted, and nothing is lost. */
 static void check_share(void)
 {
     large *d = describe_large();
     double x[3 + LARGE], grad[2][3 + LARGE], lp[2];
     for (size_t i = 0; i < 3 + LARGE; i++) x[i] = 0.5 + 0.1 * (double)i;
-    for (size_t refused = 0; refused < 4; refused++) {
+    for (size_t refused = 0; refused < 6; refused++) {
         ledger l = { .refuse_at = 0 };
-        object o;
         d->data.allocator = ledger_allocator(&l);
-        o = make(&d->data);
+        const object o = make(&d->data);
+        const size_t held = l.live;
+        void *const data = o.model->data;
         lp[0] = density(&o, x, grad[0]);
         l.refuse_at = refused ? l.calls + refused : 0;
-        CHECK(o.model->share(9, 2, o.model->data) == 1, "not granted");
-        CHECK(o.model->share(1, 2, o.model->data) == 0, "granted twice");
+        CHECK(o.model->share(9, 2, data) == (refused < 1 || refused > 4), "request %d refused", (int)refused);
+        CHECK(refused < 1 || refused > 4 || l.live == held, "%d blocks, not %d", (int)l.live, (int)held);
+        CHECK(o.model->share(1, 2, data) == (refused >= 1 && refused <= 4), "granted twice");
         lp[1] = density(&o, x, grad[1]);
         CHECK(lp[0] >= lp[1] && lp[0] <= lp[1] && memcmp(grad[0], grad[1], sizeof grad[0]) == 0,
               "request %d refused: %.17g, alone %.17g", (int)refused, lp[1], lp[0]);
         if (refused % 2 == 0) {
-            o.model->share(9, 1, o.model->data);
-            CHECK(o.model->share(1, 2, o.model->data) == 1, "not granted again");
+            CHECK(o.model->share(9, 1, data) == 0 && l.live == held, "teams stay");
+            CHECK(o.model->share(1, 2, data) == 1, "not granted again");
         }
         gpumc_hier_free(o.hier);
         CHECK(l.live == 0, "%d blocks are left", (int)l.live);
