@@ -164,6 +164,7 @@
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
+     Threads that no chain needs share the rows of hierarchical models where these are 10,000 or more.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
      in a third of the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
@@ -1729,6 +1730,10 @@ typedef struct gpumc_model {
     const gpumc_output *outputs;
     size_t n_outputs;
     void *data;
+    /* Optional, for runs with more threads than chains: at most so many calls of the density will go on at
+       once, and each may keep so many threads busy, with the same result. Returns whether it will. At the end
+       of the run it is called again, with one thread. */
+    int (*share)(int calls, int threads, void *data);
 } gpumc_model;
 
 /* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in
@@ -1845,13 +1850,13 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
         size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
-        for (; t < end; t++) { \
+        do { \
             const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
             const double *w = gpumc__row_weights(a, t) + strip; \
             GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, \
                 (n_group) + (n_shared), n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], \
                 x[k * GPUMC_LANES + l], w) \
-        } \
+        } while (++t < end); \
     } \
     attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t s, size_t end, \
         size_t t, size_t strip, const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total) \
@@ -2244,7 +2249,9 @@ typedef struct gpumc_hier_data {
     const gpumc_hier_rows *rows;
     size_t n_rows;
     int threads;                          /* how many may evaluate at once; more wait. 0: cores / team */
-    int team;                             /* threads that share the rows of each, 10,000 or more. 0: 1 */
+    /* Threads that share the rows of each evaluation, where they are 10,000 or more; not a bit changes. 0: in
+       gpumc_sample with more threads than chains, as many as there are for each chain, elsewhere 1. */
+    int team;
     gpumc_isa isa;
     gpumc_allocator allocator;
 } gpumc_hier_data;
@@ -2380,7 +2387,7 @@ typedef struct gpumc_sample_options {
     double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
-    int threads;              /* 0: as many as cores, at most num_chains */
+    int threads;  /* 0: as many as cores; what chains leave idle goes to the model, see its share */
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;
     int save_warmup, save_unconstrained;
@@ -2447,7 +2454,7 @@ typedef struct gpumc_fit {
     uint64_t warmup_gradients, sampling_gradients;
     double warmup_seconds, sampling_seconds, gradient_seconds, forecast_seconds;
     size_t n_divergent, n_restarted;
-    int threads;
+    int threads;                          /* that ran chains, or shared the densities of one */
     int resumable;                        /* stopped, and gpumc_resume goes on from here */
     void *memory;                         /* private: what gpumc_free releases */
     gpumc_allocator allocator;
@@ -5144,11 +5151,13 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
 #define GPUMC__TABLE 12      /* a unit's table: log(tau / tau0), then r for the weights 1, .9, ..., 0 */
+static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
     size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
     size_t *from, *unit; /* an element: natural index of its location or GPUMC__NONE; which scale value */
+    size_t step;         /* from an element to that which is visited next */
     const double *covariates;
     size_t n_covariates, coefficients;
     size_t n_units, table;           /* scale values (1 without a scale); where their tables lie in work */
@@ -5159,20 +5168,17 @@ typedef struct gpumc__link {
 
 GPUMC_FN size_t gpumc__link_unit(const gpumc__link *k, size_t i) { return k->unit[i]; }
 
+/* Elements beside each other in a walk wait for each other: where there are several walks, all of them take
+   their first step, then their second. */
+static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
+{ return stride == 1 && size / length >= 8 ? length : 1; }
+
 GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
 {
     double mu = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
     for (size_t j = 0; j < k->n_covariates; j++)
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
     return mu;
-}
-
-/* Adds d, a derivative by the location of element i, to what the location is made of. */
-GPUMC_FN void gpumc__link_push_mu(const gpumc__link *k, size_t i, double d, double *target)
-{
-    if (k->from[i] != GPUMC__NONE) target[k->from[i]] += d;
-    for (size_t j = 0; j < k->n_covariates; j++)
-        target[k->coefficients + j] += k->covariates[i * k->n_covariates + j] * d;
 }
 
 static int gpumc__link_is_uniform(const gpumc__link *k)
@@ -5201,7 +5207,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
 /* c, r and log(tau / tau0) of element i, from the table of its unit. */
 GPUMC_FN double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
-    *c = k->tenths[i] / 10.0;
+    *c = gpumc__tenth[k->tenths[i]];
     return work[k->table + k->unit[i] * GPUMC__TABLE + 11 - k->tenths[i]];
 }
 
@@ -5214,18 +5220,28 @@ GPUMC_FN double gpumc__link_log(const gpumc__link *k, size_t i, const double *wo
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     double *theta = x + k->at, log_jacobian = 0, c;
+    const size_t n = k->size, step = k->step, *units = k->unit;
+    const unsigned char *tenths = k->tenths;
     gpumc__link_powers(k, x, work);
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double shift = mu * (1 - c * r);
-        for (size_t i = 0; i < k->size; i++) theta[i] = shift + r * q[i];
-        return (double)k->size * (1 - c) * gpumc__link_log(k, 0, work);
+        for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
+        return (double)n * (1 - c) * gpumc__link_log(k, 0, work);
     }
-    for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
-        theta[i] = mu + r * (q[i] - c * mu);
-        log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
-    }
+    for (size_t t = 0; t < step; t++)
+        for (size_t i = t; i < n;) {
+            const size_t unit = units[i];
+            const double *table = work + k->table + unit * GPUMC__TABLE + 11;
+            size_t loose = 0;
+            do {
+                const size_t tenths_i = tenths[i];
+                const double r = table[-(ptrdiff_t)tenths_i];
+                theta[i] = r * q[i] + (1 - gpumc__tenth[tenths_i] * r) * gpumc__link_mu(k, i, x);
+                loose += 10 - tenths_i;
+            } while ((i += step) < n && units[i] == unit);
+            log_jacobian += 0.1 * (double)loose * table[-11];
+        }
     return log_jacobian;
 }
 
@@ -5249,7 +5265,9 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
                                         double *target, double *dq, const double *work)
 {
     const double *theta = x + k->at, *g = G + k->at;
-    double c;
+    const size_t step = k->step, *from = k->from, *units = k->unit;
+    const unsigned char *tenths = k->tenths;
+    double received = 0, c;
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double sum = c < 1 ? gpumc__sum(g, k->size) : 0;         /* centred: nothing is received */
@@ -5262,13 +5280,28 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
     }
-    for (size_t i = k->size; i-- > 0;) {
-        const double g_i = g[i], away = theta[i] - gpumc__link_mu(k, i, x);
-        const double r = gpumc__link_ratio(k, i, work, &c);
-        const size_t scale = k->scale + k->unit[i];
-        dq[i] = r * g_i;
-        gpumc__link_push_mu(k, i, (1 - c * r) * g_i, target);
-        if (k->scale != GPUMC__NONE) target[scale] += (1 - c) * (away * g_i + 1) / x[scale];
+    for (size_t t = k->step; t-- > 0;)
+        for (size_t i = t + (k->size - 1 - t) / step * step + step; i > t;) {
+            const size_t unit = units[i - step];
+            const double *table = work + k->table + unit * GPUMC__TABLE + 11;
+            double moment = 0;
+            do {
+                const size_t place = from[i -= step], tenths_i = tenths[i];
+                const double r = table[-(ptrdiff_t)tenths_i], g_i = g[i];
+                c = gpumc__tenth[tenths_i];
+                moment += (1 - c) * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
+                received += (1 - c * r) * g_i;
+                dq[i] = r * g_i;
+                if (i > t && from[i - step] == place) continue;
+                if (place != GPUMC__NONE) target[place] += received;
+                received = 0;
+            } while (i > t && units[i - step] == unit);
+            if (k->scale != GPUMC__NONE) target[k->scale + unit] += moment / x[k->scale + unit];
+        }
+    for (size_t i = 0; i < k->size * k->n_covariates; i++) {
+        const size_t e = i / k->n_covariates;
+        const double r = gpumc__link_ratio(k, e, work, &c);
+        target[k->coefficients + i % k->n_covariates] += k->covariates[i] * (1 - c * r) * g[e];
     }
 }
 
@@ -5509,6 +5542,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
+    k->step = gpumc__walk_step(stride, p->walk_dim ? length : 1, k->size);
     for (size_t i = 0; i < k->size; i++) {
         const int own_scale = p->scale && l->parts[scale].size > 1;
         const int own_location = p->location && l->parts[location].size > 1;
@@ -6274,8 +6308,8 @@ static void gpumc__gather(const gpumc_rows *r, size_t first, size_t n, const dou
 static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const double *lanes, double *grad)
 {
     const uint32_t *groups = r->groups + first * GPUMC_LANES;
-    for (size_t i = 0; i < n * GPUMC_LANES; i++)
-        if (i % GPUMC_LANES < r->lanes[first + i / GPUMC_LANES]) grad[groups[i]] += lanes[i];
+    for (size_t b = first; b < first + n; b++, groups += GPUMC_LANES, lanes += GPUMC_LANES)
+        for (size_t l = 0; l < r->lanes[b]; l++) grad[groups[l]] += lanes[l];
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
@@ -7553,10 +7587,11 @@ typedef struct gpumc__hier_block {
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
     size_t coefficients, shape, n_shape;
+    size_t step;                             /* normal by element: to that visited next; 0: another way */
     gpumc_hier_link link;
     int has_population, quantile_form;
     gpumc__population_law law;               /* the family's, or the leaves given */
-    gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
+    gpumc_rows *density, *quantile;          /* no density: normal, or quantile form */
 } gpumc__hier_block;
 
 /* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
@@ -7578,7 +7613,8 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     double *work;
     const double **p;
     double **grad;
-    gpumc_team *team;                        /* or NULL */
+    gpumc_team *team;                        /* NULL: rows are for the thread alone */
+    void *team_memory;                       /* its scratch */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -7596,6 +7632,7 @@ struct gpumc_hier {
     gpumc_isa isa;
     void *memory;                            /* a chain of blocks; each begins with the next one's address */
     int out_of_memory;
+    volatile int shared;                     /* by a run, whose teams the slots have */
 };
 
 /* ---- evaluation ---------------------------------------------------------------------------------- */
@@ -7671,11 +7708,47 @@ static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier
         e->grad[b->coefficients + k % n_covariates] += b->given->covariates[k] * dmu[k / n_covariates];
 }
 
+/* Normal elements that differ in location or scale. They are visited as in >>transform, so that neighbours in
+   time seldom differ in scale and do not wait for each other. */
+static GPUMC_LOOP double gpumc__normal_elements(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    const size_t n = b->size, step = b->step, n_covariates = b->given->n_covariates, *from = b->locations,
+                 *scales = b->scales;
+    const double *x = e->x, *theta = x + b->at;
+    double *all = e->grad, *grad = all + b->at, *pulls = e->room, received = 0, lp = 0;
+    for (size_t t = 0; t < step; t++)
+        for (size_t i = t; i < n;) {
+            const size_t scale = scales[i];
+            const double tau = scale == GPUMC__NONE ? 1 : x[scale], precision = 1 / (tau * tau);
+            double squares = 0, count = 0;
+            do {
+                const size_t place = from[i];
+                double away = theta[i] - (place == GPUMC__NONE ? 0 : x[place]);
+                for (size_t j = 0; j < n_covariates; j++)
+                    away -= b->given->covariates[i * n_covariates + j] * x[b->coefficients + j];
+                pulls[i] = away * precision;
+                grad[i] -= pulls[i];
+                received += pulls[i];
+                squares += away * away;
+                count++;
+                if ((i += step) < n && from[i] == place) continue;
+                if (place != GPUMC__NONE) all[place] += received;
+                received = 0;
+            } while (i < n && scales[i] == scale);
+            lp -= 0.5 * squares * precision + count * (gpumc__log(tau) + GPUMC_LOG_SQRT_2PI);
+            if (scale != GPUMC__NONE) all[scale] += (squares * precision - count) / tau;
+        }
+    for (size_t k = 0; k < n * n_covariates; k++)
+        all[b->coefficients + k % n_covariates] += b->given->covariates[k] * pulls[k / n_covariates];
+    return lp;
+}
+
 static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     double *grad = e->grad + b->at, lp;
     const int moved = !b->quantile_form && b->location != GPUMC__NONE;
     const int scaled = !b->quantile_form && b->scale != GPUMC__NONE;
+    if (b->step) return gpumc__normal_elements(e, b);
     if (!b->density)
         return gpumc__spread(e->h->isa, e->x + b->at, b->size, moved ? e->x[b->location] : 0,
                              scaled ? e->x[b->scale] : 1, grad, moved ? e->grad + b->location : NULL,
@@ -7757,17 +7830,54 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
 }
 
 enum { GPUMC__TEAM_ROWS = 10000 };        /* fewer are done before another thread is awake */
+static int gpumc__slot_team(const gpumc_hier *h, gpumc__hier_slot *slot, int threads)
+{
+    const size_t bytes = gpumc__size_mul(h->rows_work, (size_t)threads * sizeof(double));
+    slot->team_memory = gpumc__allocate(&h->data->allocator, gpumc__size_add(bytes, 64));
+    slot->team = slot->team_memory ? gpumc_team_start(threads, &h->data->allocator) : NULL;
+    return slot->team != NULL;
+}
+static void gpumc__slot_alone(const gpumc_hier *h, gpumc__hier_slot *slot)
+{
+    gpumc_team_stop(slot->team);
+    gpumc__release(&h->data->allocator, slot->team_memory);
+    slot->team = NULL;
+    slot->team_memory = NULL;
+}
+
+/* Teams for as long as a run lasts; of runs at the same time the first has them. */
+static int gpumc__hier_share(int calls, int threads, void *data)
+{
+    gpumc_hier *h = (gpumc_hier *)data;
+    const size_t n = (size_t)calls < h->n_slots ? (size_t)calls : h->n_slots;
+    int many = 0, granted = threads > 1;
+    for (size_t s = 0; s < h->data->n_rows; s++) many |= h->data->rows[s].data.n_rows >= GPUMC__TEAM_ROWS;
+    if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
+    for (size_t k = 0; k < n; k++) {
+        gpumc__hier_slot *slot = &h->slots[k];
+        while (!gpumc__take_flag(&slot->taken)) continue;
+        gpumc__slot_alone(h, slot);
+        granted = granted && gpumc__slot_team(h, slot, threads);
+        gpumc__give_flag(&slot->taken);
+    }
+    if (granted) return 1;
+    if (threads > 1) return gpumc__hier_share(calls, 1, data);       /* no memory: none for any */
+    gpumc__give_flag(&h->shared);
+    return 0;
+}
+
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
     const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
-    double *room = e->room + n_gathered * n_rows, lp;
+    double *room = e->room + n_gathered * n_rows, *work = e->rows_work, lp;
+    gpumc_team *team = s->given->data.n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
+    if (team) work = (double *)e->slot->team_memory + (64 - (uintptr_t)e->slot->team_memory % 64) % 64 / 8;
     memset(room, 0, n_gathered * n_rows * sizeof(double));
     gpumc__set_point(e, s);
     for (size_t k = 0; k < s->n_p; k++)
         e->slot->grad[k] = k < n_gathered ? room + k * n_rows
             : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-    gpumc_rows_eval_batch(s->rows, 1, e->slot->p, e->slot->grad, &lp, e->rows_work,
-                          s->given->data.n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team);
+    gpumc_rows_eval_batch(s->rows, 1, e->slot->p, e->slot->grad, &lp, work, team);
     for (size_t k = 0; k < n_gathered; k++, room += n_rows)
         gpumc__collect(s->sources[k].index, 0, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
     return lp;
@@ -7908,7 +8018,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 
 static size_t gpumc__param_size(const gpumc_param *p)
 {
-    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL };
+    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL };
     return gpumc__nth_size(&alone, 0);
 }
 
@@ -8041,23 +8151,31 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
     return NULL;
 }
 
+/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which
+   take logarithms in vectors. */
 static void gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
     const gpumc_param *g = b->given;
     const size_t length = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
-    size_t stride = 1;
+    size_t stride = 1, changes = 0, step, *locations, *scales;
     for (size_t d = g->walk_dim; d < g->n_dims; d++) stride *= g->dims[d];
+    step = gpumc__walk_step(stride, length, b->size);
     for (size_t e = 0; e < b->size; e++) {
         b->locations[e] = e / stride % length > 0 ? b->at + e - stride
             : gpumc__hier_place(h, i, g->location, g->location_index, e);
         b->scales[e] = gpumc__hier_place(h, i, g->scale, g->scale_index, e);
+        changes += e >= step && b->scales[e] != b->scales[e - step];
     }
-    b->locations = gpumc__unlike(b->locations, b->size, &b->location);
-    b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
-    if (!b->law.density && (b->locations || b->scales || g->covariates))
+    locations = gpumc__unlike(b->locations, b->size, &b->location);
+    scales = gpumc__unlike(b->scales, b->size, &b->scale);
+    if (!b->law.density && !b->quantile_form && (locations || scales || g->covariates)) {
+        if (changes <= b->size / 8) { b->step = step; return; }
         b->law.density = &gpumc__normal_population;
+    }
+    b->locations = locations;
+    b->scales = scales;
 }
 
 /* Block i with a population, now that its names have been checked. */
@@ -8195,7 +8313,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 {
     const size_t n = h->data->n_params;
     const gpumc_model model = { h->data->name, h->params, n, gpumc__hier_density, NULL, gpumc__hier_generate,
-                                h->outputs, 0, h };
+                                h->outputs, 0, h, gpumc__hier_share };
     gpumc_status status = GPUMC_OK;
     h->model = model;
     h->isa = gpumc_isa_resolve(h->data->isa);
@@ -8285,7 +8403,6 @@ static void gpumc__hier_slots(gpumc_hier *h)
 {
     const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
     const size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
-    h->rows_work = gpumc__size_mul(h->rows_work, (size_t)team);
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->n_slots = n;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
@@ -8293,8 +8410,7 @@ static void gpumc__hier_slots(gpumc_hier *h)
         h->slots[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
         h->slots[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
         h->slots[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
-        if (team > 1) h->slots[k].team = gpumc_team_start(team, &h->data->allocator);
-        h->out_of_memory |= team > 1 && !h->slots[k].team;
+        h->out_of_memory |= team > 1 && !gpumc__slot_team(h, &h->slots[k], team);
     }
 }
 
@@ -8343,7 +8459,8 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
     void *block = hier ? hier->memory : NULL;
-    for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++) gpumc_team_stop(hier->slots[k].team);
+    for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++)
+        gpumc__slot_alone(hier, &hier->slots[k]);
     while (block) {
         void *next = *(void **)block;
         gpumc__release(&hier->data->allocator, block);
@@ -14457,6 +14574,7 @@ typedef struct gpumc__run {
     int printed_lines;
     gpumc__mutex lock;                       /* callbacks, which chain is taken */
     gpumc_team *team;
+    int share;                       /* threads that each density may use */
     gpumc__checkpoint *checkpoint;
 } gpumc__run;
 
@@ -15096,22 +15214,23 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
     return a;
 }
 
-static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
+/* Returns how many threads there are for each of those that run chains. */
+static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
 {
+    const int threads = !GPUMC__HAS_THREADS ? 1 : o->threads ? o->threads : gpumc__cores();
     gpumc_adapt_options a;
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1000;
     if (o->thin == 0) o->thin = 1;
     if (!(o->init_radius > 0)) o->init_radius = 2;
-    if (o->threads == 0) o->threads = gpumc__cores();
-    if (o->threads > o->num_chains) o->threads = o->num_chains;
-    if (!GPUMC__HAS_THREADS) o->threads = 1;
+    o->threads = threads < o->num_chains ? threads : o->num_chains;
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
     o->target_accept = a.target_accept;
     o->max_treedepth = a.max_treedepth;
     o->metric = a.metric;
+    return threads / o->threads;
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -15421,7 +15540,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
     if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
     gpumc__mutex_init(&r->lock);
-    r->fit->threads = gpumc_team_threads(r->team);
+    r->fit->threads = gpumc_team_threads(r->team) * r->share;
     finished = !r->warmup || gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && finished) {
@@ -15444,6 +15563,18 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                        !p->path ? "" : r->fit->resumable ? p->path : p->written.text);
 }
 
+/* The same with the threads that chains leave idle given to the model, if it wants them. */
+static gpumc_status gpumc__run_shared(gpumc__run *r, gpumc_error *error)
+{
+    const gpumc_model *m = r->model;
+    const int wanted = r->share > 1 && !r->batch && m->share;
+    gpumc_status status;
+    if (!wanted || !m->share(r->options->threads, r->share, m->data)) r->share = 1;
+    status = gpumc__run_phases(r, error);
+    if (r->share > 1) m->share(r->options->threads, 1, m->data);
+    return status;
+}
+
 /* Allocates what a checked model needs, then runs. */
 static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc__checkpoint *checkpoint,
                                          gpumc_error *error)
@@ -15460,7 +15591,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.checkpoint = checkpoint;
     run.warmup = 1;
     run.begin = gpumc__seconds();
-    gpumc__resolve_options(o, layout);
+    run.share = gpumc__resolve_options(o, layout);
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
@@ -15472,7 +15603,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
         status = gpumc__place_run(&scratch, &run, fit, error);
-        if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
+        if (status == GPUMC_OK) status = gpumc__run_shared(&run, error);
     } else
         status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
                              "run; fewer draws, thin or discard_draws need less", (double)kept.used,

@@ -145,7 +145,7 @@ int main(int argc, char **argv)
     struct rows d = { 0 };
     run r = { .summary = NULL };
     const char *path = NULL;
-    int size = 100, each = 10, s1 = 0, team = 1, form = GPUMC_CENTRING_LEARNED, status, ready;
+    int size = 100, each = 10, s1 = 0, team = 0, form = GPUMC_CENTRING_LEARNED, status, ready;
     uint64_t data_seed = 42;
     double *theta = NULL;
     gpumc_error error = { GPUMC_ERROR_MEMORY, "out of memory" };
@@ -156,7 +156,7 @@ int main(int argc, char **argv)
         { "data", TEXT, &path, "FILE: reads the data (JSON with J, N, group, y) instead" },
         { "priors", CHOICE, &s1, "peers|s1" },
         { "form", CHOICE, &form, "learned|centred|noncentred" },
-        { "team", WHOLE, &team, "threads for the rows of each chain, if 10,000 or more (1)" },
+        { "team", WHOLE, &team, "threads for the rows of each chain, if 10,000 or more (0: idle ones)" },
     };
     status = arguments_read(argc, argv, &r, own, sizeof own / sizeof *own);
     if (status != GO_ON) return status;

@@ -169,7 +169,9 @@ static void check_machine(const char *name, const gpumc_param *params, size_t n_
 
 static void check_kinds(void)
 {
-    static const size_t six[] = { 0, 1, 1, 0, 1, 0 }, grid[] = { 3, 4 };
+    static const size_t six[] = { 0, 1, 1, 0, 1, 0 }, grid[] = { 3, 4 }, many[] = { 9, 3 };
+    static size_t later[27];
+    static double trend[27];
     static const double covariates[] = { 1, .5, -1, 2, .3, -.7, 0, 1, -2, .1, .6, 1 };
     const gpumc_param scalar[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "theta", .size = 6, .location = "mu", .scale = "tau" } };
@@ -193,6 +195,12 @@ static void check_kinds(void)
         { .name = "level", .dims = grid, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2 } };
     const gpumc_param across[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "level", .dims = grid, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 1 } };
+    const gpumc_param walks[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .scale_index = later,
+          .walk_dim = 2 } };
+    const gpumc_param drift[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "beta" }, { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
+          .walk_dim = 2, .covariates = trend, .n_covariates = 1, .coefficients = "beta" } };
     const gpumc_param linear[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "beta", .size = 2 }, { .name = "theta", .size = 6, .location = "mu", .scale = "tau",
         .covariates = covariates, .n_covariates = 2, .coefficients = "beta" } };
@@ -204,6 +212,10 @@ static void check_kinds(void)
                                    { .name = "tau", .kind = GPUMC_POSITIVE },
                                    { .name = "a", .size = 3, .location = "mu", .scale = "tau" },
                                    { .name = "b", .size = 4, .location = "mu", .scale = "tau" } };
+    for (size_t i = 0; i < 27; i++) {
+        later[i] = i % 3 > 0;
+        trend[i] = sin((double)i);
+    }
     check_machine("scalar", scalar, 3);
     check_machine("no scale", no_scale, 3);
     check_machine("no location", no_location, 3);
@@ -211,6 +223,8 @@ static void check_kinds(void)
     check_machine("index", index, 3);
     check_machine("walk", walk, 3);
     check_machine("walk down columns", across, 3);
+    check_machine("many walks", walks, 3);
+    check_machine("many walks with covariates", drift, 4);
     check_machine("covariates", linear, 4);
     check_machine("nested", nested, 5);
     check_machine("shared location and scale", shared, 4);

@@ -715,44 +715,157 @@ static void check_out_of_memory(void)
     free(e);
 }
 
-/* Rows shared by a team: the same bits as without, and every allocation may be refused. */
-static void check_team(void)
+/* Groups with rows enough for a team. */
+enum { MANY_ROWS = 20011, LARGE = 7 };
+typedef struct large {
+    size_t of[MANY_ROWS];
+    double y[MANY_ROWS];
+    const double *column;
+    gpumc_param params[4];
+    gpumc_prior priors[3];
+    gpumc_hier_take takes[2];
+    gpumc_hier_rows rows;
+    gpumc_hier_data data;
+} large;
+
+static large *describe_large(void)
 {
-    enum { MANY = 20011, GROUPS = 7 };
-    static size_t of[MANY];
-    static double values[MANY];
-    const double *const column = values;
-    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+    static const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "sigma", .kind = GPUMC_POSITIVE },
-        { .name = "theta", .size = GROUPS, .location = "mu", .scale = "tau" } };
+        { .name = "theta", .size = LARGE, .location = "mu", .scale = "tau" } };
     const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 },
         { "tau", gpumc_prior_half_normal, 2, 0, 0 }, { "sigma", gpumc_prior_half_normal, 2, 0, 0 } };
-    const gpumc_hier_take takes[] = { { "theta", of }, { "sigma", NULL } };
-    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
-                                   .data = { .kind = &normal_row, .n_rows = MANY, .columns = &column } };
-    gpumc_hier_data data = { .params = params, .n_params = 4, .priors = priors, .n_priors = 3, .rows = &rows,
-                             .n_rows = 1, .threads = 2 };
-    double x[3 + GROUPS], grad[2][3 + GROUPS], lp[2];
+    large *d = (large *)calloc(1, sizeof *d);
     gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
-    for (size_t i = 0; i < MANY; i++) {
-        of[i] = (size_t)gpumc_rng_below(&rng, GROUPS);
-        values[i] = gpumc_rng_normal(&rng);
+    if (!d) exit(check_end());
+    for (size_t i = 0; i < MANY_ROWS; i++) {
+        d->of[i] = (size_t)gpumc_rng_below(&rng, LARGE);
+        d->y[i] = gpumc_rng_normal(&rng);
     }
-    for (size_t i = 0; i < 3 + GROUPS; i++) x[i] = 0.5 + gpumc_rng_uniform(&rng);
+    memcpy(d->params, params, sizeof params);
+    memcpy(d->priors, priors, sizeof priors);
+    d->column = d->y;
+    d->takes[0].name = "theta";
+    d->takes[0].index = d->of;
+    d->takes[1].name = "sigma";
+    d->rows = (gpumc_hier_rows){ .name = "y", .takes = d->takes, .n_takes = 2,
+                                 .data = { .kind = &normal_row, .n_rows = MANY_ROWS, .columns = &d->column } };
+    d->data = (gpumc_hier_data){ .params = d->params, .n_params = 4, .priors = d->priors, .n_priors = 3,
+                                 .rows = &d->rows, .n_rows = 1, .threads = 2 };
+    return d;
+}
+
+/* Rows shared by a team: the same bits as without. */
+static void check_team(void)
+{
+    large *d = describe_large();
+    double x[3 + LARGE], grad[2][3 + LARGE], lp[2];
+    for (size_t i = 0; i < 3 + LARGE; i++) x[i] = 0.5 + 0.1 * (double)i;
     for (int k = 0; k < 2; k++) {
-        data.team = 3 * k;
-        const object o = make(&data);
+        d->data.team = 3 * k;
+        const object o = make(&d->data);
         for (int repeat = 0; repeat < 50; repeat++) lp[k] = density(&o, x, grad[k]);
         CHECK(k == 0 || (lp[0] >= lp[1] && lp[0] <= lp[1] && memcmp(grad[0], grad[1], sizeof grad[0]) == 0),
               "a team gets %.17g, one thread %.17g", lp[1], lp[0]);
         gpumc_hier_free(o.hier);
     }
+    free(d);
+}
+
+/* The model of a description that counts how it is asked to share. */
+typedef struct counted { const gpumc_model *of; int n_asked, granted, calls, threads; } counted;
+static int count_share(int calls, int threads, void *data)
+{
+    counted *c = (counted *)data;
+    c->n_asked++;
+    if (threads == 1) return c->of->share(calls, threads, c->of->data);
+    c->calls = calls;
+    c->threads = threads;
+    return c->granted = c->of->share(calls, threads, c->of->data);
+}
+static double count_density(const double *x, double *grad, void *data)
+{
+    const counted *c = (const counted *)data;
+    return c->of->log_density(x, grad, c->of->data);
+}
+
+/* Threads without a chain share rows, if these are many and the description leaves it open; draws stay. */
+static void check_idle_threads(void)
+{
+    static const struct { int chains, threads, team; size_t n_rows; int calls, each, granted, used; } cases[] =
+    {
+        { 1, 1, 0, MANY_ROWS, 0, 0, 0, 1 }, { 1, 3, 0, MANY_ROWS, 1, 3, 1, 3 },
+        { 1, 3, 1, MANY_ROWS, 1, 3, 0, 1 }, { 1, 3, 2, MANY_ROWS, 1, 3, 0, 1 },
+        { 1, 3, 0, 9999, 1, 3, 0, 1 },      { 2, 3, 0, MANY_ROWS, 0, 0, 0, 2 },
+        { 2, 5, 0, MANY_ROWS, 2, 2, 1, 4 }, { 3, 3, 0, MANY_ROWS, 0, 0, 0, 3 },
+    };
+    double first[20 * (3 + LARGE)];
+    large *d = describe_large();
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const gpumc_sample_options options = { .num_chains = cases[k].chains, .threads = cases[k].threads,
+                                               .num_warmup = 20, .num_samples = 20, .seed = 3 };
+        counted c = { NULL, 0, 0, 0, 0 };
+        gpumc_model model;
+        gpumc_fit fit;
+        object o;
+        d->data.team = cases[k].team;
+        d->rows.data.n_rows = cases[k].n_rows;
+        o = make(&d->data);
+        model = *(c.of = o.model);
+        model.log_density = count_density;
+        model.generate = NULL;
+        model.share = count_share;
+        model.data = &c;
+        CHECK(gpumc_sample(&model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(c.calls == cases[k].calls && c.threads == cases[k].each && c.granted == cases[k].granted
+                  && c.n_asked == (c.calls > 0) + c.granted && fit.threads == cases[k].used,
+              "%d chains, %d threads, team %d: asked %d times for %d x %d, granted %d, used %d",
+              cases[k].chains, cases[k].threads, cases[k].team, c.n_asked, c.calls, c.threads, c.granted,
+              fit.threads);
+        if (k == 0) memcpy(first, fit.draws, sizeof first);
+        CHECK(k == 0 || k > 3 || memcmp(first, fit.draws, sizeof first) == 0, "case %d: other draws", (int)k);
+        gpumc_free(&fit);
+        gpumc_hier_free(o.hier);
+    }
+    free(d);
+}
+
+/* Of runs at the same time one has the teams; where memory is short none is granted, and nothing is lost. */
+static void check_share(void)
+{
+    large *d = describe_large();
+    double x[3 + LARGE], grad[2][3 + LARGE], lp[2];
+    for (size_t i = 0; i < 3 + LARGE; i++) x[i] = 0.5 + 0.1 * (double)i;
+    for (size_t refused = 0; refused < 6; refused++) {
+        ledger l = { .refuse_at = 0 };
+        d->data.allocator = ledger_allocator(&l);
+        const object o = make(&d->data);
+        const size_t held = l.live;
+        void *const data = o.model->data;
+        lp[0] = density(&o, x, grad[0]);
+        l.refuse_at = refused ? l.calls + refused : 0;
+        CHECK(o.model->share(9, 2, data) == (refused < 1 || refused > 4), "request %d refused", (int)refused);
+        CHECK(refused < 1 || refused > 4 || l.live == held, "%d blocks, not %d", (int)l.live, (int)held);
+        CHECK(o.model->share(1, 2, data) == (refused >= 1 && refused <= 4), "granted twice");
+        lp[1] = density(&o, x, grad[1]);
+        CHECK(lp[0] >= lp[1] && lp[0] <= lp[1] && memcmp(grad[0], grad[1], sizeof grad[0]) == 0,
+              "request %d refused: %.17g, alone %.17g", (int)refused, lp[1], lp[0]);
+        if (refused % 2 == 0) {
+            CHECK(o.model->share(9, 1, data) == 0 && l.live == held, "teams stay");
+            CHECK(o.model->share(1, 2, data) == 1, "not granted again");
+        }
+        gpumc_hier_free(o.hier);
+        CHECK(l.live == 0, "%d blocks are left", (int)l.live);
+    }
+    free(d);
 }
 
 int main(void)
 {
     make_data();
     check_team();
+    check_idle_threads();
+    check_share();
     check_by_hand();
     check_priors();
     check_everything();
