@@ -2397,6 +2397,7 @@ typedef struct gpumc_sample_options {
     const gpumc_stop_flag *stop;
     const char *checkpoint;   /* file that the state is saved to, and FILE.old the time before */
     double checkpoint_seconds; /* 0: 600, and at least 20 times what saving takes */
+    struct gpumc_stream *stream;       /* set by gpumc_stream_open; saved and resumed with the run */
     gpumc_allocator allocator;
 } gpumc_sample_options;
 
@@ -2606,7 +2607,10 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit. A
    write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
    gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
-   stay until then. */
+   stay until then.
+   With a checkpoint, its name set before, PATH.tmp has at least the draws of the last one, whatever happens:
+   closing with a fit that is resumable, or failing later, leaves it. Opened with the same options after that,
+   it goes on in gpumc_resume where the checkpoint does. */
 typedef struct gpumc_stream gpumc_stream;
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
                                           gpumc_sample_options *sampling, const gpumc_store_options *options,
@@ -2791,12 +2795,14 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #endif
 #if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__)
 extern int fsync(int file);
+extern int ftruncate(int file, off_t bytes);
 #if !defined(_POSIX_C_SOURCE)
 extern int fileno(FILE *stream);
 #endif
 #endif
 #if defined(__linux__) && !defined(__cplusplus)
 extern int syncfs(int file);
+extern int sync_file_range(int file, int64_t offset, int64_t bytes, unsigned flags);
 #endif
 
 #if defined(_WIN32)
@@ -2809,6 +2815,7 @@ static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* writ
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
+static int gpumc__truncate(FILE *file, size_t bytes) { return _chsize_s(_fileno(file), (int64_t)bytes) == 0; }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
@@ -2823,10 +2830,13 @@ static void gpumc__sync_folder(const char *folder)
 static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
 static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
+static int gpumc__truncate(FILE *file, size_t bytes) { return ftruncate(fileno(file), (off_t)bytes) == 0; }
 #endif /* _WIN32 */
-/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. */
+/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. The
+   disk had better begin with each as soon as it is there. */
 #if defined(__linux__)
 #define GPUMC__HAS_SYNC_ALL 1
+static void gpumc__sync_begin(FILE *file) { (void)sync_file_range(fileno(file), 0, 0, 2); }
 static int gpumc__sync_all(const char *folder)
 {
     FILE *file = fopen(folder, "r");
@@ -2836,6 +2846,7 @@ static int gpumc__sync_all(const char *folder)
 }
 #else
 #define GPUMC__HAS_SYNC_ALL 0
+static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
 #endif
 
@@ -11886,6 +11897,7 @@ static gpumc_status gpumc__write_file(const char *path, const char *mode, int co
     if (!w.file) return gpumc__file_failed(error, path, "created");
     contents(&w, of, part);
     w.failed = w.failed || fflush(w.file) != 0 || (complete && !gpumc__sync(w.file));
+    if (!complete) gpumc__sync_begin(w.file);
     const int reason = errno, closed = fclose(w.file) == 0;
     if (closed && !w.failed) return GPUMC_OK;
     if (closed) errno = reason;
@@ -12125,6 +12137,16 @@ static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
     return to + 8;
 }
 
+#define GPUMC__FNV_START 0xcbf29ce484222325ULL
+
+/* FNV-1a, a bijection of what came before, so that no single changed byte escapes. NULL has no bytes. */
+static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
+    return sum;
+}
+
 enum { GPUMC__MAX_DIMS = 30 };           /* NumPy takes 32 */
 
 /* The one block that the fit is given; the header fills up lines of 64 bytes. */
@@ -12260,7 +12282,8 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
 /* ---- stores: what is in one --------------------------------------------------------------------
    Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
    consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
-   are appended; the last is filled up, because readers refuse a short one. Fill values are null: 0 and false
+   are appended; the last is filled up, because readers refuse a short one. Up to a mebibyte of known length has
+   all chains in one file: making one costs a disk as much as writing that. Fill values are null: 0 and false
    would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
@@ -12293,7 +12316,7 @@ typedef struct gpumc__entry {
     int group, type, form;
     const size_t *dims;                  /* of data, or of one draw */
     size_t n_dims, count;                /* count: their product; places of a dimension */
-    size_t at, chunk;                    /* sampled: bytes into the row of a draw; draws a file */
+    size_t at, chunk, chains;            /* sampled: bytes into the row of a draw; draws, chains a file */
     const double *values;                /* of data */
     const char *const *labels;           /* of a dimension, the longest of width code points; NULL: numbers */
     size_t width;
@@ -12308,6 +12331,7 @@ typedef struct gpumc__store {
     size_t root, room;
     unsigned char *bytes;                /* 64 KiB on their way to a file */
     gpumc_status status;                 /* after the first failure nothing more is done */
+    int has_checkpoint, keeps;           /* PATH.tmp may be there; it stays after a failure */
     gpumc_allocator allocator;
     gpumc_error *error;
 } gpumc__store;
@@ -12342,7 +12366,7 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
     }
     if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
         s->status = GPUMC_ERROR_MEMORY;
-    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")))
+    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")) && !(s->keeps && gpumc__exists(s->path)))
         s->status = gpumc__file_failed(s->error, s->path, "created");
     if (s->status) return;
     gpumc__entry *to = gpumc__nth_entry(s, place);
@@ -12372,7 +12396,7 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
                                  const char *const *labels)
 {
     gpumc__entry e = { "", group, labels ? GPUMC__U4 : GPUMC__I8, GPUMC__IS_DIMENSION, NULL, 1, count, 0, 0,
-                       NULL, labels, 1 };
+                       1, NULL, labels, 1 };
     strcpy(e.name, name);
     for (size_t i = 0; i < s->entries.n && !s->status; i++) {
         const gpumc__entry *other = gpumc__nth_entry(s, i);
@@ -12417,8 +12441,8 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
                                       const size_t *dims, size_t n_dims, size_t at, const double *values)
 {
     const size_t length = group >= GPUMC__WARMUP ? s->fit->n_warmup : s->planned;
-    const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
-    gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, values, NULL, 0 };
+    const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, 1, NULL, NULL, 0 };
+    gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, 1, values, NULL, 0 };
     char text[224];
     size_t i = 0;
     while (i < s->entries.n && gpumc__nth_entry(s, i)->group != group) i++;
@@ -12432,6 +12456,8 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
     e.chunk = ((size_t)1 << 24) / gpumc__larger(e.count, 1);
     e.chunk = gpumc__larger(e.chunk < length ? e.chunk : length, 1);
+    if ((s->n_draws == s->planned || group >= GPUMC__WARMUP)        /* all is there */
+        && (double)e.count * (double)length * (double)s->fit->n_chains <= 131072) e.chains = s->fit->n_chains;
     gpumc__add_entry(s, &e);
     for (size_t d = 0; d < n_dims && !s->status; d++) {
         const gpumc_dimension *option = gpumc__option_of(s, &e, d);
@@ -12571,7 +12597,7 @@ static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, siz
 {
     char name[128] = "0";
     const int sampled = e->form == GPUMC__IS_SAMPLED;
-    if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)chain, (double)k);
+    if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)(chain / e->chains), (double)k);
     for (size_t d = sampled ? 0 : 1; d < e->n_dims; d++) strcat(name, ".0");
     return gpumc__in_store(s, e, name);
 }
@@ -12580,7 +12606,7 @@ static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, siz
 static void gpumc__write_part(gpumc__store *s, const char *path, const char *mode, int complete,
                               const void *of, size_t part, gpumc__contents contents)
 {
-    complete = complete && !GPUMC__HAS_SYNC_ALL;
+    complete = (complete || s->has_checkpoint) && !GPUMC__HAS_SYNC_ALL;
     if (!s->status) s->status = gpumc__write_file(path, mode, complete, of, part, contents, s->error);
 }
 
@@ -12592,7 +12618,8 @@ static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, 
         const size_t at = (first + done) % e->chunk;
         m = n - done < e->chunk - at ? n - done : e->chunk - at;
         const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m, s->bytes };
-        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk), "ab",
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk),
+                          at + chain % e->chains ? "ab" : "wb",
                           at + m == e->chunk, &slab, 0, gpumc__slab_contents);
     }
 }
@@ -12622,7 +12649,7 @@ static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpum
 {
     const int sampled = e->form == GPUMC__IS_SAMPLED;
     gpumc__put(w, "[");
-    if (sampled) gpumc__put(w, "%.0f,%.0f", of_file ? 1 : (double)s->fit->n_chains,
+    if (sampled) gpumc__put(w, "%.0f,%.0f", (double)(of_file ? e->chains : s->fit->n_chains),
                             (double)(of_file ? e->chunk : gpumc__draws_in(s, e->group)));
     for (size_t d = 0; d < e->n_dims; d++) {
         const size_t n = e->dims ? e->dims[d] : e->count;
@@ -12689,21 +12716,25 @@ static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc
     }
 }
 
-/* FNV-1a of the data; model, names and shapes are compared as they are. */
+/* Of the data; model, names and shapes are compared as they are. */
 static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
-    uint64_t digest = 0xcbf29ce484222325ULL;
+    uint64_t digest = GPUMC__FNV_START;
+    unsigned char bytes[8];
     for (size_t i = 0; i < s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
-        for (size_t j = 0; e->values && j < e->count; j++)
-            for (int k = 0; k < 64; k += 8)
-                digest = (digest ^ (gpumc__bits_of(e->values[j]) >> k & 255)) * 0x100000001b3ULL;
+        for (size_t j = 0; e->values && j < e->count; j++) {
+            gpumc__put_bits(bytes, gpumc__bits_of(e->values[j]));
+            digest = gpumc__checksum(digest, bytes, 8);
+        }
     }
     return digest;
 }
 
 /* gpumc.json: facts of the run under "model NAME", then blocks in the order of columns, then
-   statistics, each with the draws a file, 1 for generated quantities, and the shape of a draw. */
+   statistics, each with the chains and the draws a file, 1 for generated quantities, and the shape of a
+   draw. */
+enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
     GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
@@ -12733,8 +12764,8 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
             const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
             if (e->form != GPUMC__IS_SAMPLED || e->group != (block ? gpumc__group_of(block) : GPUMC__STATS)
                 || (block && strcmp(e->name, block->name) != 0)) continue;
-            gpumc__put(w, ",\"%s/%s\":[%.0f,%d", gpumc__group_names[e->group], e->name, (double)e->chunk,
-                       block && block->is_output);
+            gpumc__put(w, ",\"%s/%s\":[%.0f,%.0f,%d", gpumc__group_names[e->group], e->name,
+                       (double)e->chains, (double)e->chunk, block && block->is_output);
             for (size_t d = 0; d < e->n_dims; d++) gpumc__put(w, ",%.0f", (double)e->dims[d]);
             gpumc__put(w, "]");
         }
@@ -12769,14 +12800,15 @@ static void gpumc__write_meta(gpumc__store *s, const gpumc__entry *e, const char
 
 /* Checks what is to be written and makes the folders for it. */
 static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
-                              const gpumc_store_options *options, gpumc_error *error)
+                              const gpumc_store_options *options, int has_checkpoint, gpumc_error *error)
 {
-    const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
+    const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, 1, NULL, NULL, 0 };
     const char *name = fit->model_name, *date = options ? options->created_at : NULL;
     size_t length = strlen(path);
     memset(s, 0, sizeof *s);
     s->fit = fit;
     s->planned = planned;
+    s->n_draws = fit->n_draws;
     if (options) s->options = *options;
     s->allocator = fit->allocator;
     s->error = error;
@@ -12796,6 +12828,8 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     errno = EEXIST;
     if (gpumc__exists(path)) { s->status = gpumc__file_failed(error, path, "created"); return; }
     s->root = length + 4;
+    s->has_checkpoint = has_checkpoint;
+    s->keeps = has_checkpoint && gpumc__exists(s->path);
     gpumc__add_entry(s, &root);
     gpumc__add_draws(s, GPUMC__POSTERIOR);
     gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
@@ -12807,19 +12841,20 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__check_dimensions(s);
 }
 
+static const char *const gpumc__root_files[] = { "gpumc.json", ".zmetadata", "gpumc.run" };
+
 /* Releases a store; of one that failed nothing is left on the disk. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
 {
     const size_t length = gpumc__larger(s->planned, s->fit->n_warmup);
-    for (size_t i = s->status ? s->entries.n : 0; i-- > 0;) {
+    for (size_t i = s->status && !s->keeps ? s->entries.n : 0; i-- > 0;) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
         const int sampled = e->form == GPUMC__IS_SAMPLED;
         for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && e->form != GPUMC__IS_GROUP; c++)
             for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
                 (void)remove(gpumc__chunk_file(s, e, c, k));
         for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
-        if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
-        if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
+        for (int k = 0; i == 0 && k < 3; k++) (void)remove(gpumc__in_store(s, e, gpumc__root_files[k]));
         gpumc__remove_folder(gpumc__in_store(s, e, ""));
     }
     gpumc__release(&s->allocator, s->entries.items);
@@ -12881,6 +12916,10 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     if (!s->status && (!gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), ""))
                        || !gpumc__rename(s->path, s->path + s->room)))
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
+    if (!s->status) {
+        memmove(s->path, s->path + s->room, s->root -= 4);
+        (void)remove(gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"));
+    }
     return gpumc__close_store(s);
 }
 
@@ -12890,8 +12929,7 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
     gpumc__store s;
     if (!fit || !path || !*path) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no path");
     if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
-    gpumc__open_store(&s, path, fit, fit->n_draws, options, error);
-    s.n_draws = fit->n_draws;
+    gpumc__open_store(&s, path, fit, fit->n_draws, options, 0, error);
     return gpumc__finish_store(&s, fit, NULL);
 }
 
@@ -12900,12 +12938,13 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
 struct gpumc_stream {
     gpumc__store store;
     gpumc_fit rows;                      /* as a fit: the latest draws, draw_capacity a chain */
-    size_t *received;                    /* draws of each chain */
+    size_t *received, *written;          /* draws of each chain */
     gpumc_error error;
 };
 
 static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m);    /* in >>run */
 static char *gpumc__take_text(gpumc__arena *arena, const char *text);
+static uint64_t gpumc__digest_model(const gpumc_model *m);
 
 /* A mebibyte of rows a chain. */
 static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model *model, size_t planned,
@@ -12918,12 +12957,46 @@ static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model 
     const size_t n = gpumc__size_mul(rows.n_chains, rows.draw_capacity);
     rows.draws = gpumc__take_doubles(arena, gpumc__size_mul(n, rows.n_columns));
     rows.stats = (gpumc_draw_stats *)gpumc__take(arena, n, sizeof *rows.stats);
-    size_t *received = (size_t *)gpumc__take(arena, rows.n_chains, sizeof *received);
+    size_t *received = (size_t *)gpumc__take(arena, 2 * rows.n_chains, sizeof *received);
     if (!arena->base) return NULL;
     z->rows = rows;
     z->received = received;
-    for (size_t c = 0; c < rows.n_chains; c++) received[c] = 0;
+    z->written = received + rows.n_chains;
+    memset(received, 0, 2 * rows.n_chains * sizeof *received);
     return z;
+}
+
+static int gpumc__holds_draws(gpumc__store *s)
+{
+    for (size_t i = 0; i < s->entries.n * s->fit->n_chains; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i / s->fit->n_chains);
+        if (e->form == GPUMC__IS_SAMPLED && gpumc__exists(gpumc__chunk_file(s, e, i % s->fit->n_chains, 0)))
+            return 1;
+    }
+    return 0;
+}
+
+static void gpumc__stamp_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    gpumc__put(w, "%llu\n", *(const unsigned long long *)of + part);
+}
+
+/* Until a stream is complete, gpumc.run in it says of which run it is. */
+static void gpumc__stamp_stream(gpumc_stream *z, const gpumc_model *model, const gpumc_sample_options *o)
+{
+    gpumc__store *s = &z->store;
+    const uint64_t run[] = { o->seed, o->first_chain_id, z->rows.n_chains, s->planned };
+    const unsigned long long stamp = gpumc__checksum(gpumc__digest_model(model), run, sizeof run);
+    unsigned long long there = 0;
+    FILE *file = s->status ? NULL : fopen(gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"), "r");
+    const int read = file && fscanf(file, "%llu", &there) == 1;
+    if (file) fclose(file);
+    if (!s->status && (read ? there != stamp : s->keeps && gpumc__holds_draws(s)))
+        GPUMC__REFUSE(s, "%.150s is not of this run (model, seed, chains, num_samples): open it with the "
+                      "options of that, or remove it", s->path);
+    if (!s->status)
+        gpumc__write_part(s, gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"), "wb", 1, &stamp, 0,
+                          gpumc__stamp_contents);
 }
 
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
@@ -12946,9 +13019,12 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
         if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
         arena.used = 0;
         gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
-        gpumc__open_store(&z->store, path, &z->rows, planned, options, &z->error);
+        gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint != NULL,
+                          &z->error);
+        gpumc__stamp_stream(z, model, sampling);
         if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
         sampling->discard_draws = 1;
+        sampling->stream = z;
         if (!sampling->on_draw) {
             sampling->on_draw = gpumc_stream_draw;
             sampling->draw_user = z;
@@ -12958,16 +13034,55 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     return NULL;
 }
 
-/* Writes the latest n draws of a chain. */
-static void gpumc__flush_stream(gpumc_stream *z, size_t chain, size_t n)
+/* Writes the latest draws of a chain. */
+static void gpumc__flush_stream(gpumc_stream *z, size_t chain)
 {
+    const size_t from = z->written[chain], n = z->received[chain] - from;
     for (size_t i = 0; i < z->store.entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(&z->store, i);
         size_t stride;
         const char *rows = gpumc__rows_of(&z->rows, e->group, chain, &stride);
         if (e->form == GPUMC__IS_SAMPLED)
-            gpumc__append(&z->store, e, chain, z->received[chain] - n, rows, stride, n);
+            gpumc__append(&z->store, e, chain, from, rows + from % z->rows.draw_capacity * stride, stride, n);
     }
+    z->written[chain] = z->received[chain];
+}
+
+/* Brings all draws to the disk, before a checkpoint that counts on them. */
+static gpumc_status gpumc__save_stream(gpumc_stream *z, gpumc_error *error)
+{
+    gpumc__store *s = &z->store;
+    for (size_t c = 0; c < z->rows.n_chains; c++) gpumc__flush_stream(z, c);
+    if (!s->status && !gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), "")))
+        s->status = gpumc__file_failed(s->error, s->path, "written");
+    s->keeps = 1;
+    if (s->status) *error = z->error;
+    return s->status;
+}
+
+/* Takes a chain back to its first n draws: those behind a checkpoint come again. */
+static void gpumc__rewind_stream(gpumc_stream *z, size_t chain, size_t n)
+{
+    gpumc__store *s = &z->store;
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        const size_t row = e->count * (e->type == GPUMC__B1 ? 1 : 8);
+        if (e->form != GPUMC__IS_SAMPLED) continue;
+        for (size_t k = 0, first = 0; !s->status; first = ++k * e->chunk) {
+            const size_t keep = n <= first ? 0 : n - first < e->chunk ? n - first : e->chunk;
+            FILE *file = fopen(gpumc__chunk_file(s, e, chain, k), "r+b");
+            if (!file && !keep) break;
+            if (!file || fseek(file, 0, SEEK_END) != 0 || (double)ftell(file) < (double)keep * (double)row)
+                GPUMC__REFUSE(s, "%.150s has fewer draws than the checkpoint: not the same run, or damaged",
+                              s->path);
+            else if (!gpumc__truncate(file, keep * row))
+                s->status = gpumc__file_failed(s->error, s->path, "cut");
+            if (file) fclose(file);
+            if (!s->status && !keep && remove(s->path) != 0)
+                s->status = gpumc__file_failed(s->error, s->path, "removed");
+        }
+    }
+    z->received[chain] = z->written[chain] = n;
 }
 
 GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
@@ -12982,7 +13097,7 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
     const size_t at = chain * f->draw_capacity + draw % f->draw_capacity;
     memcpy(f->draws + at * f->n_columns, values, f->n_columns * sizeof(double));
     f->stats[at] = *stats;
-    if (++z->received[chain] % f->draw_capacity == 0) gpumc__flush_stream(z, chain, f->draw_capacity);
+    if (++z->received[chain] % f->draw_capacity == 0) gpumc__flush_stream(z, chain);
     return z->store.status != GPUMC_OK;
 }
 
@@ -12995,19 +13110,18 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
     size_t least = SIZE_MAX;
     for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
     s->n_draws = least;
-    if (!s->status && !fit) s->status = GPUMC_STOPPED;
+    if (!s->status && (!fit || fit->resumable)) s->status = GPUMC_STOPPED;
     if (!s->status && fit->status < 0) s->status = gpumc__fail(s->error, fit->status, "%.250s", fit->message);
     if (!s->status && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
         GPUMC__REFUSE(s, "the fit is not that of the stream: it has other numbers of columns or chains");
     if (!s->status && least == 0)
         GPUMC__REFUSE(s, "a chain has no draws: the run was stopped too early, or its on_draw does not call "
                       "gpumc_stream_draw");
-    for (size_t c = 0; c < f->n_chains && !s->status; c++)
-        gpumc__flush_stream(stream, c, stream->received[c] % f->draw_capacity);
+    for (size_t c = 0; c < f->n_chains && !s->status; c++) gpumc__flush_stream(stream, c);
     const gpumc_status status = gpumc__finish_store(s, fit, stream->received);
     if (error && status < 0) *error = stream->error;
     gpumc__release(&allocator, stream);
-    return status < 0 ? status : GPUMC_OK;
+    return status < 0 || (fit && fit->resumable) ? status : GPUMC_OK;
 }
 
 /* ---- stores read back -------------------------------------------------------------------------- */
@@ -13046,12 +13160,12 @@ static int gpumc__group_in(const char *name)
 /* Whether a variable of an index describes an array, and as another one does. */
 static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like)
 {
-    int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer && v->n_values >= 2
-               && v->n_values == like->n_values && v->n_values <= GPUMC__MAX_DIMS + 2
-               && gpumc__group_in(v->name) != GPUMC__ROOT;
+    int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer
+               && v->n_values >= GPUMC__A_SHAPE && v->n_values == like->n_values
+               && v->n_values <= GPUMC__MAX_DIMS + GPUMC__A_SHAPE && gpumc__group_in(v->name) != GPUMC__ROOT;
     for (size_t d = 0; same && d < v->n_values; d++)
-        same = v->values[d] >= (d != 1) && v->values[d] < 4294967296.0
-               && (d == 0 || memcmp(&v->values[d], &like->values[d], sizeof(double)) == 0);
+        same = v->values[d] >= (d != GPUMC__A_OUTPUT) && v->values[d] < 4294967296.0
+               && (d <= GPUMC__A_DRAWS || memcmp(&v->values[d], &like->values[d], sizeof(double)) == 0);
     return same;
 }
 
@@ -13070,7 +13184,9 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     for (size_t i = 0; i < index->n_variables; i++) {
         *name = v[i].name;
         if (i == 0 && strcmp(v->name, like->name) != 0) return "another model than that of the first store: ";
-        if (i > 0 && !gpumc__same_array(&v[i], &like[i]))
+        if (i > 0 && (!gpumc__same_array(&v[i], &like[i])
+                      || (v[i].values[GPUMC__A_CHAINS] > 1
+                          && v[i].values[GPUMC__A_CHAINS] != v->values[GPUMC__FACT_CHAINS])))
             return "a name or shape is unsound, or not that in the first store: ";
     }
     *name = "";
@@ -13083,22 +13199,24 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     return NULL;
 }
 
-/* Reads the n first rows of a file of draws to places that lie stride apart. */
-static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chunk, size_t n,
-                                     char *to, size_t stride)
+/* Reads the n first rows of each chain in a file of draws to places that lie stride apart. */
+static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chains,
+                                     size_t chunk, size_t n, char *to, size_t stride)
 {
-    const size_t width = type == GPUMC__B1 ? 1 : 8, total = gpumc__size_mul(chunk, count);
+    const size_t width = type == GPUMC__B1 ? 1 : 8;
+    const size_t total = gpumc__size_mul(gpumc__size_mul(chunk, count), chains);
     unsigned char bytes[8] = { 0 };
     size_t j = 0;
     FILE *file = fopen(m->path, "rb");
     if (!file) return gpumc__file_failed(m->error, m->path, "opened");
     for (; j < total && fread(bytes, 1, width, file) == width; j++) {
-        char *at = to + j / count * stride;
+        const size_t row = j / count % chunk, chain = j / count / chunk;
+        char *at = to + (chain * m->fit->n_draws + row) * stride;
         uint64_t bits = 0;
         for (int i = 8; i-- > 0;) bits = bits << 8 | bytes[i];
         const double value = gpumc__from_bits(bits);
         const int32_t whole = (int32_t)(uint32_t)bits;
-        if (j >= n * count) continue;
+        if (row >= n) continue;
         if (type == GPUMC__F8) memcpy(at + j % count * sizeof value, &value, sizeof value);
         else if (type == GPUMC__I8) memcpy(at, &whole, sizeof whole);
         else *at = bytes[0] != 0;
@@ -13114,14 +13232,15 @@ static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t cou
 static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const gpumc_variable *v, int type,
                                       size_t first_chain, size_t count, char *to, size_t stride)
 {
-    const size_t n = m->fit->n_draws, chunk = (size_t)v->values[0];
+    const size_t n = m->fit->n_draws, chains = (size_t)v->values[GPUMC__A_CHAINS];
+    const size_t chunk = (size_t)v->values[GPUMC__A_DRAWS];
     gpumc_status status = GPUMC_OK;
-    for (size_t c = 0; c < (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS]; c++)
+    for (size_t c = 0; c < (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS]; c += chains)
         for (size_t at = 0; at < n && !status; at += chunk) {
-            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)c,
+            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)(c / chains),
                      (double)(at / chunk));
-            for (size_t d = 2; d < v->n_values; d++) strcat(m->path, ".0");
-            status = gpumc__load_file(m, type, count, chunk, n - at < chunk ? n - at : chunk,
+            for (size_t d = GPUMC__A_SHAPE; d < v->n_values; d++) strcat(m->path, ".0");
+            status = gpumc__load_file(m, type, count, chains, chunk, n - at < chunk ? n - at : chunk,
                                       to + ((first_chain + c) * n + at) * stride, stride);
         }
     return status;
@@ -13137,11 +13256,12 @@ static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_variable *v = &m->index->variables[1 + i];
         size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
-        gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims, v->n_values - 2, offset, 0,
-                          v->values[1] > 0, GPUMC_GENERATED };
-        for (size_t d = 2; d < v->n_values; d++) {
+        gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims,
+                          v->n_values - GPUMC__A_SHAPE, offset, 0, v->values[GPUMC__A_OUTPUT] > 0,
+                          GPUMC_GENERATED };
+        for (size_t d = GPUMC__A_SHAPE; d < v->n_values; d++) {
             size = gpumc__size_mul(size, (size_t)v->values[d]);
-            if (dims) dims[d - 2] = (size_t)v->values[d];
+            if (dims) dims[d - GPUMC__A_SHAPE] = (size_t)v->values[d];
         }
         const int group = gpumc__group_in(v->name);
         b.group = group == GPUMC__LOG_LIKELIHOODS ? GPUMC_LOG_LIKELIHOOD
@@ -14567,15 +14687,6 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
 #define GPUMC__CHECKPOINT_FORMAT 1
-#define GPUMC__FNV_START 0xcbf29ce484222325ULL
-
-/* FNV-1a, a bijection of what came before, so that no single changed byte escapes. NULL has no bytes. */
-static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
-{
-    const unsigned char *at = (const unsigned char *)data;
-    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
-    return sum;
-}
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -14821,7 +14932,8 @@ static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of, size_t 
 static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
-    gpumc_status status = gpumc__write_file(p->unfinished, "wb", 1, r, 0, gpumc__checkpoint_contents, error);
+    gpumc_status status = r->options->stream ? gpumc__save_stream(r->options->stream, error) : GPUMC_OK;
+    if (!status) status = gpumc__write_file(p->unfinished, "wb", 1, r, 0, gpumc__checkpoint_contents, error);
     if (status != GPUMC_OK) return status;
     if (p->is_whole && !gpumc__rename(p->path, p->older))
         return gpumc__file_failed(error, p->older, "replaced");
@@ -14949,6 +15061,25 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
     if (fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of other data or another density: %.12g where it "
                        "was %.12g", p->path, here, probe);
+}
+
+/* A stream has the draws that a checkpoint has, or none. */
+static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
+{
+    gpumc_stream *z = r->options->stream;
+    const int resumes = r->checkpoint->from.file != NULL;
+    if (!z) return GPUMC_OK;
+    if (z->rows.n_chains != r->n_chains || z->rows.n_columns != r->fit->n_columns)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the stream has %.0f chains and %.0f columns, the "
+                           "run %.0f and %.0f: open it with the options of the run", (double)z->rows.n_chains,
+                           (double)z->rows.n_columns, (double)r->n_chains, (double)r->fit->n_columns);
+    if (!resumes && gpumc__holds_draws(&z->store))
+        return gpumc__fail(error, GPUMC_ERROR_EXISTS, "%.150s is a draw of an earlier run, of which there is "
+                           "no checkpoint to resume; remove the folder to begin anew", z->store.path);
+    for (size_t c = 0; c < r->n_chains && resumes; c++)
+        gpumc__rewind_stream(z, c, r->warmup ? 0 : r->chains[c].done / (size_t)r->options->thin);
+    if (z->store.status) *error = z->error;
+    return z->store.status;
 }
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
@@ -15395,6 +15526,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     gpumc_status status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     gpumc_status summarised = GPUMC_OK;
     int finished;
+    if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
@@ -15406,7 +15538,10 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     finished = !r->warmup || gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && finished) {
-        if (r->warmup) gpumc__phase(r, 0);
+        if (r->warmup) {
+            gpumc__phase(r, 0);
+            if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
+        }
         finished = gpumc__advance(r, r->n_iterations[0], 1);
     }
     if (status == GPUMC_OK) {
