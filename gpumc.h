@@ -2398,6 +2398,7 @@ typedef struct gpumc_sample_options {
     const char *checkpoint;   /* file that the state is saved to, and FILE.old the time before */
     double checkpoint_seconds; /* 0: 600, and at least 20 times what saving takes */
     struct gpumc_stream *stream;       /* set by gpumc_stream_open; saved and resumed with the run */
+    const gpumc_metric *initial_metric;        /* as of an earlier fit, or a file: see below */
     gpumc_allocator allocator;
 } gpumc_sample_options;
 
@@ -2454,6 +2455,10 @@ typedef struct gpumc_fit {
     void *memory;                         /* private: what gpumc_free releases */
     gpumc_allocator allocator;
 } gpumc_fit;
+
+/* With initial_metric, of the model's free coordinates (under learned centring those of fit->centring; else fix
+   centring_weight), warm-up starts from its variances and from step_size, and learns as ever. With num_warmup -1
+   they are what the run uses. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -12039,6 +12044,11 @@ static double gpumc__metric_element(const gpumc_metric *m, size_t k)
     return m->scale[k] * m->scale[k] * stretch;
 }
 
+static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
+{
+    return gpumc__metric_element(m, m->kind == GPUMC_METRIC_DENSE ? i * m->dim + i : i);
+}
+
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
@@ -12282,9 +12292,9 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
 /* ---- stores: what is in one --------------------------------------------------------------------
    Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
    consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
-   are appended; the last is filled up, because readers refuse a short one. Up to a mebibyte of known length has
-   all chains in one file: making one costs a disk as much as writing that. Fill values are null: 0 and false
-   would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
+   are appended; the last is filled up, because readers refuse a short one. What is known to take a mebibyte at
+   most has all chains in one file: making one costs a disk as much. Fill values are null: 0 and false would be
+   read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
     GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS
@@ -15218,12 +15228,33 @@ static void gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *
     if (o->threads == 0) o->threads = gpumc__cores();
     if (o->threads > o->num_chains) o->threads = o->num_chains;
     if (!GPUMC__HAS_THREADS) o->threads = 1;
+    if (o->initial_metric && o->metric == GPUMC_METRIC_AUTO && o->num_warmup < 0)
+        o->metric = o->initial_metric->kind;
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
     o->target_accept = a.target_accept;
     o->max_treedepth = a.max_treedepth;
     o->metric = a.metric;
+}
+
+/* An initial metric is one of the model, and where nothing is learned there is room for it. */
+static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, size_t dim, gpumc_error *error)
+{
+    const gpumc_metric *m = o->initial_metric;
+    const int learns = o->num_warmup > 0, square = m && m->kind == GPUMC_METRIC_DENSE;
+    size_t i = 0;
+    if (!m) return GPUMC_OK;
+    if (m->dim != dim)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric has %.0f coordinates; the model has "
+                           "%.0f free ones", (double)m->dim, (double)dim);
+    while (i < dim && gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))) i++;
+    if (i < dim || m->rank > GPUMC__MAX_RANK)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric: variance %.0f is not positive and "
+                           "finite, or its rank is above %d", (double)i + 1, GPUMC__MAX_RANK);
+    if (learns || (!square && m->rank == 0) || o->metric == m->kind) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric is dense or of low rank, option metric of "
+                       "another kind: leave that 0");
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -15427,6 +15458,34 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
     return n;
 }
 
+static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
+{
+    const size_t bytes = from->dim * sizeof(double), dense = from->kind == GPUMC_METRIC_DENSE ? from->dim : 0;
+    to->kind = from->kind;
+    to->rank = from->kind == GPUMC_METRIC_LOW_RANK ? from->rank : 0;
+    memcpy(to->scale, from->scale, bytes);
+    if (from->mean) memcpy(to->mean, from->mean, bytes);
+    if (to->rank) memcpy(to->vectors, from->vectors, to->rank * bytes);
+    if (to->rank) memcpy(to->lambda, from->lambda, to->rank * sizeof(double));
+    if (dense) memcpy(to->covariance, from->covariance, dense * bytes);
+    if (dense) memcpy(to->factor, from->factor, dense * bytes);
+}
+
+/* Puts initial_metric into force: all of it, or what warm-up starts from. */
+static void gpumc__start_metric(gpumc__run *r, int warmup)
+{
+    const gpumc_metric *from = r->options->initial_metric;
+    gpumc_adapt *a = r->adapt;
+    if (!from) return;
+    if (!warmup) gpumc__metric_copy(&a->shared, from);
+    for (size_t c = 0; c < a->n_chains; c++) {
+        if (!warmup) a->metrics[c] = a->shared;
+        for (size_t i = 0; warmup && a->shared.kind != GPUMC_METRIC_UNIT && i < a->dim; i++)
+            a->metrics[c].scale[i] = a->shared.scale[i] = sqrt(gpumc__metric_variance(from, i));
+    }
+    gpumc__adapt_set_step_sizes(a, r->machines, r->options->step_size);
+}
+
 /* Returns 0 when stopped before its end. */
 static int gpumc__warm_up(gpumc__run *r)
 {
@@ -15436,8 +15495,10 @@ static int gpumc__warm_up(gpumc__run *r)
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     int more = planned > 0;
     size_t goal;
+    const int fresh = !a->started;
     if (!more) gpumc__adapt_skip(a, r->machines);
-    else if (!a->started) gpumc_adapt_update(a, r->machines);
+    else if (fresh) gpumc_adapt_update(a, r->machines);
+    if (fresh) gpumc__start_metric(r, more);
     if (!r->checkpoint->from.file) gpumc__phase(r, 1);
     while (more && gpumc__advance(r, a->iteration + 1, parallel)) more = gpumc_adapt_update(a, r->machines);
     f->n_warmup = r->n_iterations[1] = goal = a->iteration;
@@ -15464,8 +15525,6 @@ static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
 static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const gpumc_metric *m = &r->adapt->shared;
-    const size_t n = f->n_free, square = n * n * sizeof(double);
     const char *reason;
     size_t done = SIZE_MAX;
     for (size_t i = 0; f->summaries && i < f->n_columns; i++) f->summaries[i].flags = -1;
@@ -15477,15 +15536,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
-    f->metric.kind = m->kind;
-    f->metric.rank = m->rank;
-    memcpy(f->metric.scale, m->scale, n * sizeof(double));
-    memcpy(f->metric.mean, m->mean, n * sizeof(double));
-    if (m->rank) memcpy(f->metric.vectors, m->vectors, m->rank * n * sizeof(double));
-    if (m->rank) memcpy(f->metric.lambda, m->lambda, m->rank * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, square);
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, square);
-    for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
+    gpumc__metric_copy(&f->metric, &r->adapt->shared);
+    for (size_t i = 0; i < f->n_free; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
     f->n_restarted = r->adapt->n_restarts;
     f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
     memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
@@ -15587,7 +15639,8 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
-        status = gpumc__place_run(&scratch, &run, fit, error);
+        status = gpumc__check_metric(o, layout->n_free, error);
+        if (status == GPUMC_OK) status = gpumc__place_run(&scratch, &run, fit, error);
         if (status == GPUMC_OK) status = gpumc__run_phases(&run, error);
     } else
         status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "

@@ -1,12 +1,12 @@
 /* output.c: how fast results reach the disk, beside fwrite of the same numbers.
 
-   4 chains x 1000 draws x 1000 doubles, in one block and in 1000 blocks, written as a store; the same 32 MB by
-   fwrite to one file. Both are on the disk when the clock stops, and then dropped from memory, so that all find
-   it alike. Times are medians, ratio that of time of fwrite by time of the store, in turns.
+   4 chains x 1000 draws x 1000 doubles, in one block and in 1000 blocks, written as a store; the same 32 MB
+   by fwrite to one file. Both are on the disk when the clock stops, and then dropped from memory, so that all
+   find it alike. Times are medians; so is ratio, time of fwrite by time of the store beside it.
 
-   Nothing is removed before the end: on ext4 without a journal, every inode freed in the last minutes is looked
-   at again for each file that is made, milliseconds once a few thousand files are gone. For the same reason a
-   second run within five minutes shows stores slower than they are.
+   Nothing is removed before the end: for each file that is made, ext4 without a journal looks once more at
+   every inode that was freed in the last minutes, which takes milliseconds once a few thousand files are gone.
+   For the same reason a second run within five minutes shows stores slower than they are.
 
    Build:  make -C bench       Run:  bench/build/output [folder=PATH] [repeats=N]                    */
 #define _POSIX_C_SOURCE 200809L

@@ -237,11 +237,12 @@ static void check_bytes(void)
     };
     /* 0.5, 1.5 and so on are exact: the upper bytes say it all */
     static const unsigned char mu[] = { 0, 0, 0, 0, 0, 0, 0xe0, 0x3f, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f,
-                                        0, 0, 0, 0, 0, 0, 0x04, 0x40, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f, 0, 0, 0, 0, 0, 0, 0xf4, 0x3f, 0, 0, 0, 0, 0, 0, 0x02, 0x40 };
+                                        0, 0, 0, 0, 0, 0, 0x04, 0x40, 0, 0, 0, 0, 0, 0, 0xd0, 0x3f,
+                                        0, 0, 0, 0, 0, 0, 0xf4, 0x3f, 0, 0, 0, 0, 0, 0, 0x02, 0x40 };
     static const unsigned char labels[] = { 'A', 0, 0, 0, 0, 0, 0, 0, 'B', 0, 0, 0, 'b', 0, 0, 0 };
     static const unsigned char draw[24] = { [8] = 1, [16] = 2 }, diverging[6] = { 0, 0, 1 };
-    static const unsigned char depth[48] = { 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-                                             0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, [24] = 2, [32] = 3, [40] = 4 };
+    static const unsigned char depth[48] = { [24] = 2, [32] = 3, [40] = 4, [0] = 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                             0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     const gpumc_store_options options = { .dimensions = &school, .n_dimensions = 1,
                                           .created_at = "2026-01-31T12:00:00+00:00" };
     gpumc_fit fit = small_fit();
@@ -931,8 +932,8 @@ static const gpumc_model line = { .name = "line", .params = line_params, .n_para
 /* Saved as often as can be. */
 static gpumc_sample_options line_options(void)
 {
-    const gpumc_sample_options o = { .num_chains = 2, .num_warmup = 20, .num_samples = 5, .thin = 2, .seed = 7,
-                                     .threads = 1, .sampler = GPUMC_SAMPLER_NUTS, .checkpoint_seconds = 1e-9,
+    const gpumc_sample_options o = { .num_chains = 2, .num_warmup = 20, .num_samples = 5, .thin = 2,
+                                     .seed = 7, .threads = 1, .sampler = GPUMC_SAMPLER_NUTS, .checkpoint_seconds = 1e-9,
                                      .checkpoint = in_folder("state"), .skip_gradient_check = 1 };
     return o;
 }
@@ -1255,6 +1256,79 @@ static void check_metric(void)
     clean();
 }
 
+/* Independent normals of standard deviation 0.01 and 100. */
+static double scales_density(const double *x, double *grad, void *data)
+{
+    (void)data;
+    return gpumc_normal_lpdf(x[0], 0, 0.01, &grad[0], NULL, NULL)
+         + gpumc_normal_lpdf(x[1], 0, 100, &grad[1], NULL, NULL);
+}
+
+static double gradients_a_draw(const gpumc_fit *f)
+{
+    return (double)f->sampling_gradients / (double)(f->n_chains * f->n_draws);
+}
+
+/* A run begins with the metric and step size of another, from its fit or from a file: without warm-up they are
+   those it uses, with warm-up those of its first iteration. */
+static void check_initial_metric(void)
+{
+    static const gpumc_param params[] = { { .name = "a" }, { .name = "b" } };
+    const gpumc_model scales = { .name = "scales", .params = params, .n_params = 2,
+                                 .log_density = scales_density };
+    static const gpumc_metric_kind kinds[] = { GPUMC_METRIC_DIAG, GPUMC_METRIC_DENSE, GPUMC_METRIC_LOW_RANK };
+    for (size_t k = 0; k < 3; k++) {
+        gpumc_sample_options o = { .num_warmup = 200, .num_samples = 400, .seed = 11, .metric = kinds[k],
+                                   .sampler = GPUMC_SAMPLER_NUTS };
+        gpumc_error e = { GPUMC_OK, "" };
+        gpumc_fit first, next;
+        gpumc_metric m;
+        CHECK(gpumc_sample(&scales, &o, &first) == GPUMC_OK, "%s", first.message);
+        CHECK(gpumc_write_metric_json(&first, in_folder("m.json"), &e) == GPUMC_OK, "%s", e.text);
+        CHECK(gpumc_read_metric_json(in_folder("m.json"), NULL, &m, &o.step_size, &e) == GPUMC_OK, "%s",
+              e.text);
+        o.metric = GPUMC_METRIC_AUTO;
+        o.num_warmup = -1;
+        o.initial_metric = k == 2 ? &first.metric : &m;        /* a file has its diagonal only */
+        CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_OK, "%s", next.message);
+        CHECK(next.n_warmup == 0 && next.step_size == first.step_size && next.metric.kind == first.metric.kind,
+              "metric %d, step size %g", next.metric.kind, next.step_size);
+        for (size_t i = 0; i < 2; i++)
+            CHECK(fabs(next.metric.scale[i] / first.metric.scale[i] - 1) < 1e-12, "%g", next.metric.scale[i]);
+        if (k == 1)
+            CHECK(memcmp(next.metric.covariance, m.covariance, 32) == 0, "another covariance");
+        CHECK(gradients_a_draw(&next) < 1.5 * gradients_a_draw(&first), "%g gradients a draw, %g before",
+              gradients_a_draw(&next), gradients_a_draw(&first));
+        CHECK(fabs(gpumc_sd(gpumc_fit_series(&next, 1)).value / 100 - 1) < 0.15, "sd %g",
+              gpumc_sd(gpumc_fit_series(&next, 1)).value);
+        gpumc_free(&next);
+
+        o.num_warmup = 50;
+        o.save_warmup = 1;
+        CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_OK, "%s", next.message);
+        CHECK(next.warmup_stats[0].step_size == first.step_size, "begins with step size %g",
+              next.warmup_stats[0].step_size);
+        CHECK(next.warmup_stats[0].accept_stat > 0.3 && next.warmup_stats[0].n_leapfrog < 32, "%g after %d",
+              next.warmup_stats[0].accept_stat, (int)next.warmup_stats[0].n_leapfrog);
+        gpumc_free(&next);
+
+        o.num_warmup = -1;
+        o.metric = k == 1 ? GPUMC_METRIC_DIAG : GPUMC_METRIC_AUTO;
+        if (k == 1) CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_ERROR_ARGUMENT
+                          && strstr(next.message, "initial_metric is dense"), "%s", next.message);
+        m.scale[1] = k == 1 ? 1 : 0;
+        if (k == 1) m.covariance[3] = -1;
+        o.initial_metric = &m;
+        CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_ERROR_ARGUMENT && strstr(next.message, "variance 2"),
+              "%s", next.message);
+        CHECK(gpumc_sample(&line, &o, &next) == GPUMC_ERROR_ARGUMENT && strstr(next.message, "2 coordinates"),
+              "%s", next.message);
+        gpumc_metric_free(NULL, &m);
+        gpumc_free(&first);
+    }
+    clean();
+}
+
 int main(void)
 {
     if (!folder_open("zarr")) return 1;
@@ -1272,6 +1346,7 @@ int main(void)
     check_npy();
     check_tidy();
     check_metric();
+    check_initial_metric();
     rmdir(folder);
     return check_end();
 }
