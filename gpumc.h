@@ -2456,9 +2456,9 @@ typedef struct gpumc_fit {
     gpumc_allocator allocator;
 } gpumc_fit;
 
-/* With initial_metric, of the model's free coordinates (under learned centring those of fit->centring; else fix
-   centring_weight), warm-up starts from its variances and from step_size, and learns as ever. With num_warmup -1
-   they are what the run uses. */
+/* With initial_metric, of the model's free coordinates (for learned centring those of fit->centring: better
+   to fix centring_weight then), warm-up starts from its variances and from step_size, and learns as ever.
+   With num_warmup -1 they are what the run uses. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -12292,9 +12292,9 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
 /* ---- stores: what is in one --------------------------------------------------------------------
    Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
    consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
-   are appended; the last is filled up, because readers refuse a short one. What is known to take a mebibyte at
-   most has all chains in one file: making one costs a disk as much. Fill values are null: 0 and false would be
-   read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
+   are appended; the last is filled up, because readers refuse a short one. What is known to take a mebibyte
+   at most has all chains in one file: making one costs a disk as much. Fill values are null: 0 and false
+   would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
     GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS
@@ -13566,13 +13566,14 @@ static void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
     const int upright = a == &p->y;
     const double range = a->high - a->low, length = fabs(a->to - a->from);
     double step = range, decimals = 0, wanted = length + 1;
+    double most = fmax(1, floor(length / (upright ? 18 : 22)));
     char text[GPUMC__CELL];
-    for (double most = fmax(1, floor(length / 22)); most >= 1 && wanted > step / range * length; most--) {
+    for (; most >= 1 && wanted > step / range * length; most--) {
         const double power = pow(10, floor(log10(range / most))), least = range / most / power;
         step = power * (least <= 1 ? 1 : least <= 2 ? 2 : least <= 5 ? 5 : 10);
         decimals = -floor(log10(step) + 1e-9);
         gpumc__decimal(a->low < 0 ? a->low : a->high, (int)decimals, text);
-        wanted = upright ? 0 : 6.0 * (double)strlen(text) + 8;
+        wanted = upright ? 0 : 5.5 * (double)strlen(text) + 6;
     }
     for (double k = ceil(a->low / step - 1e-9); k * step <= a->high + 1e-9 * step; k++) {
         const double at = (double)gpumc__at(a, k * step) / 10;
@@ -14196,6 +14197,7 @@ static const char gpumc__report_style[] =
     "th:first-child{text-align:left;padding-left:0}summary{cursor:pointer;margin:8px 0}\n"
     ".p{display:grid;grid-template-columns:repeat(6,minmax(0,1fr));gap:16px 14px;align-items:start;"
     "break-inside:avoid}.u2{grid-column:span 2}.u3{grid-column:span 3}svg{width:100%;overflow:visible}"
+    ".q{columns:3;column-gap:14px}.q svg{display:inline-block;break-inside:avoid;margin-bottom:16px}"
     "text{fill:var(--soft);font-size:10px}.h{fill:var(--ink);font-size:11px;font-weight:600}"
     ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;"
     "stroke:currentColor}.g{color:var(--line)}.x,.t{color:var(--soft)}"
@@ -14210,7 +14212,7 @@ static const char gpumc__report_style[] =
     "--line:#2a323d;--band:#232b35;--warn:#ff8a80}.c0{color:#56a8e0}.c1{color:#f2884b}.c2{color:#3cc79c}"
     ".c3{color:#e39ac8}.c4{color:#a9d8f7}.c5{color:#f4c152}.c6{color:#b7a0e0}.c7{color:#a8a8a8}}\n"
     "@media screen and (max-width:760px){.p{grid-template-columns:repeat(2,minmax(0,1fr))}"
-    ".u2,.u3{grid-column:span 2}}@media print{body{font-size:10px;padding:0}h2{margin-top:20px}"
+    ".q{columns:1}.u2,.u3{grid-column:span 2}}@media print{body{font-size:10px;padding:0}h2{margin-top:20px}"
     "table{font-size:9px}th,td{padding:1px 5px}}\n";
 
 static void gpumc__put_header(gpumc__page *p)
@@ -14352,7 +14354,7 @@ static void gpumc__put_overview(gpumc__page *p)
     size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
     char title[160];
     gpumc__put(p->w, "<h2>Blocks and sampler</h2>\n<p>Intervals: 5 to 95&#160;%%, quartiles, median. Steps "
-               "in energy should be about as wide as the energies.</p>\n<div class=\"p\">");
+               "in energy should be about as wide as the energies.</p>\n<div class=\"q\">");
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
         const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
         if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
@@ -15253,8 +15255,8 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, size_t di
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric: variance %.0f is not positive and "
                            "finite, or its rank is above %d", (double)i + 1, GPUMC__MAX_RANK);
     if (learns || (!square && m->rank == 0) || o->metric == m->kind) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric is dense or of low rank, option metric of "
-                       "another kind: leave that 0");
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric is dense or of low rank, option metric "
+                       "of another kind: leave that 0");
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */

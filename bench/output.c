@@ -5,7 +5,7 @@
    find it alike. Times are medians; so is ratio, time of fwrite by time of the store beside it.
 
    Nothing is removed before the end: for each file that is made, ext4 without a journal looks once more at
-   every inode that was freed in the last minutes, which takes milliseconds once a few thousand files are gone.
+   every inode that was freed in the last minutes, milliseconds once a few thousand files are gone.
    For the same reason a second run within five minutes shows stores slower than they are.
 
    Build:  make -C bench       Run:  bench/build/output [folder=PATH] [repeats=N]                    */

@@ -241,7 +241,8 @@ static void check_bytes(void)
                                         0, 0, 0, 0, 0, 0, 0xf4, 0x3f, 0, 0, 0, 0, 0, 0, 0x02, 0x40 };
     static const unsigned char labels[] = { 'A', 0, 0, 0, 0, 0, 0, 0, 'B', 0, 0, 0, 'b', 0, 0, 0 };
     static const unsigned char draw[24] = { [8] = 1, [16] = 2 }, diverging[6] = { 0, 0, 1 };
-    static const unsigned char depth[48] = { [24] = 2, [32] = 3, [40] = 4, [0] = 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+    static const unsigned char depth[48] = { [24] = 2, [32] = 3, [40] = 4,
+                                             [0] = 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
                                              0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     const gpumc_store_options options = { .dimensions = &school, .n_dimensions = 1,
                                           .created_at = "2026-01-31T12:00:00+00:00" };
@@ -933,7 +934,8 @@ static const gpumc_model line = { .name = "line", .params = line_params, .n_para
 static gpumc_sample_options line_options(void)
 {
     const gpumc_sample_options o = { .num_chains = 2, .num_warmup = 20, .num_samples = 5, .thin = 2,
-                                     .seed = 7, .threads = 1, .sampler = GPUMC_SAMPLER_NUTS, .checkpoint_seconds = 1e-9,
+                                     .seed = 7, .threads = 1, .sampler = GPUMC_SAMPLER_NUTS,
+                                     .checkpoint_seconds = 1e-9,
                                      .checkpoint = in_folder("state"), .skip_gradient_check = 1 };
     return o;
 }
@@ -1269,8 +1271,8 @@ static double gradients_a_draw(const gpumc_fit *f)
     return (double)f->sampling_gradients / (double)(f->n_chains * f->n_draws);
 }
 
-/* A run begins with the metric and step size of another, from its fit or from a file: without warm-up they are
-   those it uses, with warm-up those of its first iteration. */
+/* A run begins with the metric and step size of another, from its fit or from a file: without warm-up they
+   are those it uses, with warm-up those of its first iteration. */
 static void check_initial_metric(void)
 {
     static const gpumc_param params[] = { { .name = "a" }, { .name = "b" } };
@@ -1291,7 +1293,8 @@ static void check_initial_metric(void)
         o.num_warmup = -1;
         o.initial_metric = k == 2 ? &first.metric : &m;        /* a file has its diagonal only */
         CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_OK, "%s", next.message);
-        CHECK(next.n_warmup == 0 && next.step_size == first.step_size && next.metric.kind == first.metric.kind,
+        CHECK(next.n_warmup == 0 && next.step_size == first.step_size
+              && next.metric.kind == first.metric.kind,
               "metric %d, step size %g", next.metric.kind, next.step_size);
         for (size_t i = 0; i < 2; i++)
             CHECK(fabs(next.metric.scale[i] / first.metric.scale[i] - 1) < 1e-12, "%g", next.metric.scale[i]);
@@ -1321,8 +1324,8 @@ static void check_initial_metric(void)
         o.initial_metric = &m;
         CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_ERROR_ARGUMENT && strstr(next.message, "variance 2"),
               "%s", next.message);
-        CHECK(gpumc_sample(&line, &o, &next) == GPUMC_ERROR_ARGUMENT && strstr(next.message, "2 coordinates"),
-              "%s", next.message);
+        CHECK(gpumc_sample(&line, &o, &next) == GPUMC_ERROR_ARGUMENT
+              && strstr(next.message, "2 coordinates"), "%s", next.message);
         gpumc_metric_free(NULL, &m);
         gpumc_free(&first);
     }
