@@ -136,8 +136,10 @@
        not mixed    the chains had not met when warm-up ended
 
    RESULTS  gpumc_write_store makes a folder that Python opens, gpumc_write_stan_csv files for R and Stan's
-     tools; also .npy, a tidy CSV, the metric as JSON. gpumc_stream_open writes while sampling and keeps
-     nothing in memory; gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains.
+     tools; also .npy, a tidy CSV, the metric as JSON, from which another run starts (initial_metric).
+     gpumc_stream_open writes while sampling, keeps nothing in memory, and is resumed with the checkpoint.
+     gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains; it needs the file
+     gpumc.json (model, seed, chains, shapes) that every store of ours has and other readers pass over.
          xarray, ArviZ 1:  xarray.open_datatree("fit.zarr", engine="zarr"); arviz.from_zarr("fit.zarr")
          ArviZ before 1:   with zarr 2 from_zarr; with zarr 3 InferenceData.from_datatree of the first
 
@@ -14348,13 +14350,15 @@ static void gpumc__put_quantities(gpumc__page *p)
     for (size_t k = 0; k < p->n_focus; k++) gpumc__put_quantity(p, p->focus[k]);
 }
 
-/* Blocks and the sampler, then pairs. */
+/* The sampler and blocks, then pairs. */
 static void gpumc__put_overview(gpumc__page *p)
 {
     size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
     char title[160];
-    gpumc__put(p->w, "<h2>Blocks and sampler</h2>\n<p>Intervals: 5 to 95&#160;%%, quartiles, median. Steps "
-               "in energy should be about as wide as the energies.</p>\n<div class=\"q\">");
+    gpumc__put(p->w, "<h2>Sampler and blocks</h2>\n<p>Steps in energy should be about as wide as the energies. "
+               "Intervals: 5 to 95&#160;%%, quartiles, median.</p>\n<div class=\"q\">");
+    if (p->fit.stats) gpumc__energy_panel(p);
+    if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
         const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
         if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
@@ -14363,8 +14367,6 @@ static void gpumc__put_overview(gpumc__page *p)
                  (double)b->size);
         gpumc__forest_panel(p, title, columns, n, 0);
     }
-    if (p->fit.stats) gpumc__energy_panel(p);
-    if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
     gpumc__close_panels(p);
     if (n_blocks > GPUMC__FORESTS)
         gpumc__put(p->w, "<p>%d of %.0f blocks.</p>\n", (int)GPUMC__FORESTS, (double)n_blocks);
