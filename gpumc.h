@@ -136,8 +136,10 @@
        not mixed    the chains had not met when warm-up ended
 
    RESULTS  gpumc_write_store makes a folder that Python opens, gpumc_write_stan_csv files for R and Stan's
-     tools; also .npy, a tidy CSV, the metric as JSON. gpumc_stream_open writes while sampling and keeps
-     nothing in memory; gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains.
+     tools; also .npy, a tidy CSV, the metric as JSON, from which another run starts (initial_metric).
+     gpumc_stream_open writes while sampling, keeps nothing in memory, and is resumed with the checkpoint.
+     gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains; it needs the file
+     gpumc.json (model, seed, chains, shapes) that every store of ours has and other readers pass over.
          xarray, ArviZ 1:  xarray.open_datatree("fit.zarr", engine="zarr"); arviz.from_zarr("fit.zarr")
          ArviZ before 1:   with zarr 2 from_zarr; with zarr 3 InferenceData.from_datatree of the first
 
@@ -2403,6 +2405,8 @@ typedef struct gpumc_sample_options {
     const gpumc_stop_flag *stop;
     const char *checkpoint;   /* file that the state is saved to, and FILE.old the time before */
     double checkpoint_seconds; /* 0: 600, and at least 20 times what saving takes */
+    struct gpumc_stream *stream;       /* set by gpumc_stream_open; saved and resumed with the run */
+    const gpumc_metric *initial_metric;        /* as of an earlier fit, or a file: see below */
     gpumc_allocator allocator;
 } gpumc_sample_options;
 
@@ -2459,6 +2463,10 @@ typedef struct gpumc_fit {
     void *memory;                         /* private: what gpumc_free releases */
     gpumc_allocator allocator;
 } gpumc_fit;
+
+/* With initial_metric, of the model's free coordinates (for learned centring those of fit->centring: better
+   to fix centring_weight then), warm-up starts from its variances and from step_size, and learns as ever.
+   With num_warmup -1 they are what the run uses. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -2612,7 +2620,10 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit. A
    write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
    gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
-   stay until then. */
+   stay until then.
+   With a checkpoint, its name set before, PATH.tmp has at least the draws of the last one, whatever happens:
+   closing with a fit that is resumable, or failing later, leaves it. Opened with the same options after that,
+   it goes on in gpumc_resume where the checkpoint does. */
 typedef struct gpumc_stream gpumc_stream;
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
                                           gpumc_sample_options *sampling, const gpumc_store_options *options,
@@ -2797,12 +2808,14 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #endif
 #if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__)
 extern int fsync(int file);
+extern int ftruncate(int file, off_t bytes);
 #if !defined(_POSIX_C_SOURCE)
 extern int fileno(FILE *stream);
 #endif
 #endif
 #if defined(__linux__) && !defined(__cplusplus)
 extern int syncfs(int file);
+extern int sync_file_range(int file, int64_t offset, int64_t bytes, unsigned flags);
 #endif
 
 #if defined(_WIN32)
@@ -2815,6 +2828,7 @@ static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* writ
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
+static int gpumc__truncate(FILE *file, size_t bytes) { return _chsize_s(_fileno(file), (int64_t)bytes) == 0; }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
@@ -2829,10 +2843,13 @@ static void gpumc__sync_folder(const char *folder)
 static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
 static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
+static int gpumc__truncate(FILE *file, size_t bytes) { return ftruncate(fileno(file), (off_t)bytes) == 0; }
 #endif /* _WIN32 */
-/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. */
+/* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. The
+   disk had better begin with each as soon as it is there. */
 #if defined(__linux__)
 #define GPUMC__HAS_SYNC_ALL 1
+static void gpumc__sync_begin(FILE *file) { (void)sync_file_range(fileno(file), 0, 0, 2); }
 static int gpumc__sync_all(const char *folder)
 {
     FILE *file = fopen(folder, "r");
@@ -2842,6 +2859,7 @@ static int gpumc__sync_all(const char *folder)
 }
 #else
 #define GPUMC__HAS_SYNC_ALL 0
+static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
 #endif
 
@@ -12022,6 +12040,7 @@ static gpumc_status gpumc__write_file(const char *path, const char *mode, int co
     if (!w.file) return gpumc__file_failed(error, path, "created");
     contents(&w, of, part);
     w.failed = w.failed || fflush(w.file) != 0 || (complete && !gpumc__sync(w.file));
+    if (!complete) gpumc__sync_begin(w.file);
     const int reason = errno, closed = fclose(w.file) == 0;
     if (closed && !w.failed) return GPUMC_OK;
     if (closed) errno = reason;
@@ -12163,6 +12182,11 @@ static double gpumc__metric_element(const gpumc_metric *m, size_t k)
     return m->scale[k] * m->scale[k] * stretch;
 }
 
+static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
+{
+    return gpumc__metric_element(m, m->kind == GPUMC_METRIC_DENSE ? i * m->dim + i : i);
+}
+
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
@@ -12259,6 +12283,16 @@ static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
     GPUMC__FLAT
     for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i);
     return to + 8;
+}
+
+#define GPUMC__FNV_START 0xcbf29ce484222325ULL
+
+/* FNV-1a, a bijection of what came before, so that no single changed byte escapes. NULL has no bytes. */
+static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)data;
+    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
+    return sum;
 }
 
 enum { GPUMC__MAX_DIMS = 30 };           /* NumPy takes 32 */
@@ -12396,7 +12430,8 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
 /* ---- stores: what is in one --------------------------------------------------------------------
    Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
    consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
-   are appended; the last is filled up, because readers refuse a short one. Fill values are null: 0 and false
+   are appended; the last is filled up, because readers refuse a short one. What is known to take a mebibyte
+   at most has all chains in one file: making one costs a disk as much. Fill values are null: 0 and false
    would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
@@ -12429,7 +12464,7 @@ typedef struct gpumc__entry {
     int group, type, form;
     const size_t *dims;                  /* of data, or of one draw */
     size_t n_dims, count;                /* count: their product; places of a dimension */
-    size_t at, chunk;                    /* sampled: bytes into the row of a draw; draws a file */
+    size_t at, chunk, chains;            /* sampled: bytes into the row of a draw; draws, chains a file */
     const double *values;                /* of data */
     const char *const *labels;           /* of a dimension, the longest of width code points; NULL: numbers */
     size_t width;
@@ -12444,6 +12479,7 @@ typedef struct gpumc__store {
     size_t root, room;
     unsigned char *bytes;                /* 64 KiB on their way to a file */
     gpumc_status status;                 /* after the first failure nothing more is done */
+    int has_checkpoint, keeps;           /* PATH.tmp may be there; it stays after a failure */
     gpumc_allocator allocator;
     gpumc_error *error;
 } gpumc__store;
@@ -12478,7 +12514,7 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
     }
     if (!s->status && !gpumc__reserve(&s->allocator, &s->entries, 1, sizeof *e, s->error))
         s->status = GPUMC_ERROR_MEMORY;
-    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")))
+    if (!s->status && !gpumc__make_folder(gpumc__in_store(s, e, "")) && !(s->keeps && gpumc__exists(s->path)))
         s->status = gpumc__file_failed(s->error, s->path, "created");
     if (s->status) return;
     gpumc__entry *to = gpumc__nth_entry(s, place);
@@ -12508,7 +12544,7 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
                                  const char *const *labels)
 {
     gpumc__entry e = { "", group, labels ? GPUMC__U4 : GPUMC__I8, GPUMC__IS_DIMENSION, NULL, 1, count, 0, 0,
-                       NULL, labels, 1 };
+                       1, NULL, labels, 1 };
     strcpy(e.name, name);
     for (size_t i = 0; i < s->entries.n && !s->status; i++) {
         const gpumc__entry *other = gpumc__nth_entry(s, i);
@@ -12553,8 +12589,8 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
                                       const size_t *dims, size_t n_dims, size_t at, const double *values)
 {
     const size_t length = group >= GPUMC__WARMUP ? s->fit->n_warmup : s->planned;
-    const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
-    gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, values, NULL, 0 };
+    const gpumc__entry head = { "", group, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, 1, NULL, NULL, 0 };
+    gpumc__entry e = { "", group, type, form, dims, n_dims, 1, at, 1, 1, values, NULL, 0 };
     char text[224];
     size_t i = 0;
     while (i < s->entries.n && gpumc__nth_entry(s, i)->group != group) i++;
@@ -12568,6 +12604,8 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
     e.chunk = ((size_t)1 << 24) / gpumc__larger(e.count, 1);
     e.chunk = gpumc__larger(e.chunk < length ? e.chunk : length, 1);
+    if ((s->n_draws == s->planned || group >= GPUMC__WARMUP)        /* all is there */
+        && (double)e.count * (double)length * (double)s->fit->n_chains <= 131072) e.chains = s->fit->n_chains;
     gpumc__add_entry(s, &e);
     for (size_t d = 0; d < n_dims && !s->status; d++) {
         const gpumc_dimension *option = gpumc__option_of(s, &e, d);
@@ -12707,7 +12745,7 @@ static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, siz
 {
     char name[128] = "0";
     const int sampled = e->form == GPUMC__IS_SAMPLED;
-    if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)chain, (double)k);
+    if (sampled) snprintf(name, 64, "%.0f.%.0f", (double)(chain / e->chains), (double)k);
     for (size_t d = sampled ? 0 : 1; d < e->n_dims; d++) strcat(name, ".0");
     return gpumc__in_store(s, e, name);
 }
@@ -12716,7 +12754,7 @@ static const char *gpumc__chunk_file(gpumc__store *s, const gpumc__entry *e, siz
 static void gpumc__write_part(gpumc__store *s, const char *path, const char *mode, int complete,
                               const void *of, size_t part, gpumc__contents contents)
 {
-    complete = complete && !GPUMC__HAS_SYNC_ALL;
+    complete = (complete || s->has_checkpoint) && !GPUMC__HAS_SYNC_ALL;
     if (!s->status) s->status = gpumc__write_file(path, mode, complete, of, part, contents, s->error);
 }
 
@@ -12728,7 +12766,8 @@ static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, 
         const size_t at = (first + done) % e->chunk;
         m = n - done < e->chunk - at ? n - done : e->chunk - at;
         const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m, s->bytes };
-        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk), "ab",
+        gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk),
+                          at + chain % e->chains ? "ab" : "wb",
                           at + m == e->chunk, &slab, 0, gpumc__slab_contents);
     }
 }
@@ -12758,7 +12797,7 @@ static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpum
 {
     const int sampled = e->form == GPUMC__IS_SAMPLED;
     gpumc__put(w, "[");
-    if (sampled) gpumc__put(w, "%.0f,%.0f", of_file ? 1 : (double)s->fit->n_chains,
+    if (sampled) gpumc__put(w, "%.0f,%.0f", (double)(of_file ? e->chains : s->fit->n_chains),
                             (double)(of_file ? e->chunk : gpumc__draws_in(s, e->group)));
     for (size_t d = 0; d < e->n_dims; d++) {
         const size_t n = e->dims ? e->dims[d] : e->count;
@@ -12825,21 +12864,25 @@ static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc
     }
 }
 
-/* FNV-1a of the data; model, names and shapes are compared as they are. */
+/* Of the data; model, names and shapes are compared as they are. */
 static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
-    uint64_t digest = 0xcbf29ce484222325ULL;
+    uint64_t digest = GPUMC__FNV_START;
+    unsigned char bytes[8];
     for (size_t i = 0; i < s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
-        for (size_t j = 0; e->values && j < e->count; j++)
-            for (int k = 0; k < 64; k += 8)
-                digest = (digest ^ (gpumc__bits_of(e->values[j]) >> k & 255)) * 0x100000001b3ULL;
+        for (size_t j = 0; e->values && j < e->count; j++) {
+            gpumc__put_bits(bytes, gpumc__bits_of(e->values[j]));
+            digest = gpumc__checksum(digest, bytes, 8);
+        }
     }
     return digest;
 }
 
 /* gpumc.json: facts of the run under "model NAME", then blocks in the order of columns, then
-   statistics, each with the draws a file, 1 for generated quantities, and the shape of a draw. */
+   statistics, each with the chains and the draws a file, 1 for generated quantities, and the shape of a
+   draw. */
+enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
     GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
@@ -12869,8 +12912,8 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
             const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
             if (e->form != GPUMC__IS_SAMPLED || e->group != (block ? gpumc__group_of(block) : GPUMC__STATS)
                 || (block && strcmp(e->name, block->name) != 0)) continue;
-            gpumc__put(w, ",\"%s/%s\":[%.0f,%d", gpumc__group_names[e->group], e->name, (double)e->chunk,
-                       block && block->is_output);
+            gpumc__put(w, ",\"%s/%s\":[%.0f,%.0f,%d", gpumc__group_names[e->group], e->name,
+                       (double)e->chains, (double)e->chunk, block && block->is_output);
             for (size_t d = 0; d < e->n_dims; d++) gpumc__put(w, ",%.0f", (double)e->dims[d]);
             gpumc__put(w, "]");
         }
@@ -12905,14 +12948,15 @@ static void gpumc__write_meta(gpumc__store *s, const gpumc__entry *e, const char
 
 /* Checks what is to be written and makes the folders for it. */
 static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
-                              const gpumc_store_options *options, gpumc_error *error)
+                              const gpumc_store_options *options, int has_checkpoint, gpumc_error *error)
 {
-    const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, NULL, NULL, 0 };
+    const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, 1, NULL, NULL, 0 };
     const char *name = fit->model_name, *date = options ? options->created_at : NULL;
     size_t length = strlen(path);
     memset(s, 0, sizeof *s);
     s->fit = fit;
     s->planned = planned;
+    s->n_draws = fit->n_draws;
     if (options) s->options = *options;
     s->allocator = fit->allocator;
     s->error = error;
@@ -12932,6 +12976,8 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     errno = EEXIST;
     if (gpumc__exists(path)) { s->status = gpumc__file_failed(error, path, "created"); return; }
     s->root = length + 4;
+    s->has_checkpoint = has_checkpoint;
+    s->keeps = has_checkpoint && gpumc__exists(s->path);
     gpumc__add_entry(s, &root);
     gpumc__add_draws(s, GPUMC__POSTERIOR);
     gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
@@ -12943,19 +12989,20 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__check_dimensions(s);
 }
 
+static const char *const gpumc__root_files[] = { "gpumc.json", ".zmetadata", "gpumc.run" };
+
 /* Releases a store; of one that failed nothing is left on the disk. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
 {
     const size_t length = gpumc__larger(s->planned, s->fit->n_warmup);
-    for (size_t i = s->status ? s->entries.n : 0; i-- > 0;) {
+    for (size_t i = s->status && !s->keeps ? s->entries.n : 0; i-- > 0;) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
         const int sampled = e->form == GPUMC__IS_SAMPLED;
         for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && e->form != GPUMC__IS_GROUP; c++)
             for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
                 (void)remove(gpumc__chunk_file(s, e, c, k));
         for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
-        if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
-        if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
+        for (int k = 0; i == 0 && k < 3; k++) (void)remove(gpumc__in_store(s, e, gpumc__root_files[k]));
         gpumc__remove_folder(gpumc__in_store(s, e, ""));
     }
     gpumc__release(&s->allocator, s->entries.items);
@@ -13017,6 +13064,10 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     if (!s->status && (!gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), ""))
                        || !gpumc__rename(s->path, s->path + s->room)))
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
+    if (!s->status) {
+        memmove(s->path, s->path + s->room, s->root -= 4);
+        (void)remove(gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"));
+    }
     return gpumc__close_store(s);
 }
 
@@ -13026,8 +13077,7 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
     gpumc__store s;
     if (!fit || !path || !*path) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no path");
     if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
-    gpumc__open_store(&s, path, fit, fit->n_draws, options, error);
-    s.n_draws = fit->n_draws;
+    gpumc__open_store(&s, path, fit, fit->n_draws, options, 0, error);
     return gpumc__finish_store(&s, fit, NULL);
 }
 
@@ -13036,12 +13086,13 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
 struct gpumc_stream {
     gpumc__store store;
     gpumc_fit rows;                      /* as a fit: the latest draws, draw_capacity a chain */
-    size_t *received;                    /* draws of each chain */
+    size_t *received, *written;          /* draws of each chain */
     gpumc_error error;
 };
 
 static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m);    /* in >>run */
 static char *gpumc__take_text(gpumc__arena *arena, const char *text);
+static uint64_t gpumc__digest_model(const gpumc_model *m);
 
 /* A mebibyte of rows a chain. */
 static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model *model, size_t planned,
@@ -13054,12 +13105,46 @@ static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model 
     const size_t n = gpumc__size_mul(rows.n_chains, rows.draw_capacity);
     rows.draws = gpumc__take_doubles(arena, gpumc__size_mul(n, rows.n_columns));
     rows.stats = (gpumc_draw_stats *)gpumc__take(arena, n, sizeof *rows.stats);
-    size_t *received = (size_t *)gpumc__take(arena, rows.n_chains, sizeof *received);
+    size_t *received = (size_t *)gpumc__take(arena, 2 * rows.n_chains, sizeof *received);
     if (!arena->base) return NULL;
     z->rows = rows;
     z->received = received;
-    for (size_t c = 0; c < rows.n_chains; c++) received[c] = 0;
+    z->written = received + rows.n_chains;
+    memset(received, 0, 2 * rows.n_chains * sizeof *received);
     return z;
+}
+
+static int gpumc__holds_draws(gpumc__store *s)
+{
+    for (size_t i = 0; i < s->entries.n * s->fit->n_chains; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i / s->fit->n_chains);
+        if (e->form == GPUMC__IS_SAMPLED && gpumc__exists(gpumc__chunk_file(s, e, i % s->fit->n_chains, 0)))
+            return 1;
+    }
+    return 0;
+}
+
+static void gpumc__stamp_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    gpumc__put(w, "%llu\n", *(const unsigned long long *)of + part);
+}
+
+/* Until a stream is complete, gpumc.run in it says of which run it is. */
+static void gpumc__stamp_stream(gpumc_stream *z, const gpumc_model *model, const gpumc_sample_options *o)
+{
+    gpumc__store *s = &z->store;
+    const uint64_t run[] = { o->seed, o->first_chain_id, z->rows.n_chains, s->planned };
+    const unsigned long long stamp = gpumc__checksum(gpumc__digest_model(model), run, sizeof run);
+    unsigned long long there = 0;
+    FILE *file = s->status ? NULL : fopen(gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"), "r");
+    const int read = file && fscanf(file, "%llu", &there) == 1;
+    if (file) fclose(file);
+    if (!s->status && (read ? there != stamp : s->keeps && gpumc__holds_draws(s)))
+        GPUMC__REFUSE(s, "%.150s is not of this run (model, seed, chains, num_samples): open it with the "
+                      "options of that, or remove it", s->path);
+    if (!s->status)
+        gpumc__write_part(s, gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"), "wb", 1, &stamp, 0,
+                          gpumc__stamp_contents);
 }
 
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
@@ -13082,9 +13167,12 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
         if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
         arena.used = 0;
         gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
-        gpumc__open_store(&z->store, path, &z->rows, planned, options, &z->error);
+        gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint != NULL,
+                          &z->error);
+        gpumc__stamp_stream(z, model, sampling);
         if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
         sampling->discard_draws = 1;
+        sampling->stream = z;
         if (!sampling->on_draw) {
             sampling->on_draw = gpumc_stream_draw;
             sampling->draw_user = z;
@@ -13094,16 +13182,55 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     return NULL;
 }
 
-/* Writes the latest n draws of a chain. */
-static void gpumc__flush_stream(gpumc_stream *z, size_t chain, size_t n)
+/* Writes the latest draws of a chain. */
+static void gpumc__flush_stream(gpumc_stream *z, size_t chain)
 {
+    const size_t from = z->written[chain], n = z->received[chain] - from;
     for (size_t i = 0; i < z->store.entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(&z->store, i);
         size_t stride;
         const char *rows = gpumc__rows_of(&z->rows, e->group, chain, &stride);
         if (e->form == GPUMC__IS_SAMPLED)
-            gpumc__append(&z->store, e, chain, z->received[chain] - n, rows, stride, n);
+            gpumc__append(&z->store, e, chain, from, rows + from % z->rows.draw_capacity * stride, stride, n);
     }
+    z->written[chain] = z->received[chain];
+}
+
+/* Brings all draws to the disk, before a checkpoint that counts on them. */
+static gpumc_status gpumc__save_stream(gpumc_stream *z, gpumc_error *error)
+{
+    gpumc__store *s = &z->store;
+    for (size_t c = 0; c < z->rows.n_chains; c++) gpumc__flush_stream(z, c);
+    if (!s->status && !gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), "")))
+        s->status = gpumc__file_failed(s->error, s->path, "written");
+    s->keeps = 1;
+    if (s->status) *error = z->error;
+    return s->status;
+}
+
+/* Takes a chain back to its first n draws: those behind a checkpoint come again. */
+static void gpumc__rewind_stream(gpumc_stream *z, size_t chain, size_t n)
+{
+    gpumc__store *s = &z->store;
+    for (size_t i = 0; i < s->entries.n && !s->status; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        const size_t row = e->count * (e->type == GPUMC__B1 ? 1 : 8);
+        if (e->form != GPUMC__IS_SAMPLED) continue;
+        for (size_t k = 0, first = 0; !s->status; first = ++k * e->chunk) {
+            const size_t keep = n <= first ? 0 : n - first < e->chunk ? n - first : e->chunk;
+            FILE *file = fopen(gpumc__chunk_file(s, e, chain, k), "r+b");
+            if (!file && !keep) break;
+            if (!file || fseek(file, 0, SEEK_END) != 0 || (double)ftell(file) < (double)keep * (double)row)
+                GPUMC__REFUSE(s, "%.150s has fewer draws than the checkpoint: not the same run, or damaged",
+                              s->path);
+            else if (!gpumc__truncate(file, keep * row))
+                s->status = gpumc__file_failed(s->error, s->path, "cut");
+            if (file) fclose(file);
+            if (!s->status && !keep && remove(s->path) != 0)
+                s->status = gpumc__file_failed(s->error, s->path, "removed");
+        }
+    }
+    z->received[chain] = z->written[chain] = n;
 }
 
 GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
@@ -13118,7 +13245,7 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
     const size_t at = chain * f->draw_capacity + draw % f->draw_capacity;
     memcpy(f->draws + at * f->n_columns, values, f->n_columns * sizeof(double));
     f->stats[at] = *stats;
-    if (++z->received[chain] % f->draw_capacity == 0) gpumc__flush_stream(z, chain, f->draw_capacity);
+    if (++z->received[chain] % f->draw_capacity == 0) gpumc__flush_stream(z, chain);
     return z->store.status != GPUMC_OK;
 }
 
@@ -13131,19 +13258,18 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
     size_t least = SIZE_MAX;
     for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
     s->n_draws = least;
-    if (!s->status && !fit) s->status = GPUMC_STOPPED;
+    if (!s->status && (!fit || fit->resumable)) s->status = GPUMC_STOPPED;
     if (!s->status && fit->status < 0) s->status = gpumc__fail(s->error, fit->status, "%.250s", fit->message);
     if (!s->status && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
         GPUMC__REFUSE(s, "the fit is not that of the stream: it has other numbers of columns or chains");
     if (!s->status && least == 0)
         GPUMC__REFUSE(s, "a chain has no draws: the run was stopped too early, or its on_draw does not call "
                       "gpumc_stream_draw");
-    for (size_t c = 0; c < f->n_chains && !s->status; c++)
-        gpumc__flush_stream(stream, c, stream->received[c] % f->draw_capacity);
+    for (size_t c = 0; c < f->n_chains && !s->status; c++) gpumc__flush_stream(stream, c);
     const gpumc_status status = gpumc__finish_store(s, fit, stream->received);
     if (error && status < 0) *error = stream->error;
     gpumc__release(&allocator, stream);
-    return status < 0 ? status : GPUMC_OK;
+    return status < 0 || (fit && fit->resumable) ? status : GPUMC_OK;
 }
 
 /* ---- stores read back -------------------------------------------------------------------------- */
@@ -13182,12 +13308,12 @@ static int gpumc__group_in(const char *name)
 /* Whether a variable of an index describes an array, and as another one does. */
 static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like)
 {
-    int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer && v->n_values >= 2
-               && v->n_values == like->n_values && v->n_values <= GPUMC__MAX_DIMS + 2
-               && gpumc__group_in(v->name) != GPUMC__ROOT;
+    int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer
+               && v->n_values >= GPUMC__A_SHAPE && v->n_values == like->n_values
+               && v->n_values <= GPUMC__MAX_DIMS + GPUMC__A_SHAPE && gpumc__group_in(v->name) != GPUMC__ROOT;
     for (size_t d = 0; same && d < v->n_values; d++)
-        same = v->values[d] >= (d != 1) && v->values[d] < 4294967296.0
-               && (d == 0 || memcmp(&v->values[d], &like->values[d], sizeof(double)) == 0);
+        same = v->values[d] >= (d != GPUMC__A_OUTPUT) && v->values[d] < 4294967296.0
+               && (d <= GPUMC__A_DRAWS || memcmp(&v->values[d], &like->values[d], sizeof(double)) == 0);
     return same;
 }
 
@@ -13206,7 +13332,9 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     for (size_t i = 0; i < index->n_variables; i++) {
         *name = v[i].name;
         if (i == 0 && strcmp(v->name, like->name) != 0) return "another model than that of the first store: ";
-        if (i > 0 && !gpumc__same_array(&v[i], &like[i]))
+        if (i > 0 && (!gpumc__same_array(&v[i], &like[i])
+                      || (v[i].values[GPUMC__A_CHAINS] > 1
+                          && v[i].values[GPUMC__A_CHAINS] != v->values[GPUMC__FACT_CHAINS])))
             return "a name or shape is unsound, or not that in the first store: ";
     }
     *name = "";
@@ -13219,22 +13347,24 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     return NULL;
 }
 
-/* Reads the n first rows of a file of draws to places that lie stride apart. */
-static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chunk, size_t n,
-                                     char *to, size_t stride)
+/* Reads the n first rows of each chain in a file of draws to places that lie stride apart. */
+static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t count, size_t chains,
+                                     size_t chunk, size_t n, char *to, size_t stride)
 {
-    const size_t width = type == GPUMC__B1 ? 1 : 8, total = gpumc__size_mul(chunk, count);
+    const size_t width = type == GPUMC__B1 ? 1 : 8;
+    const size_t total = gpumc__size_mul(gpumc__size_mul(chunk, count), chains);
     unsigned char bytes[8] = { 0 };
     size_t j = 0;
     FILE *file = fopen(m->path, "rb");
     if (!file) return gpumc__file_failed(m->error, m->path, "opened");
     for (; j < total && fread(bytes, 1, width, file) == width; j++) {
-        char *at = to + j / count * stride;
+        const size_t row = j / count % chunk, chain = j / count / chunk;
+        char *at = to + (chain * m->fit->n_draws + row) * stride;
         uint64_t bits = 0;
         for (int i = 8; i-- > 0;) bits = bits << 8 | bytes[i];
         const double value = gpumc__from_bits(bits);
         const int32_t whole = (int32_t)(uint32_t)bits;
-        if (j >= n * count) continue;
+        if (row >= n) continue;
         if (type == GPUMC__F8) memcpy(at + j % count * sizeof value, &value, sizeof value);
         else if (type == GPUMC__I8) memcpy(at, &whole, sizeof whole);
         else *at = bytes[0] != 0;
@@ -13250,14 +13380,15 @@ static gpumc_status gpumc__load_file(const gpumc__merge *m, int type, size_t cou
 static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const gpumc_variable *v, int type,
                                       size_t first_chain, size_t count, char *to, size_t stride)
 {
-    const size_t n = m->fit->n_draws, chunk = (size_t)v->values[0];
+    const size_t n = m->fit->n_draws, chains = (size_t)v->values[GPUMC__A_CHAINS];
+    const size_t chunk = (size_t)v->values[GPUMC__A_DRAWS];
     gpumc_status status = GPUMC_OK;
-    for (size_t c = 0; c < (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS]; c++)
+    for (size_t c = 0; c < (size_t)gpumc__facts(m, store)[GPUMC__FACT_CHAINS]; c += chains)
         for (size_t at = 0; at < n && !status; at += chunk) {
-            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)c,
+            snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)(c / chains),
                      (double)(at / chunk));
-            for (size_t d = 2; d < v->n_values; d++) strcat(m->path, ".0");
-            status = gpumc__load_file(m, type, count, chunk, n - at < chunk ? n - at : chunk,
+            for (size_t d = GPUMC__A_SHAPE; d < v->n_values; d++) strcat(m->path, ".0");
+            status = gpumc__load_file(m, type, count, chains, chunk, n - at < chunk ? n - at : chunk,
                                       to + ((first_chain + c) * n + at) * stride, stride);
         }
     return status;
@@ -13273,11 +13404,12 @@ static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_variable *v = &m->index->variables[1 + i];
         size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
-        gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims, v->n_values - 2, offset, 0,
-                          v->values[1] > 0, GPUMC_GENERATED };
-        for (size_t d = 2; d < v->n_values; d++) {
+        gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims,
+                          v->n_values - GPUMC__A_SHAPE, offset, 0, v->values[GPUMC__A_OUTPUT] > 0,
+                          GPUMC_GENERATED };
+        for (size_t d = GPUMC__A_SHAPE; d < v->n_values; d++) {
             size = gpumc__size_mul(size, (size_t)v->values[d]);
-            if (dims) dims[d - 2] = (size_t)v->values[d];
+            if (dims) dims[d - GPUMC__A_SHAPE] = (size_t)v->values[d];
         }
         const int group = gpumc__group_in(v->name);
         b.group = group == GPUMC__LOG_LIKELIHOODS ? GPUMC_LOG_LIKELIHOOD
@@ -13572,13 +13704,14 @@ static void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
     const int upright = a == &p->y;
     const double range = a->high - a->low, length = fabs(a->to - a->from);
     double step = range, decimals = 0, wanted = length + 1;
+    double most = fmax(1, floor(length / (upright ? 18 : 22)));
     char text[GPUMC__CELL];
-    for (double most = fmax(1, floor(length / 22)); most >= 1 && wanted > step / range * length; most--) {
+    for (; most >= 1 && wanted > step / range * length; most--) {
         const double power = pow(10, floor(log10(range / most))), least = range / most / power;
         step = power * (least <= 1 ? 1 : least <= 2 ? 2 : least <= 5 ? 5 : 10);
         decimals = -floor(log10(step) + 1e-9);
         gpumc__decimal(a->low < 0 ? a->low : a->high, (int)decimals, text);
-        wanted = upright ? 0 : 6.0 * (double)strlen(text) + 8;
+        wanted = upright ? 0 : 5.5 * (double)strlen(text) + 6;
     }
     for (double k = ceil(a->low / step - 1e-9); k * step <= a->high + 1e-9 * step; k++) {
         const double at = (double)gpumc__at(a, k * step) / 10;
@@ -14202,6 +14335,7 @@ static const char gpumc__report_style[] =
     "th:first-child{text-align:left;padding-left:0}summary{cursor:pointer;margin:8px 0}\n"
     ".p{display:grid;grid-template-columns:repeat(6,minmax(0,1fr));gap:16px 14px;align-items:start;"
     "break-inside:avoid}.u2{grid-column:span 2}.u3{grid-column:span 3}svg{width:100%;overflow:visible}"
+    ".q{columns:3;column-gap:14px}.q svg{display:inline-block;break-inside:avoid;margin-bottom:16px}"
     "text{fill:var(--soft);font-size:10px}.h{fill:var(--ink);font-size:11px;font-weight:600}"
     ".e{text-anchor:end}.m{text-anchor:middle}path{fill:none;"
     "stroke:currentColor}.g{color:var(--line)}.x,.t{color:var(--soft)}"
@@ -14216,7 +14350,7 @@ static const char gpumc__report_style[] =
     "--line:#2a323d;--band:#232b35;--warn:#ff8a80}.c0{color:#56a8e0}.c1{color:#f2884b}.c2{color:#3cc79c}"
     ".c3{color:#e39ac8}.c4{color:#a9d8f7}.c5{color:#f4c152}.c6{color:#b7a0e0}.c7{color:#a8a8a8}}\n"
     "@media screen and (max-width:760px){.p{grid-template-columns:repeat(2,minmax(0,1fr))}"
-    ".u2,.u3{grid-column:span 2}}@media print{body{font-size:10px;padding:0}h2{margin-top:20px}"
+    ".q{columns:1}.u2,.u3{grid-column:span 2}}@media print{body{font-size:10px;padding:0}h2{margin-top:20px}"
     "table{font-size:9px}th,td{padding:1px 5px}}\n";
 
 static void gpumc__put_header(gpumc__page *p)
@@ -14352,13 +14486,15 @@ static void gpumc__put_quantities(gpumc__page *p)
     for (size_t k = 0; k < p->n_focus; k++) gpumc__put_quantity(p, p->focus[k]);
 }
 
-/* Blocks and the sampler, then pairs. */
+/* The sampler and blocks, then pairs. */
 static void gpumc__put_overview(gpumc__page *p)
 {
     size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
     char title[160];
-    gpumc__put(p->w, "<h2>Blocks and sampler</h2>\n<p>Intervals: 5 to 95&#160;%%, quartiles, median. Steps "
-               "in energy should be about as wide as the energies.</p>\n<div class=\"p\">");
+    gpumc__put(p->w, "<h2>Sampler and blocks</h2>\n<p>Steps in energy should be about as wide as the energies. "
+               "Intervals: 5 to 95&#160;%%, quartiles, median.</p>\n<div class=\"q\">");
+    if (p->fit.stats) gpumc__energy_panel(p);
+    if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
         const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
         if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
@@ -14367,8 +14503,6 @@ static void gpumc__put_overview(gpumc__page *p)
                  (double)b->size);
         gpumc__forest_panel(p, title, columns, n, 0);
     }
-    if (p->fit.stats) gpumc__energy_panel(p);
-    if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
     gpumc__close_panels(p);
     if (n_blocks > GPUMC__FORESTS)
         gpumc__put(p->w, "<p>%d of %.0f blocks.</p>\n", (int)GPUMC__FORESTS, (double)n_blocks);
@@ -14704,15 +14838,6 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
 #define GPUMC__CHECKPOINT_FORMAT 1
-#define GPUMC__FNV_START 0xcbf29ce484222325ULL
-
-/* FNV-1a, a bijection of what came before, so that no single changed byte escapes. NULL has no bytes. */
-static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
-{
-    const unsigned char *at = (const unsigned char *)data;
-    while (at && bytes-- > 0) sum = (sum ^ *at++) * 0x100000001b3ULL;
-    return sum;
-}
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -14958,7 +15083,8 @@ static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of, size_t 
 static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
-    gpumc_status status = gpumc__write_file(p->unfinished, "wb", 1, r, 0, gpumc__checkpoint_contents, error);
+    gpumc_status status = r->options->stream ? gpumc__save_stream(r->options->stream, error) : GPUMC_OK;
+    if (!status) status = gpumc__write_file(p->unfinished, "wb", 1, r, 0, gpumc__checkpoint_contents, error);
     if (status != GPUMC_OK) return status;
     if (p->is_whole && !gpumc__rename(p->path, p->older))
         return gpumc__file_failed(error, p->older, "replaced");
@@ -15086,6 +15212,25 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
     if (fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of other data or another density: %.12g where it "
                        "was %.12g", p->path, here, probe);
+}
+
+/* A stream has the draws that a checkpoint has, or none. */
+static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
+{
+    gpumc_stream *z = r->options->stream;
+    const int resumes = r->checkpoint->from.file != NULL;
+    if (!z) return GPUMC_OK;
+    if (z->rows.n_chains != r->n_chains || z->rows.n_columns != r->fit->n_columns)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the stream has %.0f chains and %.0f columns, the "
+                           "run %.0f and %.0f: open it with the options of the run", (double)z->rows.n_chains,
+                           (double)z->rows.n_columns, (double)r->n_chains, (double)r->fit->n_columns);
+    if (!resumes && gpumc__holds_draws(&z->store))
+        return gpumc__fail(error, GPUMC_ERROR_EXISTS, "%.150s is a draw of an earlier run, of which there is "
+                           "no checkpoint to resume; remove the folder to begin anew", z->store.path);
+    for (size_t c = 0; c < r->n_chains && resumes; c++)
+        gpumc__rewind_stream(z, c, r->warmup ? 0 : r->chains[c].done / (size_t)r->options->thin);
+    if (z->store.status) *error = z->error;
+    return z->store.status;
 }
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
@@ -15224,6 +15369,8 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     if (o->thin == 0) o->thin = 1;
     if (!(o->init_radius > 0)) o->init_radius = 2;
     o->threads = threads < o->num_chains ? threads : o->num_chains;
+    if (o->initial_metric && o->metric == GPUMC_METRIC_AUTO && o->num_warmup < 0)
+        o->metric = o->initial_metric->kind;
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
@@ -15231,6 +15378,25 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     o->max_treedepth = a.max_treedepth;
     o->metric = a.metric;
     return threads / o->threads;
+}
+
+/* An initial metric is one of the model, and where nothing is learned there is room for it. */
+static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, size_t dim, gpumc_error *error)
+{
+    const gpumc_metric *m = o->initial_metric;
+    const int learns = o->num_warmup > 0, square = m && m->kind == GPUMC_METRIC_DENSE;
+    size_t i = 0;
+    if (!m) return GPUMC_OK;
+    if (m->dim != dim)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric has %.0f coordinates; the model has "
+                           "%.0f free ones", (double)m->dim, (double)dim);
+    while (i < dim && gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))) i++;
+    if (i < dim || m->rank > GPUMC__MAX_RANK)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric: variance %.0f is not positive and "
+                           "finite, or its rank is above %d", (double)i + 1, GPUMC__MAX_RANK);
+    if (learns || (!square && m->rank == 0) || o->metric == m->kind) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric is dense or of low rank, option metric "
+                       "of another kind: leave that 0");
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -15434,6 +15600,34 @@ static uint64_t gpumc__count_gradients(const gpumc__run *r)
     return n;
 }
 
+static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
+{
+    const size_t bytes = from->dim * sizeof(double), dense = from->kind == GPUMC_METRIC_DENSE ? from->dim : 0;
+    to->kind = from->kind;
+    to->rank = from->kind == GPUMC_METRIC_LOW_RANK ? from->rank : 0;
+    memcpy(to->scale, from->scale, bytes);
+    if (from->mean) memcpy(to->mean, from->mean, bytes);
+    if (to->rank) memcpy(to->vectors, from->vectors, to->rank * bytes);
+    if (to->rank) memcpy(to->lambda, from->lambda, to->rank * sizeof(double));
+    if (dense) memcpy(to->covariance, from->covariance, dense * bytes);
+    if (dense) memcpy(to->factor, from->factor, dense * bytes);
+}
+
+/* Puts initial_metric into force: all of it, or what warm-up starts from. */
+static void gpumc__start_metric(gpumc__run *r, int warmup)
+{
+    const gpumc_metric *from = r->options->initial_metric;
+    gpumc_adapt *a = r->adapt;
+    if (!from) return;
+    if (!warmup) gpumc__metric_copy(&a->shared, from);
+    for (size_t c = 0; c < a->n_chains; c++) {
+        if (!warmup) a->metrics[c] = a->shared;
+        for (size_t i = 0; warmup && a->shared.kind != GPUMC_METRIC_UNIT && i < a->dim; i++)
+            a->metrics[c].scale[i] = a->shared.scale[i] = sqrt(gpumc__metric_variance(from, i));
+    }
+    gpumc__adapt_set_step_sizes(a, r->machines, r->options->step_size);
+}
+
 /* Returns 0 when stopped before its end. */
 static int gpumc__warm_up(gpumc__run *r)
 {
@@ -15443,8 +15637,10 @@ static int gpumc__warm_up(gpumc__run *r)
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     int more = planned > 0;
     size_t goal;
+    const int fresh = !a->started;
     if (!more) gpumc__adapt_skip(a, r->machines);
-    else if (!a->started) gpumc_adapt_update(a, r->machines);
+    else if (fresh) gpumc_adapt_update(a, r->machines);
+    if (fresh) gpumc__start_metric(r, more);
     if (!r->checkpoint->from.file) gpumc__phase(r, 1);
     while (more && gpumc__advance(r, a->iteration + 1, parallel)) more = gpumc_adapt_update(a, r->machines);
     f->n_warmup = r->n_iterations[1] = goal = a->iteration;
@@ -15471,8 +15667,6 @@ static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
 static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const gpumc_metric *m = &r->adapt->shared;
-    const size_t n = f->n_free, square = n * n * sizeof(double);
     const char *reason;
     size_t done = SIZE_MAX;
     for (size_t i = 0; f->summaries && i < f->n_columns; i++) f->summaries[i].flags = -1;
@@ -15484,15 +15678,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
-    f->metric.kind = m->kind;
-    f->metric.rank = m->rank;
-    memcpy(f->metric.scale, m->scale, n * sizeof(double));
-    memcpy(f->metric.mean, m->mean, n * sizeof(double));
-    if (m->rank) memcpy(f->metric.vectors, m->vectors, m->rank * n * sizeof(double));
-    if (m->rank) memcpy(f->metric.lambda, m->lambda, m->rank * sizeof(double));
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.covariance, m->covariance, square);
-    if (m->kind == GPUMC_METRIC_DENSE) memcpy(f->metric.factor, m->factor, square);
-    for (size_t i = 0; i < n; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
+    gpumc__metric_copy(&f->metric, &r->adapt->shared);
+    for (size_t i = 0; i < f->n_free; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
     f->n_restarted = r->adapt->n_restarts;
     f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
     memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
@@ -15533,6 +15720,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     gpumc_status status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     gpumc_status summarised = GPUMC_OK;
     int finished;
+    if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
     if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
@@ -15544,7 +15732,10 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     finished = !r->warmup || gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && finished) {
-        if (r->warmup) gpumc__phase(r, 0);
+        if (r->warmup) {
+            gpumc__phase(r, 0);
+            if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
+        }
         finished = gpumc__advance(r, r->n_iterations[0], 1);
     }
     if (status == GPUMC_OK) {
@@ -15602,7 +15793,8 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
-        status = gpumc__place_run(&scratch, &run, fit, error);
+        status = gpumc__check_metric(o, layout->n_free, error);
+        if (status == GPUMC_OK) status = gpumc__place_run(&scratch, &run, fit, error);
         if (status == GPUMC_OK) status = gpumc__run_shared(&run, error);
     } else
         status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "

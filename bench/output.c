@@ -1,12 +1,15 @@
 /* output.c: how fast results reach the disk, beside fwrite of the same numbers.
 
-   4 chains x 1000 draws x 1000 doubles, in one block and in 1000 blocks, written as a store; the same 32 MB
-   by fwrite to as many files as the store has for these draws (4, and 4000). Both bring their files to the
-   disk. ratio: time of fwrite by time of the store, both the least of the repeats, which alternate. A store
-   has 100 files more, with statistics and metadata: where making a file takes milliseconds, that is what is
-   seen. In a folder in memory (folder=/dev/shm) it is the work of the processor.
+   4 chains x 1000 draws x 1000 doubles, in one block or with blocks=1000 in as many, written as a store; the
+   same 32 MB by fwrite to one file. Both are on the disk when the clock stops, and then dropped from memory, so
+   that all find it alike. Times are the least of the repeats, which take turns; ratio: fwrite by store.
 
-   Build:  make -C bench       Run:  bench/build/output [folder=PATH] [repeats=N]                    */
+   Nothing is removed before the end: for each file that is made, ext4 without a journal looks once more at
+   every inode that was freed in the last minutes, milliseconds once a few thousand files are gone.
+   For the same reason a second run within five minutes shows stores slower than they are.
+
+   Build:  make -C bench       Run:  bench/build/output [folder=PATH] [repeats=N] [blocks=1000] */
+#define _POSIX_C_SOURCE 200809L
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "bench.h"
@@ -20,45 +23,43 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The same bytes in n_files files, which reach the disk together. */
-static double time_fwrite(const gpumc_fit *fit, const char *folder, int n_files)
+/* The pages of a file that is on the disk become free. */
+static void forget(const char *path)
 {
-    const size_t n = (size_t)CHAINS * DRAWS * COLUMNS / (size_t)n_files;
+    const int file = open(path, O_RDONLY);
+    if (file < 0 || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0) perror(path);
+    close(file);
+}
+
+static double time_fwrite(const gpumc_fit *fit, const char *path)
+{
+    const size_t n = (size_t)CHAINS * DRAWS * COLUMNS;
     const double begin = seconds();
-    char path[600];
-    double took;
-    for (int k = 0; k < n_files; k++) {
-        FILE *file;
-        snprintf(path, sizeof path, "%s/bench_output_%d", folder, k);
-        file = fopen(path, "wb");
-        if (!file || fwrite(fit->draws + (size_t)k * n, sizeof(double), n, file) != n || fclose(file) != 0) {
-            perror(path);
-            exit(1);
-        }
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(fit->draws, sizeof(double), n, file) != n || fflush(file) != 0 || !gpumc__sync(file)
+        || fclose(file) != 0) {
+        perror(path);
+        exit(1);
     }
-    if (!gpumc__sync_all(folder)) exit(1);
-    took = seconds() - begin;
-    for (int k = 0; k < n_files; k++) {
-        snprintf(path, sizeof path, "%s/bench_output_%d", folder, k);
-        remove(path);
-    }
+    const double took = seconds() - begin;
+    forget(path);
     return took;
 }
 
-static double time_store(const gpumc_fit *fit, const char *folder)
+static double time_store(const gpumc_fit *fit, const char *path)
 {
-    char path[600], command[700];
     gpumc_error error;
-    snprintf(path, sizeof path, "%s/bench_output.zarr", folder);
-    snprintf(command, sizeof command, "rm -rf '%s'", path);
-    if (system(command) != 0) exit(1);
+    char file[700];
     const double begin = seconds();
     if (gpumc_write_store(fit, path, NULL, &error) != GPUMC_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
     const double took = seconds() - begin;
-    if (system(command) != 0) exit(1);
+    for (int c = 0; c < CHAINS && fit->n_blocks == 1; c++) {
+        snprintf(file, sizeof file, "%s/posterior/theta/%d.0.0", path, c);
+        forget(file);
+    }
     return took;
 }
 
@@ -70,12 +71,20 @@ int main(int argc, char **argv)
     static size_t length[1] = { COLUMNS };
     static gpumc_block vector[1];
     const char *folder = "build";
-    int repeats = 15;
+    char work[500], path[600];
+    double plain = 1e9, store = 1e9;
+    int repeats = 15, many = 0;
     gpumc_fit fit;
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "folder=", 7) == 0) folder = argv[i] + 7;
         else if (strncmp(argv[i], "repeats=", 8) == 0) repeats = atoi(argv[i] + 8);
-        else { fprintf(stderr, "usage: %s [folder=PATH] [repeats=N]\n", argv[0]); return 2; }
+        else if (strcmp(argv[i], "blocks=1000") == 0) many = 1;
+        else { fprintf(stderr, "usage: %s [folder=PATH] [repeats=N] [blocks=1000]\n", argv[0]); return 2; }
+    }
+    snprintf(work, sizeof work, "%s/output_XX" "XX" "XX", folder);
+    if (repeats < 1 || !mkdtemp(work)) {
+        fprintf(stderr, "%s: no folder there, or no repeats\n", folder);
+        return 1;
     }
     memset(&fit, 0, sizeof fit);
     fit.model_name = "bench";
@@ -95,19 +104,20 @@ int main(int argc, char **argv)
     }
     bench_header(argc, argv);
     printf("%-24s %12s %12s %12s %8s\n", "32 MB as", "fwrite s", "store s", "store MB/s", "ratio");
-    for (int many = 0; many < 2; many++) {
-        double plain = 1e9, store = 1e9;
-        fit.blocks = many ? blocks : vector;
-        fit.n_blocks = many ? COLUMNS : 1;
-        for (int r = 0; r < (many ? (repeats + 4) / 5 : repeats); r++) {
-            const double a = time_fwrite(&fit, folder, many ? CHAINS * COLUMNS : CHAINS),
-                         b = time_store(&fit, folder);
-            plain = a < plain ? a : plain;
-            store = b < store ? b : store;
-        }
-        printf("%-24s %12.4f %12.4f %12.0f %8.2f\n", many ? "1000 blocks of 1" : "one block of 1000", plain,
-               store, 32 / store, plain / store);
+    fit.blocks = many ? blocks : vector;
+    fit.n_blocks = many ? COLUMNS : 1;
+    for (int r = 0; r < repeats; r++) {
+        snprintf(path, sizeof path, "%s/plain_%d", work, r);
+        const double a = time_fwrite(&fit, path);
+        snprintf(path, sizeof path, "%s/store_%d.zarr", work, r);
+        const double b = time_store(&fit, path);
+        plain = a < plain ? a : plain;
+        store = b < store ? b : store;
     }
+    printf("%-24s %12.4f %12.4f %12.0f %8.2f\n", many ? "1000 blocks of 1" : "one block of 1000", plain, store,
+           32 / store, plain / store);
+    snprintf(path, sizeof path, "rm -rf '%s'", work);
+    if (system(path) != 0) return 1;
     free(fit.draws);
     return 0;
 }
