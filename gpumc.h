@@ -1704,6 +1704,7 @@ typedef struct gpumc_param {
     const char *coefficients; /* block of n_covariates values */
     gpumc_centring centring;
     double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths */
+    size_t n_inits;           /* init holds that many start points in a row, taken in turn by chains; 0: 1 */
 } gpumc_param;
 
 typedef enum gpumc_group {
@@ -2242,7 +2243,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    const gpumc_param *params;  /* init: of what is sampled; NULL: the median of its prior or population */
+    const gpumc_param *params;  /* init: of what is sampled; NULL: found from priors and rows */
     size_t n_params;
     const gpumc_prior *priors;
     size_t n_priors;
@@ -5919,13 +5920,15 @@ static size_t gpumc__check_gradient_bytes(const gpumc_layout *l)
 
 /* Natural start values of the blocks that have them, through the links of the others; free coordinates
    elsewhere. */
-static gpumc_status gpumc__start_point(const gpumc_layout *l, double *q, double *work, gpumc_error *error)
+static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, double *q, double *work,
+                                       gpumc_error *error)
 {
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
         const double *init = p->param->init;
         gpumc_error inner;
         if (!init) { gpumc__part_map(p, q, work, work); continue; }
+        if (p->param->n_inits > 0) init += chain % p->param->n_inits * p->size;
         for (size_t j = 0; j < p->size; j++)
             if (!gpumc__is_finite(init[j]))
                 return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init[%.0f] = %g is not "
@@ -5952,7 +5955,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
     if (q)
         status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
-                   : gpumc__start_point(l, q, q + l->n_free, error);
+                   : gpumc__start_point(l, 0, q, q + l->n_free, error);
     if (status == GPUMC_OK)
         status = gpumc__check_gradient_at(l, q, q + l->n_free, report ? report : &unwanted, error);
     gpumc__release(NULL, q);
@@ -8221,6 +8224,7 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
         p->dims = g->dims;
         p->n_dims = g->n_dims;
         p->init = g->init;
+        p->n_inits = g->n_inits;
         if (!b->quantile_form) { p->kind = g->kind; p->lower = g->lower; p->upper = g->upper; }
     }
     if (b->quantile_form || b->link > GPUMC_LINK_IDENTITY) {
@@ -8432,9 +8436,129 @@ static void gpumc__hier_slots(gpumc_hier *h)
     }
 }
 
+/* ---- start values --------------------------------------------------------------------------------
+   The posterior is approximated by the nearest normal distribution of independent free coordinates, with all
+   populations centred (Kucukelbir et al. 2017). Expectations under it come from two points, mean + sd and
+   mean - sd with random signs: half the sum is right for a quadratic, and the difference of the gradients is
+   the curvature, cross terms but for noise. Means take Newton steps and standard deviations follow. The mode
+   would be no start: it may be the spike at a scale of 0, which has no volume. */
+enum { GPUMC__STARTS = 8, GPUMC__CLIMB_STEPS = 24 };
+typedef struct gpumc__climb {
+    gpumc_layout *layout;
+    size_t n;
+    double *medians, *mean, *log_sd, *step, *log_step;       /* log_sd -infinity: a value that was given */
+    double *away, *point, *g[2], *work;
+    gpumc_rng rng;
+} gpumc__climb;
+
+/* The evidence bound at a part of the step, with the gradients of both points. */
+static double gpumc__climb_look(gpumc__climb *c, double part)
+{
+    double bound = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const double log_sd = c->log_sd[i] + part * c->log_step[i], sd = exp(log_sd);
+        c->away[i] = gpumc_rng_word(&c->rng) & 1 ? sd : -sd;
+        if (sd > 0) bound += log_sd;
+    }
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < c->n; i++)
+            c->point[i] = c->mean[i] + part * c->step[i] + (side ? c->away[i] : -c->away[i]);
+        bound += 0.5 * gpumc_model_eval(c->layout, c->point, c->g[side], c->work);
+    }
+    return bound;
+}
+
+/* The next step: at most 1 on curved scales, and none for what populations depend on while these have yet to
+   find their rows. */
+static void gpumc__climb_plan(gpumc__climb *c, int waits)
+{
+    for (size_t k = 0; k < c->layout->n_parts; k++) {
+        const gpumc__placed *p = &c->layout->parts[k];
+        const double most = waits && !p->linked ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
+        for (size_t i = p->free_at; i < p->free_at + p->free_size; i++) {
+            const double curvature = fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i]));
+            const double slope = 0.5 * (c->g[0][i] + c->g[1][i]);
+            if (c->away[i] == 0) continue;
+            c->log_step[i] = fmin(fmax(-0.5 * log(curvature) - c->log_sd[i], -2.3), 2.3);
+            c->step[i] = fmin(fmax(slope * exp(2 * (c->log_sd[i] + c->log_step[i])), -most), most);
+        }
+    }
+}
+
+/* Signs make noise in the bound: little of it is let pass, and a part so small that only noise can be seen. */
+static void gpumc__climb_up(gpumc__climb *c)
+{
+    double least = -GPUMC_INF, part = 1;
+    for (int t = 0; t < GPUMC__CLIMB_STEPS; t++) {
+        const double bound = gpumc__climb_look(c, part);
+        if (!(bound > least) && (part > 0.01 || !gpumc__is_finite(bound))) { part /= 4; continue; }
+        for (size_t i = 0; i < c->n; i++) {
+            c->mean[i] += part * c->step[i];
+            c->log_sd[i] += part * c->log_step[i];
+        }
+        gpumc__climb_plan(c, t < 4 && c->layout->n_linked > 0);
+        least = bound - sqrt((double)c->n);
+        part = fmin(4 * part, 1);
+    }
+}
+
+/* Draws of twice the standard deviation, or nearer the mean where the density is far lower than at mean or
+   medians; the medians if all that is too far out. */
+static void gpumc__climb_starts(gpumc__climb *c, gpumc_hier *h, double *starts)
+{
+    const double least = fmax(gpumc_model_eval(c->layout, c->mean, c->g[0], c->work),
+                              gpumc_model_eval(c->layout, c->medians, c->g[0], c->work)) - 4 * (double)c->n;
+    for (size_t k = 0; k < GPUMC__STARTS && least > -GPUMC_INF; k++) {
+        double lp = -GPUMC_INF;
+        gpumc_rng_normals(&c->rng, c->away, c->n);
+        for (double width = 2; !(lp >= least) && width > 0.2; width /= 2) {
+            for (size_t i = 0; i < c->n; i++) c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
+            lp = gpumc_model_eval(c->layout, c->point, c->g[0], c->work);
+        }
+        if (!(lp >= least)) gpumc_model_natural(c->layout, c->medians, c->work, c->work);
+        for (size_t i = 0; i < h->model.n_params; i++) {
+            const gpumc__hier_block *b = &h->blocks[i];
+            if (b->given->init) continue;
+            memcpy(starts + b->at * GPUMC__STARTS + k * b->size, c->work + b->at, b->size * sizeof(double));
+            h->params[i].init = starts + b->at * GPUMC__STARTS;
+            h->params[i].n_inits = GPUMC__STARTS;
+        }
+    }
+}
+
+/* From the start point there is, which remains where the density is not finite. */
+static void gpumc__hier_climb(gpumc_hier *h)
+{
+    const size_t n = h->n_natural, bytes = gpumc_layout_bytes(&h->model, NULL);
+    double *starts = (double *)gpumc__hier_new(h, n, GPUMC__STARTS * sizeof(double)), *v;
+    void *memory = gpumc__allocate(&h->data->allocator, bytes);
+    gpumc_layout *l = memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL;
+    gpumc__climb c;
+    double **const vectors[] = { &c.medians, &c.mean, &c.log_sd, &c.step, &c.log_step, &c.away, &c.point,
+                                 &c.g[0], &c.g[1], &c.work };
+    v = l ? (double *)gpumc__allocate(&h->data->allocator, (9 * n + l->n_work) * sizeof(double)) : NULL;
+    h->out_of_memory |= !v;
+    for (size_t k = 0; v && k < sizeof vectors / sizeof *vectors; k++) *vectors[k] = v + k * n;
+    if (v) memset(v, 0, 9 * n * sizeof(double));
+    if (v && starts && gpumc__start_point(l, 0, c.medians, c.work, NULL) == GPUMC_OK) {
+        c.layout = l;
+        c.n = n;
+        c.rng = gpumc_rng_at(0, 0, 0, 0);
+        memset(l->tenths, 10, n);
+        gpumc_model_free(l, c.work, c.medians, c.work, NULL);
+        memcpy(c.mean, c.medians, n * sizeof(double));
+        for (size_t i = 0; i < h->model.n_params; i++)
+            for (size_t j = 0; j < h->blocks[i].size; j++)
+                c.log_sd[h->blocks[i].at + j] = h->blocks[i].given->init ? -GPUMC_INF : -2.3;
+        gpumc__climb_up(&c);
+        gpumc__climb_starts(&c, h, starts);
+    }
+    gpumc__release(&h->data->allocator, v);
+    gpumc__release(&h->data->allocator, memory);
+}
+
 /* Start values where none are given: medians of priors, and of populations as far as what they depend on has
-   a start. Populations that start spread out by a wide scale are soon pulled together, and the scale with
-   them: in the non-centred form of early warm-up that is a trap. */
+   a start; with rows, from there on those above. */
 static void gpumc__hier_start(gpumc_hier *h)
 {
     double *x = (double *)gpumc__hier_new(h, h->n_natural, sizeof(double));
@@ -8450,9 +8574,10 @@ static void gpumc__hier_start(gpumc_hier *h)
             x[b->at + j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j : 0], &b->range, 0.5);
             known &= !gpumc__is_nan(x[b->at + j]);
         }
-        if (known) h->params[i].init = x + b->at;
+        if (known && !h->params[i].init) h->params[i].init = x + b->at;
     }
     gpumc__give_flag(&e.slot->taken);
+    if (h->data->n_rows > 0 && x) gpumc__hier_climb(h);
 }
 
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error)
@@ -15533,7 +15658,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
         gpumc_status status;
         for (size_t i = 0; i < l->n_free; i++)
             q[i] = r->options->init_radius * (2 * gpumc_rng_uniform(&rng) - 1);
-        status = gpumc__start_point(l, q, chain->work, error);
+        status = gpumc__start_point(l, r->options->first_chain_id + c, q, chain->work, error);
         if (status != GPUMC_OK) return status;
         gpumc_nuts_restart(chain->nuts, q);
         lp = gpumc_model_eval(l, gpumc_nuts_ask(chain->nuts), g, chain->work);
