@@ -1,10 +1,16 @@
 /* stop_signal_data.h: trials of the stop-signal task, and the parameters that the models share.
 
-   Times are in seconds, delays in whole milliseconds. Include after gpumc.h. */
+   Times are in seconds, delays in whole milliseconds. C99; include after gpumc.h.
+   Parts: the structures; models and their parameters; tables of text; the reader of trials. */
 #ifndef STOP_SIGNAL_DATA_H
 #define STOP_SIGNAL_DATA_H
 
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 enum { SS_NONE = -1 /* no response; no stop signal */ };
 
@@ -14,6 +20,7 @@ typedef struct ss_trial {
     int response;             /* 0, 1 or SS_NONE; correct when it equals the stimulus */
     double rt;                /* seconds; NAN without a response */
     int ssd_ms;               /* SS_NONE: a go trial */
+    int run;                  /* from 0; a staircase starts anew with each */
 } ss_trial;
 
 /* Trials are sorted by subject and keep the order of the file within one. */
