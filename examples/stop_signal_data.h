@@ -521,8 +521,8 @@ static inline int ss_reader_delay(ss_reader *r, ss_trial *trial)
     steps = floor(1000 * ssd / step + 0.5);
     trial->ssd_ms = (int)steps * step;
     return fabs(1000 * ssd - trial->ssd_ms) <= 0.5
-           || ss_table_fail(&r->table, column, "a delay of %.10g ms is no multiple of %d ms (step=1 takes any; "
-                            "is the unit right?)", 1000 * ssd, step);
+           || ss_table_fail(&r->table, column, "a delay of %.10g ms is no multiple of %d ms (step=1 takes "
+                            "any; is the unit right?)", 1000 * ssd, step);
 }
 
 /* With a column "signal" (0 or go, 1 or stop) delays must be where it says. */
@@ -693,8 +693,8 @@ static inline int ss_reader_plausible(ss_reader *r)
                        "right%s?", (double)tiny, (double)n, r->options->milliseconds ? " (unit=s)" : "");
     for (size_t i = 0; i < r->n_subjects; i++)
         if (r->subjects[i].n_go == 0)
-            return ss_fail(r->error, GPUMC_ERROR_FORMAT, "subject \"%.40s\": every trial has a delay; that of a "
-                           "go trial must be empty or NA", r->text + r->subjects[i].name);
+            return ss_fail(r->error, GPUMC_ERROR_FORMAT, "subject \"%.40s\": every trial has a delay; on go "
+                           "trials it must be empty or NA", r->text + r->subjects[i].name);
     return 1;
 }
 
