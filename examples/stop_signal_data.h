@@ -33,6 +33,8 @@ typedef struct ss_data {
     char *text;               /* that the names point into */
 } ss_data;
 
+#define SS_TRUNCATION 0.05    /* seconds after the stop signal: no stop process ends earlier, by default */
+
 /* ---- models and their parameters ----------------------------------------------------------------- */
 
 typedef enum ss_kind {

@@ -227,8 +227,8 @@ static inline void ss_check_figures(FILE *file, const ss_check *c)
         { SS_GO_CORRECT, SS_N_WHATS, "Correct go RT (s)", "quantile" },
         { SS_GO_ERROR, SS_N_WHATS, "Wrong go RT (s)", "quantile" },
     };
-    fprintf(file, "<h2>Predictions of the model beside the data</h2>\n<p>Points: data, averaged over subjects;"
-            " line and band: median and 95 %% of %.0f simulated studies. Orange: outside the band.</p>\n",
+    fprintf(file, "<h2>Predictions of the model beside the data</h2>\n<p>Points: data, averaged over "
+            "subjects; line and band: median and 95 %% of %.0f simulated studies. Orange: outside.</p>\n",
             (double)c->n_draws);
     for (size_t k = 0; k < sizeof panels / sizeof *panels; k++)
         ss_check_panel(file, c, panels[k].what, panels[k].level, panels[k].title, panels[k].x_name);

@@ -7,8 +7,6 @@
 
 #include "stop_signal_data.h"
 
-#define SS_TRUNCATION 0.05    /* seconds: no stop process finishes earlier */
-
 typedef struct ss_task {
     int trials, stops, runs;              /* trials of a run, how many of them are stop trials; runs */
     int start_ms, step_ms, top_ms;        /* of the staircase, which stays in [0, top_ms] */
@@ -24,8 +22,8 @@ static inline ss_task ss_task_default(void)
 
 /* ---- one trial ----------------------------------------------------------------------------------- */
 
-/* Inverse Gaussian of mean b / v and shape b^2 (Michael, Schucany & Haas 1976); the smaller root is a quotient,
-   because the textbook's difference cancels. */
+/* Inverse Gaussian of mean b / v and shape b^2 (Michael, Schucany & Haas 1976). The smaller root is a quotient:
+   the textbook's difference cancels. */
 static inline double ss_draw_wald(double b, double v, gpumc_rng *rng)
 {
     const double mean = b / v, n = gpumc_rng_normal(rng), c = mean * n * n / (2 * b * b);
@@ -142,7 +140,7 @@ static inline void ss_simulate_subject(ss_kind kind, const double *theta, double
 
 /* Mean of the stop process: E[s | s > L] = L + tau + sigma [phi(u) - u Phi(-u)] / Q, u = (L - mu) / sigma;
    Q = Phi(-u) + tau q is the ex-Gaussian's survivor and tau q = phi(u) M(w), M the Mills ratio. */
-static inline double ss_ssrt(const double *theta, double truncation)
+static inline double ss_stop_mean(const double *theta, double truncation)
 {
     const double mu = theta[SS_MU], sigma = theta[SS_SIGMA], tau = theta[SS_TAU];
     const double u = (truncation - mu) / sigma, a = sigma / tau, w = a - u;
@@ -155,8 +153,8 @@ static inline double ss_ssrt(const double *theta, double truncation)
 
 /* ---- a population -------------------------------------------------------------------------------- */
 
-/* Locations and scales on the unconstrained scale, log or probit; effects of one standard normal covariate.
-   */
+/* Locations and scales on the unconstrained scale, log or probit; effects of one covariate in units of its
+   standard deviation. */
 typedef struct ss_group {
     double location[SS_N_PARAMETERS], scale[SS_N_PARAMETERS], effect[SS_N_PARAMETERS];
     const char *covariate;                /* its name; NULL: none */
@@ -190,8 +188,17 @@ static inline void ss_draw_parameters(const ss_group *group, double covariate, g
                                        + group->scale[k] * gpumc_rng_normal(rng));
 }
 
-/* A study of n subjects, s001, s002, ...; theta gets SS_N_PARAMETERS values of each. A subject's draws depend
-   on seed and number alone. Returns 0 with a text on error. */
+/* Normal draws, brought to mean 0 and standard deviation 1. */
+static inline void ss_draw_covariate(gpumc_rng *rng, double *x, size_t n)
+{
+    double mean = 0, square = 0;
+    for (size_t i = 0; i < n; i++) mean += (x[i] = gpumc_rng_normal(rng)) / (double)n;
+    for (size_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
+    for (size_t i = 0; i < n; i++) x[i] = n > 1 ? (x[i] - mean) / sqrt(square / (double)(n - 1)) : 0;
+}
+
+/* A study of n subjects, s001, s002, ...; theta gets SS_N_PARAMETERS values of each. Without a covariate a
+   subject's draws depend on seed and number alone. Returns 0 with a text on error. */
 static inline int ss_simulate(ss_kind kind, const ss_group *group, const ss_task *task, double truncation,
                               size_t n, uint64_t seed, ss_data *d, double *theta, gpumc_error *error)
 {
@@ -210,12 +217,15 @@ static inline int ss_simulate(ss_kind kind, const ss_group *group, const ss_task
         return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory (%.0f trials)", (double)(n * each));
     }
     d->covariate_names[0] = d->text + n * width;
-    snprintf(d->covariate_names[0], 64, "%s", group->covariate ? group->covariate : "");
+    if (group->covariate) {
+        gpumc_rng rng = gpumc_rng_at(seed, 2, 0, 0);
+        snprintf(d->covariate_names[0], 64, "%s", group->covariate);
+        ss_draw_covariate(&rng, d->covariates, n);
+    }
     for (size_t i = 0; i < n; i++) {
         gpumc_rng rng = gpumc_rng_at(seed, 0, (uint32_t)i, 0);
         d->subject_names[i] = d->text + i * width;
         snprintf(d->subject_names[i], width, "s%03u", (unsigned)(i + 1));
-        d->covariates[i] = group->covariate ? gpumc_rng_normal(&rng) : 0;
         ss_draw_parameters(group, d->covariates[i], &rng, theta + i * SS_N_PARAMETERS);
         ss_draw_design(task, (int)i, &rng, d->trials + i * each);
         ss_simulate_subject(kind, theta + i * SS_N_PARAMETERS, truncation, task, &rng, d->trials + i * each);
@@ -292,7 +302,7 @@ static inline int ss_write_trials(const ss_data *d, const char *path, gpumc_erro
 /* ---- truth files --------------------------------------------------------------------------------- */
 
 /* Rows of name, subject, value. Without a subject: the population's location and scale on the unconstrained
-   scale, as location_B and scale_B; with one: its parameters as they are, and its SSRT. */
+   scale, as m_B, s_B and b_B (of the covariate); with one: its parameters as they are, and its SSRT. */
 static inline int ss_write_truth(ss_kind kind, const ss_group *group, double truncation, const ss_data *d,
                                  const double *theta, const char *path, gpumc_error *error)
 {
@@ -303,10 +313,10 @@ static inline int ss_write_truth(ss_kind kind, const ss_group *group, double tru
     for (int j = 0; j < info->n; j++) {
         const int k = info->parameters[j];
         const char *name = ss_parameter_get(k)->name;
-        fprintf(w.file, "location_%s,,%.17g\n", name, group->location[k]);
-        fprintf(w.file, "scale_%s,,%.17g\n", name, group->scale[k]);
+        fprintf(w.file, "m_%s,,%.17g\n", name, group->location[k]);
+        fprintf(w.file, "s_%s,,%.17g\n", name, group->scale[k]);
         if (group->covariate)
-            fprintf(w.file, "effect_%s_%s,,%.17g\n", group->covariate, name, group->effect[k]);
+            fprintf(w.file, "b_%s,,%.17g\n", name, group->effect[k]);
     }
     for (size_t i = 0; i < d->n_subjects; i++, theta += SS_N_PARAMETERS) {
         for (int j = 0; j < info->n; j++) {
@@ -317,7 +327,7 @@ static inline int ss_write_truth(ss_kind kind, const ss_group *group, double tru
         if (kind == SS_WALD) continue;
         fprintf(w.file, "ssrt,");
         ss_put_field(w.file, d->subject_names[i]);
-        fprintf(w.file, ",%.17g\n", ss_ssrt(theta, truncation));
+        fprintf(w.file, ",%.17g\n", ss_stop_mean(theta, truncation));
     }
     return ss_writer_close(&w);
 }
