@@ -545,11 +545,11 @@ static inline int ss_reader_signal(ss_reader *r, const ss_trial *trial)
 
 static inline int ss_reader_run(ss_reader *r, ss_trial *trial)
 {
-    double run = (double)r->file;
-    if (r->at[SS_RUN] != SIZE_MAX && !ss_reader_number(r, r->at[SS_RUN], &run)) return 0;
-    if (!(run >= 0 && run <= 1e6 && run == floor(run)))
+    double number = (double)r->file;
+    if (r->at[SS_RUN] != SIZE_MAX && !ss_reader_number(r, r->at[SS_RUN], &number)) return 0;
+    if (!(number >= 0 && number <= 1e6 && number == floor(number)))
         return ss_table_fail(&r->table, r->at[SS_RUN], "a run must be a whole number from 0");
-    trial->run = (int)run;
+    trial->run = (int)number;
     return 1;
 }
 
@@ -647,7 +647,7 @@ static inline int ss_reader_row(ss_reader *r)
 {
     ss_row row = { { 0 }, 0, 0 };
     ss_subject *s;
-    size_t subject;
+    size_t subject = 0;
     if (!ss_table_row(&r->table) || !ss_reader_subject(r, &subject)) return 0;
     if (!ss_reader_code(r, r->at[SS_STIMULUS], &row.trial.stimulus)) return 0;
     if (!ss_reader_response(r, &row.trial) || !ss_reader_delay(r, &row.trial)) return 0;

@@ -38,7 +38,7 @@ static inline double ss_draw_ex_gaussian(double mu, double sigma, double tau, gp
 }
 
 /* Where a rate has got to from v0 at speed g when the stop signal replaces the stimulus. */
-static inline double ss_rate(double v, double v0, double g, double ssd)
+static inline double ss_grown_rate(double v, double v0, double g, double ssd)
 {
     return v0 + fmin(fmax(v - v0, -g * ssd), g * ssd);
 }
@@ -57,7 +57,7 @@ static inline void ss_draw_go(ss_kind kind, const double *theta, int ssd_ms, gpu
         double b = theta[SS_B], v = theta[SS_V_PLUS + k];
         if (kind == SS_RDEX_A) b += theta[SS_A] * gpumc_rng_uniform(rng);
         if (kind == SS_RDEX_ABCD && ssd_ms != SS_NONE)
-            v = ss_rate(v, theta[SS_V0], theta[SS_G], 0.001 * ssd_ms);
+            v = ss_grown_rate(v, theta[SS_V0], theta[SS_G], 0.001 * ssd_ms);
         time[k] = theta[SS_T0] + ss_draw_wald(b, v, rng);
     }
 }
@@ -114,11 +114,11 @@ static inline void ss_draw_positions(int n, int stops, gpumc_rng *rng, ss_trial 
 /* Draws the stimuli and the places of the stop signals. */
 static inline void ss_draw_design(const ss_task *task, int subject, gpumc_rng *rng, ss_trial *trials)
 {
-    for (int run = 0; run < task->runs; run++, trials += task->trials) {
+    for (int part = 0; part < task->runs; part++, trials += task->trials) {
         ss_draw_positions(task->trials, task->stops, rng, trials);
         for (int i = 0; i < task->trials; i++) {
             trials[i].subject = subject;
-            trials[i].run = run;
+            trials[i].run = part;
             trials[i].stimulus = (int)gpumc_rng_below(rng, 2);
         }
     }
