@@ -512,11 +512,351 @@ static int command_fit(int argc, char **argv)
     return status;
 }
 
+/* ---- check ---------------------------------------------------------------------------------------- */
+
+enum { MOST_STORES = 64 };
+
+/* Reads stores, separated by commas, into one fit. */
+static int read_fit(const char *paths, gpumc_fit *fit, gpumc_error *error)
+{
+    const char *list[MOST_STORES];
+    size_t n = 0, length = strlen(paths);
+    char *text = (char *)malloc(length + 1);
+    gpumc_status status;
+    memset(fit, 0, sizeof *fit);
+    if (!text) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    memcpy(text, paths, length + 1);
+    for (char *at = strtok(text, ","); at && n < MOST_STORES; at = strtok(NULL, ",")) list[n++] = at;
+    status = gpumc_merge(list, n, NULL, fit);
+    free(text);
+    return status == GPUMC_OK || ss_fail(error, status, "%s", fit->message);
+}
+
+/* Draws for the predictions: evenly spaced over all chains. */
+typedef struct predictions { const posterior *p; size_t n; } predictions;
+
+static void predictions_draw(size_t draw, double *theta, void *user)
+{
+    const predictions *s = (const predictions *)user;
+    const size_t n = s->p->fit->n_draws, at = draw * (s->p->fit->n_chains * n) / s->n;
+    for (size_t i = 0; i < s->p->n_subjects; i++)
+        posterior_theta(s->p, posterior_draw(s->p, at / n, at % n), i, theta + i * SS_N_PARAMETERS);
+}
+
+static const double *truth_value(const ss_truth *truth, const char *name, const char *subject)
+{
+    for (size_t i = 0; i < truth->n; i++)
+        if (strcmp(truth->rows[i].name, name) == 0 && strcmp(truth->rows[i].subject, subject) == 0)
+            return &truth->rows[i].value;
+    return NULL;
+}
+
+static ss_estimate estimate(gpumc_series s, double truth)
+{
+    const ss_estimate e = { truth, gpumc_quantile(s, 0.05).value, gpumc_quantile(s, 0.5).value,
+                            gpumc_quantile(s, 0.95).value };
+    return e;
+}
+
+static double correlation(const ss_estimate *list, size_t n)
+{
+    double mx = 0, my = 0, xx = 0, yy = 0, xy = 0;
+    for (size_t i = 0; i < n; i++) {
+        mx += list[i].truth / (double)n;
+        my += list[i].median / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double x = list[i].truth - mx, y = list[i].median - my;
+        xx += x * x;
+        yy += y * y;
+        xy += x * y;
+    }
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
+}
+
+/* Prints how a parameter of the subjects (SSRT: -1) was recovered, and draws it. Adds to totals. */
+static void recover_parameter(const posterior *p, const ss_data *d, const ss_truth *truth, int parameter,
+                              ss_estimate *list, double *work, FILE *page, size_t totals[2])
+{
+    const char *name = parameter < 0 ? "ssrt" : ss_parameter_get(parameter)->name;
+    size_t n = 0, held = 0;
+    double error = 0, square = 0;
+    for (size_t i = 0; i < d->n_subjects; i++) {
+        const double *value = truth_value(truth, name, d->subject_names[i]);
+        if (!value) continue;
+        list[n] = estimate(parameter < 0 ? posterior_ssrt(p, i, work)
+                                         : gpumc_fit_series(p->fit, p->offset[parameter] + i), *value);
+        held += list[n].low <= *value && *value <= list[n].high;
+        error += list[n].median - *value;
+        square += (list[n].median - *value) * (list[n].median - *value);
+        n++;
+    }
+    if (n == 0) return;
+    printf("%-10s %8.0f %5.0f %5.1f%% %12.3f %10.4f %10.4f\n", name, (double)n, (double)held,
+           100 * (double)held / (double)n, correlation(list, n), error / (double)n, sqrt(square / (double)n));
+    if (page) ss_scatter_panel(page, name, "true value; estimate with 90 % interval above it", list, n);
+    totals[0] += held;
+    totals[1] += n;
+}
+
+/* Population parameters beside the truth. */
+static void recover_population(const gpumc_fit *fit, const ss_truth *truth)
+{
+    size_t n = 0, held = 0;
+    for (size_t b = 0; b < fit->n_blocks; b++) {
+        const double *value = fit->blocks[b].size == 1 ? truth_value(truth, fit->blocks[b].name, "") : NULL;
+        ss_estimate e;
+        if (!value) continue;
+        if (n++ == 0) printf("%-10s %8s %10s %10s %10s\n", "population", "truth", "q5", "q50", "q95");
+        e = estimate(gpumc_fit_series(fit, fit->blocks[b].offset), *value);
+        held += e.low <= *value && *value <= e.high;
+        printf("%-10s %8.4f %10.4f %10.4f %10.4f%s\n", fit->blocks[b].name, *value, e.low, e.median, e.high,
+               e.low <= *value && *value <= e.high ? "" : " *");
+    }
+    if (n > 0) printf("%.0f of %.0f population parameters lie within their 90 %% intervals\n", (double)held, (double)n);
+}
+
+static int recover(const posterior *p, const ss_data *d, const char *path, FILE *page, gpumc_error *error)
+{
+    ss_truth truth;
+    ss_estimate *list = (ss_estimate *)malloc(d->n_subjects * sizeof *list);
+    double *work = posterior_work(p);
+    size_t totals[2] = { 0, 0 };
+    int ok = ss_read_truth(path, &truth, error);
+    if (ok && (!list || !work)) ok = ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    if (ok) {
+        recover_population(p->fit, &truth);
+        printf("%-10s %8s %5s %6s %12s %10s %10s\n", "subjects", "n", "held", "", "correlation", "mean error", "rms error");
+        if (page) fprintf(page, "<h2>Estimates beside the truth</h2>\n<p>Orange: the 90 %% interval misses.</p>\n");
+        for (int j = p->number == SS_WALD ? 0 : -1; j < p->kind->n; j++)
+            recover_parameter(p, d, &truth, j < 0 ? -1 : p->kind->parameters[j], list, work, page, totals);
+        if (totals[1] > 0)
+            printf("%.0f of %.0f 90 %% intervals hold the truth: %.1f %%\n", (double)totals[0], (double)totals[1],
+                   100 * (double)totals[0] / (double)totals[1]);
+        else ok = ss_fail(error, GPUMC_ERROR_FORMAT, "%.100s: no subject of the data is in it", path);
+    }
+    ss_truth_free(&truth);
+    free(list);
+    free(work);
+    return ok;
+}
+
+typedef struct check_command {
+    study study;
+    ss_task task;
+    const char *fit, *truth, *page;
+    double truncation;
+    uint64_t seed;
+    int draws;
+} check_command;
+
+/* Tables to stdout, figures to the page, if there is one. */
+static int check_fit(const check_command *k, const gpumc_fit *fit, gpumc_error *error)
+{
+    const ss_data *d = &k->study.reading.data;
+    posterior p;
+    predictions source;
+    ss_check check;
+    ss_writer w;
+    int ok;
+    if (!posterior_make(&p, fit, d->n_subjects, k->truncation, error)) return 0;
+    source.p = &p;
+    source.n = (size_t)k->draws;
+    ok = ss_check_run(&check, d, p.number, p.truncation, &k->task, predictions_draw, &source, (size_t)k->draws,
+                      k->seed, error);
+    if (!ok) return 0;
+    if (k->page) ok = ss_page_open(&w, k->page, "Stop-signal model: predictions and data", error);
+    if (ok) {
+        ss_check_print(&check, stdout);
+        if (k->page) ss_check_figures(w.file, &check);
+        if (k->truth) ok = recover(&p, d, k->truth, k->page ? w.file : NULL, error);
+        if (k->page && ok) ok = ss_page_close(&w);
+        else if (k->page) ss_writer_drop(&w);
+    }
+    ss_check_free(&check);
+    return ok;
+}
+
+static int command_check(int argc, char **argv)
+{
+    check_command k;
+    gpumc_error error;
+    gpumc_fit fit;
+    argument list[24] = {
+        { "fit", TEXT, &k.fit, "STORE[,STORE...]: what fit wrote as output=; several are merged" },
+        { "truth", TEXT, &k.truth, "FILE: what simulate wrote as truth=; compares" },
+        { "page", TEXT, &k.page, "FILE: writes the figures as an HTML page" },
+        { "draws", WHOLE, &k.draws, "studies to simulate (200)" },
+        { "truncation", REAL, &k.truncation, "seconds: as in the fit" },
+        { "top", WHOLE, &k.task.top_ms, "ms: longest delay of the staircase (900)" },
+        { "seed", SEED, &k.seed, "of the random numbers (1)" },
+    };
+    int status, ok;
+    memset(&k, 0, sizeof k);
+    k.task = ss_task_default();
+    k.draws = 200;
+    k.seed = 1;
+    status = command_arguments(argc, argv, list, study_arguments(list, 7, &k.study));
+    if (status != GO_ON) return status;
+    if (!k.fit) return wanted("fit");
+    if (!k.study.files) return wanted("data");
+    if (k.draws < 1) { fprintf(stderr, "draws must be 1 or more\n"); return EXIT_USAGE; }
+    if (k.study.read.step_ms > 0) k.task.step_ms = k.study.read.step_ms;
+    if (!study_read(&k.study, &error)) return run_failed(error.text);
+    ok = read_fit(k.fit, &fit, &error) && check_fit(&k, &fit, &error);
+    gpumc_free(&fit);
+    ss_reading_free(&k.study.reading);
+    return ok ? EXIT_SUCCESS : run_failed(error.text);
+}
+
+/* ---- compare -------------------------------------------------------------------------------------- */
+
+/* How far one quantity lies apart in two fits: in posterior standard deviations, and in the Monte Carlo
+   standard error of that difference. */
+typedef struct difference {
+    size_t first, second;                 /* columns */
+    double in_sd, in_mcse;
+} difference;
+
+static int difference_descending(const void *a, const void *b)
+{
+    const double x = fabs(((const difference *)a)->in_sd), y = fabs(((const difference *)b)->in_sd);
+    return (x < y) - (x > y);
+}
+
+static difference difference_of(const gpumc_fit *a, size_t first, const gpumc_fit *b, size_t second)
+{
+    const gpumc_summary x = gpumc_summarise(a, first), y = gpumc_summarise(b, second);
+    const double gap = y.mean - x.mean, sd = sqrt((x.sd * x.sd + y.sd * y.sd) / 2);
+    const difference d = { first, second, sd > 0 ? gap / sd : 0, gap / hypot(x.mcse, y.mcse) };
+    return d;
+}
+
+static void print_difference(const gpumc_fit *a, const gpumc_fit *b, const difference *d)
+{
+    const gpumc_summary x = gpumc_summarise(a, d->first), y = gpumc_summarise(b, d->second);
+    char name[64];
+    gpumc_column_name(a, d->first, name, sizeof name);
+    printf("%-18s %10.4f %9.4f %10.4f %9.4f %8.3f %8.2f\n", name, x.mean, x.sd, y.mean, y.sd, d->in_sd, d->in_mcse);
+}
+
+/* Both 90 % intervals of each quantity, in standard deviations of the first around its mean. */
+static void forest(FILE *file, const gpumc_fit *a, const gpumc_fit *b, const difference *list, size_t n)
+{
+    const double row = 22, left = 170, right = 640, top = 30, low = -4, high = 4;
+    const double unit = (right - left) / (high - low), zero = left - low * unit;
+    fprintf(file, "<svg viewBox=\"0 0 660 %.0f\" width=\"660\" height=\"%.0f\">\n", top + row * (double)n + 30,
+            top + row * (double)n + 30);
+    for (double x = low; x <= high; x++)
+        fprintf(file, "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%.0f"
+                "</text>\n", zero + x * unit, top - 8, top + row * (double)n, zero + x * unit, x);
+    for (size_t i = 0; i < n; i++) {
+        const gpumc_summary s[2] = { gpumc_summarise(a, list[i].first), gpumc_summarise(b, list[i].second) };
+        const double y = top + row * ((double)i + 0.5);
+        char name[64];
+        gpumc_column_name(a, list[i].first, name, sizeof name);
+        fprintf(file, "<text x=\"%.0f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", left - 12, y + 4, name);
+        for (int k = 0; k < 2; k++) {
+            const double at = y + (k ? 4 : -4), x[3] = { s[k].q5, s[k].mean, s[k].q95 };
+            double place[3];
+            for (int j = 0; j < 3; j++)
+                place[j] = fmin(fmax(zero + (x[j] - s[0].mean) / s[0].sd * unit, left - 6), right + 6);
+            fprintf(file, "<path stroke=\"%s\" d=\"M%.1f %.1fH%.1f\"/><circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" "
+                    "fill=\"%s\"/>\n", k ? SS_ORANGE : SS_BLUE, place[0], at, place[2], place[1], at,
+                    k ? SS_ORANGE : SS_BLUE);
+        }
+    }
+    fprintf(file, "</svg>\n");
+}
+
+static int write_forest(const char *path, const gpumc_fit *a, const gpumc_fit *b, const char *const names[2],
+                        const difference *list, size_t n_population, size_t n_shown, gpumc_error *error)
+{
+    ss_writer w;
+    if (!ss_page_open(&w, path, "Two fits", error)) return 0;
+    fprintf(w.file, "<p>Means and 90 %% intervals in posterior standard deviations of the first around its mean. "
+            "<span style=\"color:%s\">", SS_BLUE);
+    ss_put_text(w.file, names[0]);
+    fprintf(w.file, "</span>, <span style=\"color:%s\">", SS_ORANGE);
+    ss_put_text(w.file, names[1]);
+    fprintf(w.file, "</span>.</p>\n<h2>Population</h2>\n");
+    forest(w.file, a, b, list, n_population);
+    fprintf(w.file, "<h2>The largest differences among the others</h2>\n");
+    forest(w.file, a, b, list + n_population, n_shown);
+    return ss_page_close(&w);
+}
+
+/* Lists what both fits have: population first, and then the rest by its difference. Returns their number. */
+static size_t differences(const gpumc_fit *a, const gpumc_fit *b, difference *list, size_t *n_population)
+{
+    size_t n = 0;
+    for (int rest = 0; rest < 2; rest++) {
+        const size_t from = n;
+        for (size_t k = 0; k < a->n_blocks; k++) {
+            const gpumc_block *x = &a->blocks[k], *y = find_block(b, x->name);
+            if (!y || y->size != x->size || (x->size > 1) != rest) continue;
+            for (size_t i = 0; i < x->size; i++) list[n++] = difference_of(a, x->offset + i, b, y->offset + i);
+        }
+        if (!rest) *n_population = n;
+        else qsort(list + from, n - from, sizeof *list, difference_descending);
+    }
+    return n;
+}
+
+static int compare_fits(const gpumc_fit *a, const gpumc_fit *b, const char *const names[2], const char *page,
+                        gpumc_error *error)
+{
+    difference *list = (difference *)malloc(a->n_columns * sizeof *list);
+    size_t n_population = 0, n, far = 0, shown;
+    int ok = 1;
+    if (!list) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    n = differences(a, b, list, &n_population);
+    shown = n - n_population < 15 ? n - n_population : 15;
+    if (n == 0) ok = ss_fail(error, GPUMC_ERROR_FORMAT, "the fits have nothing of the same name and size");
+    else {
+        printf("%-18s %10s %9s %10s %9s %8s %8s\n", "", "mean", "sd", "mean", "sd", "diff/sd", "/mcse");
+        for (size_t i = 0; i < n_population + shown; i++) {
+            if (i == n_population) printf("largest of the other %.0f:\n", (double)(n - n_population));
+            print_difference(a, b, &list[i]);
+        }
+        for (size_t i = 0; i < n; i++) far += fabs(list[i].in_mcse) > 3;
+        printf("%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)\n",
+               (double)far, (double)n);
+        if (page) ok = write_forest(page, a, b, names, list, n_population, shown, error);
+    }
+    free(list);
+    return ok;
+}
+
+static int command_compare(int argc, char **argv)
+{
+    const char *names[2] = { NULL, NULL }, *page = NULL;
+    gpumc_fit fits[2];
+    gpumc_error error;
+    const argument list[] = {
+        { "first", TEXT, &names[0], "STORE[,STORE...]" },
+        { "second", TEXT, &names[1], "STORE[,STORE...]" },
+        { "page", TEXT, &page, "FILE: writes a forest plot as an HTML page" },
+    };
+    int ok, status = command_arguments(argc, argv, list, 3);
+    if (status != GO_ON) return status;
+    if (!names[0]) return wanted("first");
+    if (!names[1]) return wanted("second");
+    memset(fits, 0, sizeof fits);
+    ok = read_fit(names[0], &fits[0], &error) && read_fit(names[1], &fits[1], &error)
+         && compare_fits(&fits[0], &fits[1], names, page, &error);
+    gpumc_free(&fits[0]);
+    gpumc_free(&fits[1]);
+    return ok ? EXIT_SUCCESS : run_failed(error.text);
+}
+
 /* ---- commands ------------------------------------------------------------------------------------- */
 
 static const struct { const char *name, *purpose; int (*run)(int argc, char **argv); } commands[] = {
     { "simulate", "draws subjects and their trials, and writes both as CSV", command_simulate },
     { "fit", "reads trials, samples from the posterior, writes the results", command_fit },
+    { "check", "sets predictions beside the data, and estimates beside the truth", command_check },
+    { "compare", "sets two fits beside each other", command_compare },
 };
 
 int main(int argc, char **argv)

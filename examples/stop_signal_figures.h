@@ -238,8 +238,8 @@ static inline void ss_check_figures(FILE *file, const ss_check *c)
 
 /* ---- estimates beside the truth ------------------------------------------------------------------ */
 
-/* One quantity: what was true (or another fit's estimate, with its interval), and the estimate. */
-typedef struct ss_estimate { double truth, truth_low, truth_high, low, median, high; } ss_estimate;
+/* One quantity: what was true, and the estimate with its interval. */
+typedef struct ss_estimate { double truth, low, median, high; } ss_estimate;
 
 static inline void ss_scatter_panel(FILE *file, const char *title, const char *x_name,
                                     const ss_estimate *list, size_t n)

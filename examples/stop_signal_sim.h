@@ -262,6 +262,13 @@ static inline int ss_writer_close(ss_writer *w)
     return 0;
 }
 
+/* Leaves nothing. */
+static inline void ss_writer_drop(ss_writer *w)
+{
+    fclose(w->file);
+    remove(w->temporary);
+}
+
 /* A field of a CSV file, in quotes where it needs them. */
 static inline void ss_put_field(FILE *file, const char *text)
 {
