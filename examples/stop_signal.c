@@ -2,8 +2,8 @@
 
    RDEX-ABCD (Weigard, Matzke, Tanis & Heathcote 2023): racing diffusions choose left or right, an ex-Gaussian
    stop process races against them, and the stop signal cuts the stimulus short. Eleven parameters a subject,
-   subjects from a population. The likelihood is exact; the stop integral takes 48 nodes. stop_signal.md is the
-   guide: model, data format, a worked example, how to read the checks.
+   subjects from a population. The likelihood is exact; the stop integral takes 48 nodes. The guide is
+   stop_signal.md: model, data format, a worked example, how to read the checks.
 
    Build:  cc -O2 examples/stop_signal.c -o stop_signal -lm -pthread
    Run:    ./stop_signal simulate trials=trials.csv truth=truth.csv subjects=20
@@ -114,7 +114,8 @@ static int study_read(study *s, gpumc_error *error)
     printf("data         %.0f trials of %.0f subjects read, %.0f of %.0f kept: %.0f go (%.0f omissions), "
            "%.0f stop\n", (double)s->reading.n_read, (double)s->reading.n_subjects_read, (double)d->n_trials,
            (double)d->n_subjects, (double)(d->n_trials - stops), (double)omissions, (double)stops);
-    printf("             stimuli and responses \"%s\" and \"%s\"\n", s->reading.codes[0], s->reading.codes[1]);
+    printf("             stimuli and responses \"%s\" and \"%s\"\n", s->reading.codes[0],
+           s->reading.codes[1]);
     print_excluded(&s->reading);
     return 1;
 }
@@ -160,8 +161,14 @@ static int command_simulate(int argc, char **argv)
     status = command_arguments(argc, argv, list, sizeof list / sizeof *list);
     if (status != GO_ON) return status;
     if (!trials) return wanted("trials");
-    if (task_wrong(&task)) { fprintf(stderr, "a task with these %s cannot be\n", task_wrong(&task)); return EXIT_USAGE; }
-    if (subjects < 1 || subjects > 100000) { fprintf(stderr, "subjects must be 1 to 100000\n"); return EXIT_USAGE; }
+    if (task_wrong(&task)) {
+        fprintf(stderr, "a task with these %s cannot be\n", task_wrong(&task));
+        return EXIT_USAGE;
+    }
+    if (subjects < 1 || subjects > 100000) {
+        fprintf(stderr, "subjects must be 1 to 100000\n");
+        return EXIT_USAGE;
+    }
     if (from && !ss_read_group(from, &group, &error)) return run_failed(error.text);
     theta = (double *)malloc((size_t)subjects * SS_N_PARAMETERS * sizeof *theta);
     if (!theta) return run_failed("out of memory");
@@ -170,7 +177,8 @@ static int command_simulate(int argc, char **argv)
     if (ok) {
         ok = ss_write_trials(&d, trials, &error);
         if (ok && truth)
-            ok = ss_write_truth((ss_kind)model, &group, truncation < 0 ? -INFINITY : truncation, &d, theta, truth, &error);
+            ok = ss_write_truth((ss_kind)model, &group, truncation < 0 ? -INFINITY : truncation, &d, theta,
+                                truth, &error);
         if (ok) printf("%.0f trials of %d subjects written to %s\n", (double)d.n_trials, subjects, trials);
         ss_data_free(&d);
     }
@@ -214,9 +222,10 @@ static int posterior_make(posterior *p, const gpumc_fit *fit, size_t n_subjects,
         const char *name = ss_parameter_get(p->kind->parameters[j])->name;
         const gpumc_block *block = find_block(fit, name);
         if (!block || block->size != n_subjects)
-            return ss_fail(error, GPUMC_ERROR_FORMAT, "%s of %.0f subjects in the fit, but %.0f in the data: were "
-                           "they read with the same arguments?", name, block ? (double)block->size : 0,
-                           (double)n_subjects);
+            return ss_fail(error, GPUMC_ERROR_FORMAT,
+                           "%s of %.0f subjects in the fit, but %.0f in the data: were "
+                           "they read with the same arguments?",
+                           name, block ? (double)block->size : 0, (double)n_subjects);
         p->offset[p->kind->parameters[j]] = block->offset;
     }
     return 1;
@@ -257,8 +266,8 @@ static double *posterior_work(const posterior *p)
 
 static void put_interval(FILE *file, gpumc_series s)
 {
-    fprintf(file, ",%.6g,%.6g,%.6g,%.6g", gpumc_mean(s).value, gpumc_sd(s).value, gpumc_quantile(s, 0.05).value,
-            gpumc_quantile(s, 0.95).value);
+    fprintf(file, ",%.6g,%.6g,%.6g,%.6g", gpumc_mean(s).value, gpumc_sd(s).value,
+            gpumc_quantile(s, 0.05).value, gpumc_quantile(s, 0.95).value);
 }
 
 /* One row a subject: trials, SSRT, parameters, and the worst diagnostics among them. */
@@ -317,7 +326,8 @@ static size_t model_columns(const gpumc_model *model)
 /* Bytes of the draws and of their statistics. */
 static double draw_bytes(const gpumc_model *model, int chains, int draws)
 {
-    return (double)chains * draws * (double)(model_columns(model) * sizeof(double) + sizeof(gpumc_draw_stats));
+    return (double)chains * draws
+           * (double)(model_columns(model) * sizeof(double) + sizeof(gpumc_draw_stats));
 }
 
 /* Chains as asked for, or 4; a thread for each as far as the cores go, and what is left over for the rows of
@@ -331,7 +341,8 @@ static void plan_threads(gpumc_sample_options *o, int *team)
     *team = cores / o->num_chains;
     printf("plan         %d chains, %d threads of %d cores", o->num_chains, o->threads, cores);
     if (*team > 1) printf(": %d more share the rows of each chain, where it has 10,000\n", *team - 1);
-    else if (o->threads < o->num_chains) printf(": chains take turns, as there are fewer cores than chains\n");
+    else if (o->threads < o->num_chains)
+        printf(": chains take turns, as there are fewer cores than chains\n");
     else printf(": one a chain\n");
     if (*team < 1) *team = 1;
 }
@@ -360,15 +371,15 @@ static int print_fit(const posterior *p)
     const gpumc_fit *fit = p->fit;
     double *work = posterior_work(p), *total = posterior_work(p);
     if (!work || !total) { free(work); free(total); return run_failed("out of memory"); }
-    printf("%-12s %10s %9s %9s %9s %9s %9s %9s %7s\n", "population", "mean", "sd", "q5", "q50", "q95", "ess_bulk",
-           "ess_tail", "r_hat");
+    printf("%-12s %10s %9s %9s %9s %9s %9s %9s %7s\n", "population", "mean", "sd", "q5", "q50", "q95",
+           "ess_bulk", "ess_tail", "r_hat");
     for (size_t b = 0; b < fit->n_blocks; b++)
         for (size_t k = 0; k < fit->blocks[b].size && fit->blocks[b].size < p->n_subjects; k++) {
             const gpumc_summary s = gpumc_summarise(fit, fit->blocks[b].offset + k);
             char name[64];
             gpumc_column_name(fit, fit->blocks[b].offset + k, name, sizeof name);
-            printf("%-12s %10.4f %9.4f %9.4f %9.4f %9.4f %9.0f %9.0f %7.4f\n", name, s.mean, s.sd, s.q5, s.q50,
-                   s.q95, s.ess_bulk, s.ess_tail, s.r_hat);
+            printf("%-12s %10.4f %9.4f %9.4f %9.4f %9.4f %9.0f %9.0f %7.4f\n", name, s.mean, s.sd, s.q5,
+                   s.q50, s.q95, s.ess_bulk, s.ess_tail, s.r_hat);
         }
     if (p->number != SS_WALD) {
         const size_t n = fit->n_chains * fit->n_draws;
@@ -401,7 +412,8 @@ static void covariate_columns(const char *pairs, char *columns, size_t size)
         for (const char *at = columns; (at = strstr(at, one)) != NULL; at++)
             if ((at == columns || at[-1] == ',') && (at[name] == ',' || at[name] == '\0')) break;
         if (used == 0 || !strstr(columns, one))
-            used += (size_t)snprintf(columns + used, used < size ? size - used : 0, "%s%s", used ? "," : "", one);
+            used +=
+                (size_t)snprintf(columns + used, used < size ? size - used : 0, "%s%s", used ? "," : "", one);
     }
 }
 
@@ -419,7 +431,8 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     argument list[24] = {
         { "model", CHOICE, &f->kind, KINDS },
         { "scales", CHOICE, &f->pooled, "each|pooled" },
-        { "truncation", REAL, &f->model.truncation, "seconds: the stop process ends later (0: 0.05; -1: anywhere)" },
+        { "truncation", REAL, &f->model.truncation,
+          "seconds: the stop process ends later (0: 0.05; -1: anywhere)" },
         { "covariates", TEXT, &f->model.covariates, "COLUMN:PARAMETER,...: age:B,age:v_plus" },
         { "centring", CHOICE, &f->centring, "learned|centred|noncentred" },
         { "table", TEXT, &f->table, "FILE: writes a row for each subject, with SSRT, as CSV" },
@@ -467,7 +480,8 @@ static int fit_model(fit_command *f, const ss_model *m)
     store_options(&store, dimensions, m);
     f->r.store = &store;
     if (run_sample(&f->r, ss_model_get(m), &fit) != GPUMC_OK) status = run_ended(&fit);
-    else if (!posterior_make(&p, &fit, d->n_subjects, f->model.truncation, &error)) status = run_failed(error.text);
+    else if (!posterior_make(&p, &fit, d->n_subjects, f->model.truncation, &error))
+        status = run_failed(error.text);
     else if (print_fit(&p) == EXIT_SUCCESS && run_write(&f->r, &fit) == EXIT_SUCCESS) {
         if (f->table && !write_subjects(&p, d, f->table, &error)) status = run_failed(error.text);
         else {
@@ -613,7 +627,9 @@ static void recover_population(const gpumc_fit *fit, const ss_truth *truth)
         printf("%-10s %8.4f %10.4f %10.4f %10.4f%s\n", fit->blocks[b].name, *value, e.low, e.median, e.high,
                e.low <= *value && *value <= e.high ? "" : " *");
     }
-    if (n > 0) printf("%.0f of %.0f population parameters lie within their 90 %% intervals\n", (double)held, (double)n);
+    if (n > 0)
+        printf("%.0f of %.0f population parameters lie within their 90 %% intervals\n", (double)held,
+               (double)n);
 }
 
 static int recover(const posterior *p, const ss_data *d, const char *path, FILE *page, gpumc_error *error)
@@ -626,13 +642,15 @@ static int recover(const posterior *p, const ss_data *d, const char *path, FILE 
     if (ok && (!list || !work)) ok = ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
     if (ok) {
         recover_population(p->fit, &truth);
-        printf("%-10s %8s %5s %6s %12s %10s %10s\n", "subjects", "n", "held", "", "correlation", "mean error", "rms error");
-        if (page) fprintf(page, "<h2>Estimates beside the truth</h2>\n<p>Orange: the 90 %% interval misses.</p>\n");
+        printf("%-10s %8s %5s %6s %12s %10s %10s\n", "subjects", "n", "held", "", "correlation", "mean error",
+               "rms error");
+        if (page)
+            fprintf(page, "<h2>Estimates beside the truth</h2>\n<p>Orange: the 90 %% interval misses.</p>\n");
         for (int j = p->number == SS_WALD ? 0 : -1; j < p->kind->n; j++)
             recover_parameter(p, d, &truth, j < 0 ? -1 : p->kind->parameters[j], list, work, page, totals);
         if (totals[1] > 0)
-            printf("%.0f of %.0f 90 %% intervals hold the truth: %.1f %%\n", (double)totals[0], (double)totals[1],
-                   100 * (double)totals[0] / (double)totals[1]);
+            printf("%.0f of %.0f 90 %% intervals hold the truth: %.1f %%\n", (double)totals[0],
+                   (double)totals[1], 100 * (double)totals[0] / (double)totals[1]);
         else ok = ss_fail(error, GPUMC_ERROR_FORMAT, "%.100s: no subject of the data is in it", path);
     }
     ss_truth_free(&truth);
@@ -662,8 +680,8 @@ static int check_fit(const check_command *k, const gpumc_fit *fit, gpumc_error *
     if (!posterior_make(&p, fit, d->n_subjects, k->truncation, error)) return 0;
     source.p = &p;
     source.n = (size_t)k->draws;
-    ok = ss_check_run(&check, d, p.number, p.truncation, &k->task, predictions_draw, &source, (size_t)k->draws,
-                      k->seed, error);
+    ok = ss_check_run(&check, d, p.number, p.truncation, &k->task, predictions_draw, &source,
+                      (size_t)k->draws, k->seed, error);
     if (!ok) return 0;
     if (k->page) ok = ss_page_open(&w, k->page, "Stop-signal model: predictions and data", error);
     if (ok) {
@@ -737,7 +755,8 @@ static void print_difference(const gpumc_fit *a, const gpumc_fit *b, const diffe
     const gpumc_summary x = gpumc_summarise(a, d->first), y = gpumc_summarise(b, d->second);
     char name[64];
     gpumc_column_name(a, d->first, name, sizeof name);
-    printf("%-18s %10.4f %9.4f %10.4f %9.4f %8.3f %8.2f\n", name, x.mean, x.sd, y.mean, y.sd, d->in_sd, d->in_mcse);
+    printf("%-18s %10.4f %9.4f %10.4f %9.4f %8.3f %8.2f\n", name, x.mean, x.sd, y.mean, y.sd, d->in_sd,
+           d->in_mcse);
 }
 
 /* Both 90 % intervals of each quantity, in standard deviations of the first around its mean. */
@@ -745,11 +764,14 @@ static void forest(FILE *file, const gpumc_fit *a, const gpumc_fit *b, const dif
 {
     const double row = 22, left = 170, right = 640, top = 30, low = -4, high = 4;
     const double unit = (right - left) / (high - low), zero = left - low * unit;
-    fprintf(file, "<svg viewBox=\"0 0 660 %.0f\" width=\"660\" height=\"%.0f\">\n", top + row * (double)n + 30,
-            top + row * (double)n + 30);
+    fprintf(file, "<svg viewBox=\"0 0 660 %.0f\" width=\"660\" height=\"%.0f\">\n",
+            top + row * (double)n + 30, top + row * (double)n + 30);
     for (double x = low; x <= high; x++)
-        fprintf(file, "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%.0f"
-                "</text>\n", zero + x * unit, top - 8, top + row * (double)n, zero + x * unit, x);
+        fprintf(
+            file,
+            "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%.0f"
+            "</text>\n",
+            zero + x * unit, top - 8, top + row * (double)n, zero + x * unit, x);
     for (size_t i = 0; i < n; i++) {
         const gpumc_summary s[2] = { gpumc_summarise(a, list[i].first), gpumc_summarise(b, list[i].second) };
         const double y = top + row * ((double)i + 0.5);
@@ -761,9 +783,10 @@ static void forest(FILE *file, const gpumc_fit *a, const gpumc_fit *b, const dif
             double place[3];
             for (int j = 0; j < 3; j++)
                 place[j] = fmin(fmax(zero + (x[j] - s[0].mean) / s[0].sd * unit, left - 6), right + 6);
-            fprintf(file, "<path stroke=\"%s\" d=\"M%.1f %.1fH%.1f\"/><circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" "
-                    "fill=\"%s\"/>\n", k ? SS_ORANGE : SS_BLUE, place[0], at, place[2], place[1], at,
-                    k ? SS_ORANGE : SS_BLUE);
+            fprintf(file,
+                    "<path stroke=\"%s\" d=\"M%.1f %.1fH%.1f\"/><circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" "
+                    "fill=\"%s\"/>\n",
+                    k ? SS_ORANGE : SS_BLUE, place[0], at, place[2], place[1], at, k ? SS_ORANGE : SS_BLUE);
         }
     }
     fprintf(file, "</svg>\n");
@@ -774,8 +797,10 @@ static int write_forest(const char *path, const gpumc_fit *a, const gpumc_fit *b
 {
     ss_writer w;
     if (!ss_page_open(&w, path, "Two fits", error)) return 0;
-    fprintf(w.file, "<p>Means and 90 %% intervals in posterior standard deviations of the first around its mean. "
-            "<span style=\"color:%s\">", SS_BLUE);
+    fprintf(w.file,
+            "<p>Means and 90 %% intervals in posterior standard deviations of the first around its mean. "
+            "<span style=\"color:%s\">",
+            SS_BLUE);
     ss_put_text(w.file, names[0]);
     fprintf(w.file, "</span>, <span style=\"color:%s\">", SS_ORANGE);
     ss_put_text(w.file, names[1]);
@@ -795,7 +820,8 @@ static size_t differences(const gpumc_fit *a, const gpumc_fit *b, difference *li
         for (size_t k = 0; k < a->n_blocks; k++) {
             const gpumc_block *x = &a->blocks[k], *y = find_block(b, x->name);
             if (!y || y->size != x->size || (x->size > 1) != rest) continue;
-            for (size_t i = 0; i < x->size; i++) list[n++] = difference_of(a, x->offset + i, b, y->offset + i);
+            for (size_t i = 0; i < x->size; i++)
+                list[n++] = difference_of(a, x->offset + i, b, y->offset + i);
         }
         if (!rest) *n_population = n;
         else qsort(list + from, n - from, sizeof *list, difference_descending);
@@ -820,8 +846,9 @@ static int compare_fits(const gpumc_fit *a, const gpumc_fit *b, const char *cons
             print_difference(a, b, &list[i]);
         }
         for (size_t i = 0; i < n; i++) far += fabs(list[i].in_mcse) > 3;
-        printf("%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)\n",
-               (double)far, (double)n);
+        printf(
+            "%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)\n",
+            (double)far, (double)n);
         if (page) ok = write_forest(page, a, b, names, list, n_population, shown, error);
     }
     free(list);

@@ -22,8 +22,8 @@ static inline ss_task ss_task_default(void)
 
 /* ---- one trial ----------------------------------------------------------------------------------- */
 
-/* Inverse Gaussian of mean b / v and shape b^2 (Michael, Schucany, Haas 1976). The smaller root is a quotient:
-   the textbook's difference cancels. */
+/* Inverse Gaussian of mean b / v and shape b^2 (Michael, Schucany & Haas 1976). The smaller root is written
+   as a quotient: the textbook's difference cancels. */
 static inline double ss_draw_wald(double b, double v, gpumc_rng *rng)
 {
     const double mean = b / v, n = gpumc_rng_normal(rng), c = mean * n * n / (2 * b * b);
