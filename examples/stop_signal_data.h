@@ -33,6 +33,8 @@ typedef struct ss_data {
     char *text;               /* that the names point into */
 } ss_data;
 
+#define SS_TRUNCATION 0.05    /* seconds after the stop signal: no stop process ends earlier, by default */
+
 /* ---- models and their parameters ----------------------------------------------------------------- */
 
 typedef enum ss_kind {
@@ -521,8 +523,8 @@ static inline int ss_reader_delay(ss_reader *r, ss_trial *trial)
     steps = floor(1000 * ssd / step + 0.5);
     trial->ssd_ms = (int)steps * step;
     return fabs(1000 * ssd - trial->ssd_ms) <= 0.5
-           || ss_table_fail(&r->table, column, "a delay of %.10g ms is no multiple of %d ms (step=1 takes any; "
-                            "is the unit right?)", 1000 * ssd, step);
+           || ss_table_fail(&r->table, column, "a delay of %.10g ms is no multiple of %d ms (step=1 takes "
+                            "any; is the unit right?)", 1000 * ssd, step);
 }
 
 /* With a column "signal" (0 or go, 1 or stop) delays must be where it says. */
@@ -543,11 +545,11 @@ static inline int ss_reader_signal(ss_reader *r, const ss_trial *trial)
 
 static inline int ss_reader_run(ss_reader *r, ss_trial *trial)
 {
-    double run = (double)r->file;
-    if (r->at[SS_RUN] != SIZE_MAX && !ss_reader_number(r, r->at[SS_RUN], &run)) return 0;
-    if (!(run >= 0 && run <= 1e6 && run == floor(run)))
+    double number = (double)r->file;
+    if (r->at[SS_RUN] != SIZE_MAX && !ss_reader_number(r, r->at[SS_RUN], &number)) return 0;
+    if (!(number >= 0 && number <= 1e6 && number == floor(number)))
         return ss_table_fail(&r->table, r->at[SS_RUN], "a run must be a whole number from 0");
-    trial->run = (int)run;
+    trial->run = (int)number;
     return 1;
 }
 
@@ -645,7 +647,7 @@ static inline int ss_reader_row(ss_reader *r)
 {
     ss_row row = { { 0 }, 0, 0 };
     ss_subject *s;
-    size_t subject;
+    size_t subject = 0;
     if (!ss_table_row(&r->table) || !ss_reader_subject(r, &subject)) return 0;
     if (!ss_reader_code(r, r->at[SS_STIMULUS], &row.trial.stimulus)) return 0;
     if (!ss_reader_response(r, &row.trial) || !ss_reader_delay(r, &row.trial)) return 0;
@@ -693,8 +695,8 @@ static inline int ss_reader_plausible(ss_reader *r)
                        "right%s?", (double)tiny, (double)n, r->options->milliseconds ? " (unit=s)" : "");
     for (size_t i = 0; i < r->n_subjects; i++)
         if (r->subjects[i].n_go == 0)
-            return ss_fail(r->error, GPUMC_ERROR_FORMAT, "subject \"%.40s\": every trial has a delay; that of a "
-                           "go trial must be empty or NA", r->text + r->subjects[i].name);
+            return ss_fail(r->error, GPUMC_ERROR_FORMAT, "subject \"%.40s\": every trial has a delay; on go "
+                           "trials it must be empty or NA", r->text + r->subjects[i].name);
     return 1;
 }
 
