@@ -498,7 +498,7 @@ static inline void ss_group_add(ss_model *m, ss_parameter k)
     memcpy(m->start[k], law.start, sizeof law.start);
     ss_param_add(m, names->location, law.m_kind, law.m_lower, law.m_upper)->init = &m->start[k][0];
     ss_prior_add(m, names->location, law.m_prior, law.m_a, law.m_b);
-    for (int i = 0; i < k && m->options.pooled_scales; i++) {
+    for (int i = 0; i < (int)k && m->options.pooled_scales; i++) {
         if (strcmp(m->names[i].scale, names->scale) != 0) continue;
         known = 1;
         m->start[k][1] = m->start[i][1];
