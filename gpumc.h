@@ -1997,9 +1997,9 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
                     name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l], scratch); \
                 } \
                 gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
-                for (int k = 0; k < (n_group); k++) own[k] = p[k]; \
                 GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), \
-                    FIRST + (n_columns), GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
+                    FIRST + (n_columns), (k) < (n_group) ? p[(k) < (n_group) ? (k) : 0][l] \
+                        : shared[(k) < (n_group) ? 0 : (k) - (n_group)], at[k][l], w) \
             } \
             for (int k = 0; k < (n_group); k++) \
                 for (int l = 0; l < GPUMC_LANES; l++) { \

@@ -1,11 +1,15 @@
 /* stop_signal_model.h: the hierarchical stop-signal models, described to >>api-hier from trials and options.
 
    Parameters of subject i, each independent of the others (k is a name such as B or v_plus):
-       form U    log k[i] ~ normal(m_k, s_k), probit k[i] for the failure probabilities
-                 m_k ~ normal(typical, prior_sd),  s_k ~ half-normal(0.5)
-   s_k is one for each parameter (22 hyperparameters for RDEX-ABCD), or with pooled_scales one for each group:
-   s_go, s_rates, s_stop, s_failures (15). Covariates are taken in units of their standard deviation from their
-   mean and have coefficients b_k ~ normal(0, 0.5), added to m_k.
+       form U       log k[i] ~ normal(m_k, s_k), for failure probabilities probit k[i]
+                    m_k ~ normal(typical, prior_sd),  s_k ~ half-normal(0.5)
+       form T       k[i] ~ normal(m_k, s_k) cut off at bounds, for failure probabilities probit k[i] without
+                    m_k ~ a wide normal within the bounds,  s_k ~ exponential(1)
+       legacy       the priors of an earlier program, for RDEX-ABCD alone
+   s_k is one for each parameter (22 hyperparameters for RDEX-ABCD), or with pooled_scales one for each group
+   of parameters: s_go, s_rates, s_stop, s_failures (15). Covariates are taken in units of their standard
+   deviation from their mean and have coefficients b_k ~ normal(0, 0.5), added to m_k. The baseline has one
+   hierarchy of its own.
 
    Include after gpumc.h, stop_signal_data.h and stop_signal_rows.h. Read first: ss_model_create. */
 #ifndef STOP_SIGNAL_MODEL_H
@@ -14,7 +18,7 @@
 #define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
 
-typedef enum ss_form { SS_FORM_U } ss_form;
+typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY } ss_form;
 typedef struct ss_model_options {
     ss_kind kind;
     ss_form form;
@@ -40,6 +44,25 @@ static inline const ss_likelihood *ss_likelihood_get(ss_kind kind)
           { { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS },
             { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_V0, SS_G, SS_MU, SS_SIGMA, SS_TAU, SS_PTF },
             { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_V0, SS_G, SS_MU, SS_SIGMA, SS_TAU, SS_PGF, SS_PTF } } },
+        { &ss_go, &ss_rdex_failed, &ss_rdex_stop, 4, 8, 9,
+          { { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS },
+            { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_MU, SS_SIGMA, SS_TAU, SS_PTF },
+            { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_MU, SS_SIGMA, SS_TAU, SS_PGF, SS_PTF } } },
+        { &ss_range_go, &ss_range_failed, &ss_range_stop, 5, 9, 10,
+          { { SS_B, SS_A, SS_T0, SS_V_PLUS, SS_V_MINUS },
+            { SS_B, SS_A, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_MU, SS_SIGMA, SS_TAU, SS_PTF },
+            { SS_B, SS_A, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_MU, SS_SIGMA, SS_TAU, SS_PGF, SS_PTF } } },
+        { &ss_beests_go, &ss_beests_failed, &ss_beests_stop, 3, 7, 8,
+          { { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU, SS_SIGMA, SS_TAU, SS_PTF },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU, SS_SIGMA, SS_TAU, SS_PGF, SS_PTF } } },
+        { &ss_beests2_go, &ss_beests2_failed, &ss_beests2_stop, 6, 10, 11,
+          { { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR, SS_MU, SS_SIGMA,
+              SS_TAU, SS_PTF },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR, SS_MU, SS_SIGMA,
+              SS_TAU, SS_PGF, SS_PTF } } },
+        { &ss_wald, NULL, NULL, 3, 0, 0, { { SS_B, SS_T0, SS_V_PLUS }, { SS_B }, { SS_B } } },
     };
     return &table[kind];
 }
@@ -81,7 +104,8 @@ typedef struct ss_model {
     ss_names names[SS_N_PARAMETERS];
     double *covariates[SS_N_PARAMETERS];  /* subjects x n, row by row */
     size_t n_covariates[SS_N_PARAMETERS];
-    double *init, *nodes[2], *fastest;    /* fastest: response of each subject */
+    double start[SS_N_PARAMETERS][2];     /* of location and scale */
+    double *init, *nodes[2], *fastest;    /* of t0; quadrature; the fastest response of each subject */
 } ss_model;
 
 static inline void ss_model_free(ss_model *m)
@@ -296,11 +320,161 @@ static inline const char *ss_pooled_scale(ss_parameter k)
     }
 }
 
-static inline gpumc_param *ss_param_add(ss_model *m, const char *name, gpumc_kind kind)
+/* Where the values of one parameter lie, what they come from, and the priors of location and scale. */
+typedef struct ss_law {
+    gpumc_kind kind;
+    double lower, upper;
+    gpumc_hier_link link;
+    gpumc_population_family *family;
+    const gpumc_row_kind *density;        /* instead of a family */
+    int quantile_form, unscaled;
+    gpumc_kind m_kind;
+    double m_lower, m_upper;
+    gpumc_prior_family *m_prior;
+    double m_a, m_b;
+    gpumc_prior_family *s_prior;
+    double s_a;
+    double start[2];                      /* of location and scale */
+} ss_law;
+
+static inline ss_law ss_law_u(ss_parameter k)
+{
+    const ss_parameter_info *info = ss_parameter_get(k);
+    ss_law law = { .kind = GPUMC_POSITIVE, .m_prior = gpumc_prior_normal, .m_b = info->prior_sd,
+                   .s_prior = gpumc_prior_half_normal, .s_a = 0.5 };
+    law.m_a = info->probit ? gpumc_inv_Phi(info->typical) : log(info->typical);
+    law.start[0] = law.m_a;
+    law.start[1] = 0.2;
+    if (info->probit) {
+        law.kind = GPUMC_UNIT;
+        law.link = GPUMC_LINK_PROBIT;
+    }
+    return law;
+}
+
+/* A normal population cut off at lower and upper. */
+static inline void ss_law_cut(ss_law *law, double lower, double upper)
+{
+    law->kind = law->m_kind = upper < INFINITY ? GPUMC_INTERVAL : GPUMC_LOWER;
+    law->lower = law->m_lower = lower;
+    law->upper = law->m_upper = upper;
+    law->link = GPUMC_LINK_IDENTITY;
+    law->family = gpumc_population_truncated_normal;
+}
+
+static inline ss_law ss_law_t(ss_parameter k)
+{
+    static const double m[SS_N_PARAMETERS][2] = {
+        { 1, 1 }, { 0.3, 0.5 }, { 2, 2 }, { 1, 2 }, { 2, 2 }, { 3, 4 }, { 0.3, 0.5 }, { 0.1, 0.5 },
+        { 0.1, 0.5 }, { -2, 2 }, { -2, 2 }, { 0.5, 1 }, { 0.5, 0.5 }, { 0.1, 0.5 }, { 0.1, 0.5 },
+        { 0.5, 0.5 }, { 0.1, 0.5 }, { 0.1, 0.5 },
+    };
+    const ss_parameter_info *info = ss_parameter_get(k);
+    const int unlimited = k == SS_B || k == SS_A || (k >= SS_V_PLUS && k <= SS_G);
+    ss_law law = ss_law_u(k);
+    law.m_a = m[k][0];
+    law.m_b = m[k][1];
+    law.s_prior = gpumc_prior_exponential;
+    law.s_a = 1;
+    if (info->probit) return law;
+    ss_law_cut(&law, k == SS_T0 ? 0.02 : 0, unlimited ? INFINITY : 1);
+    law.quantile_form = 1;
+    law.start[0] = info->typical;
+    law.start[1] = 0.2 * info->typical;
+    return law;
+}
+
+static inline ss_law ss_law_baseline(ss_parameter k)
+{
+    ss_law law = ss_law_u(k);
+    if (k == SS_B) {
+        law.m_a = 0;
+        law.m_b = 1;
+    } else if (k == SS_T0) {
+        ss_law_cut(&law, 0, 0.5);
+        law.quantile_form = 1;
+        law.m_kind = GPUMC_UNIT;
+        law.m_prior = gpumc_prior_beta;
+        law.m_a = 3;
+        law.m_b = 17;
+        law.s_a = 0.1;
+        law.start[0] = 0.15;
+        law.start[1] = 0.05;
+    } else {
+        law.kind = GPUMC_UNBOUNDED;
+        law.m_a = k == SS_V_PLUS ? 2 : 1;
+        law.m_b = 1;
+        law.start[0] = law.m_a;
+    }
+    return law;
+}
+
+GPUMC_ROW(ss_legacy_threshold, 3, 0, 2)
+{
+    gpumc_real by = 0;
+    const gpumc_real lp = gpumc_lognormal_lpdf(p[0], gpumc_log(p[1]), p[2], &g[0], &by, &g[2]);
+    g[1] += by / p[1];
+    return lp;
+}
+GPUMC_ROW(ss_legacy_growth, 3, 0, 2)
+{
+    gpumc_real by = 0;
+    const gpumc_real lp = gpumc_gamma_lpdf(p[0], 4, GPUMC_R(1.5) / p[1], &g[0], NULL, &by);
+    g[1] -= by * GPUMC_R(1.5) / (p[1] * p[1]);
+    return lp;
+}
+GPUMC_ROW(ss_legacy_spread, 3, 0, 2)
+{
+    gpumc_real by = 0;
+    const gpumc_real lp = gpumc_half_normal_lpdf(p[0], p[1] + p[2], &g[0], &by);
+    g[1] += by;
+    g[2] += by;
+    return lp;
+}
+static inline ss_law ss_law_legacy(ss_parameter k)
+{
+    static const double bounds[][2] = { { 0, 0 }, { 0.05, 0.5 }, { 1, INFINITY }, { 0.3, INFINITY },
+                                        { 1.5, INFINITY }, { 0, 0 }, { 0.05, 0.5 } };
+    static const double m[][2] = { { -0.2, 0.3 }, { 3, 17 }, { 3, 0.5 }, { 0.8, 0.3 }, { 2.2, 0.4 },
+                                   { 4, 1.5 }, { 0.25, 0.1 }, { 0.1, 0 }, { 0.1, 0 }, { -2, 1 }, { -2, 1 } };
+    static const double s[] = { 0.5, 0.05, 0.5, 0.5, 0.5, 1, 0.05, 0.05, 0.05, 0.5, 0.5 };
+    ss_law law = ss_law_u(k);
+    law.m_a = m[k][0];
+    law.m_b = m[k][1];
+    law.s_a = s[k];
+    if (ss_parameter_get(k)->probit) return law;
+    law.link = GPUMC_LINK_IDENTITY;
+    law.start[0] = ss_parameter_get(k)->typical;
+    law.start[1] = 0.1 * law.start[0];
+    if (k <= SS_MU && bounds[k][0] > 0) ss_law_cut(&law, bounds[k][0], bounds[k][1]);
+    else {
+        law.m_kind = GPUMC_POSITIVE;
+        law.density = k == SS_B ? &ss_legacy_threshold : k == SS_G ? &ss_legacy_growth : &ss_legacy_spread;
+        law.unscaled = k == SS_G;
+    }
+    if (k == SS_B) law.m_prior = gpumc_prior_lognormal;
+    if (k == SS_T0) { law.m_prior = gpumc_prior_beta; law.m_kind = GPUMC_UNIT; }
+    if (k == SS_G) law.m_prior = gpumc_prior_gamma;
+    if (k == SS_MU) law.m_lower = 0;
+    if (k == SS_SIGMA || k == SS_TAU) law.m_prior = gpumc_prior_half_normal;
+    return law;
+}
+
+static inline ss_law ss_law_of(const ss_model *m, ss_parameter k)
+{
+    return m->options.kind == SS_WALD ? ss_law_baseline(k)
+        : m->options.form == SS_FORM_T ? ss_law_t(k)
+        : m->options.form == SS_FORM_LEGACY ? ss_law_legacy(k) : ss_law_u(k);
+}
+
+static inline gpumc_param *ss_param_add(ss_model *m, const char *name, gpumc_kind kind, double lower,
+                                        double upper)
 {
     gpumc_param *p = &m->params[m->description.n_params++];
     p->name = name;
     p->kind = kind;
+    p->lower = lower;
+    p->upper = upper;
     return p;
 }
 static inline void ss_prior_add(ss_model *m, const char *name, gpumc_prior_family *family, double a, double b)
@@ -312,51 +486,70 @@ static inline void ss_prior_add(ss_model *m, const char *name, gpumc_prior_famil
 /* Location, scale and coefficients of one parameter; the first of those that share a scale adds it. */
 static inline void ss_group_add(ss_model *m, ss_parameter k)
 {
-    const ss_parameter_info *info = ss_parameter_get(k);
+    const char *name = ss_parameter_get(k)->name;
+    const ss_law law = ss_law_of(m, k);
     ss_names *names = &m->names[k];
-    int known = 0;
-    snprintf(names->location, sizeof names->location, "m_%s", info->name);
-    snprintf(names->scale, sizeof names->scale, "s_%s", info->name);
-    snprintf(names->coefficients, sizeof names->coefficients, "b_%s", info->name);
-    snprintf(names->probit, sizeof names->probit, "probit_%s", info->name);
+    int known = law.unscaled;
+    snprintf(names->location, sizeof names->location, "m_%s", name);
+    snprintf(names->scale, sizeof names->scale, "s_%s", name);
+    snprintf(names->coefficients, sizeof names->coefficients, "b_%s", name);
+    snprintf(names->probit, sizeof names->probit, "probit_%s", name);
     if (m->options.pooled_scales) strcpy(names->scale, ss_pooled_scale(k));
-    ss_param_add(m, names->location, GPUMC_UNBOUNDED);
-    ss_prior_add(m, names->location, gpumc_prior_normal,
-                 info->probit ? gpumc_inv_Phi(info->typical) : log(info->typical), info->prior_sd);
-    for (size_t i = 0; i < m->description.n_params; i++) known |= !strcmp(m->params[i].name, names->scale);
+    memcpy(m->start[k], law.start, sizeof law.start);
+    ss_param_add(m, names->location, law.m_kind, law.m_lower, law.m_upper)->init = &m->start[k][0];
+    ss_prior_add(m, names->location, law.m_prior, law.m_a, law.m_b);
+    for (int i = 0; i < (int)k && m->options.pooled_scales; i++) {
+        if (strcmp(m->names[i].scale, names->scale) != 0) continue;
+        known = 1;
+        m->start[k][1] = m->start[i][1];
+    }
     if (!known) {
-        ss_param_add(m, names->scale, GPUMC_POSITIVE);
-        ss_prior_add(m, names->scale, gpumc_prior_half_normal, 0.5, 0);
+        ss_param_add(m, names->scale, GPUMC_POSITIVE, 0, 0)->init = &m->start[k][1];
+        ss_prior_add(m, names->scale, law.s_prior, law.s_a, 0);
     }
     if (m->n_covariates[k] > 0) {
-        ss_param_add(m, names->coefficients, GPUMC_UNBOUNDED)->size = m->n_covariates[k];
+        ss_param_add(m, names->coefficients, GPUMC_UNBOUNDED, 0, 0)->size = m->n_covariates[k];
         ss_prior_add(m, names->coefficients, gpumc_prior_normal, 0, 0.5);
     }
+}
+
+/* The coordinate of a value for the start: its own, its logarithm, or the quantile's z. */
+static inline double ss_start_at(const ss_law *law, const double *start, double value)
+{
+    const double low = gpumc_Phi((law->lower - start[0]) / start[1]);
+    const double high = gpumc_Phi((law->upper - start[0]) / start[1]);
+    if (law->link == GPUMC_LINK_BY_KIND) return log(value);
+    if (!law->quantile_form) return value;
+    return gpumc_inv_Phi((gpumc_Phi((value - start[0]) / start[1]) - low) / (high - low));
 }
 
 /* The subjects' values. t0 starts below the fastest response. */
 static inline void ss_subjects_add(ss_model *m, ss_parameter k)
 {
-    const ss_parameter_info *info = ss_parameter_get(k);
+    const ss_law law = ss_law_of(m, k);
     const size_t n = m->data->n_subjects;
-    gpumc_param *p = ss_param_add(m, info->name, info->probit ? GPUMC_UNIT : GPUMC_POSITIVE);
+    gpumc_param *p = ss_param_add(m, ss_parameter_get(k)->name, law.kind, law.lower, law.upper);
     p->size = n;
     p->location = m->names[k].location;
-    p->scale = m->names[k].scale;
-    p->centring = m->options.centring;
+    p->scale = law.unscaled ? NULL : m->names[k].scale;
+    p->centring = law.link == GPUMC_LINK_IDENTITY ? GPUMC_CENTRING_LEARNED : m->options.centring;
     if (m->n_covariates[k] > 0) {
         p->covariates = m->covariates[k];
         p->n_covariates = m->n_covariates[k];
         p->coefficients = m->names[k].coefficients;
     }
     if (k == SS_T0) {
-        for (size_t i = 0; i < n; i++) m->init[i] = log(fmin(info->typical, 0.7 * m->fastest[i]));
+        for (size_t i = 0; i < n; i++)
+            m->init[i] = ss_start_at(&law, m->start[k], fmin(ss_parameter_get(k)->typical, 0.7 * m->fastest[i]));
         p->init = m->init;
     }
-    if (info->probit) {
+    if (law.link != GPUMC_LINK_BY_KIND) {
         gpumc_population *o = &m->populations[m->description.n_populations++];
-        o->name = info->name;
-        o->link = GPUMC_LINK_PROBIT;
+        o->name = p->name;
+        o->link = law.link;
+        o->family = law.family;
+        o->density = law.density;
+        o->quantile_form = law.quantile_form;
     }
 }
 
@@ -375,8 +568,8 @@ static inline ss_model *ss_model_create(const ss_data *data, const ss_model_opti
     if (options->nodes <= 0) m->options.nodes = beests ? 64 : 48;
     m->options.truncation = options->truncation < 0 || (beests && !(options->truncation > 0)) ? SS_UNTRUNCATED
         : options->truncation > 0 ? options->truncation : SS_TRUNCATION;
-    if (!ss_likelihood_get(options->kind)->go) {
-        ss_fail(error, GPUMC_ERROR_ARGUMENT, "the model %s has no rows yet", m->kind->name);
+    if (options->form == SS_FORM_LEGACY && options->kind != SS_RDEX_ABCD) {
+        ss_fail(error, GPUMC_ERROR_ARGUMENT, "the legacy priors are for rdex_abcd, not for %s", m->kind->name);
         ss_model_free(m);
         return NULL;
     }
