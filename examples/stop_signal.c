@@ -1036,7 +1036,7 @@ static int said(int pass, const char *format, ...)
    failure's part, log(1 - pgf), is in the row of counts. */
 typedef struct known { const gpumc_row_kind *kind; int wrong; double rt, ssd, value; } known;
 
-/* The log likelihood of one trial by its row; *counts: whether the row of counts has to be added. */
+/* The log likelihood of one trial by its row. */
 static double known_value(const known *k, gpumc_error *error)
 {
     enum { MOST = 12, NODES = 48 };
@@ -1046,7 +1046,7 @@ static double known_value(const known *k, gpumc_error *error)
     const double stop[MOST] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, pgf, ptf };
     const double *given = k->kind == &ss_stop ? stop : go, *p[MOST];
     const double *columns[3] = { &k->rt, &delay, &truncation };
-    double nodes[NODES], weights[NODES], value = NAN;
+    double nodes[NODES], weights[NODES], value = NAN, *unwanted[MOST] = { NULL };
     const double *const node_columns[2] = { nodes, weights };
     gpumc_rows_data data;
     size_t bytes;
@@ -1055,7 +1055,7 @@ static double known_value(const known *k, gpumc_error *error)
     data.kind = k->kind;
     data.n_rows = data.n_groups = 1;
     data.columns = k->kind == &ss_stop ? columns + 1 : columns;
-    data.nodes = node_columns;
+    if (k->kind == &ss_stop) data.nodes = node_columns;
     data.n_nodes = k->kind == &ss_stop ? NODES : 0;
     for (int j = 0; j < MOST; j++) p[j] = &given[j];
     bytes = gpumc_rows_bytes(&data, error);
@@ -1063,7 +1063,7 @@ static double known_value(const known *k, gpumc_error *error)
         void *memory = malloc(bytes);
         gpumc_rows *rows = memory ? gpumc_rows_init(&data, memory, bytes, error) : NULL;
         double *work = rows ? (double *)malloc((gpumc_rows_work(rows) + 1) * sizeof(double)) : NULL;
-        if (work) value = gpumc_rows_eval(rows, p, NULL, work);
+        if (work) value = gpumc_rows_eval(rows, p, unwanted, work);
         free(work);
         free(memory);
     }
