@@ -1203,6 +1203,185 @@ static int command_validate(int argc, char **argv)
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* ---- bench ---------------------------------------------------------------------------------------- */
+
+/* One row of the table. Shares are of the processor time of all threads, warm-up and sampling together. */
+typedef struct bench_row {
+    int subjects;
+    double minutes, gradients, gradient_us, least_ess, worst_r_hat, divergences, megabytes;
+    double rows, quadrature, tree, adaptation;
+} bench_row;
+
+/* Most memory that the process had so far, where Linux says it; NAN elsewhere. */
+static double peak_megabytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    double kilobytes = NAN;
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "VmHWM:", 6) == 0) kilobytes = strtod(line + 6, NULL);
+    if (file) fclose(file);
+    return kilobytes / 1024;
+}
+
+/* Seconds of a gradient at x; without the stops whose probability is an integral where `stops` is 0. */
+static double bench_gradient(const trial_run *t, const double *x, int stops, gpumc_error *error)
+{
+    ss_data d = t->data;
+    ss_model *m;
+    point at;
+    double seconds = NAN;
+    d.n_trials = 0;
+    d.trials = (ss_trial *)malloc(t->data.n_trials * sizeof *d.trials);
+    for (size_t i = 0; d.trials && i < t->data.n_trials; i++) {
+        const ss_trial *trial = &t->data.trials[i];
+        if (stops || trial->ssd_ms == SS_NONE || trial->response != SS_NONE) d.trials[d.n_trials++] = *trial;
+    }
+    m = d.trials ? ss_model_create(&d, &t->options, error) : NULL;
+    if (m && point_make(&at, ss_model_get(m), x, error)) {
+        seconds = point_seconds(&at);
+        point_free(&at);
+    }
+    ss_model_free(m);
+    free(d.trials);
+    return seconds;
+}
+
+/* Fits simulated subjects and measures. Returns 0 with a text on error. */
+static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc_error *error)
+{
+    ss_model_options options;
+    trial_run t;
+    gpumc_fit fit;
+    int ok;
+    memset(&options, 0, sizeof options);
+    memset(row, 0, sizeof *row);
+    options.threads = o.threads;
+    row->subjects = subjects;
+    if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
+    ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
+    if (!ok) ss_fail(error, fit.status, "%s", fit.message);
+    else {
+        const double *x = last_draw(&fit);
+        const double full = bench_gradient(&t, x, 1, error), rest = bench_gradient(&t, x, 0, error);
+        const double warm = fit.warmup_seconds * fit.threads, sampling = fit.sampling_seconds * fit.threads;
+        const double warm_rows = (double)fit.warmup_gradients * full,
+                     rows = (double)fit.sampling_gradients * full;
+        row->minutes = (fit.warmup_seconds + fit.sampling_seconds) / 60;
+        row->gradients = (double)(fit.warmup_gradients + fit.sampling_gradients);
+        row->gradient_us = 1e6 * full;
+        row->divergences = (double)fit.n_divergent;
+        row->least_ess = INFINITY;
+        for (size_t k = 0; k < fit.n_columns; k++) {
+            const gpumc_summary s = gpumc_summarise(&fit, k);
+            row->worst_r_hat = fmax(row->worst_r_hat, s.r_hat);
+            row->least_ess = fmin(row->least_ess, fmin(s.ess_bulk, s.ess_tail));
+        }
+        row->megabytes = peak_megabytes();
+        row->rows = row->gradients * rest / (warm + sampling);
+        row->quadrature = row->gradients * (full - rest) / (warm + sampling);
+        row->adaptation = fmax(0, warm - warm_rows) / (warm + sampling);
+        row->tree = fmax(0, sampling - rows) / (warm + sampling);
+        ok = !isnan(full) && !isnan(rest);
+    }
+    gpumc_free(&fit);
+    trial_run_free(&t);
+    return ok;
+}
+
+static void put_bench(FILE *file, const bench_row *r, int n)
+{
+    for (int i = 0; i < n; i++, r++)
+        fprintf(file, "%d,%.4g,%.0f,%.4g,%.0f,%.4f,%.0f,%.0f,%.3f,%.3f,%.3f,%.3f\n", r->subjects, r->minutes,
+                r->gradients, r->gradient_us, r->least_ess, r->worst_r_hat, r->divergences, r->megabytes,
+                r->rows, r->quadrature, r->tree, r->adaptation);
+}
+
+static void put_bench_json(FILE *file, const bench_row *r, int n)
+{
+    fprintf(file, "[");
+    for (int i = 0; i < n; i++, r++)
+        fprintf(file,
+                "%s\n  {\"subjects\": %d, \"minutes\": %.4g, \"gradients\": %.0f, \"us_a_gradient\": %.4g, "
+                "\"least_ess\": %.0f, \"worst_r_hat\": %.4f, \"divergences\": %.0f, \"megabytes\": %.0f, "
+                "\"rows\": %.3f, \"quadrature\": %.3f, \"tree\": %.3f, \"adaptation\": %.3f}",
+                i ? "," : "", r->subjects, r->minutes, r->gradients, r->gradient_us, r->least_ess,
+                r->worst_r_hat, r->divergences, r->megabytes, r->rows, r->quadrature, r->tree, r->adaptation);
+    fprintf(file, "\n]\n");
+}
+
+static int write_bench(const char *path, const bench_row *rows, int n, int json, gpumc_error *error)
+{
+    ss_writer w;
+    if (!ss_writer_open(&w, path, error)) return 0;
+    if (json) put_bench_json(w.file, rows, n);
+    else {
+        fprintf(w.file,
+                "subjects,minutes,gradients,us_a_gradient,least_ess,worst_r_hat,divergences,megabytes,"
+                "rows,quadrature,tree,adaptation\n");
+        put_bench(w.file, rows, n);
+    }
+    return ss_writer_close(&w);
+}
+
+enum { MOST_SIZES = 16 };
+
+/* Reads 10,20,50; returns how many, 0 where one is no number of subjects. */
+static int bench_sizes(const char *text, int sizes[MOST_SIZES])
+{
+    int n = 0;
+    for (;; text++) {
+        char *end;
+        const long size = strtol(text, &end, 10);
+        if (end == text || size < 1 || size > 100000 || n == MOST_SIZES) return 0;
+        sizes[n++] = (int)size;
+        if (*end == '\0') return n;
+        if (*end != ',') return 0;
+        text = end;
+    }
+}
+
+static int command_bench(int argc, char **argv)
+{
+    const char *text = "10,20,50,100,200", *csv = NULL, *json = NULL;
+    gpumc_sample_options o;
+    gpumc_error error;
+    bench_row rows[MOST_SIZES];
+    int sizes[MOST_SIZES], n, team, status;
+    const argument list[] = {
+        { "subjects", TEXT, &text, "N[,N...]: sizes of the studies (10,20,50,100,200)" },
+        { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
+        { "num_warmup", WHOLE, &o.num_warmup, "warm-up iterations a chain (0: by model)" },
+        { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1000)" },
+        { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
+        { "csv", TEXT, &csv, "FILE: writes the table as CSV" },
+        { "json", TEXT, &json, "FILE: writes the table as JSON" },
+    };
+    memset(&o, 0, sizeof o);
+    status = command_arguments(argc, argv, list, sizeof list / sizeof *list);
+    if (status != GO_ON) return status;
+    n = bench_sizes(text, sizes);
+    if (n == 0) { fprintf(stderr, "subjects=%s: numbers separated by commas\n", text); return EXIT_USAGE; }
+    plan_threads(&o, &team);
+    printf("The source names, for 1000 warm-up iterations and draws of 4 chains, 2, 10, 24 and 60 hours on "
+           "32 cores "
+           "for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35 and 90 minutes on one H100.\n");
+    printf("%8s %8s %10s %9s %7s %7s %7s %6s %6s %6s %6s %6s\n", "subjects", "minutes", "gradients",
+           "us each", "ess", "r_hat", "diverg.", "MB", "rows", "stops", "tree", "adapt");
+    for (int k = 0; k < n; k++) {
+        const bench_row *r = &rows[k];
+        if (!bench_fit(sizes[k], o, &rows[k], &error)) return run_failed(error.text);
+        printf("%8d %8.2f %10.0f %9.1f %7.0f %7.4f %7.0f %6.0f %5.0f%% %5.0f%% %5.0f%% %5.0f%%\n",
+               r->subjects, r->minutes, r->gradients, r->gradient_us, r->least_ess, r->worst_r_hat,
+               r->divergences, r->megabytes, 100 * r->rows, 100 * r->quadrature, 100 * r->tree,
+               100 * r->adaptation);
+        fflush(stdout);
+        if (csv && !write_bench(csv, rows, k + 1, 0, &error)) return run_failed(error.text);
+        if (json && !write_bench(json, rows, k + 1, 1, &error)) return run_failed(error.text);
+    }
+    return EXIT_SUCCESS;
+}
+
 /* ---- commands ------------------------------------------------------------------------------------- */
 
 static const struct { const char *name, *purpose; int (*run)(int argc, char **argv); } commands[] = {
@@ -1212,6 +1391,7 @@ static const struct { const char *name, *purpose; int (*run)(int argc, char **ar
     { "compare", "sets two fits beside each other", command_compare },
     { "validate", "tries the likelihood, the sampler and this machine: PASS or FAIL", command_validate },
     { "plan", "forecasts memory and time of a fit on this machine", command_plan },
+    { "bench", "fits simulated studies of several sizes and measures", command_bench },
 };
 
 int main(int argc, char **argv)
