@@ -407,9 +407,13 @@ GPUMC_API void gpumc_team_stop(gpumc_team *team);
 #define GPUMC__P12(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P8(__VA_ARGS__))
 #define GPUMC__P13(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P9(__VA_ARGS__))
 #define GPUMC__P15(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P11(__VA_ARGS__))
+#define GPUMC__P16(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P12(__VA_ARGS__))
 #define GPUMC__P17(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P13(__VA_ARGS__))
 #define GPUMC__P19(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P15(__VA_ARGS__))
+#define GPUMC__P20(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P16(__VA_ARGS__))
 #define GPUMC__P21(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P17(__VA_ARGS__))
+#define GPUMC__P24(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P20(__VA_ARGS__))
+#define GPUMC__P28(a, b, c, d, ...) GPUMC__FOUR(a, b, c, d, GPUMC__P24(__VA_ARGS__))
 #define GPUMC__POLY(name, n, ...) \
     GPUMC_FN double gpumc__poly_##name(double x) { const double q = x * x; return GPUMC__P##n(__VA_ARGS__); }
 
@@ -441,6 +445,22 @@ GPUMC__POLY(erfcx_top, 11, 0.8716208329044874, 1.865669590608154, 1.988257769387
 GPUMC__POLY(erfcx_bottom, 12, 1.0, 3.582323651437257, 6.014800764564714, 6.262302783259667, 4.504251394460853,
     2.3575458885540606, 0.9198166588996889, 0.26880538496642614, 0.05802115430427502, 0.008883390864116375,
     0.0008787780585331845, 4.3416828750329334e-05)
+/* ((y + 5) M(y) - 1) (y + 5), M the Mills ratio, x = (y - 5) / (y + 5):
+   degree 23, x in [-1, 1], error 3.3e-17 */
+GPUMC__POLY(mills, 24, 9.280810471531577, -7.3978554803580225, 5.017615135380624, -2.84149562008494,
+    1.2949515372427471, -0.4375958036258766, 0.08365922048062602, 0.008626392239518754, -0.011373227349713478,
+    0.0022853644871090348, 0.0007970330324963342, -0.00045032447057413, -3.217519735127879e-05,
+    6.757500151928843e-05, -1.8835522585701035e-06, -1.024832208812561e-05, 7.014960060832095e-07,
+    1.6728974124561607e-06, -1.05169802948032e-07, -2.82339433774545e-07, 8.720230759425635e-09,
+    4.1860437444245755e-08, -1.7142774262008796e-10, -3.728815011600475e-09)
+/* ((y + 4) (1 / M(y) - y) - 1) (y + 4), x = (y - 4) / (y + 4): degree 27, x in [-1, 1], error 4.5e-17 */
+GPUMC__POLY(mills_excess, 28, 6.4388572473261485, -3.01877876482809, 0.19687486562184428, 0.7370182890044853,
+    -0.36877764283212383, -0.09914830162214619, 0.15410391838283283, -0.012299715808038134,
+    -0.048208436094342916, 0.015482850274267568, 0.012494171827402397, -0.007392149516711519,
+    -0.002633349899815317, 0.00269055203621238, 0.0003763877602799668, -0.0008260917715167524,
+    1.2591249204708019e-05, 0.00021706337386759967, -3.588443818544383e-05, -4.7132636133334446e-05,
+    1.6907196599718912e-05, 7.540487041231908e-06, -5.257336815439377e-06, -5.724635343902483e-07,
+    1.0778306037965934e-06, -7.10442266710089e-08, -1.1017071051602332e-07, 1.809159984707054e-08)
 /* Phi^-1(1/2 + q) / q - 2.5, x = 0.180625 - q^2: degrees 7 / 7, x in [0, 0.181], error 8.4e-17 */
 GPUMC__POLY(quantile_middle_top, 8, 0.8871328727963667, 27.381686458950067, 254.18361004681728,
     249.35065806139554, -7122.45487672348, -31115.05747196757, -38598.89867727885, -10633.669849573715)
@@ -779,6 +799,33 @@ GPUMC_FN double gpumc_log_Phi(double x)
     const double upper = 1.0 - tail, lo = (1.0 - upper) - tail;
     const double y = gpumc__log_sum(x < 0.0 ? half : upper, x < 0.0 ? 0.0 : lo, -tail);
     return y - (x < 0.0 ? 0.5 * x * x : 0.0);
+}
+/* Phi(-x) / phi(x) for x >= 0. */
+GPUMC_FN double gpumc__mills(double x)
+{
+    const double y = 1.0 / (x + 5.0);
+    return y + y * (y * gpumc__poly_mills(1.0 - 10.0 * y));
+}
+/* Its reciprocal less x, for x >= 0. */
+GPUMC_FN double gpumc__mills_excess(double x)
+{
+    const double y = 1.0 / (x + 4.0);
+    return y + y * (y * gpumc__poly_mills_excess(1.0 - 8.0 * y));
+}
+/* Phi(-x) / phi(x), the Mills ratio, infinity below -37.7: 1 / gpumc_mills(-x) is the derivative of
+   log Phi(x), in both tails. 4 ULP */
+GPUMC_FN double gpumc_mills(double x)
+{
+    const double a = gpumc_fabs(x), y = gpumc__mills(a);
+    const double e = gpumc__times_exp_square(2.5066282746310002, a, 0.5);
+    return x < 0.0 ? e - y : y;
+}
+/* 1 / gpumc_mills(x) - x, the mean of Z - x where Z > x is N(0, 1), without the difference. 4 ULP */
+GPUMC_FN double gpumc_mills_excess(double x)
+{
+    const double a = gpumc_fabs(x), y = gpumc__mills_excess(a);
+    const double e = gpumc__times_exp_square(2.5066282746310002, a, 0.5);
+    return x < 0.0 ? a + 1.0 / (e - 1.0 / (a + y)) : y;
 }
 
 /* The standard normal quantile Phi^-1(p), -infinity at 0, infinity at 1. 3.2 ULP
@@ -1960,9 +2007,9 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
                     name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l], scratch); \
                 } \
                 gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
-                for (int k = 0; k < (n_group); k++) own[k] = p[k]; \
                 GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), \
-                    FIRST + (n_columns), GPUMC__ROW_PARAMETER(k, l, n_group), at[k][l], w) \
+                    FIRST + (n_columns), (k) < (n_group) ? p[(k) < (n_group) ? (k) : 0][l] \
+                        : shared[(k) < (n_group) ? 0 : (k) - (n_group)], at[k][l], w) \
             } \
             for (int k = 0; k < (n_group); k++) \
                 for (int l = 0; l < GPUMC_LANES; l++) { \

@@ -23,6 +23,7 @@ typedef struct argument {
 typedef struct run {
     gpumc_sample_options options;
     const char *summary, *csv, *output, *report;
+    const gpumc_store_options *store;     /* names and labels for output; NULL: none */
 } run;
 
 /* The number of word among choices, or -1. */
@@ -107,7 +108,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
 {
     gpumc_sample_options *o = &r->options;
     int metric = 0, sampler = 0;          /* an enum may be narrower than int */
-    argument list[32] = {
+    argument list[48] = {
         { "num_chains", WHOLE, &o->num_chains, "chains (0: 4)" },
         { "num_warmup", WHOLE, &o->num_warmup, "warm-up iterations a chain (0: by model; -1: none)" },
         { "num_samples", WHOLE, &o->num_samples, "kept draws a chain (0: 1000)" },
@@ -213,19 +214,26 @@ static inline void run_compare(const gpumc_fit *fit, const run_truth *list, size
     printf("\n");
 }
 
-/* Prints the summary, writes the files that were asked for and ends with one line of totals. */
-static inline int run_report(const run *r, const gpumc_fit *fit)
+/* Writes the files that were asked for. */
+static inline int run_write(const run *r, const gpumc_fit *fit)
 {
     gpumc_error error;
-    if (gpumc_print_summary(fit, stdout) != GPUMC_OK) return run_failed("the summary could not be printed");
     if (r->summary && gpumc_write_summary_csv(fit, r->summary, &error) != GPUMC_OK)
         return run_failed(error.text);
     if (r->csv && gpumc_write_stan_csv(fit, r->csv, &error) != GPUMC_OK)
         return run_failed(error.text);
-    if (r->output && gpumc_write_store(fit, r->output, NULL, &error) != GPUMC_OK)
+    if (r->output && gpumc_write_store(fit, r->output, r->store, &error) != GPUMC_OK)
         return run_failed(error.text);
     if (r->report && gpumc_write_report(fit, NULL, r->report, &error) != GPUMC_OK)
         return run_failed(error.text);
+    return EXIT_SUCCESS;
+}
+
+/* Prints the summary, writes the files that were asked for and ends with one line of totals. */
+static inline int run_report(const run *r, const gpumc_fit *fit)
+{
+    if (gpumc_print_summary(fit, stdout) != GPUMC_OK) return run_failed("the summary could not be printed");
+    if (run_write(r, fit) != EXIT_SUCCESS) return EXIT_FAILURE;
     printf("gradients=%.0f divergences=%.0f warmup_s=%.4f sampling_s=%.4f\n",
            (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,
            fit->warmup_seconds, fit->sampling_seconds);

@@ -37,7 +37,20 @@ def around(*centres):
 
 
 def scaled_erfc(x):
-    return exp(x * x) * erfc(x)
+    return exp(x * x) * erfc(x) if x < 1e8 else far_mills(x * sqrt(mpf(2))) * sqrt(2 / mp.pi)
+
+
+def mills(x):
+    return sqrt(mp.pi / 2) * scaled_erfc(x / sqrt(mpf(2)))
+
+
+def far_mills(x):
+    y = 1 / x ** 2
+    return (1 - y * (1 - 3 * y * (1 - 5 * y * (1 - 7 * y * (1 - 9 * y))))) / x
+
+
+def mills_excess(x):
+    return 1 / mills(x) - x if x < 1e8 else (1 - 2 / x ** 2 + 10 / x ** 4 - 74 / x ** 6) / x
 
 
 def log_normal(x):
@@ -127,6 +140,9 @@ def tables():
     turns += around(0.125, 0.25, 0.375, 0.5, 0.75) + [2.0 ** 50 + 0.25]
     yield ('sin_2pi', lambda u: sinpi(2 * u), turns)
     yield ('cos_2pi', lambda u: cospi(2 * u), turns)
+    yield ('mills', mills, even(0, 10, 80) + sizes(TINY, 0.1, 30) + sizes(0.1, HUGE, 50) + even(-37.6, 0, 40))
+    yield ('mills_excess', mills_excess, even(0, 10, 80) + sizes(TINY, 0.1, 30) + sizes(0.1, HUGE, 50)
+           + even(-38, 0, 40))
 
 
 def ulp(v):

@@ -9,7 +9,8 @@
 
 #define UNARY(X) \
     X(exp) X(expm1) X(log) X(log1p) X(sqrt) X(rsqrt) X(fabs) X(floor) X(erf) X(erfc) X(erfcx) X(Phi) \
-    X(log_Phi) X(inv_Phi) X(lgamma) X(digamma) X(log1p_exp) X(logit) X(inv_logit) X(tanh)
+    X(log_Phi) X(mills) X(mills_excess) X(inv_Phi) X(lgamma) X(digamma) X(log1p_exp) X(logit) X(inv_logit) \
+    X(tanh)
 #define UNARY_KERNEL(name) \
     __global__ void math_##name(const gpumc_real *x, gpumc_real *out) { out[INDEX] = gpumc_##name(x[INDEX]); }
 UNARY(UNARY_KERNEL)

@@ -98,6 +98,27 @@ def erfcx_rest(x):
     return ((1 + 2 * x) * scaled_erfc(x) - 1) / x
 
 
+def mills(x):
+    return sqrt(pi / 2) * scaled_erfc(x / sqrt(mpf(2)))
+
+
+def mills_excess(x):
+    if x < 12:
+        return 1 / mills(x) - x
+    rest = mpf(0)
+    for k in range(200, 0, -1):
+        rest = k / (x + rest)
+    return rest
+
+
+def second_term(f, k):
+    """With f(x) = y + y^2 second_term and y = 1 / (x + k)."""
+    def term(t):
+        x = from_unit(k)(t)
+        return ((x + k) * f(x) - 1) * (x + k)
+    return term
+
+
 def stirling(w):
     x = 1 / sqrt(w)
     return (loggamma(x) - (x - mpf(1) / 2) * log(x) + x - log(2 * pi) / 2) * x
@@ -167,6 +188,11 @@ FITS = [
         size=lambda x: 1),
     Fit('erfcx', '((1 + 2x) erfcx(x) - 1) / x', erfcx_rest, -1 + EPS, 1 - EPS, 10, 11, from_unit(3),
         lambda x: 1 / x + erfcx_rest(x)),
+    Fit('mills', '((y + 5) M(y) - 1) (y + 5), M the Mills ratio, x = (y - 5) / (y + 5)',
+        second_term(mills, 5), -1, 1 - EPS, 23, size=lambda t: 10 / (1 - t) + second_term(mills, 5)(t)),
+    Fit('mills_excess', '((y + 4) (1 / M(y) - y) - 1) (y + 4), x = (y - 4) / (y + 4)',
+        second_term(mills_excess, 4), -1, 1 - EPS, 27,
+        size=lambda t: 8 / (1 - t) + second_term(mills_excess, 4)(t)),
     Fit('quantile_middle', 'Phi^-1(1/2 + q) / q - 2.5, x = 0.180625 - q^2',
         lambda x: middle_quantile(x) - mpf('2.5'), 0, MIDDLE_LOG, 7, 7, middle_points, middle_quantile),
     Fit('quantile_tail', '-Phi^-1(exp(-(x + 1.6)^2)) - 1.4375 - 1.5 x',

@@ -112,6 +112,8 @@ static const special specials[] = {
     NAN_OF(Phi), S(Phi, INF, 1), S(Phi, -INF, 0), S(Phi, 0, 0.5), S(Phi, -0.0, 0.5), S(Phi, -39, 0),
     S(Phi, 9, 1),
     NAN_OF(log_Phi), S(log_Phi, INF, 0), S(log_Phi, -INF, -INF), S(log_Phi, -1e200, -INF), S(log_Phi, MAX, 0),
+    NAN_OF(mills), S(mills, INF, 0), S(mills, -INF, INF), S(mills, -38, INF),
+    NAN_OF(mills_excess), S(mills_excess, INF, 0), S(mills_excess, -INF, INF), S(mills_excess, -MAX, MAX),
     NAN_OF(inv_Phi), S(inv_Phi, 0, -INF), S(inv_Phi, -0.0, -INF), S(inv_Phi, 1, INF), S(inv_Phi, 0.5, 0),
     S(inv_Phi, -0.1, NAN), S(inv_Phi, 1.1, NAN), S(inv_Phi, INF, NAN), S(inv_Phi, -INF, NAN),
     NAN_OF(lgamma), S(lgamma, INF, INF), S(lgamma, -INF, NAN), S(lgamma, 0, INF), S(lgamma, -0.0, INF),
