@@ -15228,8 +15228,9 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, size_t di
     for (size_t i = 0; m && !wrong && i < dim; i++)
         if (!(gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))))
             wrong = "has a variance that is not positive and finite";
-    return !wrong ? GPUMC_OK : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric, %.0f coordinates for "
-                                           "%.0f free ones, %s", (double)m->dim, (double)dim, wrong);
+    if (!wrong) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric, %.0f coordinates for %.0f free ones, %s",
+                       (double)m->dim, (double)dim, wrong);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */

@@ -1317,6 +1317,7 @@ static void check_initial_metric(void)
         o.metric = k == 1 ? GPUMC_METRIC_DIAG : GPUMC_METRIC_AUTO;
         if (k == 1) CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_ERROR_ARGUMENT
                           && strstr(next.message, "option metric"), "%s", next.message);
+        o.metric = GPUMC_METRIC_AUTO;
         m.scale[1] = k == 1 ? 1 : 0;
         if (k == 1) m.covariance[3] = -1;
         o.initial_metric = &m;
