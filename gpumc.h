@@ -2669,9 +2669,9 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
    gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
    stay until then.
-   With a checkpoint, its name set before, PATH.tmp has at least the draws of the last one, whatever happens:
-   closing with a fit that is resumable, or failing later, leaves it. Opened with the same options after that,
-   it goes on in gpumc_resume where the checkpoint does. */
+   With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
+   has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable, or
+   failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
 typedef struct gpumc_stream gpumc_stream;
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
                                           gpumc_sample_options *sampling, const gpumc_store_options *options,
@@ -12287,11 +12287,12 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
    index fastest (cmdstanpy ignores the indices in the names), the adaptation block is these lines and no
    other, integers bear no point, and the elapsed times begin in column 18. */
 
+static const char *const gpumc__stan_metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
+
 /* num_samples counts draws before thinning, as Stan has it. The settings of Stan's step-size adaptation and
    windows are left out: ours has none of them, and no reader needs them. */
 static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t chain)
 {
-    static const char *const metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
     const gpumc_sample_options *o = &fit->options;
     const int thin = o->thin > 1 ? o->thin : 1, saved = fit->warmup_draws && fit->n_warmup > 0;
     const double num_warmup = saved ? (double)fit->n_warmup : o->num_warmup > 0 ? o->num_warmup : 0;
@@ -12304,7 +12305,7 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
                num_warmup > 0);
     gpumc__put_number(w, "# delta = ", o->target_accept);
     gpumc__put(w, "\n# algorithm = hmc\n# engine = nuts\n# max_depth = %d\n# metric = %s\n",
-               o->max_treedepth, metrics[fit->metric.dim ? fit->metric.kind : GPUMC_METRIC_UNIT]);
+               o->max_treedepth, gpumc__stan_metrics[fit->metric.dim ? fit->metric.kind : GPUMC_METRIC_UNIT]);
     gpumc__put_number(w, "# stepsize = ", o->step_size > 0 ? o->step_size : 1);
     if (fit->sampler > GPUMC_SAMPLER_NUTS)           /* readers know nuts and static only */
         gpumc__put(w, "\n# sampler = %s", gpumc__sampler_name(fit->sampler));
@@ -12515,12 +12516,11 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
 
 static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part)
 {
-    static const char *const kinds[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
     const gpumc_fit *fit = (const gpumc_fit *)of;
     const gpumc_metric *m = &fit->metric;
     const size_t n = m->dim, dense = m->kind == GPUMC_METRIC_DENSE;
     gpumc__put_number(w, "{\"stepsize\":", fit->step_size);
-    gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", kinds[m->kind]);
+    gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", gpumc__stan_metrics[m->kind]);
     for (size_t k = part; k < (dense ? n * n : n); k++)
         gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
                           gpumc__metric_element(m, k));
@@ -12669,6 +12669,11 @@ static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const
     snprintf(s->path + s->root, s->room - s->root, "%s%s%s%s%s%s", e->group ? "/" : "",
              gpumc__group_names[e->group], *e->name ? "/" : "", e->name, *file ? "/" : "", file);
     return s->path;
+}
+
+static const char *gpumc__in_root(gpumc__store *s, const char *file)
+{
+    return gpumc__in_store(s, gpumc__nth_entry(s, 0), file);
 }
 
 /* Makes the folder of an entry and puts it in its place. */
@@ -13111,16 +13116,11 @@ static void gpumc__meta_contents(gpumc__writer *w, const void *of, size_t which)
     gpumc__put(w, "},\"zarr_consolidated_format\":1}");
 }
 
-static void gpumc__write_meta(gpumc__store *s, const gpumc__entry *e, const char *file, size_t which)
-{
-    gpumc__write_part(s, gpumc__in_store(s, e, file), "wb", 1, s, which, gpumc__meta_contents);
-}
-
 /* ---- stores: from beginning to end ------------------------------------------------------------- */
 
-/* Checks what is to be written and makes the folders for it. */
+/* Checks what is to be written and makes the folders for it. run: of a stream that is resumed, else 0. */
 static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
-                              const gpumc_store_options *options, int has_checkpoint, gpumc_error *error)
+                              const gpumc_store_options *options, uint64_t run, gpumc_error *error)
 {
     const gpumc__entry root = { "", GPUMC__ROOT, 0, GPUMC__IS_GROUP, NULL, 0, 0, 0, 0, 1, NULL, NULL, 0 };
     const char *name = fit->model_name, *date = options ? options->created_at : NULL;
@@ -13143,13 +13143,15 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     s->path = (char *)gpumc__allocate(&s->allocator, bytes);
     if (!s->path) { s->status = gpumc__fail_memory(error, bytes); return; }
     s->bytes = (unsigned char *)s->path + s->room + length + 1;
-    snprintf(s->path, s->room, "%.*s.tmp", (int)length, path);
+    s->root = (size_t)snprintf(s->path, s->room, "%.*s", (int)length, path);
+    if (run) s->root += (size_t)snprintf(s->path + s->root, 20, ".%08lx", (unsigned long)(run & 0xffffffff));
+    strcpy(s->path + s->root, ".tmp");
     snprintf(s->path + s->room, length + 1, "%s", path);
     errno = EEXIST;
     if (gpumc__exists(path)) { s->status = gpumc__file_failed(error, path, "created"); return; }
-    s->root = length + 4;
-    s->has_checkpoint = has_checkpoint;
-    s->keeps = has_checkpoint && gpumc__exists(s->path);
+    s->root += 4;
+    s->has_checkpoint = run != 0;
+    s->keeps = run && gpumc__exists(s->path);
     gpumc__add_entry(s, &root);
     gpumc__add_draws(s, GPUMC__POSTERIOR);
     gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
@@ -13160,8 +13162,6 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__add_data(s, GPUMC__CONSTANT_DATA, s->options.constant_data);
     gpumc__check_dimensions(s);
 }
-
-static const char *const gpumc__root_files[] = { "gpumc.json", ".zmetadata", "gpumc.run" };
 
 /* Releases a store; of one that failed nothing is left on the disk. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
@@ -13174,7 +13174,8 @@ static gpumc_status gpumc__close_store(gpumc__store *s)
             for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
                 (void)remove(gpumc__chunk_file(s, e, c, k));
         for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
-        for (int k = 0; i == 0 && k < 3; k++) (void)remove(gpumc__in_store(s, e, gpumc__root_files[k]));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
+        if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
         gpumc__remove_folder(gpumc__in_store(s, e, ""));
     }
     gpumc__release(&s->allocator, s->entries.items);
@@ -13229,17 +13230,13 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     gpumc__complete_arrays(s, received);
     for (size_t i = 0; i < 2 * s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i / 2);
-        gpumc__write_meta(s, e, gpumc__meta_name(e, i % 2), i);
+        const char *path = gpumc__in_store(s, e, gpumc__meta_name(e, i % 2));
+        gpumc__write_part(s, path, "wb", 1, s, i, gpumc__meta_contents);
     }
-    gpumc__write_meta(s, gpumc__nth_entry(s, 0), "gpumc.json", SIZE_MAX);
-    gpumc__write_meta(s, gpumc__nth_entry(s, 0), ".zmetadata", 2 * s->entries.n);
-    if (!s->status && (!gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), ""))
-                       || !gpumc__rename(s->path, s->path + s->room)))
+    gpumc__write_part(s, gpumc__in_root(s, "gpumc.json"), "wb", 1, s, SIZE_MAX, gpumc__meta_contents);
+    gpumc__write_part(s, gpumc__in_root(s, ".zmetadata"), "wb", 1, s, 2 * s->entries.n, gpumc__meta_contents);
+    if (!s->status && (!gpumc__sync_all(gpumc__in_root(s, "")) || !gpumc__rename(s->path, s->path + s->room)))
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
-    if (!s->status) {
-        memmove(s->path, s->path + s->room, s->root -= 4);
-        (void)remove(gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"));
-    }
     return gpumc__close_store(s);
 }
 
@@ -13296,29 +13293,6 @@ static int gpumc__holds_draws(gpumc__store *s)
     return 0;
 }
 
-static void gpumc__stamp_contents(gpumc__writer *w, const void *of, size_t part)
-{
-    gpumc__put(w, "%llu\n", *(const unsigned long long *)of + part);
-}
-
-/* Until a stream is complete, gpumc.run in it says of which run it is. */
-static void gpumc__stamp_stream(gpumc_stream *z, const gpumc_model *model, const gpumc_sample_options *o)
-{
-    gpumc__store *s = &z->store;
-    const uint64_t run[] = { o->seed, o->first_chain_id, z->rows.n_chains, s->planned };
-    const unsigned long long stamp = gpumc__checksum(gpumc__digest_model(model), run, sizeof run);
-    unsigned long long there = 0;
-    FILE *file = s->status ? NULL : fopen(gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"), "r");
-    const int read = file && fscanf(file, "%llu", &there) == 1;
-    if (file) fclose(file);
-    if (!s->status && (read ? there != stamp : s->keeps && gpumc__holds_draws(s)))
-        GPUMC__REFUSE(s, "%.150s is not of this run (model, seed, chains, num_samples): open it with the "
-                      "options of that, or remove it", s->path);
-    if (!s->status)
-        gpumc__write_part(s, gpumc__in_store(s, gpumc__nth_entry(s, 0), "gpumc.run"), "wb", 1, &stamp, 0,
-                          gpumc__stamp_contents);
-}
-
 GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *model,
                                           gpumc_sample_options *sampling, const gpumc_store_options *options,
                                           gpumc_error *error)
@@ -13332,6 +13306,8 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     else if (gpumc_layout_bytes(model, error)) {
         const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
         rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
+        const uint64_t parts[] = { sampling->seed, sampling->first_chain_id, rows.n_chains, planned };
+        const uint64_t run = gpumc__checksum(gpumc__digest_model(model), parts, sizeof parts);
         rows.model_name = model->name ? model->name : "model";
         rows.allocator = sampling->allocator;
         gpumc__place_stream(&arena, model, planned, rows);
@@ -13339,9 +13315,8 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
         if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
         arena.used = 0;
         gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
-        gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint != NULL,
+        gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint ? run : 0,
                           &z->error);
-        gpumc__stamp_stream(z, model, sampling);
         if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
         sampling->discard_draws = 1;
         sampling->stream = z;
@@ -13373,7 +13348,7 @@ static gpumc_status gpumc__save_stream(gpumc_stream *z, gpumc_error *error)
 {
     gpumc__store *s = &z->store;
     for (size_t c = 0; c < z->rows.n_chains; c++) gpumc__flush_stream(z, c);
-    if (!s->status && !gpumc__sync_all(gpumc__in_store(s, gpumc__nth_entry(s, 0), "")))
+    if (!s->status && !gpumc__sync_all(gpumc__in_root(s, "")))
         s->status = gpumc__file_failed(s->error, s->path, "written");
     s->keeps = 1;
     if (s->status) *error = z->error;
@@ -14663,8 +14638,8 @@ static void gpumc__put_overview(gpumc__page *p)
 {
     size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
     char title[160];
-    gpumc__put(p->w, "<h2>Sampler and blocks</h2>\n<p>Steps in energy should be about as wide as the energies. "
-               "Intervals: 5 to 95&#160;%%, quartiles, median.</p>\n<div class=\"q\">");
+    gpumc__put(p->w, "<h2>Sampler and blocks</h2>\n<p>Steps in energy should be about as wide as the "
+               "energies. Intervals: 5 to 95&#160;%%, quartiles, median.</p>\n<div class=\"q\">");
     if (p->fit.stats) gpumc__energy_panel(p);
     if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
@@ -15552,23 +15527,20 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     return threads / o->threads;
 }
 
-/* An initial metric is one of the model, and where nothing is learned there is room for it. */
+/* An initial metric is one of the model's, and where nothing is learned there is room for it. */
 static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, size_t dim, gpumc_error *error)
 {
     const gpumc_metric *m = o->initial_metric;
-    const int learns = o->num_warmup > 0, square = m && m->kind == GPUMC_METRIC_DENSE;
-    size_t i = 0;
-    if (!m) return GPUMC_OK;
-    if (m->dim != dim)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric has %.0f coordinates; the model has "
-                           "%.0f free ones", (double)m->dim, (double)dim);
-    while (i < dim && gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))) i++;
-    if (i < dim || m->rank > GPUMC__MAX_RANK)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric: variance %.0f is not positive and "
-                           "finite, or its rank is above %d", (double)i + 1, GPUMC__MAX_RANK);
-    if (learns || (!square && m->rank == 0) || o->metric == m->kind) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric is dense or of low rank, option metric "
-                       "of another kind: leave that 0");
+    const char *wrong = m && m->dim != dim ? "does not fit the model" : NULL;
+    if (m && !wrong && (m->rank > GPUMC__MAX_RANK || (o->num_warmup < 0 && o->metric != m->kind
+                                                      && (m->kind == GPUMC_METRIC_DENSE || m->rank > 0))))
+        wrong = "is of another kind than option metric (leave that 0), or of a rank above 64";
+    for (size_t i = 0; m && !wrong && i < dim; i++)
+        if (!(gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))))
+            wrong = "has a variance that is not positive and finite";
+    if (!wrong) return GPUMC_OK;
+    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric, %.0f coordinates for %.0f free ones, %s",
+                       (double)m->dim, (double)dim, wrong);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */

@@ -1,8 +1,8 @@
 /* output.c: how fast results reach the disk, beside fwrite of the same numbers.
 
    4 chains x 1000 draws x 1000 doubles, in one block or with blocks=1000 in as many, written as a store; the
-   same 32 MB by fwrite to one file. Both are on the disk when the clock stops, and then dropped from memory, so
-   that all find it alike. Times are the least of the repeats, which take turns; ratio: fwrite by store.
+   same 32 MB by fwrite to one file. Both are on the disk when the clock stops, and then dropped from memory,
+   so that all find it alike. Times are the least of the repeats, which take turns; ratio: fwrite by store.
 
    Nothing is removed before the end: for each file that is made, ext4 without a journal looks once more at
    every inode that was freed in the last minutes, milliseconds once a few thousand files are gone.
@@ -114,8 +114,8 @@ int main(int argc, char **argv)
         plain = a < plain ? a : plain;
         store = b < store ? b : store;
     }
-    printf("%-24s %12.4f %12.4f %12.0f %8.2f\n", many ? "1000 blocks of 1" : "one block of 1000", plain, store,
-           32 / store, plain / store);
+    printf("%-24s %12.4f %12.4f %12.0f %8.2f\n", many ? "1000 blocks of 1" : "one block of 1000", plain,
+           store, 32 / store, plain / store);
     snprintf(path, sizeof path, "rm -rf '%s'", work);
     if (system(path) != 0) return 1;
     free(fit.draws);

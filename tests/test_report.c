@@ -2,8 +2,8 @@
    whose labels keep apart, and on nothing that would have to be fetched; fits of every odd kind; refused
    allocations and writes; what its bands and densities promise, by simulation. The reader has broken twins
    that it must reject. KEEP=FOLDER in the environment leaves the pages there; with ONLY_PAGES there is no
-   more than that (test_report_browser.sh). With QUICK the large page and the simulations are left out, which
-   take minutes under sanitizers and run no other code (test_sanitize.sh). */
+   more than that (test_report_browser.sh). With QUICK the largest pages and the simulations are left out,
+   which take minutes under sanitizers and run no other code (test_sanitize.sh). */
 #define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <errno.h>
@@ -870,8 +870,10 @@ int main(void)
     if (!folder_open("report")) return 1;
     check_plain();
     check_trouble();
-    if (!quick) check_large();
-    check_bounds();
+    if (!quick) {
+        check_large();
+        check_bounds();
+    }
     check_predictions();
     check_comparison();
     check_odd();
