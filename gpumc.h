@@ -7682,7 +7682,7 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     const double **p;
     double **grad;
     gpumc_team *team;                        /* NULL: rows are for the thread alone */
-    void *team_memory;                       /* its scratch */
+    double *team_work;                       /* for its members */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -7900,17 +7900,18 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
 enum { GPUMC__TEAM_ROWS = 10000 };        /* fewer are done before another thread is awake */
 static int gpumc__slot_team(const gpumc_hier *h, gpumc__hier_slot *slot, int threads)
 {
-    const size_t bytes = gpumc__size_mul(h->rows_work, (size_t)threads * sizeof(double));
-    slot->team_memory = gpumc__allocate(&h->data->allocator, gpumc__size_add(bytes, 64));
-    slot->team = slot->team_memory ? gpumc_team_start(threads, &h->data->allocator) : NULL;
+    const gpumc_allocator *from = &h->data->allocator;
+    const size_t work = gpumc__size_mul(h->rows_work, (size_t)threads);
+    slot->team_work = (double *)gpumc__allocate(from, gpumc__size_mul(work, sizeof(double)));
+    slot->team = slot->team_work ? gpumc_team_start(threads, from) : NULL;
     return slot->team != NULL;
 }
 static void gpumc__slot_alone(const gpumc_hier *h, gpumc__hier_slot *slot)
 {
     gpumc_team_stop(slot->team);
-    gpumc__release(&h->data->allocator, slot->team_memory);
+    gpumc__release(&h->data->allocator, slot->team_work);
     slot->team = NULL;
-    slot->team_memory = NULL;
+    slot->team_work = NULL;
 }
 
 /* Teams for as long as a run lasts; of runs at the same time the first has them. */
@@ -7937,9 +7938,8 @@ static int gpumc__hier_share(int calls, int threads, void *data)
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
     const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
-    double *room = e->room + n_gathered * n_rows, *work = e->rows_work, lp;
-    gpumc_team *team = s->given->data.n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
-    if (team) work = (double *)e->slot->team_memory + (64 - (uintptr_t)e->slot->team_memory % 64) % 64 / 8;
+    gpumc_team *const team = n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
+    double *room = e->room + n_gathered * n_rows, *work = team ? e->slot->team_work : e->rows_work, lp;
     memset(room, 0, n_gathered * n_rows * sizeof(double));
     gpumc__set_point(e, s);
     for (size_t k = 0; k < s->n_p; k++)
