@@ -2237,7 +2237,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    const gpumc_param *params;  /* init: of what is sampled; NULL: found from priors and rows */
+    const gpumc_param *params;  /* init: of what is sampled; NULL: from priors and rows, in some 60 gradients */
     size_t n_params;
     const gpumc_prior *priors;
     size_t n_priors;
@@ -8313,12 +8313,11 @@ enum { GPUMC__STARTS = 8, GPUMC__CLIMB_STEPS = 24 };
 typedef struct gpumc__climb {
     gpumc_layout *layout;
     size_t n;
-    double *medians, *mean, *log_sd, *step, *log_step;       /* log_sd -infinity: a value that was given */
-    double *away, *point, *g[2], *work;
     gpumc_rng rng;
+    double *medians, *mean, *log_sd, *step, *log_step, *away, *point, *g[2], *work;
 } gpumc__climb;
 
-/* The evidence bound at a part of the step, with the gradients of both points. */
+/* The evidence bound at a part of the step, with both gradients. Given values have a log_sd of -infinity. */
 static double gpumc__climb_look(gpumc__climb *c, double part)
 {
     double bound = 0;
@@ -8343,16 +8342,16 @@ static void gpumc__climb_plan(gpumc__climb *c, int waits)
         const gpumc__placed *p = &c->layout->parts[k];
         const double most = waits && !p->linked ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
         for (size_t i = p->free_at; i < p->free_at + p->free_size; i++) {
-            const double curvature = fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i]));
-            const double slope = 0.5 * (c->g[0][i] + c->g[1][i]);
             if (c->away[i] == 0) continue;
-            c->log_step[i] = fmin(fmax(-0.5 * log(curvature) - c->log_sd[i], -2.3), 2.3);
-            c->step[i] = fmin(fmax(slope * exp(2 * (c->log_sd[i] + c->log_step[i])), -most), most);
+            const double log_curvature = log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
+            c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
+            c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * exp(2 * (c->log_sd[i] + c->log_step[i]));
+            c->step[i] = fmin(fmax(c->step[i], -most), most);
         }
     }
 }
 
-/* Signs make noise in the bound: little of it is let pass, and a part so small that only noise can be seen. */
+/* Signs make noise in the bound, which may fall a little, or by more where a step so small makes only noise. */
 static void gpumc__climb_up(gpumc__climb *c)
 {
     double least = -GPUMC_INF, part = 1;
@@ -8379,7 +8378,8 @@ static void gpumc__climb_starts(gpumc__climb *c, gpumc_hier *h, double *starts)
         double lp = -GPUMC_INF;
         gpumc_rng_normals(&c->rng, c->away, c->n);
         for (double width = 2; !(lp >= least) && width > 0.2; width /= 2) {
-            for (size_t i = 0; i < c->n; i++) c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
+            for (size_t i = 0; i < c->n; i++)
+                c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
             lp = gpumc_model_eval(c->layout, c->point, c->g[0], c->work);
         }
         if (!(lp >= least)) gpumc_model_natural(c->layout, c->medians, c->work, c->work);
@@ -8397,22 +8397,19 @@ static void gpumc__climb_starts(gpumc__climb *c, gpumc_hier *h, double *starts)
 static void gpumc__hier_climb(gpumc_hier *h)
 {
     const size_t n = h->n_natural, bytes = gpumc_layout_bytes(&h->model, NULL);
-    double *starts = (double *)gpumc__hier_new(h, n, GPUMC__STARTS * sizeof(double)), *v;
+    double *starts = (double *)gpumc__hier_new(h, n, GPUMC__STARTS * sizeof(double)), *v = NULL;
     void *memory = gpumc__allocate(&h->data->allocator, bytes);
-    gpumc_layout *l = memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL;
-    gpumc__climb c;
+    gpumc__climb c = { memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL, n,
+                       gpumc_rng_at(0, 0, 0, 0), NULL, NULL, NULL, NULL, NULL, NULL, NULL, { NULL }, NULL };
     double **const vectors[] = { &c.medians, &c.mean, &c.log_sd, &c.step, &c.log_step, &c.away, &c.point,
                                  &c.g[0], &c.g[1], &c.work };
-    v = l ? (double *)gpumc__allocate(&h->data->allocator, (9 * n + l->n_work) * sizeof(double)) : NULL;
+    if (starts && c.layout)
+        v = (double *)gpumc__allocate(&h->data->allocator, (9 * n + c.layout->n_work) * sizeof(double));
     h->out_of_memory |= !v;
-    for (size_t k = 0; v && k < sizeof vectors / sizeof *vectors; k++) *vectors[k] = v + k * n;
-    if (v) memset(v, 0, 9 * n * sizeof(double));
-    if (v && starts && gpumc__start_point(l, 0, c.medians, c.work, NULL) == GPUMC_OK) {
-        c.layout = l;
-        c.n = n;
-        c.rng = gpumc_rng_at(0, 0, 0, 0);
-        memset(l->tenths, 10, n);
-        gpumc_model_free(l, c.work, c.medians, c.work, NULL);
+    for (size_t k = 0; v && k < 10; k++) *vectors[k] = (double *)memset(v + k * n, 0, n * sizeof(double));
+    if (v && gpumc__start_point(c.layout, 0, c.medians, c.work, NULL) == GPUMC_OK) {
+        memset(c.layout->tenths, 10, n);
+        gpumc_model_free(c.layout, c.work, c.medians, c.work, NULL);
         memcpy(c.mean, c.medians, n * sizeof(double));
         for (size_t i = 0; i < h->model.n_params; i++)
             for (size_t j = 0; j < h->blocks[i].size; j++)
@@ -8441,7 +8438,7 @@ static void gpumc__hier_start(gpumc_hier *h)
             x[b->at + j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j : 0], &b->range, 0.5);
             known &= !gpumc__is_nan(x[b->at + j]);
         }
-        if (known && !h->params[i].init) h->params[i].init = x + b->at;
+        if (known && h->params[i].n_inits < 2) h->params[i].init = x + b->at;
     }
     gpumc__give_flag(&e.slot->taken);
     if (h->data->n_rows > 0 && x) gpumc__hier_climb(h);
