@@ -2237,7 +2237,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    const gpumc_param *params;  /* init: of what is sampled; NULL: from priors and rows, in some 60 gradients */
+    const gpumc_param *params;  /* init: of what is sampled; NULL: from priors and rows, some 60 gradients */
     size_t n_params;
     const gpumc_prior *priors;
     size_t n_priors;
@@ -8351,7 +8351,7 @@ static void gpumc__climb_plan(gpumc__climb *c, int waits)
     }
 }
 
-/* Signs make noise in the bound, which may fall a little, or by more where a step so small makes only noise. */
+/* Signs make noise in the bound: it may fall a little, and by more where so small a step shows only noise. */
 static void gpumc__climb_up(gpumc__climb *c)
 {
     double least = -GPUMC_INF, part = 1;
