@@ -7558,7 +7558,7 @@ typedef struct gpumc__hier_block {
     size_t *locations, *scales;              /* of each element, where these differ */
     size_t coefficients, shape, n_shape;
     gpumc_hier_link link;
-    int has_population, quantile_form;
+    int has_population, quantile_form, waits;          /* waits: steps of the climb, see start values */
     gpumc__population_law law;               /* the family's, or the leaves given */
     gpumc_rows *density, *quantile;          /* no density: simple normal, or quantile form */
 } gpumc__hier_block;
@@ -8311,6 +8311,7 @@ static void gpumc__hier_slots(gpumc_hier *h)
    would be no start: it may be the spike at a scale of 0, which has no volume. */
 enum { GPUMC__STARTS = 8, GPUMC__CLIMB_STEPS = 24 };
 typedef struct gpumc__climb {
+    gpumc_hier *h;
     gpumc_layout *layout;
     size_t n;
     gpumc_rng rng;
@@ -8334,15 +8335,14 @@ static double gpumc__climb_look(gpumc__climb *c, double part)
     return bound;
 }
 
-/* The next step: at most 1 on curved scales, and none for what populations depend on while these have yet to
-   find their rows. */
-static void gpumc__climb_plan(gpumc__climb *c, int waits)
+/* The next step, at most 1 on curved scales. Populations move first, then what they depend on, then what rows
+   share: a scale of the rows would grow to make up for populations that have yet to reach these. */
+static void gpumc__climb_plan(gpumc__climb *c, int t)
 {
-    for (size_t k = 0; k < c->layout->n_parts; k++) {
-        const gpumc__placed *p = &c->layout->parts[k];
-        const double most = waits && !p->linked ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
-        for (size_t i = p->free_at; i < p->free_at + p->free_size; i++) {
-            if (c->away[i] == 0) continue;
+    for (size_t k = 0; k < c->h->model.n_params; k++) {
+        const gpumc__hier_block *b = &c->h->blocks[k];
+        const double most = t < b->waits ? 0 : c->h->params[k].kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
+        for (size_t i = b->at; i < b->at + b->size && !b->given->init; i++) {
             const double log_curvature = log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
             c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
             c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * exp(2 * (c->log_sd[i] + c->log_step[i]));
@@ -8362,7 +8362,7 @@ static void gpumc__climb_up(gpumc__climb *c)
             c->mean[i] += part * c->step[i];
             c->log_sd[i] += part * c->log_step[i];
         }
-        gpumc__climb_plan(c, t < 4 && c->layout->n_linked > 0);
+        gpumc__climb_plan(c, t);
         least = bound - sqrt((double)c->n);
         part = fmin(4 * part, 1);
     }
@@ -8370,8 +8370,9 @@ static void gpumc__climb_up(gpumc__climb *c)
 
 /* Draws of twice the standard deviation, or nearer the mean where the density is far lower than at mean or
    medians; the medians if all that is too far out. */
-static void gpumc__climb_starts(gpumc__climb *c, gpumc_hier *h, double *starts)
+static void gpumc__climb_starts(gpumc__climb *c, double *starts)
 {
+    gpumc_hier *h = c->h;
     const double least = fmax(gpumc_model_eval(c->layout, c->mean, c->g[0], c->work),
                               gpumc_model_eval(c->layout, c->medians, c->g[0], c->work)) - 4 * (double)c->n;
     for (size_t k = 0; k < GPUMC__STARTS && least > -GPUMC_INF; k++) {
@@ -8399,7 +8400,7 @@ static void gpumc__hier_climb(gpumc_hier *h)
     const size_t n = h->n_natural, bytes = gpumc_layout_bytes(&h->model, NULL);
     double *starts = (double *)gpumc__hier_new(h, n, GPUMC__STARTS * sizeof(double)), *v = NULL;
     void *memory = gpumc__allocate(&h->data->allocator, bytes);
-    gpumc__climb c = { memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL, n,
+    gpumc__climb c = { h, memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL, n,
                        gpumc_rng_at(0, 0, 0, 0), NULL, NULL, NULL, NULL, NULL, NULL, NULL, { NULL }, NULL };
     double **const vectors[] = { &c.medians, &c.mean, &c.log_sd, &c.step, &c.log_step, &c.away, &c.point,
                                  &c.g[0], &c.g[1], &c.work };
@@ -8411,11 +8412,18 @@ static void gpumc__hier_climb(gpumc_hier *h)
         memset(c.layout->tenths, 10, n);
         gpumc_model_free(c.layout, c.work, c.medians, c.work, NULL);
         memcpy(c.mean, c.medians, n * sizeof(double));
-        for (size_t i = 0; i < h->model.n_params; i++)
-            for (size_t j = 0; j < h->blocks[i].size; j++)
-                c.log_sd[h->blocks[i].at + j] = h->blocks[i].given->init ? -GPUMC_INF : -2.3;
+        for (size_t i = 0; i < h->model.n_params; i++) {
+            gpumc__hier_block *b = &h->blocks[i];
+            for (size_t j = 0; j < b->size; j++) c.log_sd[b->at + j] = b->given->init ? -GPUMC_INF : -2.3;
+            b->waits = c.layout->n_linked > 0 && !b->has_population ? 4 : 0;
+        }
+        for (size_t k = 0; k < h->data->n_rows; k++)
+            for (size_t j = 0; j < h->sets[k].n_p; j++) {
+                gpumc__hier_block *b = &h->blocks[h->sets[k].sources[j].block];
+                if (b->waits > 0) b->waits = 8;
+            }
         gpumc__climb_up(&c);
-        gpumc__climb_starts(&c, h, starts);
+        gpumc__climb_starts(&c, starts);
     }
     gpumc__release(&h->data->allocator, v);
     gpumc__release(&h->data->allocator, memory);
