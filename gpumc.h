@@ -2290,7 +2290,7 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    const gpumc_param *params;  /* init: of what is sampled; NULL: found from priors and rows */
+    const gpumc_param *params;  /* init: of what is sampled; NULL: from priors and rows, some 60 gradients */
     size_t n_params;
     const gpumc_prior *priors;
     size_t n_priors;
@@ -7657,7 +7657,7 @@ typedef struct gpumc__hier_block {
     size_t coefficients, shape, n_shape;
     size_t step;                             /* normal by element: to that visited next; 0: another way */
     gpumc_hier_link link;
-    int has_population, quantile_form;
+    int has_population, quantile_form, waits;          /* waits: steps of the climb, see start values */
     gpumc__population_law law;               /* the family's, or the leaves given */
     gpumc_rows *density, *quantile;          /* no density: normal, or quantile form */
 } gpumc__hier_block;
@@ -8491,14 +8491,14 @@ static void gpumc__hier_slots(gpumc_hier *h)
    would be no start: it may be the spike at a scale of 0, which has no volume. */
 enum { GPUMC__STARTS = 8, GPUMC__CLIMB_STEPS = 24 };
 typedef struct gpumc__climb {
+    gpumc_hier *h;
     gpumc_layout *layout;
     size_t n;
-    double *medians, *mean, *log_sd, *step, *log_step;       /* log_sd -infinity: a value that was given */
-    double *away, *point, *g[2], *work;
     gpumc_rng rng;
+    double *medians, *mean, *log_sd, *step, *log_step, *away, *point, *g[2], *work;
 } gpumc__climb;
 
-/* The evidence bound at a part of the step, with the gradients of both points. */
+/* The evidence bound at a part of the step, with both gradients. Given values have a log_sd of -infinity. */
 static double gpumc__climb_look(gpumc__climb *c, double part)
 {
     double bound = 0;
@@ -8515,24 +8515,23 @@ static double gpumc__climb_look(gpumc__climb *c, double part)
     return bound;
 }
 
-/* The next step: at most 1 on curved scales, and none for what populations depend on while these have yet to
-   find their rows. */
-static void gpumc__climb_plan(gpumc__climb *c, int waits)
+/* The next step, at most 1 on curved scales. Populations move first, then what they depend on, then what rows
+   share: a scale of the rows would grow to make up for populations that have yet to reach these. */
+static void gpumc__climb_plan(gpumc__climb *c, int t)
 {
-    for (size_t k = 0; k < c->layout->n_parts; k++) {
-        const gpumc__placed *p = &c->layout->parts[k];
-        const double most = waits && !p->linked ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
-        for (size_t i = p->free_at; i < p->free_at + p->free_size; i++) {
-            const double curvature = fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i]));
-            const double slope = 0.5 * (c->g[0][i] + c->g[1][i]);
-            if (c->away[i] == 0) continue;
-            c->log_step[i] = fmin(fmax(-0.5 * log(curvature) - c->log_sd[i], -2.3), 2.3);
-            c->step[i] = fmin(fmax(slope * exp(2 * (c->log_sd[i] + c->log_step[i])), -most), most);
+    for (size_t k = 0; k < c->h->model.n_params; k++) {
+        const gpumc__hier_block *b = &c->h->blocks[k];
+        const double most = t < b->waits ? 0 : c->h->params[k].kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
+        for (size_t i = b->at; i < b->at + b->size && !b->given->init; i++) {
+            const double log_curvature = log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
+            c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
+            c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * exp(2 * (c->log_sd[i] + c->log_step[i]));
+            c->step[i] = fmin(fmax(c->step[i], -most), most);
         }
     }
 }
 
-/* Signs make noise in the bound: little of it is let pass, and a part so small that only noise can be seen. */
+/* Signs make noise in the bound: it may fall a little, and by more where so small a step shows only noise. */
 static void gpumc__climb_up(gpumc__climb *c)
 {
     double least = -GPUMC_INF, part = 1;
@@ -8543,7 +8542,7 @@ static void gpumc__climb_up(gpumc__climb *c)
             c->mean[i] += part * c->step[i];
             c->log_sd[i] += part * c->log_step[i];
         }
-        gpumc__climb_plan(c, t < 4 && c->layout->n_linked > 0);
+        gpumc__climb_plan(c, t);
         least = bound - sqrt((double)c->n);
         part = fmin(4 * part, 1);
     }
@@ -8551,15 +8550,17 @@ static void gpumc__climb_up(gpumc__climb *c)
 
 /* Draws of twice the standard deviation, or nearer the mean where the density is far lower than at mean or
    medians; the medians if all that is too far out. */
-static void gpumc__climb_starts(gpumc__climb *c, gpumc_hier *h, double *starts)
+static void gpumc__climb_starts(gpumc__climb *c, double *starts)
 {
+    gpumc_hier *h = c->h;
     const double least = fmax(gpumc_model_eval(c->layout, c->mean, c->g[0], c->work),
                               gpumc_model_eval(c->layout, c->medians, c->g[0], c->work)) - 4 * (double)c->n;
     for (size_t k = 0; k < GPUMC__STARTS && least > -GPUMC_INF; k++) {
         double lp = -GPUMC_INF;
         gpumc_rng_normals(&c->rng, c->away, c->n);
         for (double width = 2; !(lp >= least) && width > 0.2; width /= 2) {
-            for (size_t i = 0; i < c->n; i++) c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
+            for (size_t i = 0; i < c->n; i++)
+                c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
             lp = gpumc_model_eval(c->layout, c->point, c->g[0], c->work);
         }
         if (!(lp >= least)) gpumc_model_natural(c->layout, c->medians, c->work, c->work);
@@ -8577,28 +8578,32 @@ static void gpumc__climb_starts(gpumc__climb *c, gpumc_hier *h, double *starts)
 static void gpumc__hier_climb(gpumc_hier *h)
 {
     const size_t n = h->n_natural, bytes = gpumc_layout_bytes(&h->model, NULL);
-    double *starts = (double *)gpumc__hier_new(h, n, GPUMC__STARTS * sizeof(double)), *v;
+    double *starts = (double *)gpumc__hier_new(h, n, GPUMC__STARTS * sizeof(double)), *v = NULL;
     void *memory = gpumc__allocate(&h->data->allocator, bytes);
-    gpumc_layout *l = memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL;
-    gpumc__climb c;
+    gpumc__climb c = { h, memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL, n,
+                       gpumc_rng_at(0, 0, 0, 0), NULL, NULL, NULL, NULL, NULL, NULL, NULL, { NULL }, NULL };
     double **const vectors[] = { &c.medians, &c.mean, &c.log_sd, &c.step, &c.log_step, &c.away, &c.point,
                                  &c.g[0], &c.g[1], &c.work };
-    v = l ? (double *)gpumc__allocate(&h->data->allocator, (9 * n + l->n_work) * sizeof(double)) : NULL;
+    if (starts && c.layout)
+        v = (double *)gpumc__allocate(&h->data->allocator, (9 * n + c.layout->n_work) * sizeof(double));
     h->out_of_memory |= !v;
-    for (size_t k = 0; v && k < sizeof vectors / sizeof *vectors; k++) *vectors[k] = v + k * n;
-    if (v) memset(v, 0, 9 * n * sizeof(double));
-    if (v && starts && gpumc__start_point(l, 0, c.medians, c.work, NULL) == GPUMC_OK) {
-        c.layout = l;
-        c.n = n;
-        c.rng = gpumc_rng_at(0, 0, 0, 0);
-        memset(l->tenths, 10, n);
-        gpumc_model_free(l, c.work, c.medians, c.work, NULL);
+    for (size_t k = 0; v && k < 10; k++) *vectors[k] = (double *)memset(v + k * n, 0, n * sizeof(double));
+    if (v && gpumc__start_point(c.layout, 0, c.medians, c.work, NULL) == GPUMC_OK) {
+        memset(c.layout->tenths, 10, n);
+        gpumc_model_free(c.layout, c.work, c.medians, c.work, NULL);
         memcpy(c.mean, c.medians, n * sizeof(double));
-        for (size_t i = 0; i < h->model.n_params; i++)
-            for (size_t j = 0; j < h->blocks[i].size; j++)
-                c.log_sd[h->blocks[i].at + j] = h->blocks[i].given->init ? -GPUMC_INF : -2.3;
+        for (size_t i = 0; i < h->model.n_params; i++) {
+            gpumc__hier_block *b = &h->blocks[i];
+            for (size_t j = 0; j < b->size; j++) c.log_sd[b->at + j] = b->given->init ? -GPUMC_INF : -2.3;
+            b->waits = c.layout->n_linked > 0 && !b->has_population ? 4 : 0;
+        }
+        for (size_t k = 0; k < h->data->n_rows; k++)
+            for (size_t j = 0; j < h->sets[k].n_p; j++) {
+                gpumc__hier_block *b = &h->blocks[h->sets[k].sources[j].block];
+                if (b->waits > 0) b->waits = 8;
+            }
         gpumc__climb_up(&c);
-        gpumc__climb_starts(&c, h, starts);
+        gpumc__climb_starts(&c, starts);
     }
     gpumc__release(&h->data->allocator, v);
     gpumc__release(&h->data->allocator, memory);
@@ -8621,7 +8626,7 @@ static void gpumc__hier_start(gpumc_hier *h)
             x[b->at + j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j : 0], &b->range, 0.5);
             known &= !gpumc__is_nan(x[b->at + j]);
         }
-        if (known && !h->params[i].init) h->params[i].init = x + b->at;
+        if (known && h->params[i].n_inits < 2) h->params[i].init = x + b->at;
     }
     gpumc__give_flag(&e.slot->taken);
     if (h->data->n_rows > 0 && x) gpumc__hier_climb(h);

@@ -860,9 +860,100 @@ static void check_share(void)
     free(d);
 }
 
+/* Log density at start point k of every block, natural values, with the points in x. */
+static double start_density(const object *o, size_t k, double *x)
+{
+    double *grad = (double *)malloc(o->n * sizeof *grad), lp;
+    for (size_t i = 0, at = 0; i < o->model->n_params; at += param_size(&o->model->params[i++])) {
+        const gpumc_param *p = &o->model->params[i];
+        const size_t size = param_size(p), turn = p->n_inits ? k % p->n_inits : 0;
+        memcpy(x + at, p->init + turn * size, size * sizeof *x);
+    }
+    lp = density(o, x, grad);
+    free(grad);
+    return lp;
+}
+
+static double started[4];
+static double remember(const double *x, double *grad, void *data)
+{
+    size_t *n = (size_t *)data;
+    if (*n < 4) started[(*n)++] = x[0];
+    grad[0] -= x[0];
+    return -0.5 * x[0] * x[0];
+}
+
+/* Starts are found from the rows, far from the prior: wide populations and narrow ones, with scales that the
+   highest density would have at 0; given values stay; rows that no value explains leave the medians. */
+static void check_starts(void)
+{
+    enum { EACH = 10, ROWS = J * EACH, N_X = 3 + J };
+    static size_t of[ROWS];
+    static double values[ROWS], given[1] = { 12 }, two[2] = { 0.25, 0.75 }, x[2][N_X];
+    const double *const column = values;
+    gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = J, .location = "mu", .scale = "tau" } };
+    gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 100, 0 },
+        { "tau", gpumc_prior_half_cauchy, 50, 0, 0 }, { "sigma", gpumc_prior_half_normal, 10, 0, 0 } };
+    const gpumc_hier_take takes[] = { { "theta", of }, { "sigma", NULL } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                   .data = { .kind = &normal_row, .n_rows = ROWS, .columns = &column } };
+    const gpumc_hier_data data = { .params = params, .n_params = 4, .priors = priors, .n_priors = 3,
+                                   .rows = &rows, .n_rows = 1 };
+    for (int trial = 0; trial < 4; trial++) {
+        const double tau = trial == 1 ? 0 : 10;              /* 0: all groups alike */
+        gpumc_rng rng = gpumc_rng_at(8, 0, (uint32_t)trial, 0);
+        double theta = 0;
+        object o, again;
+        for (size_t i = 0; i < ROWS; i++) {
+            of[i] = i / EACH;
+            if (i % EACH == 0) theta = 50 + tau * gpumc_rng_normal(&rng);
+            values[i] = theta + 2 * gpumc_rng_normal(&rng);
+        }
+        params[1].init = trial == 2 ? given : NULL;
+        if (trial == 3) priors[0].family = gpumc_prior_flat;
+        o = make(&data);
+        again = make(&data);
+        for (size_t k = 0; k < 9; k++) {
+            const double lp = start_density(&o, k, x[0]), same = start_density(&again, k, x[1]);
+            CHECK(lp > -1000 - 4 * N_X && memcmp(x[0], x[1], sizeof x[0]) == 0, "trial %d, start %d: %g, %g",
+                  trial, (int)k, lp, same);
+            CHECK(fabs(x[0][0] - 50) < 15 && x[0][2] > 1.5 && x[0][2] < 2.7, "trial %d, start %d: mu %g, "
+                  "sigma %g", trial, (int)k, x[0][0], x[0][2]);
+            CHECK(trial == 2 ? fabs(x[0][1] - 12) < 1e-12 : trial == 1 ? x[0][1] > 0.01 && x[0][1] < 3
+                  : x[0][1] > 5 && x[0][1] < 25, "trial %d, start %d: tau %g", trial, (int)k, x[0][1]);
+            start_density(&o, k + 1, x[1]);
+            CHECK(fabs(x[0][3] - x[1][3]) > 0, "trial %d, start %d: as the next one", trial, (int)k);
+        }
+        gpumc_hier_free(o.hier);
+        gpumc_hier_free(again.hier);
+    }
+    priors[0].family = gpumc_prior_normal;
+    params[1].init = NULL;
+    values[5] = 1e200;                                       /* whose square overflows */
+    const object o = make(&data);
+    CHECK(o.model->params[0].n_inits == 0 && fabs(*o.model->params[0].init) < 1e-9, "start %g",
+          *o.model->params[0].init);
+    gpumc_hier_free(o.hier);
+
+    size_t n = 0;                                            /* chains take them in turn */
+    const gpumc_param param = { .name = "x", .init = two, .n_inits = 2 };
+    const gpumc_model model = { .name = "two", .params = &param, .n_params = 1, .log_density = remember,
+                                .data = &n };
+    const gpumc_sample_options options = { .num_chains = 4, .num_samples = 10, .threads = 1,
+                                           .first_chain_id = 1, .skip_gradient_check = 1 };
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+    for (int c = 0; c < 4; c++)
+        CHECK(fabs(started[c] - two[(c + 1) % 2]) < 1e-12, "chain %d starts at %g", c, started[c]);
+    gpumc_free(&fit);
+}
+
 int main(void)
 {
     make_data();
+    check_starts();
     check_team();
     check_idle_threads();
     check_share();
