@@ -491,11 +491,13 @@ GPUMC_FINISH(ss_range_stop)
 /* log density of a go response at rt, of mu sigma tau. */
 GPUMC_FN gpumc_real ss_push_density(const gpumc_real *p, gpumc_real rt, gpumc_real *g)
 {
-    const ss_time at = ss_time_at(rt, p[0], p[1], p[2]);
-    g[0] += (at.u - at.excess) / p[1];
-    g[1] += (at.u * at.u - at.excess * (at.a + at.u)) / p[1];
-    g[2] += (at.a * at.excess - 1) / p[2];
-    return at.log_base + gpumc_log(at.density / p[2]);
+    const gpumc_real u = (rt - p[0]) / p[1], a = p[1] / p[2], w = a - u, excess = gpumc_mills_excess(w);
+    const gpumc_real above = -(GPUMC_R(0.5) * u * u + GPUMC_R(GPUMC_LOG_SQRT_2PI) + gpumc_log(w + excess));
+    const gpumc_real below = a * (GPUMC_R(0.5) * a - u) + gpumc_log_Phi(-w);
+    g[0] += (u - excess) / p[1];
+    g[1] += (u * u - excess * (a + u)) / p[1];
+    g[2] += (a * excess - 1) / p[2];
+    return (w < 0 ? below : above) - gpumc_log(p[2]);
 }
 GPUMC_FN gpumc_real ss_push_tail(const gpumc_real *p, gpumc_real rt, gpumc_real *g)
 {
