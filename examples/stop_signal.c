@@ -399,21 +399,16 @@ static int print_fit(const posterior *p)
     return EXIT_SUCCESS;
 }
 
-/* The columns that covariates=age:B,age:v_plus needs, as age. */
+/* The columns that covariates=age:B,age:v_plus needs: age,age. */
 static void covariate_columns(const char *pairs, char *columns, size_t size)
 {
-    size_t used = 0, length;
+    size_t used = 0;
     columns[0] = '\0';
-    for (; pairs && *pairs; pairs += length + (pairs[length] == ',')) {
-        const size_t name = strcspn(pairs, ":,");
-        char one[80];
-        length = strcspn(pairs, ",");
-        if (snprintf(one, sizeof one, "%.*s", (int)name, pairs) >= (int)sizeof one) continue;
-        for (const char *at = columns; (at = strstr(at, one)) != NULL; at++)
-            if ((at == columns || at[-1] == ',') && (at[name] == ',' || at[name] == '\0')) break;
-        if (used == 0 || !strstr(columns, one))
-            used +=
-                (size_t)snprintf(columns + used, used < size ? size - used : 0, "%s%s", used ? "," : "", one);
+    while (pairs && *pairs && used < size) {
+        used += (size_t)snprintf(columns + used, size - used, "%s%.*s", used ? "," : "",
+                                 (int)strcspn(pairs, ":,"), pairs);
+        pairs += strcspn(pairs, ",");
+        pairs += *pairs == ',';
     }
 }
 
@@ -421,7 +416,7 @@ typedef struct fit_command {
     run r;
     study study;
     ss_model_options model;
-    int kind, centring, pooled, progress;
+    int kind, form, centring, pooled, progress, chain;
     const char *table, *excluded;
     char covariates[256];
 } fit_command;
@@ -430,6 +425,7 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
 {
     argument list[24] = {
         { "model", CHOICE, &f->kind, KINDS },
+        { "form", CHOICE, &f->form, "u|t|legacy" },
         { "scales", CHOICE, &f->pooled, "each|pooled" },
         { "truncation", REAL, &f->model.truncation,
           "seconds: the stop process ends later (0: 0.05; -1: anywhere)" },
@@ -437,13 +433,17 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
         { "centring", CHOICE, &f->centring, "learned|centred|noncentred" },
         { "table", TEXT, &f->table, "FILE: writes a row for each subject, with SSRT, as CSV" },
         { "excluded", TEXT, &f->excluded, "FILE: writes what was left out as CSV" },
+        { "chain", WHOLE, &f->chain, "number of the first chain, for jobs of one chain each (0)" },
         { "progress", CHOICE, &f->progress, "yes|no" },
     };
-    const size_t n = study_arguments(list, 8, &f->study);
+    const size_t n = study_arguments(list, 10, &f->study);
     const int status = arguments_read(argc, argv, &f->r, list, n);
     if (status != GO_ON) return status;
     if (!f->study.files) return wanted("data");
+    if (f->chain < 0) { fprintf(stderr, "chain must be 0 or more\n"); return EXIT_USAGE; }
+    f->r.options.first_chain_id = (uint32_t)f->chain;
     f->model.kind = (ss_kind)f->kind;
+    f->model.form = (ss_form)f->form;
     f->model.pooled_scales = f->pooled;
     f->model.centring = (gpumc_centring)f->centring;
     covariate_columns(f->model.covariates, f->covariates, sizeof f->covariates);
@@ -452,40 +452,38 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     return GO_ON;
 }
 
-/* Names and labels by which the store can be read without the data. */
-static void store_options(gpumc_store_options *o, gpumc_dimension *dimensions, const ss_model *m)
+/* Prints and writes what came of sampling, in this program or in others. Returns an exit status. */
+static int give_out(const gpumc_fit *fit, const ss_data *d, double truncation, run *r, const char *table)
 {
-    size_t n = 0;
-    for (int j = 0; j < m->kind->n; j++) {
-        dimensions[n].block = ss_parameter_get(m->kind->parameters[j])->name;
-        dimensions[n].name = "subject";
-        dimensions[n++].labels = (const char *const *)m->data->subject_names;
+    gpumc_dimension dimensions[SS_N_PARAMETERS];
+    gpumc_store_options store;
+    gpumc_error error;
+    posterior p;
+    if (!posterior_make(&p, fit, d->n_subjects, truncation, &error)) return run_failed(error.text);
+    memset(&store, 0, sizeof store);
+    memset(dimensions, 0, sizeof dimensions);
+    for (int j = 0; j < p.kind->n; j++) {
+        dimensions[j].block = ss_parameter_get(p.kind->parameters[j])->name;
+        dimensions[j].name = "subject";
+        dimensions[j].labels = (const char *const *)d->subject_names;
     }
-    memset(o, 0, sizeof *o);
-    o->dimensions = dimensions;
-    o->n_dimensions = n;
+    store.dimensions = dimensions;
+    store.n_dimensions = (size_t)p.kind->n;
+    r->store = &store;
+    if (print_fit(&p) != EXIT_SUCCESS || run_write(r, fit) != EXIT_SUCCESS) return EXIT_FAILURE;
+    if (table && !write_subjects(&p, d, table, &error)) return run_failed(error.text);
+    return EXIT_SUCCESS;
 }
 
 /* Samples and gives out the results. */
 static int fit_model(fit_command *f, const ss_model *m)
 {
-    const ss_data *d = &f->study.reading.data;
-    gpumc_dimension dimensions[SS_N_PARAMETERS];
-    gpumc_store_options store;
-    gpumc_error error;
     gpumc_fit fit;
-    posterior p;
-    int status = EXIT_FAILURE;
-    memset(dimensions, 0, sizeof dimensions);
-    store_options(&store, dimensions, m);
-    f->r.store = &store;
+    int status;
     if (run_sample(&f->r, ss_model_get(m), &fit) != GPUMC_OK) status = run_ended(&fit);
-    else if (!posterior_make(&p, &fit, d->n_subjects, f->model.truncation, &error))
-        status = run_failed(error.text);
-    else if (print_fit(&p) == EXIT_SUCCESS && run_write(&f->r, &fit) == EXIT_SUCCESS) {
-        if (f->table && !write_subjects(&p, d, f->table, &error)) status = run_failed(error.text);
-        else {
-            status = EXIT_SUCCESS;
+    else {
+        status = give_out(&fit, &f->study.reading.data, f->model.truncation, &f->r, f->table);
+        if (status == EXIT_SUCCESS) {
             printf("gradients=%.0f divergences=%.0f warmup_s=%.1f sampling_s=%.1f\n",
                    (double)(fit.warmup_gradients + fit.sampling_gradients), (double)fit.n_divergent,
                    fit.warmup_seconds, fit.sampling_seconds);
@@ -727,6 +725,40 @@ static int command_check(int argc, char **argv)
     return ok ? EXIT_SUCCESS : run_failed(error.text);
 }
 
+/* ---- merge ---------------------------------------------------------------------------------------- */
+
+/* What fit prints and writes, of chains that jobs of their own have made. */
+static int command_merge(int argc, char **argv)
+{
+    study from;
+    run r;
+    double truncation = 0;
+    const char *fits = NULL, *table = NULL;
+    gpumc_error error;
+    gpumc_fit fit;
+    argument list[24] = {
+        { "fit", TEXT, &fits, "STORE,STORE...: what fit wrote as output=, a chain each" },
+        { "output", TEXT, &r.output, "STORE: writes all chains as one" },
+        { "summary", TEXT, &r.summary, "FILE: writes the summary of every parameter as CSV" },
+        { "report", TEXT, &r.report, "FILE: writes a report, an HTML page" },
+        { "table", TEXT, &table, "FILE: writes a row for each subject, with SSRT, as CSV" },
+        { "truncation", REAL, &truncation, "seconds: as in the fit" },
+    };
+    int status;
+    memset(&r, 0, sizeof r);
+    memset(&from, 0, sizeof from);
+    status = command_arguments(argc, argv, list, study_arguments(list, 6, &from));
+    if (status != GO_ON) return status;
+    if (!fits) return wanted("fit");
+    if (!from.files) return wanted("data");
+    if (!study_read(&from, &error)) return run_failed(error.text);
+    if (!read_fit(fits, &fit, &error)) status = run_failed(error.text);
+    else status = give_out(&fit, &from.reading.data, truncation, &r, table);
+    gpumc_free(&fit);
+    ss_reading_free(&from.reading);
+    return status;
+}
+
 /* ---- compare -------------------------------------------------------------------------------------- */
 
 /* How far one quantity lies apart in two fits: in posterior standard deviations, and in the Monte Carlo
@@ -877,13 +909,525 @@ static int command_compare(int argc, char **argv)
     return ok ? EXIT_SUCCESS : run_failed(error.text);
 }
 
+/* ---- what plan, validate and bench share ------------------------------------------------------------ */
+
+/* Simulated subjects of the ABCD task from typical values, and a model of them. */
+typedef struct trial_run { ss_data data; ss_model *model; ss_model_options options; } trial_run;
+
+static int trial_run_make(trial_run *t, size_t n, uint64_t seed, const ss_model_options *options,
+                          gpumc_error *error)
+{
+    const ss_task task = ss_task_default();
+    const ss_group group = ss_group_default();
+    double *theta = (double *)malloc(n * SS_N_PARAMETERS * sizeof *theta);
+    const int ok =
+        theta && ss_simulate(options->kind, &group, &task, SS_TRUNCATION, n, seed, &t->data, theta, error);
+    free(theta);
+    if (!theta) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    t->options = *options;
+    t->model = ok ? ss_model_create(&t->data, options, error) : NULL;
+    if (ok && !t->model) ss_data_free(&t->data);
+    return t->model != NULL;
+}
+
+static void trial_run_free(trial_run *t)
+{
+    ss_model_free(t->model);
+    ss_data_free(&t->data);
+}
+
+/* A model ready to be evaluated at one point. */
+typedef struct point { gpumc_layout *layout; double *q, *grad, *work; size_t dim; } point;
+
+static void point_free(point *p)
+{
+    free(p->layout);
+    free(p->q);
+}
+
+/* x: the natural values of the model's parameters. */
+static int point_make(point *p, const gpumc_model *model, const double *x, gpumc_error *error)
+{
+    const size_t bytes = gpumc_layout_bytes(model, error);
+    void *memory = bytes ? malloc(bytes) : NULL;
+    memset(p, 0, sizeof *p);
+    if (bytes && !memory) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    p->layout = bytes ? gpumc_layout_init(model, memory, bytes, error) : NULL;
+    if (!p->layout) { free(memory); return 0; }
+    p->dim = gpumc_layout_dim(p->layout);
+    p->q = (double *)malloc((2 * p->dim + gpumc_layout_work(p->layout)) * sizeof(double));
+    if (p->q) {
+        p->grad = p->q + p->dim;
+        p->work = p->grad + p->dim;
+        if (gpumc_model_free(p->layout, x, p->q, p->work, error) == GPUMC_OK) return 1;
+    } else ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    point_free(p);
+    return 0;
+}
+
+/* Processor seconds of one evaluation: the least of several batches, each a twentieth of a second. */
+static double point_seconds(const point *p)
+{
+    double best = INFINITY;
+    for (int batch = 0; batch < 8; batch++) {
+        const clock_t begin = clock();
+        double seconds = 0;
+        int n = 0;
+        while (seconds < 0.05) {
+            gpumc_model_eval(p->layout, p->q, p->grad, p->work);
+            n++;
+            seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
+        }
+        best = fmin(best, seconds / n);
+    }
+    return best;
+}
+
+/* Some point of the posterior's bulk: the last draw of a few. */
+static int short_fit(const gpumc_model *model, int threads, gpumc_fit *fit)
+{
+    gpumc_sample_options o;
+    memset(&o, 0, sizeof o);
+    o.num_chains = 2;
+    o.num_warmup = 30;
+    o.num_samples = 20;
+    o.threads = threads;
+    o.seed = 42;
+    return gpumc_sample(model, &o, fit) == GPUMC_OK;
+}
+
+static const double *last_draw(const gpumc_fit *fit)
+{
+    return fit->draws + (fit->n_draws - 1) * fit->n_columns;
+}
+
+/* ---- plan ----------------------------------------------------------------------------------------- */
+
+/* Gradients a draw that fits of 20 simulated subjects took, in warm-up and after: what the forecast uses. */
+enum { WARMUP_GRADIENTS = 40, SAMPLING_GRADIENTS = 15, WARMUP_DRAWS = 200 };
+
+static int command_plan(int argc, char **argv)
+{
+    gpumc_sample_options o;
+    ss_model_options options;
+    trial_run t;
+    gpumc_error error;
+    gpumc_fit fit;
+    point at;
+    int subjects = 100, kind = SS_RDEX_ABCD, team = 1, status = EXIT_FAILURE;
+    const argument list[] = {
+        { "subjects", WHOLE, &subjects, "how many, with 360 trials each (100)" },
+        { "model", CHOICE, &kind, KINDS },
+        { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
+        { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1000)" },
+        { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
+    };
+    memset(&o, 0, sizeof o);
+    memset(&options, 0, sizeof options);
+    status = command_arguments(argc, argv, list, sizeof list / sizeof *list);
+    if (status != GO_ON) return status;
+    if (subjects < 1 || subjects > 100000) return run_failed("subjects must be 1 to 100000");
+    plan_threads(&o, &team);
+    options.kind = (ss_kind)kind;
+    options.threads = 1;
+    if (!trial_run_make(&t, (size_t)subjects, 1, &options, &error)) return run_failed(error.text);
+    status = EXIT_FAILURE;
+    if (!short_fit(ss_model_get(t.model), 1, &fit)) run_failed(fit.message);
+    else if (!point_make(&at, ss_model_get(t.model), last_draw(&fit), &error)) run_failed(error.text);
+    else {
+        const double seconds = point_seconds(&at);
+        const double gradients = WARMUP_DRAWS * WARMUP_GRADIENTS + (double)o.num_samples * SAMPLING_GRADIENTS;
+        printf("memory       %.0f MB for %d draws of %d chains, %.0f values each\n",
+               1e-6 * draw_bytes(ss_model_get(t.model), o.num_chains, o.num_samples), o.num_samples,
+               o.num_chains, (double)model_columns(ss_model_get(t.model)));
+        printf("time         %.3g ms a gradient (%s); with %d gradients a draw in warm-up and %d after it, "
+               "as fits of "
+               "20 subjects took, %.1f min\n",
+               1e3 * seconds, gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO)), WARMUP_GRADIENTS,
+               SAMPLING_GRADIENTS, gradients * seconds * ceil((double)o.num_chains / o.threads) / 60);
+        point_free(&at);
+        status = EXIT_SUCCESS;
+    }
+    gpumc_free(&fit);
+    trial_run_free(&t);
+    return status;
+}
+
+/* ---- validate ------------------------------------------------------------------------------------- */
+
+static int said(int pass, const char *format, ...)
+{
+    va_list arguments;
+    printf("%s  ", pass ? "PASS" : "FAIL");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+    fflush(stdout);
+    return pass;
+}
+
+/* Log likelihoods of trials at the typical parameters, worked out with 40 digits and textbook formulas. A go
+   failure's part, log(1 - pgf), is in the row of counts. */
+typedef struct known { const gpumc_row_kind *kind; int wrong; double rt, ssd, value; } known;
+
+/* The log likelihood of one trial by its row. */
+static double known_value(const known *k, gpumc_error *error)
+{
+    enum { MOST = 12, NODES = 48 };
+    const double pgf = gpumc_inv_Phi(0.03), ptf = gpumc_inv_Phi(0.1), v[2] = { 3.3, 0.5 };
+    const double won = v[k->wrong], lost = v[!k->wrong], delay = k->ssd, truncation = SS_TRUNCATION;
+    const double go[MOST] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, ptf };
+    const double stop[MOST] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, pgf, ptf };
+    const double *given = k->kind == &ss_stop ? stop : go, *p[MOST];
+    const double *columns[3] = { &k->rt, &delay, &truncation };
+    double nodes[NODES], weights[NODES], value = NAN, *unwanted[MOST] = { NULL };
+    const double *const node_columns[2] = { nodes, weights };
+    gpumc_rows_data data;
+    size_t bytes;
+    memset(&data, 0, sizeof data);
+    ss_gauss_legendre(NODES, nodes, weights);
+    data.kind = k->kind;
+    data.n_rows = data.n_groups = 1;
+    data.columns = k->kind == &ss_stop ? columns + 1 : columns;
+    if (k->kind == &ss_stop) data.nodes = node_columns;
+    data.n_nodes = k->kind == &ss_stop ? NODES : 0;
+    for (int j = 0; j < MOST; j++) p[j] = &given[j];
+    bytes = gpumc_rows_bytes(&data, error);
+    if (bytes > 0) {
+        void *memory = malloc(bytes);
+        gpumc_rows *rows = memory ? gpumc_rows_init(&data, memory, bytes, error) : NULL;
+        double *work = rows ? (double *)malloc((gpumc_rows_work(rows) + 1) * sizeof(double)) : NULL;
+        if (work) value = gpumc_rows_eval(rows, p, unwanted, work);
+        free(work);
+        free(memory);
+    }
+    return k->kind == &ss_stop ? value : value + log1p(-0.03);
+}
+
+static int validate_known(void)
+{
+    static const known list[] = {
+        { &ss_go, 0, 0.54, 0, 0.64521956489113116 },       { &ss_go, 1, 0.62, 0, -2.0370238338850698 },
+        { &ss_failed, 0, 0.48, 0.25, 0.14801716713825895 }, { &ss_failed, 1, 0.41, 0.1, -1.7123990589454294 },
+        { &ss_failed, 0, 0.5, 0.6, 0.8081498523245835 },   { &ss_stop, 0, 0, 0.2, -0.47182826738924539 },
+        { &ss_stop, 0, 0, 0, -0.12624428575388034 },
+    };
+    gpumc_error error = { GPUMC_OK, "" };
+    double worst[2] = { 0, 0 };
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        double *w = &worst[list[k].kind == &ss_stop];
+        const double miss = fabs(known_value(&list[k], &error) - list[k].value);
+        *w = miss <= *w ? *w : miss;                              /* NaN stays */
+    }
+    return said(worst[0] <= 1e-12, "known answers, closed form: off by %.1e at most (1e-12)", worst[0])
+           & said(worst[1] <= 1e-8, "known answers, stop integral: off by %.1e at most (1e-8)", worst[1]);
+}
+
+static int validate_gradient(const trial_run *t)
+{
+    gpumc_gradient_report g;
+    gpumc_error error;
+    const int ok = gpumc_check_gradient(ss_model_get(t->model), NULL, &g, &error) == GPUMC_OK;
+    return said(ok, "gradient beside differences: %.0f components checked, %.0f failed", (double)g.n_checked,
+                (double)g.n_failed);
+}
+
+/* The best instruction set beside the plain one, at a draw of a short fit. */
+static int validate_vectors(const trial_run *t, const double *x)
+{
+    ss_model_options options = t->options;
+    gpumc_error error = { GPUMC_OK, "" };
+    ss_model *plain;
+    point at[2];
+    double value[2], seconds[2], worst = 0;
+    int ok;
+    options.isa = GPUMC_ISA_BASELINE;
+    plain = ss_model_create(&t->data, &options, &error);
+    if (!plain || !point_make(&at[0], ss_model_get(plain), x, &error)) {
+        ss_model_free(plain);
+        return said(0, "instruction sets: %s", error.text);
+    }
+    if (!point_make(&at[1], ss_model_get(t->model), x, &error)) {
+        point_free(&at[0]);
+        ss_model_free(plain);
+        return said(0, "instruction sets: %s", error.text);
+    }
+    for (int k = 0; k < 2; k++) {
+        seconds[k] = point_seconds(&at[k]);
+        value[k] = gpumc_model_eval(at[k].layout, at[k].q, at[k].grad, at[k].work);
+    }
+    for (size_t i = 0; i < at[0].dim; i++)
+        worst = fmax(worst, fabs(at[0].grad[i] - at[1].grad[i]) / (1 + fabs(at[0].grad[i])));
+    worst = fmax(worst, fabs(value[0] - value[1]) / fabs(value[0]));
+    ok = said(worst < 1e-9, "%s beside %s: value and gradient differ by %.1e at most, %.2f times as fast",
+              gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO)), gpumc_isa_name(GPUMC_ISA_BASELINE), worst,
+              seconds[0] / seconds[1]);
+    point_free(&at[0]);
+    point_free(&at[1]);
+    ss_model_free(plain);
+    return ok;
+}
+
+static int validate_threads(const trial_run *t, const gpumc_fit *one)
+{
+    gpumc_fit two;
+    int same = short_fit(ss_model_get(t->model), 2, &two);
+    for (size_t c = 0; same && c < one->n_chains; c++)
+        same = memcmp(one->draws + c * one->draw_capacity * one->n_columns,
+                      two.draws + c * two.draw_capacity * two.n_columns,
+                      one->n_draws * one->n_columns * sizeof(double)) == 0;
+    gpumc_free(&two);
+    return said(same, "the same draws, bit for bit, by one thread and by two");
+}
+
+/* A fit of five subjects: R-hat, ESS and divergences, and whether the population's v_plus is found again. */
+static int validate_fit(const trial_run *t)
+{
+    gpumc_sample_options o;
+    gpumc_fit fit;
+    double r_hat = 0, ess = INFINITY;
+    int ok;
+    memset(&o, 0, sizeof o);
+    o.num_samples = 2000;
+    o.seed = 42;
+    ok = gpumc_sample(ss_model_get(t->model), &o, &fit) == GPUMC_OK;
+    if (!ok) said(0, "fit of 5 subjects: %s", fit.message);
+    else {
+        const gpumc_summary v = gpumc_summarise(&fit, gpumc_column(&fit, "m_v_plus"));
+        for (size_t k = 0; k < fit.n_columns; k++) {
+            const gpumc_summary s = gpumc_summarise(&fit, k);
+            r_hat = fmax(r_hat, s.r_hat);
+            ess = fmin(ess, fmin(s.ess_bulk, s.ess_tail));
+        }
+        ok = said(r_hat < 1.02, "fit of 5 subjects: largest R-hat of %.0f quantities %.4f (1.02)",
+                  (double)fit.n_columns, r_hat)
+             & said(ess > 100, "fit of 5 subjects: smallest ESS %.0f (100)", ess)
+             & said((double)fit.n_divergent < 0.01 * (double)(fit.n_chains * fit.n_draws),
+                    "fit of 5 subjects: %.0f divergences (1 %%)", (double)fit.n_divergent)
+             & said(fabs(v.mean - log(3.3)) < 3 * v.sd, "fit of 5 subjects: v_plus %.2f, drawn from 3.30",
+                    exp(v.mean));
+        printf("      %.0f s, %.0f gradients\n", fit.warmup_seconds + fit.sampling_seconds,
+               (double)(fit.warmup_gradients + fit.sampling_gradients));
+    }
+    gpumc_free(&fit);
+    return ok;
+}
+
+static int command_validate(int argc, char **argv)
+{
+    ss_model_options options;
+    trial_run t;
+    gpumc_error error;
+    gpumc_fit fit;
+    const argument list[1] = { { "", TEXT, NULL, "" } };
+    int ok, status = command_arguments(argc, argv, list, 0);
+    if (status != GO_ON) return status;
+    memset(&options, 0, sizeof options);
+    options.threads = 4;
+    ok = validate_known();
+    if (!trial_run_make(&t, 5, 42, &options, &error)) return run_failed(error.text);
+    ok &= validate_gradient(&t);
+    if (!short_fit(ss_model_get(t.model), 1, &fit)) ok = said(0, "short fit: %s", fit.message);
+    else ok &= validate_vectors(&t, last_draw(&fit)) & validate_threads(&t, &fit);
+    gpumc_free(&fit);
+    ok &= validate_fit(&t);
+    printf("SKIP  GPU: these models are evaluated on the processor\n");
+    trial_run_free(&t);
+    printf("%s\n", ok ? "all passed" : "some failed");
+    return ok ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* ---- bench ---------------------------------------------------------------------------------------- */
+
+/* One row of the table. Shares are of the processor time of all threads, warm-up and sampling together. */
+typedef struct bench_row {
+    int subjects;
+    double minutes, gradients, gradient_us, least_ess, worst_r_hat, divergences, megabytes;
+    double rows, quadrature, tree, adaptation;
+} bench_row;
+
+/* Most memory that the process had so far, where Linux says it; NAN elsewhere. */
+static double peak_megabytes(void)
+{
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[256];
+    double kilobytes = NAN;
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "VmHWM:", 6) == 0) kilobytes = strtod(line + 6, NULL);
+    if (file) fclose(file);
+    return kilobytes / 1024;
+}
+
+/* Seconds of a gradient at x; without the stops whose probability is an integral where `stops` is 0. */
+static double bench_gradient(const trial_run *t, const double *x, int stops, gpumc_error *error)
+{
+    ss_data d = t->data;
+    ss_model *m;
+    point at;
+    double seconds = NAN;
+    d.n_trials = 0;
+    d.trials = (ss_trial *)malloc(t->data.n_trials * sizeof *d.trials);
+    for (size_t i = 0; d.trials && i < t->data.n_trials; i++) {
+        const ss_trial *trial = &t->data.trials[i];
+        if (stops || trial->ssd_ms == SS_NONE || trial->response != SS_NONE) d.trials[d.n_trials++] = *trial;
+    }
+    m = d.trials ? ss_model_create(&d, &t->options, error) : NULL;
+    if (m && point_make(&at, ss_model_get(m), x, error)) {
+        seconds = point_seconds(&at);
+        point_free(&at);
+    }
+    ss_model_free(m);
+    free(d.trials);
+    return seconds;
+}
+
+/* Fits simulated subjects and measures. Returns 0 with a text on error. */
+static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc_error *error)
+{
+    ss_model_options options;
+    trial_run t;
+    gpumc_fit fit;
+    int ok;
+    memset(&options, 0, sizeof options);
+    memset(row, 0, sizeof *row);
+    options.threads = o.threads;
+    row->subjects = subjects;
+    if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
+    ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
+    if (!ok) ss_fail(error, fit.status, "%s", fit.message);
+    else {
+        const double *x = last_draw(&fit);
+        const double full = bench_gradient(&t, x, 1, error), rest = bench_gradient(&t, x, 0, error);
+        const double warm = fit.warmup_seconds * fit.threads, sampling = fit.sampling_seconds * fit.threads;
+        const double warm_rows = (double)fit.warmup_gradients * full,
+                     rows = (double)fit.sampling_gradients * full;
+        row->minutes = (fit.warmup_seconds + fit.sampling_seconds) / 60;
+        row->gradients = (double)(fit.warmup_gradients + fit.sampling_gradients);
+        row->gradient_us = 1e6 * full;
+        row->divergences = (double)fit.n_divergent;
+        row->least_ess = INFINITY;
+        for (size_t k = 0; k < fit.n_columns; k++) {
+            const gpumc_summary s = gpumc_summarise(&fit, k);
+            row->worst_r_hat = fmax(row->worst_r_hat, s.r_hat);
+            row->least_ess = fmin(row->least_ess, fmin(s.ess_bulk, s.ess_tail));
+        }
+        row->megabytes = peak_megabytes();
+        row->rows = row->gradients * rest / (warm + sampling);
+        row->quadrature = row->gradients * (full - rest) / (warm + sampling);
+        row->adaptation = fmax(0, warm - warm_rows) / (warm + sampling);
+        row->tree = fmax(0, sampling - rows) / (warm + sampling);
+        ok = !isnan(full) && !isnan(rest);
+    }
+    gpumc_free(&fit);
+    trial_run_free(&t);
+    return ok;
+}
+
+static void put_bench(FILE *file, const bench_row *r, int n)
+{
+    for (int i = 0; i < n; i++, r++)
+        fprintf(file, "%d,%.4g,%.0f,%.4g,%.0f,%.4f,%.0f,%.0f,%.3f,%.3f,%.3f,%.3f\n", r->subjects, r->minutes,
+                r->gradients, r->gradient_us, r->least_ess, r->worst_r_hat, r->divergences, r->megabytes,
+                r->rows, r->quadrature, r->tree, r->adaptation);
+}
+
+static void put_bench_json(FILE *file, const bench_row *r, int n)
+{
+    fprintf(file, "[");
+    for (int i = 0; i < n; i++, r++)
+        fprintf(file,
+                "%s\n  {\"subjects\": %d, \"minutes\": %.4g, \"gradients\": %.0f, \"us_a_gradient\": %.4g, "
+                "\"least_ess\": %.0f, \"worst_r_hat\": %.4f, \"divergences\": %.0f, \"megabytes\": %.0f, "
+                "\"rows\": %.3f, \"quadrature\": %.3f, \"tree\": %.3f, \"adaptation\": %.3f}",
+                i ? "," : "", r->subjects, r->minutes, r->gradients, r->gradient_us, r->least_ess,
+                r->worst_r_hat, r->divergences, r->megabytes, r->rows, r->quadrature, r->tree, r->adaptation);
+    fprintf(file, "\n]\n");
+}
+
+static int write_bench(const char *path, const bench_row *rows, int n, int json, gpumc_error *error)
+{
+    ss_writer w;
+    if (!ss_writer_open(&w, path, error)) return 0;
+    if (json) put_bench_json(w.file, rows, n);
+    else {
+        fprintf(w.file,
+                "subjects,minutes,gradients,us_a_gradient,least_ess,worst_r_hat,divergences,megabytes,"
+                "rows,quadrature,tree,adaptation\n");
+        put_bench(w.file, rows, n);
+    }
+    return ss_writer_close(&w);
+}
+
+enum { MOST_SIZES = 16 };
+
+/* Reads 10,20,50; returns how many, 0 where one is no number of subjects. */
+static int bench_sizes(const char *text, int sizes[MOST_SIZES])
+{
+    int n = 0;
+    for (;; text++) {
+        char *end;
+        const long size = strtol(text, &end, 10);
+        if (end == text || size < 1 || size > 100000 || n == MOST_SIZES) return 0;
+        sizes[n++] = (int)size;
+        if (*end == '\0') return n;
+        if (*end != ',') return 0;
+        text = end;
+    }
+}
+
+static int command_bench(int argc, char **argv)
+{
+    const char *text = "10,20,50,100,200", *csv = NULL, *json = NULL;
+    gpumc_sample_options o;
+    gpumc_error error;
+    bench_row rows[MOST_SIZES];
+    int sizes[MOST_SIZES], n, team, status;
+    const argument list[] = {
+        { "subjects", TEXT, &text, "N[,N...]: sizes of the studies (10,20,50,100,200)" },
+        { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
+        { "num_warmup", WHOLE, &o.num_warmup, "warm-up iterations a chain (0: by model)" },
+        { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1000)" },
+        { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
+        { "csv", TEXT, &csv, "FILE: writes the table as CSV" },
+        { "json", TEXT, &json, "FILE: writes the table as JSON" },
+    };
+    memset(&o, 0, sizeof o);
+    status = command_arguments(argc, argv, list, sizeof list / sizeof *list);
+    if (status != GO_ON) return status;
+    n = bench_sizes(text, sizes);
+    if (n == 0) { fprintf(stderr, "subjects=%s: numbers separated by commas\n", text); return EXIT_USAGE; }
+    plan_threads(&o, &team);
+    printf("The source names, for 1000 warm-up iterations and draws of 4 chains, 2, 10, 24 and 60 hours on "
+           "32 cores "
+           "for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35 and 90 minutes on one H100.\n");
+    printf("%8s %8s %10s %9s %7s %7s %7s %6s %6s %6s %6s %6s\n", "subjects", "minutes", "gradients",
+           "us each", "ess", "r_hat", "diverg.", "MB", "rows", "stops", "tree", "adapt");
+    for (int k = 0; k < n; k++) {
+        const bench_row *r = &rows[k];
+        if (!bench_fit(sizes[k], o, &rows[k], &error)) return run_failed(error.text);
+        printf("%8d %8.2f %10.0f %9.1f %7.0f %7.4f %7.0f %6.0f %5.0f%% %5.0f%% %5.0f%% %5.0f%%\n",
+               r->subjects, r->minutes, r->gradients, r->gradient_us, r->least_ess, r->worst_r_hat,
+               r->divergences, r->megabytes, 100 * r->rows, 100 * r->quadrature, 100 * r->tree,
+               100 * r->adaptation);
+        fflush(stdout);
+        if (csv && !write_bench(csv, rows, k + 1, 0, &error)) return run_failed(error.text);
+        if (json && !write_bench(json, rows, k + 1, 1, &error)) return run_failed(error.text);
+    }
+    return EXIT_SUCCESS;
+}
+
 /* ---- commands ------------------------------------------------------------------------------------- */
 
 static const struct { const char *name, *purpose; int (*run)(int argc, char **argv); } commands[] = {
     { "simulate", "draws subjects and their trials, and writes both as CSV", command_simulate },
     { "fit", "reads trials, samples from the posterior, writes the results", command_fit },
     { "check", "sets predictions beside the data, and estimates beside the truth", command_check },
+    { "merge", "reads the chains of several jobs as one fit, and reports on it", command_merge },
     { "compare", "sets two fits beside each other", command_compare },
+    { "validate", "tries the likelihood, the sampler and this machine: PASS or FAIL", command_validate },
+    { "plan", "forecasts memory and time of a fit on this machine", command_plan },
+    { "bench", "fits simulated studies of several sizes and measures", command_bench },
 };
 
 int main(int argc, char **argv)
