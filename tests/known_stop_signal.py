@@ -1,7 +1,7 @@
 """Log likelihoods of single trials and their derivatives by every parameter, for test_stop_signal.c, from the
 definitions in examples/stop_signal_rows.h: densities as written in textbooks, the integral of a stop by
-quadrature, derivatives by differences, all of 30 digits. (A range of thresholds under that integral would take
-hours; other tests see to it.)
+quadrature, derivatives by differences, all of 30 digits. (A range of thresholds under that integral would
+take hours; other tests see to it.)
 """
 from mpmath import mp, mpf, erfc, exp, log, ncdf, quad, sqrt
 
@@ -45,9 +45,11 @@ def not_stopped(x, stop, limit):
 def stopped(running, stop, limit, delay, begin):
     """running(t): the probability that no go process has finished t seconds after the stimulus."""
     mu, sigma, tau, y_gf, y_tf = stop
-    points = sorted({p for p in (limit, begin - delay, begin - delay + 0.03, mu, mu + sigma, mu + 4 * sigma, mu + 3 * tau,
-                                 mu + 8 * sigma + 10 * tau, mu + 12 * sigma + 40 * tau) if p >= limit})
-    P = quad(lambda s: finishing(s, mu, sigma, tau) * running(s + delay), points) / later(limit, mu, sigma, tau)
+    points = sorted({p for p in (limit, begin - delay, begin - delay + 0.03, mu, mu + sigma, mu + 4 * sigma,
+                                 mu + 3 * tau, mu + 8 * sigma + 10 * tau, mu + 12 * sigma + 40 * tau)
+                     if p >= limit})
+    P = quad(lambda s: finishing(s, mu, sigma, tau) * running(s + delay), points)
+    P /= later(limit, mu, sigma, tau)
     return log(ncdf(y_gf) + ncdf(-y_gf) * ncdf(-y_tf) * P)
 
 
@@ -67,7 +69,8 @@ def ss_failed(p, x):
 
 def ss_stop(p, x):
     plus, minus = rate(p[2], p[4], p[5] * x[0]), rate(p[3], p[4], p[5] * x[0])
-    return stopped(lambda s: survivor(s - p[1], p[0], plus) * survivor(s - p[1], p[0], minus), p[6:], x[1], x[0], p[1])
+    return stopped(lambda s: survivor(s - p[1], p[0], plus) * survivor(s - p[1], p[0], minus),
+                   p[6:], x[1], x[0], p[1])
 
 
 def ss_rdex_failed(p, x):
@@ -75,7 +78,8 @@ def ss_rdex_failed(p, x):
 
 
 def ss_rdex_stop(p, x):
-    return stopped(lambda s: survivor(s - p[1], p[0], p[2]) * survivor(s - p[1], p[0], p[3]), p[4:], x[1], x[0], p[1])
+    return stopped(lambda s: survivor(s - p[1], p[0], p[2]) * survivor(s - p[1], p[0], p[3]),
+                   p[4:], x[1], x[0], p[1])
 
 
 def ss_range_go(p, x):
@@ -139,11 +143,13 @@ CASES = [
     (ss_rdex_failed, RACE + STOP + PROBITS[1:], [0.46875, 0.125, LIMIT]),
     (ss_rdex_stop, RACE + STOP + PROBITS, [0.1875, LIMIT]),
     (ss_range_go, RANGE, [0.53125]), (ss_range_go, RANGE, [0.21875]), (ss_range_go, RANGE, [2.5]),
-    (ss_range_go, RANGE[:1] + [0.0625] + RANGE[2:], [0.46875]), (ss_range_go, RANGE[:1] + [1e-4] + RANGE[2:], [0.46875]),
+    (ss_range_go, RANGE[:1] + [0.0625] + RANGE[2:], [0.46875]),
+    (ss_range_go, RANGE[:1] + [1e-4] + RANGE[2:], [0.46875]),
     (ss_range_failed, RANGE + STOP + PROBITS[1:], [0.46875, 0.125, LIMIT]),
     (ss_beests_go, GO, [0.53125]), (ss_beests_failed, GO + STOP + PROBITS[1:], [0.5, 0.125, -1000]),
     (ss_beests_stop, GO + STOP + PROBITS, [0.25, LIMIT]),
-    (ss_beests2_go, GO + ERROR, [0.53125]), (ss_beests2_failed, ERROR + GO + STOP + PROBITS[1:], [0.5, 0.125, LIMIT]),
+    (ss_beests2_go, GO + ERROR, [0.53125]),
+    (ss_beests2_failed, ERROR + GO + STOP + PROBITS[1:], [0.5, 0.125, LIMIT]),
     (ss_beests2_stop, GO + ERROR + STOP + PROBITS, [0.25, LIMIT]),
     (ss_wald, [1.25, 0.16, 3.25], [0.4375]),
 ]

@@ -14,8 +14,8 @@ enum { MOST = 16 };
 
 /* Log likelihood and derivatives of one row, the row object made anew; nodes of quadrature where it has
    some. */
-static double one_row(const gpumc_row_kind *kind, const double *p, const double *x, int n_nodes, gpumc_isa isa,
-                      double *by)
+static double one_row(const gpumc_row_kind *kind, const double *p, const double *x, int n_nodes,
+                      gpumc_isa isa, double *by)
 {
     static double nodes[2][128];
     static int made;
@@ -88,12 +88,14 @@ static int reference_read(FILE *file, reference *r)
     return 1;
 }
 
-/* In the order of the table's columns from B on: B A t0 v+ v- v0 g mu sigma tau pgf ptf mu_go sigma_go tau_go. */
+/* takes: letters that number the table's columns from B on, which are B A t0 v+ v- v0 g mu sigma tau pgf ptf
+   mu_go sigma_go tau_go. */
 typedef struct reference_row { const gpumc_row_kind *kind; const char *takes; } reference_row;
 static reference_row reference_kind(const reference *r)
 {
     const int wrong = strstr(r->trial, "error") != NULL;
-    const reference_row none = { &ss_counts, "k" }, range = { &ss_range_go, "abcde" }, wald = { &ss_wald, "acd" };
+    const reference_row none = { &ss_counts, "k" }, range = { &ss_range_go, "abcde" },
+                        wald = { &ss_wald, "acd" };
     const reference_row beests = { &ss_beests_stop, "mnohijkl" }, stop = { &ss_stop, "acdefghijkl" };
     const reference_row go = { &ss_go, wrong ? "aced" : "acde" };
     const reference_row failed = { &ss_failed, wrong ? "acedfghijl" : "acdefghijl" };
@@ -268,8 +270,8 @@ static void test_outcomes(void)
 
 /* ---- derivatives --------------------------------------------------------------------------------- */
 
-/* The extreme box, in the order of ss_parameter. (Nodes follow the stop process: where an ex-Gaussian go process is
-   much narrower, as in a corner of its own, they are too few.) */
+/* The extreme box, in the order of ss_parameter. (Nodes follow the stop process: for an ex-Gaussian go process
+   that is much narrower they are too few.) */
 static const double box[SS_N_PARAMETERS][2] = {
     { 0.4, 3 }, { 0.03, 0.45 }, { 1, 7 }, { 0.1, 4 }, { 0.5, 6 }, { 0.5, 30 }, { 0.02, 0.6 }, { 0.004, 0.25 },
     { 0.004, 0.4 }, { -3, 0 }, { -3, 0 }, { 0.01, 2 }, { 0.2, 0.9 }, { 0.06, 0.25 }, { 0.02, 0.4 },
@@ -304,8 +306,8 @@ static double worst_difference(const gpumc_row_kind *kind, const double *p, cons
 }
 
 /* A point of the box, every fourth a corner, and a trial whose likelihood is not zero there. */
-static void draw_point(gpumc_rng *rng, const ss_parameter *takes, size_t n, int corner, const gpumc_row_kind *kind,
-                       double *p, double *x)
+static void draw_point(gpumc_rng *rng, const ss_parameter *takes, size_t n, int corner,
+                       const gpumc_row_kind *kind, double *p, double *x)
 {
     double t0 = 0;
     for (size_t k = 0; k < n; k++) {
@@ -328,9 +330,10 @@ static void draw_point(gpumc_rng *rng, const ss_parameter *takes, size_t n, int 
 static int near_kink(ss_kind kind, const gpumc_row_kind *row, const double *p, const double *x)
 {
     const double delay = row->n_columns == 2 ? x[0] : x[1], reach = p[5] * delay;
-    if (row->n_columns == 3 && fabs(x[0] - delay - x[2]) < 0.02) return 1;      /* the truncation is one, too */
+    if (row->n_columns == 3 && fabs(x[0] - delay - x[2]) < 0.02) return 1; /* the truncation is one, too */
     if (kind != SS_RDEX_ABCD || row->n_group < 10) return 0;
-    return fabs(fabs(p[2] - p[4]) - reach) < 0.05 * (1 + reach) || fabs(fabs(p[3] - p[4]) - reach) < 0.05 * (1 + reach);
+    return fabs(fabs(p[2] - p[4]) - reach) < 0.05 * (1 + reach)
+           || fabs(fabs(p[3] - p[4]) - reach) < 0.05 * (1 + reach);
 }
 
 static void test_derivatives(void)
@@ -347,7 +350,8 @@ static void test_derivatives(void)
                 do draw_point(&rng, l->takes[which], rows[which]->n_group, i % 4 == 0, rows[which], p, x);
                 while (near_kink((ss_kind)kind, rows[which], p, x));
                 found = worst_difference(rows[which], p, x, &k);
-                CHECK(found < 1e-6, "%s, point %d: p[%d] = %g is %g off", rows[which]->name, i, (int)k, p[k], found);
+                CHECK(found < 1e-6, "%s, point %d: p[%d] = %g is %g off", rows[which]->name, i, (int)k, p[k],
+                      found);
                 worst = fmax(worst, found);
             }
             printf("%-20s derivatives differ from differences by %.1e at most\n", rows[which]->name, worst);
@@ -367,7 +371,8 @@ static void test_kinks(void)
             value[side] = one_row(&ss_failed, p, x, 48, GPUMC_ISA_AUTO, by[side]);
         }
         CHECK(fabs(value[0] - value[1]) < 1e-7, "a jump of %g", value[0] - value[1]);
-        CHECK(by[0][2 + k] == 0 && by[1][2 + k] != 0, "derivative by the rate: %g, then %g", by[0][2 + k], by[1][2 + k]);
+        CHECK(by[0][2 + k] == 0 && by[1][2 + k] != 0, "derivative by the rate: %g, then %g", by[0][2 + k],
+              by[1][2 + k]);
         CHECK(fabs((by[0][4] - by[1][4]) - by[1][2 + k]) < 1e-6, "what v0 loses is not what the rate gains");
     }
 }
@@ -393,10 +398,12 @@ static void test_simulated(void)
             n_none += trial.response == SS_NONE;
             n_right += trial.response == 0;
         }
-        CHECK(fabs(n_none - N * none) < 4 * sqrt(N * none * (1 - none)), "delay %d: %d stops, not %g", delays[i],
-              n_none, N * none);
-        CHECK(fabs(n_right - N * right) < 4 * sqrt(N * right * (1 - right)), "delay %d: %d correct responses, "
-              "not %g", delays[i], n_right, N * right);
+        CHECK(fabs(n_none - N * none) < 4 * sqrt(N * none * (1 - none)), "delay %d: %d stops, not %g",
+              delays[i], n_none, N * none);
+        CHECK(fabs(n_right - N * right) < 4 * sqrt(N * right * (1 - right)),
+              "delay %d: %d correct responses, "
+              "not %g",
+              delays[i], n_right, N * right);
     }
 }
 
@@ -404,7 +411,8 @@ static void test_simulated(void)
 
 static double slow_log_density(double t, double b, double v)
 {
-    return t > 0 ? log(b) - 0.5 * log(2 * GPUMC_PI * t * t * t) - (b - v * t) * (b - v * t) / (2 * t) : -INFINITY;
+    return t > 0 ? log(b) - 0.5 * log(2 * GPUMC_PI * t * t * t) - (b - v * t) * (b - v * t) / (2 * t)
+                 : -INFINITY;
 }
 static double slow_survivor(double t, double b, double v)
 {
@@ -416,7 +424,10 @@ static double slow_q(double x, const double *s)
     return exp((s[0] - x) / s[2] + s[1] * s[1] / (2 * s[2] * s[2])) / (2 * s[2])
          * erfc((s[1] / s[2] - (x - s[0]) / s[1]) / sqrt(2));
 }
-static double slow_Q(double x, const double *s) { return 0.5 * erfc((x - s[0]) / s[1] / sqrt(2)) + s[2] * slow_q(x, s); }
+static double slow_Q(double x, const double *s)
+{
+    return 0.5 * erfc((x - s[0]) / s[1] / sqrt(2)) + s[2] * slow_q(x, s);
+}
 static double slow_Phi(double y) { return 0.5 * erfc(-y / sqrt(2)); }
 static double slow_rate(double v, double v0, double reach) { return v0 + fmin(fmax(v - v0, -reach), reach); }
 
@@ -434,7 +445,7 @@ static double slow_stop(const double *p, double v, double w, double delay)
     return sum * h / 3 / slow_Q(0.05, p + 6);
 }
 
-/* The log likelihood of a trial, p as in ss_stop; stops already worked out are kept: (delay in steps of 50). */
+/* The log likelihood of a trial, p as in ss_stop; stops at delays in steps of 50 ms that are known are kept. */
 static double slow_trial(const double *p, const ss_trial *trial, double *stops)
 {
     const int right = trial->response == trial->stimulus;
@@ -453,7 +464,8 @@ static double slow_trial(const double *p, const ss_trial *trial, double *stops)
     }
     if (trial->response == SS_NONE) return log(pgf);
     if (trial->ssd_ms != SS_NONE) Q = ptf + (1 - ptf) * Q;
-    return log(1 - pgf) + log(Q) + slow_log_density(t, p[0], right ? v : w) + log(slow_survivor(t, p[0], right ? w : v));
+    return log(1 - pgf) + log(Q) + slow_log_density(t, p[0], right ? v : w)
+           + log(slow_survivor(t, p[0], right ? w : v));
 }
 
 static double slow_normal(double x, double mean, double sd)
@@ -467,12 +479,14 @@ static double slow_posterior(const ss_data *d, const double *x)
     for (int k = 0; k < 11; k++) {
         const ss_parameter_info *info = ss_parameter_get(k);
         const double m = x[2 * k], s = x[2 * k + 1];
-        lp += slow_normal(m, info->probit ? gpumc_inv_Phi(info->typical) : log(info->typical), info->prior_sd);
+        lp +=
+            slow_normal(m, info->probit ? gpumc_inv_Phi(info->typical) : log(info->typical), info->prior_sd);
         lp += slow_normal(s, 0, 0.5) + log(2);
         for (size_t i = 0; i < n; i++) lp += slow_normal(x[22 + (size_t)k * n + i], m, s);
     }
     for (size_t i = 0; i < n; i++) {
-        for (int k = 0; k < 11; k++) p[k] = k < 9 ? exp(x[22 + (size_t)k * n + i]) : x[22 + (size_t)k * n + i];
+        for (int k = 0; k < 11; k++)
+            p[k] = k < 9 ? exp(x[22 + (size_t)k * n + i]) : x[22 + (size_t)k * n + i];
         for (int k = 0; k < 32; k++) stops[k] = -1;
         for (size_t j = 0; j < d->n_trials; j++)
             if ((size_t)d->trials[j].subject == i) lp += slow_trial(p, &d->trials[j], stops);
@@ -491,7 +505,10 @@ static void test_study(void)
     gpumc_error error;
     ss_data d;
     ss_model *m;
-    if (!ss_simulate(SS_RDEX_ABCD, &group, &task, 0.05, N, 21, &d, theta, &error)) { printf("%s\n", error.text); exit(1); }
+    if (!ss_simulate(SS_RDEX_ABCD, &group, &task, 0.05, N, 21, &d, theta, &error)) {
+        printf("%s\n", error.text);
+        exit(1);
+    }
     m = ss_model_create(&d, &options, &error);
     if (!m) { printf("%s\n", error.text); exit(1); }
     for (int round = 0; round < 3; round++) {
@@ -499,11 +516,13 @@ static void test_study(void)
         double lp, slow;
         for (int k = 0; k < 11; k++) {
             const ss_parameter_info *info = ss_parameter_get(k);
-            x[2 * k] = (info->probit ? gpumc_inv_Phi(info->typical) : log(info->typical)) + 0.1 * gpumc_rng_normal(&rng);
+            x[2 * k] = (info->probit ? gpumc_inv_Phi(info->typical) : log(info->typical))
+                       + 0.1 * gpumc_rng_normal(&rng);
             x[2 * k + 1] = info->spread * exp(0.2 * gpumc_rng_normal(&rng));
             for (int i = 0; i < N; i++) {
                 const double value = theta[i * SS_N_PARAMETERS + k];
-                x[22 + k * N + i] = (info->probit ? gpumc_inv_Phi(value) : log(value)) - 0.05 * gpumc_rng_uniform(&rng);
+                x[22 + k * N + i] =
+                    (info->probit ? gpumc_inv_Phi(value) : log(value)) - 0.05 * gpumc_rng_uniform(&rng);
             }
         }
         memset(grad, 0, sizeof grad);
