@@ -157,7 +157,8 @@ CASES = [
 
 def main():
     print('/* Made by known_stop_signal.py: parameters, columns, log likelihood, its derivatives. */')
-    print('typedef struct {\n    const gpumc_row_kind *kind;\n    double p[11], x[3], value, by[11];\n} known_trial;')
+    print('typedef struct {\n    const gpumc_row_kind *kind;')
+    print('    double p[11], x[3], value, by[11];\n} known_trial;')
     print('static const known_trial known_trials[] = {')
     for f, p, x in CASES:
         p, x = [mpf(float(v)) for v in p], [mpf(float(v)) for v in x]
@@ -172,7 +173,8 @@ def main():
 
         def text(values):
             return ', '.join('%.17g' % float(v) for v in values)
-        print('    { &%s, { %s },\n      { %s }, %s,\n      { %s } },' % (f.__name__, text(p), text(x), text([value]), text(by)))
+        print('    { &%s, { %s },\n      { %s }, %s,' % (f.__name__, text(p), text(x), text([value])))
+        print('      { %s } },' % text(by))
     print('};')
 
 

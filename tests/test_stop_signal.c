@@ -270,8 +270,8 @@ static void test_outcomes(void)
 
 /* ---- derivatives --------------------------------------------------------------------------------- */
 
-/* The extreme box, in the order of ss_parameter. (Nodes follow the stop process: for an ex-Gaussian go process
-   that is much narrower they are too few.) */
+/* The extreme box, in the order of ss_parameter. (Nodes follow the stop process: they are too few for an
+   ex-Gaussian go process that is much narrower.) */
 static const double box[SS_N_PARAMETERS][2] = {
     { 0.4, 3 }, { 0.03, 0.45 }, { 1, 7 }, { 0.1, 4 }, { 0.5, 6 }, { 0.5, 30 }, { 0.02, 0.6 }, { 0.004, 0.25 },
     { 0.004, 0.4 }, { -3, 0 }, { -3, 0 }, { 0.01, 2 }, { 0.2, 0.9 }, { 0.06, 0.25 }, { 0.02, 0.4 },
@@ -445,7 +445,7 @@ static double slow_stop(const double *p, double v, double w, double delay)
     return sum * h / 3 / slow_Q(0.05, p + 6);
 }
 
-/* The log likelihood of a trial, p as in ss_stop; stops at delays in steps of 50 ms that are known are kept. */
+/* The log likelihood of a trial, p as in ss_stop; stops keeps what is known for delays in steps of 50 ms. */
 static double slow_trial(const double *p, const ss_trial *trial, double *stops)
 {
     const int right = trial->response == trial->stimulus;
