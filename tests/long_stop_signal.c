@@ -1,5 +1,5 @@
 /* Does the whole of the stop-signal model find what it was drawn from? Simulation-based calibration (Talts et
-   al. 2018): hyperparameters and subjects from the prior, trials given them by the simulator with its staircase,
+   al. 2018): hyperparameters and subjects from the prior, trials given them by the simulator and its staircase,
    then the posterior; the rank of what was drawn among draws must be uniform, for every hyperparameter, three
    parameters of a subject and the log likelihood. Recovery of ten typical subjects, and coverage of fifty.
 
@@ -117,7 +117,8 @@ static int calibrate(calibration *c, const ss_model_options *options, uint64_t s
         int below = 0;
         for (size_t d = 0; d < N_RANKED; d++) {
             const size_t at = (2 * d + 1) * n / (2 * N_RANKED);
-            const double *x = fit.draws + (at / fit.n_draws * fit.draw_capacity + at % fit.n_draws) * fit.n_columns;
+            const size_t row = at / fit.n_draws * fit.draw_capacity + at % fit.n_draws;
+            const double *x = fit.draws + row * fit.n_columns;
             below += quantity(c, x, k) < wanted;
         }
         c->ranks[k][below]++;
