@@ -416,7 +416,7 @@ typedef struct fit_command {
     run r;
     study study;
     ss_model_options model;
-    int kind, form, centring, pooled, progress;
+    int kind, form, centring, pooled, progress, chain;
     const char *table, *excluded;
     char covariates[256];
 } fit_command;
@@ -433,12 +433,15 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
         { "centring", CHOICE, &f->centring, "learned|centred|noncentred" },
         { "table", TEXT, &f->table, "FILE: writes a row for each subject, with SSRT, as CSV" },
         { "excluded", TEXT, &f->excluded, "FILE: writes what was left out as CSV" },
+        { "chain", WHOLE, &f->chain, "number of the first chain, for jobs of one chain each (0)" },
         { "progress", CHOICE, &f->progress, "yes|no" },
     };
-    const size_t n = study_arguments(list, 9, &f->study);
+    const size_t n = study_arguments(list, 10, &f->study);
     const int status = arguments_read(argc, argv, &f->r, list, n);
     if (status != GO_ON) return status;
     if (!f->study.files) return wanted("data");
+    if (f->chain < 0) { fprintf(stderr, "chain must be 0 or more\n"); return EXIT_USAGE; }
+    f->r.options.first_chain_id = (uint32_t)f->chain;
     f->model.kind = (ss_kind)f->kind;
     f->model.form = (ss_form)f->form;
     f->model.pooled_scales = f->pooled;
@@ -449,40 +452,38 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     return GO_ON;
 }
 
-/* Names and labels by which the store can be read without the data. */
-static void store_options(gpumc_store_options *o, gpumc_dimension *dimensions, const ss_model *m)
+/* Prints and writes what came of sampling, in this program or in others. Returns an exit status. */
+static int give_out(const gpumc_fit *fit, const ss_data *d, double truncation, run *r, const char *table)
 {
-    size_t n = 0;
-    for (int j = 0; j < m->kind->n; j++) {
-        dimensions[n].block = ss_parameter_get(m->kind->parameters[j])->name;
-        dimensions[n].name = "subject";
-        dimensions[n++].labels = (const char *const *)m->data->subject_names;
+    gpumc_dimension dimensions[SS_N_PARAMETERS];
+    gpumc_store_options store;
+    gpumc_error error;
+    posterior p;
+    if (!posterior_make(&p, fit, d->n_subjects, truncation, &error)) return run_failed(error.text);
+    memset(&store, 0, sizeof store);
+    memset(dimensions, 0, sizeof dimensions);
+    for (int j = 0; j < p.kind->n; j++) {
+        dimensions[j].block = ss_parameter_get(p.kind->parameters[j])->name;
+        dimensions[j].name = "subject";
+        dimensions[j].labels = (const char *const *)d->subject_names;
     }
-    memset(o, 0, sizeof *o);
-    o->dimensions = dimensions;
-    o->n_dimensions = n;
+    store.dimensions = dimensions;
+    store.n_dimensions = (size_t)p.kind->n;
+    r->store = &store;
+    if (print_fit(&p) != EXIT_SUCCESS || run_write(r, fit) != EXIT_SUCCESS) return EXIT_FAILURE;
+    if (table && !write_subjects(&p, d, table, &error)) return run_failed(error.text);
+    return EXIT_SUCCESS;
 }
 
 /* Samples and gives out the results. */
 static int fit_model(fit_command *f, const ss_model *m)
 {
-    const ss_data *d = &f->study.reading.data;
-    gpumc_dimension dimensions[SS_N_PARAMETERS];
-    gpumc_store_options store;
-    gpumc_error error;
     gpumc_fit fit;
-    posterior p;
-    int status = EXIT_FAILURE;
-    memset(dimensions, 0, sizeof dimensions);
-    store_options(&store, dimensions, m);
-    f->r.store = &store;
+    int status;
     if (run_sample(&f->r, ss_model_get(m), &fit) != GPUMC_OK) status = run_ended(&fit);
-    else if (!posterior_make(&p, &fit, d->n_subjects, f->model.truncation, &error))
-        status = run_failed(error.text);
-    else if (print_fit(&p) == EXIT_SUCCESS && run_write(&f->r, &fit) == EXIT_SUCCESS) {
-        if (f->table && !write_subjects(&p, d, f->table, &error)) status = run_failed(error.text);
-        else {
-            status = EXIT_SUCCESS;
+    else {
+        status = give_out(&fit, &f->study.reading.data, f->model.truncation, &f->r, f->table);
+        if (status == EXIT_SUCCESS) {
             printf("gradients=%.0f divergences=%.0f warmup_s=%.1f sampling_s=%.1f\n",
                    (double)(fit.warmup_gradients + fit.sampling_gradients), (double)fit.n_divergent,
                    fit.warmup_seconds, fit.sampling_seconds);
@@ -722,6 +723,40 @@ static int command_check(int argc, char **argv)
     gpumc_free(&fit);
     ss_reading_free(&k.study.reading);
     return ok ? EXIT_SUCCESS : run_failed(error.text);
+}
+
+/* ---- merge ---------------------------------------------------------------------------------------- */
+
+/* What fit prints and writes, of chains that jobs of their own have made. */
+static int command_merge(int argc, char **argv)
+{
+    study from;
+    run r;
+    double truncation = 0;
+    const char *fits = NULL, *table = NULL;
+    gpumc_error error;
+    gpumc_fit fit;
+    argument list[24] = {
+        { "fit", TEXT, &fits, "STORE,STORE...: what fit wrote as output=, a chain each" },
+        { "output", TEXT, &r.output, "STORE: writes all chains as one" },
+        { "summary", TEXT, &r.summary, "FILE: writes the summary of every parameter as CSV" },
+        { "report", TEXT, &r.report, "FILE: writes a report, an HTML page" },
+        { "table", TEXT, &table, "FILE: writes a row for each subject, with SSRT, as CSV" },
+        { "truncation", REAL, &truncation, "seconds: as in the fit" },
+    };
+    int status;
+    memset(&r, 0, sizeof r);
+    memset(&from, 0, sizeof from);
+    status = command_arguments(argc, argv, list, study_arguments(list, 6, &from));
+    if (status != GO_ON) return status;
+    if (!fits) return wanted("fit");
+    if (!from.files) return wanted("data");
+    if (!study_read(&from, &error)) return run_failed(error.text);
+    if (!read_fit(fits, &fit, &error)) status = run_failed(error.text);
+    else status = give_out(&fit, &from.reading.data, truncation, &r, table);
+    gpumc_free(&fit);
+    ss_reading_free(&from.reading);
+    return status;
 }
 
 /* ---- compare -------------------------------------------------------------------------------------- */
@@ -1205,7 +1240,8 @@ static int command_validate(int argc, char **argv)
 
 /* ---- bench ---------------------------------------------------------------------------------------- */
 
-/* One row of the table. Shares are of the processor time of all threads, warm-up and sampling together. */
+/* One row of the table. Shares are of the processor time of all threads; that of warm-up is taken to be in
+   proportion to its length. */
 typedef struct bench_row {
     int subjects;
     double minutes, gradients, gradient_us, least_ess, worst_r_hat, divergences, megabytes;
@@ -1253,18 +1289,21 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
     ss_model_options options;
     trial_run t;
     gpumc_fit fit;
+    clock_t begin;
     int ok;
     memset(&options, 0, sizeof options);
     memset(row, 0, sizeof *row);
     options.threads = o.threads;
     row->subjects = subjects;
     if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
+    begin = clock();
     ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
     if (!ok) ss_fail(error, fit.status, "%s", fit.message);
     else {
-        const double *x = last_draw(&fit);
+        const double all = (double)(clock() - begin) / CLOCKS_PER_SEC, *x = last_draw(&fit);
         const double full = bench_gradient(&t, x, 1, error), rest = bench_gradient(&t, x, 0, error);
-        const double warm = fit.warmup_seconds * fit.threads, sampling = fit.sampling_seconds * fit.threads;
+        const double warm = all * fit.warmup_seconds / (fit.warmup_seconds + fit.sampling_seconds);
+        const double sampling = all - warm;
         const double warm_rows = (double)fit.warmup_gradients * full,
                      rows = (double)fit.sampling_gradients * full;
         row->minutes = (fit.warmup_seconds + fit.sampling_seconds) / 60;
@@ -1278,10 +1317,10 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
             row->least_ess = fmin(row->least_ess, fmin(s.ess_bulk, s.ess_tail));
         }
         row->megabytes = peak_megabytes();
-        row->rows = row->gradients * rest / (warm + sampling);
-        row->quadrature = row->gradients * (full - rest) / (warm + sampling);
-        row->adaptation = fmax(0, warm - warm_rows) / (warm + sampling);
-        row->tree = fmax(0, sampling - rows) / (warm + sampling);
+        row->rows = row->gradients * rest / all;
+        row->quadrature = row->gradients * (full - rest) / all;
+        row->adaptation = fmax(0, warm - warm_rows) / all;
+        row->tree = fmax(0, sampling - rows) / all;
         ok = !isnan(full) && !isnan(rest);
     }
     gpumc_free(&fit);
@@ -1388,6 +1427,7 @@ static const struct { const char *name, *purpose; int (*run)(int argc, char **ar
     { "simulate", "draws subjects and their trials, and writes both as CSV", command_simulate },
     { "fit", "reads trials, samples from the posterior, writes the results", command_fit },
     { "check", "sets predictions beside the data, and estimates beside the truth", command_check },
+    { "merge", "reads the chains of several jobs as one fit, and reports on it", command_merge },
     { "compare", "sets two fits beside each other", command_compare },
     { "validate", "tries the likelihood, the sampler and this machine: PASS or FAIL", command_validate },
     { "plan", "forecasts memory and time of a fit on this machine", command_plan },

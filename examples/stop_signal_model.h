@@ -192,7 +192,8 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
     m->description.n_rows++;
     for (int k = 0; k < n; k++) {
         const ss_parameter from = wrong ? ss_exchanged(takes[k]) : takes[k];
-        s->takes[k].name = ss_parameter_get(from)->probit ? m->names[from].probit : ss_parameter_get(from)->name;
+        s->takes[k].name =
+            ss_parameter_get(from)->probit ? m->names[from].probit : ss_parameter_get(from)->name;
         s->takes[k].index = s->subject;
     }
     for (int c = 0; c < 3; c++) s->given[c] = s->columns[c];
@@ -295,7 +296,8 @@ static inline int ss_model_covariates(ss_model *m, gpumc_error *error)
             if (!fill) m->n_covariates[k]++;
             else if (!ss_standardise(m->data->covariates + column * m->data->n_subjects, m->data->n_subjects,
                                      m->covariates[k], used[k]++, m->n_covariates[k]))
-                return ss_fail(error, GPUMC_ERROR_ARGUMENT, "covariate \"%.60s\" is the same for all subjects",
+                return ss_fail(error, GPUMC_ERROR_ARGUMENT,
+                               "covariate \"%.60s\" is the same for all subjects",
                                m->data->covariate_names[column]);
         }
         for (int i = 0; i < SS_N_PARAMETERS && !fill; i++) {
@@ -540,7 +542,8 @@ static inline void ss_subjects_add(ss_model *m, ss_parameter k)
     }
     if (k == SS_T0) {
         for (size_t i = 0; i < n; i++)
-            m->init[i] = ss_start_at(&law, m->start[k], fmin(ss_parameter_get(k)->typical, 0.7 * m->fastest[i]));
+            m->init[i] =
+                ss_start_at(&law, m->start[k], fmin(ss_parameter_get(k)->typical, 0.7 * m->fastest[i]));
         p->init = m->init;
     }
     if (law.link != GPUMC_LINK_BY_KIND) {
@@ -569,7 +572,8 @@ static inline ss_model *ss_model_create(const ss_data *data, const ss_model_opti
     m->options.truncation = options->truncation < 0 || (beests && !(options->truncation > 0)) ? SS_UNTRUNCATED
         : options->truncation > 0 ? options->truncation : SS_TRUNCATION;
     if (options->form == SS_FORM_LEGACY && options->kind != SS_RDEX_ABCD) {
-        ss_fail(error, GPUMC_ERROR_ARGUMENT, "the legacy priors are for rdex_abcd, not for %s", m->kind->name);
+        ss_fail(error, GPUMC_ERROR_ARGUMENT, "the legacy priors are for rdex_abcd, not for %s",
+                m->kind->name);
         ss_model_free(m);
         return NULL;
     }
@@ -593,29 +597,5 @@ static inline ss_model *ss_model_create(const ss_data *data, const ss_model_opti
     return NULL;
 }
 static inline const gpumc_model *ss_model_get(const ss_model *m) { return gpumc_hier_model(m->hier); }
-
-/* ---- results ------------------------------------------------------------------------------------- */
-
-/* Mean time from the stop signal to the end of the stop process. */
-static inline double ss_ssrt(double mu, double sigma, double tau, double truncation)
-{
-    const double u = (truncation - mu) / sigma;
-    const ss_time first = ss_time_at(truncation, mu, sigma, tau);
-    if (truncation <= SS_UNTRUNCATED) return mu + tau;
-    return truncation + tau + sigma * gpumc_Phi(-u) * gpumc_mills_excess(u) / exp(ss_log_tail(first));
-}
-
-/* The parameters of one subject in a draw of the fit, those that the model lacks NAN. */
-static inline void ss_subject_of(const ss_model *m, const gpumc_fit *fit, const double *draw, size_t subject,
-                                 double *parameters)
-{
-    for (int k = 0; k < SS_N_PARAMETERS; k++) parameters[k] = NAN;
-    for (int k = 0; k < m->kind->n; k++) {
-        const ss_parameter which = m->kind->parameters[k];
-        for (size_t b = 0; b < fit->n_blocks; b++)
-            if (strcmp(fit->blocks[b].name, ss_parameter_get(which)->name) == 0)
-                parameters[which] = draw[fit->blocks[b].offset + subject];
-    }
-}
 
 #endif

@@ -95,7 +95,8 @@ GPUMC_FN ss_time ss_time_at(gpumc_real x, gpumc_real mu, gpumc_real sigma, gpumc
     const gpumc_real near = gpumc__mills(gpumc_fabs(u)), phi_u = ss_bell(u) * SS_INV_ROOT_2PI;
     const gpumc_real phi_w = ss_bell(w) * SS_INV_ROOT_2PI, most = 1 - phi_w * far;       /* Phi(|w|) */
     const gpumc_real below = u < 0 ? 0 : GPUMC_R(-0.5) * u * u - GPUMC_R(GPUMC_LOG_SQRT_2PI);
-    const gpumc_real density = u < 0 ? phi_u * far : far, tail = u < 0 ? 1 - phi_u * (near - far) : near + far;
+    const gpumc_real density = u < 0 ? phi_u * far : far;
+    const gpumc_real tail = u < 0 ? 1 - phi_u * (near - far) : near + far;
     const ss_time at = { w < 0 ? a * (GPUMC_R(0.5) * a - u) : below, w < 0 ? most : density,
                          w < 0 ? most + phi_w * near : tail, u, a, w < 0 ? size + phi_w / most : excess };
     return at;
@@ -116,8 +117,8 @@ GPUMC_FN gpumc_real ss_not_stopped(const gpumc_real *p, gpumc_real x, gpumc_real
 {
     const ss_time at = ss_time_at(x, p[0], p[1], p[2]), first = ss_time_at(truncation, p[0], p[1], p[2]);
     const int begun = truncation < x;
-    const gpumc_real log_Q = begun ? ss_log_tail(at) - ss_log_tail(first) : 0;
-    const gpumc_real late = gpumc_log_Phi(-p[3]) + log_Q, failed = gpumc_log_Phi(p[3]);
+    const gpumc_real log_Q = ss_log_tail(at) - ss_log_tail(first);
+    const gpumc_real late = gpumc_log_Phi(-p[3]) + (begun ? log_Q : 0), failed = gpumc_log_Phi(p[3]);
     const gpumc_real value = gpumc_log_sum_exp(failed, late), share = gpumc_exp(late - value);
     const gpumc_real weight = begun ? share : 0;
     ss_push_log_tail(at, p[2], weight, g);
@@ -150,7 +151,8 @@ GPUMC_ROW(ss_failed, 10, 0, 3)
     const gpumc_real t = x[0] - p[1], reach = p[5] * x[1];
     const gpumc_real won = ss_rate(p[2], p[4], reach), lost = ss_rate(p[3], p[4], reach);
     gpumc_real race[4] = { 0, 0, 0, 0 };
-    const gpumc_real value = ss_race(p[0], won, lost, t, race) + ss_not_stopped(p + 6, x[0] - x[1], x[2], g + 6);
+    const gpumc_real value =
+        ss_race(p[0], won, lost, t, race) + ss_not_stopped(p + 6, x[0] - x[1], x[2], g + 6);
     g[0] += race[0];
     g[1] -= race[3];
     ss_push_rate(p[2], p + 4, x[1], race[1], &g[2], &g[4]);
@@ -244,9 +246,11 @@ GPUMC_FN gpumc_real ss_stopped(const gpumc_real *p, gpumc_real truncation, gpumc
     const int waits = from < on;
     const ss_limits limits = ss_limits_from(waits ? on : from, mu, sigma, tau);
     const ss_time first = ss_time_at(truncation, mu, sigma, tau), at = ss_time_at(on, mu, sigma, tau);
-    const gpumc_real base = gpumc_exp(-first.log_base) / first.tail, unit = ss_mass_unit(limits, first.a) * base;
-    const gpumc_real base_on = waits ? gpumc_exp(at.log_base) * base : 0, Q_on = base_on * at.tail;
-    const gpumc_real above = unit * integral, P = above + (waits ? 1 - Q_on : 0);
+    const gpumc_real base = gpumc_exp(-first.log_base) / first.tail;
+    const gpumc_real unit = ss_mass_unit(limits, first.a) * base;
+    const gpumc_real scale_on = gpumc_exp(at.log_base) * base, base_on = waits ? scale_on : 0;
+    const gpumc_real Q_on = base_on * at.tail, above = unit * integral, before = 1 - Q_on;
+    const gpumc_real P = above + (waits ? before : 0);
     const gpumc_real pgf = gpumc_Phi(p[3]), go = gpumc_Phi(-p[3]), trigger = gpumc_Phi(-p[4]);
     const gpumc_real like = pgf + go * (trigger * P), slope = go * trigger / like;
     const gpumc_real phi_gf = ss_bell(p[3]) * SS_INV_ROOT_2PI, phi_tf = ss_bell(p[4]) * SS_INV_ROOT_2PI;
@@ -311,7 +315,8 @@ GPUMC_ROW(ss_rdex_failed, 8, 0, 3)
 {
     const gpumc_real t = x[0] - p[1];
     gpumc_real race[4] = { 0, 0, 0, 0 };
-    const gpumc_real value = ss_race(p[0], p[2], p[3], t, race) + ss_not_stopped(p + 4, x[0] - x[1], x[2], g + 4);
+    const gpumc_real value =
+        ss_race(p[0], p[2], p[3], t, race) + ss_not_stopped(p + 4, x[0] - x[1], x[2], g + 4);
     g[0] += race[0];
     g[1] -= race[3];
     g[2] += race[1];
@@ -339,7 +344,8 @@ typedef struct ss_part { gpumc_real log_base, value, by_b, by_range, by_v, by_t;
 /* Of a fixed threshold. */
 GPUMC_FN ss_part ss_density(gpumc_real b, gpumc_real v, gpumc_real t)
 {
-    const gpumc_real root = gpumc__rsqrt_normal(t), inv = root * root, x = (b - v * t) * root, slope = x * root;
+    const gpumc_real root = gpumc__rsqrt_normal(t), inv = root * root, x = (b - v * t) * root;
+    const gpumc_real slope = x * root;
     const gpumc_real f = SS_INV_ROOT_2PI * b * root * inv;
     const ss_part part = { GPUMC_R(-0.5) * x * x, f, f * (1 / b - slope), 0, f * (b - v * t),
                            f * (slope * (v + GPUMC_R(0.5) * slope) - GPUMC_R(1.5) * inv) };
@@ -350,8 +356,9 @@ GPUMC_FN ss_part ss_survival(gpumc_real b, gpumc_real v, gpumc_real t)
     const gpumc_real root = gpumc__rsqrt_normal(t), z = (b - v * t) * root;
     const gpumc_real near = gpumc__mills(gpumc_fabs(z)), far = gpumc__mills((b + v * t) * root);
     const gpumc_real phi = (z < 0 ? 1 : ss_bell(z)) * SS_INV_ROOT_2PI;
-    const ss_part part = { z < 0 ? GPUMC_R(-0.5) * z * z : 0, z < 0 ? phi * (near - far) : 1 - phi * (near + far),
-                           2 * phi * (root - v * far), 0, -2 * b * phi * far, -b * phi * root * root * root };
+    const ss_part part = { z < 0 ? GPUMC_R(-0.5) * z * z : 0,
+                           z < 0 ? phi * (near - far) : 1 - phi * (near + far), 2 * phi * (root - v * far), 0,
+                           -2 * b * phi * far, -b * phi * root * root * root };
     return part;
 }
 /* Adds a part with a weight and a share of the range to a mean, whose base it takes. */
@@ -434,7 +441,8 @@ GPUMC_FN ss_part ss_range_survival(gpumc_real b, gpumc_real range, gpumc_real v,
     const gpumc_real x_1 = (b - v * t) * root, x_2 = x_1 + range * root, nearest = x_2 < 0 ? x_2 : 0;
     const int early = !(x_1 < 0);
     const gpumc_real base = GPUMC_R(-0.5) * nearest * nearest;
-    const ss_end lo = ss_end_at(b, v, t, root, base, early), hi = ss_end_at(b + range, v, t, root, base, early);
+    const ss_end lo = ss_end_at(b, v, t, root, base, early);
+    const ss_end hi = ss_end_at(b + range, v, t, root, base, early);
     const gpumc_real mean_S = (hi.total - lo.total) * inv;                 /* less 1 where early */
     const ss_part closed = { base, early ? 1 + mean_S : mean_S, (hi.survivor - lo.survivor) * inv,
                              (hi.survivor - mean_S) * inv, (hi.by_v - lo.by_v) * inv,
@@ -466,9 +474,11 @@ GPUMC_CELLS(ss_range_stop, 10, 0, 2, 2)
 {
     const ss_node node = ss_node_of(p + 5, x[1], ss_on(p[0], p[2], ss_max(p[3], p[4]), x[0]), x[2], x[3]);
     const gpumc_real t = ss_max(p[5] + p[6] * node.u + x[0] - p[2], GPUMC_R(1e-8));
-    const ss_part plus = ss_range_survival(p[0], p[1], p[3], t), minus = ss_range_survival(p[0], p[1], p[4], t);
+    const ss_part plus = ss_range_survival(p[0], p[1], p[3], t);
+    const ss_part minus = ss_range_survival(p[0], p[1], p[4], t);
     const gpumc_real one = gpumc_exp(plus.log_base), other = gpumc_exp(minus.log_base);
-    const gpumc_real mass = node.mass * one * other, by_plus = mass * minus.value, by_minus = mass * plus.value;
+    const gpumc_real mass = node.mass * one * other;
+    const gpumc_real by_plus = mass * minus.value, by_minus = mass * plus.value;
     g[0] += by_plus * plus.by_b + by_minus * minus.by_b;
     g[1] += by_plus * plus.by_range + by_minus * minus.by_range;
     g[2] -= by_plus * plus.by_t + by_minus * minus.by_t;
@@ -491,11 +501,13 @@ GPUMC_FINISH(ss_range_stop)
 /* log density of a go response at rt, of mu sigma tau. */
 GPUMC_FN gpumc_real ss_push_density(const gpumc_real *p, gpumc_real rt, gpumc_real *g)
 {
-    const ss_time at = ss_time_at(rt, p[0], p[1], p[2]);
-    g[0] += (at.u - at.excess) / p[1];
-    g[1] += (at.u * at.u - at.excess * (at.a + at.u)) / p[1];
-    g[2] += (at.a * at.excess - 1) / p[2];
-    return at.log_base + gpumc_log(at.density / p[2]);
+    const gpumc_real u = (rt - p[0]) / p[1], a = p[1] / p[2], w = a - u, excess = gpumc_mills_excess(w);
+    const gpumc_real above = -(GPUMC_R(0.5) * u * u + GPUMC_R(GPUMC_LOG_SQRT_2PI) + gpumc_log(w + excess));
+    const gpumc_real below = a * (GPUMC_R(0.5) * a - u) + gpumc_log_Phi(-w);
+    g[0] += (u - excess) / p[1];
+    g[1] += (u * u - excess * (a + u)) / p[1];
+    g[2] += (a * excess - 1) / p[2];
+    return (w < 0 ? below : above) - gpumc_log(p[2]);
 }
 GPUMC_FN gpumc_real ss_push_tail(const gpumc_real *p, gpumc_real rt, gpumc_real *g)
 {

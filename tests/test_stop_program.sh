@@ -1,0 +1,119 @@
+#!/bin/sh
+# examples/stop_signal.c from its commands: builds by the line of its head comment, without warnings in C99 and
+# C11; simulates, fits, checks and compares; refuses what is wrong with the right status and leaves nothing
+# half written; stops, resumes and makes the very draws of a run in one go; validate passes.
+. ./check.sh
+cd ..
+CC=${CC:-cc}
+strict="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror"
+source=examples/stop_signal.c
+
+line=$(sed -n 's/^ *Build: *//p' $source)
+check 'a build line' test "$line" = "cc -O2 $source -o stop_signal -lm -pthread"
+check 'builds' sh -c "$(echo "$line" | sed "s|-o stop_signal|-o $scratch/stop_signal|; s|^cc |$CC |")"
+check 'no warnings, C99' $CC -std=c99 -fsyntax-only $strict $source
+! have clang || check 'no warnings, clang, C11' clang -std=c11 -fsyntax-only $strict $source
+[ -x "$scratch/stop_signal" ] || finish
+cd "$scratch" || exit 1
+
+# says STATUS TEXT COMMAND...: exit status and a part of what the command prints
+says() {
+    want=$1 part=$2
+    shift 2
+    "$@" >out 2>err
+    got=$?
+    [ $got = "$want" ] && cat out err | grep -qF -- "$part" && return
+    echo "error: status $got, wanted $want with \"$part\": $(cat out err | head -3)"
+    return 1
+}
+
+# ---- words -------------------------------------------------------------------------------------------------
+check 'usage' says 2 'usage: stop_signal COMMAND' ./stop_signal
+check 'help' says 0 'simulate' ./stop_signal help
+check 'an unknown command' says 2 'guess: unknown command' ./stop_signal guess
+for command in simulate fit check merge compare validate plan bench; do
+    check "$command help" says 0 "usage: $command" ./stop_signal $command help
+    check "$command: an unknown key" says 2 'nokey=1: unknown key' ./stop_signal $command nokey=1
+done
+check 'fit without data' says 2 'data= is missing' ./stop_signal fit
+check 'check without fit' says 2 'fit= is missing' ./stop_signal check data=x
+check 'compare without fits' says 2 'first= is missing' ./stop_signal compare
+check 'simulate without trials' says 2 'trials= is missing' ./stop_signal simulate
+check 'too many stop trials' says 2 'stops' ./stop_signal simulate trials=x stops=91
+check 'no subjects' says 2 'subjects' ./stop_signal simulate trials=x subjects=0
+check 'a model that is none' says 2 'rdex_abcd|rdex' ./stop_signal simulate trials=x model=dex
+
+# ---- simulate, fit, check, compare -------------------------------------------------------------------------
+check 'simulate' ./stop_signal simulate trials=trials.csv truth=truth.csv subjects=4 run_trials=60 stops=10
+check 'as many lines as trials' test "$(wc -l <trials.csv)" = 481
+check 'the same again' ./stop_signal simulate trials=again.csv subjects=4 run_trials=60 stops=10
+check 'the same trials' cmp trials.csv again.csv
+short="num_warmup=60 num_samples=100 num_chains=2 seed=3 progress=no"
+check 'fit' says 0 'all 110 quantities' ./stop_signal fit data=trials.csv $short output=fit.zarr \
+    report=fit.html table=subjects.csv summary=summary.csv
+check 'a table of subjects' test "$(wc -l <subjects.csv)" = 5
+check 'with their SSRT' sh -c "head -1 subjects.csv | grep -q '^subject,trials,stop_trials,ssrt,'"
+check 'a summary' test "$(wc -l <summary.csv)" = 111
+check 'a report' grep -q '</html>' fit.html
+check 'check' says 0 'statistics lie outside' ./stop_signal check fit=fit.zarr data=trials.csv truth=truth.csv \
+    page=page.html draws=50
+check 'recovery' grep -q '90 % intervals hold the truth' out
+check 'a page of figures' sh -c "grep -q '</html>' page.html && ! grep -qi 'nan' page.html && ! grep -q http page.html"
+check 'truth that is none' says 1 'columns name, subject and value' ./stop_signal check fit=fit.zarr \
+    data=trials.csv truth=trials.csv page=none.html draws=20
+check 'no page is left' test ! -e none.html -a ! -e none.html.tmp
+./stop_signal simulate trials=other.csv subjects=3 run_trials=60 stops=10 >/dev/null
+check 'other data' says 1 'were they read with the same arguments?' ./stop_signal check fit=fit.zarr data=other.csv
+check 'fit again' says 0 'quantities' ./stop_signal fit data=trials.csv $short output=second.zarr seed=4
+check 'compare' says 0 'Monte Carlo standard errors apart' ./stop_signal compare first=fit.zarr second=second.zarr \
+    page=forest.html
+check 'a forest' grep -q '</svg>' forest.html
+check 'a store that is not there' says 1 'none.zarr' ./stop_signal compare first=none.zarr second=fit.zarr
+
+# ---- chains of an array job, merged ------------------------------------------------------------------------
+for chain in 0 1; do
+    check "chain $chain alone" ./stop_signal fit data=trials.csv num_warmup=60 num_samples=100 num_chains=1 seed=3 \
+        chain=$chain progress=no output=chain_$chain.zarr
+done
+check 'merged' says 0 'statistics lie outside' ./stop_signal check fit=chain_0.zarr,chain_1.zarr data=trials.csv draws=20
+check 'merge' says 0 'all 110 quantities' ./stop_signal merge fit=chain_0.zarr,chain_1.zarr data=trials.csv \
+    report=merged.html table=merged.csv
+check 'its table' test "$(wc -l <merged.csv)" = 5
+check 'one chain twice' says 1 'twice' ./stop_signal check fit=chain_0.zarr,chain_0.zarr data=trials.csv
+
+# ---- what is refused leaves nothing ------------------------------------------------------------------------
+head -c 5000 trials.csv >cut.csv
+check 'a file that is cut' says 1 'does not end' ./stop_signal fit data=cut.csv $short output=cut.zarr table=cut_table.csv
+check 'leaves nothing' test ! -e cut.zarr -a ! -e cut_table.csv
+check 'no file' says 1 'no.csv' ./stop_signal fit data=no.csv
+check 'a column that is missing' sh -c "sed 's/^subject/person/' trials.csv >person.csv
+    ! ./stop_signal fit data=person.csv 2>&1 | grep -v 'no column \"subject\"; found: person, run'"
+check 'a folder that is not there' says 1 'nowhere' ./stop_signal simulate trials=/nowhere/x.csv
+awk -F, -v OFS=, 'NR == 5 { $5 = "0.09"; $4 = $3 } { print }' trials.csv >fast.csv
+check 'exclusions are said' says 0 'line 5: 0.090 s' ./stop_signal fit data=fast.csv $short excluded=excluded.csv
+check 'and listed' grep -q '^s001,1,5,1,0.090000,' excluded.csv
+
+# ---- stopped and resumed -----------------------------------------------------------------------------------
+run="fit data=trials.csv num_warmup=100 num_samples=3000 num_chains=2 seed=5 progress=no"
+check 'a run in one go' ./stop_signal $run csv=whole
+./stop_signal $run csv=part checkpoint=state >/dev/null 2>&1 & pid=$!
+sleep 1.5
+kill -USR1 $pid
+wait $pid
+check 'stopped with status 75' test $? = 75
+check 'resumed' ./stop_signal $run csv=part checkpoint=state
+check 'the same draws' sh -c 'for c in 1 2; do grep -v "^#" whole_$c.csv >a; grep -v "^#" part_$c.csv >b; cmp a b || exit 1; done'
+check 'the checkpoint has gone' test ! -e state
+
+# ---- other models ------------------------------------------------------------------------------------------
+for model in rdex rdex_a beests beests2 wald; do
+    check "$model: simulate" ./stop_signal simulate trials=$model.csv subjects=3 run_trials=60 stops=10 model=$model
+    check "$model: fit" says 0 'quantities' ./stop_signal fit data=$model.csv model=$model $short output=$model.zarr
+    check "$model: check" says 0 'statistics lie outside' ./stop_signal check fit=$model.zarr data=$model.csv draws=20
+done
+check 'a covariate: simulate' sh -c 'echo effect_v0=0.3 >group.txt
+    ./stop_signal simulate trials=age.csv subjects=5 run_trials=60 stops=10 group=group.txt covariate=age'
+check 'a covariate: fit' says 0 'b_v0' ./stop_signal fit data=age.csv covariates=age:v0 $short
+
+check 'validate' says 0 'all passed' ./stop_signal validate
+finish
