@@ -983,14 +983,17 @@ static double point_seconds(const point *p)
     return best;
 }
 
-/* Some point of the posterior's bulk: the last draw of a few. */
+/* A point on the way to the posterior's bulk, where a gradient takes as long as there: the last of a few
+   draws, at most 32 gradients each. */
 static int short_fit(const gpumc_model *model, int threads, gpumc_fit *fit)
 {
     gpumc_sample_options o;
     memset(&o, 0, sizeof o);
     o.num_chains = 2;
-    o.num_warmup = 30;
-    o.num_samples = 20;
+    o.num_warmup = 15;
+    o.num_samples = 15;
+    o.max_treedepth = 5;
+    o.skip_gradient_check = 1;
     o.threads = threads;
     o.seed = 42;
     return gpumc_sample(model, &o, fit) == GPUMC_OK;
