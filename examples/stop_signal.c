@@ -222,10 +222,9 @@ static int posterior_make(posterior *p, const gpumc_fit *fit, size_t n_subjects,
         const char *name = ss_parameter_get(p->kind->parameters[j])->name;
         const gpumc_block *block = find_block(fit, name);
         if (!block || block->size != n_subjects)
-            return ss_fail(error, GPUMC_ERROR_FORMAT,
-                           "%s of %.0f subjects in the fit, but %.0f in the data: were "
-                           "they read with the same arguments?",
-                           name, block ? (double)block->size : 0, (double)n_subjects);
+            return ss_fail(error, GPUMC_ERROR_FORMAT, "%s of %.0f subjects in the fit, but %.0f in the data: "
+                           "were they read with the same arguments?", name, block ? (double)block->size : 0,
+                           (double)n_subjects);
         p->offset[p->kind->parameters[j]] = block->offset;
     }
     return 1;
@@ -799,11 +798,9 @@ static void forest(FILE *file, const gpumc_fit *a, const gpumc_fit *b, const dif
     fprintf(file, "<svg viewBox=\"0 0 660 %.0f\" width=\"660\" height=\"%.0f\">\n",
             top + row * (double)n + 30, top + row * (double)n + 30);
     for (double x = low; x <= high; x++)
-        fprintf(
-            file,
-            "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%.0f"
-            "</text>\n",
-            zero + x * unit, top - 8, top + row * (double)n, zero + x * unit, x);
+        fprintf(file, "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/>"
+                "<text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%.0f</text>\n", zero + x * unit, top - 8,
+                top + row * (double)n, zero + x * unit, x);
     for (size_t i = 0; i < n; i++) {
         const gpumc_summary s[2] = { gpumc_summarise(a, list[i].first), gpumc_summarise(b, list[i].second) };
         const double y = top + row * ((double)i + 0.5);
@@ -829,10 +826,8 @@ static int write_forest(const char *path, const gpumc_fit *a, const gpumc_fit *b
 {
     ss_writer w;
     if (!ss_page_open(&w, path, "Two fits", error)) return 0;
-    fprintf(w.file,
-            "<p>Means and 90 %% intervals in posterior standard deviations of the first around its mean. "
-            "<span style=\"color:%s\">",
-            SS_BLUE);
+    fprintf(w.file, "<p>Means and 90 %% intervals in posterior standard deviations of the first around its "
+            "mean. <span style=\"color:%s\">", SS_BLUE);
     ss_put_text(w.file, names[0]);
     fprintf(w.file, "</span>, <span style=\"color:%s\">", SS_ORANGE);
     ss_put_text(w.file, names[1]);
@@ -878,9 +873,8 @@ static int compare_fits(const gpumc_fit *a, const gpumc_fit *b, const char *cons
             print_difference(a, b, &list[i]);
         }
         for (size_t i = 0; i < n; i++) far += fabs(list[i].in_mcse) > 3;
-        printf(
-            "%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)\n",
-            (double)far, (double)n);
+        printf("%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)"
+               "\n", (double)far, (double)n);
         if (page) ok = write_forest(page, a, b, names, list, n_population, shown, error);
     }
     free(list);
@@ -1043,11 +1037,10 @@ static int command_plan(int argc, char **argv)
         printf("memory       %.0f MB for %d draws of %d chains, %.0f values each\n",
                1e-6 * draw_bytes(ss_model_get(t.model), o.num_chains, o.num_samples), o.num_samples,
                o.num_chains, (double)model_columns(ss_model_get(t.model)));
-        printf("time         %.3g ms a gradient (%s); with %d gradients a draw in warm-up and %d after it, "
-               "as fits of "
-               "20 subjects took, %.1f min\n",
-               1e3 * seconds, gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO)), WARMUP_GRADIENTS,
-               SAMPLING_GRADIENTS, gradients * seconds * ceil((double)o.num_chains / o.threads) / 60);
+        printf("time         %.3g ms a gradient (%s); with %d gradients a draw in warm-up and %d after it, as\n"
+               "             fits of 20 subjects took, %.1f min\n", 1e3 * seconds,
+               gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO)), WARMUP_GRADIENTS, SAMPLING_GRADIENTS,
+               gradients * seconds * ceil((double)o.num_chains / o.threads) / 60);
         point_free(&at);
         status = EXIT_SUCCESS;
     }
@@ -1405,9 +1398,8 @@ static int command_bench(int argc, char **argv)
     n = bench_sizes(text, sizes);
     if (n == 0) { fprintf(stderr, "subjects=%s: numbers separated by commas\n", text); return EXIT_USAGE; }
     plan_threads(&o, &team);
-    printf("The source names, for 1000 warm-up iterations and draws of 4 chains, 2, 10, 24 and 60 hours on "
-           "32 cores "
-           "for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35 and 90 minutes on one H100.\n");
+    printf("The source names, for 1000 warm-up iterations and draws of 4 chains, 2, 10, 24 and 60 hours on 32 "
+           "cores for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35 and 90 minutes on one H100.\n");
     printf("%8s %8s %10s %9s %7s %7s %7s %6s %6s %6s %6s %6s\n", "subjects", "minutes", "gradients",
            "us each", "ess", "r_hat", "diverg.", "MB", "rows", "stops", "tree", "adapt");
     for (int k = 0; k < n; k++) {
