@@ -171,7 +171,7 @@ static int command_simulate(int argc, char **argv)
         { "truth", TEXT, &c.truth, "FILE: writes what they were drawn from" },
         { "subjects", WHOLE, &c.subjects, "how many (100)" },
         { "model", CHOICE, &c.kind, KINDS },
-        { "group", TEXT, &c.group_file, "FILE: lines such as B=1.25, sd_B=0.2, effect_B=0.1 (typical values)" },
+        { "group", TEXT, &c.group_file, "FILE: lines such as B=1.25, sd_B=0.2, effect_B=0.1 (typical)" },
         { "covariate", TEXT, &c.group.covariate, "NAME: of a column, to which the effects belong" },
         { "runs", WHOLE, &c.task.runs, "of the task (2)" },
         { "run_trials", WHOLE, &c.task.trials, "trials of a run (180)" },
@@ -1411,7 +1411,7 @@ static int command_bench(int argc, char **argv)
     if (n == 0) { fprintf(stderr, "subjects=%s: numbers separated by commas\n", text); return EXIT_USAGE; }
     plan_threads(&o, &team);
     printf("The source names, for 1000 warm-up iterations and draws of 4 chains, 2, 10, 24 and 60 hours on "
-           "32 cores for\n10, 50, 100 and 200 subjects; it hopes for 5, 20, 35 and 90 minutes on one H100.\n");
+           "32 cores for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35, 90 minutes on one H100.\n");
     printf("%8s %8s %10s %9s %7s %7s %7s %6s %6s %6s %6s %6s\n", "subjects", "minutes", "gradients",
            "us each", "ess", "r_hat", "diverg.", "MB", "rows", "stops", "tree", "adapt");
     for (int k = 0; k < n; k++) {
