@@ -5299,14 +5299,14 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
         for (size_t i = t; i < n;) {
             const size_t unit = units[i];
             const double *table = work + k->table + unit * GPUMC__TABLE + 11;
-            size_t loose = 0;
+            double loose = 0;
             do {
-                const size_t tenths_i = tenths[i];
-                const double r = table[-(ptrdiff_t)tenths_i];
-                theta[i] = r * q[i] + (1 - gpumc__tenth[tenths_i] * r) * gpumc__link_mu(k, i, x);
-                loose += 10 - tenths_i;
+                const double r = table[-(ptrdiff_t)tenths[i]];
+                c = gpumc__tenth[tenths[i]];
+                theta[i] = r * q[i] + (1 - c * r) * gpumc__link_mu(k, i, x);
+                loose += 1 - c;
             } while ((i += step) < n && units[i] == unit);
-            log_jacobian += 0.1 * (double)loose * table[-11];
+            log_jacobian += loose * table[-11];
         }
     return log_jacobian;
 }
@@ -5356,10 +5356,9 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
                 const double r = table[-(ptrdiff_t)tenths_i], g_i = g[i];
                 c = gpumc__tenth[tenths_i];
                 moment += (1 - c) * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
-                received += (1 - c * r) * g_i;
                 dq[i] = r * g_i;
-                if (i > t && from[i - step] == place) continue;
-                if (place != GPUMC__NONE) target[place] += received;
+                if (i > t && from[i - step] == place) { received += (1 - c * r) * g_i; continue; }
+                if (place != GPUMC__NONE) target[place] += received + (1 - c * r) * g_i;
                 received = 0;
             } while (i > t && units[i - step] == unit);
             if (k->scale != GPUMC__NONE) target[k->scale + unit] += moment / x[k->scale + unit];

@@ -35,7 +35,7 @@ typedef struct ss_model_options {
 typedef struct ss_likelihood {
     const gpumc_row_kind *go, *failed, *stop;
     int n_go, n_failed, n_stop;
-    ss_parameter takes[3][12];
+    int takes[3][12];
 } ss_likelihood;
 static inline const ss_likelihood *ss_likelihood_get(ss_kind kind)
 {
@@ -67,9 +67,9 @@ static inline const ss_likelihood *ss_likelihood_get(ss_kind kind)
     return &table[kind];
 }
 /* An error is a correct response with the accumulators exchanged. */
-static inline ss_parameter ss_exchanged(ss_parameter k)
+static inline int ss_exchanged(int k)
 {
-    static const ss_parameter pairs[][2] = { { SS_V_PLUS, SS_V_MINUS }, { SS_MU_GO, SS_MU_ERR },
+    static const int pairs[][2] = { { SS_V_PLUS, SS_V_MINUS }, { SS_MU_GO, SS_MU_ERR },
                                              { SS_SIGMA_GO, SS_SIGMA_ERR }, { SS_TAU_GO, SS_TAU_ERR } };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         for (int side = 0; side < 2; side++)
@@ -184,14 +184,14 @@ static inline void ss_trial_add(ss_model *m, const ss_trial *t)
 
 /* Describes the rows of a set, if it has any; -1: omissions and responses are counted. */
 static inline void ss_set_describe(ss_model *m, int which, const char *name, const gpumc_row_kind *kind,
-                                   const ss_parameter *takes, int n, int wrong)
+                                   const int *takes, int n, int wrong)
 {
     ss_set *s = &m->sets[which];
     gpumc_hier_rows *r = &m->rows[m->description.n_rows];
     if (s->n == 0 || !kind) return;
     m->description.n_rows++;
     for (int k = 0; k < n; k++) {
-        const ss_parameter from = wrong ? ss_exchanged(takes[k]) : takes[k];
+        const int from = wrong ? ss_exchanged(takes[k]) : takes[k];
         s->takes[k].name =
             ss_parameter_get(from)->probit ? m->names[from].probit : ss_parameter_get(from)->name;
         s->takes[k].index = s->subject;
@@ -212,7 +212,7 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
 
 static inline int ss_model_rows(ss_model *m, gpumc_error *error)
 {
-    static const ss_parameter counted[] = { SS_PGF };
+    static const int counted[] = { SS_PGF };
     const ss_likelihood *l = ss_likelihood_get(m->options.kind);
     const size_t n_subjects = m->data->n_subjects, n = n_subjects + m->data->n_trials;
     int full = 1;
@@ -261,7 +261,7 @@ static inline int ss_standardise(const double *from, size_t n_subjects, double *
 }
 
 /* Reads "column:parameter" at text; returns its length, 0 with a text on error. */
-static inline size_t ss_covariate_read(const ss_model *m, const char *text, size_t *column, ss_parameter *k,
+static inline size_t ss_covariate_read(const ss_model *m, const char *text, size_t *column, int *k,
                                        gpumc_error *error)
 {
     const size_t length = strcspn(text, ","), name = strcspn(text, ":,");
@@ -287,7 +287,7 @@ static inline size_t ss_covariate_read(const ss_model *m, const char *text, size
 static inline int ss_model_covariates(ss_model *m, gpumc_error *error)
 {
     size_t used[SS_N_PARAMETERS] = { 0 }, column = 0, length;
-    ss_parameter k = SS_B;
+    int k = SS_B;
     if (!m->options.covariates) return 1;
     for (int fill = 0; fill < 2; fill++) {
         for (const char *at = m->options.covariates; *at; at += length + (at[length] == ',')) {
@@ -312,7 +312,7 @@ static inline int ss_model_covariates(ss_model *m, gpumc_error *error)
 /* ---- parameters ---------------------------------------------------------------------------------- */
 
 /* The scale that a parameter shares with those of its group. */
-static inline const char *ss_pooled_scale(ss_parameter k)
+static inline const char *ss_pooled_scale(int k)
 {
     switch (k) {
     case SS_V_PLUS: case SS_V_MINUS: case SS_V0: case SS_G: return "s_rates";
@@ -339,7 +339,7 @@ typedef struct ss_law {
     double start[2];                      /* of location and scale */
 } ss_law;
 
-static inline ss_law ss_law_u(ss_parameter k)
+static inline ss_law ss_law_u(int k)
 {
     const ss_parameter_info *info = ss_parameter_get(k);
     ss_law law = { .kind = GPUMC_POSITIVE, .m_prior = gpumc_prior_normal, .m_b = info->prior_sd,
@@ -364,7 +364,7 @@ static inline void ss_law_cut(ss_law *law, double lower, double upper)
     law->family = gpumc_population_truncated_normal;
 }
 
-static inline ss_law ss_law_t(ss_parameter k)
+static inline ss_law ss_law_t(int k)
 {
     static const double m[SS_N_PARAMETERS][2] = {
         { 1, 1 }, { 0.3, 0.5 }, { 2, 2 }, { 1, 2 }, { 2, 2 }, { 3, 4 }, { 0.3, 0.5 }, { 0.1, 0.5 },
@@ -386,7 +386,7 @@ static inline ss_law ss_law_t(ss_parameter k)
     return law;
 }
 
-static inline ss_law ss_law_baseline(ss_parameter k)
+static inline ss_law ss_law_baseline(int k)
 {
     ss_law law = ss_law_u(k);
     if (k == SS_B) {
@@ -433,7 +433,7 @@ GPUMC_ROW(ss_legacy_spread, 3, 0, 2)
     g[2] += by;
     return lp;
 }
-static inline ss_law ss_law_legacy(ss_parameter k)
+static inline ss_law ss_law_legacy(int k)
 {
     static const double bounds[][2] = { { 0, 0 }, { 0.05, 0.5 }, { 1, INFINITY }, { 0.3, INFINITY },
                                         { 1.5, INFINITY }, { 0, 0 }, { 0.05, 0.5 } };
@@ -462,7 +462,7 @@ static inline ss_law ss_law_legacy(ss_parameter k)
     return law;
 }
 
-static inline ss_law ss_law_of(const ss_model *m, ss_parameter k)
+static inline ss_law ss_law_of(const ss_model *m, int k)
 {
     return m->options.kind == SS_WALD ? ss_law_baseline(k)
         : m->options.form == SS_FORM_T ? ss_law_t(k)
@@ -486,7 +486,7 @@ static inline void ss_prior_add(ss_model *m, const char *name, gpumc_prior_famil
 }
 
 /* Location, scale and coefficients of one parameter; the first of those that share a scale adds it. */
-static inline void ss_group_add(ss_model *m, ss_parameter k)
+static inline void ss_group_add(ss_model *m, int k)
 {
     const char *name = ss_parameter_get(k)->name;
     const ss_law law = ss_law_of(m, k);
@@ -500,7 +500,7 @@ static inline void ss_group_add(ss_model *m, ss_parameter k)
     memcpy(m->start[k], law.start, sizeof law.start);
     ss_param_add(m, names->location, law.m_kind, law.m_lower, law.m_upper)->init = &m->start[k][0];
     ss_prior_add(m, names->location, law.m_prior, law.m_a, law.m_b);
-    for (int i = 0; i < (int)k && m->options.pooled_scales; i++) {
+    for (int i = 0; i < k && m->options.pooled_scales; i++) {
         if (strcmp(m->names[i].scale, names->scale) != 0) continue;
         known = 1;
         m->start[k][1] = m->start[i][1];
@@ -526,7 +526,7 @@ static inline double ss_start_at(const ss_law *law, const double *start, double 
 }
 
 /* The subjects' values. t0 starts below the fastest response. */
-static inline void ss_subjects_add(ss_model *m, ss_parameter k)
+static inline void ss_subjects_add(ss_model *m, int k)
 {
     const ss_law law = ss_law_of(m, k);
     const size_t n = m->data->n_subjects;

@@ -1,6 +1,6 @@
 /* Does the whole of the stop-signal model find what it was drawn from? Simulation-based calibration (Talts et
-   al. 2018): hyperparameters and subjects from the prior, trials given them by the simulator and its staircase,
-   then the posterior; the rank of what was drawn among draws must be uniform, for every hyperparameter, three
+   al. 2018): hyperparameters and subjects from the prior, trials given them by simulator and staircase, then
+   the posterior; the rank of what was drawn among draws must be uniform, for every hyperparameter, three
    parameters of a subject and the log likelihood. Recovery of ten typical subjects, and coverage of fifty.
 
    Ranks are among 19 draws, far apart; those of N_SIMULATIONS simulations are judged by chi-square over their
@@ -146,6 +146,7 @@ static void test_calibration(void)
 {
     static calibration c;
     static char *names[N_SUBJECTS];
+    static const char *const others[] = { "B", "v0", "mu", "likelihood" };
     const ss_model_options options = { .threads = 2 };
     gpumc_error error;
     int done = 0;
@@ -163,10 +164,8 @@ static void test_calibration(void)
     if (!c.prior || !c.data.trials) return;
     find_columns(&c);
     for (int i = 0; i < N_SIMULATIONS; i++) done += calibrate(&c, &options, (uint64_t)i + 1);
-    for (int k = 0; k < N_QUANTITIES && done > 0; k++) {
-        const gpumc_model *m = ss_model_get(c.prior);
-        judge(c.ranks[k], done, k < 22 ? m->params[k].name : k == 22 ? "B" : k == 23 ? "v0" : k == 24 ? "mu" : "likelihood");
-    }
+    for (int k = 0; k < N_QUANTITIES && done > 0; k++)
+        judge(c.ranks[k], done, k < 22 ? ss_model_get(c.prior)->params[k].name : others[k - 22]);
     ss_model_free(c.prior);
     free(c.data.trials);
 }
@@ -229,8 +228,8 @@ static void test_recovery(void)
     for (int seed = 1; seed <= seeds; seed++) {
         if (!recover(10, (uint64_t)seed, &share, ratios)) return;
         for (int j = 0; j < 4; j++) near[j] += fabs(ratios[j] - 1) < 0.1;
-        printf("10 subjects, seed %d: coverage %.3f, B %.3f, t0 %.3f, v_plus %.3f, v_minus %.3f of the truth\n", seed,
-               share, ratios[0], ratios[1], ratios[2], ratios[3]);
+        printf("10 subjects, seed %d: coverage %.3f, B %.3f, t0 %.3f, v_plus %.3f, v_minus %.3f of the truth\n",
+               seed, share, ratios[0], ratios[1], ratios[2], ratios[3]);
         CHECK(share > 0.8, "coverage %g", share);
     }
     for (int j = 0; j < 3; j++) CHECK(near[j] == seeds, "within 10 %% for %d of %d seeds", near[j], seeds);

@@ -306,7 +306,7 @@ static double worst_difference(const gpumc_row_kind *kind, const double *p, cons
 }
 
 /* A point of the box, every fourth a corner, and a trial whose likelihood is not zero there. */
-static void draw_point(gpumc_rng *rng, const ss_parameter *takes, size_t n, int corner,
+static void draw_point(gpumc_rng *rng, const int *takes, size_t n, int corner,
                        const gpumc_row_kind *kind, double *p, double *x)
 {
     double t0 = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# examples/slurm with a real Slurm: a controller and a node on this machine, in a folder of their own. The array
-# of chains is told to stop, saves, queues itself again, ends, and is merged; the whole node does the same.
+# examples/slurm with a real Slurm: a controller and a node on this machine, in a folder of their own. The
+# array of chains is told to stop, saves, queues itself again, ends, and is merged; then the whole node.
 # Skipped where Slurm is not installed (Debian: slurm-wlm, munge) or this is not root, who alone may run jobs.
 . ./check.sh
 cd ..

@@ -10,9 +10,9 @@
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --signal=USR1@120
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" "${PROGRAM:-./stop_signal}" fit data="${DATA:?}" seed="${SEED:-1}" \
-    threads="$SLURM_CPUS_PER_TASK" checkpoint="${OUT:?}.state" output="$OUT.zarr" report="$OUT.html" \
-    table="${OUT}_subjects.csv" ${ARGUMENTS:-}
+srun --cpus-per-task="$SLURM_CPUS_PER_TASK" "${PROGRAM:-./stop_signal}" fit data="${DATA:?}" \
+    seed="${SEED:-1}" threads="$SLURM_CPUS_PER_TASK" checkpoint="${OUT:?}.state" output="$OUT.zarr" \
+    report="$OUT.html" table="${OUT}_subjects.csv" ${ARGUMENTS:-}
 status=$?
 if [ $status = 75 ]; then scontrol requeue "$SLURM_JOB_ID"; fi
 exit $status
