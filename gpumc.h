@@ -222,9 +222,9 @@
 #define GPUMC_LOOP
 #elif defined(__GNUC__)
 #define GPUMC_FN static inline __attribute__((always_inline, unused, optimize("no-fast-math")))
-#define GPUMC_LOOP __attribute__((optimize("no-fast-math", "O2", "tree-vectorize", \
-    "vect-cost-model=dynamic", "no-trapping-math", "fp-contract=fast", "no-thread-jumps", \
-    "no-tree-loop-distribute-patterns")))
+#define GPUMC__LOOP_OPTIONS "no-fast-math", "O2", "tree-vectorize", "vect-cost-model=dynamic", \
+    "no-trapping-math", "fp-contract=fast", "no-thread-jumps", "no-tree-loop-distribute-patterns"
+#define GPUMC_LOOP __attribute__((optimize(GPUMC__LOOP_OPTIONS)))
 #else
 #define GPUMC_FN static inline
 #define GPUMC_LOOP
@@ -259,14 +259,22 @@
 #define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
 #endif
 /* A strip is as many lanes as a register holds, its loop a single vector operation; GPUMC__FLAT marks short
-   loops inside it. (clang does not see to one of two doubles.) */
+   loops inside it. (clang does not see to one of two doubles.) Its operations mostly wait for each other: so
+   rows go two strips of WOVEN lanes at a time, which the attributes of ROW make gcc interleave. */
 #define GPUMC__STRIP_avx2 4
 #define GPUMC__STRIP_avx512 8
+#define GPUMC__ROW_baseline(attributes) attributes
+#define GPUMC__ROW_avx512(attributes) attributes
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
 #define GPUMC__STRIP_baseline 2
+#define GPUMC__WOVEN 4
+#define GPUMC__ROW_avx2(attributes) \
+    __attribute__((target("avx2,fma"), optimize(GPUMC__LOOP_OPTIONS, "schedule-insns", "sched-pressure")))
 #define GPUMC__FLAT _Pragma("GCC unroll 64")
 #else
 #define GPUMC__STRIP_baseline 4
+#define GPUMC__WOVEN 0
+#define GPUMC__ROW_avx2(attributes) attributes
 #define GPUMC__FLAT
 #endif
 #if defined(__clang__) && defined(__OPTIMIZE__)
@@ -744,8 +752,7 @@ GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 }
 
 /* ---- error function and normal distribution -------------------------------------------------- */
-/* (1 + 2x) erfcx(x) - 1, x >= 0, after Shepherd & Laframboise (1981): all its terms are positive, and it is
-   at most a quarter, so that its errors count little. */
+/* (1 + 2x) erfcx(x) - 1, x >= 0, after Shepherd & Laframboise (1981): at most 1/4, of positive terms. */
 GPUMC_FN double gpumc__erfcx_rest(double x)
 {
     const double a = 1e18 < x ? 1e18 : x;
@@ -769,19 +776,20 @@ GPUMC_FN double gpumc_erfc(double x)
     const double a = gpumc_fabs(x), y = gpumc__times_exp_square(gpumc__erfcx_above(a), a, -1.0);
     return x < 0.0 ? 2.0 - y : y;
 }
-/* erf(x). 1.5 ULP */
+/* erf(x). 1.6 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
     const double a = gpumc_fabs(x), y = x + x * gpumc__poly_erf(x * x);
     const double tail = gpumc__times_exp_square(gpumc__erfcx_above(a), a, -1.0);
     return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
 }
-/* erfcx(x / sqrt 2) / 2, x >= 0: the quotient in two parts, z + lo. */
+/* erfcx(x / sqrt 2) / 2, x >= 0: the quotient z and d = z + 1/2 with what their rounding loses, lo. */
 GPUMC_FN double gpumc__half_erfcx(double x)
 {
     const double root = 0.70710678118654752440, root_hi = 0.7071067690849304, root_lo = 1.210161710447897e-08;
-    const double a = 1e300 < x ? 1e300 : x, h = gpumc__upper(a), z = a * root, r = 0.5 / (z + 0.5);
-    const double lo = (h * root_hi - z) + (h * root_lo + (a - h) * root);
+    const double a = 1e300 < x ? 1e300 : x, h = gpumc__upper(a), z = a * root, d = z + 0.5, part = d - z;
+    const double z_lo = (h * root_hi - z) + (h * root_lo + (a - h) * root), r = 0.5 / d;
+    const double lo = z_lo + ((z - (d - part)) + (0.5 - part));
     return 0.5 * (r + r * (gpumc__erfcx_rest(z) - 2.0 * lo * r));
 }
 /* Phi(x) = erfc(-x / sqrt 2) / 2, the standard normal distribution function. 3.2 ULP */
@@ -1866,9 +1874,7 @@ GPUMC_FN double gpumc__sum_16(const double *a)
          + (((a[1] + a[9]) + (a[5] + a[13])) + ((a[3] + a[11]) + (a[7] + a[15])));
 }
 GPUMC_FN const double *gpumc__row_weights(const gpumc__row_args *a, size_t tile)
-{
-    return a->weights ? a->weights + tile * GPUMC_LANES : a->ones + (GPUMC_LANES - a->active[tile]);
-}
+{ return a->weights ? a->weights + tile * GPUMC_LANES : a->ones + (GPUMC_LANES - a->active[tile]); }
 /* n columns of which idle lanes repeat the first. */
 GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t active)
 {
@@ -1891,6 +1897,9 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     }
 #define GPUMC__ROW_PARAMETER(k, l, n_group) \
     (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
+#define GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x, w) \
+    GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
+        n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], (x)[k * GPUMC_LANES + l], w)
 
 /* A few slices, a strip of lanes as wide as a vector register: what depends on parameters alone then does not
    depend on the loop over tiles, and the compiler moves it out. The sums of the value and of shared gradients
@@ -1900,13 +1909,17 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     attributes GPUMC__INLINE void name##_tiles_##set(const gpumc__row_args *a, size_t t, size_t end, \
         size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
-        do { \
-            const double *x = a->columns + t * (n_columns) * GPUMC_LANES + strip; \
-            const double *w = gpumc__row_weights(a, t) + strip; \
-            GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, \
-                (n_group) + (n_shared), n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], \
-                x[k * GPUMC_LANES + l], w) \
-        } while (++t < end); \
+        const size_t each = (n_columns) * GPUMC_LANES; \
+        for (; GPUMC__STRIP_##set == GPUMC__WOVEN && t + 1 < end; t += 2) { \
+            const double *x = a->columns + t * each + strip, *x_2 = x + each; \
+            const double *w = gpumc__row_weights(a, t) + strip, *w_2 = gpumc__row_weights(a, t + 1) + strip; \
+            GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x, w) \
+            GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x_2, w_2) \
+        } \
+        for (; t < end; t++) { \
+            const double *x = a->columns + t * each + strip, *w = gpumc__row_weights(a, t) + strip; \
+            GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x, w) \
+        } \
     } \
     attributes GPUMC__INLINE void name##_strip_##set(const gpumc__row_args *a, size_t s, size_t end, \
         size_t t, size_t strip, const double *GPUMC__RESTRICT shared, double *GPUMC__RESTRICT total) \
@@ -1935,11 +1948,10 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
                 total[k * GPUMC_LANES + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC__ROW_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
-    attributes static void name##_loop_##set(const gpumc__row_args *a) \
+    GPUMC__ROW_##set(attributes) static void name##_loop_##set(const gpumc__row_args *a) \
     { \
-        double shared[((n_shared) + 1) * GPUMC_LANES], total[((n_shared) + 1) * GPUMC_LANES]; \
+        double shared[((n_shared) + 1) * GPUMC_LANES], total[((n_shared) + 1) * GPUMC_LANES] = { 0 }; \
         for (int i = 0; i < (n_shared) * GPUMC_LANES; i++) shared[i] = *a->p[(n_group) + i / GPUMC_LANES]; \
-        for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) total[i] = 0; \
         for (size_t s = 0, t = 0, end; s < a->n_slices;) { \
             end = a->n_slices - s < 4 ? a->n_slices : s + 4; \
             for (size_t strip = 0; strip < GPUMC_LANES; strip += GPUMC__STRIP_##set) \
@@ -1948,22 +1960,22 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         } \
         for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
     }
+#define GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, ...) \
+    static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
+        __VA_ARGS__ }; \
+    GPUMC_FN gpumc_real name##_row(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
+                                   gpumc_real *g GPUMC__UNUSED)
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
     GPUMC__ISA_COPIES(GPUMC__ROW_STRIP, name, n_group, n_shared, n_columns) \
     GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, name, n_group, n_shared, n_columns) \
-    static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
-        GPUMC__ISA_TABLE(name##_loop) }; \
-    GPUMC_FN gpumc_real name##_row(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
-                                   gpumc_real *g GPUMC__UNUSED)
-
+    GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, GPUMC__ISA_TABLE(name##_loop))
 #define GPUMC__ROW_PLAIN(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
     GPUMC__ROW_STRIP(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, name, n_group, n_shared, n_columns) \
     GPUMC__ROW_LOOP(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, name, n_group, n_shared, n_columns) \
-    static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
-        { name##_loop_baseline, name##_loop_baseline, name##_loop_baseline } }; \
-    GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
+    GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, \
+                    { name##_loop_baseline, name##_loop_baseline, name##_loop_baseline })
 
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
@@ -2026,9 +2038,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     GPUMC_FN gpumc_real name##_finish(const gpumc_real *sum, const gpumc_real *p, const gpumc_real *x, \
                                       gpumc_real *g); \
     GPUMC_FN gpumc_real name##_whole(const gpumc_real *p, const gpumc_real *x, gpumc_real *g) \
-    { \
-        return name##_finish(x, p, x + 1 + (n_group) + (n_shared), g); \
-    } \
+    { return name##_finish(x, p, x + 1 + (n_group) + (n_shared), g); } \
     GPUMC__ISA_COPIES(GPUMC__CELLS_NODES, name, n_group, n_shared, n_columns, n_node) \
     GPUMC__ISA_COPIES(GPUMC__CELLS_LOOP, name, n_group, n_shared, n_columns) \
     static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, n_node, \
@@ -6697,11 +6707,8 @@ typedef struct gpumc__glm_loops {
             double *o = out + at; \
             GPUMC__STRIP_LOOP_##suffix for (size_t l = 0; l < GPUMC__STRIP_##suffix; l++) { \
                 gpumc_real g[4] = { 0, 0, 0, 0 }; \
-                o[(size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST + l] = \
-                    gpumc__glm_##name(y[at + l], eta[at + l], a, b, g); \
-                o[(size_t)GPUMC__GLM_BY_ETA * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_ETA]; \
-                o[(size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_A]; \
-                o[(size_t)GPUMC__GLM_BY_B * GPUMC__GLM_MOST + l] = g[GPUMC__GLM_BY_B]; \
+                g[GPUMC__GLM_VALUE] = gpumc__glm_##name(y[at + l], eta[at + l], a, b, g); \
+                GPUMC__FLAT for (size_t q = 0; q < 4; q++) o[q * GPUMC__GLM_MOST + l] = g[q]; \
             } \
         } \
     }
