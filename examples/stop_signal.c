@@ -1240,7 +1240,8 @@ static int command_validate(int argc, char **argv)
 
 /* ---- bench ---------------------------------------------------------------------------------------- */
 
-/* One row of the table. Shares are of the processor time of all threads, warm-up and sampling together. */
+/* One row of the table. Shares are of the processor time of all threads; that of warm-up is taken to be in
+   proportion to its length. */
 typedef struct bench_row {
     int subjects;
     double minutes, gradients, gradient_us, least_ess, worst_r_hat, divergences, megabytes;
@@ -1288,18 +1289,21 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
     ss_model_options options;
     trial_run t;
     gpumc_fit fit;
+    clock_t begin;
     int ok;
     memset(&options, 0, sizeof options);
     memset(row, 0, sizeof *row);
     options.threads = o.threads;
     row->subjects = subjects;
     if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
+    begin = clock();
     ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
     if (!ok) ss_fail(error, fit.status, "%s", fit.message);
     else {
-        const double *x = last_draw(&fit);
+        const double all = (double)(clock() - begin) / CLOCKS_PER_SEC, *x = last_draw(&fit);
         const double full = bench_gradient(&t, x, 1, error), rest = bench_gradient(&t, x, 0, error);
-        const double warm = fit.warmup_seconds * fit.threads, sampling = fit.sampling_seconds * fit.threads;
+        const double warm = all * fit.warmup_seconds / (fit.warmup_seconds + fit.sampling_seconds);
+        const double sampling = all - warm;
         const double warm_rows = (double)fit.warmup_gradients * full,
                      rows = (double)fit.sampling_gradients * full;
         row->minutes = (fit.warmup_seconds + fit.sampling_seconds) / 60;
@@ -1313,10 +1317,10 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
             row->least_ess = fmin(row->least_ess, fmin(s.ess_bulk, s.ess_tail));
         }
         row->megabytes = peak_megabytes();
-        row->rows = row->gradients * rest / (warm + sampling);
-        row->quadrature = row->gradients * (full - rest) / (warm + sampling);
-        row->adaptation = fmax(0, warm - warm_rows) / (warm + sampling);
-        row->tree = fmax(0, sampling - rows) / (warm + sampling);
+        row->rows = row->gradients * rest / all;
+        row->quadrature = row->gradients * (full - rest) / all;
+        row->adaptation = fmax(0, warm - warm_rows) / all;
+        row->tree = fmax(0, sampling - rows) / all;
         ok = !isnan(full) && !isnan(rest);
     }
     gpumc_free(&fit);

@@ -1,7 +1,7 @@
-/* Trials of the stop-signal task: every file that is right is read alike however it is written, every one that
-   is wrong is refused with line and column, wherever it is cut; simulated trials have the probabilities that
-   the likelihood says, and the published statistics; what is written is read again; predictions hold what
-   was drawn from the model and show what another model cannot do. */
+/* Trials of the stop-signal task: every file that is right is read alike however it is written, every one
+   that is wrong is refused with line and column, wherever it is cut; simulated trials have the probabilities
+   that the likelihood says, and the published statistics; what is written is read again; predictions hold
+   what was drawn from the model and show what another model cannot do. */
 #define _POSIX_C_SOURCE 200809L
 #include "../gpumc.h"
 #include "check.h"
@@ -52,32 +52,54 @@ static void test_forms(void)
 {
     static const ss_read_options plain = { 0 }, ms = { .milliseconds = 1 }, zero = { .none = "0" };
     static const ss_read_options named = { .columns = "id,stim,resp,time,delay" };
-    static const struct { const char *what, *text; const ss_read_options *options; } list[] = {
-        { "another order", "rt,ssd,response,subject,stimulus\n0.5,,left,a,left\n0.61,0.25,left,a,right\n"
-                           "0.45,,right,b,left\n,0.1,,b,left\n", &plain },
-        { "subjects in turn", HEAD "a,left,left,0.5,\nb,left,right,0.45,\na,right,left,0.61,0.25\nb,left,,,0.1\n",
+    static const struct { const char *what, *text; const ss_read_options *options;
+    } list[] = {
+        { "another order",
+          "rt,ssd,response,subject,stimulus\n0.5,,left,a,left\n0.61,0.25,left,a,right\n"
+          "0.45,,right,b,left\n,0.1,,b,left\n",
           &plain },
+        { "subjects in turn",
+          HEAD "a,left,left,0.5,\nb,left,right,0.45,\na,right,left,0.61,0.25\nb,left,,,0.1\n", &plain },
         { "byte order mark", "\xef\xbb\xbf" HEAD ROWS, &plain },
-        { "returns before new lines", "subject,stimulus,response,rt,ssd\r\na,left,left,0.5,\r\n"
-          "a,right,left,0.61,0.25\r\nb,left,right,0.45,\r\nb,left,,,0.1\r\n", &plain },
-        { "quotes", "\"subject\",stimulus,response,\"rt\",ssd\n\"a\",left,\"left\",0.5,\"\"\n"
-          "a,\"right\",left,\"0.61\",0.25\nb,left,right,0.45,\nb,left,,,0.1\n", &plain },
-        { "semicolons", "subject;stimulus;response;rt;ssd\na;left;left;0.5;\na;right;left;0.61;0.25\n"
-          "b;left;right;0.45;\nb;left;;;0.1\n", &plain },
-        { "tabs", "subject\tstimulus\tresponse\trt\tssd\na\tleft\tleft\t0.5\t\na\tright\tleft\t0.61\t0.25\n"
-          "b\tleft\tright\t0.45\t\nb\tleft\t\t\t0.1\n", &plain },
-        { "milliseconds", HEAD "a,left,left,500,\na,right,left,610,250\nb,left,right,450,\nb,left,,,100\n", &ms },
-        { "a code and a time for none", HEAD "a,left,left,0.5,NA\na,right,left,0.61,0.25\nb,left,right,0.45,NA\n"
-          "b,left,0,0,0.1\n", &zero },
-        { "words for none", HEAD "a,left,left,0.5,NA\na,right,left,0.61,0.25\nb,left,right,0.45,nan\n"
-          "b,left,None,NaN,0.1\n", &plain },
+        { "returns before new lines",
+          "subject,stimulus,response,rt,ssd\r\na,left,left,0.5,\r\n"
+          "a,right,left,0.61,0.25\r\nb,left,right,0.45,\r\nb,left,,,0.1\r\n",
+          &plain },
+        { "quotes",
+          "\"subject\",stimulus,response,\"rt\",ssd\n\"a\",left,\"left\",0.5,\"\"\n"
+          "a,\"right\",left,\"0.61\",0.25\nb,left,right,0.45,\nb,left,,,0.1\n",
+          &plain },
+        { "semicolons",
+          "subject;stimulus;response;rt;ssd\na;left;left;0.5;\na;right;left;0.61;0.25\n"
+          "b;left;right;0.45;\nb;left;;;0.1\n",
+          &plain },
+        { "tabs",
+          "subject\tstimulus\tresponse\trt\tssd\na\tleft\tleft\t0.5\t\na\tright\tleft\t0.61\t0.25\n"
+          "b\tleft\tright\t0.45\t\nb\tleft\t\t\t0.1\n",
+          &plain },
+        { "milliseconds", HEAD "a,left,left,500,\na,right,left,610,250\nb,left,right,450,\nb,left,,,100\n",
+          &ms },
+        { "a code and a time for none",
+          HEAD "a,left,left,0.5,NA\na,right,left,0.61,0.25\nb,left,right,0.45,NA\n"
+               "b,left,0,0,0.1\n",
+          &zero },
+        { "words for none",
+          HEAD "a,left,left,0.5,NA\na,right,left,0.61,0.25\nb,left,right,0.45,nan\n"
+               "b,left,None,NaN,0.1\n",
+          &plain },
         { "other names", "id,stim,resp,time,delay\n" ROWS, &named },
-        { "more columns", "site,subject,stimulus,response,rt,ssd\nx,a,left,left,0.5,\nx,a,right,left,0.61,0.25\n"
-          "y,b,left,right,0.45,\ny,b,left,,,0.1\n", &plain },
-        { "blanks and empty lines behind", "subject , stimulus,response, rt,ssd\n a , left,left , 0.5 ,\n"
-          "a,right,left,0.61,0.25\nb,left,right,0.45,\nb,left,,,0.1\n\n\r\n", &plain },
-        { "signals", "subject,stimulus,response,rt,ssd,signal\na,left,left,0.5,,go\na,right,left,0.61,0.25,1\n"
-          "b,left,right,0.45,,0\nb,left,,,0.1,stop\n", &plain },
+        { "more columns",
+          "site,subject,stimulus,response,rt,ssd\nx,a,left,left,0.5,\nx,a,right,left,0.61,0.25\n"
+          "y,b,left,right,0.45,\ny,b,left,,,0.1\n",
+          &plain },
+        { "blanks and empty lines behind",
+          "subject , stimulus,response, rt,ssd\n a , left,left , 0.5 ,\n"
+          "a,right,left,0.61,0.25\nb,left,right,0.45,\nb,left,,,0.1\n\n\r\n",
+          &plain },
+        { "signals",
+          "subject,stimulus,response,rt,ssd,signal\na,left,left,0.5,,go\na,right,left,0.61,0.25,1\n"
+          "b,left,right,0.45,,0\nb,left,,,0.1,stop\n",
+          &plain },
     };
     ss_reading want, got;
     gpumc_error error;
@@ -101,11 +123,14 @@ static void test_forms(void)
 static void test_refused(void)
 {
     static const ss_read_options plain = { 0 }, ms = { .milliseconds = 1 }, any = { .step_ms = 1 };
-    static const ss_read_options four = { .columns = "subject,stimulus,response,rt" }, age = { .covariates = "age" };
-    static const struct { const char *text, *place, *what; const ss_read_options *options; } list[] = {
+    static const ss_read_options four = { .columns = "subject,stimulus,response,rt" },
+                                 age = { .covariates = "age" };
+    static const struct { const char *text, *place, *what; const ss_read_options *options;
+    } list[] = {
         { "", "empty", "file", &plain },
         { HEAD, "no rows", "below", &plain },
-        { "subject,stim,response,rt,ssd\n" ROWS, "line 1", "no column \"stimulus\"; found: subject, stim, ", &plain },
+        { "subject,stim,response,rt,ssd\n" ROWS, "line 1", "no column \"stimulus\"; found: subject, stim, ",
+          &plain },
         { HEAD ROWS, "five names", "subject", &four },
         { HEAD ROWS, "no column \"age\"", "found", &age },
         { "subject,rt,stimulus,response,rt,ssd\n", "line 1", "two columns \"rt\"", &plain },
@@ -124,7 +149,8 @@ static void test_refused(void)
         { HEAD ROWS "b,left,left,0.5,0.137\n", "line 6, column 5 (ssd)", "no multiple of 50 ms", &plain },
         { HEAD ROWS "b,left,left,0.5,250\n", "line 6, column 5 (ssd)", "unit=ms", &plain },
         { HEAD "a,left,left,0.5,\na,left,left,0.6,\na,left,,,\n", "10 ms", "unit=s", &ms },
-        { HEAD "a,left,left,0.5,0\na,left,left,0.6,0\na,left,,,0.05\n", "\"a\"", "every trial has a delay", &any },
+        { HEAD "a,left,left,0.5,0\na,left,left,0.6,0\na,left,,,0.05\n", "\"a\"", "every trial has a delay",
+          &any },
         { HEAD ROWS "b,left,left,0.5\n", "line 6, column 5 (ssd)", "ends after 4 of 5", &plain },
         { HEAD ROWS "b,left,left,0.5,,7\n", "line 6", "more fields", &plain },
         { HEAD "a,left,left,0.5,\n\na,left,left,0.5,\n", "line 3, column 2", "ends after 1", &plain },
@@ -136,23 +162,24 @@ static void test_refused(void)
           "a go trial with a delay, 100 ms", &plain },
         { "subject,stimulus,response,rt,ssd,signal\na,left,left,0.5,,stop\n", "line 2, column 5 (ssd)",
           "a stop trial without", &plain },
-        { "subject,stimulus,response,rt,ssd,signal\na,left,left,0.5,,2\n", "line 2, column 6 (signal)", "neither",
-          &plain },
-        { "subject,stimulus,response,rt,ssd,run\na,left,left,0.5,,x\n", "line 2, column 6 (run)", "not a number",
-          &plain },
-        { "subject,stimulus,response,rt,ssd,run\na,left,left,0.5,,\n", "line 2, column 6 (run)", "whole number",
-          &plain },
+        { "subject,stimulus,response,rt,ssd,signal\na,left,left,0.5,,2\n", "line 2, column 6 (signal)",
+          "neither", &plain },
+        { "subject,stimulus,response,rt,ssd,run\na,left,left,0.5,,x\n", "line 2, column 6 (run)",
+          "not a number", &plain },
+        { "subject,stimulus,response,rt,ssd,run\na,left,left,0.5,,\n", "line 2, column 6 (run)",
+          "whole number", &plain },
         { "subject,stimulus,response,rt,ssd,age\na,left,left,0.5,,9\na,left,left,0.5,,10\n",
           "line 3, column 6 (age)", "10, but 9 before", &age },
-        { "subject,stimulus,response,rt,ssd,age\na,left,left,0.5,,\n", "line 2, column 6 (age)", "missing", &age },
+        { "subject,stimulus,response,rt,ssd,age\na,left,left,0.5,,\n", "line 2, column 6 (age)", "missing",
+          &age },
         { HEAD "a,left,left,0.5,\n", "no subject is left", "exclusions", &plain },
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         ss_reading r;
         gpumc_error error = { GPUMC_OK, "" };
         CHECK(!read_text(list[k].text, list[k].options, &r, &error), "taken: %s", list[k].text);
-        CHECK(strstr(error.text, list[k].place) && strstr(error.text, list[k].what), "[%s] of [%s], wanted %s: %s",
-              error.text, list[k].text, list[k].place, list[k].what);
+        CHECK(strstr(error.text, list[k].place) && strstr(error.text, list[k].what),
+              "[%s] of [%s], wanted %s: %s", error.text, list[k].text, list[k].place, list[k].what);
         CHECK(error.status != GPUMC_OK && r.data.trials == NULL && r.excluded == NULL, "something is left");
     }
 }
@@ -178,8 +205,8 @@ static void test_zero_byte(void)
     ss_reading r;
     CHECK(!ss_read(write_text("zero.csv", text, sizeof text - 1), NULL, &r, &error), "a zero byte is taken");
     CHECK(strstr(error.text, "zero byte") != NULL, "%s", error.text);
-    CHECK(!ss_read("/nowhere/trials.csv", NULL, &r, &error) && strstr(error.text, "/nowhere/trials.csv"), "%s",
-          error.text);
+    CHECK(!ss_read("/nowhere/trials.csv", NULL, &r, &error) && strstr(error.text, "/nowhere/trials.csv"),
+          "%s", error.text);
 }
 
 /* ---- exclusions, several files ------------------------------------------------------------------- */
@@ -200,14 +227,18 @@ static void test_excluded(void)
           (int)r.data.n_subjects);
     CHECK(r.n_excluded == 4, "%d exclusions", (int)r.n_excluded);
     if (r.n_excluded == 4) {
-        CHECK(r.excluded[0].reason == SS_NO_GO_RESPONSES && strcmp(r.excluded[0].subject, "silent") == 0, "first");
-        CHECK(r.excluded[1].reason == SS_NO_GO_RESPONSES && strcmp(r.excluded[1].subject, "early") == 0, "second");
+        CHECK(r.excluded[0].reason == SS_NO_GO_RESPONSES && strcmp(r.excluded[0].subject, "silent") == 0,
+              "first");
+        CHECK(r.excluded[1].reason == SS_NO_GO_RESPONSES && strcmp(r.excluded[1].subject, "early") == 0,
+              "second");
         CHECK(r.excluded[2].reason == SS_NO_STOP_TRIALS && r.excluded[2].n_trials == 1, "third");
-        CHECK(r.excluded[3].reason == SS_TOO_FAST && r.excluded[3].line == 3, "line %d", (int)r.excluded[3].line);
+        CHECK(r.excluded[3].reason == SS_TOO_FAST && r.excluded[3].line == 3, "line %d",
+              (int)r.excluded[3].line);
         CHECK(fabs(r.excluded[3].rt - 0.14) < 1e-12, "rt %g", r.excluded[3].rt);
     }
     ss_reading_free(&r);
-    CHECK(read_text(text, &all, &r, &error) && r.data.n_subjects == 2 && r.data.n_trials == 6, "with all of them");
+    CHECK(read_text(text, &all, &r, &error) && r.data.n_subjects == 2 && r.data.n_trials == 6,
+          "with all of them");
     ss_reading_free(&r);
 }
 
@@ -220,7 +251,8 @@ static void test_files(void)
     snprintf(both, sizeof both, "%s,", write_text("one.csv", HEAD ROWS, strlen(HEAD ROWS)));
     strcat(both, write_text("two.csv", HEAD ROWS, strlen(HEAD ROWS)));
     CHECK(!ss_read(both, NULL, &r, &error), "the same subjects in two files");
-    CHECK(strstr(error.text, "two.csv: line 2, column 1 (subject): \"a\" is in an earlier file"), "%s", error.text);
+    CHECK(strstr(error.text, "two.csv: line 2, column 1 (subject): \"a\" is in an earlier file"), "%s",
+          error.text);
     CHECK(ss_read(both, &join, &r, &error), "%s", error.text);
     CHECK(r.data.n_subjects == 2 && r.data.n_trials == 8, "joined");
     CHECK(r.data.trials[1].run == 0 && r.data.trials[2].run == 1, "a file is a run");
@@ -275,11 +307,12 @@ static void test_draws(void)
         sums[2][1] += s * s;
     }
     CHECK(fabs(errors_off(sums[0][0], sums[0][1], n, b / v)) < 4, "mean of a Wald %g", sums[0][0] / n);
-    CHECK(fabs(errors_off(sums[1][0], sums[1][1], n, b / (v * v * v))) < 4, "its variance %g", sums[1][0] / n);
+    CHECK(fabs(errors_off(sums[1][0], sums[1][1], n, b / (v * v * v))) < 4, "its variance %g",
+          sums[1][0] / n);
     CHECK(fabs(errors_off(sums[2][0], sums[2][1], n, ss_stop_mean(typical, 0.1))) < 4, "stop mean %g, not %g",
           sums[2][0] / n, ss_stop_mean(typical, 0.1));
     CHECK(fabs(ss_stop_mean(typical, -INFINITY) - 0.23) < 1e-15, "mu + tau");
-    CHECK(fabs(ss_stop_mean(typical, 0.05) - ss_ssrt(0.16, 0.05, 0.07, 0.05)) < 1e-12, "two ways to the SSRT");
+    CHECK(fabs(ss_stop_mean(typical, -1) - 0.23) < 1e-15, "nothing cut off: %g", ss_stop_mean(typical, -1));
 }
 
 static void test_design(void)
@@ -299,7 +332,8 @@ static void test_design(void)
     }
     CHECK(pairs == 0, "%d stop trials beside another", pairs);
     /* of the 10 sets of three, 6 have the first trial */
-    CHECK(abs(seen[0] - 18000) < 4 * 85 && abs(seen[6] - 18000) < 4 * 85, "%d and %d at the ends", seen[0], seen[6]);
+    CHECK(abs(seen[0] - 18000) < 4 * 85 && abs(seen[6] - 18000) < 4 * 85, "%d and %d at the ends", seen[0],
+          seen[6]);
 }
 
 /* The log likelihood of a trial of RDEX-ABCD by its row. */
@@ -362,10 +396,11 @@ static void test_likelihood(int ssd_ms)
             chi += (counts[wrong][k] - n * p) * (counts[wrong][k] - n * p) / fmax(n * p, 1);
         }
     rest -= p_none;
-    CHECK(fabs(none - n * p_none) < 4 * sqrt(n * p_none * (1 - p_none)), "delay %d: %d without response, not %g", ssd_ms,
-          none, n * p_none);
+    CHECK(fabs(none - n * p_none) < 4 * sqrt(n * p_none * (1 - p_none)),
+          "delay %d: %d without response, not %g", ssd_ms, none, n * p_none);
     CHECK(rest > -1e-6 && rest < 0.05, "delay %d: probabilities leave %g", ssd_ms, rest);
-    CHECK(chi < 2 * BINS + 4 * sqrt(4.0 * BINS), "delay %d: chi-squared %g of %d bins", ssd_ms, chi, 2 * BINS);
+    CHECK(chi < 2 * BINS + 4 * sqrt(4.0 * BINS), "delay %d: chi-squared %g of %d bins", ssd_ms, chi,
+          2 * BINS);
 }
 
 /* The published statistics of the ABCD task, as the typical values give them. */
@@ -448,19 +483,23 @@ static void test_round_trip(void)
     for (size_t i = 0; i < d.n_trials; i++) d.trials[i].rt = floor(1e6 * d.trials[i].rt + 0.5) / 1e6;
     CHECK(same_data(&d, &r.data), "trials differ");
     for (size_t i = 0; i < 6; i++) {
-        CHECK(d.covariates[i] == r.data.covariates[i], "covariate %g read as %g", d.covariates[i], r.data.covariates[i]);
+        CHECK(d.covariates[i] == r.data.covariates[i], "covariate %g read as %g", d.covariates[i],
+              r.data.covariates[i]);
         mean += d.covariates[i] / 6;
         square += d.covariates[i] * d.covariates[i] / 5;
     }
-    CHECK(fabs(mean) < 1e-14 && fabs(square - 1) < 1e-14, "covariate with mean %g, variance %g", mean, square);
-    CHECK(ss_write_truth(SS_RDEX_ABCD, &group, 0.05, &d, theta, in_folder("truth.csv"), &error), "%s", error.text);
+    CHECK(fabs(mean) < 1e-14 && fabs(square - 1) < 1e-14, "covariate with mean %g, variance %g", mean,
+          square);
+    CHECK(ss_write_truth(SS_RDEX_ABCD, &group, 0.05, &d, theta, in_folder("truth.csv"), &error), "%s",
+          error.text);
     CHECK(ss_read_truth(in_folder("truth.csv"), &truth, &error), "%s", error.text);
     CHECK(truth.n == 3 * 11 + 6 * 12, "%d rows of truth", (int)truth.n);
     for (size_t i = 0; i < truth.n; i++)
         if (strcmp(truth.rows[i].name, "tau") == 0 && strcmp(truth.rows[i].subject, "s003") == 0)
             seen += truth.rows[i].value == theta[2 * SS_N_PARAMETERS + SS_TAU];
     CHECK(seen == 1, "tau of s003");
-    CHECK(!ss_write_trials(&d, "/nowhere/sim.csv", &error) && strstr(error.text, "/nowhere/sim.csv"), "%s", error.text);
+    CHECK(!ss_write_trials(&d, "/nowhere/sim.csv", &error) && strstr(error.text, "/nowhere/sim.csv"), "%s",
+          error.text);
     ss_truth_free(&truth);
     ss_reading_free(&r);
     ss_data_free(&d);
@@ -472,7 +511,8 @@ static void test_group_files(void)
         { "B=1.2\nC=2\n", "line 2: \"C=2\"" }, { "B=0\n", "outside" }, { "pgf=1\n", "outside" },
         { "sd_B=-1\n", "below 0" }, { "B=x\n", "not a number" }, { "B\n", "not of the form" },
     };
-    static const char right[] = "# a comment\n\nB=1.5\nsd_B = 0\npgf=0.5\neffect_v0=-0.2\n", fixed[] = "sd_B=0\nB=1.5\n";
+    static const char right[] = "# a comment\n\nB=1.5\nsd_B = 0\npgf=0.5\neffect_v0=-0.2\n",
+                      fixed[] = "sd_B=0\nB=1.5\n";
     ss_group group = ss_group_default();
     gpumc_error error;
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
@@ -480,7 +520,8 @@ static void test_group_files(void)
         CHECK(!ss_read_group(path, &group, &error), "taken: %s", wrong[k].text);
         CHECK(strstr(error.text, wrong[k].what) != NULL, "%s", error.text);
     }
-    CHECK(!ss_read_group(write_text("group.txt", right, strlen(right)), &group, &error), "blanks around = are not taken");
+    CHECK(!ss_read_group(write_text("group.txt", right, strlen(right)), &group, &error),
+          "blanks around = are not taken");
     CHECK(ss_read_group(write_text("group.txt", fixed, strlen(fixed)), &group, &error), "%s", error.text);
     CHECK(fabs(group.location[SS_B] - log(1.5)) < 1e-15 && group.scale[SS_B] == 0, "B");
 }
@@ -503,7 +544,8 @@ static void test_statistics(void)
     gpumc_error error;
     double out[64];
     size_t n;
-    CHECK(ss_check_make(&c, &d, 1, &error) && c.n_levels == 0, "delays with fewer than 20 trials are left out");
+    CHECK(ss_check_make(&c, &d, 1, &error) && c.n_levels == 0,
+          "delays with fewer than 20 trials are left out");
     ss_check_free(&c);
     CHECK(ss_check_make(&c, &d, 1, &error), "%s", error.text);
     c.n_levels = 2;
@@ -542,8 +584,8 @@ static size_t outside(const ss_check *c, ss_what what, size_t *n)
     return found;
 }
 
-/* Data lie in the bands of the model they come from; RDEX, whose rates do not depend on the delay, cannot show
-   errors at short ones. */
+/* Data lie in the bands of the model they come from; RDEX, whose rates do not depend on the delay, cannot
+   show errors at short ones. */
 static void test_predictions(void)
 {
     const ss_group group = ss_group_default();
@@ -554,10 +596,12 @@ static void test_predictions(void)
     ss_writer w;
     gpumc_error error;
     size_t n, all = 0;
-    CHECK(theta && ss_simulate(SS_RDEX_ABCD, &group, &task, 0.05, 60, 4, &d, theta, &error), "%s", error.text);
+    CHECK(theta && ss_simulate(SS_RDEX_ABCD, &group, &task, 0.05, 60, 4, &d, theta, &error), "%s",
+          error.text);
     truth_theta = theta;
     truth_subjects = 60;
-    CHECK(ss_check_run(&c, &d, SS_RDEX_ABCD, 0.05, &task, from_truth, NULL, 200, 1, &error), "%s", error.text);
+    CHECK(ss_check_run(&c, &d, SS_RDEX_ABCD, 0.05, &task, from_truth, NULL, 200, 1, &error), "%s",
+          error.text);
     for (int what = 0; what < SS_N_WHATS; what++) all += outside(&c, (ss_what)what, &n);
     CHECK(all <= 7, "%d of %d outside", (int)all, (int)c.n);
     CHECK(ss_page_open(&w, in_folder("page.html"), "a <b>", &error), "%s", error.text);
