@@ -182,7 +182,7 @@ static inline void ss_trial_add(ss_model *m, const ss_trial *t)
     else ss_set_add(&m->sets[right ? SS_FAILED_RIGHT : SS_FAILED_WRONG], i, t->rt, delay, truncation, 1);
 }
 
-/* Describes the rows of a set, if it has any; -1: omissions and responses are counted. */
+/* Describes the rows of a set, if it has any. */
 static inline void ss_set_describe(ss_model *m, int which, const char *name, const gpumc_row_kind *kind,
                                    const int *takes, int n, int wrong)
 {

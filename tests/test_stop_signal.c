@@ -534,6 +534,71 @@ static void test_study(void)
     ss_data_free(&d);
 }
 
+/* ---- the hierarchical models --------------------------------------------------------------------- */
+
+/* A study of three subjects simulated from a model; the baseline has no stop trials. */
+static void small_study(ss_kind kind, ss_data *d)
+{
+    static double theta[3 * SS_N_PARAMETERS];
+    const ss_task task = { 60, kind == SS_WALD ? 0 : 15, 1, 50, 50, 900, 0 };
+    ss_group group = ss_group_default();
+    gpumc_error error;
+    group.covariate = "age";
+    if (ss_simulate(kind, &group, &task, 0.05, 3, 8, d, theta, &error)) return;
+    printf("%s\n", error.text);
+    exit(1);
+}
+
+/* Builds a model, checks its gradient; returns the number of its group's parameters, 0 if it is refused. */
+static size_t try_model(ss_model_options options)
+{
+    const char *name = ss_kind_get(options.kind)->name;
+    size_t n = 0;
+    gpumc_gradient_report report;
+    gpumc_error error;
+    ss_data d;
+    ss_model *m;
+    small_study(options.kind, &d);
+    m = ss_model_create(&d, &options, &error);
+    if (m) {
+        const gpumc_model *model = ss_model_get(m);
+        const gpumc_status status = gpumc_check_gradient(model, NULL, &report, &error);
+        CHECK(status == GPUMC_OK, "%s, form %d: %s", name, (int)options.form, error.text);
+        for (size_t k = 0; k < model->n_params; k++) n += model->params[k].size == 3 ? 0 : 1;
+    }
+    ss_model_free(m);
+    ss_data_free(&d);
+    return n;
+}
+
+static void test_models(void)
+{
+    static const size_t locations[SS_N_KINDS] = { 11, 9, 10, 8, 11, 4 };
+    ss_model_options o = { .kind = SS_RDEX_ABCD };
+    for (int kind = 0; kind < SS_N_KINDS; kind++)
+        for (int form = SS_FORM_U; form <= SS_FORM_LEGACY; form++) {
+            const size_t legacy = kind == SS_RDEX_ABCD ? 21 : 0;
+            const size_t wanted = form == SS_FORM_LEGACY ? legacy : 2 * locations[kind];
+            const ss_model_options each = { .kind = (ss_kind)kind, .form = (ss_form)form };
+            const size_t n = try_model(each);
+            CHECK(n == wanted, "kind %d, form %d: %d hyperparameters", kind, form, (int)n);
+        }
+    o.pooled_scales = 1;
+    CHECK(try_model(o) == 15, "pooled scales do not leave 15 hyperparameters");
+    o.pooled_scales = 0;
+    o.covariates = "age:B,age:ptf";
+    CHECK(try_model(o) == 24, "two coefficients are not two more");
+    o.covariates = "age:A";
+    CHECK(try_model(o) == 0, "a parameter that the model lacks is taken");
+    o.covariates = "height:B";
+    CHECK(try_model(o) == 0, "a column that is not there is taken");
+    o.covariates = "age";
+    CHECK(try_model(o) == 0, "a covariate without its parameter is taken");
+    o.covariates = NULL;
+    o.truncation = -1;
+    CHECK(try_model(o) == 22, "without truncation");
+}
+
 int main(void)
 {
     test_known();
@@ -543,5 +608,6 @@ int main(void)
     test_kinks();
     test_simulated();
     test_study();
+    test_models();
     return check_end();
 }
