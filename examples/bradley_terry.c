@@ -10,23 +10,23 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 86 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.45 s
-   step size 0.510, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.12, E-BFMI 0.99, trees span 4.0
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.58 s
+   step size 0.570, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.16, E-BFMI 0.96, trees span 3.9
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0047     0.0018     0.0868     0.8681     1.0004     1.1538      2441      2771   1.001
-   skill[1]     -0.6771     0.0068     0.3649    -1.3012    -0.6676    -0.0880      2861      2830   1.001
-   skill[2]      0.8662     0.0063     0.3515     0.2966     0.8648     1.4467      3085      1855   1.002
-   skill[3]     -1.7478     0.0086     0.4706    -2.5457    -1.7347    -1.0116      3053      2299   1.000
-   skill[4]      0.8483     0.0069     0.3854     0.2072     0.8445     1.4816      3120      2664   1.001
-   skill[5]     -0.4976     0.0062     0.3471    -1.0612    -0.5025     0.0740      3135      2591   1.000
-   skill[6]     -1.2178     0.0067     0.3693    -1.8292    -1.2041    -0.6322      3067      2991   1.000
-   skill[7]     -0.9237     0.0064     0.3589    -1.5234    -0.9193    -0.3429      3104      2698   1.001
-   skill[8]      0.3114     0.0061     0.3291    -0.2272     0.3154     0.8629      2855      2723   1.001
-   skill[9]     -0.3493     0.0062     0.3275    -0.8808    -0.3467     0.1770      2789      2712   1.001
-   skill[10]     0.2603     0.0060     0.3371    -0.2857     0.2569     0.8083      3106      2501   1.003
-   ... 90 more, largest r_hat: skill[86] 1.004; smallest ess: skill[93] 2107
-   gradients=23662 divergences=0 warmup_s=0.2385 sampling_s=0.2140
+   tau           1.0066     0.0019     0.0870     0.8717     1.0030     1.1562      2159      2729   1.001
+   skill[1]     -0.6785     0.0075     0.3662    -1.3070    -0.6745    -0.0962      2402      2324   1.000
+   skill[2]      0.8649     0.0064     0.3489     0.2973     0.8653     1.4287      3000      1968   1.003
+   skill[3]     -1.7441     0.0091     0.4761    -2.5334    -1.7298    -1.0007      2832      1984   1.000
+   skill[4]      0.8495     0.0070     0.3830     0.2219     0.8488     1.4872      3010      2608   1.000
+   skill[5]     -0.4965     0.0064     0.3472    -1.0700    -0.4926     0.0605      2929      2677   1.001
+   skill[6]     -1.2194     0.0067     0.3697    -1.8383    -1.2053    -0.6268      3005      2507   1.001
+   skill[7]     -0.9243     0.0067     0.3604    -1.5202    -0.9188    -0.3398      2946      2631   1.001
+   skill[8]      0.3121     0.0062     0.3295    -0.2244     0.3153     0.8607      2865      2288   1.001
+   skill[9]     -0.3533     0.0060     0.3256    -0.8956    -0.3501     0.1724      2942      2652   1.000
+   skill[10]     0.2592     0.0062     0.3375    -0.2968     0.2584     0.8144      2996      2355   1.001
+   ... 90 more, largest r_hat: skill[37] 1.004; smallest ess: skill[64] 1985
+   gradients=17910 divergences=0 warmup_s=0.2555 sampling_s=0.3231
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -10,7 +10,7 @@
    Run:    ./logistic                           (./logistic help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.34 s
+   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.85 s
    step size 0.801, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.28, E-BFMI 1.01, trees span 4.5
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -26,7 +26,7 @@
    beta[9]    -0.92148    0.00074    0.04447   -0.99517   -0.92108   -0.84778      3593      2928   1.000
    beta[10]   -0.70117    0.00071    0.04202   -0.77066   -0.70062   -0.63222      3468      3080   1.001
    ... 10 more, largest r_hat: beta[11] 1.001; smallest ess: beta[15] 2424
-   gradients=12756 divergences=0 warmup_s=0.1363 sampling_s=0.2068
+   gradients=12756 divergences=0 warmup_s=0.3498 sampling_s=0.4996
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
