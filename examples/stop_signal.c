@@ -131,59 +131,71 @@ static const char *task_wrong(const ss_task *t)
     return NULL;
 }
 
-static int command_simulate(int argc, char **argv)
+typedef struct simulate_command {
+    const char *trials, *truth, *group_file;
+    ss_task task;
+    ss_group group;
+    double truncation;
+    uint64_t seed;
+    int subjects, kind;
+} simulate_command;
+
+/* Draws the subjects and writes the files. */
+static int simulate_files(const simulate_command *c, gpumc_error *error)
 {
-    ss_task task = ss_task_default();
-    ss_group group = ss_group_default();
+    const ss_kind kind = (ss_kind)c->kind;
+    const double truncation = c->truncation < 0 ? -INFINITY : c->truncation;
+    const size_t n = (size_t)c->subjects;
+    double *theta = (double *)malloc(n * SS_N_PARAMETERS * sizeof *theta);
     ss_data d;
-    const char *trials = NULL, *truth = NULL, *from = NULL;
-    double truncation = SS_TRUNCATION, *theta;
-    uint64_t seed = 1;
-    int subjects = 100, model = SS_RDEX_ABCD, status, ok;
-    gpumc_error error;
-    const argument list[] = {
-        { "trials", TEXT, &trials, "FILE: writes the trials there" },
-        { "truth", TEXT, &truth, "FILE: writes what they were drawn from" },
-        { "subjects", WHOLE, &subjects, "how many (100)" },
-        { "model", CHOICE, &model, KINDS },
-        { "group", TEXT, &from, "FILE: lines B=1.25, sd_B=0.2, effect_B=0.1 instead of typical values" },
-        { "covariate", TEXT, &group.covariate, "NAME: of a column, to which the effects belong" },
-        { "runs", WHOLE, &task.runs, "of the task (2)" },
-        { "run_trials", WHOLE, &task.trials, "trials of a run (180)" },
-        { "stops", WHOLE, &task.stops, "stop trials of a run (30)" },
-        { "start", WHOLE, &task.start_ms, "ms: first delay (50)" },
-        { "step", WHOLE, &task.step_ms, "ms: of the staircase (50)" },
-        { "top", WHOLE, &task.top_ms, "ms: longest delay (900)" },
-        { "carry", CHOICE, &task.carry, "no|yes" },
-        { "truncation", REAL, &truncation, "seconds: the stop process ends later (0.05; -1: anywhere)" },
-        { "seed", SEED, &seed, "of the random numbers (1)" },
-    };
-    status = command_arguments(argc, argv, list, sizeof list / sizeof *list);
-    if (status != GO_ON) return status;
-    if (!trials) return wanted("trials");
-    if (task_wrong(&task)) {
-        fprintf(stderr, "a task with these %s cannot be\n", task_wrong(&task));
-        return EXIT_USAGE;
-    }
-    if (subjects < 1 || subjects > 100000) {
-        fprintf(stderr, "subjects must be 1 to 100000\n");
-        return EXIT_USAGE;
-    }
-    if (from && !ss_read_group(from, &group, &error)) return run_failed(error.text);
-    theta = (double *)malloc((size_t)subjects * SS_N_PARAMETERS * sizeof *theta);
-    if (!theta) return run_failed("out of memory");
-    ok = ss_simulate((ss_kind)model, &group, &task, truncation < 0 ? -INFINITY : truncation, (size_t)subjects,
-                     seed, &d, theta, &error);
+    int ok = theta != NULL || ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    if (ok) ok = ss_simulate(kind, &c->group, &c->task, truncation, n, c->seed, &d, theta, error);
     if (ok) {
-        ok = ss_write_trials(&d, trials, &error);
-        if (ok && truth)
-            ok = ss_write_truth((ss_kind)model, &group, truncation < 0 ? -INFINITY : truncation, &d, theta,
-                                truth, &error);
-        if (ok) printf("%.0f trials of %d subjects written to %s\n", (double)d.n_trials, subjects, trials);
+        ok = ss_write_trials(&d, c->trials, error);
+        if (ok && c->truth) ok = ss_write_truth(kind, &c->group, truncation, &d, theta, c->truth, error);
+        if (ok)
+            printf("%.0f trials of %d subjects written to %s\n", (double)d.n_trials, c->subjects, c->trials);
         ss_data_free(&d);
     }
     free(theta);
-    return ok ? EXIT_SUCCESS : run_failed(error.text);
+    return ok;
+}
+
+static int command_simulate(int argc, char **argv)
+{
+    simulate_command c = { NULL, NULL, NULL, ss_task_default(), ss_group_default(), SS_TRUNCATION, 1, 100,
+                           SS_RDEX_ABCD };
+    gpumc_error error;
+    const argument list[] = {
+        { "trials", TEXT, &c.trials, "FILE: writes the trials there" },
+        { "truth", TEXT, &c.truth, "FILE: writes what they were drawn from" },
+        { "subjects", WHOLE, &c.subjects, "how many (100)" },
+        { "model", CHOICE, &c.kind, KINDS },
+        { "group", TEXT, &c.group_file, "FILE: lines such as B=1.25, sd_B=0.2, effect_B=0.1 (typical)" },
+        { "covariate", TEXT, &c.group.covariate, "NAME: of a column, to which the effects belong" },
+        { "runs", WHOLE, &c.task.runs, "of the task (2)" },
+        { "run_trials", WHOLE, &c.task.trials, "trials of a run (180)" },
+        { "stops", WHOLE, &c.task.stops, "stop trials of a run (30)" },
+        { "start", WHOLE, &c.task.start_ms, "ms: first delay (50)" },
+        { "step", WHOLE, &c.task.step_ms, "ms: of the staircase (50)" },
+        { "top", WHOLE, &c.task.top_ms, "ms: longest delay (900)" },
+        { "carry", CHOICE, &c.task.carry, "no|yes" },
+        { "truncation", REAL, &c.truncation, "seconds: the stop process ends later (0.05; -1: anywhere)" },
+        { "seed", SEED, &c.seed, "of the random numbers (1)" },
+    };
+    const int status = command_arguments(argc, argv, list, sizeof list / sizeof *list);
+    if (status != GO_ON) return status;
+    if (!c.trials) return wanted("trials");
+    if (task_wrong(&c.task)) {
+        fprintf(stderr, "a task with these %s cannot be\n", task_wrong(&c.task));
+        return EXIT_USAGE;
+    }
+    if (c.subjects < 1 || c.subjects > 100000) {
+        fprintf(stderr, "subjects must be 1 to 100000\n");
+        return EXIT_USAGE;
+    }
+    if (c.group_file && !ss_read_group(c.group_file, &c.group, &error)) return run_failed(error.text);
+    return simulate_files(&c, &error) ? EXIT_SUCCESS : run_failed(error.text);
 }
 
 /* ---- estimates of subjects ------------------------------------------------------------------------ */
@@ -222,10 +234,9 @@ static int posterior_make(posterior *p, const gpumc_fit *fit, size_t n_subjects,
         const char *name = ss_parameter_get(p->kind->parameters[j])->name;
         const gpumc_block *block = find_block(fit, name);
         if (!block || block->size != n_subjects)
-            return ss_fail(error, GPUMC_ERROR_FORMAT,
-                           "%s of %.0f subjects in the fit, but %.0f in the data: were "
-                           "they read with the same arguments?",
-                           name, block ? (double)block->size : 0, (double)n_subjects);
+            return ss_fail(error, GPUMC_ERROR_FORMAT, "%s of %.0f subjects in the fit, but %.0f in the data: "
+                           "were they read with the same arguments?", name, block ? (double)block->size : 0,
+                           (double)n_subjects);
         p->offset[p->kind->parameters[j]] = block->offset;
     }
     return 1;
@@ -799,11 +810,9 @@ static void forest(FILE *file, const gpumc_fit *a, const gpumc_fit *b, const dif
     fprintf(file, "<svg viewBox=\"0 0 660 %.0f\" width=\"660\" height=\"%.0f\">\n",
             top + row * (double)n + 30, top + row * (double)n + 30);
     for (double x = low; x <= high; x++)
-        fprintf(
-            file,
-            "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%.0f"
-            "</text>\n",
-            zero + x * unit, top - 8, top + row * (double)n, zero + x * unit, x);
+        fprintf(file, "<path class=\"g\" d=\"M%.1f %.1fV%.1f\"/>"
+                "<text x=\"%.1f\" y=\"16\" text-anchor=\"middle\">%.0f</text>\n", zero + x * unit, top - 8,
+                top + row * (double)n, zero + x * unit, x);
     for (size_t i = 0; i < n; i++) {
         const gpumc_summary s[2] = { gpumc_summarise(a, list[i].first), gpumc_summarise(b, list[i].second) };
         const double y = top + row * ((double)i + 0.5);
@@ -829,10 +838,8 @@ static int write_forest(const char *path, const gpumc_fit *a, const gpumc_fit *b
 {
     ss_writer w;
     if (!ss_page_open(&w, path, "Two fits", error)) return 0;
-    fprintf(w.file,
-            "<p>Means and 90 %% intervals in posterior standard deviations of the first around its mean. "
-            "<span style=\"color:%s\">",
-            SS_BLUE);
+    fprintf(w.file, "<p>Means and 90 %% intervals in posterior standard deviations of the first around its "
+            "mean. <span style=\"color:%s\">", SS_BLUE);
     ss_put_text(w.file, names[0]);
     fprintf(w.file, "</span>, <span style=\"color:%s\">", SS_ORANGE);
     ss_put_text(w.file, names[1]);
@@ -878,9 +885,8 @@ static int compare_fits(const gpumc_fit *a, const gpumc_fit *b, const char *cons
             print_difference(a, b, &list[i]);
         }
         for (size_t i = 0; i < n; i++) far += fabs(list[i].in_mcse) > 3;
-        printf(
-            "%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)\n",
-            (double)far, (double)n);
+        printf("%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)"
+               "\n", (double)far, (double)n);
         if (page) ok = write_forest(page, a, b, names, list, n_population, shown, error);
     }
     free(list);
@@ -983,14 +989,17 @@ static double point_seconds(const point *p)
     return best;
 }
 
-/* Some point of the posterior's bulk: the last draw of a few. */
+/* A point on the way to the posterior's bulk, where a gradient takes as long as there: the last of a few
+   draws, at most 32 gradients each. */
 static int short_fit(const gpumc_model *model, int threads, gpumc_fit *fit)
 {
     gpumc_sample_options o;
     memset(&o, 0, sizeof o);
     o.num_chains = 2;
-    o.num_warmup = 30;
-    o.num_samples = 20;
+    o.num_warmup = 15;
+    o.num_samples = 15;
+    o.max_treedepth = 5;
+    o.skip_gradient_check = 1;
     o.threads = threads;
     o.seed = 42;
     return gpumc_sample(model, &o, fit) == GPUMC_OK;
@@ -1040,11 +1049,10 @@ static int command_plan(int argc, char **argv)
         printf("memory       %.0f MB for %d draws of %d chains, %.0f values each\n",
                1e-6 * draw_bytes(ss_model_get(t.model), o.num_chains, o.num_samples), o.num_samples,
                o.num_chains, (double)model_columns(ss_model_get(t.model)));
-        printf("time         %.3g ms a gradient (%s); with %d gradients a draw in warm-up and %d after it, "
-               "as fits of "
-               "20 subjects took, %.1f min\n",
-               1e3 * seconds, gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO)), WARMUP_GRADIENTS,
-               SAMPLING_GRADIENTS, gradients * seconds * ceil((double)o.num_chains / o.threads) / 60);
+        printf("time         %.3g ms a gradient (%s); with %d gradients a draw in warm-up and %d after it,\n"
+               "             as fits of 20 subjects took, %.1f min\n", 1e3 * seconds,
+               gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO)), WARMUP_GRADIENTS, SAMPLING_GRADIENTS,
+               gradients * seconds * ceil((double)o.num_chains / o.threads) / 60);
         point_free(&at);
         status = EXIT_SUCCESS;
     }
@@ -1403,8 +1411,7 @@ static int command_bench(int argc, char **argv)
     if (n == 0) { fprintf(stderr, "subjects=%s: numbers separated by commas\n", text); return EXIT_USAGE; }
     plan_threads(&o, &team);
     printf("The source names, for 1000 warm-up iterations and draws of 4 chains, 2, 10, 24 and 60 hours on "
-           "32 cores "
-           "for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35 and 90 minutes on one H100.\n");
+           "32 cores for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35, 90 minutes on one H100.\n");
     printf("%8s %8s %10s %9s %7s %7s %7s %6s %6s %6s %6s %6s\n", "subjects", "minutes", "gradients",
            "us each", "ess", "r_hat", "diverg.", "MB", "rows", "stops", "tree", "adapt");
     for (int k = 0; k < n; k++) {

@@ -49,7 +49,6 @@ typedef enum ss_kind {
 
 /* Every parameter has one number in all models; arrays of a subject's parameters have SS_N_PARAMETERS. */
 typedef enum ss_parameter {
-    SS_NO_PARAMETER = -1,     /* so that these are ints to every compiler */
     SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS, SS_V0, SS_G, SS_MU, SS_SIGMA, SS_TAU, SS_PGF, SS_PTF,
     SS_A, SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR,
     SS_N_PARAMETERS
