@@ -808,27 +808,27 @@ GPUMC_FN double gpumc_log_Phi(double x)
     const double y = gpumc__log_sum(x < 0.0 ? half : upper, x < 0.0 ? 0.0 : lo, -tail);
     return y - (x < 0.0 ? 0.5 * x * x : 0.0);
 }
-/* Phi(-x) / phi(x) for x >= 0. */
+/* Phi(-x) / phi(x) for x >= 0, by one division. 6.5 ULP */
 GPUMC_FN double gpumc__mills(double x)
 {
     const double y = 1.0 / (x + 5.0);
     return y + y * (y * gpumc__poly_mills(1.0 - 10.0 * y));
 }
-/* Its reciprocal less x, for x >= 0. */
+/* Its reciprocal less x, for x >= 0; the rounding of x + 4 is put right by the derivative. */
 GPUMC_FN double gpumc__mills_excess(double x)
 {
-    const double y = 1.0 / (x + 4.0);
-    return y + y * (y * gpumc__poly_mills_excess(1.0 - 8.0 * y));
+    const double d = x + 4.0, y = 1.0 / d, D = y + y * (y * gpumc__poly_mills_excess(1.0 - 8.0 * y));
+    return x < 1e15 ? D + (x - (d - 4.0)) * (D * (x + D) - 1.0) : D;
 }
 /* Phi(-x) / phi(x), the Mills ratio, infinity below -37.7: 1 / gpumc_mills(-x) is the derivative of
-   log Phi(x), in both tails. 4 ULP */
+   log Phi(x), in both tails. 3.4 ULP */
 GPUMC_FN double gpumc_mills(double x)
 {
-    const double a = gpumc_fabs(x), y = gpumc__mills(a);
+    const double a = gpumc_fabs(x), y = 1.0 / (a + gpumc__mills_excess(a));
     const double e = gpumc__times_exp_square(2.5066282746310002, a, 0.5);
     return x < 0.0 ? e - y : y;
 }
-/* 1 / gpumc_mills(x) - x, the mean of Z - x where Z > x is N(0, 1), without the difference. 4 ULP */
+/* 1 / gpumc_mills(x) - x, the mean of Z - x where Z > x is N(0, 1), without the difference. 4.7 ULP */
 GPUMC_FN double gpumc_mills_excess(double x)
 {
     const double a = gpumc_fabs(x), y = gpumc__mills_excess(a);

@@ -73,6 +73,36 @@ static void exact_erfcx(mpfr_t out, const mpfr_t x, const mpfr_t y)
     mpfr_div(out, u, t, NEAREST);
 }
 
+static void exact_mills(mpfr_t out, const mpfr_t x, const mpfr_t y)
+{
+    (void)y;
+    mpfr_sqrt_ui(t, 2, NEAREST);
+    mpfr_div(out, x, t, NEAREST);
+    exact_erfcx(out, out, out);
+    mpfr_const_pi(t, NEAREST);
+    mpfr_div_ui(t, t, 2, NEAREST);
+    mpfr_sqrt(t, t, NEAREST);
+    mpfr_mul(out, out, t, NEAREST);
+}
+
+/* From 1e4 on 1/x (1 - 2/x^2 + 10/x^4). */
+static void exact_mills_excess(mpfr_t out, const mpfr_t x, const mpfr_t y)
+{
+    if (mpfr_cmp_d(x, 1e4) < 0) {
+        exact_mills(out, x, y);
+        mpfr_ui_div(out, 1, out, NEAREST);
+        mpfr_sub(out, out, x, NEAREST);
+        return;
+    }
+    mpfr_sqr(t, x, NEAREST);
+    mpfr_ui_div(t, 1, t, NEAREST);
+    mpfr_mul_ui(u, t, 10, NEAREST);
+    mpfr_sub_ui(u, u, 2, NEAREST);
+    mpfr_mul(u, u, t, NEAREST);
+    mpfr_add_ui(u, u, 1, NEAREST);
+    mpfr_div(out, u, x, NEAREST);
+}
+
 static void exact_Phi(mpfr_t out, const mpfr_t x, const mpfr_t y)
 {
     (void)y;
@@ -254,6 +284,10 @@ static const range ranges[] = {
     ONE(Phi, EVEN, -8, 8), ONE(Phi, EVEN, -37.5, -8), ONE(Phi, EVEN, -38.5, -37.5), ONE(Phi, EVEN, -1, 1),
     ONE(log_Phi, EVEN, -10, 10), ONE(log_Phi, EVEN, -1, 3), ONE(log_Phi, EVEN, 10, 38.5),
     ONE(log_Phi, SIZES, -1.0, -1e150),
+    ONE(mills, EVEN, 0, 10), ONE(mills, SIZES, TINY, 0.1), ONE(mills, SIZES, 0.1, LARGE),
+    ONE(mills, EVEN, -37.6, 0),
+    ONE(mills_excess, EVEN, 0, 10), ONE(mills_excess, SIZES, TINY, 0.1), ONE(mills_excess, SIZES, 0.1, LARGE),
+    ONE(mills_excess, EVEN, -38.0, 0),
     ONE(inv_Phi, EVEN, 0, 1), ONE(inv_Phi, SIZES, 1e-300, 0.5), ONE(inv_Phi, SIZES, 0.5, 0.99999999999999989),
     ONE(inv_Phi, EVEN, 0.4999, 0.5001), ONE(inv_Phi, SIZES, TINY, NORMAL),
     ONE(lgamma, EVEN, 0, 8), ONE(lgamma, EVEN, 0.5, 1.5), ONE(lgamma, EVEN, 1.5, 2.5),

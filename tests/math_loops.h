@@ -19,7 +19,7 @@ enum { LOOPS_VALUE, LOOPS_ONE, LOOPS_ARGUMENTS };
     X(erf, 4, LOOPS_VALUE, gpumc_erf(x)) X(erfc, 4, LOOPS_VALUE, gpumc_erfc(x)) \
     X(erfcx, 4, LOOPS_VALUE, gpumc_erfcx(x)) X(Phi, 4, LOOPS_VALUE, gpumc_Phi(x)) \
     X(log_Phi, 4, LOOPS_VALUE, gpumc_log_Phi(x)) X(inv_Phi, 4, LOOPS_VALUE, gpumc_inv_Phi(x)) \
-    X(mills, 4, LOOPS_VALUE, gpumc_mills(x)) X(mills_excess, 4, LOOPS_VALUE, gpumc_mills_excess(x)) \
+    X(mills, 4, LOOPS_VALUE, gpumc_mills(x)) X(mills_excess, 5, LOOPS_VALUE, gpumc_mills_excess(x)) \
     X(lgamma, 4, LOOPS_VALUE, gpumc_lgamma(x)) X(digamma, 4, LOOPS_VALUE, gpumc_digamma(x)) \
     X(lbeta, 5, LOOPS_ONE, gpumc_lbeta(x, y)) X(log1p_exp, 4, LOOPS_VALUE, gpumc_log1p_exp(x)) \
     X(log_sum_exp, 4, LOOPS_ARGUMENTS, gpumc_log_sum_exp(x, y)) X(logit, 4, LOOPS_VALUE, gpumc_logit(x)) \
