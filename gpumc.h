@@ -779,9 +779,9 @@ GPUMC_FN double gpumc_erfc(double x)
 /* erf(x). 1.6 ULP */
 GPUMC_FN double gpumc_erf(double x)
 {
-    const double a = gpumc_fabs(x), y = x + x * gpumc__poly_erf(x * x);
+    const double a = gpumc_fabs(x), y = a + a * gpumc__poly_erf(a * a);
     const double tail = gpumc__times_exp_square(gpumc__erfcx_above(a), a, -1.0);
-    return a < 0.75 ? y : gpumc__with_sign_of(1.0 - tail, x);
+    return gpumc__with_sign_of(a < 0.75 ? y : 1.0 - tail, x);
 }
 /* erfcx(x / sqrt 2) / 2, x >= 0: the quotient z and d = z + 1/2 with what their rounding loses, lo. */
 GPUMC_FN double gpumc__half_erfcx(double x)
@@ -5281,7 +5281,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
 }
 
 /* c, r and log(tau / tau0) of element i, from the table of its unit. */
-GPUMC_FN double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
+GPUMC__INLINE double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
     *c = gpumc__tenth[k->tenths[i]];
     return work[k->table + k->unit[i] * GPUMC__TABLE + 11 - k->tenths[i]];
@@ -13467,8 +13467,8 @@ static int gpumc__group_in(const char *name)
 static int gpumc__same_array(const gpumc_variable *v, const gpumc_variable *like)
 {
     int same = strcmp(v->name, like->name) == 0 && v->n_dims == 1 && v->is_integer
-               && v->n_values >= GPUMC__A_SHAPE && v->n_values == like->n_values
-               && v->n_values <= GPUMC__MAX_DIMS + GPUMC__A_SHAPE && gpumc__group_in(v->name) != GPUMC__ROOT;
+               && v->n_values >= GPUMC__A_SHAPE && v->n_values <= (size_t)GPUMC__MAX_DIMS + GPUMC__A_SHAPE
+               && v->n_values == like->n_values && gpumc__group_in(v->name) != GPUMC__ROOT;
     for (size_t d = 0; same && d < v->n_values; d++)
         same = v->values[d] >= (d != GPUMC__A_OUTPUT) && v->values[d] < 4294967296.0
                && (d <= GPUMC__A_DRAWS || memcmp(&v->values[d], &like->values[d], sizeof(double)) == 0);
