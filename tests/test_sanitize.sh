@@ -1,10 +1,12 @@
 #!/bin/sh
 # The C tests once more under the address and undefined-behaviour sanitizers, the threaded run under the
-# thread sanitizer, and failures and threads under clang's memory sanitizer. Programs that only sample for
-# long are left out, and QUICK leaves out parts that do: they run the same code over and over.
+# thread sanitizer, and failures and threads under clang's memory sanitizer. Programs that sample for long are
+# left out, and parts that do by QUICK; those that take minutes here come with `make long`.
 . ./check.sh
 CC=${CC:-cc}
 heavy='test_posteriordb test_sbc test_targets test_hier'
+slow='test_glm test_hot test_mams test_posteriors test_report test_stop_signal test_zarr'
+[ "${LONG:-}" ] || heavy="$heavy $slow"
 export QUICK=1 UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1 MSAN_OPTIONS=allocator_may_return_null=1
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
