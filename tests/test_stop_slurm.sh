@@ -14,7 +14,7 @@ for script in examples/slurm/*.sh; do check "$script: sh takes it" sh -n "$scrip
 
 # ---- a cluster of one node ---------------------------------------------------------------------------------
 port=$((20000 + $$ % 20000))
-mkdir "$scratch/state" "$scratch/spool" "$scratch/work"
+mkdir "$scratch/state" "$scratch/spool" "$scratch/jobs"
 dd if=/dev/urandom of="$scratch/key" bs=128 count=1 2>/dev/null
 chmod 600 "$scratch/key"
 chmod 755 "$scratch"
@@ -73,9 +73,9 @@ if ! wait_for 30 idle; then
 fi
 
 # ---- jobs --------------------------------------------------------------------------------------------------
-check 'the program' $CC -O2 examples/stop_signal.c -o "$scratch/work/stop_signal" -lm -pthread
+check 'the program' $CC -O2 examples/stop_signal.c -o "$scratch/jobs/stop_signal" -lm -pthread
 folder=$PWD/examples/slurm
-cd "$scratch/work" || exit 1
+cd "$scratch/jobs" || exit 1
 check 'trials' ./stop_signal simulate trials=trials.csv subjects=4 run_trials=60 stops=10
 export ARGUMENTS='num_warmup=200 num_samples=4000 progress=no'
 jobs=$("$folder/submit.sh" trials.csv fit)
