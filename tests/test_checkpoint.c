@@ -56,6 +56,7 @@ static int fclose_or_not(FILE *file)
 #undef fclose
 #include "ledger.h"
 #include "folder.h"
+#include "same.h"
 
 /* ---- files ----------------------------------------------------------------------------------------- */
 
@@ -142,21 +143,6 @@ static double two_modes_density(const double *x, double *grad, void *data)
 }
 
 /* ---- equality -------------------------------------------------------------------------------------- */
-
-static int same_stats(const gpumc_draw_stats *a, const gpumc_draw_stats *b, size_t n)
-{
-    for (; n-- > 0; a++, b++)
-        if (memcmp(&a->lp, &b->lp, 8 * sizeof(double)) != 0 || a->tree_depth != b->tree_depth
-            || a->n_leapfrog != b->n_leapfrog || a->selected != b->selected || a->divergent != b->divergent
-            || a->hit_max_treedepth != b->hit_max_treedepth)
-            return 0;
-    return 1;
-}
-
-static int same_doubles(const double *a, const double *b, size_t n)
-{
-    return (!a && !b) || (a && b && memcmp(a, b, n * sizeof(double)) == 0);
-}
 
 /* What differs between two fits of the same run, or NULL. */
 static const char *difference(const gpumc_fit *a, const gpumc_fit *b)

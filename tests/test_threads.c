@@ -2,6 +2,7 @@
    more with the thread sanitizer by test_sanitize.sh, which sees what a lucky schedule hides. */
 #include "check.h"
 #include "../gpumc.h"
+#include "same.h"
 #include "schools.h"
 
 enum { N_CHAINS = 7, N_DRAWS = 60, N_WARMUP = 80 };
@@ -24,21 +25,6 @@ static gpumc_sample_options options_for(int threads)
                                      .save_warmup = 1,
                                      .save_unconstrained = 1 };
     return o;
-}
-
-static int same_stats(const gpumc_draw_stats *a, const gpumc_draw_stats *b, size_t n)
-{
-    for (; n-- > 0; a++, b++)
-        if (memcmp(&a->lp, &b->lp, 8 * sizeof(double)) != 0 || a->tree_depth != b->tree_depth
-            || a->n_leapfrog != b->n_leapfrog || a->selected != b->selected || a->divergent != b->divergent
-            || a->hit_max_treedepth != b->hit_max_treedepth)
-            return 0;
-    return 1;
-}
-
-static int same_doubles(const double *a, const double *b, size_t n)
-{
-    return memcmp(a, b, n * sizeof(double)) == 0;
 }
 
 static void check_same(const gpumc_fit *a, const gpumc_fit *b, const char *what)
