@@ -2331,11 +2331,14 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
    The no-U-turn sampler as a state machine: ask where a gradient is wanted, tell it, repeat. It works on free
    coordinates, owns no memory and no threads, and calls nobody. */
 typedef enum gpumc_metric_kind {
-    GPUMC_METRIC_AUTO = 0, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE, GPUMC_METRIC_UNIT
+    GPUMC_METRIC_AUTO = 0, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE, GPUMC_METRIC_UNIT,
+    GPUMC_METRIC_BLOCKS
 } gpumc_metric_kind;
 
-/* Inverse mass matrix M^-1, an estimate of the posterior covariance:
-   diagonal S^2, low rank S (I + U (Lambda - I) U') S, dense L L' (lower). */
+/* Inverse mass matrix M^-1, an estimate of the posterior covariance: diagonal S^2, low rank
+   S (I + U (Lambda - I) U') S, blocks S C (I + U (Lambda - I) U') C' S, dense L L' (lower). C is block lower
+   triangular with rows of norm one; a block holds what belongs to one group of a hierarchy: element j of each
+   of several linked parameters. */
 typedef struct gpumc_metric {
     gpumc_metric_kind kind;
     size_t dim, rank;
@@ -2345,6 +2348,9 @@ typedef struct gpumc_metric {
     double *lambda;           /* Lambda, rank */
     double *covariance;       /* M^-1 itself, dim x dim (dense) */
     double *factor;           /* L, dim x dim, row-major, zeros above the diagonal (dense) */
+    size_t n_blocks, block_size;  /* in force, 0 before the first estimate; members of each */
+    size_t *members;          /* member k of block j is coordinate members[k] + j */
+    double *blocks;           /* C: element (k, l <= k) of every block, n_blocks of them together */
 } gpumc_metric;
 
 typedef struct gpumc_draw_stats {
@@ -2442,7 +2448,7 @@ typedef struct gpumc_sample_options {
     int thin;                 /* 0: 1; every thin-th draw is kept, num_samples counts kept ones */
     double target_accept;     /* 0: 0.8 */
     int max_treedepth;        /* 0: 10 */
-    gpumc_metric_kind metric; /* 0: by dimension */
+    gpumc_metric_kind metric; /* 0: by dimension and links */
     gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
     double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
     uint64_t seed;
@@ -2609,8 +2615,8 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
 /* A NumPy file [chain][draw][...] of one block, or [chain][draw][column] where block is NULL. */
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
                                        gpumc_error *error);
-/* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; a low-rank metric as
-   its diagonal. They belong to the coordinates of the learned centring, fit->centring. */
+/* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; of low rank and
+   blocks only the diagonal. They belong to the coordinates of the learned centring, fit->centring. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Reads one, for gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
@@ -8696,6 +8702,8 @@ GPUMC__OFTEN
 #define GPUMC__MAX_RANK 64
 #define GPUMC__DIVERGENCE 1000.0     /* energy error that counts as divergent, Stan's constant */
 
+GPUMC_FN double gpumc__square(double x) { return x * x; }
+
 /* ---- the metric -------------------------------------------------------------------------------- */
 
 /* x <- (I + U (Lambda^(half_power / 2) - I) U') x, for -1, 1 or 2 */
@@ -8713,6 +8721,54 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, i
     }
 }
 
+/* The blocks' factor, in place: x <- C x, C' x (transposed), C^-1 x (inverse) or C'^-1 x. Members are visited
+   in the order in which each one needs the others as they were, or, to solve, as they have become. */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_blocks(const gpumc_metric *m, int transposed, int inverse,
+                                                       double *x)
+{
+    const size_t K = m->block_size, n = m->n_blocks;
+    if (n == 0) return;
+    GPUMC_TEAM_SYNC();
+    for (size_t step = 0; step < K; step++) {
+        const size_t k = transposed != inverse ? step : K - 1 - step;
+        const double *GPUMC__RESTRICT pivot = m->blocks + (k * (k + 1) / 2 + k) * n, sign = inverse ? -1 : 1;
+        double *GPUMC__RESTRICT to = x + m->members[k];
+        if (!inverse) GPUMC_EACH(j, n) to[j] *= pivot[j];
+        for (size_t l = transposed ? k + 1 : 0; l < (transposed ? K : k); l++) {
+            const double *GPUMC__RESTRICT from = x + m->members[l];
+            const size_t at = l < k ? k * (k + 1) / 2 + l : l * (l + 1) / 2 + k;
+            const double *GPUMC__RESTRICT c = m->blocks + at * n;
+            GPUMC_EACH(j, n) to[j] += sign * c[j] * from[j];
+        }
+        if (inverse) GPUMC_EACH(j, n) to[j] /= pivot[j];
+    }
+    GPUMC_TEAM_SYNC();
+}
+
+/* Element i of C u. */
+static double gpumc__metric_mixed(const gpumc_metric *m, const double *u, size_t i)
+{
+    double sum = 0;
+    size_t k = 0;
+    while (k < m->block_size && !(m->members[k] <= i && i < m->members[k] + m->n_blocks)) k++;
+    if (m->n_blocks == 0 || k == m->block_size) return u[i];
+    for (size_t l = 0; l <= k; l++) {
+        const size_t j = i - m->members[k];
+        sum += m->blocks[(k * (k + 1) / 2 + l) * m->n_blocks + j] * u[m->members[l] + j];
+    }
+    return sum;
+}
+
+/* Element i of the diagonal of M^-1. */
+static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
+{
+    double stretch = 1;
+    if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[i * m->dim + i];
+    for (size_t l = 0; l < m->rank; l++)
+        stretch += (m->lambda[l] - 1) * gpumc__square(gpumc__metric_mixed(m, m->vectors + l * m->dim, i));
+    return m->scale[i] * m->scale[i] * stretch;
+}
+
 /* v = M^-1 p */
 static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
                                                          const double *GPUMC__RESTRICT p,
@@ -8723,9 +8779,11 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
         GPUMC_TEAM_SYNC();
         GPUMC_EACH(i, m->dim) v[i] = 0;
         for (size_t j = 0; j < m->dim; j++, column += m->dim) GPUMC_EACH(i, m->dim) v[i] += column[i] * p[j];
-    } else if (m->rank > 0) {
+    } else if (m->rank > 0 || m->n_blocks > 0) {
         GPUMC_EACH(i, m->dim) v[i] = s[i] * p[i];
+        gpumc__metric_blocks(m, 1, 0, v);
         gpumc__metric_stretch(m, 2, v);
+        gpumc__metric_blocks(m, 0, 0, v);
         GPUMC_EACH(i, m->dim) v[i] *= s[i];
     } else {
         GPUMC_EACH(i, m->dim) v[i] = s[i] * s[i] * p[i];
@@ -8745,7 +8803,8 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, 
         GPUMC_TEAM_SYNC();
         return;
     }
-    if (m->rank > 0) gpumc__metric_stretch(m, -1, z);
+    gpumc__metric_stretch(m, -1, z);
+    gpumc__metric_blocks(m, 1, 1, z);
     GPUMC_EACH(i, n) z[i] /= m->scale[i];
 }
 
@@ -8767,7 +8826,10 @@ static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m
         GPUMC_TEAM_SYNC();
     } else {
         GPUMC_EACH(i, n) { x[i] /= m->scale[i]; r[i] = g[i] * m->scale[i]; }
-        if (m->rank > 0) { gpumc__metric_stretch(m, -1, x); gpumc__metric_stretch(m, 1, r); }
+        gpumc__metric_blocks(m, 0, 1, x);
+        gpumc__metric_blocks(m, 1, 0, r);
+        gpumc__metric_stretch(m, -1, x);
+        gpumc__metric_stretch(m, 1, r);
     }
     GPUMC_EACH(i, n) x[i] += r[i];
     return gpumc__dot(x, x, n);
@@ -8926,8 +8988,6 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_si
 
 /* ---- integrator -------------------------------------------------------------------------------- */
 
-GPUMC_FN double gpumc__square(double x) { return x * x; }
-
 static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, const gpumc__state *at)
 {
     gpumc__metric_velocity(s->metric, at->p, s->scratch);
@@ -8949,7 +9009,7 @@ static GPUMC_TEAM double gpumc__nuts_refresh(gpumc_nuts *s, uint32_t stream)
 
 static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
 {
-    return m->rank == 0 && m->kind != GPUMC_METRIC_DENSE;
+    return m->rank == 0 && m->n_blocks == 0 && m->kind != GPUMC_METRIC_DENSE;
 }
 
 /* Vectors of this length repay the AVX2 copies. */
@@ -9272,7 +9332,8 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, cons
         return;
     }
     GPUMC_EACH(i, n) r[i] = m->scale[i] * g[i];
-    if (m->rank > 0) gpumc__metric_stretch(m, 1, r);
+    gpumc__metric_blocks(m, 1, 0, r);
+    gpumc__metric_stretch(m, 1, r);
 }
 
 /* v = W u */
@@ -9290,7 +9351,8 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, cons
         return;
     }
     GPUMC_EACH(i, n) v[i] = u[i];
-    if (m->rank > 0) gpumc__metric_stretch(m, 1, v);
+    gpumc__metric_stretch(m, 1, v);
+    gpumc__metric_blocks(m, 0, 0, v);
     GPUMC_EACH(i, n) v[i] *= m->scale[i];
 }
 
@@ -9540,14 +9602,48 @@ struct gpumc_adapt {
     double *moments;                         /* 4 dim: for means and variances */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices;
-    double *model_work, *trial;              /* trial: scale and mean of a metric that is only looked at */
+    double *model_work, *trial;              /* trial: scales, two, and mean of metrics only looked at */
     double *units;                           /* mean, then squared deviations, of log tau, one a unit */
 };
 
-static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim)
+/* What belongs to one group of a hierarchy: element j of every linked parameter of n elements. Of several n
+   that which covers most coordinates; size 0 where no two parameters share one. */
+#define GPUMC__MAX_BLOCK 32
+typedef struct gpumc__blocks { size_t size, n, members[GPUMC__MAX_BLOCK]; } gpumc__blocks;
+
+static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
 {
-    const size_t rank = kind != GPUMC_METRIC_LOW_RANK ? 0 : dim < GPUMC__MAX_RANK ? dim : GPUMC__MAX_RANK;
+    gpumc__blocks best = { 0, 0, { 0 } };
+    for (size_t i = 0; l && i < l->n_parts; i++) {
+        gpumc__blocks b = { 0, l->parts[i].link.size, { 0 } };
+        if (!l->parts[i].linked) continue;
+        for (size_t k = 0; k < l->n_parts; k++) {
+            if (!l->parts[k].linked || l->parts[k].link.size != b.n) continue;
+            if (b.size < GPUMC__MAX_BLOCK) b.members[b.size] = l->parts[k].free_at;
+            b.size++;
+        }
+        if (b.size > 1 && b.size <= GPUMC__MAX_BLOCK && b.size * b.n > best.size * best.n) best = b;
+    }
+    return best;
+}
+
+/* Beyond so many coordinates directions must be asked for: a window of draws shows fewer of them than there
+   are, and what it takes to find them is felt where a gradient is cheap. */
+enum { GPUMC__DIM_OF_RANK = 256 };
+
+/* Whether such a metric may hold directions beside its diagonal or blocks. */
+static int gpumc__metric_has_rank(gpumc_metric_kind kind, size_t dim)
+{
+    return kind == GPUMC_METRIC_LOW_RANK || (kind == GPUMC_METRIC_BLOCKS && dim <= GPUMC__DIM_OF_RANK);
+}
+
+static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim,
+                                        const gpumc__blocks *of)
+{
+    const size_t most = gpumc__metric_has_rank(kind, dim) ? GPUMC__MAX_RANK : 0;
+    const size_t rank = dim < most ? dim : most;
     const size_t square = kind == GPUMC_METRIC_DENSE ? gpumc__size_mul(dim, dim) : 0;
+    const size_t K = kind == GPUMC_METRIC_BLOCKS ? of->size : 0;
     gpumc_metric m;
     memset(&m, 0, sizeof m);
     m.kind = kind == GPUMC_METRIC_DENSE ? GPUMC_METRIC_DIAG : kind;  /* dense from its first estimate on */
@@ -9558,17 +9654,23 @@ static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind k
     m.lambda = gpumc__take_doubles(arena, rank);
     m.covariance = gpumc__take_doubles(arena, square);
     m.factor = gpumc__take_doubles(arena, square);
+    m.block_size = K;
+    m.members = (size_t *)gpumc__take(arena, K, sizeof(size_t));
+    m.blocks = gpumc__take_doubles(arena, gpumc__size_mul(K * (K + 1) / 2, K ? of->n : 0));
     for (size_t i = 0; arena->base && i < dim; i++) { m.scale[i] = 1; m.mean[i] = 0; }
+    if (arena->base && K) memcpy(m.members, of->members, K * sizeof(size_t));
     return m;
 }
 
-static void gpumc__adapt_resolve(gpumc_adapt_options *o, size_t dim)
+static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *layout, size_t dim)
 {
     if (o->num_chains == 0) o->num_chains = 1;
     if (o->num_warmup == 0) o->num_warmup = o->num_chains == 1 ? 400 : 200;
     if (!(o->target_accept > 0)) o->target_accept = 0.8;
     if (o->max_treedepth == 0) o->max_treedepth = 10;
-    if (o->metric == GPUMC_METRIC_AUTO) o->metric = dim <= 256 ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
+    if (o->metric == GPUMC_METRIC_AUTO)
+        o->metric = gpumc__layout_blocks(layout).size > 0 ? GPUMC_METRIC_BLOCKS
+            : dim <= GPUMC__DIM_OF_RANK ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
 }
 
 /* The switch that follows one at iteration t, or final_start when none fits before it. */
@@ -9609,12 +9711,14 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
                                        const gpumc_adapt_options *options)
 {
     const size_t C = options->num_chains;
-    const int low_rank = options->metric == GPUMC_METRIC_LOW_RANK;
+    const int low_rank = gpumc__metric_has_rank(options->metric, dim);
     const int dense = options->metric == GPUMC_METRIC_DENSE;
     const size_t n_selected = dense && dim > 64 ? 2 * dim : low_rank || dense ? 128 : 0;
-    const size_t r = dim <= 2 * n_selected ? dim : 2 * n_selected, rr = gpumc__size_mul(r, r);
+    const gpumc__blocks blocks = gpumc__layout_blocks(layout);
+    const size_t r = dim <= 2 * n_selected ? dim : 2 * n_selected;
+    const size_t side = r > blocks.size ? r : blocks.size;           /* of the largest matrix */
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
-    size_t n_units = 0;
+    size_t n_units = 0, n_rows;
     for (size_t i = 0; layout && i < layout->n_parts; i++)
         if (layout->parts[i].linked) n_units = gpumc__size_add(n_units, layout->parts[i].link.n_units);
     memset(&plan, 0, sizeof plan);
@@ -9628,10 +9732,10 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.sampler = GPUMC_SAMPLER_NUTS;
     plan.metrics = (gpumc_metric *)gpumc__take(arena, C, sizeof(gpumc_metric));
     for (size_t c = 0; c < C; c++) {
-        const gpumc_metric own = gpumc__metric_place(arena, GPUMC_METRIC_DIAG, dim);
+        const gpumc_metric own = gpumc__metric_place(arena, GPUMC_METRIC_DIAG, dim, &blocks);
         if (arena->base) plan.metrics[c] = own;
     }
-    plan.shared = gpumc__metric_place(arena, options->metric, dim);
+    plan.shared = gpumc__metric_place(arena, options->metric, dim, &blocks);
     plan.duals = (gpumc__dual *)gpumc__take(arena, C, sizeof(gpumc__dual));
     plan.q = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
     plan.g = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
@@ -9641,12 +9745,14 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.masses = gpumc__take_doubles(arena, C);
     plan.healthy = (unsigned char *)gpumc__take(arena, C, 1);
     plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
-    plan.x = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
-    plan.y = gpumc__take_doubles(arena, gpumc__size_mul(n_selected, dim));
+    n_rows = gpumc__size_mul(n_selected, dim);
+    if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
+    plan.x = gpumc__take_doubles(arena, n_rows);
+    plan.y = gpumc__take_doubles(arena, n_rows);
     plan.basis = gpumc__take_doubles(arena, r < dim ? gpumc__size_mul(r, dim) : 0);
-    plan.matrices = gpumc__take_doubles(arena, gpumc__size_add(gpumc__size_mul(4, rr), 5 * r));
+    plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
-    plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(2, dim));
+    plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
     plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
     plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
@@ -9666,12 +9772,12 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
     memset(o, 0, sizeof *o);
     if (given) *o = *given;
     if (layout) *dim = layout->n_free;
-    gpumc__adapt_resolve(o, *dim);
+    gpumc__adapt_resolve(o, layout, *dim);
     if (*dim < 1)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "dim is 0; a model needs at least one free coordinate");
     if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
-        && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_UNIT
+        && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_BLOCKS
         && (int)o->sampler >= 0 && o->sampler <= GPUMC_SAMPLER_HMC
         && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
@@ -9679,7 +9785,7 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
                        "sampler %d (0..%d), num_chains %.0f (at most 2^20) or num_warmup %.0f (at most "
                        "2^24) is out of range",
                        o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
-                       (int)GPUMC_METRIC_UNIT, (int)o->sampler, (int)GPUMC_SAMPLER_HMC,
+                       (int)GPUMC_METRIC_BLOCKS, (int)o->sampler, (int)GPUMC_SAMPLER_HMC,
                        (double)o->num_chains, (double)o->num_warmup);
 }
 
@@ -9833,7 +9939,20 @@ static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
     }
 }
 
-/* Evenly spaced healthy draws, centred and whitened by the diagonal, into x and y. Returns their number. */
+/* Rows of x and y, n_draws of n numbers, about their means. */
+static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double mx = 0, my = 0;
+        for (size_t k = 0; k < n_draws; k++) { mx += a->x[k * n + i]; my += a->y[k * n + i]; }
+        for (size_t k = 0; k < n_draws; k++) {
+            a->x[k * n + i] -= mx / (double)n_draws;
+            a->y[k * n + i] -= my / (double)n_draws;
+        }
+    }
+}
+
+/* Evenly spaced healthy draws, centred and whitened by diagonal and blocks, into x and y; their number. */
 static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
 {
     const size_t n = a->dim;
@@ -9847,16 +9966,11 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
             a->x[taken * n + i] = a->q[k * n + i] / m->scale[i];
             a->y[taken * n + i] = a->g[k * n + i] * m->scale[i];
         }
+        gpumc__metric_blocks(m, 0, 1, a->x + taken * n);
+        gpumc__metric_blocks(m, 1, 0, a->y + taken * n);
         taken++;
     }
-    for (size_t i = 0; i < n; i++) {
-        double mx = 0, my = 0;
-        for (size_t k = 0; k < taken; k++) { mx += a->x[k * n + i]; my += a->y[k * n + i]; }
-        for (size_t k = 0; k < taken; k++) {
-            a->x[k * n + i] -= mx / (double)taken;
-            a->y[k * n + i] -= my / (double)taken;
-        }
-    }
+    gpumc__adapt_centre(a, taken, n);
     return taken;
 }
 
@@ -9975,6 +10089,44 @@ static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t
     return 1;
 }
 
+/* The members of block j, whitened by the diagonal, into x and y. Returns the number of draws. */
+static size_t gpumc__adapt_gather(gpumc_adapt *a, const gpumc_metric *m, size_t j)
+{
+    const size_t K = m->block_size;
+    size_t n = 0;
+    for (size_t d = a->foreground; d < a->n_kept; d++) {
+        if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
+        for (size_t k = 0; k < K; k++) {
+            const size_t i = m->members[k] + j;
+            a->x[n * K + k] = a->q[d * a->dim + i] / m->scale[i];
+            a->y[n * K + k] = a->g[d * a->dim + i] * m->scale[i];
+        }
+        n++;
+    }
+    gpumc__adapt_centre(a, n, K);
+    return n;
+}
+
+/* Fisher's estimate for every block by itself: a factor of its correlations, and the scales that go with
+   them. None where the draws do not allow it. */
+static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
+{
+    gpumc_metric *m = &a->shared;
+    const size_t K = m->block_size;
+    double *sigma = a->matrices;
+    for (size_t j = 0; j < n_blocks; j++) {
+        const size_t n = gpumc__adapt_gather(a, m, j);
+        if (n < 4 * K || !gpumc__fisher_dense(a, n, K) || !gpumc__cholesky(sigma, K)) return;
+        for (size_t k = 0; k < K; k++) {
+            const double norm = sqrt(gpumc__dot(sigma + k * K, sigma + k * K, k + 1));
+            m->scale[m->members[k] + j] *= norm;
+            for (size_t l = 0; l <= k; l++)
+                m->blocks[(k * (k + 1) / 2 + l) * n_blocks + j] = sigma[k * K + l] / norm;
+        }
+    }
+    m->n_blocks = n_blocks;
+}
+
 /* Keeps the directions whose variance is off by more than a factor 2, the strongest first. */
 static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
@@ -10014,25 +10166,26 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
-    const int projected = a->options.metric == GPUMC_METRIC_LOW_RANK && a->dim > 2 * a->n_selected;
+    const int dense = a->options.metric == GPUMC_METRIC_DENSE;
+    const int projected = !dense && a->dim > 2 * a->n_selected;
     size_t n_draws, r = a->dim;
     if (m->kind == GPUMC_METRIC_UNIT) return;
-    if (!full || a->n_selected == 0) {
-        if (m->rank == 0 && m->kind != GPUMC_METRIC_DENSE) gpumc__adapt_diagonal(a, m, GPUMC__NONE);
+    if (!full || (a->n_selected == 0 && m->block_size == 0)) {
+        if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m, GPUMC__NONE);
         return;
     }
-    m->rank = 0;
+    m->rank = m->n_blocks = 0;
     gpumc__adapt_diagonal(a, m, GPUMC__NONE);
-    n_draws = gpumc__adapt_select(a, m);
-    if (n_draws < 10 || (a->options.metric == GPUMC_METRIC_LOW_RANK && gpumc__adapt_misfit(a, n_draws) < 0.4))
-        return;
+    if (m->block_size > 0) gpumc__adapt_blocks(a, gpumc__layout_blocks(a->layout).n);
+    n_draws = a->n_selected > 0 ? gpumc__adapt_select(a, m) : 0;
+    if (n_draws < 10 || (!dense && gpumc__adapt_misfit(a, n_draws) < 0.4)) return;
     if (projected) {
         r = gpumc__adapt_basis(a, n_draws);
         gpumc__adapt_project(a, a->x, n_draws, r, a->moments);
         gpumc__adapt_project(a, a->y, n_draws, r, a->moments);
     }
     if (!gpumc__fisher_dense(a, n_draws, r)) return;
-    if (a->options.metric == GPUMC_METRIC_DENSE) gpumc__adapt_dense(a);
+    if (dense) gpumc__adapt_dense(a);
     else gpumc__adapt_low_rank(a, r, projected);
 }
 
@@ -10194,13 +10347,9 @@ static double gpumc__adapt_kappa(gpumc_adapt *a)
     memset(a->moments, 0, 2 * n * sizeof(double));
     for (size_t k = a->foreground; k < a->n_kept; k++)
         if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__welford(mean, square, a->q + k * n, n, 1 / ++count);
-    for (size_t i = 0; i < n; i++) {
-        double unit = 1;
-        for (size_t k = 0; k < m->rank; k++)
-            unit += (m->lambda[k] - 1) * m->vectors[k * n + i] * m->vectors[k * n + i];
-        unit = m->kind == GPUMC_METRIC_DENSE ? m->covariance[i * n + i] : unit * m->scale[i] * m->scale[i];
-        if (gpumc__adapt_is_top(a, i)) kappa = fmax(kappa, square[i] / (count - 1) / unit);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (gpumc__adapt_is_top(a, i))
+            kappa = fmax(kappa, square[i] / (count - 1) / gpumc__metric_variance(m, i));
     return count < 50 ? GPUMC_NAN : kappa;
 }
 
@@ -10399,14 +10548,18 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
 static int gpumc__adapt_agrees(gpumc_adapt *a)
 {
     gpumc_metric trial = a->shared;
-    trial.scale = a->trial;
+    double *pooled = a->trial + 2 * a->dim;
+    trial.scale = pooled;
     trial.mean = a->trial + a->dim;
+    memcpy(pooled, a->shared.scale, a->dim * sizeof(double));
+    gpumc__adapt_diagonal(a, &trial, GPUMC__NONE);
+    trial.scale = a->trial;
     for (size_t c = 0; c < a->n_chains; c++) {
         double distance = 0;
-        memcpy(trial.scale, a->shared.scale, a->dim * sizeof(double));
+        memcpy(trial.scale, pooled, a->dim * sizeof(double));
         gpumc__adapt_diagonal(a, &trial, c);
         for (size_t i = 0; i < a->dim; i++) {
-            const double ratio = trial.scale[i] / a->shared.scale[i];
+            const double ratio = trial.scale[i] / pooled[i];
             distance += (ratio * ratio - 1) * (ratio * ratio - 1);
         }
         if (!(distance <= 1) || !a->healthy[c]) return 0;
@@ -11537,7 +11690,7 @@ static const char *gpumc__warning_name(gpumc_warning_code code)
 
 static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 {
-    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
+    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit", "blocks" };
     char step[GPUMC__CELL], seconds[GPUMC__CELL];
     fprintf(stream, "%s: %.0f chains x %.0f draws after %.0f of warm-up, %s s%s\n",
             fit->model_name ? fit->model_name : "model", (double)fit->n_chains, (double)fit->n_draws,
@@ -12298,7 +12451,8 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
    index fastest (cmdstanpy ignores the indices in the names), the adaptation block is these lines and no
    other, integers bear no point, and the elapsed times begin in column 18. */
 
-static const char *const gpumc__stan_metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
+static const char *const gpumc__stan_metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e",
+                                                  "diag_e" };
 
 /* num_samples counts draws before thinning, as Stan has it. The settings of Stan's step-size adaptation and
    windows are left out: ours has none of them, and no reader needs them. */
@@ -12356,21 +12510,6 @@ static void gpumc__stan_rows(gpumc__writer *w, const gpumc_fit *fit, const doubl
     }
 }
 
-/* Element k of the inverse metric; a low-rank one, S (I + U (Lambda - I) U') S, counts as its diagonal. */
-static double gpumc__metric_element(const gpumc_metric *m, size_t k)
-{
-    const size_t rank = m->kind == GPUMC_METRIC_LOW_RANK ? m->rank : 0;
-    double stretch = 1;
-    if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[k];
-    for (size_t l = 0; l < rank; l++) stretch += (m->lambda[l] - 1) * pow(m->vectors[l * m->dim + k], 2);
-    return m->scale[k] * m->scale[k] * stretch;
-}
-
-static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
-{
-    return gpumc__metric_element(m, m->kind == GPUMC_METRIC_DENSE ? i * m->dim + i : i);
-}
-
 static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 {
     const gpumc_metric *m = &fit->metric;
@@ -12380,7 +12519,8 @@ static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
                               : dense ? "Elements of inverse mass matrix:"
                                       : "Diagonal elements of inverse mass matrix:");
     for (size_t k = 0; k < (dense ? m->dim : !unit) * m->dim; k++) {
-        gpumc__put_number(w, k % m->dim ? ", " : "# ", gpumc__metric_element(m, k));
+        gpumc__put_number(w, k % m->dim ? ", " : "# ",
+                          dense ? m->covariance[k] : gpumc__metric_variance(m, k));
         if ((k + 1) % m->dim == 0) gpumc__put(w, "\n");
     }
 }
@@ -12534,7 +12674,7 @@ static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part
     gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", gpumc__stan_metrics[m->kind]);
     for (size_t k = part; k < (dense ? n * n : n); k++)
         gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
-                          gpumc__metric_element(m, k));
+                          dense ? m->covariance[k] : gpumc__metric_variance(m, k));
     gpumc__put(w, dense ? "]]}\n" : "]}\n");
 }
 
@@ -12593,7 +12733,7 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
         if (placed) arena.base = (char *)gpumc__allocate(allocator, arena.used);
         if (placed && !arena.base) { status = gpumc__fail_memory(error, arena.used); break; }
         arena.used = 0;
-        *metric = gpumc__metric_place(&arena, kind, v->dims[0]);
+        *metric = gpumc__metric_place(&arena, kind, v->dims[0], NULL);
     }
     if (arena.base) wrong = gpumc__metric_from(v, metric);
     if (wrong) status = gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.150s: inv_metric %s", path, wrong);
@@ -13614,7 +13754,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     f->n_free = (size_t)facts[GPUMC__FACT_FREE];
     f->draw_capacity = f->n_draws;
     f->step_size = facts[GPUMC__FACT_STEP];
-    f->metric.kind = (gpumc_metric_kind)fmin(facts[GPUMC__FACT_METRIC], GPUMC_METRIC_UNIT);
+    f->metric.kind = (gpumc_metric_kind)fmin(facts[GPUMC__FACT_METRIC], GPUMC_METRIC_BLOCKS);
     f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
     strcpy(f->sampler_reason, "as in the stores");
     o->num_chains = (int)fmin((double)f->n_chains, INT32_MAX);
@@ -14513,7 +14653,7 @@ static const char gpumc__report_style[] =
 
 static void gpumc__put_header(gpumc__page *p)
 {
-    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
+    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit", "blocks" };
     const gpumc_fit *fit = &p->fit;
     const char *title = fit->model_name ? fit->model_name : "model";
     gpumc__put(p->w, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
@@ -15046,10 +15186,12 @@ static void gpumc__carry_metric(gpumc__carrier *k, gpumc_metric *m)
     const size_t bytes = m->dim * sizeof(double);
     gpumc__carry(k, &m->kind, sizeof m->kind);
     gpumc__carry(k, &m->rank, sizeof m->rank);
+    gpumc__carry(k, &m->n_blocks, sizeof m->n_blocks);
     gpumc__carry(k, m->scale, bytes);
     gpumc__carry(k, m->mean, bytes);
     gpumc__carry_rows(k, m->vectors, bytes, 0, m->rank);
     gpumc__carry_rows(k, m->lambda, sizeof(double), 0, m->rank);
+    gpumc__carry_rows(k, m->blocks, m->n_blocks * sizeof(double), 0, m->block_size * (m->block_size + 1) / 2);
     if (m->kind != GPUMC_METRIC_DENSE) return;
     gpumc__carry_rows(k, m->covariance, bytes, 0, m->dim);
     gpumc__carry_rows(k, m->factor, bytes, 0, m->dim);
@@ -15487,7 +15629,8 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
         { "num_warmup", (double)o->num_warmup, -1, 1 << 24 },
         { "num_samples", (double)o->num_samples, 0, INT32_MAX / 2 },
         { "max_treedepth", (double)o->max_treedepth, 0, GPUMC__MAX_DEPTH },
-        { "threads", (double)o->threads, 0, 1 << 16 }, { "metric", (double)o->metric, 0, GPUMC_METRIC_UNIT },
+        { "threads", (double)o->threads, 0, 1 << 16 },
+        { "metric", (double)o->metric, 0, GPUMC_METRIC_BLOCKS },
         { "sampler", (double)o->sampler, 0, GPUMC_SAMPLER_HMC },
         { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
         { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON },
@@ -15530,7 +15673,7 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     if (o->initial_metric && o->metric == GPUMC_METRIC_AUTO && o->num_warmup < 0)
         o->metric = o->initial_metric->kind;
     a = gpumc__adapt_options_of(o);
-    gpumc__adapt_resolve(&a, layout->n_free);
+    gpumc__adapt_resolve(&a, layout, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
     o->target_accept = a.target_accept;
     o->max_treedepth = a.max_treedepth;
@@ -15539,12 +15682,17 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
 }
 
 /* An initial metric is one of the model's, and where nothing is learned there is room for it. */
-static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, size_t dim, gpumc_error *error)
+static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpumc_layout *layout,
+                                        gpumc_error *error)
 {
     const gpumc_metric *m = o->initial_metric;
-    const char *wrong = m && m->dim != dim ? "does not fit the model" : NULL;
-    if (m && !wrong && (m->rank > GPUMC__MAX_RANK || (o->num_warmup < 0 && o->metric != m->kind
-                                                      && (m->kind == GPUMC_METRIC_DENSE || m->rank > 0))))
+    const size_t dim = layout->n_free;
+    const gpumc__blocks b = gpumc__layout_blocks(layout);
+    const int foreign = m && ((m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size))
+                              || (m->rank > 0 && !gpumc__metric_has_rank(m->kind, dim)));
+    const char *wrong = m && (m->dim != dim || foreign) ? "does not fit the model" : NULL;
+    if (m && !wrong && (m->rank > GPUMC__MAX_RANK
+                        || (o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))))
         wrong = "is of another kind than option metric (leave that 0), or of a rank above 64";
     for (size_t i = 0; m && !wrong && i < dim; i++)
         if (!(gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))))
@@ -15592,6 +15740,7 @@ static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, 
 /* Everything that outlives the run, in one block. */
 static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
 {
+    const gpumc__blocks blocks = gpumc__layout_blocks(l);
     const gpumc_sample_options *o = &f->options;
     size_t rows, warmup;
     f->n_chains = (size_t)o->num_chains;
@@ -15607,7 +15756,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
         f->free_blocks[2 * i] = transformed ? p->free_at : 0;
         f->free_blocks[2 * i + 1] = transformed ? p->free_size : 0;
     }
-    f->metric = gpumc__metric_place(arena, o->metric, l->n_free);
+    f->metric = gpumc__metric_place(arena, o->metric, l->n_free, &blocks);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
@@ -15759,11 +15908,15 @@ static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
 {
     const size_t bytes = from->dim * sizeof(double), dense = from->kind == GPUMC_METRIC_DENSE ? from->dim : 0;
     to->kind = from->kind;
-    to->rank = from->kind == GPUMC_METRIC_LOW_RANK ? from->rank : 0;
+    to->rank = from->rank;
+    to->n_blocks = from->n_blocks;
     memcpy(to->scale, from->scale, bytes);
     if (from->mean) memcpy(to->mean, from->mean, bytes);
     if (to->rank) memcpy(to->vectors, from->vectors, to->rank * bytes);
     if (to->rank) memcpy(to->lambda, from->lambda, to->rank * sizeof(double));
+    if (to->n_blocks)
+        memcpy(to->blocks, from->blocks,
+               to->n_blocks * (to->block_size * (to->block_size + 1) / 2) * sizeof(double));
     if (dense) memcpy(to->covariance, from->covariance, dense * bytes);
     if (dense) memcpy(to->factor, from->factor, dense * bytes);
 }
@@ -15948,7 +16101,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
-        status = gpumc__check_metric(o, layout->n_free, error);
+        status = gpumc__check_metric(o, layout, error);
         if (status == GPUMC_OK) status = gpumc__place_run(&scratch, &run, fit, error);
         if (status == GPUMC_OK) status = gpumc__run_shared(&run, error);
     } else

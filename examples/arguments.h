@@ -114,7 +114,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "num_samples", WHOLE, &o->num_samples, "kept draws a chain (0: 1000)" },
         { "target_accept", REAL, &o->target_accept, "target acceptance, below 1 (0: 0.8)" },
         { "max_treedepth", WHOLE, &o->max_treedepth, "at most 2^max_treedepth gradients a draw (0: 10)" },
-        { "metric", CHOICE, &metric, "auto|diag|low_rank|dense|unit" },
+        { "metric", CHOICE, &metric, "auto|diag|low_rank|dense|unit|blocks" },
         { "sampler", CHOICE, &sampler, "auto|nuts|mams|hmc" },
         { "thin", WHOLE, &o->thin, "keeps every thin-th draw (0: every one)" },
         { "seed", SEED, &o->seed, "of the random numbers" },

@@ -506,7 +506,9 @@ static inline void ss_group_add(ss_model *m, int k)
         m->start[k][1] = m->start[i][1];
     }
     if (!known) {
-        ss_param_add(m, names->scale, GPUMC_POSITIVE, 0, 0)->init = &m->start[k][1];
+        gpumc_param *scale = ss_param_add(m, names->scale, GPUMC_POSITIVE, 0, 0);
+        scale->init = &m->start[k][1];
+        scale->softplus = 0.1;            /* what the stop trials say of a scale may leave it near zero */
         ss_prior_add(m, names->scale, law.s_prior, law.s_a, 0);
     }
     if (m->n_covariates[k] > 0) {

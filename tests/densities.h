@@ -66,6 +66,8 @@ typedef struct metric_memory {
     gpumc_metric metric;
     double scale[DENSITY_DIM], mean[DENSITY_DIM], vectors[2 * DENSITY_DIM], lambda[2];
     double covariance[DENSITY_DIM * DENSITY_DIM], factor[DENSITY_DIM * DENSITY_DIM];
+    size_t members[3];
+    double blocks[6 * DENSITY_DIM];
 } metric_memory;
 
 /* Zeros, of rank 0, with every array in place. */
@@ -80,5 +82,32 @@ static inline void metric_clear(metric_memory *m, gpumc_metric_kind kind, size_t
     m->metric.lambda = m->lambda;
     m->metric.covariance = m->covariance;
     m->metric.factor = m->factor;
+    m->metric.members = m->members;
+    m->metric.blocks = m->blocks;
+}
+
+/* Blocks of three members each, no two alike, in the last three quarters of the coordinates. */
+static inline void metric_fill_blocks(metric_memory *m)
+{
+    const size_t dim = m->metric.dim, n = dim / 4;
+    m->metric.n_blocks = n;
+    m->metric.block_size = 3;
+    for (size_t k = 0; k < 3; k++) m->members[k] = dim - (3 - k) * n;
+    for (size_t j = 0; j < n; j++) {
+        const double a = 0.7 + 0.3 * (double)j, b = 2.1 - 0.2 * (double)j;
+        const double rows[] = { 1, cos(a), sin(a), cos(b), sin(b) * cos(a), sin(b) * sin(a) };
+        for (size_t e = 0; e < 6; e++) m->blocks[e * n + j] = e == 2 || e == 5 ? fabs(rows[e]) : rows[e];
+    }
+}
+
+/* Element (i, j) of the blocks' factor C; of the identity where the metric has none. */
+static inline double metric_mixing(const gpumc_metric *m, size_t i, size_t j)
+{
+    const size_t n = m->n_blocks;
+    for (size_t k = 0; n > 0 && k < m->block_size; k++)
+        for (size_t l = 0; l <= k; l++)
+            if (i - m->members[k] < n && j - m->members[l] < n && i - m->members[k] == j - m->members[l])
+                return m->blocks[(k * (k + 1) / 2 + l) * n + (i - m->members[k])];
+    return i == j;
 }
 #endif

@@ -26,7 +26,8 @@ enum { N_TARGETS = sizeof targets / sizeof *targets };
 static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 {
     metric_clear(m, kind, dim);
-    m->metric.rank = kind == GPUMC_METRIC_LOW_RANK;
+    m->metric.rank = kind == GPUMC_METRIC_LOW_RANK || kind == GPUMC_METRIC_BLOCKS;
+    if (kind == GPUMC_METRIC_BLOCKS) metric_fill_blocks(m);
     m->lambda[0] = 4;
     for (size_t i = 0; i < dim; i++) {
         m->scale[i] = kind == GPUMC_METRIC_UNIT ? 1 : 0.7 + 0.2 * (double)(i % 4);
@@ -238,8 +239,13 @@ static double digits_mirrored(uint32_t k, uint32_t base)
 /* An element of W, where W W' = M^-1. */
 static double root(const gpumc_metric *m, size_t i, size_t j)
 {
-    const double stretch = m->rank ? (sqrt(m->lambda[0]) - 1) * m->vectors[i] * m->vectors[j] : 0;
-    return m->kind == GPUMC_METRIC_DENSE ? m->factor[i * m->dim + j] : m->scale[i] * ((i == j) + stretch);
+    double mixed = 0;
+    if (m->kind == GPUMC_METRIC_DENSE) return m->factor[i * m->dim + j];
+    for (size_t k = 0; k < m->dim; k++) {
+        const double stretch = m->rank ? (sqrt(m->lambda[0]) - 1) * m->vectors[k] * m->vectors[j] : 0;
+        mixed += metric_mixing(m, i, k) * ((k == j) + stretch);
+    }
+    return m->scale[i] * mixed;
 }
 
 /* r = W' g, or v = W u */
@@ -374,11 +380,11 @@ static void test_reference(void)
 {
     static metric_memory m;
     const gpumc_metric_kind kinds[] = { GPUMC_METRIC_UNIT, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK,
-                                        GPUMC_METRIC_DENSE };
+                                        GPUMC_METRIC_DENSE, GPUMC_METRIC_BLOCKS };
     const int n = 400;
     int rejected = 0, divergent = 0, unused = 0;
     for (int sampler = GPUMC_SAMPLER_MAMS; sampler <= GPUMC_SAMPLER_HMC; sampler++) {
-        for (size_t k = 0; k < 4; k++)
+        for (size_t k = 0; k < 5; k++)
             for (size_t i = 0; i < N_TARGETS; i++) {
                 int at;
                 metric_fill(&m, kinds[k], targets[i].dim);

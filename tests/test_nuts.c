@@ -69,12 +69,24 @@ enum { N_TARGETS = sizeof targets / sizeof *targets };
 /* M^-1 of a metric written out. */
 static void written_out(const gpumc_metric *m, double *out)
 {
-    for (size_t i = 0; i < m->dim; i++)
-        for (size_t j = 0; j < m->dim; j++) {
-            double sum = i == j;
+    static double inner[DENSITY_DIM * DENSITY_DIM], half[DENSITY_DIM * DENSITY_DIM];
+    const size_t n = m->dim;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            inner[i * n + j] = i == j;
             for (size_t k = 0; k < m->rank; k++)
-                sum += (m->lambda[k] - 1) * m->vectors[k * m->dim + i] * m->vectors[k * m->dim + j];
-            out[i * m->dim + j] = m->scale[i] * sum * m->scale[j];
+                inner[i * n + j] += (m->lambda[k] - 1) * m->vectors[k * n + i] * m->vectors[k * n + j];
+        }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            half[i * n + j] = 0;
+            for (size_t k = 0; k < n; k++) half[i * n + j] += metric_mixing(m, i, k) * inner[k * n + j];
+        }
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (size_t k = 0; k < n; k++) sum += half[i * n + k] * metric_mixing(m, j, k);
+            out[i * n + j] = m->scale[i] * sum * m->scale[j];
         }
 }
 
@@ -101,6 +113,7 @@ static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
         m->lambda[k] = k ? 0.25 : 6;
     }
     m->metric.rank = 2;
+    if (kind == GPUMC_METRIC_BLOCKS) metric_fill_blocks(m);
     if (kind != GPUMC_METRIC_DENSE) return;
     written_out(&m->metric, m->covariance);
     m->metric.rank = 0;
@@ -177,10 +190,10 @@ static void test_reference(void)
 {
     static metric_memory m;
     const gpumc_metric_kind kinds[] = { GPUMC_METRIC_UNIT, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK,
-                                        GPUMC_METRIC_DENSE };
+                                        GPUMC_METRIC_DENSE, GPUMC_METRIC_BLOCKS };
     const size_t n = 500;
     tally count = { 0, 0, 0, 0 };
-    for (size_t k = 0; k < 4; k++)
+    for (size_t k = 0; k < 5; k++)
         for (size_t i = 0; i < N_TARGETS; i++) {
             size_t at;
             if (targets[i].dim < 2 && k > 1) continue;
@@ -285,9 +298,9 @@ static void test_metric(void)
     static metric_memory m;
     static double full[DENSITY_DIM * DENSITY_DIM];
     const gpumc_metric_kind kinds[] = { GPUMC_METRIC_UNIT, GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK,
-                                        GPUMC_METRIC_DENSE };
+                                        GPUMC_METRIC_DENSE, GPUMC_METRIC_BLOCKS };
     const size_t dims[] = { 2, 7, 8, 9, 33 };
-    for (size_t k = 0; k < 4; k++)
+    for (size_t k = 0; k < 5; k++)
         for (size_t d = 0; d < 5; d++) {
             const size_t n = dims[d];
             double p[DENSITY_DIM], v[DENSITY_DIM], z[DENSITY_DIM], worst = 0, kinetic = 0, squares = 0;
@@ -300,9 +313,10 @@ static void test_metric(void)
                 double sum = 0;
                 for (size_t j = 0; j < n; j++) sum += full[i * n + j] * p[j];
                 worst = fmax(worst, fabs(v[i] - sum));
+                worst = fmax(worst, fabs(gpumc__metric_variance(&m.metric, i) - full[i * n + i]));
             }
-            CHECK(worst < 1e-12, "velocity of metric %d, dimension %.0f is off by %g", (int)kinds[k],
-                  (double)n, worst);
+            CHECK(worst < 1e-12, "velocity or variance of metric %d, dimension %.0f is off by %g",
+                  (int)kinds[k], (double)n, worst);
             gpumc__metric_momentum(&m.metric, z);
             gpumc__metric_velocity(&m.metric, z, v);
             for (size_t i = 0; i < n; i++) kinetic += z[i] * v[i];
@@ -704,8 +718,56 @@ static double recovery_error(double gradient_factor)
     return worst;
 }
 
+static double flat_density(const double *x, double *grad, void *data)
+{
+    (void)x, (void)grad, (void)data;
+    return 0;
+}
+
+/* Blocks are found exactly as well, where the rest is diagonal: 4 groups of 3 parameters below 4 others. */
+static double blocks_error(double gradient_factor)
+{
+    enum { N_GROUPS = 4, DIM = 4 + 3 * N_GROUPS, N = 60 };
+    static const gpumc_param params[] = {
+        { .name = "beta", .size = 2 }, { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "a", .size = N_GROUPS, .location = "mu", .scale = "tau" },
+        { .name = "b", .size = N_GROUPS, .location = "mu", .scale = "tau" },
+        { .name = "c", .size = N_GROUPS, .location = "mu", .scale = "tau" },
+    };
+    static const gpumc_model model = { .name = "blocks", .params = params, .n_params = 6,
+                                       .log_density = flat_density };
+    static double L[DIM * DIM], found[DIM * DIM];
+    static metric_memory truth;
+    const gpumc_adapt_options o = { .num_warmup = 400 };
+    const size_t layout_bytes = gpumc_layout_bytes(&model, NULL);
+    gpumc_layout *layout = gpumc_layout_init(&model, malloc(layout_bytes), layout_bytes, NULL);
+    const size_t bytes = gpumc_adapt_bytes(layout, DIM, &o);
+    gpumc_adapt *a = gpumc_adapt_init(malloc(bytes), bytes, layout, DIM, &o, NULL);
+    double worst = 0;
+    CHECK(a && a->options.metric == GPUMC_METRIC_BLOCKS && a->shared.block_size == 3, "blocks of 3 unasked");
+    metric_clear(&truth, GPUMC_METRIC_BLOCKS, DIM);
+    for (size_t i = 0; i < DIM; i++) truth.scale[i] = 0.5 + 0.3 * (double)(i % 5);
+    metric_fill_blocks(&truth);
+    written_out(&truth.metric, L);
+    gpumc__cholesky(L, DIM);
+    test_ridge = 0;
+    adapt_feed(a, L, N, gradient_factor);
+    gpumc__adapt_pooled_metric(a, 1);
+    test_ridge = 0.02;
+    CHECK(a->shared.n_blocks == N_GROUPS && a->shared.rank == 0, "%.0f blocks, rank %.0f",
+          (double)a->shared.n_blocks, (double)a->shared.rank);
+    written_out(&a->shared, found);
+    written_out(&truth.metric, L);
+    for (size_t i = 0; i < DIM * DIM; i++) worst = fmax(worst, fabs(found[i] - L[i]));
+    free(a);
+    free(layout);
+    return worst;
+}
+
 static void test_recovery(void)
 {
+    CHECK(blocks_error(1) < 1e-8, "the blocks of a Gaussian are found up to %g", blocks_error(1));
+    CHECK(blocks_error(1.0001) > 1e-8, "with wrong gradients they are found as well");
     CHECK(recovery_error(1) < 1e-8, "the covariance of a Gaussian is found up to %g", recovery_error(1));
     CHECK(recovery_error(1.0001) > 1e-8, "with wrong gradients it is found as well");
 }
@@ -793,7 +855,7 @@ static double interrupted(gpumc_sampler sampler, size_t pause, int lossy)
     return sum;
 }
 
-/* Chains whose draws are those of normal laws of standard deviation sd, of which each holds a mass of e^mass. */
+/* Chains whose draws are those of normal laws of standard deviation sd, each of which holds a mass e^mass. */
 static void test_judge(void)
 {
     enum { DIM = 30, CHAINS = 4, N = 20 };

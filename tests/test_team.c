@@ -194,7 +194,8 @@ static double distance(const result *a, const result *b)
 static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 {
     metric_clear(m, kind, dim);
-    m->metric.rank = kind == GPUMC_METRIC_LOW_RANK;
+    m->metric.rank = kind == GPUMC_METRIC_LOW_RANK || kind == GPUMC_METRIC_BLOCKS;
+    if (kind == GPUMC_METRIC_BLOCKS) metric_fill_blocks(m);
     m->lambda[0] = 5;
     for (size_t i = 0; i < dim; i++) {
         m->scale[i] = 1 + 0.1 * (double)(i % 4);
@@ -211,10 +212,11 @@ static size_t check_sampler(void)
 {
     static metric_memory m;
     static result alone[N_TRANSITIONS], together[N_TRANSITIONS];
-    const gpumc_metric_kind kinds[] = { GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE };
+    const gpumc_metric_kind kinds[] = { GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_BLOCKS,
+                                        GPUMC_METRIC_DENSE };
     const size_t dims[] = { 1, 7, 8, 20, 53 };
     size_t n_divergent = 0;
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 4; k++)
         for (int d = 0; d < 5; d++)
             for (work.funnel = 0; work.funnel < 2; work.funnel++) {
                 const int exact = dims[d] <= 8;
@@ -234,7 +236,7 @@ static size_t check_sampler(void)
                               "order %d: %.0f members are off by %g", (int)work.sampler, k,
                               (double)dims[d], work.funnel, reversed, (double)size, away);
                     }
-                if (k < 2 || dims[d] == 1) continue;
+                if (k < 3 || dims[d] == 1) continue;
                 barriers_work = 0;                                /* the broken twin */
                 CHECK(!sample(&m.metric, 3, 0, together) || distance(together, alone) > 1e-9
                       || !sample(&m.metric, 3, 1, together) || distance(together, alone) > 1e-9,
