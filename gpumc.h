@@ -7227,7 +7227,7 @@ typedef struct gpumc__cpu_hot {
 static void gpumc__cpu_release(gpumc_hot *hot)
 {
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
-    if (h->team) gpumc_team_stop(h->team);
+    gpumc_team_stop(h->team);
     gpumc__release(NULL, h->memory);
     gpumc__release(NULL, h->work);
     gpumc__release(NULL, h->grad);
@@ -7308,16 +7308,39 @@ static gpumc_status gpumc__cpu_glm_eval(gpumc_hot *hot, size_t n, const double *
     return GPUMC_OK;
 }
 
-static gpumc_hot *gpumc__cpu_drop(gpumc__cpu_hot *h)
+/* The doubles of work that rows need; 0 where they are refused. */
+static size_t gpumc__cpu_take_rows(gpumc__cpu_hot *h, const gpumc_rows_data *data, size_t bytes,
+                                   gpumc_error *error)
 {
-    gpumc__cpu_release(&h->hot);
-    return NULL;
+    h->rows = gpumc_rows_init(data, h->memory, bytes, error);
+    if (!h->rows) return 0;
+    h->n_group = data->kind->n_group;
+    h->n_groups = data->n_groups;
+    h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
+    h->hot.eval = gpumc__cpu_rows_eval;
+    return gpumc__size_mul(gpumc_rows_work(h->rows),
+                           gpumc__larger((size_t)gpumc_team_threads(h->team), GPUMC__HOT_POINTS));
+}
+static size_t gpumc__cpu_take_glm(gpumc__cpu_hot *h, const gpumc_glm_data *data, size_t bytes,
+                                  gpumc_error *error)
+{
+    const unsigned aux = gpumc__glm_aux(data->family);
+    h->glm = gpumc_glm_init(data, h->memory, bytes, error);
+    if (!h->glm) return 0;
+    h->data = *data;
+    h->hot.n_params = 1 + data->n_columns + (aux == 3 ? 2 : aux != 0);
+    for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
+    h->hot.eval = gpumc__cpu_glm_eval;
+    return gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team));
 }
 
-/* Takes what rows and glm have in common; the caller sets the rest. Released whole when memory ends. */
-static gpumc__cpu_hot *gpumc__cpu_open(size_t bytes, size_t n_pointers, gpumc_error *error)
+/* Released whole when memory ends. */
+static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_data *glm, size_t bytes,
+                                  gpumc_error *error)
 {
-    const size_t n = gpumc__size_mul(n_pointers + 1, GPUMC__HOT_POINTS * sizeof(double *));
+    const size_t n_pointers = rows ? rows->kind->n_group + rows->kind->n_shared : glm->n_factors;
+    const size_t of_pointers = gpumc__size_mul(n_pointers + 1, GPUMC__HOT_POINTS * sizeof(double *));
+    size_t n_work = 1;
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)gpumc__allocate(NULL, sizeof *h);
     if (h) {
         memset(h, 0, sizeof *h);
@@ -7325,50 +7348,20 @@ static gpumc__cpu_hot *gpumc__cpu_open(size_t bytes, size_t n_pointers, gpumc_er
         h->hot.release = gpumc__cpu_release;
         h->n_pointers = n_pointers;
         h->memory = gpumc__allocate(NULL, bytes);
-        h->p = (const double **)gpumc__allocate(NULL, n);
-        h->grad = (double **)gpumc__allocate(NULL, n);
+        h->p = (const double **)gpumc__allocate(NULL, of_pointers);
+        h->grad = (double **)gpumc__allocate(NULL, of_pointers);
         h->team = gpumc_team_start(0, NULL);
-        if (h->memory && h->p && h->grad && h->team) return h;
+        if (h->memory && h->p && h->grad && h->team) {
+            n_work = rows ? gpumc__cpu_take_rows(h, rows, bytes, error)
+                          : gpumc__cpu_take_glm(h, glm, bytes, error);
+            bytes = gpumc__size_mul(n_work, sizeof(double));
+            h->work = n_work ? (double *)gpumc__allocate(NULL, bytes) : NULL;
+        }
+        if (h->work) return &h->hot;
         gpumc__cpu_release(&h->hot);
     }
-    gpumc__fail_memory(error, bytes);
+    if (n_work) gpumc__fail_memory(error, bytes);
     return NULL;
-}
-static gpumc_hot *gpumc__cpu_ready(gpumc__cpu_hot *h, size_t n_work, gpumc_error *error)
-{
-    const size_t bytes = gpumc__size_mul(n_work, sizeof(double));
-    h->work = (double *)gpumc__allocate(NULL, bytes);
-    if (h->work) return &h->hot;
-    gpumc__fail_memory(error, bytes);
-    return gpumc__cpu_drop(h);
-}
-
-static gpumc_hot *gpumc__cpu_rows(const gpumc_rows_data *data, size_t bytes, gpumc_error *error)
-{
-    gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->kind->n_group + data->kind->n_shared, error);
-    if (!h) return NULL;
-    const size_t threads = (size_t)gpumc_team_threads(h->team),
-                 n_work = threads > GPUMC__HOT_POINTS ? threads : (size_t)GPUMC__HOT_POINTS;
-    h->rows = gpumc_rows_init(data, h->memory, bytes, error);
-    if (!h->rows) return gpumc__cpu_drop(h);
-    h->n_group = data->kind->n_group, h->n_groups = data->n_groups;
-    h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
-    h->hot.eval = gpumc__cpu_rows_eval;
-    return gpumc__cpu_ready(h, gpumc__size_mul(gpumc_rows_work(h->rows), n_work), error);
-}
-static gpumc_hot *gpumc__cpu_glm(const gpumc_glm_data *data, size_t bytes, gpumc_error *error)
-{
-    const unsigned aux = gpumc__glm_aux(data->family);
-    gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->n_factors, error);
-    if (!h) return NULL;
-    h->glm = gpumc_glm_init(data, h->memory, bytes, error);
-    if (!h->glm) return gpumc__cpu_drop(h);
-    h->data = *data;
-    h->hot.n_params = 1 + data->n_columns + (aux == 3 ? 2 : aux != 0);
-    for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
-    h->hot.eval = gpumc__cpu_glm_eval;
-    return gpumc__cpu_ready(h, gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team)),
-                            error);
 }
 
 /* The GPU's answer, or the CPU's with the reason. */
@@ -7393,7 +7386,7 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
         gpumc__fail(error, why.status, "%s", why.text);
         return NULL;
     }
-    hot = rows ? gpumc__cpu_rows(rows, bytes, error) : gpumc__cpu_glm(glm, bytes, error);
+    hot = gpumc__cpu_open(rows, glm, bytes, error);
     if (hot) memcpy(hot->reason, why.text, sizeof hot->reason);
     return hot;
 }
@@ -11176,11 +11169,11 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
     return r;
 }
 
-static int gpumc__is_generated(const gpumc_fit *fit, size_t column)
+static const gpumc_block *gpumc__block_of(const gpumc_fit *fit, size_t column)
 {
     const gpumc_block *b = fit->blocks;
     while (column - b->offset >= b->size) b++;
-    return b->group == GPUMC_GENERATED;
+    return b;
 }
 
 /* Each sheet takes every n-th column. Together sheets hold no more than the draws do. */
@@ -11195,7 +11188,8 @@ static void gpumc__summarise_part(size_t part, int member, void *user)
     gpumc_fit *f = u->fit;
     (void)member;
     for (size_t c = part; c < f->n_columns; c += u->n_sheets)
-        if (gpumc__is_generated(f, c)) f->summaries[c] = gpumc__summary_of(f, c, &u->sheets[part]);
+        if (gpumc__block_of(f, c)->group == GPUMC_GENERATED)
+            f->summaries[c] = gpumc__summary_of(f, c, &u->sheets[part]);
 }
 static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
 {
@@ -11233,37 +11227,48 @@ static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *tall
     if (ks) ks[at] = k;
 }
 
+/* Leaves out every observation in turn, and calls then, unless it is NULL, behind each. Returns the first
+   column with log likelihoods that are not finite, SIZE_MAX where all are. */
+static size_t gpumc__leave_each_out(const gpumc_fit *fit, gpumc__sheet *s, gpumc_loo *loo, double *elpds,
+                                    double *ks, void (*then)(void *user, size_t observation), void *user)
+{
+    gpumc__tally tally = { 0, 0, 0 };
+    memset(loo, 0, sizeof *loo);
+    loo->k_threshold = fmin(1 - 1 / log10((double)s->total), 0.7);
+    for (size_t c = 0; c < fit->n_columns; c++) {
+        if (gpumc__block_of(fit, c)->group != GPUMC_LOG_LIKELIHOOD) continue;
+        gpumc__fill_sheet(s, gpumc_fit_series(fit, c));
+        if (s->flags & GPUMC__NO_NUMBERS) return c;
+        gpumc__leave_out(s, loo, &tally, elpds, ks);
+        if (then) then(user, loo->n_observations - 1);
+    }
+    loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
+    loo->looic = -2 * loo->elpd;
+    return SIZE_MAX;
+}
+
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error)
 {
-    gpumc_loo sums = { 0, 0, 0, 0, 0, 0, 0, 0 };
-    gpumc__tally elpds = { 0, 0, 0 };
+    gpumc_loo sums;
     gpumc__sheet s;
-    gpumc_status status = GPUMC_OK;
     char name[128];
-    if (loo) *loo = sums;
+    if (loo) memset(loo, 0, sizeof *loo);
     if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
     if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator))
         return s.flags & GPUMC_FLAG_MEMORY
              ? gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total)
              : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
-    sums.k_threshold = fmin(1 - 1 / log10((double)s.total), 0.7);
-    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
-        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size && status == GPUMC_OK; i++) {
-            gpumc__fill_sheet(&s, gpumc_fit_series(fit, b->offset + i));
-            gpumc_column_name(fit, b->offset + i, name, sizeof name);
-            if (s.flags & GPUMC__NO_NUMBERS)
-                status = gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving "
-                                     "out needs finite log likelihoods", name);
-            else gpumc__leave_out(&s, &sums, &elpds, pointwise_elpd, pareto_k);
-        }
+    const size_t bad = gpumc__leave_each_out(fit, &s, &sums, pointwise_elpd, pareto_k, NULL, NULL);
     gpumc__close_sheet(&s);
-    if (status != GPUMC_OK) return status;
+    if (bad != SIZE_MAX) {
+        gpumc_column_name(fit, bad, name, sizeof name);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving out needs "
+                           "finite log likelihoods", name);
+    }
     if (!sums.n_observations)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
                            "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
-    sums.se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
-    sums.looic = -2 * sums.elpd;
     *loo = sums;
     return GPUMC_OK;
 }
@@ -11325,20 +11330,17 @@ static const char *gpumc__significant(double x, int digits, char *text)
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
 
-/* Appends a warning to the fit, or a note. There is room for 16, doubled whenever a power of two is full. */
+/* Appends a warning to the fit, or a note. */
 static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
 {
     const size_t n = fit->n_warnings;
-    if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) {
-        const size_t bytes = gpumc__size_mul(n ? 2 * n : 16, sizeof(gpumc_warning));
-        gpumc_warning *more = (gpumc_warning *)gpumc__allocate(&fit->allocator, bytes);
-        if (!more) return GPUMC_ERROR_MEMORY;
-        if (n) memcpy(more, fit->warnings, n * sizeof *more);
-        gpumc__release(&fit->allocator, fit->warnings);
-        fit->warnings = more;
-    }
-    gpumc_warning *w = &fit->warnings[fit->n_warnings++];
+    gpumc_warning *all = (gpumc_warning *)gpumc__allocate(&fit->allocator, (n + 1) * sizeof *all);
+    if (!all) return GPUMC_ERROR_MEMORY;
+    if (n) memcpy(all, fit->warnings, n * sizeof *all);
+    gpumc__release(&fit->allocator, fit->warnings);
+    fit->warnings = all;
+    gpumc_warning *w = &all[fit->n_warnings++];
     va_list arguments;
     w->code = code;
     w->note = note;
@@ -11535,17 +11537,18 @@ static const char *gpumc__warning_name(gpumc_warning_code code)
     return names[code];
 }
 
+static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
+
 static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 {
-    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
     char step[GPUMC__CELL], seconds[GPUMC__CELL];
     fprintf(stream, "%s: %.0f chains x %.0f draws after %.0f of warm-up, %s s%s\n",
             fit->model_name ? fit->model_name : "model", (double)fit->n_chains, (double)fit->n_draws,
             (double)fit->n_warmup, gpumc__decimal(fit->warmup_seconds + fit->sampling_seconds, 2, seconds),
             fit->status == GPUMC_STOPPED ? ", stopped early" : "");
     fprintf(stream, "step size %s, %s metric, %.0f divergence%s\n",
-            gpumc__significant(fit->step_size, 3, step), metrics[fit->metric.kind], (double)fit->n_divergent,
-            fit->n_divergent == 1 ? "" : "s");
+            gpumc__significant(fit->step_size, 3, step), gpumc__metric_names[fit->metric.kind],
+            (double)fit->n_divergent, fit->n_divergent == 1 ? "" : "s");
     if (fit->sampler)
         fprintf(stream, "sampler %s: %s\n", gpumc__sampler_name(fit->sampler), fit->sampler_reason);
     if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
@@ -11811,18 +11814,26 @@ static int gpumc__push_value(gpumc__reader *r, double value)
     return 1;
 }
 
-/* UTF-8 (RFC 3629, section 4) without control characters. */
-static int gpumc__is_utf8(const char *text, size_t length)
+/* The next code point of UTF-8 (RFC 3629, section 4), behind which text is moved; 0 where there is none. */
+static uint32_t gpumc__code_point(const char **text)
 {
-    const unsigned char *p = (const unsigned char *)text, *end = p + length;
-    while (p < end) {
-        const unsigned c = *p++, more = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
-        const unsigned lowest = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-        const unsigned highest = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-        if (c < 32 || (c >= 0x80 && c < 0xc2) || c > 0xf4 || (size_t)(end - p) < more) return 0;
-        if (more > 0 && (*p < lowest || *p > highest)) return 0;
-        for (unsigned i = 0; i < more; i++) if ((*p++ & 0xc0) != 0x80) return 0;
+    static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *p = (const unsigned char *)*text, first = *p++;
+    const int more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    uint32_t c = more ? first & 0x3fu >> more : first;
+    if ((first >= 0x80 && first < 0xc0) || first > 0xf4) return 0;
+    for (int i = 0; i < more; i++, p++) {
+        if ((*p & 0xc0) != 0x80) return 0;
+        c = c << 6 | (*p & 0x3fu);
     }
+    *text = (const char *)p;
+    return c < least[more] || c > 0x10ffff || c >> 11 == 0x1b ? 0 : c;    /* 0x1b: surrogates, as in UTF-16 */
+}
+
+/* Without control characters. */
+static int gpumc__is_utf8(const char *text)
+{
+    while (*text) if (gpumc__code_point(&text) < 32) return 0;
     return 1;
 }
 
@@ -11847,7 +11858,8 @@ static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *nam
     }
     *to = 0;
     if (length == 0) return gpumc__malformed(r, at, "a variable without a name");
-    if (!gpumc__is_utf8(name, length)) return gpumc__malformed(r, at, "a name that is not valid UTF-8");
+    if (v->name + strlen(v->name) < to || !gpumc__is_utf8(v->name))
+        return gpumc__malformed(r, at, "a name that is not valid UTF-8");
     r->subject = v->name;
     for (const gpumc_variable *other = data->variables; other < v; other++)
         if (strcmp(other->name, v->name) == 0) return gpumc__malformed(r, at, "the second of this name");
@@ -12456,7 +12468,7 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
     return gpumc__write_files(fit, path, 0, gpumc__tidy_contents, error);
 }
 
-static void gpumc__put_bytes(gpumc__writer *w, const unsigned char *bytes, size_t n)
+static void gpumc__put_bytes(gpumc__writer *w, const void *bytes, size_t n)
 {
     if (!w->failed) w->failed = fwrite(bytes, 1, n, w->file) != n;
 }
@@ -12467,6 +12479,29 @@ static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
     GPUMC__FLAT
     for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i);
     return to + 8;
+}
+
+enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* numbers in files; U4: labels */
+
+/* n rows, stride bytes apart, of count values: doubles, or one that is an int32_t or a flag. NULL: zeros. What
+   lies in memory as in files goes out a row at a time, or all at once. */
+static void gpumc__put_rows(gpumc__writer *w, int type, const void *rows, size_t stride, size_t n,
+                            size_t count)
+{
+    const uint16_t one = 1;
+    const int as_in_files = type == GPUMC__F8 && rows && *(const uint8_t *)&one == 1;
+    unsigned char bytes[8];
+    if (as_in_files && stride == count * sizeof(double)) { count *= n; n = 1; }
+    for (size_t i = 0; i < n && !w->failed; i++) {
+        const void *row = rows ? (const char *)rows + i * stride : NULL;
+        if (as_in_files) gpumc__put_bytes(w, row, count * sizeof(double));
+        for (size_t k = 0; k < count && !as_in_files; k++) {
+            gpumc__put_bits(bytes, !row ? 0 : type == GPUMC__F8 ? gpumc__bits_of(((const double *)row)[k])
+                                   : type == GPUMC__I8 ? (uint64_t)*(const int32_t *)row
+                                                       : *(const uint8_t *)row != 0);
+            gpumc__put_bytes(w, bytes, type == GPUMC__B1 ? 1 : 8);
+        }
+    }
 }
 
 #define GPUMC__FNV_START 0xcbf29ce484222325ULL
@@ -12497,14 +12532,9 @@ static void gpumc__npy_contents(gpumc__writer *w, const void *of, size_t part)
                                     (unsigned char)(length >> 8) };
     gpumc__put_bytes(w, first, sizeof first);
     gpumc__put(w, "%s%*s\n", header, (int)(length - n - 1), "");
-    for (size_t i = 0; i < fit->n_chains * fit->n_draws && !w->failed; i++) {
-        const size_t row = i / fit->n_draws * fit->draw_capacity + i % fit->n_draws;
-        for (size_t k = 0; k < b->size; k++) {
-            unsigned char bytes[8];
-            gpumc__put_bits(bytes, gpumc__bits_of(fit->draws[row * fit->n_columns + b->offset + k]));
-            gpumc__put_bytes(w, bytes, 8);
-        }
-    }
+    for (size_t c = 0; c < fit->n_chains; c++)
+        gpumc__put_rows(w, GPUMC__F8, fit->draws + c * fit->draw_capacity * fit->n_columns + b->offset,
+                        fit->n_columns * sizeof(double), fit->n_draws, b->size);
 }
 
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
@@ -12624,8 +12654,6 @@ static const char *const gpumc__group_names[] = {
     "", "constant_data", "log_likelihood", "observed_data", "posterior", "posterior_predictive",
     "sample_stats", "unconstrained_posterior", "warmup_posterior", "warmup_sample_stats"
 };
-enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* U4: labels */
-
 typedef struct gpumc__stat_field { const char *name; int type; size_t at; } gpumc__stat_field;
 #define GPUMC__STAT(name, type, member) { name, type, offsetof(gpumc_draw_stats, member) }
 static const gpumc__stat_field gpumc__stat_fields[] = {
@@ -12660,7 +12688,6 @@ typedef struct gpumc__store {
     gpumc__buffer entries;
     char *path;                          /* PATH.tmp, then what lies in it; PATH itself is at path + room */
     size_t root, room;
-    unsigned char *bytes;                /* 64 KiB on their way to a file */
     gpumc_status status;                 /* after the first failure nothing more is done */
     int has_checkpoint, keeps;           /* PATH.tmp may be there; it stays after a failure */
     gpumc_allocator allocator;
@@ -12710,21 +12737,10 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
     *to = *e;
 }
 
-/* The next code point of valid UTF-8. */
-static uint32_t gpumc__code_point(const char **text)
-{
-    const unsigned char *p = (const unsigned char *)*text;
-    const unsigned more = *p < 0x80 ? 0 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : 3;
-    uint32_t c = more ? *p & 0x3fu >> more : *p;
-    for (unsigned i = 1; i <= more; i++) c = c << 6 | (p[i] & 0x3fu);
-    *text += 1 + more;
-    return c;
-}
-
 /* Text that needs no escapes in JSON. */
 static int gpumc__is_plain(const char *text)
 {
-    return text && gpumc__is_utf8(text, strlen(text)) && !strpbrk(text, "\"\\");
+    return text && gpumc__is_utf8(text) && !strpbrk(text, "\"\\");
 }
 
 /* A dimension of a group, which several of its variables may share. */
@@ -12743,7 +12759,7 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
                       (double)count);
     }
     for (size_t k = 0, length = 0; labels && k < count && !s->status; k++, length = 0) {
-        if (!labels[k] || !gpumc__is_utf8(labels[k], strlen(labels[k])))
+        if (!labels[k] || !gpumc__is_utf8(labels[k]))
             GPUMC__REFUSE(s, "label %.0f of dimension \"%.100s\" is NULL or not UTF-8 without control "
                           "characters", (double)k + 1, name);
         else for (const char *at = labels[k]; *at; length++) gpumc__code_point(&at);
@@ -12811,13 +12827,14 @@ static int gpumc__group_of(const gpumc_block *b)
            : b->group == GPUMC_POSTERIOR_PREDICTIVE ? GPUMC__PREDICTIVE : GPUMC__POSTERIOR;
 }
 
-/* The blocks of a group: values, in warm-up without what is generated. */
-static void gpumc__add_draws(gpumc__store *s, int group)
+/* Values, in warm-up without what is generated. */
+static void gpumc__add_draws(gpumc__store *s, int warmup)
 {
     for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
-        if (group == GPUMC__WARMUP ? !b->is_output : gpumc__group_of(b) == group)
-            gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
-                                      b->offset * sizeof(double), NULL);
+        if (!warmup || !b->is_output)
+            gpumc__add_variable_entry(s, warmup ? GPUMC__WARMUP : gpumc__group_of(b), GPUMC__IS_SAMPLED,
+                                      GPUMC__F8, b->name, b->dims, b->n_dims, b->offset * sizeof(double),
+                                      NULL);
 }
 
 /* Free coordinates of what is transformed, in the shape of the values where that holds as many. */
@@ -12869,46 +12886,13 @@ typedef struct gpumc__slab {             /* rows of draws for one file; NULL: ze
     const gpumc__entry *e;
     const char *rows;
     size_t stride, n;
-    unsigned char *bytes;
 } gpumc__slab;
-
-/* Appends m values of a row from the k-th on. */
-static unsigned char *gpumc__encode(const gpumc__entry *e, const char *row, size_t k, size_t m,
-                                    unsigned char *to)
-{
-    const double *values = (const double *)(const void *)row + e->at / sizeof(double) + k;
-    int32_t whole;
-    if (e->type == GPUMC__F8)
-        for (size_t i = 0; i < m; i++) to = gpumc__put_bits(to, gpumc__bits_of(values[i]));
-    else if (e->type == GPUMC__I8) {
-        memcpy(&whole, row + e->at, sizeof whole);
-        to = gpumc__put_bits(to, (uint64_t)(int64_t)whole);
-    } else *to++ = row[e->at] != 0;
-    return to;
-}
 
 static void gpumc__slab_contents(gpumc__writer *w, const void *of, size_t part)
 {
     const gpumc__slab *p = (const gpumc__slab *)of;
-    const size_t count = p->e->count, width = p->e->type == GPUMC__B1 ? 1 : 8;
-    unsigned char *to = gpumc__put_bits(p->bytes, gpumc__bits_of(1));
-    const double one = 1;
-    if (p->rows && p->stride == count * sizeof one && memcmp(p->bytes, &one, sizeof one) == 0) {
-        gpumc__put_bytes(w, (const unsigned char *)p->rows, p->n * p->stride);    /* they are in order */
-        return;
-    }
-    to = p->bytes;
-    if (!p->rows) memset(p->bytes, (int)part, 65536);
-    for (size_t i = 0; i < p->n && !w->failed; i++)
-        for (size_t k = 0, m; k < count; k += m) {
-            m = (size_t)(p->bytes + 65536 - to) / 8;
-            if (m > count - k) m = count - k;
-            to = p->rows ? gpumc__encode(p->e, p->rows + i * p->stride, k, m, to) : to + m * width;
-            if (p->bytes + 65536 - to >= 8) continue;
-            gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
-            to = p->bytes;
-        }
-    gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
+    (void)part;
+    gpumc__put_rows(w, p->e->type, p->rows ? p->rows + p->e->at : NULL, p->stride, p->n, p->e->count);
 }
 
 /* Data, or the numbers or labels of a dimension. */
@@ -12953,7 +12937,7 @@ static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, 
     for (size_t done = 0, m; done < n && !s->status; done += m) {
         const size_t at = (first + done) % e->chunk;
         m = n - done < e->chunk - at ? n - done : e->chunk - at;
-        const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m, s->bytes };
+        const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m };
         gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk),
                           at + chain % e->chains ? "ab" : "wb",
                           at + m == e->chunk, &slab, 0, gpumc__slab_contents);
@@ -13150,10 +13134,9 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     }
     while (length > 1 && path[length - 1] == '/') length--;
     s->room = gpumc__size_add(length, 500);
-    const size_t bytes = gpumc__size_add(s->room, gpumc__size_add(length, 65537));
+    const size_t bytes = gpumc__size_add(s->room, length + 1);
     s->path = (char *)gpumc__allocate(&s->allocator, bytes);
     if (!s->path) { s->status = gpumc__fail_memory(error, bytes); return; }
-    s->bytes = (unsigned char *)s->path + s->room + length + 1;
     s->root = (size_t)snprintf(s->path, s->room, "%.*s", (int)length, path);
     if (run) s->root += (size_t)snprintf(s->path + s->root, 20, ".%08lx", (unsigned long)(run & 0xffffffff));
     strcpy(s->path + s->root, ".tmp");
@@ -13164,9 +13147,7 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     s->has_checkpoint = run != 0;
     s->keeps = run && gpumc__exists(s->path);
     gpumc__add_entry(s, &root);
-    gpumc__add_draws(s, GPUMC__POSTERIOR);
-    gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
-    gpumc__add_draws(s, GPUMC__PREDICTIVE);
+    gpumc__add_draws(s, 0);
     gpumc__add_free(s);
     gpumc__add_stats(s, GPUMC__STATS);
     gpumc__add_data(s, GPUMC__OBSERVED_DATA, s->options.observed_data);
@@ -13200,7 +13181,7 @@ static void gpumc__complete_chain(gpumc__store *s, const gpumc__entry *e, size_t
                                   int streamed)
 {
     const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
-    const gpumc__slab zeros = { e, NULL, 0, rest, s->bytes };
+    const gpumc__slab zeros = { e, NULL, 0, rest };
     size_t stride;
     const char *rows = streamed ? NULL : gpumc__rows_of(s->fit, e->group, chain, &stride);
     if (rows) gpumc__append(s, e, chain, 0, rows, stride, n);
@@ -13235,7 +13216,7 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     if (s->status) return gpumc__close_store(s);
     s->fit = fit;
     if (fit->warmup_draws && fit->n_warmup > 0) {
-        gpumc__add_draws(s, GPUMC__WARMUP);
+        gpumc__add_draws(s, 1);
         gpumc__add_stats(s, GPUMC__WARMUP_STATS);
     }
     gpumc__complete_arrays(s, received);
@@ -14191,19 +14172,12 @@ static void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, 
     if (is_new) columns[(*n)++] = column;
 }
 
-static const gpumc_block *gpumc__block_of(const gpumc__page *p, size_t column)
-{
-    const gpumc_block *b = p->fit.blocks;
-    while (column - b->offset >= b->size) b++;
-    return b;
-}
-
 /* The column of the second fit that stands where this one does in a block of the same name and size;
    SIZE_MAX where there is none. */
 static size_t gpumc__other_column(const gpumc__page *p, size_t column)
 {
     const gpumc_fit *other = p->options.other;
-    const gpumc_block *mine = gpumc__block_of(p, column);
+    const gpumc_block *mine = gpumc__block_of(&p->fit, column);
     for (const gpumc_block *b = other->blocks; b < other->blocks + other->n_blocks; b++)
         if (strcmp(b->name, mine->name) == 0 && b->size == mine->size)
             return b->offset + (column - mine->offset);
@@ -14381,10 +14355,11 @@ static void gpumc__predictive_panel(gpumc__page *p)
     }
 }
 
-/* P(replicate of observation i < observed | the others), ties broken by a number that depends on i alone. The
-   weights of the draws are those that gpumc__leave_out has just left. */
-static double gpumc__pit(const gpumc__page *p, size_t i)
+/* Notes P(replicate of observation i < observed | the others), ties broken by a number that depends on i
+   alone. The weights of the draws are those that gpumc__leave_out has just left. */
+static void gpumc__note_pit(void *page, size_t i)
 {
+    const gpumc__page *p = (const gpumc__page *)page;
     const gpumc__sheet *s = &p->sheet;
     gpumc_rng rng = gpumc_rng_at(0, 0, (uint32_t)i, 0);
     const double y = p->options.observed[i], share = gpumc_rng_uniform(&rng);
@@ -14393,24 +14368,7 @@ static double gpumc__pit(const gpumc__page *p, size_t i)
         const double replicate = gpumc__replicate(p, k)[i], weight = exp(s->weights[k] - s->x[k]);
         below += replicate < y ? weight : replicate <= y ? share * weight : 0;
     }
-    return below;
-}
-
-/* Returns 0 where log likelihoods are not finite. */
-static int gpumc__leave_each_out(gpumc__page *p, gpumc_loo *loo, int with_pit)
-{
-    gpumc__tally elpds = { 0, 0, 0 };
-    memset(loo, 0, sizeof *loo);
-    loo->k_threshold = fmin(1 - 1 / log10((double)p->sheet.total), 0.7);
-    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
-        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size; i++) {
-            gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, b->offset + i));
-            if (p->sheet.flags & GPUMC__NO_NUMBERS) return 0;
-            gpumc__leave_out(&p->sheet, loo, &elpds, NULL, p->ks);
-            if (with_pit) p->pits[loo->n_observations - 1] = gpumc__pit(p, loo->n_observations - 1);
-        }
-    loo->se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
-    return 1;
+    p->pits[i] = below;
 }
 
 static void gpumc__pit_panel(gpumc__page *p)
@@ -14453,7 +14411,9 @@ static void gpumc__put_predictions(gpumc__page *p)
     const int with_pit = p->predictive && p->predictive->size == p->n_observations;
     gpumc_loo loo;
     if (!p->predictive && p->n_observations == 0) return;
-    const int has_loo = p->n_observations > 0 && gpumc__leave_each_out(p, &loo, with_pit);
+    const int has_loo = p->n_observations > 0
+        && gpumc__leave_each_out(&p->fit, &p->sheet, &loo, NULL, p->ks, with_pit ? gpumc__note_pit : NULL,
+                                 p) == SIZE_MAX;
     gpumc__put(p->w, "<h2>Predictions</h2>\n<p>");
     if (has_loo) {
         gpumc__put_figure(p, "Each observation left out in turn: elpd ", loo.elpd, 4, "");
@@ -14513,7 +14473,6 @@ static const char gpumc__report_style[] =
 
 static void gpumc__put_header(gpumc__page *p)
 {
-    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
     const gpumc_fit *fit = &p->fit;
     const char *title = fit->model_name ? fit->model_name : "model";
     gpumc__put(p->w, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
@@ -14525,7 +14484,7 @@ static void gpumc__put_header(gpumc__page *p)
                (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", (double)fit->n_draws,
                (double)fit->n_warmup, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
     gpumc__put_figure(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
-    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler), metrics[fit->metric.kind]);
+    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler), gpumc__metric_names[fit->metric.kind]);
     gpumc__put_figure(p, ", step size ", fit->step_size, 3, "");
     gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
 }
@@ -14748,7 +14707,7 @@ static gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
             const size_t column = p->listed[k].index;
             const gpumc_summary *r = &p->summaries[column];
             const int fails = r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
-            if (round == 0 ? fails : round == 2 || gpumc__block_of(p, column)->size == 1)
+            if (round == 0 ? fails : round == 2 || gpumc__block_of(&p->fit, column)->size == 1)
                 gpumc__add_column(p, p->focus, &p->n_focus, most, column);
         }
     return GPUMC_OK;
