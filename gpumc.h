@@ -3115,6 +3115,7 @@ static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
 }
 
 static GPUMC__UNUSED size_t gpumc__larger(size_t a, size_t b) { return a < b ? b : a; }
+static GPUMC__UNUSED size_t gpumc__smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static GPUMC__UNUSED void *gpumc__allocate(const gpumc_allocator *allocator, size_t bytes)
 {
@@ -4162,11 +4163,10 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z;
     const double log_density = gpumc__t_log_density(x, nu);
-    double slope;
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
     if (x > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
-    slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
+    const double slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
     gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0, tail.value);
@@ -4291,13 +4291,12 @@ static double gpumc__count_quantile(gpumc__count law, double p)
 {
     const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
     const double guess = floor(law.mean + spread * gpumc__inv_Phi(p));
-    double above, below, step = 1;
     if (!gpumc__is_probability(p) || !(law.mean >= 0 && law.mean <= DBL_MAX)) return GPUMC_NAN;
     if (p == 0 || p == 1) return p == 0 ? 0 : law.most;
-    above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
-    for (; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
-    below = above - 1;
-    for (step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
+    double above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
+    for (double step = 1; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
+    double below = above - 1;
+    for (double step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
         above = below;
         below -= step;
     }
@@ -4435,10 +4434,16 @@ static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[
 static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
 static void gpumc__indicator_variance(double *p, size_t K)
 { for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k]; }
+static double gpumc__largest(const double *x, size_t n)
+{
+    double largest = -GPUMC_INF;
+    for (size_t i = 0; i < n; i++) largest = largest < x[i] ? x[i] : largest;
+    return largest;
+}
 static double gpumc__log_sum_exp_of(const double *x, size_t n)
 {
-    double most = -GPUMC_INF, sum = 0;
-    for (size_t i = 0; i < n; i++) most = x[i] <= most ? most : x[i];
+    const double most = gpumc__largest(x, n);
+    double sum = 0;
     for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - most);
     return most + gpumc__log(sum);
 }
@@ -4478,14 +4483,11 @@ static int gpumc__is_ordered(double eta, const double *cutpoints, size_t K)
 GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
                                              double *deta, double *dcutpoints)
 {
-    double a, b, step;
-    size_t k;
     if (y != y || !gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
     if (!gpumc__is_category(y, K)) return -GPUMC_INF;
-    k = (size_t)y;
-    a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
-    b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
-    step = 1 / gpumc__expm1(b - a);
+    const size_t k = (size_t)y;
+    const double a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
+    const double b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF, step = 1 / gpumc__expm1(b - a);
     gpumc__add(deta, gpumc_inv_logit(a) - gpumc_inv_logit(-b));
     if (k > 0) gpumc__add_at(dcutpoints, k - 1, -gpumc_inv_logit(a) - step);
     if (k < K - 1) gpumc__add_at(dcutpoints, k, gpumc_inv_logit(-b) + step);
@@ -4942,12 +4944,10 @@ static double gpumc__zero_sum_map(const gpumc__constraint *c, const double *q, d
 static GPUMC_LOOP double gpumc__simplex_map(const gpumc__constraint *c, const double *q, double *x)
 {
     const size_t n = c->n;
-    double top = -GPUMC_INF, sum, inv;
     gpumc__zero_sum_map(c, q, x);
-    for (size_t k = 0; k < n; k++) top = top < x[k] ? x[k] : top;
+    const double top = gpumc__largest(x, n);
     for (size_t k = 0; k < n; k++) x[k] = gpumc_exp(x[k] - top);
-    sum = gpumc__sum(x, n);
-    inv = 1 / sum;
+    const double sum = gpumc__sum(x, n), inv = 1 / sum;
     for (size_t k = 0; k < n; k++) x[k] = gpumc__within(x[k] * inv, DBL_MIN, 1);
     return 0.5 * gpumc_log((double)n) - (double)n * (top + gpumc_log(sum));
 }
@@ -6752,7 +6752,6 @@ struct gpumc_glm {
 
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
 static void *gpumc__aligned(void *p) { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
-static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
 /* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
@@ -6848,7 +6847,7 @@ static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t n)
 {
     const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each / n;
     const size_t bursts = 2 * g->data.n_factors + 1;
-    gpumc__glm_next next = { NULL, 0, gpumc__least_of(1024, share / (bursts + 1)) };
+    gpumc__glm_next next = { NULL, 0, gpumc__smaller(1024, share / (bursts + 1)) };
     if (values) next.step = (share - bursts * next.burst) / (values / 8);
     return next;
 }
@@ -6858,13 +6857,13 @@ static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point
                              double *sums, double *scratch)
 {
     const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
-    const size_t from = chunk * g->chunk_rows, to = gpumc__least_of(from + g->chunk_rows, g->data.n_rows);
+    const size_t from = chunk * g->chunk_rows, to = gpumc__smaller(from + g->chunk_rows, g->data.n_rows);
     double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
     gpumc__glm_next next = gpumc__glm_share(g, n);
     memset(sums, 0, n * g->width * sizeof *sums);
     memset(lanes, 0, n * K * V * sizeof *lanes);
     for (size_t first = from; first < to; first += g->tile_rows) {
-        const size_t rows = gpumc__least_of(g->tile_rows, to - first);
+        const size_t rows = gpumc__smaller(g->tile_rows, to - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
         next.at = gpumc__glm_at(g, first + g->tile_rows);
         for (size_t p = 0; p < n; p++)
@@ -6913,7 +6912,7 @@ static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *s
     sums[GPUMC__GLM_BY_B] += g->total_weight * by_b;
     for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST)
         gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_baseline,
-                            gpumc__least_of(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
+                            gpumc__smaller(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
                             g->count_weights + i, a_b, out, sums);
 }
 
@@ -6981,7 +6980,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
     gpumc__glm_next next = { g->x, 0, 0 };
     gpumc__glm_parameters(g, at, a_b);
     for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
-        const size_t n = gpumc__least_of(g->tile_rows, g->data.n_rows - first);
+        const size_t n = gpumc__smaller(g->tile_rows, g->data.n_rows - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
         const double *y = g->data.y + first;
         gpumc__glm_eta(g, at, first, n, x, eta, &next);
@@ -7061,8 +7060,6 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     static const size_t n_outputs[] = { 3, 2, 2, 3, 4 };
     const size_t K = d->n_columns, fit = GPUMC__GLM_TILE_BYTES / sizeof(double) / (K ? K : 1);
     const int is_bernoulli = d->family == GPUMC_GLM_BERNOULLI_LOGIT;
-    double work;
-    size_t tiles, chunks;
     gpumc_glm g;
     memset(&g, 0, sizeof g);
     g.data = *d;
@@ -7074,11 +7071,11 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     g.width = gpumc__size_add(GPUMC__GLM_BY_BETA, K);
     for (size_t f = 0; f < d->n_factors; f++) g.width = gpumc__size_add(g.width, d->factors[f].n_levels);
     g.width = gpumc__round_up(g.width, GPUMC__GLM_LANES);
-    g.tile_rows = gpumc__least_of(fit / GPUMC__GLM_GROUP * GPUMC__GLM_GROUP, GPUMC__GLM_MOST);
+    g.tile_rows = gpumc__smaller(fit / GPUMC__GLM_GROUP * GPUMC__GLM_GROUP, GPUMC__GLM_MOST);
     if (g.tile_rows == 0) g.tile_rows = GPUMC__GLM_GROUP;
-    tiles = (d->n_rows - 1) / g.tile_rows + 1;
-    work = (double)d->n_rows * (double)(K + d->n_factors + 8) / (16.0 * (double)g.width);
-    chunks = gpumc__least_of(GPUMC__GLM_CHUNKS, work < 1000 ? 1 + (size_t)work : 1000);
+    const size_t tiles = (d->n_rows - 1) / g.tile_rows + 1;
+    const double work = (double)d->n_rows * (double)(K + d->n_factors + 8) / (16.0 * (double)g.width);
+    const size_t chunks = gpumc__smaller(GPUMC__GLM_CHUNKS, work < 1000 ? 1 + (size_t)work : 1000);
     g.chunk_rows = ((tiles - 1) / chunks + 1) * g.tile_rows;
     g.n_chunks = (d->n_rows - 1) / g.chunk_rows + 1;
     return g;
@@ -7175,7 +7172,6 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
 {
     gpumc__arena arena = { (char *)gpumc__aligned(memory), 0 };
     const size_t needed = gpumc_glm_bytes(data, error);
-    gpumc_glm *g;
     if (needed == 0) return NULL;
     if (!memory || bytes < needed) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %.0f bytes of memory where gpumc_glm_bytes says %.0f",
@@ -7184,7 +7180,7 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
     }
     for (size_t i = 0; i < data->n_rows; i++)
         if (gpumc__glm_check_row(data, i, error) != GPUMC_OK) return NULL;
-    g = gpumc__glm_place(&arena, data);
+    gpumc_glm *g = gpumc__glm_place(&arena, data);
     gpumc__glm_store_columns(g, data);
     gpumc__glm_store_factors(g, data);
     if (g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_tally(g);
@@ -7242,7 +7238,7 @@ static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double 
     (void)error;
     for (size_t done = 0, some; done < n; done += some) {
         size_t k = 0;
-        some = n - done < GPUMC__HOT_POINTS ? n - done : (size_t)GPUMC__HOT_POINTS;
+        some = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
         for (size_t i = 0, at = done * hot->n_params; i < some; i++)
             for (size_t j = 0; j < h->n_pointers; at += j++ < h->n_group ? h->n_groups : 1) {
                 h->p[k] = p + at;
@@ -7299,7 +7295,7 @@ static gpumc_status gpumc__cpu_glm_eval(gpumc_hot *hot, size_t n, const double *
     pass.h = h;
     pass.n_parts = (size_t)gpumc_team_threads(h->team);
     for (size_t done = 0; done < n; done += pass.n) {
-        pass.n = n - done < GPUMC__HOT_POINTS ? n - done : (size_t)GPUMC__HOT_POINTS;
+        pass.n = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
         for (size_t i = 0, from = done * hot->n_params; i < pass.n; i++, from += hot->n_params)
             gpumc__cpu_glm_point(h, i, p + from, grad + from, &pass.at[i], &pass.to[i]);
         gpumc_team_run(h->team, gpumc__glm_pass_part, pass.n_parts, &pass);
@@ -10525,13 +10521,6 @@ static GPUMC_LOOP void gpumc__exp_shifted(const double *x, size_t n, double by, 
     for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by);
 }
 
-static double gpumc__largest(const double *x, size_t n)
-{
-    double largest = -GPUMC_INF;
-    for (size_t i = 0; i < n; i++) largest = largest < x[i] ? x[i] : largest;
-    return largest;
-}
-
 /* y becomes x minus its mean, which is returned. Differences to the first number are what is summed, so that
    a large offset costs nothing and constant numbers have themselves as mean. */
 static double gpumc__subtract_mean(const double *x, size_t n, double *y)
@@ -12483,8 +12472,8 @@ static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
 
 enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* numbers in files; U4: labels */
 
-/* n rows, stride bytes apart, of count values: doubles, or one that is an int32_t or a flag. NULL: zeros. What
-   lies in memory as in files goes out a row at a time, or all at once. */
+/* n rows, stride bytes apart, of count values: doubles, or one that is an int32_t or a flag. NULL: zeros.
+   What lies in memory as in files goes out a row at a time, or all at once. */
 static void gpumc__put_rows(gpumc__writer *w, int type, const void *rows, size_t stride, size_t n,
                             size_t count)
 {
@@ -12806,8 +12795,7 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     if (s->status) return;
     strcpy(e.name, name);
     for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
-    e.chunk = ((size_t)1 << 24) / gpumc__larger(e.count, 1);
-    e.chunk = gpumc__larger(e.chunk < length ? e.chunk : length, 1);
+    e.chunk = gpumc__larger(gpumc__smaller(((size_t)1 << 24) / gpumc__larger(e.count, 1), length), 1);
     if ((s->n_draws == s->planned || group >= GPUMC__WARMUP)        /* all is there */
         && (double)e.count * (double)length * (double)s->fit->n_chains <= 131072) e.chains = s->fit->n_chains;
     gpumc__add_entry(s, &e);
@@ -12936,8 +12924,8 @@ static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, 
 {
     for (size_t done = 0, m; done < n && !s->status; done += m) {
         const size_t at = (first + done) % e->chunk;
-        m = n - done < e->chunk - at ? n - done : e->chunk - at;
-        const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m };
+        m = gpumc__smaller(n - done, e->chunk - at);
+        const gpumc__slab slab = { e, rows + done * stride, stride, m };
         gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk),
                           at + chain % e->chains ? "ab" : "wb",
                           at + m == e->chunk, &slab, 0, gpumc__slab_contents);
@@ -13158,13 +13146,11 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
 /* Releases a store; of one that failed nothing is left on the disk. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
 {
-    const size_t length = gpumc__larger(s->planned, s->fit->n_warmup);
     for (size_t i = s->status && !s->keeps ? s->entries.n : 0; i-- > 0;) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
-        const int sampled = e->form == GPUMC__IS_SAMPLED;
-        for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && e->form != GPUMC__IS_GROUP; c++)
-            for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
-                (void)remove(gpumc__chunk_file(s, e, c, k));
+        const size_t n = e->form == GPUMC__IS_SAMPLED ? s->fit->n_chains : e->form != GPUMC__IS_GROUP;
+        for (size_t c = 0; c < n; c++)
+            for (size_t k = 0; remove(gpumc__chunk_file(s, e, c, k)) == 0; k++) continue;
         for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
         if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
         if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
@@ -13262,7 +13248,7 @@ static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model 
     gpumc_stream *z = (gpumc_stream *)gpumc__take(arena, 1, sizeof *z);
     gpumc__place_blocks(arena, &rows, model);
     const size_t fitting = ((size_t)1 << 20) / (rows.n_columns * sizeof(double) + sizeof(gpumc_draw_stats));
-    rows.draw_capacity = fitting < 1 ? 1 : fitting < planned ? fitting : planned;
+    rows.draw_capacity = gpumc__larger(gpumc__smaller(fitting, planned), 1);
     const size_t n = gpumc__size_mul(rows.n_chains, rows.draw_capacity);
     rows.draws = gpumc__take_doubles(arena, gpumc__size_mul(n, rows.n_columns));
     rows.stats = (gpumc_draw_stats *)gpumc__take(arena, n, sizeof *rows.stats);
@@ -13292,33 +13278,32 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     gpumc__arena arena = { NULL, 0 };
     gpumc_fit rows;
     memset(&rows, 0, sizeof rows);
-    if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0)
+    if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no path, no sampling options, or num_chains or num_samples "
                     "is negative");
-    else if (gpumc_layout_bytes(model, error)) {
-        const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
-        rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
-        const uint64_t parts[] = { sampling->seed, sampling->first_chain_id, rows.n_chains, planned };
-        const uint64_t run = gpumc__checksum(gpumc__digest_model(model), parts, sizeof parts);
-        rows.model_name = model->name ? model->name : "model";
-        rows.allocator = sampling->allocator;
-        gpumc__place_stream(&arena, model, planned, rows);
-        arena.base = (char *)gpumc__allocate(&rows.allocator, arena.used);
-        if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
-        arena.used = 0;
-        gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
-        gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint ? run : 0,
-                          &z->error);
-        if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
-        sampling->discard_draws = 1;
-        sampling->stream = z;
-        if (!sampling->on_draw) {
-            sampling->on_draw = gpumc_stream_draw;
-            sampling->draw_user = z;
-        }
-        return z;
+        return NULL;
     }
-    return NULL;
+    if (!gpumc_layout_bytes(model, error)) return NULL;
+    const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
+    rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
+    const uint64_t parts[] = { sampling->seed, sampling->first_chain_id, rows.n_chains, planned };
+    const uint64_t run = gpumc__checksum(gpumc__digest_model(model), parts, sizeof parts);
+    rows.model_name = model->name ? model->name : "model";
+    rows.allocator = sampling->allocator;
+    gpumc__place_stream(&arena, model, planned, rows);
+    arena.base = (char *)gpumc__allocate(&rows.allocator, arena.used);
+    if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
+    arena.used = 0;
+    gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
+    gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint ? run : 0, &z->error);
+    if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
+    sampling->discard_draws = 1;
+    sampling->stream = z;
+    if (!sampling->on_draw) {
+        sampling->on_draw = gpumc_stream_draw;
+        sampling->draw_user = z;
+    }
+    return z;
 }
 
 /* Writes the latest draws of a chain. */
@@ -13356,7 +13341,7 @@ static void gpumc__rewind_stream(gpumc_stream *z, size_t chain, size_t n)
         const size_t row = e->count * (e->type == GPUMC__B1 ? 1 : 8);
         if (e->form != GPUMC__IS_SAMPLED) continue;
         for (size_t k = 0, first = 0; !s->status; first = ++k * e->chunk) {
-            const size_t keep = n <= first ? 0 : n - first < e->chunk ? n - first : e->chunk;
+            const size_t keep = n <= first ? 0 : gpumc__smaller(n - first, e->chunk);
             FILE *file = fopen(gpumc__chunk_file(s, e, chain, k), "r+b");
             if (!file && !keep) break;
             if (!file || fseek(file, 0, SEEK_END) != 0 || (double)ftell(file) < (double)keep * (double)row)
@@ -13527,7 +13512,7 @@ static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const
             snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)(c / chains),
                      (double)(at / chunk));
             for (size_t d = GPUMC__A_SHAPE; d < v->n_values; d++) strcat(m->path, ".0");
-            status = gpumc__load_file(m, type, count, chains, chunk, n - at < chunk ? n - at : chunk,
+            status = gpumc__load_file(m, type, count, chains, chunk, gpumc__smaller(n - at, chunk),
                                       to + ((first_chain + c) * n + at) * stride, stride);
         }
     return status;
@@ -13746,14 +13731,12 @@ static void gpumc__put_column_name(gpumc__page *p, size_t column)
     gpumc__put_escaped(p, name);
 }
 
-static size_t gpumc__at_most(size_t n, size_t most) { return n < most ? n : most; }
-
 /* The end of a long name, where its indices are. */
 static void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
 {
     char whole[128];
     gpumc_column_name(&p->fit, column, whole, sizeof whole);
-    const size_t length = strlen(whole), kept = gpumc__at_most(length, most);
+    const size_t length = strlen(whole), kept = gpumc__smaller(length, most);
     memcpy(name, whole + length - kept, kept + 1);
     if (kept < length) name[0] = name[1] = '.';
 }
@@ -14057,7 +14040,7 @@ static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
 static void gpumc__trace_panel(gpumc__page *p)
 {
     const gpumc__sheet *s = &p->sheet;
-    const size_t n = s->n_draws, bins = gpumc__at_most(n, GPUMC__POINTS);
+    const size_t n = s->n_draws, bins = gpumc__smaller(n, GPUMC__POINTS);
     gpumc__open_panel(p, 2, 140, GPUMC__NUMBERED, "Trace", 1, (double)n, s->sorted[0].value,
                       s->sorted[s->total - 1].value);
     for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
@@ -14094,7 +14077,7 @@ static void gpumc__density_panel(gpumc__page *p)
 static void gpumc__lags_panel(gpumc__page *p)
 {
     gpumc__sheet *s = &p->sheet;
-    const size_t n = s->n_draws, n_lags = gpumc__at_most(n / 4, 50);
+    const size_t n = s->n_draws, n_lags = gpumc__smaller(n / 4, 50);
     const double noise = 1.96 / sqrt((double)n), ends[] = { 0, (double)n_lags };
     const double below[] = { -noise, -noise }, above[] = { noise, noise };
     gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "Autocorrelation", 0, ends[1], -0.25, 1);
@@ -14248,7 +14231,7 @@ static void gpumc__energy_panel(gpumc__page *p)
 
 static void gpumc__steps_panel(gpumc__page *p)
 {
-    const size_t n = p->fit.n_warmup, n_points = gpumc__at_most(n, GPUMC__POINTS);
+    const size_t n = p->fit.n_warmup, n_points = gpumc__smaller(n, GPUMC__POINTS);
     double low = GPUMC_INF, high = -GPUMC_INF;
     for (size_t i = 0; i < p->fit.n_chains * n; i++) {
         const double step = log10(p->fit.warmup_stats[i].step_size);
@@ -14484,7 +14467,8 @@ static void gpumc__put_header(gpumc__page *p)
                (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", (double)fit->n_draws,
                (double)fit->n_warmup, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
     gpumc__put_figure(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
-    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler), gpumc__metric_names[fit->metric.kind]);
+    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler),
+               gpumc__metric_names[fit->metric.kind]);
     gpumc__put_figure(p, ", step size ", fit->step_size, 3, "");
     gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
 }
@@ -14539,7 +14523,7 @@ static void gpumc__put_verdict(gpumc__page *p)
 
 static void gpumc__put_comparison(gpumc__page *p)
 {
-    const size_t n = gpumc__at_most(p->n_apart, GPUMC__FOREST_ROWS);
+    const size_t n = gpumc__smaller(p->n_apart, GPUMC__FOREST_ROWS);
     size_t columns[GPUMC__FOREST_ROWS];
     if (!p->options.other) return;
     gpumc__put(p->w, "<h2>Comparison</h2>\n<p><b class=\"c0\">&#9679;</b> This fit, "
@@ -14573,11 +14557,11 @@ static void gpumc__put_row(gpumc__page *p, size_t column)
 /* The first rows, then those that are folded away. */
 static void gpumc__put_table(gpumc__page *p)
 {
-    const size_t n = p->n_listed, shown = gpumc__at_most(n, GPUMC__TABLE_ROWS);
+    const size_t n = p->n_listed, shown = gpumc__smaller(n, GPUMC__TABLE_ROWS);
     gpumc__put(p->w, "<h2>Summary</h2>\n<p>Largest R-hat first. mcse: Monte Carlo standard error of the "
                "mean. Wanted: R-hat at most 1.01, ESS at least 100 a chain.</p>\n");
     for (size_t k = 0, end; k < shown; k = end) {
-        end = gpumc__at_most(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
+        end = gpumc__smaller(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
         if (k > 0) gpumc__put(p->w, "<details><summary>%.0f more%s</summary>\n", (double)(n - k),
                               shown < n ? ", not all of them listed" : "");
         gpumc__put(p->w, "<div class=\"s\"><table>\n<tr><th></th><th>mean</th><th>mcse</th><th>sd</th>"
@@ -14613,7 +14597,7 @@ static void gpumc__put_overview(gpumc__page *p)
     if (p->fit.stats) gpumc__energy_panel(p);
     if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
-        const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
+        const size_t n = gpumc__smaller(b->size, GPUMC__FOREST_ROWS);
         if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
         for (size_t k = 0; k < n; k++) columns[k] = b->offset + k * (b->size - 1) / (n - 1);
         snprintf(title, sizeof title, n < b->size ? "%.99s: %.0f of %.0f" : "%.99s", b->name, (double)n,
