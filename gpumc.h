@@ -99,8 +99,8 @@
 
    REGRESSIONS  with many rows: gpumc_glm holds a design matrix, families normal, bernoulli_logit,
      poisson_log, neg_binomial_2_log and student_t, offset, weights and varying intercepts of any grouping
-     factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _batch for many points in the same
-     pass, _part for a team of threads; to be called in a log density, whose priors stay ordinary densities.
+     factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _part and _sum for many points and
+     on several threads; to be called in a log density, whose priors stay ordinary densities.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
      4 chains, 200 warm-up iterations a chain (400 for one chain), 1000 draws each, target acceptance 0.8,
@@ -2165,11 +2165,8 @@ GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_
 /* Log likelihood; NaN for invalid parameters. gradient may be NULL. */
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *glm, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work);
-/* The same for n points in one pass over X. */
-GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
-                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work);
-/* That pass for several threads: each calls _part with a number of its own below n_parts, on one work; when
-   all are back, one calls _sum. */
+/* The same for n points in one pass over X, on one thread or several: each calls _part with a number of its
+   own below n_parts, on one work; when all are back, one calls _sum. */
 GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at, size_t part,
                                    size_t n_parts, double *work);
 GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
@@ -6942,18 +6939,12 @@ GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *g, size_t n, const gpumc_glm_
     }
 }
 
-GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
-                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work)
-{
-    gpumc_glm_eval_part(g, n, at, 0, 1, work);
-    gpumc_glm_eval_sum(g, n, at, gradient, log_lik, work);
-}
-
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work)
 {
     double log_lik;
-    gpumc_glm_eval_batch(g, 1, at, gradient, &log_lik, work);
+    gpumc_glm_eval_part(g, 1, at, 0, 1, work);
+    gpumc_glm_eval_sum(g, 1, at, gradient, &log_lik, work);
     return log_lik;
 }
 
@@ -7249,18 +7240,14 @@ static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double 
     return GPUMC_OK;
 }
 
-/* Which of sigma (1), nu (2) and phi (4) a family has; they stand behind the levels. */
-static unsigned gpumc__glm_aux(gpumc_glm_family family)
-{
-    if (family == GPUMC_GLM_NORMAL) return 1;
-    return family == GPUMC_GLM_STUDENT_T ? 3 : family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? 4 : 0;
-}
+/* Which of sigma (1), nu (2) and phi (4) each family has; they stand behind the levels. */
+static const unsigned gpumc__glm_aux[GPUMC__GLM_N] = { 1, 0, 0, 4, 1 + 2 };
 static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad,
                                  gpumc_glm_point *at, gpumc_glm_gradient *to)
 {
     const double **effects = h->p + i * h->n_pointers;
     double **to_effects = h->grad + i * h->n_pointers;
-    const unsigned aux = gpumc__glm_aux(h->data.family);
+    const unsigned aux = gpumc__glm_aux[h->data.family];
     size_t k = 1 + h->data.n_columns;
     for (size_t f = 0; f < h->n_pointers; k += h->data.factors[f++].n_levels) {
         effects[f] = p + k;
@@ -7320,11 +7307,10 @@ static size_t gpumc__cpu_take_rows(gpumc__cpu_hot *h, const gpumc_rows_data *dat
 static size_t gpumc__cpu_take_glm(gpumc__cpu_hot *h, const gpumc_glm_data *data, size_t bytes,
                                   gpumc_error *error)
 {
-    const unsigned aux = gpumc__glm_aux(data->family);
     h->glm = gpumc_glm_init(data, h->memory, bytes, error);
     if (!h->glm) return 0;
     h->data = *data;
-    h->hot.n_params = 1 + data->n_columns + (aux == 3 ? 2 : aux != 0);
+    h->hot.n_params = 1 + data->n_columns + h->glm->n_outputs - GPUMC__GLM_BY_A;
     for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
     h->hot.eval = gpumc__cpu_glm_eval;
     return gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team));
@@ -11518,14 +11504,9 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 
 /* ---- the printed summary ------------------------------------------------------------------------- */
 
-static const char *gpumc__warning_name(gpumc_warning_code code)
-{
-    static const char *const names[] = {
-        "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
-        "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT" };
-    return names[code];
-}
-
+static const char *const gpumc__warning_names[] = {
+    "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
+    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit" };
 
 static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
@@ -11611,7 +11592,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     gpumc__close_sheet(&s);
     for (size_t i = 0; i < fit->n_warnings; i++)
         fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
-                gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
+                gpumc__warning_names[fit->warnings[i].code], fit->warnings[i].text);
     return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
 
@@ -12657,6 +12638,9 @@ static const gpumc__stat_field gpumc__stat_fields[] = {
 };
 enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
 
+/* Those of blocks, by gpumc_group. */
+static const int gpumc__block_groups[] = { GPUMC__POSTERIOR, GPUMC__LOG_LIKELIHOODS, GPUMC__PREDICTIVE };
+
 enum { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED };     /* forms */
 
 typedef struct gpumc__entry {
@@ -12809,20 +12793,14 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     if (!s->status) gpumc__add_dimension(s, group, "draw", length, NULL);
 }
 
-static int gpumc__group_of(const gpumc_block *b)
-{
-    return b->group == GPUMC_LOG_LIKELIHOOD         ? GPUMC__LOG_LIKELIHOODS
-           : b->group == GPUMC_POSTERIOR_PREDICTIVE ? GPUMC__PREDICTIVE : GPUMC__POSTERIOR;
-}
-
 /* Values, in warm-up without what is generated. */
 static void gpumc__add_draws(gpumc__store *s, int warmup)
 {
     for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
         if (!warmup || !b->is_output)
-            gpumc__add_variable_entry(s, warmup ? GPUMC__WARMUP : gpumc__group_of(b), GPUMC__IS_SAMPLED,
-                                      GPUMC__F8, b->name, b->dims, b->n_dims, b->offset * sizeof(double),
-                                      NULL);
+            gpumc__add_variable_entry(s, warmup ? GPUMC__WARMUP : gpumc__block_groups[b->group],
+                                      GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
+                                      b->offset * sizeof(double), NULL);
 }
 
 /* Free coordinates of what is transformed, in the shape of the values where that holds as many. */
@@ -13070,7 +13048,8 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         for (size_t i = 0; i < s->entries.n; i++) {
             const gpumc__entry *e = gpumc__nth_entry(s, i);
             const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
-            if (e->form != GPUMC__IS_SAMPLED || e->group != (block ? gpumc__group_of(block) : GPUMC__STATS)
+            const int group = block ? gpumc__block_groups[block->group] : GPUMC__STATS;
+            if (e->form != GPUMC__IS_SAMPLED || e->group != group
                 || (block && strcmp(e->name, block->name) != 0)) continue;
             gpumc__put(w, ",\"%s/%s\":[%.0f,%.0f,%d", gpumc__group_names[e->group], e->name,
                        (double)e->chains, (double)e->chunk, block && block->is_output);
@@ -14516,7 +14495,7 @@ static void gpumc__put_verdict(gpumc__page *p)
     gpumc__put(p->w, "</p>\n<ul>\n");
     if (p->fit.status < 0) gpumc__put_finding(p, 0, gpumc_status_text(p->fit.status), p->fit.message);
     for (size_t i = 0; i < p->fit.n_warnings; i++)
-        gpumc__put_finding(p, w[i].note, gpumc__warning_name(w[i].code), w[i].text);
+        gpumc__put_finding(p, w[i].note, gpumc__warning_names[w[i].code], w[i].text);
     gpumc__put(p->w, "</ul>\n");
     if (p->n_listed > 0) gpumc__put_worst(p);
 }
