@@ -99,8 +99,8 @@
 
    REGRESSIONS  with many rows: gpumc_glm holds a design matrix, families normal, bernoulli_logit,
      poisson_log, neg_binomial_2_log and student_t, offset, weights and varying intercepts of any grouping
-     factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _part and _sum for many points and
-     on several threads; to be called in a log density, whose priors stay ordinary densities.
+     factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _batch for many points in the same
+     pass and by a team of threads; to be called in a log density, whose priors stay ordinary densities.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
      4 chains, 200 warm-up iterations a chain (400 for one chain), 1000 draws each, target acceptance 0.8,
@@ -2107,7 +2107,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
    One pass over X gives the log likelihood and its whole gradient, for one point or for all that wait; priors
    are left to the caller. Factors are the grouping variables of varying intercepts, crossed or nested, and
    the cheap form of indicator columns: one index a row in place of one column a level. Sums have a fixed
-   order: the same bits for any number of points a pass and of parts. */
+   order: the same bits for any number of points a pass and of threads. */
 
 /* X(NAME, name, support): the families, the law of y named as in >>api-dist with its location eta. sigma
    belongs to normal and student_t, nu to student_t, phi to neg_binomial_2_log. */
@@ -2160,17 +2160,15 @@ typedef struct gpumc_glm_gradient {
     double *sigma, *nu, *phi;
 } gpumc_glm_gradient;
 
-/* Doubles of scratch for n_points a pass, shared out in n_parts. */
-GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_parts);
+/* Doubles of work for n_points a pass on n_threads. */
+GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_threads);
 /* Log likelihood; NaN for invalid parameters. gradient may be NULL. */
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *glm, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work);
-/* The same for n points in one pass over X, on one thread or several: each calls _part with a number of its
-   own below n_parts, on one work; when all are back, one calls _sum. */
-GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at, size_t part,
-                                   size_t n_parts, double *work);
-GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
-                                  const gpumc_glm_gradient *gradient, double *log_lik, double *work);
+/* The same for n points in one pass over X, which team (NULL: this thread alone) shares out. */
+GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
+                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work,
+                                    gpumc_team *team);
 /* Log likelihood of every row, without its weight. */
 GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *at, double *log_lik,
                                    double *work);
@@ -6849,12 +6847,31 @@ static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t n)
     return next;
 }
 
-/* The sums of a chunk at n points. */
-static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t chunk,
-                             double *sums, double *scratch)
+/* Doubles of scratch of one thread. */
+static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 {
     const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
+    const size_t wide = g->each == sizeof(double) ? 0 : g->tile_rows * K + 3 * V;
+    return 5 * GPUMC__GLM_MOST + wide + n_points * K * V;
+}
+
+/* Sums of every chunk and point, scratch of every thread. */
+typedef struct gpumc__glm_pass {
+    const gpumc_glm *g;
+    size_t n;
+    const gpumc_glm_point *at;
+    double *sums, *scratch;
+} gpumc__glm_pass;
+
+/* The sums of a chunk at all points. */
+static void gpumc__glm_chunk(size_t chunk, int member, void *user)
+{
+    const gpumc__glm_pass *pass = (const gpumc__glm_pass *)user;
+    const gpumc_glm *g = pass->g;
+    const size_t n = pass->n, K = g->data.n_columns, V = GPUMC__GLM_LANES;
     const size_t from = chunk * g->chunk_rows, to = gpumc__smaller(from + g->chunk_rows, g->data.n_rows);
+    double *sums = pass->sums + chunk * n * g->width;
+    double *scratch = pass->scratch + (size_t)member * gpumc__glm_scratch(g, n);
     double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
     gpumc__glm_next next = gpumc__glm_share(g, n);
     memset(sums, 0, n * g->width * sizeof *sums);
@@ -6864,7 +6881,7 @@ static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
         next.at = gpumc__glm_at(g, first + g->tile_rows);
         for (size_t p = 0; p < n; p++)
-            gpumc__glm_tile(g, &at[p], first, rows, x, &next, scratch, sums + p * g->width,
+            gpumc__glm_tile(g, &pass->at[p], first, rows, x, &next, scratch, sums + p * g->width,
                             lanes + p * K * V);
     }
     for (size_t p = 0; p < n; p++)
@@ -6872,24 +6889,8 @@ static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point
             sums[p * g->width + GPUMC__GLM_BY_BETA + k] = gpumc__lane_sum(lanes + (p * K + k) * V);
 }
 
-/* Doubles of scratch of one part. */
-static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
-{
-    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
-    const size_t wide = g->each == sizeof(double) ? 0 : g->tile_rows * K + 3 * V;
-    return 5 * GPUMC__GLM_MOST + wide + n_points * K * V;
-}
-
-GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
-{ return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8; }
-GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
-                                   size_t n_parts, double *work)
-{
-    double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width;
-    scratch += part * gpumc__glm_scratch(g, n);
-    for (size_t c = part * g->n_chunks / n_parts; c < (part + 1) * g->n_chunks / n_parts; c++)
-        gpumc__glm_chunk(g, n, at, c, sums + c * n * g->width, scratch);
-}
+GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_threads)
+{ return n_points * g->n_chunks * g->width + n_threads * gpumc__glm_scratch(g, n_points) + 8; }
 
 /* What rows of the real families leave out, the same for all, with its derivatives by a and b. */
 static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double *by_a, double *by_b)
@@ -6926,10 +6927,14 @@ static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, cons
         gpumc__add_all(to->effects[f], sums + g->effect_at[f], g->effect_at[f + 1] - g->effect_at[f]);
 }
 
-GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
-                                  const gpumc_glm_gradient *gradient, double *log_lik, double *work)
+GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
+                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work,
+                                    gpumc_team *team)
 {
     double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width, a_b[2];
+    gpumc__glm_pass pass = { g, n, at, sums, scratch };
+    if (team) gpumc_team_run(team, gpumc__glm_chunk, g->n_chunks, &pass);
+    else for (size_t c = 0; c < g->n_chunks; c++) gpumc__glm_chunk(c, 0, &pass);
     for (size_t c = 1; c < g->n_chunks; c++) gpumc__add_all(sums, sums + c * n * g->width, n * g->width);
     for (size_t p = 0; p < n; p++, sums += g->width) {
         gpumc__glm_parameters(g, &at[p], a_b);
@@ -6943,8 +6948,7 @@ GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work)
 {
     double log_lik;
-    gpumc_glm_eval_part(g, 1, at, 0, 1, work);
-    gpumc_glm_eval_sum(g, 1, at, gradient, &log_lik, work);
+    gpumc_glm_eval_batch(g, 1, at, gradient, &log_lik, work, NULL);
     return log_lik;
 }
 
@@ -7261,32 +7265,18 @@ static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, d
     *to = into;
 }
 
-typedef struct gpumc__glm_pass {
-    const gpumc__cpu_hot *h;
-    size_t n, n_parts;
-    gpumc_glm_point at[GPUMC__HOT_POINTS];
-    gpumc_glm_gradient to[GPUMC__HOT_POINTS];
-} gpumc__glm_pass;
-static void gpumc__glm_pass_part(size_t part, int member, void *user)
-{
-    const gpumc__glm_pass *pass = (const gpumc__glm_pass *)user;
-    (void)member;
-    gpumc_glm_eval_part(pass->h->glm, pass->n, pass->at, part, pass->n_parts, pass->h->work);
-}
 static gpumc_status gpumc__cpu_glm_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                                         gpumc_error *error)
 {
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
-    gpumc__glm_pass pass;
+    gpumc_glm_point at[GPUMC__HOT_POINTS];
+    gpumc_glm_gradient to[GPUMC__HOT_POINTS];
     (void)error;
-    pass.h = h;
-    pass.n_parts = (size_t)gpumc_team_threads(h->team);
-    for (size_t done = 0; done < n; done += pass.n) {
-        pass.n = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
-        for (size_t i = 0, from = done * hot->n_params; i < pass.n; i++, from += hot->n_params)
-            gpumc__cpu_glm_point(h, i, p + from, grad + from, &pass.at[i], &pass.to[i]);
-        gpumc_team_run(h->team, gpumc__glm_pass_part, pass.n_parts, &pass);
-        gpumc_glm_eval_sum(h->glm, pass.n, pass.at, pass.to, lp + done, h->work);
+    for (size_t done = 0, some; done < n; done += some) {
+        some = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
+        for (size_t i = 0, from = done * hot->n_params; i < some; i++, from += hot->n_params)
+            gpumc__cpu_glm_point(h, i, p + from, grad + from, &at[i], &to[i]);
+        gpumc_glm_eval_batch(h->glm, some, at, to, lp + done, h->work, h->team);
     }
     return GPUMC_OK;
 }
