@@ -100,7 +100,7 @@
    REGRESSIONS  with many rows: gpumc_glm holds a design matrix, families normal, bernoulli_logit,
      poisson_log, neg_binomial_2_log and student_t, offset, weights and varying intercepts of any grouping
      factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _batch for many points in the same
-     pass, _part for a team of threads; to be called in a log density, whose priors stay ordinary densities.
+     pass and by a team of threads; to be called in a log density, whose priors stay ordinary densities.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
      4 chains, 200 warm-up iterations a chain (400 for one chain), 1000 draws each, target acceptance 0.8,
@@ -2107,7 +2107,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
    One pass over X gives the log likelihood and its whole gradient, for one point or for all that wait; priors
    are left to the caller. Factors are the grouping variables of varying intercepts, crossed or nested, and
    the cheap form of indicator columns: one index a row in place of one column a level. Sums have a fixed
-   order: the same bits for any number of points a pass and of parts. */
+   order: the same bits for any number of points a pass and of threads. */
 
 /* X(NAME, name, support): the families, the law of y named as in >>api-dist with its location eta. sigma
    belongs to normal and student_t, nu to student_t, phi to neg_binomial_2_log. */
@@ -2160,20 +2160,15 @@ typedef struct gpumc_glm_gradient {
     double *sigma, *nu, *phi;
 } gpumc_glm_gradient;
 
-/* Doubles of scratch for n_points a pass, shared out in n_parts. */
-GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_parts);
+/* Doubles of work for n_points a pass on n_threads. */
+GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_threads);
 /* Log likelihood; NaN for invalid parameters. gradient may be NULL. */
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *glm, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work);
-/* The same for n points in one pass over X. */
+/* The same for n points in one pass over X, which team (NULL: this thread alone) shares out. */
 GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
-                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work);
-/* That pass for several threads: each calls _part with a number of its own below n_parts, on one work; when
-   all are back, one calls _sum. */
-GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at, size_t part,
-                                   size_t n_parts, double *work);
-GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
-                                  const gpumc_glm_gradient *gradient, double *log_lik, double *work);
+                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work,
+                                    gpumc_team *team);
 /* Log likelihood of every row, without its weight. */
 GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *glm, const gpumc_glm_point *at, double *log_lik,
                                    double *work);
@@ -3121,6 +3116,7 @@ static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
 }
 
 static GPUMC__UNUSED size_t gpumc__larger(size_t a, size_t b) { return a < b ? b : a; }
+static GPUMC__UNUSED size_t gpumc__smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 static GPUMC__UNUSED void *gpumc__allocate(const gpumc_allocator *allocator, size_t bytes)
 {
@@ -4168,11 +4164,10 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 {
     const double z = (y - mu) / sigma, x = side * z;
     const double log_density = gpumc__t_log_density(x, nu);
-    double slope;
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
     if (x > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
-    slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
+    const double slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
     gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0, tail.value);
@@ -4297,13 +4292,12 @@ static double gpumc__count_quantile(gpumc__count law, double p)
 {
     const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
     const double guess = floor(law.mean + spread * gpumc__inv_Phi(p));
-    double above, below, step = 1;
     if (!gpumc__is_probability(p) || !(law.mean >= 0 && law.mean <= DBL_MAX)) return GPUMC_NAN;
     if (p == 0 || p == 1) return p == 0 ? 0 : law.most;
-    above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
-    for (; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
-    below = above - 1;
-    for (step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
+    double above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
+    for (double step = 1; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
+    double below = above - 1;
+    for (double step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
         above = below;
         below -= step;
     }
@@ -4441,10 +4435,16 @@ static void gpumc__add_at(double *array, size_t i, double v) { if (array) array[
 static int gpumc__is_category(double y, size_t K) { return y >= 0 && y < (double)K && gpumc__is_whole(y); }
 static void gpumc__indicator_variance(double *p, size_t K)
 { for (size_t k = 0; k < K; k++) p[k] *= 1 - p[k]; }
+static double gpumc__largest(const double *x, size_t n)
+{
+    double largest = -GPUMC_INF;
+    for (size_t i = 0; i < n; i++) largest = largest < x[i] ? x[i] : largest;
+    return largest;
+}
 static double gpumc__log_sum_exp_of(const double *x, size_t n)
 {
-    double most = -GPUMC_INF, sum = 0;
-    for (size_t i = 0; i < n; i++) most = x[i] <= most ? most : x[i];
+    const double most = gpumc__largest(x, n);
+    double sum = 0;
     for (size_t i = 0; i < n; i++) sum += gpumc__exp(x[i] - most);
     return most + gpumc__log(sum);
 }
@@ -4484,14 +4484,11 @@ static int gpumc__is_ordered(double eta, const double *cutpoints, size_t K)
 GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double *cutpoints, size_t K,
                                              double *deta, double *dcutpoints)
 {
-    double a, b, step;
-    size_t k;
     if (y != y || !gpumc__is_ordered(eta, cutpoints, K)) return GPUMC_NAN;
     if (!gpumc__is_category(y, K)) return -GPUMC_INF;
-    k = (size_t)y;
-    a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
-    b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
-    step = 1 / gpumc__expm1(b - a);
+    const size_t k = (size_t)y;
+    const double a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
+    const double b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF, step = 1 / gpumc__expm1(b - a);
     gpumc__add(deta, gpumc_inv_logit(a) - gpumc_inv_logit(-b));
     if (k > 0) gpumc__add_at(dcutpoints, k - 1, -gpumc_inv_logit(a) - step);
     if (k < K - 1) gpumc__add_at(dcutpoints, k, gpumc_inv_logit(-b) + step);
@@ -4948,12 +4945,10 @@ static double gpumc__zero_sum_map(const gpumc__constraint *c, const double *q, d
 static GPUMC_LOOP double gpumc__simplex_map(const gpumc__constraint *c, const double *q, double *x)
 {
     const size_t n = c->n;
-    double top = -GPUMC_INF, sum, inv;
     gpumc__zero_sum_map(c, q, x);
-    for (size_t k = 0; k < n; k++) top = top < x[k] ? x[k] : top;
+    const double top = gpumc__largest(x, n);
     for (size_t k = 0; k < n; k++) x[k] = gpumc_exp(x[k] - top);
-    sum = gpumc__sum(x, n);
-    inv = 1 / sum;
+    const double sum = gpumc__sum(x, n), inv = 1 / sum;
     for (size_t k = 0; k < n; k++) x[k] = gpumc__within(x[k] * inv, DBL_MIN, 1);
     return 0.5 * gpumc_log((double)n) - (double)n * (top + gpumc_log(sum));
 }
@@ -6758,7 +6753,6 @@ struct gpumc_glm {
 
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
 static void *gpumc__aligned(void *p) { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
-static size_t gpumc__least_of(size_t a, size_t b) { return a < b ? a : b; }
 /* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
@@ -6854,35 +6848,12 @@ static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t n)
 {
     const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each / n;
     const size_t bursts = 2 * g->data.n_factors + 1;
-    gpumc__glm_next next = { NULL, 0, gpumc__least_of(1024, share / (bursts + 1)) };
+    gpumc__glm_next next = { NULL, 0, gpumc__smaller(1024, share / (bursts + 1)) };
     if (values) next.step = (share - bursts * next.burst) / (values / 8);
     return next;
 }
 
-/* The sums of a chunk at n points. */
-static void gpumc__glm_chunk(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t chunk,
-                             double *sums, double *scratch)
-{
-    const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
-    const size_t from = chunk * g->chunk_rows, to = gpumc__least_of(from + g->chunk_rows, g->data.n_rows);
-    double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
-    gpumc__glm_next next = gpumc__glm_share(g, n);
-    memset(sums, 0, n * g->width * sizeof *sums);
-    memset(lanes, 0, n * K * V * sizeof *lanes);
-    for (size_t first = from; first < to; first += g->tile_rows) {
-        const size_t rows = gpumc__least_of(g->tile_rows, to - first);
-        const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
-        next.at = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0; p < n; p++)
-            gpumc__glm_tile(g, &at[p], first, rows, x, &next, scratch, sums + p * g->width,
-                            lanes + p * K * V);
-    }
-    for (size_t p = 0; p < n; p++)
-        for (size_t k = 0; k < K; k++)
-            sums[p * g->width + GPUMC__GLM_BY_BETA + k] = gpumc__lane_sum(lanes + (p * K + k) * V);
-}
-
-/* Doubles of scratch of one part. */
+/* Doubles of scratch of one thread. */
 static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 {
     const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
@@ -6890,16 +6861,42 @@ static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
     return 5 * GPUMC__GLM_MOST + wide + n_points * K * V;
 }
 
-GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_parts)
-{ return n_points * g->n_chunks * g->width + n_parts * gpumc__glm_scratch(g, n_points) + 8; }
-GPUMC_API void gpumc_glm_eval_part(const gpumc_glm *g, size_t n, const gpumc_glm_point *at, size_t part,
-                                   size_t n_parts, double *work)
+/* Sums of every chunk and point, scratch of every thread. */
+typedef struct gpumc__glm_pass {
+    const gpumc_glm *g;
+    size_t n;
+    const gpumc_glm_point *at;
+    double *sums, *scratch;
+} gpumc__glm_pass;
+
+/* The sums of a chunk at all points. */
+static void gpumc__glm_chunk(size_t chunk, int member, void *user)
 {
-    double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width;
-    scratch += part * gpumc__glm_scratch(g, n);
-    for (size_t c = part * g->n_chunks / n_parts; c < (part + 1) * g->n_chunks / n_parts; c++)
-        gpumc__glm_chunk(g, n, at, c, sums + c * n * g->width, scratch);
+    const gpumc__glm_pass *pass = (const gpumc__glm_pass *)user;
+    const gpumc_glm *g = pass->g;
+    const size_t n = pass->n, K = g->data.n_columns, V = GPUMC__GLM_LANES;
+    const size_t from = chunk * g->chunk_rows, to = gpumc__smaller(from + g->chunk_rows, g->data.n_rows);
+    double *sums = pass->sums + chunk * n * g->width;
+    double *scratch = pass->scratch + (size_t)member * gpumc__glm_scratch(g, n);
+    double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
+    gpumc__glm_next next = gpumc__glm_share(g, n);
+    memset(sums, 0, n * g->width * sizeof *sums);
+    memset(lanes, 0, n * K * V * sizeof *lanes);
+    for (size_t first = from; first < to; first += g->tile_rows) {
+        const size_t rows = gpumc__smaller(g->tile_rows, to - first);
+        const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
+        next.at = gpumc__glm_at(g, first + g->tile_rows);
+        for (size_t p = 0; p < n; p++)
+            gpumc__glm_tile(g, &pass->at[p], first, rows, x, &next, scratch, sums + p * g->width,
+                            lanes + p * K * V);
+    }
+    for (size_t p = 0; p < n; p++)
+        for (size_t k = 0; k < K; k++)
+            sums[p * g->width + GPUMC__GLM_BY_BETA + k] = gpumc__lane_sum(lanes + (p * K + k) * V);
 }
+
+GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_threads)
+{ return n_points * g->n_chunks * g->width + n_threads * gpumc__glm_scratch(g, n_points) + 8; }
 
 /* What rows of the real families leave out, the same for all, with its derivatives by a and b. */
 static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double *by_a, double *by_b)
@@ -6919,7 +6916,7 @@ static void gpumc__glm_add_rest(const gpumc_glm *g, const double *a_b, double *s
     sums[GPUMC__GLM_BY_B] += g->total_weight * by_b;
     for (size_t i = 0; i < g->n_counts; i += GPUMC__GLM_MOST)
         gpumc__glm_add_rows(g, gpumc__glm_neg_binomial_rest_baseline,
-                            gpumc__least_of(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
+                            gpumc__smaller(GPUMC__GLM_MOST, g->n_counts - i), g->counts + i, g->counts + i,
                             g->count_weights + i, a_b, out, sums);
 }
 
@@ -6936,10 +6933,14 @@ static void gpumc__glm_add_gradient(const gpumc_glm *g, const double *sums, cons
         gpumc__add_all(to->effects[f], sums + g->effect_at[f], g->effect_at[f + 1] - g->effect_at[f]);
 }
 
-GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
-                                  const gpumc_glm_gradient *gradient, double *log_lik, double *work)
+GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
+                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work,
+                                    gpumc_team *team)
 {
     double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width, a_b[2];
+    gpumc__glm_pass pass = { g, n, at, sums, scratch };
+    if (team) gpumc_team_run(team, gpumc__glm_chunk, g->n_chunks, &pass);
+    else for (size_t c = 0; c < g->n_chunks; c++) gpumc__glm_chunk(c, 0, &pass);
     for (size_t c = 1; c < g->n_chunks; c++) gpumc__add_all(sums, sums + c * n * g->width, n * g->width);
     for (size_t p = 0; p < n; p++, sums += g->width) {
         gpumc__glm_parameters(g, &at[p], a_b);
@@ -6949,18 +6950,11 @@ GPUMC_API void gpumc_glm_eval_sum(const gpumc_glm *g, size_t n, const gpumc_glm_
     }
 }
 
-GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *g, size_t n, const gpumc_glm_point *at,
-                                    const gpumc_glm_gradient *gradient, double *log_lik, double *work)
-{
-    gpumc_glm_eval_part(g, n, at, 0, 1, work);
-    gpumc_glm_eval_sum(g, n, at, gradient, log_lik, work);
-}
-
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
                                 const gpumc_glm_gradient *gradient, double *work)
 {
     double log_lik;
-    gpumc_glm_eval_batch(g, 1, at, gradient, &log_lik, work);
+    gpumc_glm_eval_batch(g, 1, at, gradient, &log_lik, work, NULL);
     return log_lik;
 }
 
@@ -6987,7 +6981,7 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
     gpumc__glm_next next = { g->x, 0, 0 };
     gpumc__glm_parameters(g, at, a_b);
     for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
-        const size_t n = gpumc__least_of(g->tile_rows, g->data.n_rows - first);
+        const size_t n = gpumc__smaller(g->tile_rows, g->data.n_rows - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
         const double *y = g->data.y + first;
         gpumc__glm_eta(g, at, first, n, x, eta, &next);
@@ -7067,8 +7061,6 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     static const size_t n_outputs[] = { 3, 2, 2, 3, 4 };
     const size_t K = d->n_columns, fit = GPUMC__GLM_TILE_BYTES / sizeof(double) / (K ? K : 1);
     const int is_bernoulli = d->family == GPUMC_GLM_BERNOULLI_LOGIT;
-    double work;
-    size_t tiles, chunks;
     gpumc_glm g;
     memset(&g, 0, sizeof g);
     g.data = *d;
@@ -7080,11 +7072,11 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     g.width = gpumc__size_add(GPUMC__GLM_BY_BETA, K);
     for (size_t f = 0; f < d->n_factors; f++) g.width = gpumc__size_add(g.width, d->factors[f].n_levels);
     g.width = gpumc__round_up(g.width, GPUMC__GLM_LANES);
-    g.tile_rows = gpumc__least_of(fit / GPUMC__GLM_GROUP * GPUMC__GLM_GROUP, GPUMC__GLM_MOST);
+    g.tile_rows = gpumc__smaller(fit / GPUMC__GLM_GROUP * GPUMC__GLM_GROUP, GPUMC__GLM_MOST);
     if (g.tile_rows == 0) g.tile_rows = GPUMC__GLM_GROUP;
-    tiles = (d->n_rows - 1) / g.tile_rows + 1;
-    work = (double)d->n_rows * (double)(K + d->n_factors + 8) / (16.0 * (double)g.width);
-    chunks = gpumc__least_of(GPUMC__GLM_CHUNKS, work < 1000 ? 1 + (size_t)work : 1000);
+    const size_t tiles = (d->n_rows - 1) / g.tile_rows + 1;
+    const double work = (double)d->n_rows * (double)(K + d->n_factors + 8) / (16.0 * (double)g.width);
+    const size_t chunks = gpumc__smaller(GPUMC__GLM_CHUNKS, work < 1000 ? 1 + (size_t)work : 1000);
     g.chunk_rows = ((tiles - 1) / chunks + 1) * g.tile_rows;
     g.n_chunks = (d->n_rows - 1) / g.chunk_rows + 1;
     return g;
@@ -7181,7 +7173,6 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
 {
     gpumc__arena arena = { (char *)gpumc__aligned(memory), 0 };
     const size_t needed = gpumc_glm_bytes(data, error);
-    gpumc_glm *g;
     if (needed == 0) return NULL;
     if (!memory || bytes < needed) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %.0f bytes of memory where gpumc_glm_bytes says %.0f",
@@ -7190,7 +7181,7 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
     }
     for (size_t i = 0; i < data->n_rows; i++)
         if (gpumc__glm_check_row(data, i, error) != GPUMC_OK) return NULL;
-    g = gpumc__glm_place(&arena, data);
+    gpumc_glm *g = gpumc__glm_place(&arena, data);
     gpumc__glm_store_columns(g, data);
     gpumc__glm_store_factors(g, data);
     if (g->data.family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_tally(g);
@@ -7233,7 +7224,7 @@ typedef struct gpumc__cpu_hot {
 static void gpumc__cpu_release(gpumc_hot *hot)
 {
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
-    if (h->team) gpumc_team_stop(h->team);
+    gpumc_team_stop(h->team);
     gpumc__release(NULL, h->memory);
     gpumc__release(NULL, h->work);
     gpumc__release(NULL, h->grad);
@@ -7248,7 +7239,7 @@ static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double 
     (void)error;
     for (size_t done = 0, some; done < n; done += some) {
         size_t k = 0;
-        some = n - done < GPUMC__HOT_POINTS ? n - done : (size_t)GPUMC__HOT_POINTS;
+        some = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
         for (size_t i = 0, at = done * hot->n_params; i < some; i++)
             for (size_t j = 0; j < h->n_pointers; at += j++ < h->n_group ? h->n_groups : 1) {
                 h->p[k] = p + at;
@@ -7259,18 +7250,14 @@ static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double 
     return GPUMC_OK;
 }
 
-/* Which of sigma (1), nu (2) and phi (4) a family has; they stand behind the levels. */
-static unsigned gpumc__glm_aux(gpumc_glm_family family)
-{
-    if (family == GPUMC_GLM_NORMAL) return 1;
-    return family == GPUMC_GLM_STUDENT_T ? 3 : family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? 4 : 0;
-}
+/* Which of sigma (1), nu (2) and phi (4) each family has; they stand behind the levels. */
+static const unsigned gpumc__glm_aux[GPUMC__GLM_N] = { 1, 0, 0, 4, 1 + 2 };
 static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad,
                                  gpumc_glm_point *at, gpumc_glm_gradient *to)
 {
     const double **effects = h->p + i * h->n_pointers;
     double **to_effects = h->grad + i * h->n_pointers;
-    const unsigned aux = gpumc__glm_aux(h->data.family);
+    const unsigned aux = gpumc__glm_aux[h->data.family];
     size_t k = 1 + h->data.n_columns;
     for (size_t f = 0; f < h->n_pointers; k += h->data.factors[f++].n_levels) {
         effects[f] = p + k;
@@ -7284,46 +7271,54 @@ static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, d
     *to = into;
 }
 
-typedef struct gpumc__glm_pass {
-    const gpumc__cpu_hot *h;
-    size_t n, n_parts;
-    gpumc_glm_point at[GPUMC__HOT_POINTS];
-    gpumc_glm_gradient to[GPUMC__HOT_POINTS];
-} gpumc__glm_pass;
-static void gpumc__glm_pass_part(size_t part, int member, void *user)
-{
-    const gpumc__glm_pass *pass = (const gpumc__glm_pass *)user;
-    (void)member;
-    gpumc_glm_eval_part(pass->h->glm, pass->n, pass->at, part, pass->n_parts, pass->h->work);
-}
 static gpumc_status gpumc__cpu_glm_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                                         gpumc_error *error)
 {
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
-    gpumc__glm_pass pass;
+    gpumc_glm_point at[GPUMC__HOT_POINTS];
+    gpumc_glm_gradient to[GPUMC__HOT_POINTS];
     (void)error;
-    pass.h = h;
-    pass.n_parts = (size_t)gpumc_team_threads(h->team);
-    for (size_t done = 0; done < n; done += pass.n) {
-        pass.n = n - done < GPUMC__HOT_POINTS ? n - done : (size_t)GPUMC__HOT_POINTS;
-        for (size_t i = 0, from = done * hot->n_params; i < pass.n; i++, from += hot->n_params)
-            gpumc__cpu_glm_point(h, i, p + from, grad + from, &pass.at[i], &pass.to[i]);
-        gpumc_team_run(h->team, gpumc__glm_pass_part, pass.n_parts, &pass);
-        gpumc_glm_eval_sum(h->glm, pass.n, pass.at, pass.to, lp + done, h->work);
+    for (size_t done = 0, some; done < n; done += some) {
+        some = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
+        for (size_t i = 0, from = done * hot->n_params; i < some; i++, from += hot->n_params)
+            gpumc__cpu_glm_point(h, i, p + from, grad + from, &at[i], &to[i]);
+        gpumc_glm_eval_batch(h->glm, some, at, to, lp + done, h->work, h->team);
     }
     return GPUMC_OK;
 }
 
-static gpumc_hot *gpumc__cpu_drop(gpumc__cpu_hot *h)
+/* The doubles of work that rows need; 0 where they are refused. */
+static size_t gpumc__cpu_take_rows(gpumc__cpu_hot *h, const gpumc_rows_data *data, size_t bytes,
+                                   gpumc_error *error)
 {
-    gpumc__cpu_release(&h->hot);
-    return NULL;
+    h->rows = gpumc_rows_init(data, h->memory, bytes, error);
+    if (!h->rows) return 0;
+    h->n_group = data->kind->n_group;
+    h->n_groups = data->n_groups;
+    h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
+    h->hot.eval = gpumc__cpu_rows_eval;
+    return gpumc__size_mul(gpumc_rows_work(h->rows),
+                           gpumc__larger((size_t)gpumc_team_threads(h->team), GPUMC__HOT_POINTS));
+}
+static size_t gpumc__cpu_take_glm(gpumc__cpu_hot *h, const gpumc_glm_data *data, size_t bytes,
+                                  gpumc_error *error)
+{
+    h->glm = gpumc_glm_init(data, h->memory, bytes, error);
+    if (!h->glm) return 0;
+    h->data = *data;
+    h->hot.n_params = 1 + data->n_columns + h->glm->n_outputs - GPUMC__GLM_BY_A;
+    for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
+    h->hot.eval = gpumc__cpu_glm_eval;
+    return gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team));
 }
 
-/* Takes what rows and glm have in common; the caller sets the rest. Released whole when memory ends. */
-static gpumc__cpu_hot *gpumc__cpu_open(size_t bytes, size_t n_pointers, gpumc_error *error)
+/* Released whole when memory ends. */
+static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_data *glm, size_t bytes,
+                                  gpumc_error *error)
 {
-    const size_t n = gpumc__size_mul(n_pointers + 1, GPUMC__HOT_POINTS * sizeof(double *));
+    const size_t n_pointers = rows ? rows->kind->n_group + rows->kind->n_shared : glm->n_factors;
+    const size_t of_pointers = gpumc__size_mul(n_pointers + 1, GPUMC__HOT_POINTS * sizeof(double *));
+    size_t n_work = 1;
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)gpumc__allocate(NULL, sizeof *h);
     if (h) {
         memset(h, 0, sizeof *h);
@@ -7331,50 +7326,20 @@ static gpumc__cpu_hot *gpumc__cpu_open(size_t bytes, size_t n_pointers, gpumc_er
         h->hot.release = gpumc__cpu_release;
         h->n_pointers = n_pointers;
         h->memory = gpumc__allocate(NULL, bytes);
-        h->p = (const double **)gpumc__allocate(NULL, n);
-        h->grad = (double **)gpumc__allocate(NULL, n);
+        h->p = (const double **)gpumc__allocate(NULL, of_pointers);
+        h->grad = (double **)gpumc__allocate(NULL, of_pointers);
         h->team = gpumc_team_start(0, NULL);
-        if (h->memory && h->p && h->grad && h->team) return h;
+        if (h->memory && h->p && h->grad && h->team) {
+            n_work = rows ? gpumc__cpu_take_rows(h, rows, bytes, error)
+                          : gpumc__cpu_take_glm(h, glm, bytes, error);
+            bytes = gpumc__size_mul(n_work, sizeof(double));
+            h->work = n_work ? (double *)gpumc__allocate(NULL, bytes) : NULL;
+        }
+        if (h->work) return &h->hot;
         gpumc__cpu_release(&h->hot);
     }
-    gpumc__fail_memory(error, bytes);
+    if (n_work) gpumc__fail_memory(error, bytes);
     return NULL;
-}
-static gpumc_hot *gpumc__cpu_ready(gpumc__cpu_hot *h, size_t n_work, gpumc_error *error)
-{
-    const size_t bytes = gpumc__size_mul(n_work, sizeof(double));
-    h->work = (double *)gpumc__allocate(NULL, bytes);
-    if (h->work) return &h->hot;
-    gpumc__fail_memory(error, bytes);
-    return gpumc__cpu_drop(h);
-}
-
-static gpumc_hot *gpumc__cpu_rows(const gpumc_rows_data *data, size_t bytes, gpumc_error *error)
-{
-    gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->kind->n_group + data->kind->n_shared, error);
-    if (!h) return NULL;
-    const size_t threads = (size_t)gpumc_team_threads(h->team),
-                 n_work = threads > GPUMC__HOT_POINTS ? threads : (size_t)GPUMC__HOT_POINTS;
-    h->rows = gpumc_rows_init(data, h->memory, bytes, error);
-    if (!h->rows) return gpumc__cpu_drop(h);
-    h->n_group = data->kind->n_group, h->n_groups = data->n_groups;
-    h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
-    h->hot.eval = gpumc__cpu_rows_eval;
-    return gpumc__cpu_ready(h, gpumc__size_mul(gpumc_rows_work(h->rows), n_work), error);
-}
-static gpumc_hot *gpumc__cpu_glm(const gpumc_glm_data *data, size_t bytes, gpumc_error *error)
-{
-    const unsigned aux = gpumc__glm_aux(data->family);
-    gpumc__cpu_hot *h = gpumc__cpu_open(bytes, data->n_factors, error);
-    if (!h) return NULL;
-    h->glm = gpumc_glm_init(data, h->memory, bytes, error);
-    if (!h->glm) return gpumc__cpu_drop(h);
-    h->data = *data;
-    h->hot.n_params = 1 + data->n_columns + (aux == 3 ? 2 : aux != 0);
-    for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
-    h->hot.eval = gpumc__cpu_glm_eval;
-    return gpumc__cpu_ready(h, gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team)),
-                            error);
 }
 
 /* The GPU's answer, or the CPU's with the reason. */
@@ -7399,7 +7364,7 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
         gpumc__fail(error, why.status, "%s", why.text);
         return NULL;
     }
-    hot = rows ? gpumc__cpu_rows(rows, bytes, error) : gpumc__cpu_glm(glm, bytes, error);
+    hot = gpumc__cpu_open(rows, glm, bytes, error);
     if (hot) memcpy(hot->reason, why.text, sizeof hot->reason);
     return hot;
 }
@@ -10685,13 +10650,6 @@ static GPUMC_LOOP void gpumc__exp_shifted(const double *x, size_t n, double by, 
     for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by);
 }
 
-static double gpumc__largest(const double *x, size_t n)
-{
-    double largest = -GPUMC_INF;
-    for (size_t i = 0; i < n; i++) largest = largest < x[i] ? x[i] : largest;
-    return largest;
-}
-
 /* y becomes x minus its mean, which is returned. Differences to the first number are what is summed, so that
    a large offset costs nothing and constant numbers have themselves as mean. */
 static double gpumc__subtract_mean(const double *x, size_t n, double *y)
@@ -11329,11 +11287,11 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
     return r;
 }
 
-static int gpumc__is_generated(const gpumc_fit *fit, size_t column)
+static const gpumc_block *gpumc__block_of(const gpumc_fit *fit, size_t column)
 {
     const gpumc_block *b = fit->blocks;
     while (column - b->offset >= b->size) b++;
-    return b->group == GPUMC_GENERATED;
+    return b;
 }
 
 /* Each sheet takes every n-th column. Together sheets hold no more than the draws do. */
@@ -11348,7 +11306,8 @@ static void gpumc__summarise_part(size_t part, int member, void *user)
     gpumc_fit *f = u->fit;
     (void)member;
     for (size_t c = part; c < f->n_columns; c += u->n_sheets)
-        if (gpumc__is_generated(f, c)) f->summaries[c] = gpumc__summary_of(f, c, &u->sheets[part]);
+        if (gpumc__block_of(f, c)->group == GPUMC_GENERATED)
+            f->summaries[c] = gpumc__summary_of(f, c, &u->sheets[part]);
 }
 static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
 {
@@ -11386,37 +11345,48 @@ static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *tall
     if (ks) ks[at] = k;
 }
 
+/* Leaves out every observation in turn, and calls then, unless it is NULL, behind each. Returns the first
+   column with log likelihoods that are not finite, SIZE_MAX where all are. */
+static size_t gpumc__leave_each_out(const gpumc_fit *fit, gpumc__sheet *s, gpumc_loo *loo, double *elpds,
+                                    double *ks, void (*then)(void *user, size_t observation), void *user)
+{
+    gpumc__tally tally = { 0, 0, 0 };
+    memset(loo, 0, sizeof *loo);
+    loo->k_threshold = fmin(1 - 1 / log10((double)s->total), 0.7);
+    for (size_t c = 0; c < fit->n_columns; c++) {
+        if (gpumc__block_of(fit, c)->group != GPUMC_LOG_LIKELIHOOD) continue;
+        gpumc__fill_sheet(s, gpumc_fit_series(fit, c));
+        if (s->flags & GPUMC__NO_NUMBERS) return c;
+        gpumc__leave_out(s, loo, &tally, elpds, ks);
+        if (then) then(user, loo->n_observations - 1);
+    }
+    loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
+    loo->looic = -2 * loo->elpd;
+    return SIZE_MAX;
+}
+
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error)
 {
-    gpumc_loo sums = { 0, 0, 0, 0, 0, 0, 0, 0 };
-    gpumc__tally elpds = { 0, 0, 0 };
+    gpumc_loo sums;
     gpumc__sheet s;
-    gpumc_status status = GPUMC_OK;
     char name[128];
-    if (loo) *loo = sums;
+    if (loo) memset(loo, 0, sizeof *loo);
     if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
     if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator))
         return s.flags & GPUMC_FLAG_MEMORY
              ? gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total)
              : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
-    sums.k_threshold = fmin(1 - 1 / log10((double)s.total), 0.7);
-    for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
-        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size && status == GPUMC_OK; i++) {
-            gpumc__fill_sheet(&s, gpumc_fit_series(fit, b->offset + i));
-            gpumc_column_name(fit, b->offset + i, name, sizeof name);
-            if (s.flags & GPUMC__NO_NUMBERS)
-                status = gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving "
-                                     "out needs finite log likelihoods", name);
-            else gpumc__leave_out(&s, &sums, &elpds, pointwise_elpd, pareto_k);
-        }
+    const size_t bad = gpumc__leave_each_out(fit, &s, &sums, pointwise_elpd, pareto_k, NULL, NULL);
     gpumc__close_sheet(&s);
-    if (status != GPUMC_OK) return status;
+    if (bad != SIZE_MAX) {
+        gpumc_column_name(fit, bad, name, sizeof name);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving out needs "
+                           "finite log likelihoods", name);
+    }
     if (!sums.n_observations)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
                            "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
-    sums.se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
-    sums.looic = -2 * sums.elpd;
     *loo = sums;
     return GPUMC_OK;
 }
@@ -11478,20 +11448,17 @@ static const char *gpumc__significant(double x, int digits, char *text)
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
 
-/* Appends a warning to the fit, or a note. There is room for 16, doubled whenever a power of two is full. */
+/* Appends a warning to the fit, or a note. */
 static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
 {
     const size_t n = fit->n_warnings;
-    if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) {
-        const size_t bytes = gpumc__size_mul(n ? 2 * n : 16, sizeof(gpumc_warning));
-        gpumc_warning *more = (gpumc_warning *)gpumc__allocate(&fit->allocator, bytes);
-        if (!more) return GPUMC_ERROR_MEMORY;
-        if (n) memcpy(more, fit->warnings, n * sizeof *more);
-        gpumc__release(&fit->allocator, fit->warnings);
-        fit->warnings = more;
-    }
-    gpumc_warning *w = &fit->warnings[fit->n_warnings++];
+    gpumc_warning *all = (gpumc_warning *)gpumc__allocate(&fit->allocator, (n + 1) * sizeof *all);
+    if (!all) return GPUMC_ERROR_MEMORY;
+    if (n) memcpy(all, fit->warnings, n * sizeof *all);
+    gpumc__release(&fit->allocator, fit->warnings);
+    fit->warnings = all;
+    gpumc_warning *w = &all[fit->n_warnings++];
     va_list arguments;
     w->code = code;
     w->note = note;
@@ -11680,25 +11647,21 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 
 /* ---- the printed summary ------------------------------------------------------------------------- */
 
-static const char *gpumc__warning_name(gpumc_warning_code code)
-{
-    static const char *const names[] = {
-        "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
-        "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT" };
-    return names[code];
-}
+static const char *const gpumc__warning_names[] = {
+    "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
+    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT" };
+static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit", "blocks" };
 
 static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 {
-    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit", "blocks" };
     char step[GPUMC__CELL], seconds[GPUMC__CELL];
     fprintf(stream, "%s: %.0f chains x %.0f draws after %.0f of warm-up, %s s%s\n",
             fit->model_name ? fit->model_name : "model", (double)fit->n_chains, (double)fit->n_draws,
             (double)fit->n_warmup, gpumc__decimal(fit->warmup_seconds + fit->sampling_seconds, 2, seconds),
             fit->status == GPUMC_STOPPED ? ", stopped early" : "");
     fprintf(stream, "step size %s, %s metric, %.0f divergence%s\n",
-            gpumc__significant(fit->step_size, 3, step), metrics[fit->metric.kind], (double)fit->n_divergent,
-            fit->n_divergent == 1 ? "" : "s");
+            gpumc__significant(fit->step_size, 3, step), gpumc__metric_names[fit->metric.kind],
+            (double)fit->n_divergent, fit->n_divergent == 1 ? "" : "s");
     if (fit->sampler)
         fprintf(stream, "sampler %s: %s\n", gpumc__sampler_name(fit->sampler), fit->sampler_reason);
     if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
@@ -11772,7 +11735,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     gpumc__close_sheet(&s);
     for (size_t i = 0; i < fit->n_warnings; i++)
         fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",
-                gpumc__warning_name(fit->warnings[i].code), fit->warnings[i].text);
+                gpumc__warning_names[fit->warnings[i].code], fit->warnings[i].text);
     return fflush(stream) != 0 || ferror(stream) ? GPUMC_ERROR_FILE : GPUMC_OK;
 }
 
@@ -11964,18 +11927,26 @@ static int gpumc__push_value(gpumc__reader *r, double value)
     return 1;
 }
 
-/* UTF-8 (RFC 3629, section 4) without control characters. */
-static int gpumc__is_utf8(const char *text, size_t length)
+/* The next code point of UTF-8 (RFC 3629, section 4), behind which text is moved; 0 where there is none. */
+static uint32_t gpumc__code_point(const char **text)
 {
-    const unsigned char *p = (const unsigned char *)text, *end = p + length;
-    while (p < end) {
-        const unsigned c = *p++, more = c < 0x80 ? 0 : c < 0xe0 ? 1 : c < 0xf0 ? 2 : 3;
-        const unsigned lowest = c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
-        const unsigned highest = c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
-        if (c < 32 || (c >= 0x80 && c < 0xc2) || c > 0xf4 || (size_t)(end - p) < more) return 0;
-        if (more > 0 && (*p < lowest || *p > highest)) return 0;
-        for (unsigned i = 0; i < more; i++) if ((*p++ & 0xc0) != 0x80) return 0;
+    static const uint32_t least[] = { 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *p = (const unsigned char *)*text, first = *p++;
+    const int more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    uint32_t c = more ? first & 0x3fu >> more : first;
+    if ((first >= 0x80 && first < 0xc0) || first > 0xf4) return 0;
+    for (int i = 0; i < more; i++, p++) {
+        if ((*p & 0xc0) != 0x80) return 0;
+        c = c << 6 | (*p & 0x3fu);
     }
+    *text = (const char *)p;
+    return c < least[more] || c > 0x10ffff || c >> 11 == 0x1b ? 0 : c;    /* 0x1b: surrogates, as in UTF-16 */
+}
+
+/* Without control characters. */
+static int gpumc__is_utf8(const char *text)
+{
+    while (*text) if (gpumc__code_point(&text) < 32) return 0;
     return 1;
 }
 
@@ -12000,7 +11971,8 @@ static int gpumc__add_variable(gpumc__reader *r, const char *at, const char *nam
     }
     *to = 0;
     if (length == 0) return gpumc__malformed(r, at, "a variable without a name");
-    if (!gpumc__is_utf8(name, length)) return gpumc__malformed(r, at, "a name that is not valid UTF-8");
+    if (v->name + strlen(v->name) < to || !gpumc__is_utf8(v->name))
+        return gpumc__malformed(r, at, "a name that is not valid UTF-8");
     r->subject = v->name;
     for (const gpumc_variable *other = data->variables; other < v; other++)
         if (strcmp(other->name, v->name) == 0) return gpumc__malformed(r, at, "the second of this name");
@@ -12596,7 +12568,7 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
     return gpumc__write_files(fit, path, 0, gpumc__tidy_contents, error);
 }
 
-static void gpumc__put_bytes(gpumc__writer *w, const unsigned char *bytes, size_t n)
+static void gpumc__put_bytes(gpumc__writer *w, const void *bytes, size_t n)
 {
     if (!w->failed) w->failed = fwrite(bytes, 1, n, w->file) != n;
 }
@@ -12607,6 +12579,29 @@ static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
     GPUMC__FLAT
     for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i);
     return to + 8;
+}
+
+enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* numbers in files; U4: labels */
+
+/* n rows, stride bytes apart, of count values: doubles, or one that is an int32_t or a flag. NULL: zeros.
+   What lies in memory as in files goes out a row at a time, or all at once. */
+static void gpumc__put_rows(gpumc__writer *w, int type, const void *rows, size_t stride, size_t n,
+                            size_t count)
+{
+    const uint16_t one = 1;
+    const int as_in_files = type == GPUMC__F8 && rows && *(const uint8_t *)&one == 1;
+    unsigned char bytes[8];
+    if (as_in_files && stride == count * sizeof(double)) { count *= n; n = 1; }
+    for (size_t i = 0; i < n && !w->failed; i++) {
+        const void *row = rows ? (const char *)rows + i * stride : NULL;
+        if (as_in_files) gpumc__put_bytes(w, row, count * sizeof(double));
+        for (size_t k = 0; k < count && !as_in_files; k++) {
+            gpumc__put_bits(bytes, !row ? 0 : type == GPUMC__F8 ? gpumc__bits_of(((const double *)row)[k])
+                                   : type == GPUMC__I8 ? (uint64_t)*(const int32_t *)row
+                                                       : *(const uint8_t *)row != 0);
+            gpumc__put_bytes(w, bytes, type == GPUMC__B1 ? 1 : 8);
+        }
+    }
 }
 
 #define GPUMC__FNV_START 0xcbf29ce484222325ULL
@@ -12637,14 +12632,9 @@ static void gpumc__npy_contents(gpumc__writer *w, const void *of, size_t part)
                                     (unsigned char)(length >> 8) };
     gpumc__put_bytes(w, first, sizeof first);
     gpumc__put(w, "%s%*s\n", header, (int)(length - n - 1), "");
-    for (size_t i = 0; i < fit->n_chains * fit->n_draws && !w->failed; i++) {
-        const size_t row = i / fit->n_draws * fit->draw_capacity + i % fit->n_draws;
-        for (size_t k = 0; k < b->size; k++) {
-            unsigned char bytes[8];
-            gpumc__put_bits(bytes, gpumc__bits_of(fit->draws[row * fit->n_columns + b->offset + k]));
-            gpumc__put_bytes(w, bytes, 8);
-        }
-    }
+    for (size_t c = 0; c < fit->n_chains; c++)
+        gpumc__put_rows(w, GPUMC__F8, fit->draws + c * fit->draw_capacity * fit->n_columns + b->offset,
+                        fit->n_columns * sizeof(double), fit->n_draws, b->size);
 }
 
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
@@ -12764,8 +12754,6 @@ static const char *const gpumc__group_names[] = {
     "", "constant_data", "log_likelihood", "observed_data", "posterior", "posterior_predictive",
     "sample_stats", "unconstrained_posterior", "warmup_posterior", "warmup_sample_stats"
 };
-enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* U4: labels */
-
 typedef struct gpumc__stat_field { const char *name; int type; size_t at; } gpumc__stat_field;
 #define GPUMC__STAT(name, type, member) { name, type, offsetof(gpumc_draw_stats, member) }
 static const gpumc__stat_field gpumc__stat_fields[] = {
@@ -12779,6 +12767,9 @@ static const gpumc__stat_field gpumc__stat_fields[] = {
     GPUMC__STAT("reached_max_treedepth", GPUMC__B1, hit_max_treedepth)
 };
 enum { GPUMC__N_STATS = sizeof gpumc__stat_fields / sizeof *gpumc__stat_fields };
+
+/* Those of blocks, by gpumc_group. */
+static const int gpumc__block_groups[] = { GPUMC__POSTERIOR, GPUMC__LOG_LIKELIHOODS, GPUMC__PREDICTIVE };
 
 enum { GPUMC__IS_GROUP, GPUMC__IS_DIMENSION, GPUMC__IS_DATA, GPUMC__IS_SAMPLED };     /* forms */
 
@@ -12800,7 +12791,6 @@ typedef struct gpumc__store {
     gpumc__buffer entries;
     char *path;                          /* PATH.tmp, then what lies in it; PATH itself is at path + room */
     size_t root, room;
-    unsigned char *bytes;                /* 64 KiB on their way to a file */
     gpumc_status status;                 /* after the first failure nothing more is done */
     int has_checkpoint, keeps;           /* PATH.tmp may be there; it stays after a failure */
     gpumc_allocator allocator;
@@ -12850,21 +12840,10 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
     *to = *e;
 }
 
-/* The next code point of valid UTF-8. */
-static uint32_t gpumc__code_point(const char **text)
-{
-    const unsigned char *p = (const unsigned char *)*text;
-    const unsigned more = *p < 0x80 ? 0 : *p < 0xe0 ? 1 : *p < 0xf0 ? 2 : 3;
-    uint32_t c = more ? *p & 0x3fu >> more : *p;
-    for (unsigned i = 1; i <= more; i++) c = c << 6 | (p[i] & 0x3fu);
-    *text += 1 + more;
-    return c;
-}
-
 /* Text that needs no escapes in JSON. */
 static int gpumc__is_plain(const char *text)
 {
-    return text && gpumc__is_utf8(text, strlen(text)) && !strpbrk(text, "\"\\");
+    return text && gpumc__is_utf8(text) && !strpbrk(text, "\"\\");
 }
 
 /* A dimension of a group, which several of its variables may share. */
@@ -12883,7 +12862,7 @@ static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, s
                       (double)count);
     }
     for (size_t k = 0, length = 0; labels && k < count && !s->status; k++, length = 0) {
-        if (!labels[k] || !gpumc__is_utf8(labels[k], strlen(labels[k])))
+        if (!labels[k] || !gpumc__is_utf8(labels[k]))
             GPUMC__REFUSE(s, "label %.0f of dimension \"%.100s\" is NULL or not UTF-8 without control "
                           "characters", (double)k + 1, name);
         else for (const char *at = labels[k]; *at; length++) gpumc__code_point(&at);
@@ -12930,8 +12909,7 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     if (s->status) return;
     strcpy(e.name, name);
     for (size_t d = 0; d < n_dims; d++) e.count *= dims[d];
-    e.chunk = ((size_t)1 << 24) / gpumc__larger(e.count, 1);
-    e.chunk = gpumc__larger(e.chunk < length ? e.chunk : length, 1);
+    e.chunk = gpumc__larger(gpumc__smaller(((size_t)1 << 24) / gpumc__larger(e.count, 1), length), 1);
     if ((s->n_draws == s->planned || group >= GPUMC__WARMUP)        /* all is there */
         && (double)e.count * (double)length * (double)s->fit->n_chains <= 131072) e.chains = s->fit->n_chains;
     gpumc__add_entry(s, &e);
@@ -12945,18 +12923,13 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     if (!s->status) gpumc__add_dimension(s, group, "draw", length, NULL);
 }
 
-static int gpumc__group_of(const gpumc_block *b)
-{
-    return b->group == GPUMC_LOG_LIKELIHOOD         ? GPUMC__LOG_LIKELIHOODS
-           : b->group == GPUMC_POSTERIOR_PREDICTIVE ? GPUMC__PREDICTIVE : GPUMC__POSTERIOR;
-}
-
-/* The blocks of a group: values, in warm-up without what is generated. */
-static void gpumc__add_draws(gpumc__store *s, int group)
+/* Values, in warm-up without what is generated. */
+static void gpumc__add_draws(gpumc__store *s, int warmup)
 {
     for (const gpumc_block *b = s->fit->blocks; b < s->fit->blocks + s->fit->n_blocks; b++)
-        if (group == GPUMC__WARMUP ? !b->is_output : gpumc__group_of(b) == group)
-            gpumc__add_variable_entry(s, group, GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
+        if (!warmup || !b->is_output)
+            gpumc__add_variable_entry(s, warmup ? GPUMC__WARMUP : gpumc__block_groups[b->group],
+                                      GPUMC__IS_SAMPLED, GPUMC__F8, b->name, b->dims, b->n_dims,
                                       b->offset * sizeof(double), NULL);
 }
 
@@ -13009,46 +12982,13 @@ typedef struct gpumc__slab {             /* rows of draws for one file; NULL: ze
     const gpumc__entry *e;
     const char *rows;
     size_t stride, n;
-    unsigned char *bytes;
 } gpumc__slab;
-
-/* Appends m values of a row from the k-th on. */
-static unsigned char *gpumc__encode(const gpumc__entry *e, const char *row, size_t k, size_t m,
-                                    unsigned char *to)
-{
-    const double *values = (const double *)(const void *)row + e->at / sizeof(double) + k;
-    int32_t whole;
-    if (e->type == GPUMC__F8)
-        for (size_t i = 0; i < m; i++) to = gpumc__put_bits(to, gpumc__bits_of(values[i]));
-    else if (e->type == GPUMC__I8) {
-        memcpy(&whole, row + e->at, sizeof whole);
-        to = gpumc__put_bits(to, (uint64_t)(int64_t)whole);
-    } else *to++ = row[e->at] != 0;
-    return to;
-}
 
 static void gpumc__slab_contents(gpumc__writer *w, const void *of, size_t part)
 {
     const gpumc__slab *p = (const gpumc__slab *)of;
-    const size_t count = p->e->count, width = p->e->type == GPUMC__B1 ? 1 : 8;
-    unsigned char *to = gpumc__put_bits(p->bytes, gpumc__bits_of(1));
-    const double one = 1;
-    if (p->rows && p->stride == count * sizeof one && memcmp(p->bytes, &one, sizeof one) == 0) {
-        gpumc__put_bytes(w, (const unsigned char *)p->rows, p->n * p->stride);    /* they are in order */
-        return;
-    }
-    to = p->bytes;
-    if (!p->rows) memset(p->bytes, (int)part, 65536);
-    for (size_t i = 0; i < p->n && !w->failed; i++)
-        for (size_t k = 0, m; k < count; k += m) {
-            m = (size_t)(p->bytes + 65536 - to) / 8;
-            if (m > count - k) m = count - k;
-            to = p->rows ? gpumc__encode(p->e, p->rows + i * p->stride, k, m, to) : to + m * width;
-            if (p->bytes + 65536 - to >= 8) continue;
-            gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
-            to = p->bytes;
-        }
-    gpumc__put_bytes(w, p->bytes, (size_t)(to - p->bytes));
+    (void)part;
+    gpumc__put_rows(w, p->e->type, p->rows ? p->rows + p->e->at : NULL, p->stride, p->n, p->e->count);
 }
 
 /* Data, or the numbers or labels of a dimension. */
@@ -13092,8 +13032,8 @@ static void gpumc__append(gpumc__store *s, const gpumc__entry *e, size_t chain, 
 {
     for (size_t done = 0, m; done < n && !s->status; done += m) {
         const size_t at = (first + done) % e->chunk;
-        m = n - done < e->chunk - at ? n - done : e->chunk - at;
-        const gpumc__slab slab = { e, rows ? rows + done * stride : NULL, stride, m, s->bytes };
+        m = gpumc__smaller(n - done, e->chunk - at);
+        const gpumc__slab slab = { e, rows + done * stride, stride, m };
         gpumc__write_part(s, gpumc__chunk_file(s, e, chain, (first + done) / e->chunk),
                           at + chain % e->chains ? "ab" : "wb",
                           at + m == e->chunk, &slab, 0, gpumc__slab_contents);
@@ -13238,7 +13178,8 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         for (size_t i = 0; i < s->entries.n; i++) {
             const gpumc__entry *e = gpumc__nth_entry(s, i);
             const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
-            if (e->form != GPUMC__IS_SAMPLED || e->group != (block ? gpumc__group_of(block) : GPUMC__STATS)
+            const int group = block ? gpumc__block_groups[block->group] : GPUMC__STATS;
+            if (e->form != GPUMC__IS_SAMPLED || e->group != group
                 || (block && strcmp(e->name, block->name) != 0)) continue;
             gpumc__put(w, ",\"%s/%s\":[%.0f,%.0f,%d", gpumc__group_names[e->group], e->name,
                        (double)e->chains, (double)e->chunk, block && block->is_output);
@@ -13290,10 +13231,9 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     }
     while (length > 1 && path[length - 1] == '/') length--;
     s->room = gpumc__size_add(length, 500);
-    const size_t bytes = gpumc__size_add(s->room, gpumc__size_add(length, 65537));
+    const size_t bytes = gpumc__size_add(s->room, length + 1);
     s->path = (char *)gpumc__allocate(&s->allocator, bytes);
     if (!s->path) { s->status = gpumc__fail_memory(error, bytes); return; }
-    s->bytes = (unsigned char *)s->path + s->room + length + 1;
     s->root = (size_t)snprintf(s->path, s->room, "%.*s", (int)length, path);
     if (run) s->root += (size_t)snprintf(s->path + s->root, 20, ".%08lx", (unsigned long)(run & 0xffffffff));
     strcpy(s->path + s->root, ".tmp");
@@ -13304,9 +13244,7 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     s->has_checkpoint = run != 0;
     s->keeps = run && gpumc__exists(s->path);
     gpumc__add_entry(s, &root);
-    gpumc__add_draws(s, GPUMC__POSTERIOR);
-    gpumc__add_draws(s, GPUMC__LOG_LIKELIHOODS);
-    gpumc__add_draws(s, GPUMC__PREDICTIVE);
+    gpumc__add_draws(s, 0);
     gpumc__add_free(s);
     gpumc__add_stats(s, GPUMC__STATS);
     gpumc__add_data(s, GPUMC__OBSERVED_DATA, s->options.observed_data);
@@ -13317,13 +13255,11 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
 /* Releases a store; of one that failed nothing is left on the disk. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
 {
-    const size_t length = gpumc__larger(s->planned, s->fit->n_warmup);
     for (size_t i = s->status && !s->keeps ? s->entries.n : 0; i-- > 0;) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
-        const int sampled = e->form == GPUMC__IS_SAMPLED;
-        for (size_t c = 0; c < (sampled ? s->fit->n_chains : 1) && e->form != GPUMC__IS_GROUP; c++)
-            for (size_t k = 0; k <= (sampled ? length / e->chunk : 0); k++)
-                (void)remove(gpumc__chunk_file(s, e, c, k));
+        const size_t n = e->form == GPUMC__IS_SAMPLED ? s->fit->n_chains : e->form != GPUMC__IS_GROUP;
+        for (size_t c = 0; c < n; c++)
+            for (size_t k = 0; remove(gpumc__chunk_file(s, e, c, k)) == 0; k++) continue;
         for (int k = 0; k < 2; k++) (void)remove(gpumc__in_store(s, e, gpumc__meta_name(e, k)));
         if (i == 0) (void)remove(gpumc__in_store(s, e, "gpumc.json"));
         if (i == 0) (void)remove(gpumc__in_store(s, e, ".zmetadata"));
@@ -13340,7 +13276,7 @@ static void gpumc__complete_chain(gpumc__store *s, const gpumc__entry *e, size_t
                                   int streamed)
 {
     const size_t last = (n - 1) / e->chunk, rest = (last + 1) * e->chunk - n;
-    const gpumc__slab zeros = { e, NULL, 0, rest, s->bytes };
+    const gpumc__slab zeros = { e, NULL, 0, rest };
     size_t stride;
     const char *rows = streamed ? NULL : gpumc__rows_of(s->fit, e->group, chain, &stride);
     if (rows) gpumc__append(s, e, chain, 0, rows, stride, n);
@@ -13375,7 +13311,7 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     if (s->status) return gpumc__close_store(s);
     s->fit = fit;
     if (fit->warmup_draws && fit->n_warmup > 0) {
-        gpumc__add_draws(s, GPUMC__WARMUP);
+        gpumc__add_draws(s, 1);
         gpumc__add_stats(s, GPUMC__WARMUP_STATS);
     }
     gpumc__complete_arrays(s, received);
@@ -13421,7 +13357,7 @@ static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model 
     gpumc_stream *z = (gpumc_stream *)gpumc__take(arena, 1, sizeof *z);
     gpumc__place_blocks(arena, &rows, model);
     const size_t fitting = ((size_t)1 << 20) / (rows.n_columns * sizeof(double) + sizeof(gpumc_draw_stats));
-    rows.draw_capacity = fitting < 1 ? 1 : fitting < planned ? fitting : planned;
+    rows.draw_capacity = gpumc__larger(gpumc__smaller(fitting, planned), 1);
     const size_t n = gpumc__size_mul(rows.n_chains, rows.draw_capacity);
     rows.draws = gpumc__take_doubles(arena, gpumc__size_mul(n, rows.n_columns));
     rows.stats = (gpumc_draw_stats *)gpumc__take(arena, n, sizeof *rows.stats);
@@ -13451,33 +13387,32 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     gpumc__arena arena = { NULL, 0 };
     gpumc_fit rows;
     memset(&rows, 0, sizeof rows);
-    if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0)
+    if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no path, no sampling options, or num_chains or num_samples "
                     "is negative");
-    else if (gpumc_layout_bytes(model, error)) {
-        const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
-        rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
-        const uint64_t parts[] = { sampling->seed, sampling->first_chain_id, rows.n_chains, planned };
-        const uint64_t run = gpumc__checksum(gpumc__digest_model(model), parts, sizeof parts);
-        rows.model_name = model->name ? model->name : "model";
-        rows.allocator = sampling->allocator;
-        gpumc__place_stream(&arena, model, planned, rows);
-        arena.base = (char *)gpumc__allocate(&rows.allocator, arena.used);
-        if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
-        arena.used = 0;
-        gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
-        gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint ? run : 0,
-                          &z->error);
-        if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
-        sampling->discard_draws = 1;
-        sampling->stream = z;
-        if (!sampling->on_draw) {
-            sampling->on_draw = gpumc_stream_draw;
-            sampling->draw_user = z;
-        }
-        return z;
+        return NULL;
     }
-    return NULL;
+    if (!gpumc_layout_bytes(model, error)) return NULL;
+    const size_t planned = sampling->num_samples ? (size_t)sampling->num_samples : 1000;
+    rows.n_chains = sampling->num_chains ? (size_t)sampling->num_chains : 4;
+    const uint64_t parts[] = { sampling->seed, sampling->first_chain_id, rows.n_chains, planned };
+    const uint64_t run = gpumc__checksum(gpumc__digest_model(model), parts, sizeof parts);
+    rows.model_name = model->name ? model->name : "model";
+    rows.allocator = sampling->allocator;
+    gpumc__place_stream(&arena, model, planned, rows);
+    arena.base = (char *)gpumc__allocate(&rows.allocator, arena.used);
+    if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
+    arena.used = 0;
+    gpumc_stream *z = gpumc__place_stream(&arena, model, planned, rows);
+    gpumc__open_store(&z->store, path, &z->rows, planned, options, sampling->checkpoint ? run : 0, &z->error);
+    if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
+    sampling->discard_draws = 1;
+    sampling->stream = z;
+    if (!sampling->on_draw) {
+        sampling->on_draw = gpumc_stream_draw;
+        sampling->draw_user = z;
+    }
+    return z;
 }
 
 /* Writes the latest draws of a chain. */
@@ -13515,7 +13450,7 @@ static void gpumc__rewind_stream(gpumc_stream *z, size_t chain, size_t n)
         const size_t row = e->count * (e->type == GPUMC__B1 ? 1 : 8);
         if (e->form != GPUMC__IS_SAMPLED) continue;
         for (size_t k = 0, first = 0; !s->status; first = ++k * e->chunk) {
-            const size_t keep = n <= first ? 0 : n - first < e->chunk ? n - first : e->chunk;
+            const size_t keep = n <= first ? 0 : gpumc__smaller(n - first, e->chunk);
             FILE *file = fopen(gpumc__chunk_file(s, e, chain, k), "r+b");
             if (!file && !keep) break;
             if (!file || fseek(file, 0, SEEK_END) != 0 || (double)ftell(file) < (double)keep * (double)row)
@@ -13686,7 +13621,7 @@ static gpumc_status gpumc__load_array(const gpumc__merge *m, size_t store, const
             snprintf(m->path, m->room, "%s/%s/%.0f.%.0f", m->paths[store], v->name, (double)(c / chains),
                      (double)(at / chunk));
             for (size_t d = GPUMC__A_SHAPE; d < v->n_values; d++) strcat(m->path, ".0");
-            status = gpumc__load_file(m, type, count, chains, chunk, n - at < chunk ? n - at : chunk,
+            status = gpumc__load_file(m, type, count, chains, chunk, gpumc__smaller(n - at, chunk),
                                       to + ((first_chain + c) * n + at) * stride, stride);
         }
     return status;
@@ -13905,14 +13840,12 @@ static void gpumc__put_column_name(gpumc__page *p, size_t column)
     gpumc__put_escaped(p, name);
 }
 
-static size_t gpumc__at_most(size_t n, size_t most) { return n < most ? n : most; }
-
 /* The end of a long name, where its indices are. */
 static void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
 {
     char whole[128];
     gpumc_column_name(&p->fit, column, whole, sizeof whole);
-    const size_t length = strlen(whole), kept = gpumc__at_most(length, most);
+    const size_t length = strlen(whole), kept = gpumc__smaller(length, most);
     memcpy(name, whole + length - kept, kept + 1);
     if (kept < length) name[0] = name[1] = '.';
 }
@@ -14216,7 +14149,7 @@ static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
 static void gpumc__trace_panel(gpumc__page *p)
 {
     const gpumc__sheet *s = &p->sheet;
-    const size_t n = s->n_draws, bins = gpumc__at_most(n, GPUMC__POINTS);
+    const size_t n = s->n_draws, bins = gpumc__smaller(n, GPUMC__POINTS);
     gpumc__open_panel(p, 2, 140, GPUMC__NUMBERED, "Trace", 1, (double)n, s->sorted[0].value,
                       s->sorted[s->total - 1].value);
     for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
@@ -14253,7 +14186,7 @@ static void gpumc__density_panel(gpumc__page *p)
 static void gpumc__lags_panel(gpumc__page *p)
 {
     gpumc__sheet *s = &p->sheet;
-    const size_t n = s->n_draws, n_lags = gpumc__at_most(n / 4, 50);
+    const size_t n = s->n_draws, n_lags = gpumc__smaller(n / 4, 50);
     const double noise = 1.96 / sqrt((double)n), ends[] = { 0, (double)n_lags };
     const double below[] = { -noise, -noise }, above[] = { noise, noise };
     gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "Autocorrelation", 0, ends[1], -0.25, 1);
@@ -14331,19 +14264,12 @@ static void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, 
     if (is_new) columns[(*n)++] = column;
 }
 
-static const gpumc_block *gpumc__block_of(const gpumc__page *p, size_t column)
-{
-    const gpumc_block *b = p->fit.blocks;
-    while (column - b->offset >= b->size) b++;
-    return b;
-}
-
 /* The column of the second fit that stands where this one does in a block of the same name and size;
    SIZE_MAX where there is none. */
 static size_t gpumc__other_column(const gpumc__page *p, size_t column)
 {
     const gpumc_fit *other = p->options.other;
-    const gpumc_block *mine = gpumc__block_of(p, column);
+    const gpumc_block *mine = gpumc__block_of(&p->fit, column);
     for (const gpumc_block *b = other->blocks; b < other->blocks + other->n_blocks; b++)
         if (strcmp(b->name, mine->name) == 0 && b->size == mine->size)
             return b->offset + (column - mine->offset);
@@ -14414,7 +14340,7 @@ static void gpumc__energy_panel(gpumc__page *p)
 
 static void gpumc__steps_panel(gpumc__page *p)
 {
-    const size_t n = p->fit.n_warmup, n_points = gpumc__at_most(n, GPUMC__POINTS);
+    const size_t n = p->fit.n_warmup, n_points = gpumc__smaller(n, GPUMC__POINTS);
     double low = GPUMC_INF, high = -GPUMC_INF;
     for (size_t i = 0; i < p->fit.n_chains * n; i++) {
         const double step = log10(p->fit.warmup_stats[i].step_size);
@@ -14521,10 +14447,11 @@ static void gpumc__predictive_panel(gpumc__page *p)
     }
 }
 
-/* P(replicate of observation i < observed | the others), ties broken by a number that depends on i alone. The
-   weights of the draws are those that gpumc__leave_out has just left. */
-static double gpumc__pit(const gpumc__page *p, size_t i)
+/* Notes P(replicate of observation i < observed | the others), ties broken by a number that depends on i
+   alone. The weights of the draws are those that gpumc__leave_out has just left. */
+static void gpumc__note_pit(void *page, size_t i)
 {
+    const gpumc__page *p = (const gpumc__page *)page;
     const gpumc__sheet *s = &p->sheet;
     gpumc_rng rng = gpumc_rng_at(0, 0, (uint32_t)i, 0);
     const double y = p->options.observed[i], share = gpumc_rng_uniform(&rng);
@@ -14533,24 +14460,7 @@ static double gpumc__pit(const gpumc__page *p, size_t i)
         const double replicate = gpumc__replicate(p, k)[i], weight = exp(s->weights[k] - s->x[k]);
         below += replicate < y ? weight : replicate <= y ? share * weight : 0;
     }
-    return below;
-}
-
-/* Returns 0 where log likelihoods are not finite. */
-static int gpumc__leave_each_out(gpumc__page *p, gpumc_loo *loo, int with_pit)
-{
-    gpumc__tally elpds = { 0, 0, 0 };
-    memset(loo, 0, sizeof *loo);
-    loo->k_threshold = fmin(1 - 1 / log10((double)p->sheet.total), 0.7);
-    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
-        for (size_t i = 0; b->group == GPUMC_LOG_LIKELIHOOD && i < b->size; i++) {
-            gpumc__fill_sheet(&p->sheet, gpumc_fit_series(&p->fit, b->offset + i));
-            if (p->sheet.flags & GPUMC__NO_NUMBERS) return 0;
-            gpumc__leave_out(&p->sheet, loo, &elpds, NULL, p->ks);
-            if (with_pit) p->pits[loo->n_observations - 1] = gpumc__pit(p, loo->n_observations - 1);
-        }
-    loo->se = sqrt(elpds.n * gpumc__tally_variance(&elpds));
-    return 1;
+    p->pits[i] = below;
 }
 
 static void gpumc__pit_panel(gpumc__page *p)
@@ -14593,7 +14503,9 @@ static void gpumc__put_predictions(gpumc__page *p)
     const int with_pit = p->predictive && p->predictive->size == p->n_observations;
     gpumc_loo loo;
     if (!p->predictive && p->n_observations == 0) return;
-    const int has_loo = p->n_observations > 0 && gpumc__leave_each_out(p, &loo, with_pit);
+    const int has_loo = p->n_observations > 0
+        && gpumc__leave_each_out(&p->fit, &p->sheet, &loo, NULL, p->ks, with_pit ? gpumc__note_pit : NULL,
+                                 p) == SIZE_MAX;
     gpumc__put(p->w, "<h2>Predictions</h2>\n<p>");
     if (has_loo) {
         gpumc__put_figure(p, "Each observation left out in turn: elpd ", loo.elpd, 4, "");
@@ -14653,7 +14565,6 @@ static const char gpumc__report_style[] =
 
 static void gpumc__put_header(gpumc__page *p)
 {
-    static const char *const metrics[] = { "automatic", "diagonal", "low-rank", "dense", "unit", "blocks" };
     const gpumc_fit *fit = &p->fit;
     const char *title = fit->model_name ? fit->model_name : "model";
     gpumc__put(p->w, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta "
@@ -14665,7 +14576,8 @@ static void gpumc__put_header(gpumc__page *p)
                (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", (double)fit->n_draws,
                (double)fit->n_warmup, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
     gpumc__put_figure(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
-    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler), metrics[fit->metric.kind]);
+    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler),
+               gpumc__metric_names[fit->metric.kind]);
     gpumc__put_figure(p, ", step size ", fit->step_size, 3, "");
     gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
 }
@@ -14713,14 +14625,14 @@ static void gpumc__put_verdict(gpumc__page *p)
     gpumc__put(p->w, "</p>\n<ul>\n");
     if (p->fit.status < 0) gpumc__put_finding(p, 0, gpumc_status_text(p->fit.status), p->fit.message);
     for (size_t i = 0; i < p->fit.n_warnings; i++)
-        gpumc__put_finding(p, w[i].note, gpumc__warning_name(w[i].code), w[i].text);
+        gpumc__put_finding(p, w[i].note, gpumc__warning_names[w[i].code], w[i].text);
     gpumc__put(p->w, "</ul>\n");
     if (p->n_listed > 0) gpumc__put_worst(p);
 }
 
 static void gpumc__put_comparison(gpumc__page *p)
 {
-    const size_t n = gpumc__at_most(p->n_apart, GPUMC__FOREST_ROWS);
+    const size_t n = gpumc__smaller(p->n_apart, GPUMC__FOREST_ROWS);
     size_t columns[GPUMC__FOREST_ROWS];
     if (!p->options.other) return;
     gpumc__put(p->w, "<h2>Comparison</h2>\n<p><b class=\"c0\">&#9679;</b> This fit, "
@@ -14754,11 +14666,11 @@ static void gpumc__put_row(gpumc__page *p, size_t column)
 /* The first rows, then those that are folded away. */
 static void gpumc__put_table(gpumc__page *p)
 {
-    const size_t n = p->n_listed, shown = gpumc__at_most(n, GPUMC__TABLE_ROWS);
+    const size_t n = p->n_listed, shown = gpumc__smaller(n, GPUMC__TABLE_ROWS);
     gpumc__put(p->w, "<h2>Summary</h2>\n<p>Largest R-hat first. mcse: Monte Carlo standard error of the "
                "mean. Wanted: R-hat at most 1.01, ESS at least 100 a chain.</p>\n");
     for (size_t k = 0, end; k < shown; k = end) {
-        end = gpumc__at_most(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
+        end = gpumc__smaller(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
         if (k > 0) gpumc__put(p->w, "<details><summary>%.0f more%s</summary>\n", (double)(n - k),
                               shown < n ? ", not all of them listed" : "");
         gpumc__put(p->w, "<div class=\"s\"><table>\n<tr><th></th><th>mean</th><th>mcse</th><th>sd</th>"
@@ -14794,7 +14706,7 @@ static void gpumc__put_overview(gpumc__page *p)
     if (p->fit.stats) gpumc__energy_panel(p);
     if (p->fit.warmup_stats && p->fit.n_warmup > 1) gpumc__steps_panel(p);
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
-        const size_t n = gpumc__at_most(b->size, GPUMC__FOREST_ROWS);
+        const size_t n = gpumc__smaller(b->size, GPUMC__FOREST_ROWS);
         if (b->group != GPUMC_GENERATED || b->size < 2 || n_blocks++ >= GPUMC__FORESTS) continue;
         for (size_t k = 0; k < n; k++) columns[k] = b->offset + k * (b->size - 1) / (n - 1);
         snprintf(title, sizeof title, n < b->size ? "%.99s: %.0f of %.0f" : "%.99s", b->name, (double)n,
@@ -14888,7 +14800,7 @@ static gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
             const size_t column = p->listed[k].index;
             const gpumc_summary *r = &p->summaries[column];
             const int fails = r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
-            if (round == 0 ? fails : round == 2 || gpumc__block_of(p, column)->size == 1)
+            if (round == 0 ? fails : round == 2 || gpumc__block_of(&p->fit, column)->size == 1)
                 gpumc__add_column(p, p->focus, &p->n_focus, most, column);
         }
     return GPUMC_OK;

@@ -72,27 +72,14 @@ typedef struct job {
     const gpumc_glm *glm;
     const gpumc_glm_point *at;
     const gpumc_glm_gradient *gradient;
-    size_t n_points, n_threads;
+    size_t n_points;
+    gpumc_team *team;                                        /* NULL: one thread */
     double *work;
 } job;
-typedef struct share { const job *j; size_t part; } share;
 
-static void *run_share(void *user)
-{
-    const share *s = (const share *)user;
-    gpumc_glm_eval_part(s->j->glm, s->j->n_points, s->j->at, s->part, s->j->n_threads, s->j->work);
-    return NULL;
-}
-
-/* A thread is started for each evaluation: the worst a caller can do. */
 static void evaluate(const job *j, double *log_lik)
 {
-    const share mine = { j, 0 }, other = { j, 1 };
-    pthread_t thread;
-    const int shared = j->n_threads > 1 && pthread_create(&thread, NULL, run_share, (void *)&other) == 0;
-    run_share((void *)&mine);
-    if (shared) pthread_join(thread, NULL);
-    gpumc_glm_eval_sum(j->glm, j->n_points, j->at, j->gradient, log_lik, j->work);
+    gpumc_glm_eval_batch(j->glm, j->n_points, j->at, j->gradient, log_lik, j->work, j->team);
 }
 
 static double random_unit(uint64_t *state)
@@ -150,7 +137,7 @@ static void measure(const shape *s, int runs)
     gpumc_glm *glm = make(s, x, y, levels, &memory);
     gpumc_glm_point at[MOST_POINTS];
     gpumc_glm_gradient to[MOST_POINTS];
-    job j = { glm, at, to, s->n_points, s->n_threads, NULL };
+    job j = { glm, at, to, s->n_points, NULL, NULL };
     double best = INFINITY, reading = INFINITY;
     for (size_t i = 0; i < MOST_POINTS * K; i++) beta[i] = 0.3 * sin((double)i);
     for (size_t i = 0; i < MOST_EFFECTS; i++) effects[i] = 0.2 * cos((double)i);
@@ -161,6 +148,7 @@ static void measure(const shape *s, int runs)
         to[p] = gradient;
     }
     j.work = must(malloc(gpumc_glm_work(glm, s->n_points, s->n_threads) * sizeof(double)));
+    if (s->n_threads > 1) j.team = must(gpumc_team_start((int)s->n_threads, NULL));
     for (int r = 0; r < runs; r++) {
         double start = s->n_threads > 1 ? wall_seconds() : bench_seconds();
         read_once((const uint64_t *)x, bytes / 8);
@@ -173,6 +161,7 @@ static void measure(const shape *s, int runs)
     if (s->target_ms > 0) printf(" %7.1f", s->target_ms);
     else printf(" %7s", "");
     printf(" %9.3f %8.1f %9.0f %%\n", reading * 1e3, 1e-9 * (double)bytes / reading, 100 * reading / best);
+    gpumc_team_stop(j.team);
     free(memory); free(x); free(y); free(levels); free(beta); free(by_beta); free(j.work);
 }
 

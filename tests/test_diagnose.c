@@ -716,7 +716,7 @@ static void expect_warnings(const char *expected, const char *what)
         const gpumc_warning *w = &h.fit.warnings[i];
         const size_t length = strlen(seen);
         snprintf(seen + length, sizeof seen - length, "%s%s%s", i ? " " : "",
-                 gpumc__warning_name(w->code), w->note ? "(note)" : "");
+                 gpumc__warning_names[w->code], w->note ? "(note)" : "");
         CHECK(strlen(w->text) < sizeof w->text - 1, "%s: text is cut off: %s", what, w->text);
     }
     CHECK(!strcmp(seen, expected), "%s: seen \"%s\", expected \"%s\"", what, seen, expected);

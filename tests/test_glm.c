@@ -352,36 +352,13 @@ static void test_extremes(void)
 }
 
 /* ---- the same bits, however a pass is shared out ----------------------------------------------------- */
-typedef struct share {
-    const gpumc_glm *glm;
-    const gpumc_glm_point *at;
-    size_t n, part, n_parts;
-    double *work;
-} share;
-
-static void *run_share(void *user)
-{
-    const share *s = (const share *)user;
-    gpumc_glm_eval_part(s->glm, s->n, s->at, s->part, s->n_parts, s->work);
-    return NULL;
-}
-
 static void eval_on_threads(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
-                            const gpumc_glm_gradient *to, size_t n_parts, double *lp)
+                            const gpumc_glm_gradient *to, size_t n_threads, double *lp)
 {
-    double *work = (double *)must(malloc(gpumc_glm_work(glm, n, n_parts) * sizeof(double)));
-    gpumc__thread threads[16];
-    share shares[16];
-    int started[16];
-    for (size_t i = 0; i < n_parts; i++) {
-        const share s = { glm, at, n, i, n_parts, work };
-        shares[i] = s;
-        started[i] = gpumc__thread_start(&threads[i], run_share, &shares[i]);
-        if (!started[i]) run_share(&shares[i]);
-    }
-    for (size_t i = 0; i < n_parts; i++)
-        if (started[i]) gpumc__thread_join(threads[i]);
-    gpumc_glm_eval_sum(glm, n, at, to, lp, work);
+    double *work = (double *)must(malloc(gpumc_glm_work(glm, n, n_threads) * sizeof(double)));
+    gpumc_team *team = n_threads > 1 ? (gpumc_team *)must(gpumc_team_start((int)n_threads, NULL)) : NULL;
+    gpumc_glm_eval_batch(glm, n, at, to, lp, work, team);
+    gpumc_team_stop(team);
     free(work);
 }
 
@@ -406,12 +383,12 @@ static void test_bits_of(const problem *p, form how, gpumc_isa isa)
         to[i] = s[i].to;
     }
     for (size_t n = 1; n <= MOST_POINTS; n++)
-        for (size_t n_parts = 1; n_parts <= 16; n_parts += 3) {
+        for (size_t n_threads = 1; n_threads <= 16; n_threads += 3) {
             memset(batch, 0, sizeof batch);
-            eval_on_threads(glm, n, at, to, n_parts, lp);
+            eval_on_threads(glm, n, at, to, n_threads, lp);
             CHECK(!memcmp(lp, lp_alone, n * sizeof *lp) && !memcmp(batch, alone, n * sizeof *batch),
-                  "%s, %s: %zu points in %zu parts differ", family_names[p->family], gpumc_isa_name(isa), n,
-                  n_parts);
+                  "%s, %s: %zu points on %zu threads differ", family_names[p->family], gpumc_isa_name(isa), n,
+                  n_threads);
         }
     lp_alone[0] *= 1 + 2 * DBL_EPSILON;
     CHECK(memcmp(lp, lp_alone, sizeof *lp) != 0, "a changed bit was not seen");
