@@ -3,14 +3,12 @@
 # is there, nothing is wider than the window, words stay inside their panels and off each other, contrast is
 # enough to read. A script that measures is added to copies of the pages. Wants Chromium.
 . ./check.sh
-CC=${CC:-cc}
 for browser in chromium chromium-browser google-chrome none; do have $browser && break; done
 [ $browser != none ] || { skip 'no chromium: nobody has looked at the report'; finish; }
 
-check 'the program that writes pages' \
-    $CC -std=c99 -O1 -o "$scratch/pages" test_report.c -lm
+check 'the program that writes pages' built build/test_report.test
 mkdir "$scratch/kept"
-KEEP=$scratch/kept ONLY_PAGES=1 "$scratch/pages" >"$scratch/said"
+KEEP=$scratch/kept ONLY_PAGES=1 build/test_report.test >"$scratch/said"
 check 'the pages are written' test -s "$scratch/kept/plain.html"
 
 cat >"$scratch/measure.html" <<'HTML'

@@ -7,9 +7,8 @@ CC=${CC:-cc}
 kills=${KILLS:-20}
 have timeout || { skip 'no timeout here'; finish; }
 
-printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/gpumc.c"
-check 'the implementation' $CC -O2 -I.. -c "$scratch/gpumc.c" -o "$scratch/gpumc.o"
-check 'the example' $CC -O2 -DGPUMC__IMPLEMENTED ../examples/hierarchical.c "$scratch/gpumc.o" \
+check 'the implementation' built build/gpumc.o
+check 'the example' $CC -O2 -DGPUMC__IMPLEMENTED ../examples/hierarchical.c build/gpumc.o \
     -o "$scratch/example" -lm -pthread
 [ -x "$scratch/example" ] || finish
 cd "$scratch" || exit 1
