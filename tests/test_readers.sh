@@ -16,7 +16,7 @@ provide() {
     [ "$(cat "$place/pins" 2>/dev/null)" = "$2" ] && return
     rm -rf "$place"
     python3 -m venv "$place" \
-        && "$place/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
+        && timeout 300 "$place/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
         && echo "$2" >"$place/pins"
 }
 

@@ -63,7 +63,7 @@ HTML
 browse() {
     width=$1
     shift
-    timeout 120 $browser --headless --no-sandbox --disable-gpu --hide-scrollbars \
+    timeout 120 $browser --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
         --user-data-dir="$scratch/profile" --window-size=$width,1400 "$@" 2>"$scratch/browser"
 }
 
@@ -78,6 +78,8 @@ laid_out() {
     [ "$(cat "$scratch/result")" = "MEASURED $(grep -c '<svg' "$scratch/kept/$1.html") panels $3 good" ]
 }
 
+browse 800 --dump-dom about:blank >"$scratch/blank" && grep -q '<html' "$scratch/blank" \
+    || { skip "$browser does not start here"; finish; }
 for page in plain trouble continuous counts comparison bounds one_chain large markup counts_and_tails; do
     check "$page, light" laid_out $page 1200 light
 done

@@ -56,7 +56,7 @@ for signal in TERM INT USR1; do
         stops=$((stops + 1))
         check "$signal: says so" grep -q 'stopped and saved: .* saved in state' err
         [ $stops = 1 ] && check "$signal: other options are refused" refuses_seed
-        [ $stops -lt 200 ] || break
+        [ $stops -lt 40 ] || before=''               # a slow machine gets nowhere in its 0.3 s
     done
     check "$signal: stopped at least once" test $stops -gt 0
     check "$signal: the draws of a run in one go" same whole stopped
