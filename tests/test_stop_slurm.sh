@@ -45,6 +45,8 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 export SLURM_CONF="$scratch/slurm.conf"
 stop_cluster() {
+    timeout 20 scancel --user=root --signal=KILL --full 2>/dev/null
+    timeout 20 scancel --user=root 2>/dev/null
     for name in slurmd slurmctld munged; do
         [ -f "$scratch/$name.pid" ] && kill "$(cat "$scratch/$name.pid")" 2>/dev/null
     done
@@ -77,7 +79,7 @@ cp tests/build/stop_signal "$scratch/jobs" || finish
 folder=$PWD/examples/slurm
 cd "$scratch/jobs" || exit 1
 check 'trials' ./stop_signal simulate trials=trials.csv subjects=4 run_trials=60 stops=10
-export ARGUMENTS='num_warmup=100 num_samples=4000 checkpoint_seconds=0.2 progress=no'
+export ARGUMENTS='num_warmup=100 num_samples=3000 checkpoint_seconds=0.5 progress=no'
 jobs=$("$folder/submit.sh" trials.csv fit)
 array=${jobs% *} merge=${jobs#* }
 check 'both are queued' test -n "$array" -a -n "$merge" -a "$array" != "$jobs"
