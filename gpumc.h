@@ -258,9 +258,9 @@
 #define GPUMC__ISA_COPIES(X, ...) X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__)
 #define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
 #endif
-/* A strip is as many lanes as a register holds, its loop a single vector operation; GPUMC__FLAT marks short
-   loops inside it. (clang does not see to one of two doubles.) Its operations mostly wait for each other: so
-   rows go two strips of WOVEN lanes at a time, which the attributes of ROW make gcc interleave. */
+/* A strip is as many lanes as a register holds, its loop one vector operation; GPUMC__FLAT marks short loops
+   inside it. (clang does not see to one of two doubles.) Rows of few parameters mostly wait for themselves:
+   gcc interleaves two strips of WOVEN lanes, by the attributes of ROW. Longer rows want all registers. */
 #define GPUMC__STRIP_avx2 4
 #define GPUMC__STRIP_avx512 8
 #define GPUMC__ROW_baseline(attributes) attributes
@@ -1910,7 +1910,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
         const size_t each = (n_columns) * GPUMC_LANES; \
-        for (; GPUMC__STRIP_##set == GPUMC__WOVEN && t + 1 < end; t += 2) { \
+        for (; GPUMC__STRIP_##set == GPUMC__WOVEN && (n_group) + (n_shared) < 5 && t + 1 < end; t += 2) { \
             const double *x = a->columns + t * each + strip, *x_2 = x + each; \
             const double *w = gpumc__row_weights(a, t) + strip, *w_2 = gpumc__row_weights(a, t + 1) + strip; \
             GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x, w) \

@@ -47,6 +47,10 @@ skip() {
 # others are linked with it.
 holds_implementation() { grep -q '^#define GPUMC_IMPLEMENTATION' "$1"; }
 
+# The folder of the tests, and what the Makefile builds there for several of them.
+tests=$PWD
+built() { MAKEFLAGS= make -s -C "$tests" "$@"; }
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 finish() {

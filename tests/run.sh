@@ -12,13 +12,13 @@ one() {
     name=$1 seconds=$2 program=$3
     log=build/$name.log
     start=$(date +%s)
-    timeout "$seconds" "$program" >"$log" 2>&1 </dev/null
+    timeout -k 20 "$seconds" "$program" >"$log" 2>&1 </dev/null
     status=$?
     took=$(($(date +%s) - start))
     line=$(tail -n 1 "$log" | grep -E "$closing")
     count=$(echo "$line" | sed -E 's/.* ([0-9]+) failed.*/\1/')
     trouble=
-    if [ $status = 124 ]; then trouble="stopped after $seconds s"
+    if [ $status -ge 124 ] && [ $took -ge "$seconds" ]; then trouble="stopped after $seconds s"
     elif [ $status -gt 128 ]; then trouble="ended by signal $((status - 128))"
     elif [ -z "$line" ]; then trouble="no closing line (exit status $status)"
     elif [ "$status" != 0 ] && [ "$count" = 0 ]; then trouble="exit status $status"

@@ -56,8 +56,8 @@ compare() {
 
 # The main job is built by the very line of its head comment; for the other programs the implementation, which
 # takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
-printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/gpumc.c"
-check 'the implementation' $CC -O2 -I. -c "$scratch/gpumc.c" -o "$scratch/gpumc.o"
+check 'the implementation' built build/gpumc.o
+cp tests/build/gpumc.o "$scratch" || finish
 for name in eight_schools regression hierarchical artists bradley_terry logistic embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)

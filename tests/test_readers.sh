@@ -16,7 +16,7 @@ provide() {
     [ "$(cat "$place/pins" 2>/dev/null)" = "$2" ] && return
     rm -rf "$place"
     python3 -m venv "$place" \
-        && "$place/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
+        && timeout 300 "$place/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
         && echo "$2" >"$place/pins"
 }
 
@@ -206,15 +206,14 @@ R
 
 folder=$scratch/files
 mkdir "$folder"
-printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/gpumc.c"
 example() {
     name=$1
     shift
-    $CC -O1 -DGPUMC__IMPLEMENTED "../examples/$name.c" "$scratch/gpumc.o" -o "$scratch/$name" -lm -pthread \
+    $CC -O1 -DGPUMC__IMPLEMENTED "../examples/$name.c" build/gpumc.o -o "$scratch/$name" -lm -pthread \
         && "$scratch/$name" num_samples=300 "$@"
 }
-check 'the implementation' $CC -std=c99 -O1 -I.. -c "$scratch/gpumc.c" -o "$scratch/gpumc.o"
-check 'the writer' $CC -std=c99 -O1 -I.. -DGPUMC__IMPLEMENTED "$scratch/write.c" "$scratch/gpumc.o" \
+check 'the implementation' built build/gpumc.o
+check 'the writer' $CC -std=c99 -O1 -I.. -DGPUMC__IMPLEMENTED "$scratch/write.c" build/gpumc.o \
     -o "$scratch/write" -lm -pthread
 check 'everything is written' "$scratch/write" "$folder"
 check 'eight_schools: output=' \

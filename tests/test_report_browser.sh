@@ -3,14 +3,12 @@
 # is there, nothing is wider than the window, words stay inside their panels and off each other, contrast is
 # enough to read. A script that measures is added to copies of the pages. Wants Chromium.
 . ./check.sh
-CC=${CC:-cc}
 for browser in chromium chromium-browser google-chrome none; do have $browser && break; done
 [ $browser != none ] || { skip 'no chromium: nobody has looked at the report'; finish; }
 
-check 'the program that writes pages' \
-    $CC -std=c99 -O1 -o "$scratch/pages" test_report.c -lm
+check 'the program that writes pages' built build/test_report.test
 mkdir "$scratch/kept"
-KEEP=$scratch/kept ONLY_PAGES=1 "$scratch/pages" >"$scratch/said"
+KEEP=$scratch/kept ONLY_PAGES=1 build/test_report.test >"$scratch/said"
 check 'the pages are written' test -s "$scratch/kept/plain.html"
 
 cat >"$scratch/measure.html" <<'HTML'
@@ -65,7 +63,7 @@ HTML
 browse() {
     width=$1
     shift
-    timeout 120 $browser --headless --no-sandbox --disable-gpu --hide-scrollbars \
+    timeout 120 $browser --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
         --user-data-dir="$scratch/profile" --window-size=$width,1400 "$@" 2>"$scratch/browser"
 }
 
@@ -80,6 +78,8 @@ laid_out() {
     [ "$(cat "$scratch/result")" = "MEASURED $(grep -c '<svg' "$scratch/kept/$1.html") panels $3 good" ]
 }
 
+browse 800 --dump-dom about:blank >"$scratch/blank" && grep -q '<html' "$scratch/blank" \
+    || { skip "$browser does not start here"; finish; }
 for page in plain trouble continuous counts comparison bounds one_chain large markup counts_and_tails; do
     check "$page, light" laid_out $page 1200 light
 done

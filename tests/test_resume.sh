@@ -7,9 +7,8 @@ CC=${CC:-cc}
 kills=${KILLS:-20}
 have timeout || { skip 'no timeout here'; finish; }
 
-printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/gpumc.c"
-check 'the implementation' $CC -O2 -I.. -c "$scratch/gpumc.c" -o "$scratch/gpumc.o"
-check 'the example' $CC -O2 -DGPUMC__IMPLEMENTED ../examples/hierarchical.c "$scratch/gpumc.o" \
+check 'the implementation' built build/gpumc.o
+check 'the example' $CC -O2 -DGPUMC__IMPLEMENTED ../examples/hierarchical.c build/gpumc.o \
     -o "$scratch/example" -lm -pthread
 [ -x "$scratch/example" ] || finish
 cd "$scratch" || exit 1
@@ -57,7 +56,7 @@ for signal in TERM INT USR1; do
         stops=$((stops + 1))
         check "$signal: says so" grep -q 'stopped and saved: .* saved in state' err
         [ $stops = 1 ] && check "$signal: other options are refused" refuses_seed
-        [ $stops -lt 200 ] || break
+        [ $stops -lt 40 ] || before=''               # a slow machine gets nowhere in its 0.3 s
     done
     check "$signal: stopped at least once" test $stops -gt 0
     check "$signal: the draws of a run in one go" same whole stopped

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The C tests once more under the address and undefined-behaviour sanitizers, the threaded run under the
 # thread sanitizer, and failures and threads under clang's memory sanitizer. Programs that sample for long are
-# left out, and parts that do by QUICK; those that take minutes here come with `make long`.
+# left out, and parts that do by QUICK; those that take minutes here come with `make long`. So do the
+# sanitizers of gcc where clang has them too: gcc takes five times as long to compile for them.
 . ./check.sh
 CC=${CC:-cc}
 heavy='test_posteriordb test_sbc test_targets test_hier'
@@ -66,13 +67,17 @@ names=
 for source in test_*.c; do
     case " $heavy " in *" ${source%.c} "*) ;; *) names="$names ${source%.c}" ;; esac
 done
-# gcc takes three times as long as clang over the implementation, but at -O0 too makes fast loops over rows.
-holders=$CC
-have clang && works clang address,undefined >/dev/null 2>&1 && holders=clang
-if works "$CC" address,undefined 2>/dev/null; then sanitized address,undefined "$CC" $holders $names
-else skip "$CC has no working address sanitizer here"; fi
-if works "$CC" thread 2>/dev/null; then sanitized thread "$CC" "$CC" test_threads
-else skip "$CC has no working thread sanitizer here"; fi
+# with_sanitizer NAME TEST...: by clang where it can; all but the holders by $CC with LONG
+with_sanitizer() {
+    sanitizer=$1 quick=$CC linked=$CC
+    shift
+    have clang && works clang $sanitizer 2>/dev/null && quick=clang
+    [ "${LONG:-}" ] && works "$CC" $sanitizer 2>/dev/null || linked=$quick
+    if works $linked $sanitizer 2>/dev/null; then sanitized $sanitizer $linked $quick "$@"
+    else skip "neither $CC nor clang has a working $sanitizer sanitizer here"; fi
+}
+with_sanitizer address,undefined $names
+with_sanitizer thread test_threads
 if have clang && works clang memory 2>/dev/null; then sanitized memory clang clang test_threads test_failures
 else skip 'no clang with a working memory sanitizer here'; fi
 finish

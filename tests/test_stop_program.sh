@@ -10,10 +10,10 @@ source=examples/stop_signal.c
 
 line=$(sed -n 's/^ *Build: *//p' $source)
 check 'a build line' test "$line" = "cc -O2 $source -o stop_signal -lm -pthread"
-check 'builds' sh -c "$(echo "$line" | sed "s|-o stop_signal|-o $scratch/stop_signal|; s|^cc |$CC |")"
+check 'builds' built build/stop_signal
 check 'no warnings, C99' $CC -std=c99 -fsyntax-only $strict $source
 ! have clang || check 'no warnings, clang, C11' clang -std=c11 -fsyntax-only $strict $source
-[ -x "$scratch/stop_signal" ] || finish
+cp tests/build/stop_signal "$scratch" || finish
 cd "$scratch" || exit 1
 
 # says STATUS TEXT COMMAND...: exit status and a part of what the command prints
@@ -99,10 +99,18 @@ check 'exclusions are said' says 0 'line 5: 0.090 s' ./stop_signal fit data=fast
 check 'and listed' grep -q '^s001,1,5,1,0.090000,' excluded.csv
 
 # ---- stopped and resumed -----------------------------------------------------------------------------------
-run="fit data=trials.csv num_warmup=100 num_samples=3000 num_chains=2 seed=5 progress=no"
+run="fit data=trials.csv num_warmup=100 num_samples=1500 num_chains=2 seed=5 progress=no"
+saved() {
+    n=0
+    until [ -e state ]; do
+        n=$((n + 1))
+        [ $n -lt 3000 ] && kill -0 $1 2>/dev/null || return 1
+        sleep 0.1
+    done
+}
 check 'a run in one go' ./stop_signal $run csv=whole
-./stop_signal $run csv=part checkpoint=state >/dev/null 2>&1 & pid=$!
-sleep 1.5
+./stop_signal $run csv=part checkpoint=state checkpoint_seconds=0.1 >/dev/null 2>&1 & pid=$!
+check 'it saves now and then' saved $pid
 kill -USR1 $pid
 wait $pid
 check 'stopped with status 75' test $? = 75

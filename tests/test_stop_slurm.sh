@@ -4,7 +4,6 @@
 # Skipped where Slurm is not installed (Debian: slurm-wlm, munge) or this is not root, who alone may run jobs.
 . ./check.sh
 cd ..
-CC=${CC:-cc}
 PATH=$PATH:/usr/sbin
 for need in slurmctld slurmd munged sbatch srun; do
     have $need || { skip "no $need"; finish; }
@@ -46,6 +45,8 @@ PartitionName=test Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
 export SLURM_CONF="$scratch/slurm.conf"
 stop_cluster() {
+    timeout 20 scancel --user=root --signal=KILL --full 2>/dev/null
+    timeout 20 scancel --user=root 2>/dev/null
     for name in slurmd slurmctld munged; do
         [ -f "$scratch/$name.pid" ] && kill "$(cat "$scratch/$name.pid")" 2>/dev/null
     done
@@ -59,12 +60,12 @@ slurmctld -c >/dev/null 2>&1
 slurmd -N "$(hostname -s)" >/dev/null 2>&1 || slurmd >/dev/null 2>&1
 idle() { sinfo -h -o %t 2>/dev/null | grep -q idle; }
 wait_for() {
-    n=$1
+    n=$(($1 * 5))
     shift
     while ! "$@"; do
         n=$((n - 1))
         [ $n -gt 0 ] || return 1
-        sleep 1
+        sleep 0.2
     done
 }
 if ! wait_for 30 idle; then
@@ -73,18 +74,19 @@ if ! wait_for 30 idle; then
 fi
 
 # ---- jobs --------------------------------------------------------------------------------------------------
-check 'the program' $CC -O2 examples/stop_signal.c -o "$scratch/jobs/stop_signal" -lm -pthread
+check 'the program' built build/stop_signal
+cp tests/build/stop_signal "$scratch/jobs" || finish
 folder=$PWD/examples/slurm
 cd "$scratch/jobs" || exit 1
 check 'trials' ./stop_signal simulate trials=trials.csv subjects=4 run_trials=60 stops=10
-export ARGUMENTS='num_warmup=200 num_samples=4000 progress=no'
+export ARGUMENTS='num_warmup=100 num_samples=3000 checkpoint_seconds=0.5 progress=no'
 jobs=$("$folder/submit.sh" trials.csv fit)
 array=${jobs% *} merge=${jobs#* }
 check 'both are queued' test -n "$array" -a -n "$merge" -a "$array" != "$jobs"
 running() { [ "$(squeue -h -j "$1" -t running 2>/dev/null | wc -l)" -ge "$2" ]; }
 done_all() { [ "$(squeue -h -j "$1" 2>/dev/null | wc -l)" = 0 ]; }
 check 'chains run' wait_for 60 running "$array" 2
-sleep 2
+check 'the first saves now and then' wait_for 60 test -e fit_0.state
 check 'one is told that its time is up' scancel --signal=USR1 "${array}_0"
 check 'chains end' wait_for 300 done_all "$array"
 check 'merge ends' wait_for 120 done_all "$merge"
@@ -94,7 +96,7 @@ for chain in 0 1 2 3; do check "chain $chain" test -d fit_$chain.zarr; done
 check 'merged' test -d fit.zarr -a -s fit.html -a -s fit_check.html
 check 'a table of subjects' test "$(wc -l <fit_subjects.csv)" = 5
 check 'no state is left' test -z "$(ls ./*.state 2>/dev/null)"
-export DATA=trials.csv OUT=node
+export DATA=trials.csv OUT=node ARGUMENTS='num_warmup=100 num_samples=200 progress=no'
 job=$(sbatch --parsable "$folder/node.sh")
 check 'the whole node' wait_for 300 done_all "$job"
 check 'its report' test -s node.html -a -d node.zarr
