@@ -11650,7 +11650,8 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
     "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT" };
-static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit", "blocks" };
+static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
+                                                   "blocks" };
 
 static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 {
