@@ -949,6 +949,17 @@ static int trial_run_make(trial_run *t, size_t n, uint64_t seed, const ss_model_
     return t->model != NULL;
 }
 
+/* The same of trials that were read, which it takes over. */
+static int trial_run_of(trial_run *t, ss_data *data, const ss_model_options *options, gpumc_error *error)
+{
+    t->data = *data;
+    memset(data, 0, sizeof *data);
+    t->options = *options;
+    t->model = ss_model_create(&t->data, options, error);
+    if (!t->model) ss_data_free(&t->data);
+    return t->model != NULL;
+}
+
 static void trial_run_free(trial_run *t)
 {
     ss_model_free(t->model);
@@ -1025,6 +1036,9 @@ static const double *last_draw(const gpumc_fit *fit)
 
 /* ---- plan ----------------------------------------------------------------------------------------- */
 
+/* A job's time limit in minutes: what is forecast, three times, and five. */
+static int plan_limit(double minutes) { return 5 + (int)ceil(3 * minutes); }
+
 /* Gradients a draw that fits of 20 simulated subjects took, in warm-up and after: what the forecast uses. */
 enum { WARMUP_GRADIENTS = 40, SAMPLING_GRADIENTS = 15, WARMUP_DRAWS = 200 };
 
@@ -1036,9 +1050,10 @@ static int command_plan(int argc, char **argv)
     gpumc_error error;
     gpumc_fit fit;
     point at;
+    study from;
     int subjects = 100, kind = SS_RDEX_ABCD, team = 1, status = EXIT_FAILURE;
-    const argument list[] = {
-        { "subjects", WHOLE, &subjects, "how many, with 360 trials each (100)" },
+    argument list[24] = {
+        { "subjects", WHOLE, &subjects, "how many, with 360 trials each, where there are no data (100)" },
         { "model", CHOICE, &kind, KINDS },
         { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
         { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1000)" },
@@ -1046,31 +1061,40 @@ static int command_plan(int argc, char **argv)
     };
     memset(&o, 0, sizeof o);
     memset(&options, 0, sizeof options);
-    status = command_arguments(argc, argv, list, sizeof list / sizeof *list);
+    memset(&from, 0, sizeof from);
+    status = command_arguments(argc, argv, list, study_arguments(list, 5, &from));
     if (status != GO_ON) return status;
     if (subjects < 1 || subjects > 100000) return run_failed("subjects must be 1 to 100000");
+    if (from.files && !study_read(&from, &error)) return run_failed(error.text);
     plan_threads(&o, &team);
     options.kind = (ss_kind)kind;
     options.threads = 1;
-    if (!trial_run_make(&t, (size_t)subjects, 1, &options, &error)) return run_failed(error.text);
+    options.deadline = from.read.deadline;
+    if (from.files ? !trial_run_of(&t, &from.reading.data, &options, &error)
+                   : !trial_run_make(&t, (size_t)subjects, 1, &options, &error))
+        return run_failed(error.text);
     status = EXIT_FAILURE;
     if (!short_fit(ss_model_get(t.model), 1, &fit)) run_failed(fit.message);
     else if (!point_make(&at, ss_model_get(t.model), last_draw(&fit), &error)) run_failed(error.text);
     else {
         const double seconds = point_seconds(&at);
         const double gradients = WARMUP_DRAWS * WARMUP_GRADIENTS + (double)o.num_samples * SAMPLING_GRADIENTS;
+        const double minutes = gradients * seconds * ceil((double)o.num_chains / o.threads) / 60;
         printf("memory       %.0f MB for %d draws of %d chains, %.0f values each\n",
                1e-6 * draw_bytes(ss_model_get(t.model), o.num_chains, o.num_samples), o.num_samples,
                o.num_chains, (double)model_columns(ss_model_get(t.model)));
         printf("time         %.3g ms a gradient (%s); with %d gradients a draw in warm-up and %d after it,\n"
                "             as fits of 20 subjects took, %.1f min\n", 1e3 * seconds,
                gpumc_isa_name(gpumc_isa_resolve(GPUMC_ISA_AUTO)), WARMUP_GRADIENTS, SAMPLING_GRADIENTS,
-               gradients * seconds * ceil((double)o.num_chains / o.threads) / 60);
+               minutes);
+        printf("limit        %d:%02d:00 for a job: three times that, and five minutes\n",
+               plan_limit(minutes) / 60, plan_limit(minutes) % 60);
         point_free(&at);
         status = EXIT_SUCCESS;
     }
     gpumc_free(&fit);
     trial_run_free(&t);
+    ss_reading_free(&from.reading);
     return status;
 }
 

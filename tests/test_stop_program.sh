@@ -135,5 +135,7 @@ check 'a covariate: simulate' sh -c 'echo effect_v0=0.3 >group.txt
     ./stop_signal simulate trials=age.csv subjects=5 run_trials=60 stops=10 group=group.txt covariate=age'
 check 'a covariate: fit' says 0 'b_v0' ./stop_signal fit data=age.csv covariates=age:v0 $short
 
+check 'plan for a file' says 0 'limit        0:0' ./stop_signal plan data=trials.csv num_chains=1 threads=1
+
 check 'validate' says 0 'all passed' ./stop_signal validate
 finish
