@@ -314,7 +314,7 @@ static void test_recovery(void)
     for (int seed = 1; seed <= seeds; seed++) {
         if (!recover(10, (uint64_t)seed, &share, ratios)) return;
         for (int j = 0; j < 4; j++) near[j] += fabs(ratios[j] - 1) < 0.1;
-        printf("10 subjects, seed %d: coverage %.3f, of the truth B %.3f, t0 %.3f, v_plus %.3f, v_minus %.3f\n",
+        printf("10 subjects, seed %d: coverage %.3f; B %.3f, t0 %.3f, v_plus %.3f, v_minus %.3f of truth\n",
                seed, share, ratios[0], ratios[1], ratios[2], ratios[3]);
         fflush(stdout);
         CHECK(share > 0.8, "coverage %g", share);
