@@ -936,9 +936,10 @@ typedef struct trial_run { ss_data data; ss_model *model; ss_model_options optio
 static int trial_run_make(trial_run *t, size_t n, uint64_t seed, const ss_model_options *options,
                           gpumc_error *error)
 {
-    const ss_task task = ss_task_default();
+    ss_task task = ss_task_default();
     const ss_group group = ss_group_default();
     double *theta = (double *)malloc(n * SS_N_PARAMETERS * sizeof *theta);
+    task.deadline = options->deadline;
     const int ok =
         theta && ss_simulate(options->kind, &group, &task, SS_TRUNCATION, n, seed, &t->data, theta, error);
     free(theta);
