@@ -3,7 +3,7 @@
 //     nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'
 //     cc -O2 -DGPUMC_CUDA main.c gpumc_cuda.o -lm -pthread -lcudart -lstdc++      (or link with nvcc)
 //
-// my_rows.h holds the program's GPUMC_ROW functions, the very text that cc compiles for the CPU; several files
+// my_rows.h holds the program's GPUMC_ROW and GPUMC_CELLS functions, the very text that cc compiles for the CPU; several files
 // go into one that includes them. The program itself does not change: gpumc.h finds the table below.
 //
 // Every sum is taken by a team of threads: each member adds up its own share in a fixed order, a tree adds the
@@ -263,6 +263,48 @@ template <class Leaf, class Column, int Team> struct segment_job {
     }
 };
 
+// Rows in two stages: the members of a team share the nodes of one row, and the first makes its value and
+// derivatives of their sums. A row is a segment of its own.
+template <class Leaf, class Column> struct cell_job {
+    enum { team = 16, n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_columns = Leaf::n_columns,
+           n_nodes = Leaf::n_nodes, n_p = n_group + n_shared, n_sums = 1 + n_p };
+    rows_view<Column> v;
+    const double *nodes;                // column after column
+    std::size_t n;                      // of each
+    const double *points;
+    double *partial;                    // [point][sum][row]
+    BOTH void gather(std::size_t t, gpumc_real *p, gpumc_real *x) const
+    {
+        const std::size_t i = v.segments[t % v.n_segments].begin, group = v.segments[t % v.n_segments].group;
+        const double *from = points + t / v.n_segments * (n_group * v.n_groups + n_shared);
+        for (int k = 0; k < n_group; k++) p[k] = (gpumc_real)from[k * v.n_groups + group];
+        for (int k = 0; k < n_shared; k++) p[n_group + k] = (gpumc_real)from[n_group * v.n_groups + k];
+        for (int c = 0; c < n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + i];
+    }
+    BOTH void share(std::size_t t, int rank, double *sum) const
+    {
+        gpumc_real p[n_sums], x[n_columns + n_nodes];
+        gather(t, p, x);
+        for (std::size_t i = (std::size_t)rank; i < n; i += team) {
+            gpumc_real g[n_sums] = {};
+            for (int c = 0; c < n_nodes; c++) x[n_columns + c] = (gpumc_real)nodes[c * n + i];
+            sum[0] += (double)Leaf::node(p, x, g);
+            for (int k = 1; k < n_sums; k++) sum[k] += (double)g[k - 1];
+        }
+    }
+    BOTH void store(std::size_t t, const double *sum) const
+    {
+        const std::size_t at = t % v.n_segments, i = v.segments[at].begin;
+        gpumc_real p[n_sums], x[n_columns + n_nodes], g[n_sums] = {}, s[n_sums];
+        gather(t, p, x);
+        for (int k = 0; k < n_sums; k++) s[k] = (gpumc_real)sum[k];
+        const double value = (double)Leaf::finish(s, p, x, g), w = v.weights ? v.weights[i] : 1;
+        double *to = partial + t / v.n_segments * n_sums * v.n_segments + at;
+        to[0] = w * value;
+        for (int k = 1; k < n_sums; k++) to[k * v.n_segments] = w * (double)g[k - 1];
+    }
+};
+
 // The segments of each group, for the derivatives of group parameters.
 template <int Team, int N_GROUP, int N_SUMS> struct group_job {
     enum { team = Team, n_sums = N_GROUP };
@@ -289,7 +331,8 @@ template <int Team, int N_GROUP, int N_SUMS> struct group_job {
 struct sorted_rows {
     std::vector<std::size_t> order, first_segment, begin;   // begin: n_groups + 1 places in order
     std::vector<segment> segments;
-    sorted_rows(const std::size_t *group, std::size_t n_rows, std::size_t n_groups)
+    sorted_rows(const std::size_t *group, std::size_t n_rows, std::size_t n_groups,
+                std::size_t longest = SEGMENT)
         : order(n_rows), first_segment(n_groups + 1), begin(n_groups + 1)
     {
         for (std::size_t i = 0; i < n_rows; i++) begin[(group ? group[i] : 0) + 1]++;
@@ -298,8 +341,8 @@ struct sorted_rows {
         for (std::size_t i = 0; i < n_rows; i++) order[next[group ? group[i] : 0]++] = i;
         for (std::size_t g = 0; g < n_groups; g++) {
             first_segment[g] = segments.size();
-            for (std::size_t at = begin[g]; at < begin[g + 1]; at += SEGMENT) {
-                const segment s = { at, begin[g + 1] - at < SEGMENT ? begin[g + 1] - at : SEGMENT, g };
+            for (std::size_t at = begin[g]; at < begin[g + 1]; at += longest) {
+                const segment s = { at, begin[g + 1] - at < longest ? begin[g + 1] - at : longest, g };
                 segments.push_back(s);
             }
         }
@@ -311,17 +354,20 @@ struct sorted_rows {
     }
 };
 
-template <class Leaf, class Column> struct hot_rows : gpu_hot {
+// What both kinds of rows have in common: run_rows fills partial.
+template <class Leaf, class Column> struct hot_sums : gpu_hot {
     enum { n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
     device_array<Column> columns;
     device_array<double> weights, partial;
     device_array<segment> segments;
     device_array<std::size_t> first_segment;
     std::size_t n_rows, n_groups, n_segments;
+    virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
 
-    gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+    gpumc_status upload_sorted(const gpumc_rows_data &d, std::size_t longest, std::size_t points_at_once,
+                               gpumc_error *error)
     {
-        const sorted_rows rows(d.group, d.n_rows, d.n_groups);
+        const sorted_rows rows(d.group, d.n_rows, d.n_groups, longest);
         std::vector<Column> all;
         std::vector<double> all_weights;
         for (int c = 0; c < Leaf::n_columns; c++) rows.append(all, d.columns[c]);
@@ -339,27 +385,23 @@ template <class Leaf, class Column> struct hot_rows : gpu_hot {
         return status == GPUMC_OK ? allocate(error) : status;
     }
 
-    // A large team would be idle for the most part where segments are short.
+    rows_view<Column> view() const
+    {
+        const rows_view<Column> v = { columns.at, weights.at, segments.at, n_rows, n_groups, n_segments };
+        return v;
+    }
     gpumc_status launch(std::size_t n_points, gpumc_error *error)
     {
         const std::size_t stride = 1 + n_params;
         const total_job value = { partial.at, n_sums, n_segments, 0, 1, results.at, stride, 0 };
         const total_job shared = { partial.at, n_sums, n_segments, 1 + n_group, n_shared, results.at, stride,
                                    1 + n_group * n_groups };
-        gpumc_status status = n_rows < 4 * n_segments    ? run_segments<1>(n_points, error)
-                              : n_rows < 32 * n_segments ? run_segments<8>(n_points, error)
-                                                         : run_segments<32>(n_points, error);
+        gpumc_status status = run_rows(n_points, error);
         if (status == GPUMC_OK && n_group > 0)
             status =
                 n_segments > 8 * n_groups ? run_groups<32>(n_points, error) : run_groups<1>(n_points, error);
         if (status == GPUMC_OK) status = run_total(value, n_points, error);
         return status == GPUMC_OK ? run_total(shared, n_points, error) : status;
-    }
-    template <int Team> gpumc_status run_segments(std::size_t n_points, gpumc_error *error)
-    {
-        const rows_view<Column> view = { columns.at, weights.at, segments.at, n_rows, n_groups, n_segments };
-        const segment_job<Leaf, Column, Team> job = { view, points.at, partial.at };
-        return run(job, n_points * n_segments, error);
     }
     template <int Team> gpumc_status run_groups(std::size_t n_points, gpumc_error *error)
     {
@@ -367,6 +409,44 @@ template <class Leaf, class Column> struct hot_rows : gpu_hot {
                                                                              n_groups,   n_segments,
                                                                              results.at, 1 + n_params };
         return run(job, n_points * n_groups, error);
+    }
+};
+
+template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
+    gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+    {
+        return this->upload_sorted(d, SEGMENT, points_at_once, error);
+    }
+    // A large team would be idle for the most part where segments are short.
+    gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
+    {
+        return this->n_rows < 4 * this->n_segments    ? run_segments<1>(n_points, error)
+               : this->n_rows < 32 * this->n_segments ? run_segments<8>(n_points, error)
+                                                      : run_segments<32>(n_points, error);
+    }
+    template <int Team> gpumc_status run_segments(std::size_t n_points, gpumc_error *error)
+    {
+        const segment_job<Leaf, Column, Team> job = { this->view(), this->points.at, this->partial.at };
+        return run(job, n_points * this->n_segments, error);
+    }
+};
+
+template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
+    device_array<double> nodes;
+    std::size_t n_nodes;
+    gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+    {
+        std::vector<double> all;
+        n_nodes = d.n_nodes;
+        for (int c = 0; c < Leaf::n_nodes; c++) all.insert(all.end(), d.nodes[c], d.nodes[c] + n_nodes);
+        const gpumc_status status = nodes.upload(all, error);
+        return status == GPUMC_OK ? this->upload_sorted(d, 1, points_at_once, error) : status;
+    }
+    gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
+    {
+        const cell_job<Leaf, Column> job = { this->view(), nodes.at, n_nodes, this->points.at,
+                                             this->partial.at };
+        return run(job, n_points * this->n_segments, error);
     }
 };
 
@@ -598,7 +678,7 @@ template <class Family> gpumc_hot *make_glm(const gpumc_glm_data &d, std::size_t
 // ---- the program's row functions --------------------------------------------------------------------------
 struct row_entry {
     const char *name;
-    int n_group, n_shared, n_columns;
+    int n_group, n_shared, n_columns, n_nodes;
     gpumc_hot *(*make[2])(const gpumc_rows_data &, std::size_t, gpumc_error *);     // double, float columns
 };
 
@@ -615,6 +695,12 @@ struct row_list {
 } // namespace
 
 #undef GPUMC_ROW
+#undef GPUMC_CELLS
+#define LISTED(row, groups, shared, columns, nodes, hot) \
+    const row_entry row##_entry = { #row, groups, shared, columns, nodes, \
+                                    { make_hot<hot<row##_leaf, double>, gpumc_rows_data>, \
+                                      make_hot<hot<row##_leaf, float>, gpumc_rows_data> } }; \
+    const row_list row##_listed(row##_entry);
 #define GPUMC_ROW(row, groups, shared, columns) \
     GPUMC_FN gpumc_real row##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
     namespace { \
@@ -623,12 +709,25 @@ struct row_list {
         static BOTH gpumc_real call(const gpumc_real *p, const gpumc_real *x, gpumc_real *g) \
         { return row##_row(p, x, g); } \
     }; \
-    const row_entry row##_entry = { #row, groups, shared, columns, \
-                                    { make_hot<hot_rows<row##_leaf, double>, gpumc_rows_data>, \
-                                      make_hot<hot_rows<row##_leaf, float>, gpumc_rows_data> } }; \
-    const row_list row##_listed(row##_entry); \
+    LISTED(row, groups, shared, columns, 0, hot_rows) \
     } \
     GPUMC_FN gpumc_real row##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
+#define GPUMC_CELLS(row, groups, shared, columns, node_columns) \
+    GPUMC_FN gpumc_real row##_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
+    GPUMC_FN gpumc_real row##_finish(const gpumc_real *sum, const gpumc_real *p, const gpumc_real *x, \
+                                     gpumc_real *g); \
+    namespace { \
+    struct row##_leaf { \
+        enum { n_group = groups, n_shared = shared, n_columns = columns, n_nodes = node_columns }; \
+        static BOTH gpumc_real node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g) \
+        { return row##_node(p, x, g); } \
+        static BOTH gpumc_real finish(const gpumc_real *sum, const gpumc_real *p, const gpumc_real *x, \
+                                      gpumc_real *g) \
+        { return row##_finish(sum, p, x, g); } \
+    }; \
+    LISTED(row, groups, shared, columns, node_columns, hot_cells) \
+    } \
+    GPUMC_FN gpumc_real row##_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
 #ifdef GPUMC_ROWS
 #include GPUMC_ROWS
 #endif
@@ -684,7 +783,7 @@ gpumc_hot *upload_rows(const gpumc_rows_data *d, std::size_t max_points, gpumc_e
         const row_entry &e = l->entry;
         if (std::strcmp(e.name, kind->name)) continue;
         if ((size_t)e.n_group != kind->n_group || (size_t)e.n_shared != kind->n_shared
-            || (size_t)e.n_columns != kind->n_columns) {
+            || (size_t)e.n_columns != kind->n_columns || (size_t)e.n_nodes != kind->n_node_columns) {
             fail(error, GPUMC_ERROR_DEVICE,
                  "GPU: row %s has other numbers of parameters or columns here: compile "
                  "gpumc_cuda.cu with the same rows as the program",

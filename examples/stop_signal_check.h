@@ -209,12 +209,12 @@ static inline void ss_study_simulate(ss_study *s, ss_kind kind, const double *th
     int ssd = 0, part = -1;
     for (size_t i = 0; i < n; i++) {
         s->trials[i] = s->rerun[i] = seen[i];
-        ss_simulate_trial(kind, theta, truncation, rng, &s->trials[i]);
+        ss_simulate_trial(kind, theta, truncation, task->deadline, rng, &s->trials[i]);
         if (seen[i].ssd_ms == SS_NONE) continue;
         if (seen[i].run != part) ssd = seen[i].ssd_ms;
         part = seen[i].run;
         s->rerun[i].ssd_ms = ssd;
-        ss_simulate_trial(kind, theta, truncation, rng, &s->rerun[i]);
+        ss_simulate_trial(kind, theta, truncation, task->deadline, rng, &s->rerun[i]);
         ssd = ss_step(ssd, &s->rerun[i], task->step_ms, task->top_ms);
     }
 }

@@ -43,6 +43,8 @@ typedef enum ss_kind {
     SS_RDEX_A,                /* RDEX with start-point variability */
     SS_BEESTS,                /* one ex-Gaussian go runner: no errors */
     SS_BEESTS2,               /* one ex-Gaussian an accumulator */
+    SS_BEESTS_NOFAIL,         /* BEESTS and its like without go and trigger failures */
+    SS_BEESTS2_NOFAIL,
     SS_WALD,                  /* go responses only, the winner's density alone: the baseline */
     SS_N_KINDS
 } ss_kind;
@@ -95,9 +97,26 @@ static inline const ss_kind_info *ss_kind_get(ss_kind kind)
         { "beests", 8, { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU, SS_SIGMA, SS_TAU, SS_PGF, SS_PTF } },
         { "beests2", 11, { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR, SS_MU,
                            SS_SIGMA, SS_TAU, SS_PGF, SS_PTF } },
+        { "beests_nofail", 6, { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU, SS_SIGMA, SS_TAU } },
+        { "beests2_nofail", 9, { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR,
+                                 SS_MU, SS_SIGMA, SS_TAU } },
         { "wald", 4, { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS } },
     };
     return &table[kind];
+}
+
+/* How many ex-Gaussian go processes a model has; 0: diffusions. */
+static inline int ss_ex_gaussians(ss_kind kind)
+{
+    return kind == SS_BEESTS || kind == SS_BEESTS_NOFAIL ? 1
+         : kind == SS_BEESTS2 || kind == SS_BEESTS2_NOFAIL ? 2 : 0;
+}
+static inline int ss_has(ss_kind kind, ss_parameter parameter)
+{
+    const ss_kind_info *info = ss_kind_get(kind);
+    for (int k = 0; k < info->n; k++)
+        if (info->parameters[k] == (int)parameter) return 1;
+    return 0;
 }
 
 static inline void ss_data_free(ss_data *d)
@@ -317,6 +336,7 @@ typedef struct ss_read_options {
     const char *none;         /* a further code of no response and of no delay */
     int milliseconds;         /* rt and ssd are in milliseconds, not seconds */
     double fastest;           /* seconds; 0: SS_FASTEST, negative: none is dropped */
+    double deadline;          /* seconds; later responses count as none; 0: all count */
     int step_ms;              /* of the delays; 0: 50 */
     int join;                 /* a subject may be in several files */
 } ss_read_options;
@@ -345,6 +365,7 @@ typedef struct ss_reading {
     ss_exclusion *excluded;
     size_t n_excluded;
     size_t n_read, n_subjects_read;       /* before exclusions */
+    size_t n_late;                        /* of them, responses after the deadline */
     char codes[2][32];                    /* of stimuli 0 and 1 */
 } ss_reading;
 
@@ -371,7 +392,8 @@ typedef struct ss_reader {
     double *covariates;                   /* [subject][n_covariates] */
     size_t *slots;                        /* hash table of subjects + 1; 0: free */
     char *text;                           /* names of subjects and covariates */
-    size_t n_rows, n_subjects, n_text, n_slots, room_rows, room_subjects, room_covariates, room_text;
+    size_t n_rows, n_subjects, n_late, n_text, n_slots;
+    size_t room_rows, room_subjects, room_covariates, room_text;
     char codes[2][32];
     gpumc_error *error;
 } ss_reader;
@@ -553,7 +575,7 @@ static inline int ss_reader_run(ss_reader *r, ss_trial *trial)
     return 1;
 }
 
-/* Response and time; a time of 0 stands for none. */
+/* Response and time; a time of 0 stands for none. A response after the deadline is none. */
 static inline int ss_reader_response(ss_reader *r, ss_trial *trial)
 {
     const size_t response = r->at[SS_RESPONSE], rt = r->at[SS_RT];
@@ -566,7 +588,13 @@ static inline int ss_reader_response(ss_reader *r, ss_trial *trial)
         return 1;
     }
     if (isnan(trial->rt)) return ss_table_fail(&r->table, rt, "a response without a time");
-    return ss_reader_code(r, response, &trial->response);
+    if (!ss_reader_code(r, response, &trial->response)) return 0;
+    if (r->options->deadline > 0 && trial->rt > r->options->deadline) {
+        trial->response = SS_NONE;
+        trial->rt = NAN;
+        r->n_late++;
+    }
+    return 1;
 }
 
 /* -- subjects -- */
@@ -829,6 +857,7 @@ static inline int ss_reader_finish(ss_reader *r, ss_reading *out)
     ss_reader_exclusions(r, out->excluded);
     out->n_read = r->n_rows;
     out->n_subjects_read = r->n_subjects;
+    out->n_late = r->n_late;
     memcpy(out->codes[0], r->codes[swapped], sizeof out->codes[0]);
     memcpy(out->codes[1], r->codes[!swapped], sizeof out->codes[1]);
     d->text = r->text;

@@ -24,6 +24,7 @@ typedef struct ss_model_options {
     ss_form form;
     int pooled_scales;
     double truncation;        /* seconds; 0: SS_TRUNCATION, and none for BEESTS; negative: none */
+    double deadline;          /* seconds: no response counts that comes later; 0: any does */
     int nodes;                /* of a stop's quadrature; 0: 48, and 64 for BEESTS */
     const char *covariates;   /* "age:B,age:v_plus": column and parameter; NULL: none */
     gpumc_centring centring;  /* of all subjects' parameters */
@@ -62,6 +63,16 @@ static inline const ss_likelihood *ss_likelihood_get(ss_kind kind)
               SS_TAU, SS_PTF },
             { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR, SS_MU, SS_SIGMA,
               SS_TAU, SS_PGF, SS_PTF } } },
+        { &ss_beests_go, &ss_beests_nofail_failed, &ss_beests_nofail_stop, 3, 6, 6,
+          { { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU, SS_SIGMA, SS_TAU },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU, SS_SIGMA, SS_TAU } } },
+        { &ss_beests2_go, &ss_beests2_nofail_failed, &ss_beests2_nofail_stop, 6, 9, 9,
+          { { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR, SS_MU, SS_SIGMA,
+              SS_TAU },
+            { SS_MU_GO, SS_SIGMA_GO, SS_TAU_GO, SS_MU_ERR, SS_SIGMA_ERR, SS_TAU_ERR, SS_MU, SS_SIGMA,
+              SS_TAU } } },
         { &ss_wald, NULL, NULL, 3, 0, 0, { { SS_B, SS_T0, SS_V_PLUS }, { SS_B }, { SS_B } } },
     };
     return &table[kind];
@@ -156,28 +167,29 @@ static inline void ss_set_add(ss_set *s, size_t subject, double a, double b, dou
     s->weights[s->n++] = weight;
 }
 
-/* A successful stop: one more in the cell of its subject and delay. */
-static inline void ss_set_stop(ss_set *s, size_t subject, double delay, double truncation)
+/* No response: one more in the cell of its subject and delay. */
+static inline void ss_set_stop(ss_set *s, size_t subject, double delay, double truncation, double deadline)
 {
     for (size_t i = s->n; i-- > 0 && s->subject[i] == subject;)
         if (!(s->columns[0][i] < delay || delay < s->columns[0][i])) { s->weights[i]++; return; }
-    ss_set_add(s, subject, delay, truncation, 0, 1);
+    ss_set_add(s, subject, delay, truncation, deadline, 1);
 }
 
 static inline void ss_trial_add(ss_model *m, const ss_trial *t)
 {
     const size_t i = (size_t)t->subject;
-    const int right = t->response == t->stimulus || m->options.kind == SS_BEESTS;
-    const int go = t->ssd_ms == SS_NONE, none = t->response == SS_NONE;
-    const double delay = 1e-3 * t->ssd_ms, truncation = m->options.truncation;
+    const int right = t->response == t->stimulus || ss_ex_gaussians(m->options.kind) == 1;
+    const int go = t->ssd_ms == SS_NONE, none = t->response == SS_NONE, timed = m->options.deadline > 0;
+    const double delay = go ? SS_NO_SIGNAL : 1e-3 * t->ssd_ms, truncation = m->options.truncation;
+    const double deadline = timed ? m->options.deadline : SS_NO_DEADLINE;
     ss_set *counted = &m->sets[SS_COUNTED];
     if (!go && m->options.kind == SS_WALD) return;
     if (!none) {
         counted->columns[1][i]++;
         if (t->rt < m->fastest[i]) m->fastest[i] = t->rt;
     }
-    if (go && none) counted->columns[0][i]++;
-    else if (none) ss_set_stop(&m->sets[SS_STOPS], i, delay, truncation);
+    if (go && none && !timed) counted->columns[0][i]++;
+    else if (none) ss_set_stop(&m->sets[SS_STOPS], i, delay, truncation, deadline);
     else if (go) ss_set_add(&m->sets[right ? SS_GO_RIGHT : SS_GO_WRONG], i, t->rt, 0, 0, 1);
     else ss_set_add(&m->sets[right ? SS_FAILED_RIGHT : SS_FAILED_WRONG], i, t->rt, delay, truncation, 1);
 }
@@ -242,7 +254,7 @@ static inline int ss_model_rows(ss_model *m, gpumc_error *error)
     ss_set_describe(m, SS_FAILED_RIGHT, "failed_stop_correct", l->failed, l->takes[1], l->n_failed, 0);
     ss_set_describe(m, SS_FAILED_WRONG, "failed_stop_error", l->failed, l->takes[1], l->n_failed, 1);
     ss_set_describe(m, SS_STOPS, "stop", l->stop, l->takes[2], l->n_stop, 0);
-    ss_set_describe(m, SS_COUNTED, "counts", m->options.kind == SS_WALD ? NULL : &ss_counts, counted, 1, 0);
+    if (ss_has(m->options.kind, SS_PGF)) ss_set_describe(m, SS_COUNTED, "counts", &ss_counts, counted, 1, 0);
     return 1;
 }
 
@@ -558,6 +570,28 @@ static inline void ss_subjects_add(ss_model *m, int k)
     }
 }
 
+/* What the likelihood would give 0, or has no place for. */
+static inline int ss_model_refuse(const ss_data *d, const ss_model_options *o, gpumc_error *error)
+{
+    const char *name = ss_kind_get(o->kind)->name;
+    size_t omissions = 0, late = 0;
+    for (size_t i = 0; i < d->n_trials; i++) {
+        omissions += d->trials[i].response == SS_NONE && d->trials[i].ssd_ms == SS_NONE;
+        late += d->trials[i].rt > o->deadline;
+    }
+    if (o->form == SS_FORM_LEGACY && o->kind != SS_RDEX_ABCD)
+        return ss_fail(error, GPUMC_ERROR_ARGUMENT, "the legacy priors are for rdex_abcd, not for %s", name);
+    if (o->deadline != 0 && (o->kind == SS_WALD || !(o->deadline > 0 && o->deadline < SS_NO_DEADLINE)))
+        return ss_fail(error, GPUMC_ERROR_ARGUMENT, "%s with a deadline of %g s cannot be", name, o->deadline);
+    if (o->deadline > 0 && late > 0)
+        return ss_fail(error, GPUMC_ERROR_ARGUMENT, "%.0f responses come after the deadline of %g s",
+                       (double)late, o->deadline);
+    if (o->deadline > 0 || omissions == 0 || o->kind == SS_WALD || ss_has(o->kind, SS_PGF)) return 1;
+    return ss_fail(error, GPUMC_ERROR_ARGUMENT, "%s has no go failures, but %.0f go trials are without a "
+                   "response: give a deadline, leave them out, or take the model with failures", name,
+                   (double)omissions);
+}
+
 /* NULL with a text on error; data must stay. */
 static inline ss_model *ss_model_create(const ss_data *data, const ss_model_options *options,
                                         gpumc_error *error)
@@ -569,16 +603,11 @@ static inline ss_model *ss_model_create(const ss_data *data, const ss_model_opti
     m->data = data;
     m->options = *options;
     m->kind = ss_kind_get(options->kind);
-    const int beests = options->kind == SS_BEESTS || options->kind == SS_BEESTS2;
+    const int beests = ss_ex_gaussians(options->kind) > 0;
     if (options->nodes <= 0) m->options.nodes = beests ? 64 : 48;
     m->options.truncation = options->truncation < 0 || (beests && !(options->truncation > 0)) ? SS_UNTRUNCATED
         : options->truncation > 0 ? options->truncation : SS_TRUNCATION;
-    if (options->form == SS_FORM_LEGACY && options->kind != SS_RDEX_ABCD) {
-        ss_fail(error, GPUMC_ERROR_ARGUMENT, "the legacy priors are for rdex_abcd, not for %s",
-                m->kind->name);
-        ss_model_free(m);
-        return NULL;
-    }
+    if (!ss_model_refuse(data, options, error)) { ss_model_free(m); return NULL; }
     m->init = (double *)malloc(data->n_subjects * sizeof(double));
     if (!m->init) ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
     if (!m->init || !ss_model_covariates(m, error)) { ss_model_free(m); return NULL; }

@@ -10,13 +10,15 @@
        row              parameters p                                             columns x
        ss_go            B t0 v_won v_lost                                        rt
        ss_failed        B t0 v_won v_lost v0 g mu sigma tau y_tf                 rt delay truncation
-       ss_stop          B t0 v_plus v_minus v0 g mu sigma tau y_gf y_tf          delay truncation; nodes
+       ss_stop          B t0 v_plus v_minus v0 g mu sigma tau y_gf y_tf          delay truncation deadline;
+                                                                                 nodes
        ss_counts        y_gf                                                     omissions responses
    and with _failed and _stop as above, delays and all
        ss_rdex_...      as RDEX-ABCD without v0 and g, its go row that above
        ss_range_go      B range t0 v_won v_lost            thresholds uniform on (B, B + range)
        ss_beests_go     mu_go sigma_go tau_go              one ex-Gaussian go process, not truncated
        ss_beests2_go    those of winner and loser          one for each choice
+       ss_..._nofail_.. BEESTS without y_gf and y_tf: neither go nor trigger failures
        ss_wald          B t0 v_won                         the winner's density alone; no other row
 
    Winner and loser enter a likelihood alike but for their parts, so correct responses and errors are the same
@@ -24,11 +26,17 @@
    one row for all stops of a subject at one delay, their number its weight; its nodes are Gauss-Legendre
    abscissae and weights on (-1, 1), 48 of them for errors below 1e-8.
 
+   A deadline is the time from the onset of the stimulus after which no response counts; SS_NO_DEADLINE stands
+   for none. With one, a go trial without a response is no longer a go failure alone. It is the row ss_stop
+   with a delay of SS_NO_SIGNAL: the signal comes after the deadline, when all rates have arrived.
+
    Plain C for gcc, clang and nvcc; include after gpumc.h. The inner leaves of gpumc.h (gpumc__) that it uses
    take positive arguments only. Read first: ss_race. */
 #ifndef STOP_SIGNAL_ROWS_H
 #define STOP_SIGNAL_ROWS_H
 
+#define SS_NO_DEADLINE 1e5    /* seconds */
+#define SS_NO_SIGNAL 1e6
 #define SS_INV_ROOT_2PI GPUMC_R(0.39894228040143267794)     /* phi(0) */
 
 /* exp(-x^2/2), and the larger of two; NaN comes through. */
@@ -160,12 +168,15 @@ GPUMC_ROW(ss_failed, 10, 0, 3)
     return ss_if_after(t, value);
 }
 
-/* ---- successful stops ---------------------------------------------------------------------------- */
+/* ---- no response on a stop trial ------------------------------------------------------------------ */
 
 /* P = int q(s) S+(s + delay - t0) S-(s + delay - t0) ds: below s_on, where no accumulator can have arrived
    (each S < 1 by less than 1e-13), by the distribution function of q, above it by quadrature in y, s = mu +
    sigma (1 + sinh(k y) / k), whose step is about sigma near the Gaussian part and grows with the distance.
-   The limits are constants to the derivatives: what they contribute cancels, or is below 1e-12. */
+   The limits are constants to the derivatives: what they contribute cancels, or is below 1e-12.
+
+   A deadline T leaves out what comes after it: the integral ends at `last` = T - delay, and a stop process
+   that is not done by then, Q(last), needs a go process that is late, G(T) = S+ S- at T - t0. */
 #define SS_GROWTH GPUMC_R(0.7)                              /* k */
 
 GPUMC_FN gpumc_real ss_asinh(gpumc_real x)
@@ -174,10 +185,12 @@ GPUMC_FN gpumc_real ss_asinh(gpumc_real x)
     return x < 0 ? -y : y;
 }
 typedef struct ss_limits { gpumc_real middle, half; } ss_limits;      /* in k y */
-/* From lo, in seconds, on; the tail above is less than 3e-11 of P. */
-GPUMC_FN ss_limits ss_limits_from(gpumc_real lo, gpumc_real mu, gpumc_real sigma, gpumc_real tau)
+/* From lo to last, in seconds; the tail above is less than 3e-11 of P. */
+GPUMC_FN ss_limits ss_limits_from(gpumc_real lo, gpumc_real last, gpumc_real mu, gpumc_real sigma,
+                                  gpumc_real tau)
 {
-    const gpumc_real hi = ss_max(lo, mu) + 8 * sigma + 25 * tau, unit = SS_GROWTH / sigma;
+    const gpumc_real end = ss_max(lo, mu) + 8 * sigma + 25 * tau, unit = SS_GROWTH / sigma;
+    const gpumc_real hi = ss_max(lo, last < end ? last : end);
     const gpumc_real a = ss_asinh(unit * (lo - mu - sigma)), b = ss_asinh(unit * (hi - mu - sigma));
     const ss_limits limits = { GPUMC_R(0.5) * (b + a), GPUMC_R(0.5) * (b - a) };
     return limits;
@@ -185,8 +198,13 @@ GPUMC_FN ss_limits ss_limits_from(gpumc_real lo, gpumc_real mu, gpumc_real sigma
 /* Where the stop process may begin, and where the go process may. */
 GPUMC_FN gpumc_real ss_first(gpumc_real mu, gpumc_real sigma, gpumc_real truncation)
 { return ss_max(truncation, mu - 10 * sigma); }
-GPUMC_FN gpumc_real ss_on(gpumc_real b, gpumc_real t0, gpumc_real fastest, gpumc_real delay)
-{ return t0 - delay + b * b / (64 + 2 * b * fastest); }
+/* x: delay truncation deadline */
+GPUMC_FN gpumc_real ss_last(const gpumc_real *x) { return x[2] - x[0]; }
+GPUMC_FN gpumc_real ss_on(gpumc_real b, gpumc_real t0, gpumc_real fastest, const gpumc_real *x)
+{
+    const gpumc_real on = t0 - x[0] + b * b / (64 + 2 * b * fastest), last = ss_last(x);
+    return last < on ? last : on;
+}
 
 /* A node at y in (-1, 1): its u and its density times ds, both but for constants; excess as above. */
 typedef struct ss_node { gpumc_real u, mass, excess; } ss_node;
@@ -235,47 +253,59 @@ GPUMC_FN gpumc_real ss_both_survive(gpumc_real b, gpumc_real v, gpumc_real w, gp
     return by_plus * plus.S;
 }
 
-/* The log likelihood of a stop, from pgf + (1 - pgf) (1 - ptf) P, given what the nodes sum up: the integral
-   and its derivatives, without ss_mass_unit and the normalisation of the truncated q. on: before it P is the
-   distribution function; p, by: mu sigma tau y_gf y_tf, by of the integral, to become those of the result.
-   Returns the value, in *scale what multiplies derivatives of the integral by other parameters. */
-GPUMC_FN gpumc_real ss_stopped(const gpumc_real *p, gpumc_real truncation, gpumc_real on, gpumc_real integral,
-                               const gpumc_real *by, gpumc_real *g, gpumc_real *scale)
+/* The log likelihood of pgf + (1 - pgf) [ptf G(T) + (1 - ptf) (P + Q(last) G(T))], given what the nodes sum
+   up: the integral and its derivatives, without ss_mass_unit and the normalisation of the truncated q. on:
+   before it P is the distribution function; late: G(T); p, by: mu sigma tau y_gf y_tf, by of the integral, to
+   become those of the result. Returns the value, in scale what multiplies derivatives of the integral and of
+   late by other parameters. */
+GPUMC_FN gpumc_real ss_stopped(const gpumc_real *p, const gpumc_real *x, gpumc_real on, gpumc_real late,
+                               gpumc_real integral, const gpumc_real *by, gpumc_real *g, gpumc_real *scale)
 {
-    const gpumc_real mu = p[0], sigma = p[1], tau = p[2], from = ss_first(mu, sigma, truncation);
-    const int waits = from < on;
-    const ss_limits limits = ss_limits_from(waits ? on : from, mu, sigma, tau);
-    const ss_time first = ss_time_at(truncation, mu, sigma, tau), at = ss_time_at(on, mu, sigma, tau);
+    const gpumc_real mu = p[0], sigma = p[1], tau = p[2], from = ss_first(mu, sigma, x[1]), last = ss_last(x);
+    const int waits = from < on, begun = x[1] < last;
+    const ss_limits limits = ss_limits_from(waits ? on : from, last, mu, sigma, tau);
+    const ss_time first = ss_time_at(x[1], mu, sigma, tau), at = ss_time_at(on, mu, sigma, tau);
+    const ss_time end = ss_time_at(last, mu, sigma, tau);
     const gpumc_real base = gpumc_exp(-first.log_base) / first.tail;
     const gpumc_real unit = ss_mass_unit(limits, first.a) * base;
     const gpumc_real scale_on = gpumc_exp(at.log_base) * base, base_on = waits ? scale_on : 0;
     const gpumc_real Q_on = base_on * at.tail, above = unit * integral, before = 1 - Q_on;
-    const gpumc_real P = above + (waits ? before : 0);
+    const gpumc_real Q_end = gpumc_exp(end.log_base) * base * end.tail, Q_last = begun ? Q_end : 1;
+    const gpumc_real both_late = begun ? late * Q_last : 0;
+    const gpumc_real P = above + (waits ? before : 0) + late * Q_last;
     const gpumc_real pgf = gpumc_Phi(p[3]), go = gpumc_Phi(-p[3]), trigger = gpumc_Phi(-p[4]);
-    const gpumc_real like = pgf + go * (trigger * P), slope = go * trigger / like;
+    const gpumc_real none = gpumc_Phi(p[4]) * late + trigger * P;
+    const gpumc_real like = pgf + go * none, slope = go * trigger / like;
     const gpumc_real phi_gf = ss_bell(p[3]) * SS_INV_ROOT_2PI, phi_tf = ss_bell(p[4]) * SS_INV_ROOT_2PI;
-    gpumc_real of_first[3] = { 0, 0, 0 };
-    ss_push_log_tail(first, tau, above - Q_on, of_first);
-    *scale = slope * unit;
-    g[0] += slope * (unit * by[0] / sigma - base_on * at.density / tau - of_first[0]);
-    g[1] += slope * (unit * by[1] / sigma - base_on * at.density * (at.u - at.excess) / tau - of_first[1]);
-    g[2] += slope * ((unit * by[2] - base_on * at.density * (at.a * at.excess)) / tau - of_first[2]);
-    g[3] += phi_gf * (1 - trigger * P) / like;
-    g[4] -= phi_tf * go * P / like;
+    gpumc_real of_tails[3] = { 0, 0, 0 };
+    ss_push_log_tail(first, tau, above - Q_on + both_late, of_tails);
+    ss_push_log_tail(end, tau, -both_late, of_tails);
+    scale[0] = slope * unit;
+    scale[1] = go * (gpumc_Phi(p[4]) + trigger * Q_last) / like;
+    g[0] += slope * (unit * by[0] / sigma - base_on * at.density / tau - of_tails[0]);
+    g[1] += slope * (unit * by[1] / sigma - base_on * at.density * (at.u - at.excess) / tau - of_tails[1]);
+    g[2] += slope * ((unit * by[2] - base_on * at.density * (at.a * at.excess)) / tau - of_tails[2]);
+    g[3] += phi_gf * (1 - none) / like;
+    g[4] -= phi_tf * go * (P - late) / like;
     return gpumc_log(like);
 }
+/* 1 with a deadline, the weight of what is late. */
+GPUMC_FN gpumc_real ss_timed(const gpumc_real *x) { return x[2] < GPUMC_R(SS_NO_DEADLINE) ? 1 : 0; }
+/* The race at the deadline. Adds the derivatives of G(T) by b, t0, v+, v- to g. */
+GPUMC_FN gpumc_real ss_race_late(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
+{ return ss_both_survive(p[0], p[2], p[3], x[2] - p[1], ss_timed(x), g); }
 
-GPUMC_FN ss_node ss_node_of(const gpumc_real *p, gpumc_real truncation, gpumc_real on, gpumc_real y,
-                              gpumc_real weight)
+/* x: as above; abscissa and weight */
+GPUMC_FN ss_node ss_node_of(const gpumc_real *p, const gpumc_real *x, gpumc_real on)
 {
-    const gpumc_real from = ss_max(ss_first(p[0], p[1], truncation), on);
-    return ss_node_at(ss_limits_from(from, p[0], p[1], p[2]), y, weight, p[1] / p[2]);
+    const gpumc_real from = ss_max(ss_first(p[0], p[1], x[1]), on);
+    return ss_node_at(ss_limits_from(from, ss_last(x), p[0], p[1], p[2]), x[3], x[4], p[1] / p[2]);
 }
 /* A node of the race of two diffusions and the stop: p, g: b t0 v+ v-; s, by: mu sigma tau. */
 GPUMC_FN gpumc_real ss_race_node(const gpumc_real *p, const gpumc_real *s, const gpumc_real *x, gpumc_real *g,
                                  gpumc_real *by)
 {
-    const ss_node node = ss_node_of(s, x[1], ss_on(p[0], p[1], ss_max(p[2], p[3]), x[0]), x[2], x[3]);
+    const ss_node node = ss_node_of(s, x, ss_on(p[0], p[1], ss_max(p[2], p[3]), x));
     const gpumc_real t = s[0] + s[1] * node.u + x[0] - p[1];
     const gpumc_real value = ss_both_survive(p[0], p[2], p[3], t, node.mass, g);
     ss_push_node(node, s[1] / s[2], value, by);
@@ -289,8 +319,8 @@ GPUMC_FN void ss_stop_rates(const gpumc_real *p, gpumc_real delay, gpumc_real *e
     effective[2] = ss_rate(p[2], p[4], p[5] * delay);
     effective[3] = ss_rate(p[3], p[4], p[5] * delay);
 }
-/* x: delay, truncation; abscissa and weight. The nodes sum derivatives by the rates at this delay. */
-GPUMC_CELLS(ss_stop, 11, 0, 2, 2)
+/* The nodes sum derivatives by the rates at this delay. */
+GPUMC_CELLS(ss_stop, 11, 0, 3, 2)
 {
     gpumc_real go[4];
     ss_stop_rates(p, x[0], go);
@@ -298,14 +328,15 @@ GPUMC_CELLS(ss_stop, 11, 0, 2, 2)
 }
 GPUMC_FINISH(ss_stop)
 {
-    gpumc_real go[4], scale;
+    gpumc_real go[4], by[4] = { 0, 0, 0, 0 }, scale[2];
     ss_stop_rates(p, x[0], go);
-    const gpumc_real on = ss_on(go[0], go[1], ss_max(go[2], go[3]), x[0]);
-    const gpumc_real value = ss_stopped(p + 6, x[1], on, sum[0], sum + 7, g + 6, &scale);
-    g[0] += scale * sum[1];
-    g[1] += scale * sum[2];
-    ss_push_rate(p[2], p + 4, x[0], scale * sum[3], &g[2], &g[4]);
-    ss_push_rate(p[3], p + 4, x[0], scale * sum[4], &g[3], &g[4]);
+    const gpumc_real on = ss_on(go[0], go[1], ss_max(go[2], go[3]), x), late = ss_race_late(go, x, by);
+    const gpumc_real value = ss_stopped(p + 6, x, on, late, sum[0], sum + 7, g + 6, scale);
+    GPUMC__FLAT for (int k = 0; k < 4; k++) by[k] = scale[0] * sum[1 + k] + scale[1] * by[k];
+    g[0] += by[0];
+    g[1] += by[1];
+    ss_push_rate(p[2], p + 4, x[0], by[2], &g[2], &g[4]);
+    ss_push_rate(p[3], p + 4, x[0], by[3], &g[3], &g[4]);
     return value;
 }
 
@@ -323,16 +354,16 @@ GPUMC_ROW(ss_rdex_failed, 8, 0, 3)
     g[3] += race[2];
     return ss_if_after(t, value);
 }
-GPUMC_CELLS(ss_rdex_stop, 9, 0, 2, 2)
+GPUMC_CELLS(ss_rdex_stop, 9, 0, 3, 2)
 {
     return ss_race_node(p, p + 4, x, g, g + 4);
 }
 GPUMC_FINISH(ss_rdex_stop)
 {
-    gpumc_real scale;
-    const gpumc_real on = ss_on(p[0], p[1], ss_max(p[2], p[3]), x[0]);
-    const gpumc_real value = ss_stopped(p + 4, x[1], on, sum[0], sum + 5, g + 4, &scale);
-    GPUMC__FLAT for (int k = 0; k < 4; k++) g[k] += scale * sum[1 + k];
+    gpumc_real by[4] = { 0, 0, 0, 0 }, scale[2];
+    const gpumc_real on = ss_on(p[0], p[1], ss_max(p[2], p[3]), x), late = ss_race_late(p, x, by);
+    const gpumc_real value = ss_stopped(p + 4, x, on, late, sum[0], sum + 5, g + 4, scale);
+    GPUMC__FLAT for (int k = 0; k < 4; k++) g[k] += scale[0] * sum[1 + k] + scale[1] * by[k];
     return value;
 }
 
@@ -470,29 +501,36 @@ GPUMC_ROW(ss_range_failed, 9, 0, 3)
 {
     return ss_range_race(p, x[0], g) + ss_not_stopped(p + 5, x[0] - x[1], x[2], g + 5);
 }
-GPUMC_CELLS(ss_range_stop, 10, 0, 2, 2)
+/* Adds mass times S+ S- at t and its derivatives. */
+GPUMC_FN gpumc_real ss_range_survive(const gpumc_real *p, gpumc_real t, gpumc_real weight, gpumc_real *g)
 {
-    const ss_node node = ss_node_of(p + 5, x[1], ss_on(p[0], p[2], ss_max(p[3], p[4]), x[0]), x[2], x[3]);
-    const gpumc_real t = ss_max(p[5] + p[6] * node.u + x[0] - p[2], GPUMC_R(1e-8));
-    const ss_part plus = ss_range_survival(p[0], p[1], p[3], t);
-    const ss_part minus = ss_range_survival(p[0], p[1], p[4], t);
+    const gpumc_real after = ss_max(t, GPUMC_R(1e-8));
+    const ss_part plus = ss_range_survival(p[0], p[1], p[3], after);
+    const ss_part minus = ss_range_survival(p[0], p[1], p[4], after);
     const gpumc_real one = gpumc_exp(plus.log_base), other = gpumc_exp(minus.log_base);
-    const gpumc_real mass = node.mass * one * other;
+    const gpumc_real mass = weight * one * other;
     const gpumc_real by_plus = mass * minus.value, by_minus = mass * plus.value;
     g[0] += by_plus * plus.by_b + by_minus * minus.by_b;
     g[1] += by_plus * plus.by_range + by_minus * minus.by_range;
     g[2] -= by_plus * plus.by_t + by_minus * minus.by_t;
     g[3] += by_plus * plus.by_v;
     g[4] += by_minus * minus.by_v;
-    ss_push_node(node, p[6] / p[7], by_plus * plus.value, g + 5);
     return by_plus * plus.value;
+}
+GPUMC_CELLS(ss_range_stop, 10, 0, 3, 2)
+{
+    const ss_node node = ss_node_of(p + 5, x, ss_on(p[0], p[2], ss_max(p[3], p[4]), x));
+    const gpumc_real value = ss_range_survive(p, p[5] + p[6] * node.u + x[0] - p[2], node.mass, g);
+    ss_push_node(node, p[6] / p[7], value, g + 5);
+    return value;
 }
 GPUMC_FINISH(ss_range_stop)
 {
-    gpumc_real scale;
-    const gpumc_real on = ss_on(p[0], p[2], ss_max(p[3], p[4]), x[0]);
-    const gpumc_real value = ss_stopped(p + 5, x[1], on, sum[0], sum + 6, g + 5, &scale);
-    GPUMC__FLAT for (int k = 0; k < 5; k++) g[k] += scale * sum[1 + k];
+    gpumc_real by[5] = { 0, 0, 0, 0, 0 }, scale[2];
+    const gpumc_real on = ss_on(p[0], p[2], ss_max(p[3], p[4]), x);
+    const gpumc_real late = ss_range_survive(p, x[2] - p[2], ss_timed(x), by);
+    const gpumc_real value = ss_stopped(p + 5, x, on, late, sum[0], sum + 6, g + 5, scale);
+    GPUMC__FLAT for (int k = 0; k < 5; k++) g[k] += scale[0] * sum[1 + k] + scale[1] * by[k];
     return value;
 }
 
@@ -523,25 +561,75 @@ GPUMC_FN void ss_linear_tail(const gpumc_real *p, gpumc_real time, gpumc_real *s
     ss_push_log_tail(at, p[2], *survivor, by);
 }
 
+/* One go process, or the winner's. Adds mass times its survivor at a time and the derivatives. */
+GPUMC_FN gpumc_real ss_one_survives(const gpumc_real *p, gpumc_real time, gpumc_real mass, gpumc_real *g)
+{
+    gpumc_real S, by[3] = { 0, 0, 0 };
+    ss_linear_tail(p, time, &S, by);
+    GPUMC__FLAT for (int k = 0; k < 3; k++) g[k] += mass * by[k];
+    return mass * S;
+}
+GPUMC_FN gpumc_real ss_two_survive(const gpumc_real *p, gpumc_real time, gpumc_real mass, gpumc_real *g)
+{
+    gpumc_real S[2], by[6] = { 0, 0, 0, 0, 0, 0 };
+    ss_linear_tail(p, time, &S[0], by);
+    ss_linear_tail(p + 3, time, &S[1], by + 3);
+    GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] += mass * by[k] * S[k < 3];
+    return mass * S[0] * S[1];
+}
+/* log Q(x), where nothing can fail; p, g: mu sigma tau. */
+GPUMC_FN gpumc_real ss_running(const gpumc_real *p, gpumc_real x, gpumc_real truncation, gpumc_real *g)
+{
+    const ss_time at = ss_time_at(x, p[0], p[1], p[2]), first = ss_time_at(truncation, p[0], p[1], p[2]);
+    const gpumc_real begun = truncation < x ? 1 : 0, log_Q = ss_log_tail(at) - ss_log_tail(first);
+    ss_push_log_tail(at, p[2], begun, g);
+    ss_push_log_tail(first, p[2], -begun, g);
+    return truncation < x ? log_Q : 0;
+}
+/* As ss_stopped, of mu sigma tau alone: at these probits neither process fails. */
+GPUMC_FN gpumc_real ss_stopped_surely(const gpumc_real *p, const gpumc_real *x, gpumc_real late,
+                                      gpumc_real integral, const gpumc_real *by, gpumc_real *g,
+                                      gpumc_real *scale)
+{
+    const gpumc_real all[5] = { p[0], p[1], p[2], -40, -40 };
+    gpumc_real of_all[5] = { 0, 0, 0, 0, 0 };
+    const gpumc_real value = ss_stopped(all, x, x[1], late, integral, by, of_all, scale);
+    GPUMC__FLAT for (int k = 0; k < 3; k++) g[k] += of_all[k];
+    return value;
+}
+
 GPUMC_ROW(ss_beests_go, 3, 0, 1) { return ss_push_density(p, x[0], g); }
 GPUMC_ROW(ss_beests_failed, 7, 0, 3)
 {
     return ss_push_density(p, x[0], g) + ss_not_stopped(p + 3, x[0] - x[1], x[2], g + 3);
 }
-GPUMC_CELLS(ss_beests_stop, 8, 0, 2, 2)
+GPUMC_ROW(ss_beests_nofail_failed, 6, 0, 3)
 {
-    const ss_node node = ss_node_of(p + 3, x[1], x[1], x[2], x[3]);
-    gpumc_real S, by[3] = { 0, 0, 0 };
-    ss_linear_tail(p, p[3] + p[4] * node.u + x[0], &S, by);
-    GPUMC__FLAT for (int k = 0; k < 3; k++) g[k] += node.mass * by[k];
-    ss_push_node(node, p[4] / p[5], node.mass * S, g + 3);
-    return node.mass * S;
+    return ss_push_density(p, x[0], g) + ss_running(p + 3, x[0] - x[1], x[2], g + 3);
 }
+GPUMC_FN gpumc_real ss_beests_at_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
+{
+    const ss_node node = ss_node_of(p + 3, x, x[1]);
+    const gpumc_real value = ss_one_survives(p, p[3] + p[4] * node.u + x[0], node.mass, g);
+    ss_push_node(node, p[4] / p[5], value, g + 3);
+    return value;
+}
+GPUMC_CELLS(ss_beests_stop, 8, 0, 3, 2) { return ss_beests_at_node(p, x, g); }
 GPUMC_FINISH(ss_beests_stop)
 {
-    gpumc_real scale;
-    const gpumc_real value = ss_stopped(p + 3, x[1], x[1], sum[0], sum + 4, g + 3, &scale);
-    GPUMC__FLAT for (int k = 0; k < 3; k++) g[k] += scale * sum[1 + k];
+    gpumc_real by[3] = { 0, 0, 0 }, scale[2];
+    const gpumc_real late = ss_one_survives(p, x[2], ss_timed(x), by);
+    const gpumc_real value = ss_stopped(p + 3, x, x[1], late, sum[0], sum + 4, g + 3, scale);
+    GPUMC__FLAT for (int k = 0; k < 3; k++) g[k] += scale[0] * sum[1 + k] + scale[1] * by[k];
+    return value;
+}
+GPUMC_CELLS(ss_beests_nofail_stop, 6, 0, 3, 2) { return ss_beests_at_node(p, x, g); }
+GPUMC_FINISH(ss_beests_nofail_stop)
+{
+    gpumc_real by[3] = { 0, 0, 0 }, scale[2];
+    const gpumc_real late = ss_one_survives(p, x[2], ss_timed(x), by);
+    const gpumc_real value = ss_stopped_surely(p + 3, x, late, sum[0], sum + 4, g + 3, scale);
+    GPUMC__FLAT for (int k = 0; k < 3; k++) g[k] += scale[0] * sum[1 + k] + scale[1] * by[k];
     return value;
 }
 
@@ -552,22 +640,34 @@ GPUMC_ROW(ss_beests2_failed, 10, 0, 3)
     return ss_push_density(p, x[0], g) + ss_push_tail(p + 3, x[0], g + 3)
          + ss_not_stopped(p + 6, x[0] - x[1], x[2], g + 6);
 }
-GPUMC_CELLS(ss_beests2_stop, 11, 0, 2, 2)
+GPUMC_ROW(ss_beests2_nofail_failed, 9, 0, 3)
 {
-    const ss_node node = ss_node_of(p + 6, x[1], x[1], x[2], x[3]);
-    const gpumc_real time = p[6] + p[7] * node.u + x[0];
-    gpumc_real S[2], by[6] = { 0, 0, 0, 0, 0, 0 };
-    ss_linear_tail(p, time, &S[0], by);
-    ss_linear_tail(p + 3, time, &S[1], by + 3);
-    GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] += node.mass * by[k] * S[k < 3];
-    ss_push_node(node, p[7] / p[8], node.mass * S[0] * S[1], g + 6);
-    return node.mass * S[0] * S[1];
+    return ss_push_density(p, x[0], g) + ss_push_tail(p + 3, x[0], g + 3)
+         + ss_running(p + 6, x[0] - x[1], x[2], g + 6);
 }
+GPUMC_FN gpumc_real ss_beests2_at_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
+{
+    const ss_node node = ss_node_of(p + 6, x, x[1]);
+    const gpumc_real value = ss_two_survive(p, p[6] + p[7] * node.u + x[0], node.mass, g);
+    ss_push_node(node, p[7] / p[8], value, g + 6);
+    return value;
+}
+GPUMC_CELLS(ss_beests2_stop, 11, 0, 3, 2) { return ss_beests2_at_node(p, x, g); }
 GPUMC_FINISH(ss_beests2_stop)
 {
-    gpumc_real scale;
-    const gpumc_real value = ss_stopped(p + 6, x[1], x[1], sum[0], sum + 7, g + 6, &scale);
-    GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] += scale * sum[1 + k];
+    gpumc_real by[6] = { 0, 0, 0, 0, 0, 0 }, scale[2];
+    const gpumc_real late = ss_two_survive(p, x[2], ss_timed(x), by);
+    const gpumc_real value = ss_stopped(p + 6, x, x[1], late, sum[0], sum + 7, g + 6, scale);
+    GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] += scale[0] * sum[1 + k] + scale[1] * by[k];
+    return value;
+}
+GPUMC_CELLS(ss_beests2_nofail_stop, 9, 0, 3, 2) { return ss_beests2_at_node(p, x, g); }
+GPUMC_FINISH(ss_beests2_nofail_stop)
+{
+    gpumc_real by[6] = { 0, 0, 0, 0, 0, 0 }, scale[2];
+    const gpumc_real late = ss_two_survive(p, x[2], ss_timed(x), by);
+    const gpumc_real value = ss_stopped_surely(p + 6, x, late, sum[0], sum + 7, g + 6, scale);
+    GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] += scale[0] * sum[1 + k] + scale[1] * by[k];
     return value;
 }
 

@@ -11,12 +11,13 @@ typedef struct ss_task {
     int trials, stops, runs;              /* trials of a run, how many of them are stop trials; runs */
     int start_ms, step_ms, top_ms;        /* of the staircase, which stays in [0, top_ms] */
     int carry;                            /* it goes on over runs instead of starting anew */
+    double deadline;                      /* seconds: no response counts that comes later; 0: any does */
 } ss_task;
 
 /* The ABCD task. */
 static inline ss_task ss_task_default(void)
 {
-    const ss_task task = { 180, 30, 2, 50, 50, 900, 0 };
+    const ss_task task = { 180, 30, 2, 50, 50, 900, 0, 0 };
     return task;
 }
 
@@ -46,11 +47,12 @@ static inline double ss_grown_rate(double v, double v0, double g, double ssd)
 /* When the accumulators for (0) and against (1) the stimulus are done, from the onset of the stimulus. */
 static inline void ss_draw_go(ss_kind kind, const double *theta, int ssd_ms, gpumc_rng *rng, double time[2])
 {
-    if (kind == SS_BEESTS || kind == SS_BEESTS2) {
-        const int second = kind == SS_BEESTS2 ? SS_MU_ERR : SS_MU_GO;
+    const int runners = ss_ex_gaussians(kind);
+    if (runners > 0) {
+        const int second = runners == 2 ? SS_MU_ERR : SS_MU_GO;
         time[0] = ss_draw_ex_gaussian(theta[SS_MU_GO], theta[SS_SIGMA_GO], theta[SS_TAU_GO], rng);
         time[1] = ss_draw_ex_gaussian(theta[second], theta[second + 1], theta[second + 2], rng);
-        if (kind == SS_BEESTS) time[1] = INFINITY;
+        if (runners == 1) time[1] = INFINITY;
         return;
     }
     for (int k = 0; k < 2; k++) {
@@ -71,12 +73,12 @@ static inline double ss_draw_stop(const double *theta, double truncation, gpumc_
     return s;
 }
 
-/* Fills response and rt of a trial whose stimulus and delay are given. The baseline has no stop process and
-   no failures. */
-static inline void ss_simulate_trial(ss_kind kind, const double *theta, double truncation, gpumc_rng *rng,
-                                     ss_trial *trial)
+/* Fills response and rt of a trial whose stimulus and delay are given. The baseline has no stop process. */
+static inline void ss_simulate_trial(ss_kind kind, const double *theta, double truncation, double deadline,
+                                     gpumc_rng *rng, ss_trial *trial)
 {
-    const double pgf = kind == SS_WALD ? 0 : theta[SS_PGF], ptf = kind == SS_WALD ? 1 : theta[SS_PTF];
+    const double pgf = ss_has(kind, SS_PGF) ? theta[SS_PGF] : 0;
+    const double ptf = kind == SS_WALD ? 1 : ss_has(kind, SS_PTF) ? theta[SS_PTF] : 0;
     double time[2], go, stop = INFINITY;
     trial->response = SS_NONE;
     trial->rt = NAN;
@@ -85,7 +87,7 @@ static inline void ss_simulate_trial(ss_kind kind, const double *theta, double t
     go = fmin(time[0], time[1]);
     if (trial->ssd_ms != SS_NONE && gpumc_rng_uniform(rng) >= ptf)
         stop = 0.001 * trial->ssd_ms + ss_draw_stop(theta, truncation, rng);
-    if (!(go < stop)) return;
+    if (!(go < stop) || (deadline > 0 && go > deadline)) return;
     trial->response = time[0] <= time[1] ? trial->stimulus : 1 - trial->stimulus;
     trial->rt = go;
 }
@@ -133,7 +135,7 @@ static inline void ss_simulate_subject(ss_kind kind, const double *theta, double
         ss_trial *trial = &trials[i];
         if (i % task->trials == 0 && !task->carry) ssd = task->start_ms;
         if (trial->ssd_ms != SS_NONE) trial->ssd_ms = ssd;
-        ss_simulate_trial(kind, theta, truncation, rng, trial);
+        ss_simulate_trial(kind, theta, truncation, task->deadline, rng, trial);
         if (trial->ssd_ms != SS_NONE) ssd = ss_step(ssd, trial, task->step_ms, task->top_ms);
     }
 }

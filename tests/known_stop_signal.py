@@ -7,6 +7,7 @@ from mpmath import mp, mpf, erfc, exp, log, ncdf, quad, sqrt
 
 mp.dps = 30
 LIMIT = mpf('0.05')
+NONE, NO_SIGNAL = 1e5, 1e6      # no deadline; a go trial
 
 
 def density(t, b, v):
@@ -42,15 +43,22 @@ def not_stopped(x, stop, limit):
     return log(ptf + (1 - ptf) * q)
 
 
-def stopped(running, stop, limit, delay, begin):
-    """running(t): the probability that no go process has finished t seconds after the stimulus."""
-    mu, sigma, tau, y_gf, y_tf = stop
+def stopped(running, stop, x, begin):
+    """running(t): the probability that no go process has finished t seconds after the stimulus; x: delay,
+    truncation, deadline, after which no response counts. Two probits, or none where nothing fails."""
+    delay, limit, deadline = x
+    mu, sigma, tau = stop[:3]
+    pgf, ptf = [ncdf(y) for y in stop[3:]] or [0, 0]
+    last = deadline - delay
+    late = running(deadline) if deadline < NONE else 0
+    if last <= limit:
+        return log(pgf + (1 - pgf) * late)
     points = sorted({p for p in (limit, begin - delay, begin - delay + 0.03, mu, mu + sigma, mu + 4 * sigma,
                                  mu + 3 * tau, mu + 8 * sigma + 10 * tau, mu + 12 * sigma + 40 * tau)
-                     if p >= limit})
+                     if limit <= p < last} | ({last} if late else set()))
     P = quad(lambda s: finishing(s, mu, sigma, tau) * running(s + delay), points)
-    P /= later(limit, mu, sigma, tau)
-    return log(ncdf(y_gf) + ncdf(-y_gf) * ncdf(-y_tf) * P)
+    P = (P + late * later(last, mu, sigma, tau)) / later(limit, mu, sigma, tau)
+    return log(pgf + (1 - pgf) * (ptf * late + (1 - ptf) * P))
 
 
 def ss_go(p, x):
@@ -70,7 +78,7 @@ def ss_failed(p, x):
 def ss_stop(p, x):
     plus, minus = rate(p[2], p[4], p[5] * x[0]), rate(p[3], p[4], p[5] * x[0])
     return stopped(lambda s: survivor(s - p[1], p[0], plus) * survivor(s - p[1], p[0], minus),
-                   p[6:], x[1], x[0], p[1])
+                   p[6:], x, p[1])
 
 
 def ss_rdex_failed(p, x):
@@ -79,7 +87,7 @@ def ss_rdex_failed(p, x):
 
 def ss_rdex_stop(p, x):
     return stopped(lambda s: survivor(s - p[1], p[0], p[2]) * survivor(s - p[1], p[0], p[3]),
-                   p[4:], x[1], x[0], p[1])
+                   p[4:], x, p[1])
 
 
 def ss_range_go(p, x):
@@ -100,7 +108,15 @@ def ss_beests_failed(p, x):
 
 
 def ss_beests_stop(p, x):
-    return stopped(lambda s: later(s, *p[:3]), p[3:], x[1], x[0], p[0])
+    return stopped(lambda s: later(s, *p[:3]), p[3:], x, p[0])
+
+
+def ss_beests_nofail_failed(p, x):
+    return ss_beests_failed(p + [-mp.inf], x)
+
+
+def ss_beests_nofail_stop(p, x):
+    return ss_beests_stop(p, x)
 
 
 def ss_beests2_go(p, x):
@@ -112,7 +128,15 @@ def ss_beests2_failed(p, x):
 
 
 def ss_beests2_stop(p, x):
-    return stopped(lambda s: later(s, *p[:3]) * later(s, *p[3:6]), p[6:], x[1], x[0], p[0])
+    return stopped(lambda s: later(s, *p[:3]) * later(s, *p[3:6]), p[6:], x, p[0])
+
+
+def ss_beests2_nofail_failed(p, x):
+    return ss_beests2_failed(p + [-mp.inf], x)
+
+
+def ss_beests2_nofail_stop(p, x):
+    return ss_beests2_stop(p, x)
 
 
 def ss_wald(p, x):
@@ -135,22 +159,38 @@ CASES = [
     (ss_failed, FAST + GROWTH + [0.5, 0.00390625, 0.25, -3], [1.25, 0.3125, LIMIT]),
     (ss_failed, RACE + GROWTH + [0.125, 0.125, 0.00390625, -4], [1.5, 0.0625, LIMIT]),
     (ss_failed, RACE + GROWTH + STOP + PROBITS[1:], [0.375, 0.34375, LIMIT]),
-    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0.1875, LIMIT]),
-    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0, LIMIT]),
-    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0.5625, LIMIT]),
-    (ss_stop, FAST + [3, 0.75] + [0.046875, 0.0078125, 0.25] + PROBITS, [0.25, LIMIT]),
-    (ss_stop, RACE + GROWTH + [0.25, 0.125, 0.0078125] + PROBITS, [0.125, LIMIT]),
+    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0.1875, LIMIT, NONE]),
+    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0, LIMIT, NONE]),
+    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0.5625, LIMIT, NONE]),
+    (ss_stop, FAST + [3, 0.75] + [0.046875, 0.0078125, 0.25] + PROBITS, [0.25, LIMIT, NONE]),
+    (ss_stop, RACE + GROWTH + [0.25, 0.125, 0.0078125] + PROBITS, [0.125, LIMIT, NONE]),
+    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0.1875, LIMIT, 0.75]),
+    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0.375, LIMIT, 0.5]),
+    (ss_stop, RACE + GROWTH + STOP + PROBITS, [0.5, LIMIT, 0.53125]),
+    (ss_stop, FAST + [3, 0.75] + [0.046875, 0.0078125, 0.25] + PROBITS, [0.25, LIMIT, 0.5]),
+    (ss_stop, RACE + GROWTH + STOP + PROBITS, [NO_SIGNAL, LIMIT, 0.625]),
     (ss_rdex_failed, RACE + STOP + PROBITS[1:], [0.46875, 0.125, LIMIT]),
-    (ss_rdex_stop, RACE + STOP + PROBITS, [0.1875, LIMIT]),
+    (ss_rdex_stop, RACE + STOP + PROBITS, [0.1875, LIMIT, NONE]),
+    (ss_rdex_stop, RACE + STOP + PROBITS, [0.1875, LIMIT, 0.75]),
     (ss_range_go, RANGE, [0.53125]), (ss_range_go, RANGE, [0.21875]), (ss_range_go, RANGE, [2.5]),
     (ss_range_go, RANGE[:1] + [0.0625] + RANGE[2:], [0.46875]),
     (ss_range_go, RANGE[:1] + [1e-4] + RANGE[2:], [0.46875]),
     (ss_range_failed, RANGE + STOP + PROBITS[1:], [0.46875, 0.125, LIMIT]),
     (ss_beests_go, GO, [0.53125]), (ss_beests_failed, GO + STOP + PROBITS[1:], [0.5, 0.125, -1000]),
-    (ss_beests_stop, GO + STOP + PROBITS, [0.25, LIMIT]),
+    (ss_beests_stop, GO + STOP + PROBITS, [0.25, LIMIT, NONE]),
+    (ss_beests_stop, GO + STOP + PROBITS, [0.25, LIMIT, 0.625]),
+    (ss_beests_stop, GO + STOP + PROBITS, [NO_SIGNAL, -1000, 0.75]),
+    (ss_beests_nofail_failed, GO + STOP, [0.5, 0.125, -1000]),
+    (ss_beests_nofail_failed, GO + STOP, [0.5, 0.46875, LIMIT]),
+    (ss_beests_nofail_stop, GO + STOP, [0.25, LIMIT, NONE]),
+    (ss_beests_nofail_stop, GO + STOP, [0.25, LIMIT, 0.625]),
     (ss_beests2_go, GO + ERROR, [0.53125]),
     (ss_beests2_failed, ERROR + GO + STOP + PROBITS[1:], [0.5, 0.125, LIMIT]),
-    (ss_beests2_stop, GO + ERROR + STOP + PROBITS, [0.25, LIMIT]),
+    (ss_beests2_stop, GO + ERROR + STOP + PROBITS, [0.25, LIMIT, NONE]),
+    (ss_beests2_stop, GO + ERROR + STOP + PROBITS, [0.25, LIMIT, 0.625]),
+    (ss_beests2_nofail_failed, ERROR + GO + STOP, [0.5, 0.125, LIMIT]),
+    (ss_beests2_nofail_stop, GO + ERROR + STOP, [0.25, LIMIT, NONE]),
+    (ss_beests2_nofail_stop, GO + ERROR + STOP, [0.25, LIMIT, 0.625]),
     (ss_wald, [1.25, 0.16, 3.25], [0.4375]),
 ]
 

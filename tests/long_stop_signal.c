@@ -3,9 +3,16 @@
    the posterior; the rank of what was drawn among draws must be uniform, for every hyperparameter, three
    parameters of a subject and the log likelihood. Recovery of ten typical subjects, and coverage of fifty.
 
-   Ranks are among 19 draws, far apart; those of N_SIMULATIONS simulations are judged by chi-square over their
-   20 values and by the Kolmogorov-Smirnov distance, each at p = 1e-4: with 52 of them a false alarm in 200.
-   The prior is wide, so that some simulated subjects never stop or answer at chance: they belong to it. */
+   Ranks are among 19 draws at equal distances of two short chains. They count as independent, as the chains
+   are sampled anew with four times the draws while any quantity has an effective size below 40; a simulation
+   that has less even then is counted. The ranks of all are judged by chi-square over their 20 values and by
+   the Kolmogorov-Smirnov distance, each at p = 1e-4: with 52 of them a false alarm in 200. The prior is wide,
+   so that some simulated subjects never stop or answer at chance: they belong to it.
+
+       long_stop_signal.test                       200 simulations, judged, and recovery
+       long_stop_signal.test FROM TO >ranks        some of them, for several machines: a line of ranks each
+       long_stop_signal.test recovery              recovery and coverage alone
+       cat ranks... | long_stop_signal.test judge  judges these */
 #include "../gpumc.h"
 #include "check.h"
 #include "../examples/stop_signal_data.h"
@@ -17,6 +24,7 @@
 #define N_SIMULATIONS 200
 #endif
 enum { N_SUBJECTS = 8, N_RANKED = 19, N_QUANTITIES = 22 + 3 + 1, MAX_VALUES = 2000 };
+enum { N_DRAWS = 250, LONGEST = 16 * N_DRAWS, N_CHAINS = 2, LEAST_ESS = 40 };
 static const double CHI_SQUARE = 50.8, SMIRNOV = 2.225;      /* 19 degrees of freedom; D sqrt n */
 
 /* ---- calibration --------------------------------------------------------------------------------- */
@@ -27,8 +35,14 @@ typedef struct calibration {
     ss_task task;
     double theta[N_SUBJECTS * SS_N_PARAMETERS];
     size_t hyper[22], subject[3];         /* columns */
-    int ranks[N_QUANTITIES][N_RANKED + 1];
+    const char *names[N_QUANTITIES];
+    double values[N_QUANTITIES][N_CHAINS * LONGEST];
+    double least_ess;
+    int rank[N_QUANTITIES];
 } calibration;
+
+/* How often each rank was seen. */
+typedef struct tally { int counts[N_QUANTITIES][N_RANKED + 1], n, n_short; } tally;
 
 /* The columns of the hyperparameters and of the first subject's B, v0 and mu, sampled as logarithms. */
 static void find_columns(calibration *c)
@@ -90,16 +104,52 @@ static void simulate_trials(calibration *c, uint64_t seed)
     }
 }
 
-/* One simulation; 0 when it could not be sampled. */
+/* The quantities of every draw, and the least effective size among them. */
+static void take_quantities(calibration *c, const gpumc_fit *fit)
+{
+    c->least_ess = INFINITY;
+    for (int k = 0; k < N_QUANTITIES; k++) {
+        const gpumc_series s = { c->values[k], fit->n_chains, fit->n_draws, 0, 0 };
+        for (size_t i = 0; i < fit->n_chains * fit->n_draws; i++) {
+            const size_t row = i / fit->n_draws * fit->draw_capacity + i % fit->n_draws;
+            c->values[k][i] = quantity(c, fit->draws + row * fit->n_columns, k);
+        }
+        c->least_ess = fmin(c->least_ess, gpumc_ess_bulk(s).value);
+    }
+}
+
+/* Ranks of the truth. Returns the seconds that sampling took, or NAN. */
+static double rank(calibration *c, const double *truth, uint64_t seed)
+{
+    gpumc_sample_options o = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .seed = seed, .threads = 1,
+                               .skip_gradient_check = 1 };
+    double seconds = 0;
+    for (c->least_ess = 0; c->least_ess < LEAST_ESS && o.num_samples <= LONGEST; o.num_samples *= 4) {
+        gpumc_fit fit;
+        const int ok = gpumc_sample(ss_model_get(c->model), &o, &fit) == GPUMC_OK;
+        CHECK(ok, "simulation %d: %s", (int)seed, fit.message);
+        if (ok) take_quantities(c, &fit);
+        seconds += ok ? fit.warmup_seconds + fit.sampling_seconds : (double)NAN;
+        gpumc_free(&fit);
+        if (!ok) return NAN;
+    }
+    for (int k = 0; k < N_QUANTITIES; k++) {
+        const double wanted = quantity(c, truth, k);
+        const int n = N_CHAINS * o.num_samples / 4;
+        c->rank[k] = 0;
+        for (int d = 0; d < N_RANKED; d++)
+            c->rank[k] += c->values[k][(2 * d + 1) * n / (2 * N_RANKED)] < wanted;
+    }
+    return seconds;
+}
+
+/* One simulation; prints a line of its ranks. 0 when it could not be sampled. */
 static int calibrate(calibration *c, const ss_model_options *options, uint64_t seed)
 {
     static double truth[MAX_VALUES];
-    const gpumc_sample_options o = { .num_chains = 2, .num_samples = 1500, .seed = seed, .threads = 2,
-                                     .skip_gradient_check = 1 };
     gpumc_rng rng = gpumc_rng_at(seed, 6, 0, 0);
     gpumc_error error;
-    gpumc_fit fit;
-    int ok;
+    double seconds;
     if (gpumc_hier_prior_draw(c->prior->hier, &rng, truth, &error) != GPUMC_OK) {
         CHECK(0, "no draw from the prior: %s", error.text);
         return 0;
@@ -109,23 +159,21 @@ static int calibrate(calibration *c, const ss_model_options *options, uint64_t s
     c->model = ss_model_create(&c->data, options, &error);
     CHECK(c->model != NULL, "%s", error.text);
     if (!c->model) return 0;
-    ok = gpumc_sample(ss_model_get(c->model), &o, &fit) == GPUMC_OK;
-    CHECK(ok, "simulation %d: %s", (int)seed, fit.message);
-    for (int k = 0; ok && k < N_QUANTITIES; k++) {
-        const double wanted = quantity(c, truth, k);
-        const size_t n = fit.n_chains * fit.n_draws;
-        int below = 0;
-        for (size_t d = 0; d < N_RANKED; d++) {
-            const size_t at = (2 * d + 1) * n / (2 * N_RANKED);
-            const size_t row = at / fit.n_draws * fit.draw_capacity + at % fit.n_draws;
-            const double *x = fit.draws + row * fit.n_columns;
-            below += quantity(c, x, k) < wanted;
-        }
-        c->ranks[k][below]++;
-    }
-    gpumc_free(&fit);
+    seconds = rank(c, truth, seed);
     ss_model_free(c->model);
-    return ok;
+    if (isnan(seconds)) return 0;
+    printf("ranks %d %.0f", (int)seed, c->least_ess);
+    for (int k = 0; k < N_QUANTITIES; k++) printf(" %d", c->rank[k]);
+    printf("  # %.1f s\n", seconds);
+    fflush(stdout);
+    return 1;
+}
+
+static void tally_add(tally *t, const int *ranks, double least_ess)
+{
+    for (int k = 0; k < N_QUANTITIES; k++) t->counts[k][ranks[k]]++;
+    t->n++;
+    t->n_short += least_ess < LEAST_ESS;
 }
 
 static void judge(const int *counts, int n, const char *name)
@@ -137,35 +185,73 @@ static void judge(const int *counts, int n, const char *name)
         sum += counts[k];
         distance = fmax(distance, fabs(sum / n - (k + 1) / (double)(N_RANKED + 1)));
     }
-    printf("%-14s chi-square %5.1f, distance %.3f\n", name, chi, distance * sqrt(n));
+    printf("%-14s chi-square %5.1f (50.8), distance %.3f (2.225)\n", name, chi, distance * sqrt(n));
     CHECK(chi < CHI_SQUARE, "%s: chi-square %g of its ranks", name, chi);
     CHECK(distance * sqrt(n) < SMIRNOV, "%s: distance %g of its ranks", name, distance * sqrt(n));
 }
 
-static void test_calibration(void)
+static void judge_all(const calibration *c, const tally *t)
+{
+    for (int k = 0; k < N_QUANTITIES && t->n > 0; k++) judge(t->counts[k], t->n, c->names[k]);
+    printf("%d simulations, %d with an effective size below %d\n", t->n, t->n_short, LEAST_ESS);
+    CHECK(t->n > 0 && t->n_short <= t->n / 20, "%d of %d with too few independent draws", t->n_short, t->n);
+}
+
+/* Reads lines of ranks. */
+static void read_ranks(tally *t, FILE *file)
+{
+    char line[512];
+    while (fgets(line, sizeof line, file)) {
+        int ranks[N_QUANTITIES], n = 0;
+        double ess;
+        char *at = line + 6;
+        if (strncmp(line, "ranks ", 6) != 0) continue;
+        (void)strtol(at, &at, 10);
+        ess = strtod(at, &at);
+        for (char *end; n < N_QUANTITIES; n++, at = end) {
+            const long r = strtol(at, &end, 10);
+            if (end == at || r < 0 || r > N_RANKED) break;
+            ranks[n] = (int)r;
+        }
+        CHECK(n == N_QUANTITIES, "a line of ranks is cut: %s", line);
+        if (n == N_QUANTITIES) tally_add(t, ranks, ess);
+    }
+}
+
+static int calibration_make(calibration *c, const ss_model_options *options)
+{
+    static char *subjects[N_SUBJECTS];
+    static const char *const others[] = { "B", "v0", "mu", "likelihood" };
+    gpumc_error error = { GPUMC_ERROR_MEMORY, "" };
+    c->task = ss_task_default();
+    c->task.runs = 1;
+    c->task.trials = 120;
+    c->task.stops = 30;
+    for (int i = 0; i < N_SUBJECTS; i++) subjects[i] = "s";
+    c->data.n_subjects = c->empty.n_subjects = N_SUBJECTS;
+    c->data.subject_names = c->empty.subject_names = subjects;
+    c->data.n_trials = (size_t)(N_SUBJECTS * c->task.trials);
+    c->data.trials = (ss_trial *)calloc(c->data.n_trials, sizeof *c->data.trials);
+    if (c->data.trials) c->prior = ss_model_create(&c->empty, options, &error);
+    CHECK(c->prior != NULL, "%s", error.text);
+    if (!c->prior) return 0;
+    find_columns(c);
+    for (int k = 0; k < N_QUANTITIES; k++)
+        c->names[k] = k < 22 ? ss_model_get(c->prior)->params[k].name : others[k - 22];
+    return 1;
+}
+
+/* Simulations from .. to; judged where this is all there is, or where their lines are read instead. */
+static void test_calibration(int from, int to, int judged, FILE *lines)
 {
     static calibration c;
-    static char *names[N_SUBJECTS];
-    static const char *const others[] = { "B", "v0", "mu", "likelihood" };
-    const ss_model_options options = { .threads = 2 };
-    gpumc_error error;
-    int done = 0;
-    c.task = ss_task_default();
-    c.task.runs = 1;
-    c.task.trials = 120;
-    c.task.stops = 30;
-    for (int i = 0; i < N_SUBJECTS; i++) names[i] = "s";
-    c.data.n_subjects = c.empty.n_subjects = N_SUBJECTS;
-    c.data.subject_names = c.empty.subject_names = names;
-    c.data.n_trials = (size_t)(N_SUBJECTS * c.task.trials);
-    c.data.trials = (ss_trial *)calloc(c.data.n_trials, sizeof *c.data.trials);
-    c.prior = ss_model_create(&c.empty, &options, &error);
-    CHECK(c.prior && c.data.trials, "%s", error.text);
-    if (!c.prior || !c.data.trials) return;
-    find_columns(&c);
-    for (int i = 0; i < N_SIMULATIONS; i++) done += calibrate(&c, &options, (uint64_t)i + 1);
-    for (int k = 0; k < N_QUANTITIES && done > 0; k++)
-        judge(c.ranks[k], done, k < 22 ? ss_model_get(c.prior)->params[k].name : others[k - 22]);
+    static tally t;
+    const ss_model_options options = { .threads = 1 };
+    if (!calibration_make(&c, &options)) return;
+    if (lines) read_ranks(&t, lines);
+    for (int i = from; i <= to; i++)
+        if (calibrate(&c, &options, (uint64_t)i)) tally_add(&t, c.rank, c.least_ess);
+    if (judged) judge_all(&c, &t);
     ss_model_free(c.prior);
     free(c.data.trials);
 }
@@ -185,7 +271,7 @@ static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
 {
     static const ss_parameter looked[4] = { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS };
     const ss_model_options options = { .threads = 4 };
-    const gpumc_sample_options o = { .num_samples = 1000, .seed = seed };
+    const gpumc_sample_options o = { .num_samples = 1000, .seed = seed, .skip_gradient_check = 1 };
     const ss_group group = ss_group_default();
     const ss_task task = ss_task_default();
     double *theta = (double *)malloc(n * SS_N_PARAMETERS * sizeof *theta), held = 0;
@@ -228,8 +314,9 @@ static void test_recovery(void)
     for (int seed = 1; seed <= seeds; seed++) {
         if (!recover(10, (uint64_t)seed, &share, ratios)) return;
         for (int j = 0; j < 4; j++) near[j] += fabs(ratios[j] - 1) < 0.1;
-        printf("10 subjects, seed %d: coverage %.3f, B %.3f, t0 %.3f, v_plus %.3f, v_minus %.3f of the truth\n",
+        printf("10 subjects, seed %d: coverage %.3f; B %.3f, t0 %.3f, v_plus %.3f, v_minus %.3f of truth\n",
                seed, share, ratios[0], ratios[1], ratios[2], ratios[3]);
+        fflush(stdout);
         CHECK(share > 0.8, "coverage %g", share);
     }
     for (int j = 0; j < 3; j++) CHECK(near[j] == seeds, "within 10 %% for %d of %d seeds", near[j], seeds);
@@ -238,9 +325,17 @@ static void test_recovery(void)
     CHECK(share > 0.85 && share < 0.95, "coverage of 90 %% intervals %g", share);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    test_calibration();
-    test_recovery();
+    if (argc == 3) test_calibration(atoi(argv[1]), atoi(argv[2]), 0, NULL);
+    else if (argc == 2 && strcmp(argv[1], "judge") == 0) test_calibration(1, 0, 1, stdin);
+    else if (argc == 1) {
+        test_calibration(1, N_SIMULATIONS, 1, NULL);
+        test_recovery();
+    } else if (argc == 2 && strcmp(argv[1], "recovery") == 0) test_recovery();
+    else {
+        fprintf(stderr, "usage: long_stop_signal.test [FROM TO | judge | recovery]\n");
+        return 2;
+    }
     return check_end();
 }

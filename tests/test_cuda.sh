@@ -80,6 +80,9 @@ for arch in $between; do
     device assemble leaf "$arch" -warn-lmem-usage
     device assemble gpumc_cuda "$arch"
 done
+# The rows of the stop-signal models, in one stage and in two: 40 s an architecture, so with make long.
+stop_rows="-I.. -DGPUMC_ROWS=\"examples/stop_signal_rows.h\""
+if [ -n "${LONG:-}" ]; then for arch in $archs; do device compile gpumc_cuda "$arch" $stop_rows; done; fi
 check 'gpumc_cuda, with its host code' \
     nvcc $strict -arch=sm_"$oldest" -I.. -DGPUMC_ROWS='"examples/verify_rows.h"' -c ../gpumc_cuda.cu \
     -o "$scratch/object"

@@ -15,13 +15,13 @@ GPUMC_ROW(device_unknown, 0, 1, 1) { return p[0] * x[0]; }
 #else
 #define PLACE GPUMC_ANYWHERE
 #endif
-enum { MOST_PARAMS = 4, POINTS = 5 };
+enum { MOST_PARAMS = 4, POINTS = 5, NODES = 37 };
 
 typedef struct problem {
     gpumc_rows_data data;
     size_t *group, n_params;
-    double *columns[2], *weights;
-    const double *column_list[2];
+    double *columns[2], *weights, nodes[2][NODES];
+    const double *column_list[2], *node_list[2];
 } problem;
 
 /* Group sizes vary around n_rows / n_groups; the last group is empty. */
@@ -49,6 +49,12 @@ static void problem_make(problem *q, const gpumc_row_kind *kind, size_t n_rows, 
     q->data.columns = q->column_list;
     q->data.weights = weighted ? q->weights : NULL;
     q->data.single_precision = single;
+    for (int i = 0; i < NODES; i++) {
+        q->nodes[0][i] = (double)(2 * i - NODES) / NODES;
+        q->nodes[1][i] = (1 + gpumc_rng_uniform(&rng)) / NODES;
+    }
+    for (int c = 0; c < 2; c++) q->node_list[c] = q->nodes[c];
+    if (kind->n_node_columns) q->data.nodes = q->node_list, q->data.n_nodes = NODES;
     q->n_params = kind->n_group * n_groups + kind->n_shared;
 }
 
@@ -225,6 +231,11 @@ static void check_refusals(void)
     q.data.kind = &other;
     CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "other numbers"), "%s", error.text);
+    other = device_mixture;
+    other.n_node_columns = 0;
+    q.data.kind = &other;
+    CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL && strstr(error.text, "other numbers"), "%s",
+          error.text);
     q.data.kind = &device_normal;
     CHECK(gpumc_hot_rows(&q.data, (size_t)-1 / 4, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_MEMORY, "%s", error.text);
@@ -280,6 +291,7 @@ int main(void)
             compare(&device_student, sizes[k][0], sizes[k][1], form & 1, form >> 1);
             compare(&device_logit, sizes[k][0], sizes[k][1], form & 1, form >> 1);
             compare(&device_shared, sizes[k][0], 1, form & 1, form >> 1);
+            compare(&device_mixture, sizes[k][0], sizes[k][1], form & 1, form >> 1);
         }
     for (int family = 0; family < GPUMC__GLM_N; family++)
         for (int form = 0; form < 4; form++) {

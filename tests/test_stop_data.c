@@ -246,6 +246,10 @@ static void test_excluded(void)
     CHECK(read_text(text, &all, &r, &error) && r.data.n_subjects == 2 && r.data.n_trials == 6,
           "with all of them");
     ss_reading_free(&r);
+    all.deadline = 0.3;
+    CHECK(read_text(text, &all, &r, &error) && r.n_late == 3 && r.data.n_subjects == 2, "%d late",
+          (int)r.n_late);
+    ss_reading_free(&r);
 }
 
 static void test_files(void)
@@ -348,7 +352,7 @@ static double row_value(const gpumc_row_kind *kind, double won, double lost, dou
     const double ptf = gpumc_inv_Phi(typical[SS_PTF]), pgf = gpumc_inv_Phi(typical[SS_PGF]);
     double given[11] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, kind == &ss_stop ? pgf : ptf, ptf };
     double nodes[48], weights[48], truncation = 0.05, value = NAN, *unwanted[11] = { NULL };
-    const double *p[11], *columns[3] = { &rt, &delay, &truncation };
+    const double none = SS_NO_DEADLINE, *p[11], *columns[4] = { &rt, &delay, &truncation, &none };
     const double *const node_columns[2] = { nodes, weights };
     gpumc_rows_data data = { .kind = kind, .n_rows = 1, .n_groups = 1 };
     gpumc_error error;
@@ -384,7 +388,7 @@ static void test_likelihood(int ssd_ms)
     gpumc_rng rng = gpumc_rng_at(3, (uint32_t)(ssd_ms + 10), 0, 0);
     for (int i = 0; i < n; i++) {
         ss_trial t = { 0, 0, 0, 0, ssd_ms, 0 };
-        ss_simulate_trial(SS_RDEX_ABCD, typical, 0.05, &rng, &t);
+        ss_simulate_trial(SS_RDEX_ABCD, typical, 0.05, 0, &rng, &t);
         if (t.response == SS_NONE) none++;
         else if (t.rt >= 0.16 && t.rt < 0.16 + BINS * width)
             counts[t.response != t.stimulus][(int)((t.rt - 0.16) / width)]++;
@@ -448,7 +452,7 @@ static void test_published(void)
 /* Responses move the staircase as they should, within its bounds, and runs start anew or do not. */
 static void test_staircase(void)
 {
-    ss_task task = { 40, 20, 3, 50, 50, 150, 0 };
+    ss_task task = { 40, 20, 3, 50, 50, 150, 0, 0 };
     ss_trial trials[120];
     gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
     for (int carry = 0; carry < 2; carry++) {

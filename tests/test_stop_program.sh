@@ -123,17 +123,27 @@ done
 check 'the checkpoint has gone' test ! -e state
 
 # ---- other models ------------------------------------------------------------------------------------------
-for model in rdex rdex_a beests beests2 wald; do
+for model in rdex rdex_a:0.8 beests2 beests_nofail beests2_nofail:0.7 wald; do
+    late=${model#*:} model=${model%:*}
+    [ "$late" != "$model" ] && deadline=deadline=$late || deadline=
     check "$model: simulate" ./stop_signal simulate trials=$model.csv subjects=3 run_trials=60 stops=10 \
-        model=$model
+        model=$model $deadline
     check "$model: fit" says 0 'quantities' ./stop_signal fit data=$model.csv model=$model $short \
-        output=$model.zarr
+        output=$model.zarr $deadline
     check "$model: check" says 0 'statistics lie outside' ./stop_signal check fit=$model.zarr \
-        data=$model.csv draws=20
+        data=$model.csv draws=20 $deadline
 done
+check 'a deadline makes late responses none' says 0 'after the deadline of 0.5 s count as none' \
+    ./stop_signal fit data=trials.csv deadline=0.5 $short
+check 'omissions that a model lacks' says 1 'has no go failures' ./stop_signal fit data=trials.csv \
+    model=beests_nofail
+check 'the baseline has no deadline' says 1 'wald with a deadline' ./stop_signal fit data=wald.csv \
+    model=wald deadline=1
 check 'a covariate: simulate' sh -c 'echo effect_v0=0.3 >group.txt
     ./stop_signal simulate trials=age.csv subjects=5 run_trials=60 stops=10 group=group.txt covariate=age'
 check 'a covariate: fit' says 0 'b_v0' ./stop_signal fit data=age.csv covariates=age:v0 $short
+
+check 'plan for a file' says 0 'limit        0:0' ./stop_signal plan data=trials.csv num_chains=1 threads=1
 
 check 'validate' says 0 'all passed' ./stop_signal validate
 finish

@@ -8,7 +8,7 @@
 #include "../examples/stop_signal_model.h"
 #include "known_stop_signal.h"
 
-enum { MOST = 16 };
+enum { MOST = 16, MANY_NODES = 192 /* where the error of the quadrature is not to count */ };
 
 /* ---- one row ------------------------------------------------------------------------------------- */
 
@@ -17,7 +17,7 @@ enum { MOST = 16 };
 static double one_row(const gpumc_row_kind *kind, const double *p, const double *x, int n_nodes,
                       gpumc_isa isa, double *by)
 {
-    static double nodes[2][128];
+    static double nodes[2][MANY_NODES];
     static int made;
     const double *const node_columns[2] = { nodes[0], nodes[1] };
     const double *columns[3] = { x, x + 1, x + 2 }, *parameters[MOST];
@@ -47,7 +47,7 @@ static double one_row(const gpumc_row_kind *kind, const double *p, const double 
 static double value_of(const gpumc_row_kind *kind, const double *p, const double *x)
 {
     double by[MOST];
-    return one_row(kind, p, x, 128, GPUMC_ISA_AUTO, by);
+    return one_row(kind, p, x, MANY_NODES, GPUMC_ISA_AUTO, by);
 }
 static double apart(double a, double b) { return fabs(a - b) / (1 + fabs(b)); }
 
@@ -138,7 +138,8 @@ static void test_reference(void)
         const double *q = r.number, L = q[COLUMN_L] < -1e3 ? SS_UNTRUNCATED : q[COLUMN_L];
         const int stop = strcmp(r.trial, "stop_success") == 0, omission = strcmp(r.trial, "go_omission") == 0;
         const double x[3] = { stop ? q[COLUMN_SSD] : omission ? 1 : q[COLUMN_RT],
-                              stop ? L : omission ? 0 : q[COLUMN_SSD], L }, responded[2] = { 0, 1 };
+                              stop ? L : omission ? 0 : q[COLUMN_SSD], stop ? SS_NO_DEADLINE : L };
+        const double responded[2] = { 0, 1 };
         const reference_row counts = { &ss_counts, "k" };
         double by[15] = { 0 }, value = reference_add(&r, reference_kind(&r), x, by);
         if (!stop && !omission && strcmp(r.model, "wald_simple") != 0)
@@ -169,7 +170,10 @@ typedef struct outcomes {
     double p[MOST];
 } outcomes;
 
-/* p of the rows for one response: those of its go process, perhaps exchanged, then mu sigma tau y_tf. */
+/* Whether a model has failures: the last two of its parameters. */
+static int outcomes_fail(const outcomes *m) { return m->stop->n_group == m->failed->n_group + 1; }
+
+/* p of the rows for one response: those of its go process, perhaps exchanged, then mu sigma tau, y_tf. */
 static void outcome_parameters(const outcomes *m, int wrong, double *p)
 {
     const int n = (int)m->stop->n_group;
@@ -178,7 +182,7 @@ static void outcome_parameters(const outcomes *m, int wrong, double *p)
         p[m->first + k] = m->p[m->second + k];
         p[m->second + k] = m->p[m->first + k];
     }
-    p[n - 2] = m->p[n - 1];
+    if (outcomes_fail(m)) p[n - 2] = m->p[n - 1];
 }
 
 /* The likelihood of a response in [a, b], by 20 panels of 20 points. */
@@ -198,18 +202,20 @@ static double outcome_mass(const outcomes *m, const gpumc_row_kind *kind, int wr
 }
 
 /* How far the likelihoods of all outcomes are from adding up to one; delay < 0: a go trial. */
-static double outcomes_short(const outcomes *m, double delay, double truncation)
+static double outcomes_short(const outcomes *m, double delay, double truncation, double deadline)
 {
-    const int n = (int)m->stop->n_group, n_choices = m->width ? 2 : 1;
-    const double y_gf = m->p[n - 2], first = m->t0 < 0 ? -0.4 : m->p[m->t0];
-    const double edge = fmax(first, delay + truncation), x[2] = { delay, truncation };
+    const int n = (int)m->stop->n_group, n_choices = m->width ? 2 : 1, timed = deadline < SS_NO_DEADLINE;
+    const double pgf = outcomes_fail(m) ? gpumc_Phi(m->p[n - 2]) : 0, end = timed ? deadline : 16;
+    const double first = m->t0 < 0 ? -0.4 : m->p[m->t0], edge = fmin(fmax(first, delay + truncation), end);
+    const double x[3] = { delay < 0 ? SS_NO_SIGNAL : delay, truncation, deadline };
+    const double none = delay < 0 && !timed ? pgf : exp(value_of(m->stop, m->p, x));
     const gpumc_row_kind *kind = delay < 0 ? m->go : m->failed;
     double mass = 0;
     for (int wrong = 0; wrong < n_choices; wrong++)
         mass += outcome_mass(m, kind, wrong, first, edge, delay, truncation)
-              + outcome_mass(m, kind, wrong, edge, edge + 0.75, delay, truncation)
-              + outcome_mass(m, kind, wrong, edge + 0.75, 16, delay, truncation);
-    return mass * gpumc_Phi(-y_gf) + (delay < 0 ? gpumc_Phi(y_gf) : exp(value_of(m->stop, m->p, x))) - 1;
+              + outcome_mass(m, kind, wrong, edge, fmin(edge + 0.75, end), delay, truncation)
+              + outcome_mass(m, kind, wrong, edge + 0.75, end, delay, truncation);
+    return mass * (1 - pgf) + none - 1;
 }
 
 #define STOPPING 0.16, 0.05, 0.07, -1.9, -1.3
@@ -225,6 +231,10 @@ static const outcomes all_outcomes[] = {
       { 0.42, 0.06, 0.12, STOPPING } },
     { "beests2", &ss_beests2_go, &ss_beests2_failed, &ss_beests2_stop, -1, 0, 3, 3,
       { 0.42, 0.06, 0.12, 0.6, 0.1, 0.15, STOPPING } },
+    { "beests_nofail", &ss_beests_go, &ss_beests_nofail_failed, &ss_beests_nofail_stop, -1, 0, 0, 0,
+      { 0.42, 0.06, 0.12, 0.16, 0.05, 0.07 } },
+    { "beests2_nofail", &ss_beests2_go, &ss_beests2_nofail_failed, &ss_beests2_nofail_stop, -1, 0, 3, 3,
+      { 0.42, 0.06, 0.12, 0.6, 0.1, 0.15, 0.16, 0.05, 0.07 } },
 };
 
 /* Wrong likelihoods. The loser's survivor left out: */
@@ -235,7 +245,7 @@ GPUMC_ROW(wrong_go, 4, 0, 1)
     return ss_wald_row(winner, x, by);
 }
 /* P(stop) put in as the probability to stop before the mean go time: */
-GPUMC_ROW(wrong_stop, 11, 0, 2)
+GPUMC_ROW(wrong_stop, 11, 0, 3)
 {
     const gpumc_real mean = p[1] + p[0] / ss_rate(p[2], p[4], p[5] * x[0]);
     const ss_time at = ss_time_at(mean - x[0], p[6], p[7], p[8]), first = ss_time_at(x[1], p[6], p[7], p[8]);
@@ -251,27 +261,31 @@ GPUMC_ROW(wrong_failed, 10, 0, 3)
 
 static void test_outcomes(void)
 {
-    static const double delays[] = { -1, 0, 0.1, 0.25, 0.6 };
+    static const double delays[] = { -1, 0, 0.1, 0.25, 0.6 }, none = SS_NO_DEADLINE;
+    const double deadlines[] = { none, 0.62, 0.3 };
     outcomes wrong = all_outcomes[0];
     for (size_t i = 0; i < sizeof all_outcomes / sizeof *all_outcomes; i++)
-        for (size_t j = 0; j < sizeof delays / sizeof *delays; j++) {
-            const double left = outcomes_short(&all_outcomes[i], delays[j], 0.05);
-            CHECK(fabs(left) < 2e-10, "%s at delay %g: 1 + %g", all_outcomes[i].name, delays[j], left);
-        }
+        for (size_t j = 0; j < sizeof delays / sizeof *delays; j++)
+            for (size_t k = 0; k < sizeof deadlines / sizeof *deadlines; k++) {
+                const double left = outcomes_short(&all_outcomes[i], delays[j], 0.05, deadlines[k]);
+                CHECK(fabs(left) < 2e-10, "%s at delay %g, deadline %g: 1 + %g", all_outcomes[i].name,
+                      delays[j], deadlines[k], left);
+            }
     wrong.go = &wrong_go;
-    CHECK(fabs(outcomes_short(&wrong, -1, 0.05)) > 1e-3, "the loser's survivor is not missed");
+    CHECK(fabs(outcomes_short(&wrong, -1, 0.05, none)) > 1e-3, "the loser's survivor is not missed");
     wrong = all_outcomes[0];
     wrong.stop = &wrong_stop;
-    CHECK(fabs(outcomes_short(&wrong, 0.25, 0.05)) > 1e-3, "a plug-in for the integral is not noticed");
+    CHECK(fabs(outcomes_short(&wrong, 0.25, 0.05, none)) > 1e-3, "a plug-in for the integral is missed");
     wrong = all_outcomes[0];
     wrong.failed = &wrong_failed;
-    CHECK(fabs(outcomes_short(&wrong, 0.25, 0.05)) > 1e-3, "sigma and tau exchanged are not noticed");
+    CHECK(fabs(outcomes_short(&wrong, 0.25, 0.05, none)) > 1e-3, "sigma and tau exchanged are not noticed");
 }
 
 /* ---- derivatives --------------------------------------------------------------------------------- */
 
 /* The extreme box, in the order of ss_parameter. (Nodes follow the stop process: they are too few for an
-   ex-Gaussian go process that is much narrower.) */
+   ex-Gaussian go process that is much narrower. In one corner of this box, two go processes at 0.9 of 0.06 and
+   0.02 beside sigma 0.004 and tau 0.4, the derivative by tau is 1.4e-3 off with 64 nodes, 2e-4 with 128.) */
 static const double box[SS_N_PARAMETERS][2] = {
     { 0.4, 3 }, { 0.03, 0.45 }, { 1, 7 }, { 0.1, 4 }, { 0.5, 6 }, { 0.5, 30 }, { 0.02, 0.6 }, { 0.004, 0.25 },
     { 0.004, 0.4 }, { -3, 0 }, { -3, 0 }, { 0.01, 2 }, { 0.2, 0.9 }, { 0.06, 0.25 }, { 0.02, 0.4 },
@@ -295,7 +309,7 @@ static double difference(const gpumc_row_kind *kind, const double *p, const doub
 static double worst_difference(const gpumc_row_kind *kind, const double *p, const double *x, size_t *at)
 {
     double by[MOST], worst = 0;
-    one_row(kind, p, x, 128, GPUMC_ISA_AUTO, by);
+    one_row(kind, p, x, MANY_NODES, GPUMC_ISA_AUTO, by);
     for (size_t k = 0; k < kind->n_group; k++) {
         double best = INFINITY;
         for (double step = 3e-3; step > 1e-5 && !(best < 1e-8); step /= 5)
@@ -306,7 +320,7 @@ static double worst_difference(const gpumc_row_kind *kind, const double *p, cons
 }
 
 /* A point of the box, every fourth a corner, and a trial whose likelihood is not zero there. */
-static void draw_point(gpumc_rng *rng, const int *takes, size_t n, int corner,
+static void draw_point(gpumc_rng *rng, gpumc_rng *times, const int *takes, size_t n, int corner,
                        const gpumc_row_kind *kind, double *p, double *x)
 {
     double t0 = 0;
@@ -316,9 +330,11 @@ static void draw_point(gpumc_rng *rng, const int *takes, size_t n, int corner,
         p[k] = range[0] > 0 ? range[0] * pow(range[1] / range[0], u) : range[0] + u * (range[1] - range[0]);
         if (takes[k] == SS_T0) t0 = p[k];
     }
-    if (kind->n_columns == 2) {
+    if (kind->n_node_columns > 0) {
         x[0] = 0.05 * (double)gpumc_rng_below(rng, 19);
         x[1] = gpumc_rng_below(rng, 2) ? 0.05 : SS_UNTRUNCATED;
+        x[2] = gpumc_rng_below(times, 2) ? 0.3 + gpumc_rng_uniform(times) : SS_NO_DEADLINE;
+        if (x[2] < SS_NO_DEADLINE && gpumc_rng_below(times, 4) == 0) x[0] = SS_NO_SIGNAL;
         return;
     }
     x[0] = t0 + 0.04 + 0.9 * gpumc_rng_uniform(rng);
@@ -329,8 +345,9 @@ static void draw_point(gpumc_rng *rng, const int *takes, size_t n, int corner,
 /* Whether a rate is about to arrive: the density has a kink there. */
 static int near_kink(ss_kind kind, const gpumc_row_kind *row, const double *p, const double *x)
 {
-    const double delay = row->n_columns == 2 ? x[0] : x[1], reach = p[5] * delay;
-    if (row->n_columns == 3 && fabs(x[0] - delay - x[2]) < 0.02) return 1; /* the truncation is one, too */
+    const int stop = row->n_node_columns > 0;
+    const double delay = stop ? x[0] : x[1], reach = p[5] * delay, last = stop ? x[2] - x[0] : x[0] - delay;
+    if (row->n_columns == 3 && fabs(last - x[stop ? 1 : 2]) < 0.02) return 1; /* the truncation is one, too */
     if (kind != SS_RDEX_ABCD || row->n_group < 10) return 0;
     return fabs(fabs(p[2] - p[4]) - reach) < 0.05 * (1 + reach)
            || fabs(fabs(p[3] - p[4]) - reach) < 0.05 * (1 + reach);
@@ -338,7 +355,7 @@ static int near_kink(ss_kind kind, const gpumc_row_kind *row, const double *p, c
 
 static void test_derivatives(void)
 {
-    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0), times = gpumc_rng_at(6, 0, 0, 0);
     for (int kind = 0; kind < SS_N_KINDS; kind++) {
         const ss_likelihood *l = ss_likelihood_get((ss_kind)kind);
         const gpumc_row_kind *const rows[3] = { l->go, l->failed, l->stop };
@@ -347,7 +364,8 @@ static void test_derivatives(void)
             for (int i = 0; i < 200; i++) {
                 double p[MOST], x[3], found;
                 size_t k = 0;
-                do draw_point(&rng, l->takes[which], rows[which]->n_group, i % 4 == 0, rows[which], p, x);
+                do draw_point(&rng, &times, l->takes[which], rows[which]->n_group, i % 4 == 0, rows[which],
+                              p, x);
                 while (near_kink((ss_kind)kind, rows[which], p, x));
                 found = worst_difference(rows[which], p, x, &k);
                 CHECK(found < 1e-6, "%s, point %d: p[%d] = %g is %g off", rows[which]->name, i, (int)k, p[k],
@@ -379,22 +397,27 @@ static void test_kinks(void)
 
 /* ---- simulated trials ---------------------------------------------------------------------------- */
 
-/* The share of responses and their mean time at one delay, against the likelihood of no response. */
+/* The shares of no response and of correct ones at one delay, against their likelihoods. */
 static void test_simulated(void)
 {
-    static const int delays[] = { 0, 150, 400 };
+    static const int delays[] = { 0, 150, 400, 150, SS_NONE };
+    static const double deadlines[] = { 0, 0, 0, 0.5, 0.5 };
     enum { N = 40000 };
     const outcomes *m = &all_outcomes[0];
     double theta[SS_N_PARAMETERS];
     gpumc_rng rng = gpumc_rng_at(11, 0, 0, 0);
     for (int k = 0; k < 11; k++) theta[k] = k < 9 ? m->p[k] : gpumc_Phi(m->p[k]);
     for (size_t i = 0; i < sizeof delays / sizeof *delays; i++) {
-        const double delay = 1e-3 * delays[i], x[2] = { delay, 0.05 }, none = exp(value_of(m->stop, m->p, x));
-        const double right = outcome_mass(m, m->failed, 0, 0.16, 16, delay, 0.05) * gpumc_Phi(-m->p[9]);
+        const int go = delays[i] == SS_NONE, timed = deadlines[i] > 0;
+        const double delay = go ? SS_NO_SIGNAL : 1e-3 * delays[i], end = timed ? deadlines[i] : 16;
+        const double x[3] = { delay, 0.05, timed ? deadlines[i] : SS_NO_DEADLINE };
+        const double none = exp(value_of(m->stop, m->p, x));
+        const double right =
+            outcome_mass(m, go ? m->go : m->failed, 0, 0.16, end, delay, 0.05) * gpumc_Phi(-m->p[9]);
         int n_none = 0, n_right = 0;
         for (int j = 0; j < N; j++) {
             ss_trial trial = { 0, 0, SS_NONE, NAN, delays[i], 0 };
-            ss_simulate_trial(SS_RDEX_ABCD, theta, 0.05, &rng, &trial);
+            ss_simulate_trial(SS_RDEX_ABCD, theta, 0.05, deadlines[i], &rng, &trial);
             n_none += trial.response == SS_NONE;
             n_right += trial.response == 0;
         }
@@ -431,38 +454,48 @@ static double slow_Q(double x, const double *s)
 static double slow_Phi(double y) { return 0.5 * erfc(-y / sqrt(2)); }
 static double slow_rate(double v, double v0, double reach) { return v0 + fmin(fmax(v - v0, -reach), reach); }
 
-/* By Simpson's rule on 20,000 intervals. */
-static double slow_stop(const double *p, double v, double w, double delay)
+static double slow_both(const double *p, double v, double w, double time)
 {
-    const int n = 20000;
-    const double top = p[6] + 10 * p[7] + 30 * p[8] + 0.05, h = (top - 0.05) / n;
+    return slow_survivor(time - p[1], p[0], v) * slow_survivor(time - p[1], p[0], w);
+}
+/* The probability of no response where nothing fails: of a stop before the deadline by Simpson's rule on
+   20,000 intervals, and of both processes being late. */
+static double slow_stop(const double *p, double v, double w, double delay, double deadline)
+{
+    const int n = 20000, timed = deadline > 0;
+    const double all = p[6] + 10 * p[7] + 30 * p[8] + 0.05;
+    const double top = timed ? fmin(all, deadline - delay) : all, h = (top - 0.05) / n;
+    const double late = timed ? slow_both(p, v, w, deadline) : 0;
     double sum = 0;
+    if (top <= 0.05) return late;
     for (int i = 0; i <= n; i++) {
-        const double s = 0.05 + h * i, t = s + delay - p[1];
-        sum += (i == 0 || i == n ? 1 : i % 2 ? 4 : 2) * slow_q(s, p + 6) * slow_survivor(t, p[0], v)
-             * slow_survivor(t, p[0], w);
+        const double s = 0.05 + h * i;
+        sum += (i == 0 || i == n ? 1 : i % 2 ? 4 : 2) * slow_q(s, p + 6) * slow_both(p, v, w, s + delay);
     }
-    return sum * h / 3 / slow_Q(0.05, p + 6);
+    return (sum * h / 3 + late * slow_Q(top, p + 6)) / slow_Q(0.05, p + 6);
 }
 
-/* The log likelihood of a trial, p as in ss_stop; stops keeps what is known for delays in steps of 50 ms. */
-static double slow_trial(const double *p, const ss_trial *trial, double *stops)
+/* The log likelihood of a trial, p as in ss_stop; stops keeps what is known for delays in steps of 50 ms.
+   deadline: 0 for none. */
+static double slow_trial(const double *p, const ss_trial *trial, double deadline, double *stops)
 {
     const int right = trial->response == trial->stimulus;
     const double delay = 1e-3 * trial->ssd_ms, t = trial->rt - p[1];
-    double v = p[2], w = p[3], Q = 1;
+    double v = p[2], w = p[3], Q = 1, late;
     const double pgf = slow_Phi(p[9]), ptf = slow_Phi(p[10]);
     if (trial->ssd_ms != SS_NONE) {
         v = slow_rate(p[2], p[4], p[5] * delay);
         w = slow_rate(p[3], p[4], p[5] * delay);
         if (trial->response == SS_NONE) {
             double *known = &stops[trial->ssd_ms / 50];
-            if (*known < 0) *known = slow_stop(p, v, w, delay);
-            return log(pgf + (1 - pgf) * (1 - ptf) * *known);
+            if (*known < 0) *known = slow_stop(p, v, w, delay, deadline);
+            late = deadline > 0 ? slow_both(p, v, w, deadline) : 0;
+            return log(pgf + (1 - pgf) * (ptf * late + (1 - ptf) * *known));
         }
         if (trial->rt - delay > 0.05) Q = slow_Q(trial->rt - delay, p + 6) / slow_Q(0.05, p + 6);
     }
-    if (trial->response == SS_NONE) return log(pgf);
+    late = deadline > 0 ? slow_both(p, v, w, deadline) : 0;
+    if (trial->response == SS_NONE) return log(pgf + (1 - pgf) * late);
     if (trial->ssd_ms != SS_NONE) Q = ptf + (1 - ptf) * Q;
     return log(1 - pgf) + log(Q) + slow_log_density(t, p[0], right ? v : w)
            + log(slow_survivor(t, p[0], right ? w : v));
@@ -472,7 +505,7 @@ static double slow_normal(double x, double mean, double sd)
 { return -0.5 * (x - mean) * (x - mean) / (sd * sd) - log(sd) - 0.5 * log(2 * GPUMC_PI); }
 
 /* The log posterior of form U at x: location and scale of each parameter, then the subjects' coordinates. */
-static double slow_posterior(const ss_data *d, const double *x)
+static double slow_posterior(const ss_data *d, double deadline, const double *x)
 {
     const size_t n = d->n_subjects;
     double lp = 0, p[MOST], stops[32];
@@ -489,29 +522,30 @@ static double slow_posterior(const ss_data *d, const double *x)
             p[k] = k < 9 ? exp(x[22 + (size_t)k * n + i]) : x[22 + (size_t)k * n + i];
         for (int k = 0; k < 32; k++) stops[k] = -1;
         for (size_t j = 0; j < d->n_trials; j++)
-            if ((size_t)d->trials[j].subject == i) lp += slow_trial(p, &d->trials[j], stops);
+            if ((size_t)d->trials[j].subject == i) lp += slow_trial(p, &d->trials[j], deadline, stops);
     }
     return lp;
 }
 
-static void test_study(void)
+static void test_study(double deadline)
 {
     enum { N = 4 };
-    const ss_task task = ss_task_default();
+    ss_task task = ss_task_default();
     double theta[N * SS_N_PARAMETERS], x[22 + 11 * N], grad[22 + 11 * N];
     const ss_group group = ss_group_default();
-    const ss_model_options options = { .kind = SS_RDEX_ABCD };
+    const ss_model_options options = { .kind = SS_RDEX_ABCD, .deadline = deadline };
     gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
     gpumc_error error;
     ss_data d;
     ss_model *m;
+    task.deadline = deadline;
     if (!ss_simulate(SS_RDEX_ABCD, &group, &task, 0.05, N, 21, &d, theta, &error)) {
         printf("%s\n", error.text);
         exit(1);
     }
     m = ss_model_create(&d, &options, &error);
     if (!m) { printf("%s\n", error.text); exit(1); }
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < (deadline > 0 ? 1 : 3); round++) {
         const gpumc_model *model = ss_model_get(m);
         double lp, slow;
         for (int k = 0; k < 11; k++) {
@@ -527,8 +561,9 @@ static void test_study(void)
         }
         memset(grad, 0, sizeof grad);
         lp = model->log_density(x, grad, model->data);
-        slow = slow_posterior(&d, x);
-        CHECK(fabs(lp - slow) < 1e-7, "round %d: %.10f, from the definitions %.10f", round, lp, slow);
+        slow = slow_posterior(&d, deadline, x);
+        CHECK(fabs(lp - slow) < 1e-7, "deadline %g, round %d: %.10f, from the definitions %.10f", deadline,
+              round, lp, slow);
     }
     ss_model_free(m);
     ss_data_free(&d);
@@ -537,10 +572,10 @@ static void test_study(void)
 /* ---- the hierarchical models --------------------------------------------------------------------- */
 
 /* A study of three subjects simulated from a model; the baseline has no stop trials. */
-static void small_study(ss_kind kind, ss_data *d)
+static void small_study(ss_kind kind, double deadline, ss_data *d)
 {
     static double theta[3 * SS_N_PARAMETERS];
-    const ss_task task = { 60, kind == SS_WALD ? 0 : 15, 1, 50, 50, 900, 0 };
+    const ss_task task = { 60, kind == SS_WALD ? 0 : 15, 1, 50, 50, 900, 0, deadline };
     ss_group group = ss_group_default();
     gpumc_error error;
     group.covariate = "age";
@@ -549,8 +584,9 @@ static void small_study(ss_kind kind, ss_data *d)
     exit(1);
 }
 
-/* Builds a model, checks its gradient; returns the number of its group's parameters, 0 if it is refused. */
-static size_t try_model(ss_model_options options)
+/* Builds a model of data that another (or the same) has made, checks its gradient; returns the number of its
+   group's parameters, 0 if it is refused. */
+static size_t try_model_on(ss_kind made, double made_deadline, ss_model_options options)
 {
     const char *name = ss_kind_get(options.kind)->name;
     size_t n = 0;
@@ -558,7 +594,7 @@ static size_t try_model(ss_model_options options)
     gpumc_error error;
     ss_data d;
     ss_model *m;
-    small_study(options.kind, &d);
+    small_study(made, made_deadline, &d);
     m = ss_model_create(&d, &options, &error);
     if (m) {
         const gpumc_model *model = ss_model_get(m);
@@ -571,9 +607,29 @@ static size_t try_model(ss_model_options options)
     return n;
 }
 
+static size_t try_model(ss_model_options options)
+{ return try_model_on(options.kind, options.deadline, options); }
+
+static void test_deadline_models(void)
+{
+    static const size_t locations[SS_N_KINDS] = { 11, 9, 10, 8, 11, 6, 9, 0 };
+    ss_model_options o = { .deadline = 0.65 };
+    for (int kind = 0; kind < SS_N_KINDS; kind++) {
+        o.kind = (ss_kind)kind;
+        CHECK(try_model(o) == 2 * locations[kind], "kind %d with a deadline", kind);
+    }
+    o.kind = SS_RDEX_ABCD;
+    CHECK(try_model_on(SS_RDEX_ABCD, 0, o) == 0, "responses after the deadline are taken");
+    o.deadline = -1;
+    CHECK(try_model_on(SS_RDEX_ABCD, 0, o) == 0, "a deadline before the stimulus is taken");
+    o.deadline = 0;
+    o.kind = SS_BEESTS_NOFAIL;
+    CHECK(try_model_on(SS_RDEX_ABCD, 0, o) == 0, "omissions that a model cannot make are taken");
+}
+
 static void test_models(void)
 {
-    static const size_t locations[SS_N_KINDS] = { 11, 9, 10, 8, 11, 4 };
+    static const size_t locations[SS_N_KINDS] = { 11, 9, 10, 8, 11, 6, 9, 4 };
     ss_model_options o = { .kind = SS_RDEX_ABCD };
     for (int kind = 0; kind < SS_N_KINDS; kind++)
         for (int form = SS_FORM_U; form <= SS_FORM_LEGACY; form++) {
@@ -607,7 +663,9 @@ int main(void)
     test_derivatives();
     test_kinks();
     test_simulated();
-    test_study();
+    test_study(0);
+    test_study(0.65);
     test_models();
+    test_deadline_models();
     return check_end();
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # All chains on one node, which pool their warm-up: DATA=trials.csv OUT=fit sbatch node.sh
-# Saves and queues itself again when its time is up, as chains.sh does.
+# Saves and queues itself again when its time is up, as chains.sh does, which says where the limit is from.
 #SBATCH --job-name=stop_signal
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=2G
-#SBATCH --time=00:20:00
+#SBATCH --time=00:10:00
 #SBATCH --requeue
 #SBATCH --open-mode=append
 #SBATCH --signal=USR1@120

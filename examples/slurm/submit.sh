@@ -1,10 +1,15 @@
 #!/bin/sh
 # Chains as an array, and the merge once all of them are done: ./submit.sh trials.csv fit
-# PROGRAM is the path of stop_signal, ARGUMENTS what fit is to get beside (num_samples=2000, say).
+# PROGRAM is the path of stop_signal, ARGUMENTS what fit is to get beside (num_samples=2000, say). The time
+# limit of a chain is from what stop_signal plan measures here with these data; PLAN is what plan is to get
+# beside (num_samples=2000, as fit does), LIMIT=h:mm:ss another limit.
 set -e
 export DATA="${1:?usage: submit.sh TRIALS OUT}" OUT="${2:?usage: submit.sh TRIALS OUT}"
 folder=$(dirname "$0")
-array=$(sbatch --parsable ${SBATCH_ARGUMENTS:-} "$folder/chains.sh")
+limit=${LIMIT:-$("${PROGRAM:-./stop_signal}" plan data="$DATA" num_chains=1 threads=1 ${PLAN:-} |
+    sed -n 's/^limit *\([0-9:]*\).*/\1/p')}
+: "${limit:?plan gave no time limit}"
+array=$(sbatch --parsable --time="$limit" ${SBATCH_ARGUMENTS:-} "$folder/chains.sh")
 merge=$(sbatch --parsable ${SBATCH_ARGUMENTS:-} --dependency=afterok:"$array" "$folder/merge.sh") || {
     scancel "$array"
     exit 1
