@@ -115,12 +115,14 @@
      each after a stop, and again for those since the last saving after a crash. See run_sample in
      examples/arguments.h.
 
-   SAMPLERS  Warm-up runs NUTS. Where its metric makes the posterior nearly round, trajectories of fixed
-     lengths then give 1.5 to 7 times as many effective draws a gradient: MAMS, the Metropolis-adjusted
-     microcanonical sampler, or HMC with random lengths in small models whose scales move far. Where
-     warm-up saw slow energies, divergences or long trees, NUTS stays, because it says so when a region is
-     missed. fit.sampler and the summary say what was chosen and why; options.sampler forces one. Their
-     draws take 2 to 5 gradients instead of 7 to 15: where memory counts use thin.
+   SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
+     of a hierarchy (linked parameters of one size), and directions in models of up to 256 coordinates.
+     Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 7 times as
+     many effective draws a gradient: MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with
+     random lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or
+     long trees, NUTS stays, because it says so when a region is missed. fit.sampler and the summary say
+     what was chosen and why; options.sampler forces one. Paths take 2 to 5 gradients a draw instead of 7
+     to 15: where memory counts use thin.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
