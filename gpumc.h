@@ -8726,12 +8726,23 @@ static double gpumc__metric_mixed(const gpumc_metric *m, const double *u, size_t
     return sum;
 }
 
+/* Beyond so many coordinates directions must be asked for: a window of draws shows fewer of them than there
+   are, and what it takes to find them is felt where a gradient is cheap. */
+enum { GPUMC__DIM_OF_RANK = 256 };
+
+/* Whether such a metric may hold directions beside its diagonal or blocks. */
+static int gpumc__metric_has_rank(gpumc_metric_kind kind, size_t dim)
+{
+    return kind == GPUMC_METRIC_LOW_RANK || (kind == GPUMC_METRIC_BLOCKS && dim <= GPUMC__DIM_OF_RANK);
+}
+
 /* Element i of the diagonal of M^-1. */
 static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
 {
+    const size_t rank = gpumc__metric_has_rank(m->kind, m->dim) ? m->rank : 0;
     double stretch = 1;
     if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[i * m->dim + i];
-    for (size_t l = 0; l < m->rank; l++)
+    for (size_t l = 0; l < rank; l++)
         stretch += (m->lambda[l] - 1) * gpumc__square(gpumc__metric_mixed(m, m->vectors + l * m->dim, i));
     return m->scale[i] * m->scale[i] * stretch;
 }
@@ -9592,16 +9603,6 @@ static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
         if (b.size > 1 && b.size <= GPUMC__MAX_BLOCK && b.size * b.n > best.size * best.n) best = b;
     }
     return best;
-}
-
-/* Beyond so many coordinates directions must be asked for: a window of draws shows fewer of them than there
-   are, and what it takes to find them is felt where a gradient is cheap. */
-enum { GPUMC__DIM_OF_RANK = 256 };
-
-/* Whether such a metric may hold directions beside its diagonal or blocks. */
-static int gpumc__metric_has_rank(gpumc_metric_kind kind, size_t dim)
-{
-    return kind == GPUMC_METRIC_LOW_RANK || (kind == GPUMC_METRIC_BLOCKS && dim <= GPUMC__DIM_OF_RANK);
 }
 
 static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim,
@@ -15823,8 +15824,8 @@ static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
 {
     const size_t bytes = from->dim * sizeof(double), dense = from->kind == GPUMC_METRIC_DENSE ? from->dim : 0;
     to->kind = from->kind;
-    to->rank = from->rank;
-    to->n_blocks = from->n_blocks;
+    to->rank = gpumc__metric_has_rank(from->kind, from->dim) ? from->rank : 0;
+    to->n_blocks = from->kind == GPUMC_METRIC_BLOCKS ? from->n_blocks : 0;
     memcpy(to->scale, from->scale, bytes);
     if (from->mean) memcpy(to->mean, from->mean, bytes);
     if (to->rank) memcpy(to->vectors, from->vectors, to->rank * bytes);
