@@ -1,10 +1,11 @@
 #!/bin/sh
 # An example that is killed at random moments and started again until it is done writes the files of a run in
 # one go; asked to stop by a signal it saves, ends with status 75 and goes on when started again.
-# KILLS=100 sh test_resume.sh kills it more often.
+# KILLS=100 sh test_resume.sh kills it more often, as `make long` does.
 . ./check.sh
 CC=${CC:-cc}
-kills=${KILLS:-20}
+kills=${KILLS:-${LONG:+100}}
+kills=${kills:-20}
 have timeout || { skip 'no timeout here'; finish; }
 
 check 'the implementation' built build/gpumc.o

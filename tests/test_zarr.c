@@ -91,6 +91,16 @@ static char *read_bytes(const char *path, size_t *n)
     return bytes;
 }
 
+/* Numbers of a file, whichever byte this machine stores first. */
+static void take_doubles(double *to, const char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits = 0;
+        for (size_t k = 0; k < 8; k++) bits |= (uint64_t)(unsigned char)bytes[8 * i + k] << 8 * k;
+        memcpy(&to[i], &bits, sizeof bits);
+    }
+}
+
 static void write_bytes(const char *path, const void *bytes, size_t n)
 {
     FILE *file = fopen(path, "wb");
@@ -419,14 +429,14 @@ static void check_groups(void)
         snprintf(path, sizeof path, "%s/unconstrained_posterior/tau/0.0", store);
         bytes = read_bytes(path, &n);
         CHECK(bytes && n == sizeof free_tau, "%d bytes", (int)n);
-        if (bytes) memcpy(free_tau, bytes, sizeof free_tau);
+        if (bytes) take_doubles(free_tau, bytes, sizeof free_tau / 8);
         for (size_t i = 0; i < 60; i++)
             same += fabs(exp(free_tau[c * 60 + i]) / fit.draws[(c * 60 + i) * fit.n_columns + 1] - 1) < 1e-12;
         free(bytes);
         snprintf(path, sizeof path, "%s/warmup_posterior/p/0.0.0", store);
         bytes = read_bytes(path, &n);
         CHECK(bytes && n == sizeof warm_p, "%d bytes", (int)n);
-        if (bytes) memcpy(warm_p, bytes, sizeof warm_p);
+        if (bytes) take_doubles(warm_p, bytes, sizeof warm_p / 8);
         for (size_t i = 0; i < 240; i++)
             same += warm_p[c * 240 + i] == fit.warmup_draws[(c * 80 + i / 3) * fit.n_columns + 5 + i % 3];
         free(bytes);
@@ -739,7 +749,7 @@ static void check_several_files(void)
           "chunks");
     char *bytes = read_bytes(in_folder("chunks/posterior/theta/1.1.0"), &n);
     CHECK(bytes && n == 32, "%d bytes", (int)n);
-    if (bytes) memcpy(last, bytes, 32);
+    if (bytes) take_doubles(last, bytes, 4);
     CHECK(last[0] == 11 && last[1] == 12 && last[2] == 0 && last[3] == 0, "%g %g", last[0], last[1]);
     free(bytes);
     CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && same_fit(&merged, &fit, 0), "%s",
@@ -1138,7 +1148,7 @@ static void check_npy(void)
     CHECK(bytes && n == 128 + 96 && memcmp(bytes, "\x93NUMPY\1\0\x76\0", 10) == 0 && bytes[127] == '\n'
           && strncmp(bytes + 10, "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3, 2), }  ", 64) == 0,
           "%d bytes", (int)n);
-    if (bytes) memcpy(values, bytes + 128, 96);
+    if (bytes) take_doubles(values, bytes + 128, 12);
     for (int i = 0; i < 12; i++) CHECK(values[i] == i + 1, "value %d is %g", i, values[i]);
     free(bytes);
     CHECK(gpumc_write_npy(&fit, NULL, in_folder("all.npy"), &failure) == GPUMC_OK, "%s", failure.text);
