@@ -53,6 +53,26 @@ built() { MAKEFLAGS= make -s -C "$tests" "$@"; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# crossed PROCESSOR COMPILER: a cross compiler and the emulator for what it makes; ends where one is missing.
+crossed() {
+    cross=${CROSS_CC:-$2} emulator=
+    for name in qemu-$1 qemu-$1-static; do have $name && emulator=$name; done
+    have "$cross" && [ -n "$emulator" ] && return
+    skip "no $cross or qemu-user: $1"
+    finish
+}
+
+# emulated LEVEL SOURCE: runs it on that processor, linked with $scratch/gpumc.o where it wants that
+emulated() {
+    object=$scratch/gpumc.o
+    holds_implementation "$2.c" && object=
+    $cross -std=c99 $1 -static "$2.c" $object -o "$scratch/program" -lm -pthread \
+        && $emulator "$scratch/program" >"$scratch/output"
+    status=$?
+    tail -n 5 "$scratch/output"
+    return $status
+}
+
 finish() {
     printf '%d passed, %d failed' $passed $failed
     [ $skipped = 0 ] || printf ', %d skipped' $skipped

@@ -2,33 +2,17 @@
 # The mathematics, the generator, the densities and a whole run on 64-bit ARM, by a cross compiler and
 # user-mode emulation: another instruction set, where multiply-adds are always fused.
 . ./check.sh
-cross=${CROSS_CC:-aarch64-linux-gnu-gcc}
-emulator=
-for name in qemu-aarch64 qemu-aarch64-static; do have $name && emulator=$name; done
-if ! have "$cross" || [ -z "$emulator" ]; then
-    skip "no $cross or qemu-user: 64-bit ARM"
-    finish
-fi
-
-emulated() {
-    object=$scratch/gpumc.o
-    holds_implementation "$1.c" && object=
-    $cross -std=c99 -O2 -static "$1.c" $object -o "$scratch/program" -lm -pthread \
-        && $emulator "$scratch/program" >"$scratch/output"
-    status=$?
-    tail -n 5 "$scratch/output"
-    return $status
-}
+crossed aarch64 aarch64-linux-gnu-gcc
 
 check 'the implementation' \
     $cross -std=c99 -O2 -DGPUMC_IMPLEMENTATION -x c -c ../gpumc.h -o "$scratch/gpumc.o"
 for name in test_math test_rng test_dist test_special test_transform test_rows test_threads; do
-    [ -f $name.c ] && check "$name on aarch64" emulated $name
+    [ -f $name.c ] && check "$name on aarch64" emulated -O2 $name
 done
 
 # Eight schools: the posterior mean of mu is 4.4 and of tau 3.6.
 eight_schools() {
-    emulated ../examples/eight_schools || return 1
+    emulated -O2 ../examples/eight_schools || return 1
     awk '$1 == "mu" { mu = $2 }
          $1 == "tau" { tau = $2 }
          END { exit !(mu > 3.9 && mu < 4.9 && tau > 3.1 && tau < 4.1) }' "$scratch/output"
