@@ -2269,15 +2269,18 @@ GPUMC_API gpumc_population_family gpumc_population_truncated_normal; /* to the b
 
 /* Where a population is not the normal one, or a link not that of the kind. Leaves are row functions with
    p = value, location, scale, then the shape, and x = lower and upper bound. In the quantile form z_NAME is
-   sampled, N(0, 1), and NAME is the quantile of the population with Phi(z) below. */
+   sampled, N(0, 1), and NAME is the quantile of the population with Phi(z) below. With a second block of as
+   many elements, in the quantile form too, it may be any function of z, location and scale of both: two
+   parameters that are correlated, or whose sum the data know better than either. */
 typedef struct gpumc_population {
     const char *name;
     gpumc_hier_link link;
     gpumc_population_family *family;      /* NULL: normal */
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
-    const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale */
+    const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale; with: f, 6, 0, 2 */
     int quantile_form;
+    const char *with;                     /* the second block */
 } gpumc_population;
 
 /* What a row function gets as p: first blocks with an index, of which row i gets element index[i], then
@@ -7634,6 +7637,7 @@ typedef struct gpumc__hier_block {
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
     size_t coefficients, shape, n_shape;
+    const struct gpumc__hier_block *with;    /* whose z, location and scale the quantile takes too */
     size_t step;                             /* normal by element: to that visited next; 0: another way */
     gpumc_hier_link link;
     int has_population, quantile_form, waits;          /* waits: steps of the climb, see start values */
@@ -7703,12 +7707,17 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
     return e;
 }
 
-/* Points p at value, location, scale and shape of every element, grad at room for their gradients. */
-static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b,
+enum { GPUMC__POPULATION_ROOM = 5 };      /* doubles an element: location, scale, the gradient by all three */
+
+/* Points p at value, location, scale and shape of every element, grad at room for their gradients: from place
+   `first` on, 3 for a second block. */
+static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first,
                                     const double *value, double *value_grad)
 {
     const size_t n = b->size, n_covariates = b->given->n_covariates;
-    double *mu = e->room, *tau = mu + n, *gradient = tau + n;
+    double *mu = e->room + (first ? GPUMC__POPULATION_ROOM * n : 0), *tau = mu + n, *gradient = tau + n;
+    const double **p = e->slot->p + first;
+    double **grad = e->slot->grad + first;
     for (size_t i = 0; i < n; i++) {
         const size_t from = b->locations ? b->locations[i] : b->location;
         const size_t unit = b->scales ? b->scales[i] : b->scale;
@@ -7717,17 +7726,24 @@ static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hie
         for (size_t j = 0; j < n_covariates; j++)
             mu[i] += b->given->covariates[i * n_covariates + j] * e->x[b->coefficients + j];
     }
-    memset(gradient, 0, 2 * n * sizeof(double));
-    e->slot->p[0] = value;
-    e->slot->grad[0] = value_grad;
+    memset(gradient, 0, 3 * n * sizeof(double));
+    p[0] = value;
+    grad[0] = value_grad ? value_grad : gradient + 2 * n;
     for (size_t k = 1; k < 3; k++) {
-        e->slot->p[k] = mu + (k - 1) * n;
-        e->slot->grad[k] = gradient + (k - 1) * n;
+        p[k] = mu + (k - 1) * n;
+        grad[k] = gradient + (k - 1) * n;
     }
     for (size_t k = 0; k < b->n_shape; k++) {
-        e->slot->p[3 + k] = e->x + b->shape + k;
-        e->slot->grad[3 + k] = e->grad ? e->grad + b->shape + k : NULL;
+        p[3 + k] = e->x + b->shape + k;
+        grad[3 + k] = e->grad ? e->grad + b->shape + k : NULL;
     }
+}
+
+/* Points at what a quantile takes. */
+static void gpumc__quantile_point(const gpumc__hier_point *e, const gpumc__hier_block *b, double *z_grad)
+{
+    gpumc__population_point(e, b, 0, e->x + b->at, z_grad);
+    if (b->with) gpumc__population_point(e, b->with, 3, e->x + b->with->at, NULL);
 }
 
 /* Adds d[i] to target at places[i], or all of it at the common place. Runs of one place are summed first: to
@@ -7745,12 +7761,12 @@ static void gpumc__collect(const size_t *places, size_t common, const double *d,
 }
 
 /* Hands the gradients by locations and scales on to what these are made of. */
-static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier_block *b)
+static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first)
 {
     const size_t n_covariates = b->given->n_covariates;
-    const double *dmu = e->slot->grad[1];
+    const double *dmu = e->slot->grad[first + 1];
     gpumc__collect(b->locations, b->location, dmu, b->size, e->grad);
-    gpumc__collect(b->scales, b->scale, e->slot->grad[2], b->size, e->grad);
+    gpumc__collect(b->scales, b->scale, e->slot->grad[first + 2], b->size, e->grad);
     for (size_t k = 0; k < b->size * n_covariates; k++)
         e->grad[b->coefficients + k % n_covariates] += b->given->covariates[k] * dmu[k / n_covariates];
 }
@@ -7800,9 +7816,9 @@ static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_bl
         return gpumc__spread(e->h->isa, e->x + b->at, b->size, moved ? e->x[b->location] : 0,
                              scaled ? e->x[b->scale] : 1, grad, moved ? e->grad + b->location : NULL,
                              scaled ? e->grad + b->scale : NULL);
-    gpumc__population_point(e, b, e->x + b->at, grad);
+    gpumc__population_point(e, b, 0, e->x + b->at, grad);
     lp = gpumc_rows_eval(b->density, e->slot->p, e->slot->grad, e->rows_work);
-    gpumc__population_push(e, b);
+    gpumc__population_push(e, b, 0);
     return lp;
 }
 
@@ -7830,7 +7846,7 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
         gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
         return;
     }
-    gpumc__population_point(e, b, e->x + b->at, NULL);
+    gpumc__quantile_point(e, b, NULL);
     gpumc_rows_pointwise(b->quantile, e->slot->p, values, e->rows_work);
 }
 
@@ -7842,10 +7858,13 @@ static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block
     slope = e->slot->work + b->values + b->size;
     G = slope + b->size;
     if (b->quantile_form) {
-        gpumc__population_point(e, b, e->x + b->at, slope);
+        gpumc__quantile_point(e, b, slope);
         gpumc_rows_eval(b->quantile, e->slot->p, e->slot->grad, e->rows_work);
-        for (size_t i = 0; i < 2 * b->size; i++) e->slot->grad[1][i] *= G[i % b->size];
-        gpumc__population_push(e, b);
+        for (size_t k = 1; k < (b->with ? 6 : 3); k++)
+            for (size_t i = 0; i < b->size; i++) e->slot->grad[k][i] *= G[i];
+        gpumc__population_push(e, b, 0);
+        if (b->with) gpumc__population_push(e, b->with, 3);
+        for (size_t i = 0; i < b->size && b->with; i++) e->grad[b->with->at + i] += e->slot->grad[3][i];
     }
     for (size_t i = 0; i < b->size; i++) e->grad[b->at + i] += slope[i] * G[i];
 }
@@ -8001,7 +8020,7 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
         z[i] = !rng ? 0 : b->law.draw ? b->law.draw(rng, x + b->shape) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
     for (size_t pass = 0; pass < passes && !b->quantile_form; pass++) {
-        gpumc__population_point(e, b, z, NULL);
+        gpumc__population_point(e, b, 0, z, NULL);
         if (b->quantile) gpumc_rows_pointwise(b->quantile, e->slot->p, x + b->at, e->rows_work);
         else
             for (size_t i = 0; i < b->size; i++)
@@ -8155,7 +8174,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
-    const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0 };
+    const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0, NULL };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     gpumc_status status;
@@ -8225,6 +8244,18 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     b->scales = scales;
 }
 
+/* The block that the quantile takes with its own. */
+static gpumc_status gpumc__hier_pair(const gpumc_hier *h, gpumc__hier_block *b, gpumc_error *error)
+{
+    const char *name = b->population->with;
+    for (size_t i = 0; i < h->model.n_params; i++)
+        if (strcmp(h->data->params[i].name, name) == 0) b->with = &h->blocks[i];
+    if (b->with && b->with != b && b->with->size == b->size && b->with->quantile_form && b->quantile_form)
+        return GPUMC_OK;
+    return GPUMC__BAD_PARAM(error, b->given->name, "its population goes with \"%.60s\", which is no other block "
+                            "of as many elements, or both are not in the quantile form", name);
+}
+
 /* Block i with a population, now that its names have been checked. */
 static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *error)
 {
@@ -8234,14 +8265,17 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     const gpumc_row_kind *q = b->law.quantile, *f;
     const char *shape = b->population ? b->population->shape : NULL;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
+    gpumc_status status;
     gpumc__hier_places(h, i);
+    status = b->population && b->population->with ? gpumc__hier_pair(h, b, error) : GPUMC_OK;
+    if (status != GPUMC_OK) return status;
     f = b->law.density;
     b->shape = h->blocks[at].at;
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
-        || (q && (q->n_group != 3 || q->n_shared != 0 || q->n_columns != 2)))
-        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf "
-                                "is not of 3 parameters, shape (%.0f; a quantile has none) and 2 columns",
+        || (q && (q->n_group != (b->with ? 6 : 3) || q->n_shared != 0 || q->n_columns != 2)))
+        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
+                                "parameters, shape (%.0f; a quantile has none, but 6 of a pair) and 2 columns",
                                 shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
@@ -8434,8 +8468,8 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     for (size_t i = 0; i < h->model.n_params; i++) {
         gpumc__hier_block *b = &h->blocks[i];
         if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
-        h->n_room = gpumc__larger(h->n_room, 4 * b->size);
-        h->n_p = gpumc__larger(h->n_p, 3 + b->n_shape);
+        h->n_room = gpumc__larger(h->n_room, 2 * GPUMC__POPULATION_ROOM * b->size);
+        h->n_p = gpumc__larger(h->n_p, 6 + b->n_shape);
     }
     for (size_t k = 0; k < h->data->n_rows; k++) {
         gpumc__hier_set *s = &h->sets[k];
@@ -9584,8 +9618,8 @@ struct gpumc_adapt {
     double *units;                           /* mean, then squared deviations, of log tau, one a unit */
 };
 
-/* What belongs to one group of a hierarchy: element j of every linked parameter of n elements. Of several n
-   that which covers most coordinates; size 0 where no two parameters share one. */
+/* What belongs to one group of a hierarchy: element j of every parameter of n elements, two of which at least
+   are linked. Of several n that which covers most coordinates; size 0 where there is none. */
 #define GPUMC__MAX_BLOCK 32
 typedef struct gpumc__blocks { size_t size, n, members[GPUMC__MAX_BLOCK]; } gpumc__blocks;
 
@@ -9593,14 +9627,16 @@ static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
 {
     gpumc__blocks best = { 0, 0, { 0 } };
     for (size_t i = 0; l && i < l->n_parts; i++) {
-        gpumc__blocks b = { 0, l->parts[i].link.size, { 0 } };
+        gpumc__blocks b = { 0, l->parts[i].size, { 0 } };
+        size_t n_linked = 0;
         if (!l->parts[i].linked) continue;
         for (size_t k = 0; k < l->n_parts; k++) {
-            if (!l->parts[k].linked || l->parts[k].link.size != b.n) continue;
+            if (l->parts[k].size != b.n || l->parts[k].free_size != b.n) continue;
             if (b.size < GPUMC__MAX_BLOCK) b.members[b.size] = l->parts[k].free_at;
             b.size++;
+            n_linked += (size_t)l->parts[k].linked;
         }
-        if (b.size > 1 && b.size <= GPUMC__MAX_BLOCK && b.size * b.n > best.size * best.n) best = b;
+        if (n_linked > 1 && b.size <= GPUMC__MAX_BLOCK && b.size * b.n > best.size * best.n) best = b;
     }
     return best;
 }

@@ -354,14 +354,17 @@ static double draw_bytes(const gpumc_model *model, int chains, int draws)
 }
 
 /* Chains as asked for, or 4; a thread for each as far as the cores go, and what is left over for the rows of
-   each chain. Trees, because paths of one length mix the population's sigma and tau, which trade off along a
-   bent ridge, no better a gradient, and do not diverge where that goes wrong. */
+   each chain. Paths of one length, because a tree is as long for all: most parameters would have come round
+   before the population's sigma and tau, which trade off along a bent ridge, have moved. Every second draw is
+   kept. */
 static void plan_threads(gpumc_sample_options *o, int *team)
 {
     const int cores = machine_threads();
     if (o->num_chains == 0) o->num_chains = 4;
-    if (o->num_samples == 0) o->num_samples = 2000;
-    if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_NUTS;
+    if (o->num_samples == 0) o->num_samples = 1500;
+    if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
+    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 2;
+    o->skip_gradient_check = 1;           /* of the blurred field; the tests compare the exact gradient */
     if (o->threads == 0) o->threads = cores < o->num_chains ? cores : o->num_chains;
     *team = cores / o->num_chains;
     printf("plan         %d chains, %d threads of %d cores", o->num_chains, o->threads, cores);
@@ -467,6 +470,7 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     if (f->chain < 0) { fprintf(stderr, "chain must be 0 or more\n"); return EXIT_USAGE; }
     f->r.options.first_chain_id = (uint32_t)f->chain;
     f->model.kind = (ss_kind)f->kind;
+    f->model.blur = SS_BLUR;
     f->model.deadline = f->study.read.deadline;
     f->model.form = (ss_form)f->form;
     f->model.pooled_scales = f->pooled;
@@ -1059,11 +1063,12 @@ static int command_plan(int argc, char **argv)
         { "subjects", WHOLE, &subjects, "how many, with 360 trials each, where there are no data (100)" },
         { "model", CHOICE, &kind, KINDS },
         { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
-        { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (2000)" },
+        { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1500)" },
         { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
     };
     memset(&o, 0, sizeof o);
     memset(&options, 0, sizeof options);
+    options.blur = SS_BLUR;
     memset(&from, 0, sizeof from);
     status = command_arguments(argc, argv, list, study_arguments(list, 5, &from));
     if (status != GO_ON) return status;
@@ -1081,7 +1086,7 @@ static int command_plan(int argc, char **argv)
     else if (!point_make(&at, ss_model_get(t.model), last_draw(&fit), &error)) run_failed(error.text);
     else {
         const double seconds = point_seconds(&at);
-        const double gradients = WARMUP_DRAWS * WARMUP_GRADIENTS + (double)o.num_samples * SAMPLING_GRADIENTS;
+        const double gradients = WARMUP_DRAWS * WARMUP_GRADIENTS + (double)o.num_samples * o.thin * SAMPLING_GRADIENTS;
         const double minutes = gradients * seconds * ceil((double)o.num_chains / o.threads) / 60;
         printf("memory       %.0f MB for %d draws of %d chains, %.0f values each\n",
                1e-6 * draw_bytes(ss_model_get(t.model), o.num_chains, o.num_samples), o.num_samples,
@@ -1128,7 +1133,8 @@ static double known_value(const known *k, gpumc_error *error)
     const double go[MOST] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, ptf };
     const double stop[MOST] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, pgf, ptf };
     const double *given = k->kind == &ss_stop ? stop : go, *p[MOST];
-    const double none = SS_NO_DEADLINE, *columns[4] = { &k->rt, &delay, &truncation, &none };
+    const double none = SS_NO_DEADLINE, blur = 0;
+    const double *columns[5] = { &k->rt, &delay, &truncation, &none, &blur };
     double nodes[NODES], weights[NODES], value = NAN, *unwanted[MOST] = { NULL };
     const double *const node_columns[2] = { nodes, weights };
     gpumc_rows_data data;
@@ -1137,6 +1143,7 @@ static double known_value(const known *k, gpumc_error *error)
     ss_gauss_legendre(NODES, nodes, weights);
     data.kind = k->kind;
     data.n_rows = data.n_groups = 1;
+    if (k->kind != &ss_stop) columns[3] = &blur;
     data.columns = k->kind == &ss_stop ? columns + 1 : columns;
     if (k->kind == &ss_stop) data.nodes = node_columns;
     data.n_nodes = k->kind == &ss_stop ? NODES : 0;
@@ -1184,11 +1191,11 @@ static int validate_gradient(const trial_run *t)
 /* The nodes of one stop, one after the other. */
 static double plain_stop(const gpumc_rows_data *d, const double *p, const double *x, double *g)
 {
-    double at[5] = { x[0], x[1], x[2], 0, 0 }, sum[12] = { 0 };
+    double at[6] = { x[0], x[1], x[2], x[3], 0, 0 }, sum[12] = { 0 };
     for (size_t i = 0; i < d->n_nodes; i++) {
         double by[11] = { 0 };
-        at[3] = d->nodes[0][i];
-        at[4] = d->nodes[1][i];
+        at[4] = d->nodes[0][i];
+        at[5] = d->nodes[1][i];
         sum[0] += ss_stop_node(p, at, by);
         for (int k = 0; k < 11; k++) sum[1 + k] += by[k];
     }
@@ -1208,7 +1215,7 @@ static double plain_likelihood(const ss_model *m, const gpumc_fit *fit, const do
             offset[k] = find_block(fit, rows->takes[k].name)->offset;
         for (size_t i = 0; i < d->n_rows; i++) {
             const double w = d->weights ? d->weights[i] : 1;
-            double p[12], x[3], g[12] = { 0 };
+            double p[12], x[4], g[12] = { 0 };
             for (size_t k = 0; k < rows->n_takes; k++) p[k] = draw[offset[k] + rows->takes[k].index[i]];
             for (size_t c = 0; c < d->kind->n_columns; c++) x[c] = d->columns[c][i];
             sum += w * (d->kind == &ss_go       ? ss_go_row(p, x, g)
@@ -1218,6 +1225,36 @@ static double plain_likelihood(const ss_model *m, const gpumc_fit *fit, const do
         }
     }
     return sum;
+}
+
+/* What the coordinate of parameter k of subject i receives from derivatives by natural values: by its
+   logarithm, its probit, or as one of a pair. */
+static double sampled_slope(const ss_model *m, const gpumc_fit *fit, const double *draw, const double *by,
+                            int k, size_t i)
+{
+    const ss_parameter_info *info = ss_parameter_get(k);
+    double slope = 0;
+    if (info->probit) return by[find_block(fit, m->names[k].probit)->offset + i];
+    if (!ss_law_of(m, k).with) {
+        const size_t at = find_block(fit, info->name)->offset + i;
+        return by[at] * draw[at];
+    }
+    for (int tau = 0; tau < 2; tau++) {
+        const int pair[2] = { tau ? SS_TAU : SS_SIGMA, tau ? SS_SIGMA : SS_TAU };
+        const double bounds[2] = { 0, INFINITY };
+        double p[6], g[6];
+        for (int side = 0; side < 2; side++) {
+            char name[32];
+            snprintf(name, sizeof name, "z_%s", ss_parameter_get(pair[side])->name);
+            p[3 * side] = draw[find_block(fit, name)->offset + i];
+            p[3 * side + 1] = draw[find_block(fit, m->names[pair[side]].location)->offset];
+            p[3 * side + 2] = draw[find_block(fit, m->names[pair[side]].scale)->offset];
+        }
+        if (tau) ss_tau_of_pair_row(p, bounds, g);
+        else ss_sigma_of_pair_row(p, bounds, g);
+        slope += g[k == pair[0] ? 0 : 3] * by[find_block(fit, ss_parameter_get(pair[0])->name)->offset + i];
+    }
+    return slope;
 }
 
 /* How far value and derivatives lie from those of the model, its priors taken off. */
@@ -1231,13 +1268,13 @@ static double plain_apart(const trial_run *t, const ss_model *prior, const gpumc
     worst = fabs(full->log_density(draw, grad, full->data) - rest->log_density(draw, of_prior, rest->data)
                  - value) / fabs(value);
     for (int j = 0; j < t->model->kind->n; j++) {
-        const int k = t->model->kind->parameters[j], probit = ss_parameter_get(k)->probit;
+        const int k = t->model->kind->parameters[j];
+        const char *form = ss_parameter_get(k)->probit ? "probit" : ss_law_of(t->model, k).with ? "z" : "log";
         char name[32];
-        snprintf(name, sizeof name, "%s_%s", probit ? "probit" : "log", ss_parameter_get(k)->name);
+        snprintf(name, sizeof name, "%s_%s", form, ss_parameter_get(k)->name);
         const size_t sampled = find_block(fit, name)->offset;
-        const size_t natural = probit ? sampled : find_block(fit, name + 4)->offset;
         for (size_t i = 0; i < t->data.n_subjects; i++) {
-            const double slope = by[natural + i] * (probit ? 1 : draw[natural + i]);
+            const double slope = sampled_slope(t->model, fit, draw, by, k, i);
             worst = fmax(worst, fabs(grad[sampled + i] - of_prior[sampled + i] - slope) / (1 + fabs(slope)));
         }
     }
@@ -1342,6 +1379,9 @@ static int validate_fit(const trial_run *t)
     int ok;
     memset(&o, 0, sizeof o);
     o.num_samples = 2000;
+    o.sampler = GPUMC_SAMPLER_MAMS;
+    o.thin = 2;
+    o.skip_gradient_check = 1;
     o.seed = 42;
     ok = gpumc_sample(ss_model_get(t->model), &o, &fit) == GPUMC_OK;
     if (!ok) said(0, "fit of 5 subjects: %s", fit.message);
@@ -1378,6 +1418,7 @@ static int command_validate(int argc, char **argv)
     int ok, status = command_arguments(argc, argv, list, 0);
     if (status != GO_ON) return status;
     memset(&options, 0, sizeof options);
+    options.blur = SS_BLUR;
     options.threads = 4;
     ok = validate_known();
     if (!trial_run_make(&t, 5, 42, &options, &error)) return run_failed(error.text);
@@ -1448,6 +1489,7 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
     clock_t begin;
     int ok;
     memset(&options, 0, sizeof options);
+    options.blur = SS_BLUR;
     memset(row, 0, sizeof *row);
     options.threads = o.threads;
     row->subjects = subjects;
@@ -1547,7 +1589,7 @@ static int command_bench(int argc, char **argv)
         { "subjects", TEXT, &text, "N[,N...]: sizes of the studies (10,20,50,100,200)" },
         { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
         { "num_warmup", WHOLE, &o.num_warmup, "warm-up iterations a chain (0: by model)" },
-        { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (2000)" },
+        { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1500)" },
         { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
         { "csv", TEXT, &csv, "FILE: writes the table as CSV" },
         { "json", TEXT, &json, "FILE: writes the table as JSON" },

@@ -11,12 +11,22 @@
    deviation from their mean and have coefficients b_k ~ normal(0, 0.5), added to m_k. The baseline has one
    hierarchy of its own.
 
+   In form U, with centring learned, sigma and tau of the stop process are sampled as follows. What stops
+   say best of its shape is the spread w = log(sigma^2 + tau^2) / 2, not how sigma and tau share it. So the two
+   are made of z_sigma, z_tau ~ normal(0, 1), turned by the angle at which the first moves w and the second
+   does not,
+       log sigma = m_sigma + s_sigma (cos a z_sigma - sin a z_tau),
+       log tau   = m_tau   + s_tau   (sin a z_sigma + cos a z_tau),   tan a = tau^2 s_tau / (sigma^2 s_sigma)
+   at the population's sigma and tau. Both remain independent and normal, the model is the same, but z_sigma
+   keeps its place when the population moves along the ridge of equal w.
+
    Include after gpumc.h, stop_signal_data.h and stop_signal_rows.h. Read first: ss_model_create. */
 #ifndef STOP_SIGNAL_MODEL_H
 #define STOP_SIGNAL_MODEL_H
 
 #define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
+#define SS_BLUR 0.05          /* 0.1 and more cost the energy that they should save */
 
 typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY } ss_form;
 typedef struct ss_model_options {
@@ -26,6 +36,7 @@ typedef struct ss_model_options {
     double truncation;        /* seconds; 0: SS_TRUNCATION, and none for BEESTS; negative: none */
     double deadline;          /* seconds: no response counts that comes later; 0: any does */
     int nodes;                /* of a stop's quadrature; 0: 48, and 64 for BEESTS */
+    double blur;              /* of the rates' kinks in derivatives; 0: none, they are exact */
     const char *covariates;   /* "age:B,age:v_plus": column and parameter; NULL: none */
     gpumc_centring centring;  /* of all subjects' parameters */
     gpumc_isa isa;
@@ -94,8 +105,8 @@ enum { SS_GO_RIGHT, SS_GO_WRONG, SS_FAILED_RIGHT, SS_FAILED_WRONG, SS_STOPS, SS_
 /* Rows of one set, as many as there is room for: all trials. */
 typedef struct ss_set {
     size_t n, *subject;
-    double *columns[3], *weights;
-    const double *given[3];
+    double *columns[4], *weights;
+    const double *given[4];
     gpumc_hier_take takes[12];
 } ss_set;
 
@@ -126,7 +137,7 @@ static inline void ss_model_free(ss_model *m)
     for (int s = 0; s < SS_N_SETS; s++) {
         free(m->sets[s].subject);
         free(m->sets[s].weights);
-        for (int c = 0; c < 3; c++) free(m->sets[s].columns[c]);
+        for (int c = 0; c < 4; c++) free(m->sets[s].columns[c]);
     }
     for (int k = 0; k < SS_N_PARAMETERS; k++) free(m->covariates[k]);
     for (int c = 0; c < 2; c++) free(m->nodes[c]);
@@ -208,7 +219,8 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
             ss_parameter_get(from)->probit ? m->names[from].probit : ss_parameter_get(from)->name;
         s->takes[k].index = s->subject;
     }
-    for (int c = 0; c < 3; c++) s->given[c] = s->columns[c];
+    for (size_t i = 0; i < s->n; i++) s->columns[3][i] = m->options.blur;
+    for (int c = 0; c < 4; c++) s->given[c] = s->columns[c];
     r->name = name;
     r->takes = s->takes;
     r->n_takes = (size_t)n;
@@ -232,7 +244,7 @@ static inline int ss_model_rows(ss_model *m, gpumc_error *error)
         m->sets[s].subject = (size_t *)malloc(n * sizeof(size_t));
         m->sets[s].weights = (double *)malloc(n * sizeof(double));
         full &= m->sets[s].subject && m->sets[s].weights;
-        for (int c = 0; c < 3; c++) {
+        for (int c = 0; c < 4; c++) {
             m->sets[s].columns[c] = (double *)malloc(n * sizeof(double));
             full &= m->sets[s].columns[c] != NULL;
         }
@@ -340,7 +352,8 @@ typedef struct ss_law {
     double lower, upper;
     gpumc_hier_link link;
     gpumc_population_family *family;
-    const gpumc_row_kind *density;        /* instead of a family */
+    const gpumc_row_kind *density, *quantile;          /* instead of a family */
+    const char *with;                     /* the second parameter of the quantile */
     int quantile_form, unscaled;
     gpumc_kind m_kind;
     double m_lower, m_upper;
@@ -474,11 +487,59 @@ static inline ss_law ss_law_legacy(int k)
     return law;
 }
 
+/* z, location and scale of log sigma, then of log tau: from z_sigma and z_tau to what multiplies s_sigma (which
+   0) or s_tau (1) as in the head. Adds weight times the derivatives of that to g. */
+GPUMC_FN gpumc_real ss_turned(const gpumc_real *p, int which, gpumc_real weight, gpumc_real *g)
+{
+    const gpumc_real log_tan = 2 * (p[4] - p[1]) + gpumc_log(p[5]) - gpumc_log(p[2]);
+    const gpumc_real c = gpumc_sqrt(gpumc_inv_logit(-2 * log_tan)), s = gpumc_sqrt(gpumc_inv_logit(2 * log_tan));
+    const gpumc_real own = c * p[0] - s * p[3], other = s * p[0] + c * p[3];
+    const gpumc_real turn = weight * c * s * (which ? own : -other);          /* by log_tan */
+    g[0] += weight * (which ? s : c);
+    g[1] -= 2 * turn;
+    g[2] -= turn / p[2];
+    g[3] += weight * (which ? c : -s);
+    g[4] += 2 * turn;
+    g[5] += turn / p[5];
+    return which ? other : own;
+}
+GPUMC_FN gpumc_real ss_held(gpumc_real value, const gpumc_real *bounds)
+{
+    const gpumc_real above = ss_max(bounds[0], value);
+    return above < bounds[1] ? above : bounds[1];
+}
+GPUMC_ROW(ss_sigma_of_pair, 6, 0, 2)
+{
+    gpumc_real by[6] = { 0, 0, 0, 0, 0, 0 };
+    const gpumc_real z = ss_turned(p, 0, 1, by), sigma = ss_held(gpumc_exp(p[1] + p[2] * z), x);
+    GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] = sigma * p[2] * by[k];
+    g[1] += sigma;
+    g[2] += sigma * z;
+    return sigma;
+}
+/* p: of tau, then of sigma. */
+GPUMC_ROW(ss_tau_of_pair, 6, 0, 2)
+{
+    const gpumc_real q[6] = { p[3], p[4], p[5], p[0], p[1], p[2] };
+    gpumc_real by[6] = { 0, 0, 0, 0, 0, 0 };
+    const gpumc_real z = ss_turned(q, 1, 1, by), tau = ss_held(gpumc_exp(p[1] + p[2] * z), x);
+    GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] = tau * p[2] * by[(k + 3) % 6];
+    g[1] += tau;
+    g[2] += tau * z;
+    return tau;
+}
+
 static inline ss_law ss_law_of(const ss_model *m, int k)
 {
-    return m->options.kind == SS_WALD ? ss_law_baseline(k)
+    ss_law law = m->options.kind == SS_WALD ? ss_law_baseline(k)
         : m->options.form == SS_FORM_T ? ss_law_t(k)
         : m->options.form == SS_FORM_LEGACY ? ss_law_legacy(k) : ss_law_u(k);
+    if (m->options.form != SS_FORM_U || m->options.centring != GPUMC_CENTRING_LEARNED) return law;
+    if (k != SS_SIGMA && k != SS_TAU) return law;
+    law.quantile = k == SS_TAU ? &ss_tau_of_pair : &ss_sigma_of_pair;
+    law.with = ss_parameter_get(k == SS_TAU ? SS_SIGMA : SS_TAU)->name;
+    law.quantile_form = 1;
+    return law;
 }
 
 static inline gpumc_param *ss_param_add(ss_model *m, const char *name, gpumc_kind kind, double lower,
@@ -560,13 +621,15 @@ static inline void ss_subjects_add(ss_model *m, int k)
                 ss_start_at(&law, m->start[k], fmin(ss_parameter_get(k)->typical, 0.7 * m->fastest[i]));
         p->init = m->init;
     }
-    if (law.link != GPUMC_LINK_BY_KIND) {
+    if (law.link != GPUMC_LINK_BY_KIND || law.quantile) {
         gpumc_population *o = &m->populations[m->description.n_populations++];
         o->name = p->name;
         o->link = law.link;
         o->family = law.family;
         o->density = law.density;
         o->quantile_form = law.quantile_form;
+        o->quantile = law.quantile;
+        o->with = law.with;
     }
 }
 

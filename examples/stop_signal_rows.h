@@ -9,11 +9,11 @@
 
        row              parameters p                                             columns x
        ss_go            B t0 v_won v_lost                                        rt
-       ss_failed        B t0 v_won v_lost v0 g mu sigma tau y_tf                 rt delay truncation
-       ss_stop          B t0 v_plus v_minus v0 g mu sigma tau y_gf y_tf          delay truncation deadline;
-                                                                                 nodes
+       ss_failed        B t0 v_won v_lost v0 g mu sigma tau y_tf                 rt delay truncation blur
+       ss_stop          B t0 v_plus v_minus v0 g mu sigma tau y_gf y_tf          delay truncation deadline
+                                                                                 blur; nodes
        ss_counts        y_gf                                                     omissions responses
-   and with _failed and _stop as above, delays and all
+   and with _failed and _stop as above, delays and all but the blur
        ss_rdex_...      as RDEX-ABCD without v0 and g, its go row that above
        ss_range_go      B range t0 v_won v_lost            thresholds uniform on (B, B + range)
        ss_beests_go     mu_go sigma_go tau_go              one ex-Gaussian go process, not truncated
@@ -29,6 +29,11 @@
    A deadline is the time from the onset of the stimulus after which no response counts; SS_NO_DEADLINE stands
    for none. With one, a go trial without a response is no longer a go failure alone. It is the row ss_stop
    with a delay of SS_NO_SIGNAL: the signal comes after the deadline, when all rates have arrived.
+
+   Rates of stop trials have kinks, where they arrive at those of go trials; a path of the sampler that crosses
+   one between two gradients gains or loses energy. With a blur above 0, in units of rates, the derivatives, not
+   the values, pass a kink smoothly over that width. Any field of forces may guide a path: steps stay reversible
+   and keep volume, and whether an end is taken is decided by values, which are exact.
 
    Plain C for gcc, clang and nvcc; include after gpumc.h. The inner leaves of gpumc.h (gpumc__) that it uses
    take positive arguments only. Read first: ss_race. */
@@ -144,17 +149,18 @@ GPUMC_FN gpumc_real ss_rate(gpumc_real v, gpumc_real v0, gpumc_real reach)
     return above < v0 - reach ? v0 - reach : above;
 }
 /* Hands the derivative by that rate on to those by v, v0 and g: the rate has arrived, or grows still. */
-GPUMC_FN void ss_push_rate(gpumc_real v, const gpumc_real *p, gpumc_real delay, gpumc_real slope,
-                           gpumc_real *by_v, gpumc_real *by_v0_g)
+GPUMC_FN void ss_push_rate(gpumc_real v, const gpumc_real *p, gpumc_real delay, gpumc_real blur,
+                           gpumc_real slope, gpumc_real *by_v, gpumc_real *by_v0_g)
 {
-    const int arrived = gpumc_fabs(v - p[0]) <= p[1] * delay;
-    const gpumc_real moving = arrived ? 0 : slope;
-    *by_v += arrived ? slope : 0;
+    const gpumc_real beyond = gpumc_fabs(v - p[0]) - p[1] * delay;
+    const gpumc_real arrived = 1 / (1 + gpumc_exp(beyond / ss_max(blur, GPUMC_R(1e-30))));
+    const gpumc_real moving = (1 - arrived) * slope;
+    *by_v += arrived * slope;
     by_v0_g[0] += moving;
     by_v0_g[1] += p[0] < v ? moving * delay : -moving * delay;
 }
 
-GPUMC_ROW(ss_failed, 10, 0, 3)
+GPUMC_ROW(ss_failed, 10, 0, 4)
 {
     const gpumc_real t = x[0] - p[1], reach = p[5] * x[1];
     const gpumc_real won = ss_rate(p[2], p[4], reach), lost = ss_rate(p[3], p[4], reach);
@@ -163,8 +169,8 @@ GPUMC_ROW(ss_failed, 10, 0, 3)
         ss_race(p[0], won, lost, t, race) + ss_not_stopped(p + 6, x[0] - x[1], x[2], g + 6);
     g[0] += race[0];
     g[1] -= race[3];
-    ss_push_rate(p[2], p + 4, x[1], race[1], &g[2], &g[4]);
-    ss_push_rate(p[3], p + 4, x[1], race[2], &g[3], &g[4]);
+    ss_push_rate(p[2], p + 4, x[1], x[3], race[1], &g[2], &g[4]);
+    ss_push_rate(p[3], p + 4, x[1], x[3], race[2], &g[3], &g[4]);
     return ss_if_after(t, value);
 }
 
@@ -295,17 +301,17 @@ GPUMC_FN gpumc_real ss_timed(const gpumc_real *x) { return x[2] < GPUMC_R(SS_NO_
 GPUMC_FN gpumc_real ss_race_late(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
 { return ss_both_survive(p[0], p[2], p[3], x[2] - p[1], ss_timed(x), g); }
 
-/* x: as above; abscissa and weight */
-GPUMC_FN ss_node ss_node_of(const gpumc_real *p, const gpumc_real *x, gpumc_real on)
+/* node: abscissa and weight */
+GPUMC_FN ss_node ss_node_of(const gpumc_real *p, const gpumc_real *x, const gpumc_real *node, gpumc_real on)
 {
     const gpumc_real from = ss_max(ss_first(p[0], p[1], x[1]), on);
-    return ss_node_at(ss_limits_from(from, ss_last(x), p[0], p[1], p[2]), x[3], x[4], p[1] / p[2]);
+    return ss_node_at(ss_limits_from(from, ss_last(x), p[0], p[1], p[2]), node[0], node[1], p[1] / p[2]);
 }
 /* A node of the race of two diffusions and the stop: p, g: b t0 v+ v-; s, by: mu sigma tau. */
-GPUMC_FN gpumc_real ss_race_node(const gpumc_real *p, const gpumc_real *s, const gpumc_real *x, gpumc_real *g,
-                                 gpumc_real *by)
+GPUMC_FN gpumc_real ss_race_node(const gpumc_real *p, const gpumc_real *s, const gpumc_real *x,
+                                 const gpumc_real *of, gpumc_real *g, gpumc_real *by)
 {
-    const ss_node node = ss_node_of(s, x, ss_on(p[0], p[1], ss_max(p[2], p[3]), x));
+    const ss_node node = ss_node_of(s, x, of, ss_on(p[0], p[1], ss_max(p[2], p[3]), x));
     const gpumc_real t = s[0] + s[1] * node.u + x[0] - p[1];
     const gpumc_real value = ss_both_survive(p[0], p[2], p[3], t, node.mass, g);
     ss_push_node(node, s[1] / s[2], value, by);
@@ -320,11 +326,11 @@ GPUMC_FN void ss_stop_rates(const gpumc_real *p, gpumc_real delay, gpumc_real *e
     effective[3] = ss_rate(p[3], p[4], p[5] * delay);
 }
 /* The nodes sum derivatives by the rates at this delay. */
-GPUMC_CELLS(ss_stop, 11, 0, 3, 2)
+GPUMC_CELLS(ss_stop, 11, 0, 4, 2)
 {
     gpumc_real go[4];
     ss_stop_rates(p, x[0], go);
-    return ss_race_node(go, p + 6, x, g, g + 6);
+    return ss_race_node(go, p + 6, x, x + 4, g, g + 6);
 }
 GPUMC_FINISH(ss_stop)
 {
@@ -335,8 +341,8 @@ GPUMC_FINISH(ss_stop)
     GPUMC__FLAT for (int k = 0; k < 4; k++) by[k] = scale[0] * sum[1 + k] + scale[1] * by[k];
     g[0] += by[0];
     g[1] += by[1];
-    ss_push_rate(p[2], p + 4, x[0], by[2], &g[2], &g[4]);
-    ss_push_rate(p[3], p + 4, x[0], by[3], &g[3], &g[4]);
+    ss_push_rate(p[2], p + 4, x[0], x[3], by[2], &g[2], &g[4]);
+    ss_push_rate(p[3], p + 4, x[0], x[3], by[3], &g[3], &g[4]);
     return value;
 }
 
@@ -356,7 +362,7 @@ GPUMC_ROW(ss_rdex_failed, 8, 0, 3)
 }
 GPUMC_CELLS(ss_rdex_stop, 9, 0, 3, 2)
 {
-    return ss_race_node(p, p + 4, x, g, g + 4);
+    return ss_race_node(p, p + 4, x, x + 3, g, g + 4);
 }
 GPUMC_FINISH(ss_rdex_stop)
 {
@@ -519,7 +525,7 @@ GPUMC_FN gpumc_real ss_range_survive(const gpumc_real *p, gpumc_real t, gpumc_re
 }
 GPUMC_CELLS(ss_range_stop, 10, 0, 3, 2)
 {
-    const ss_node node = ss_node_of(p + 5, x, ss_on(p[0], p[2], ss_max(p[3], p[4]), x));
+    const ss_node node = ss_node_of(p + 5, x, x + 3, ss_on(p[0], p[2], ss_max(p[3], p[4]), x));
     const gpumc_real value = ss_range_survive(p, p[5] + p[6] * node.u + x[0] - p[2], node.mass, g);
     ss_push_node(node, p[6] / p[7], value, g + 5);
     return value;
@@ -609,7 +615,7 @@ GPUMC_ROW(ss_beests_nofail_failed, 6, 0, 3)
 }
 GPUMC_FN gpumc_real ss_beests_at_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
 {
-    const ss_node node = ss_node_of(p + 3, x, x[1]);
+    const ss_node node = ss_node_of(p + 3, x, x + 3, x[1]);
     const gpumc_real value = ss_one_survives(p, p[3] + p[4] * node.u + x[0], node.mass, g);
     ss_push_node(node, p[4] / p[5], value, g + 3);
     return value;
@@ -647,7 +653,7 @@ GPUMC_ROW(ss_beests2_nofail_failed, 9, 0, 3)
 }
 GPUMC_FN gpumc_real ss_beests2_at_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
 {
-    const ss_node node = ss_node_of(p + 6, x, x[1]);
+    const ss_node node = ss_node_of(p + 6, x, x + 3, x[1]);
     const gpumc_real value = ss_two_survive(p, p[6] + p[7] * node.u + x[0], node.mass, g);
     ss_push_node(node, p[7] / p[8], value, g + 6);
     return value;

@@ -60,20 +60,18 @@ static void find_columns(calibration *c)
     CHECK(n == 22 && at <= MAX_VALUES, "%d hyperparameters, %d values", (int)n, (int)at);
 }
 
-/* The subjects' parameters among the sampled values x. */
+/* The subjects' parameters at the sampled values x. */
 static void take_subjects(calibration *c, const double *x)
 {
+    static double out[MAX_VALUES];
     const gpumc_model *m = ss_model_get(c->prior);
-    size_t at = 0;
-    for (size_t k = 0; k < m->n_params; k++) {
-        const char *name = m->params[k].name, *bare = strchr(name, '_');
-        const size_t size = m->params[k].size ? m->params[k].size : 1;
-        if (size == N_SUBJECTS && bare)
-            for (int j = 0; j < SS_N_PARAMETERS; j++)
-                for (size_t i = 0; strcmp(bare + 1, ss_parameter_get(j)->name) == 0 && i < size; i++)
-                    c->theta[i * SS_N_PARAMETERS + (size_t)j] = ss_constrain(j, x[at + i]);
-        at += size;
-    }
+    const double *values = out;
+    gpumc_rng unused = gpumc_rng_at(0, 0, 0, 0);
+    m->generate(x, &unused, out, m->data);
+    for (size_t k = 0; k < m->n_outputs; values += m->outputs[k++].size)
+        for (int j = 0; j < SS_N_PARAMETERS; j++)
+            for (size_t i = 0; strcmp(m->outputs[k].name, ss_parameter_get(j)->name) == 0 && i < N_SUBJECTS; i++)
+                c->theta[i * SS_N_PARAMETERS + (size_t)j] = values[i];
 }
 
 static double log_likelihood(const calibration *c, const double *x)
@@ -122,7 +120,7 @@ static void take_quantities(calibration *c, const gpumc_fit *fit)
 static double rank(calibration *c, const double *truth, uint64_t seed)
 {
     gpumc_sample_options o = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .seed = seed, .threads = 1,
-                               .skip_gradient_check = 1 };
+                               .sampler = GPUMC_SAMPLER_MAMS, .thin = 2, .skip_gradient_check = 1 };
     double seconds = 0;
     for (c->least_ess = 0; c->least_ess < LEAST_ESS && o.num_samples <= LONGEST; o.num_samples *= 4) {
         gpumc_fit fit;
@@ -246,7 +244,7 @@ static void test_calibration(int from, int to, int judged, FILE *lines)
 {
     static calibration c;
     static tally t;
-    const ss_model_options options = { .threads = 1 };
+    const ss_model_options options = { .threads = 1, .blur = SS_BLUR };
     if (!calibration_make(&c, &options)) return;
     if (lines) read_ranks(&t, lines);
     for (int i = from; i <= to; i++)
@@ -270,8 +268,9 @@ static size_t block_offset(const gpumc_fit *fit, const char *name)
 static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
 {
     static const ss_parameter looked[4] = { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS };
-    const ss_model_options options = { .threads = 4 };
-    const gpumc_sample_options o = { .num_samples = 1000, .seed = seed, .skip_gradient_check = 1 };
+    const ss_model_options options = { .threads = 4, .blur = SS_BLUR };
+    const gpumc_sample_options o = { .num_samples = 1000, .thin = 2, .seed = seed, .skip_gradient_check = 1,
+                                     .sampler = GPUMC_SAMPLER_MAMS };
     const ss_group group = ss_group_default();
     const ss_task task = ss_task_default();
     double *theta = (double *)malloc(n * SS_N_PARAMETERS * sizeof *theta), held = 0;

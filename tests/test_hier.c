@@ -52,6 +52,19 @@ GPUMC_ROW(skewed_quantile, 3, 0, 2)
     return p[1] + p[2] * g[2];
 }
 
+/* location + scale (z + z of the other)^2 / 2 + location of the other log(its scale) */
+GPUMC_ROW(twin_quantile, 6, 0, 2)
+{
+    const double sum = p[0] + p[3];
+    (void)x;
+    g[0] = g[3] = p[2] * sum;
+    g[1] = 1;
+    g[2] = 0.5 * sum * sum;
+    g[4] = gpumc_log(p[5]);
+    g[5] = p[4] / p[5];
+    return p[1] + p[2] * g[2] + p[4] * g[4];
+}
+
 static void simulate_normal(const double *p, const double *x, gpumc_rng *rng, double *y)
 {
     (void)x;
@@ -325,6 +338,9 @@ static everything *describe(void)
         { .name = "own", .size = J, .location = "mu", .scale = "tau" },
         { .name = "mapped", .size = J, .location = "district", .location_index = district, .scale = "tau" },
         { .name = "plain", .size = J, .location = "mu" },
+        { .name = "twin", .size = J, .location = "mu", .scale = "tau" },
+        { .name = "other", .size = J, .location = "mu", .scale = "tau", .covariates = covariates,
+          .n_covariates = 2, .coefficients = "beta" },
     };
     static const gpumc_prior priors[] = {
         { "mu", gpumc_prior_normal, 0, 2, 0 }, { "tau", gpumc_prior_half_normal, 1, 0, 0 },
@@ -339,6 +355,8 @@ static everything *describe(void)
         { .name = "own", .density = &skewed_population, .shape = "nu" },
         { .name = "mapped", .quantile = &skewed_quantile, .quantile_form = 1 },
         { .name = "rate", .quantile_form = 1 },
+        { .name = "twin", .quantile = &twin_quantile, .quantile_form = 1, .with = "other" },
+        { .name = "other", .quantile = &twin_quantile, .quantile_form = 1, .with = "twin" },
     };
     everything *e = (everything *)calloc(1, sizeof *e);
     memcpy(e->params, params, sizeof params);
@@ -375,7 +393,7 @@ static void check_everything(void)
 {
     static const char *const taken[][3] = { { "school", "heavy", "rate" }, { "share", "chance", "regressed" },
         { "bounded", "above", "own" }, { "mapped", "log_rate", "school" }, { "walk", "walk", "walk" },
-        { "plain", "district", "above" } };
+        { "plain", "district", "above" }, { "twin", "other", "school" } };
     everything *e = describe();
     gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
     double expected;
@@ -643,6 +661,11 @@ static void check_bad_input(void)
     REFUSED(e->populations[2].link = GPUMC_LINK_LOGIT, "truncated normal the identity");
     REFUSED(e->populations[0].quantile_form = 1, "as the quantile");
     REFUSED(e->populations[4].density = &normal_row, "leaf");
+    REFUSED(e->populations[7].with = "twin", "no other block");
+    REFUSED(e->populations[7].with = "mu", "goes with \"mu\"");
+    REFUSED(e->populations[7].with = "no", "goes with \"no\"");
+    REFUSED(e->populations[7].with = NULL, "6 of a pair");
+    REFUSED(e->populations[8].quantile_form = 0, "quantile form");
     REFUSED(e->rows[1].data.kind = NULL, "kind");
     REFUSED(e->mixed[1].name = "hevy", "rows \"mixed\": there is no parameter \"hevy\"");
     REFUSED(e->mixed[1].name = "z_heavy", "\"z_heavy\"");
@@ -664,7 +687,7 @@ static void check_threads_and_explain(void)
     everything *e = describe();
     gpumc_error error = { GPUMC_OK, "" };
     gpumc_fit fit[2];
-    double x[512];
+    double x[1024];
     object o;
     for (int k = 0; k < 2; k++) {
         const gpumc_sample_options options = {

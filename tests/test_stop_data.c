@@ -352,7 +352,8 @@ static double row_value(const gpumc_row_kind *kind, double won, double lost, dou
     const double ptf = gpumc_inv_Phi(typical[SS_PTF]), pgf = gpumc_inv_Phi(typical[SS_PGF]);
     double given[11] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, kind == &ss_stop ? pgf : ptf, ptf };
     double nodes[48], weights[48], truncation = 0.05, value = NAN, *unwanted[11] = { NULL };
-    const double none = SS_NO_DEADLINE, *p[11], *columns[4] = { &rt, &delay, &truncation, &none };
+    const double none = SS_NO_DEADLINE, blur = 0, *p[11];
+    const double *columns[5] = { &rt, &delay, &truncation, &none, &blur };
     const double *const node_columns[2] = { nodes, weights };
     gpumc_rows_data data = { .kind = kind, .n_rows = 1, .n_groups = 1 };
     gpumc_error error;
@@ -361,6 +362,7 @@ static double row_value(const gpumc_row_kind *kind, double won, double lost, dou
     gpumc_rows *rows;
     double *work;
     ss_gauss_legendre(48, nodes, weights);
+    if (kind != &ss_stop) columns[3] = &blur;
     data.columns = kind == &ss_stop ? columns + 1 : columns;
     if (kind == &ss_stop) data.nodes = node_columns;
     data.n_nodes = kind == &ss_stop ? 48 : 0;

@@ -14,13 +14,13 @@ enum { MOST = 16, MANY_NODES = 192 /* where the error of the quadrature is not t
 
 /* Log likelihood and derivatives of one row, the row object made anew; nodes of quadrature where it has
    some. */
-static double one_row(const gpumc_row_kind *kind, const double *p, const double *x, int n_nodes,
-                      gpumc_isa isa, double *by)
+static double blurred_row(const gpumc_row_kind *kind, const double *p, const double *x, double blur,
+                          int n_nodes, gpumc_isa isa, double *by)
 {
     static double nodes[2][MANY_NODES];
     static int made;
     const double *const node_columns[2] = { nodes[0], nodes[1] };
-    const double *columns[3] = { x, x + 1, x + 2 }, *parameters[MOST];
+    const double *columns[4] = { x, x + 1, x + 2, &blur }, *parameters[MOST];
     gpumc_rows_data d = { .kind = kind, .n_rows = 1, .n_groups = 1, .columns = columns, .isa = isa };
     double *grad[MOST], work[4096], value, memory[4096];
     gpumc_error error;
@@ -44,6 +44,9 @@ static double one_row(const gpumc_row_kind *kind, const double *p, const double 
     value = gpumc_rows_eval(rows, parameters, grad, work);
     return value;
 }
+static double one_row(const gpumc_row_kind *kind, const double *p, const double *x, int n_nodes,
+                      gpumc_isa isa, double *by)
+{ return blurred_row(kind, p, x, 0, n_nodes, isa, by); }
 static double value_of(const gpumc_row_kind *kind, const double *p, const double *x)
 {
     double by[MOST];
@@ -245,7 +248,7 @@ GPUMC_ROW(wrong_go, 4, 0, 1)
     return ss_wald_row(winner, x, by);
 }
 /* P(stop) put in as the probability to stop before the mean go time: */
-GPUMC_ROW(wrong_stop, 11, 0, 3)
+GPUMC_ROW(wrong_stop, 11, 0, 4)
 {
     const gpumc_real mean = p[1] + p[0] / ss_rate(p[2], p[4], p[5] * x[0]);
     const ss_time at = ss_time_at(mean - x[0], p[6], p[7], p[8]), first = ss_time_at(x[1], p[6], p[7], p[8]);
@@ -253,7 +256,7 @@ GPUMC_ROW(wrong_stop, 11, 0, 3)
     return gpumc_log(gpumc_Phi(p[9]) + gpumc_Phi(-p[9]) * gpumc_Phi(-p[10]) * P);
 }
 /* sigma and tau exchanged: */
-GPUMC_ROW(wrong_failed, 10, 0, 3)
+GPUMC_ROW(wrong_failed, 10, 0, 4)
 {
     const gpumc_real q[10] = { p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[8], p[7], p[9] };
     return ss_failed_row(q, x, g);
@@ -347,7 +350,7 @@ static int near_kink(ss_kind kind, const gpumc_row_kind *row, const double *p, c
 {
     const int stop = row->n_node_columns > 0;
     const double delay = stop ? x[0] : x[1], reach = p[5] * delay, last = stop ? x[2] - x[0] : x[0] - delay;
-    if (row->n_columns == 3 && fabs(last - x[stop ? 1 : 2]) < 0.02) return 1; /* the truncation is one, too */
+    if (row->n_columns >= 3 && fabs(last - x[stop ? 1 : 2]) < 0.02) return 1; /* the truncation is one, too */
     if (kind != SS_RDEX_ABCD || row->n_group < 10) return 0;
     return fabs(fabs(p[2] - p[4]) - reach) < 0.05 * (1 + reach)
            || fabs(fabs(p[3] - p[4]) - reach) < 0.05 * (1 + reach);
@@ -393,6 +396,28 @@ static void test_kinks(void)
               by[1][2 + k]);
         CHECK(fabs((by[0][4] - by[1][4]) - by[1][2 + k]) < 1e-6, "what v0 loses is not what the rate gains");
     }
+}
+
+/* The blur shares out derivatives near a kink and changes nothing else. */
+static void test_blur(void)
+{
+    const double arrival = 0.25;
+    double p[11] = { 1.25, 0.16, 3.1, -1.5, 2.1, 4, 0.16, 0.05, 0.07, -1.9, -1.3 };
+    for (int stop = 0; stop < 2; stop++)
+        for (int i = -18; i < 30; i++) {
+            const gpumc_row_kind *kind = stop ? &ss_stop : &ss_failed;
+            const double x[3] = { stop ? arrival : 0.5, stop ? 0.05 : arrival, stop ? SS_NO_DEADLINE : 0.05 };
+            double exact[MOST], by[MOST], value, slope;
+            p[2] = p[4] + p[5] * arrival + SS_BLUR * (i + 0.5);
+            value = one_row(kind, p, x, 48, GPUMC_ISA_AUTO, exact);
+            CHECK(blurred_row(kind, p, x, SS_BLUR, 48, GPUMC_ISA_AUTO, by) == value, "a value is blurred");
+            CHECK((i < 0) == (exact[2] != 0), "step %d: derivative by the rate %g without a blur", i, exact[2]);
+            slope = by[2] * (1 + exp(i + 0.5));                      /* by the rate of this delay */
+            CHECK(i >= 0 || fabs(slope - exact[2]) < 1e-9 * fabs(slope), "step %d: %g of %g", i, by[2], exact[2]);
+            CHECK(fabs(by[2] + by[4] - exact[2] - exact[4]) < 1e-9, "step %d: the rest does not go to v0", i);
+            CHECK(fabs((by[4] - exact[4]) * arrival - (by[5] - exact[5])) < 1e-9, "step %d: nor to g", i);
+            for (size_t k = 6; k < kind->n_group; k++) CHECK(by[k] == exact[k], "p[%d] is blurred", (int)k);
+        }
 }
 
 /* ---- simulated trials ---------------------------------------------------------------------------- */
@@ -501,6 +526,7 @@ static double slow_trial(const double *p, const ss_trial *trial, double deadline
            + log(slow_survivor(t, p[0], right ? w : v));
 }
 
+enum { SLOW_SIGMA = 7 };                   /* its place among the parameters; tau's is the next */
 static double slow_normal(double x, double mean, double sd)
 { return -0.5 * (x - mean) * (x - mean) / (sd * sd) - log(sd) - 0.5 * log(2 * GPUMC_PI); }
 
@@ -525,6 +551,21 @@ static double slow_posterior(const ss_data *d, double deadline, const double *x)
             if ((size_t)d->trials[j].subject == i) lp += slow_trial(p, &d->trials[j], deadline, stops);
     }
     return lp;
+}
+
+/* The log sigmas and log taus in x become the coordinates that are sampled, by the head of
+   stop_signal_model.h; returns the log Jacobian of the way back. */
+static double turn_pairs(double *x, size_t n)
+{
+    const double *m = x + 2 * SLOW_SIGMA;             /* location and scale of both */
+    const double angle = atan(exp(2 * (m[2] - m[0])) * m[3] / m[1]), c = cos(angle), s = sin(angle);
+    double *sigma = x + 22 + SLOW_SIGMA * n, *tau = sigma + n;
+    for (size_t i = 0; i < n; i++) {
+        const double u = (sigma[i] - m[0]) / m[1], v = (tau[i] - m[2]) / m[3];
+        sigma[i] = c * u + s * v;
+        tau[i] = c * v - s * u;
+    }
+    return (double)n * (log(m[1]) + log(m[3]));
 }
 
 static void test_study(double deadline)
@@ -559,9 +600,10 @@ static void test_study(double deadline)
                     (info->probit ? gpumc_inv_Phi(value) : log(value)) - 0.05 * gpumc_rng_uniform(&rng);
             }
         }
+        slow = slow_posterior(&d, deadline, x);
+        slow += turn_pairs(x, N);             /* x is that of the model now */
         memset(grad, 0, sizeof grad);
         lp = model->log_density(x, grad, model->data);
-        slow = slow_posterior(&d, deadline, x);
         CHECK(fabs(lp - slow) < 1e-7, "deadline %g, round %d: %.10f, from the definitions %.10f", deadline,
               round, lp, slow);
     }
@@ -662,6 +704,7 @@ int main(void)
     test_outcomes();
     test_derivatives();
     test_kinks();
+    test_blur();
     test_simulated();
     test_study(0);
     test_study(0.65);
