@@ -8252,8 +8252,8 @@ static gpumc_status gpumc__hier_pair(const gpumc_hier *h, gpumc__hier_block *b, 
         if (strcmp(h->data->params[i].name, name) == 0) b->with = &h->blocks[i];
     if (b->with && b->with != b && b->with->size == b->size && b->with->quantile_form && b->quantile_form)
         return GPUMC_OK;
-    return GPUMC__BAD_PARAM(error, b->given->name, "its population goes with \"%.60s\", which is no other block "
-                            "of as many elements, or both are not in the quantile form", name);
+    return GPUMC__BAD_PARAM(error, b->given->name, "its population goes with \"%.60s\", which is no other "
+                            "block of as many elements, or both are not in the quantile form", name);
 }
 
 /* Block i with a population, now that its names have been checked. */
@@ -8274,8 +8274,8 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != (b->with ? 6 : 3) || q->n_shared != 0 || q->n_columns != 2)))
-        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf is not of 3 "
-                                "parameters, shape (%.0f; a quantile has none, but 6 of a pair) and 2 columns",
+        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf is not of "
+                                "3 parameters, shape (%.0f; a quantile: none, or 6 of a pair) and 2 columns",
                                 shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);

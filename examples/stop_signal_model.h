@@ -12,9 +12,9 @@
    hierarchy of its own.
 
    In form U, with centring learned, sigma and tau of the stop process are sampled as follows. What stops
-   say best of its shape is the spread w = log(sigma^2 + tau^2) / 2, not how sigma and tau share it. So the two
-   are made of z_sigma, z_tau ~ normal(0, 1), turned by the angle at which the first moves w and the second
-   does not,
+   say best of its shape is the spread w = log(sigma^2 + tau^2) / 2, not how sigma and tau share it. So the
+   two are made of z_sigma, z_tau ~ normal(0, 1), turned by the angle at which the first moves w and the
+   second does not,
        log sigma = m_sigma + s_sigma (cos a z_sigma - sin a z_tau),
        log tau   = m_tau   + s_tau   (sin a z_sigma + cos a z_tau),   tan a = tau^2 s_tau / (sigma^2 s_sigma)
    at the population's sigma and tau. Both remain independent and normal, the model is the same, but z_sigma
@@ -26,7 +26,7 @@
 
 #define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
-#define SS_BLUR 0.05          /* 0.1 and more cost the energy that they should save */
+#define SS_BLUR 0.025         /* 0.05 saves no more, and may hold a chain fast for a while; 0.1 costs energy */
 
 typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY } ss_form;
 typedef struct ss_model_options {
@@ -487,18 +487,19 @@ static inline ss_law ss_law_legacy(int k)
     return law;
 }
 
-/* z, location and scale of log sigma, then of log tau: from z_sigma and z_tau to what multiplies s_sigma (which
-   0) or s_tau (1) as in the head. Adds weight times the derivatives of that to g. */
-GPUMC_FN gpumc_real ss_turned(const gpumc_real *p, int which, gpumc_real weight, gpumc_real *g)
+/* p: z, location and scale of sigma, then of tau. What multiplies s_sigma (0) or s_tau (1) in the formulas of
+   the head; adds its derivatives to g. */
+GPUMC_FN gpumc_real ss_turned(const gpumc_real *p, int which, gpumc_real *g)
 {
     const gpumc_real log_tan = 2 * (p[4] - p[1]) + gpumc_log(p[5]) - gpumc_log(p[2]);
-    const gpumc_real c = gpumc_sqrt(gpumc_inv_logit(-2 * log_tan)), s = gpumc_sqrt(gpumc_inv_logit(2 * log_tan));
+    const gpumc_real c = gpumc_sqrt(gpumc_inv_logit(-2 * log_tan));
+    const gpumc_real s = gpumc_sqrt(gpumc_inv_logit(2 * log_tan));
     const gpumc_real own = c * p[0] - s * p[3], other = s * p[0] + c * p[3];
-    const gpumc_real turn = weight * c * s * (which ? own : -other);          /* by log_tan */
-    g[0] += weight * (which ? s : c);
+    const gpumc_real turn = c * s * (which ? own : -other);                   /* by log_tan */
+    g[0] += which ? s : c;
     g[1] -= 2 * turn;
     g[2] -= turn / p[2];
-    g[3] += weight * (which ? c : -s);
+    g[3] += which ? c : -s;
     g[4] += 2 * turn;
     g[5] += turn / p[5];
     return which ? other : own;
@@ -511,7 +512,7 @@ GPUMC_FN gpumc_real ss_held(gpumc_real value, const gpumc_real *bounds)
 GPUMC_ROW(ss_sigma_of_pair, 6, 0, 2)
 {
     gpumc_real by[6] = { 0, 0, 0, 0, 0, 0 };
-    const gpumc_real z = ss_turned(p, 0, 1, by), sigma = ss_held(gpumc_exp(p[1] + p[2] * z), x);
+    const gpumc_real z = ss_turned(p, 0, by), sigma = ss_held(gpumc_exp(p[1] + p[2] * z), x);
     GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] = sigma * p[2] * by[k];
     g[1] += sigma;
     g[2] += sigma * z;
@@ -522,7 +523,7 @@ GPUMC_ROW(ss_tau_of_pair, 6, 0, 2)
 {
     const gpumc_real q[6] = { p[3], p[4], p[5], p[0], p[1], p[2] };
     gpumc_real by[6] = { 0, 0, 0, 0, 0, 0 };
-    const gpumc_real z = ss_turned(q, 1, 1, by), tau = ss_held(gpumc_exp(p[1] + p[2] * z), x);
+    const gpumc_real z = ss_turned(q, 1, by), tau = ss_held(gpumc_exp(p[1] + p[2] * z), x);
     GPUMC__FLAT for (int k = 0; k < 6; k++) g[k] = tau * p[2] * by[(k + 3) % 6];
     g[1] += tau;
     g[2] += tau * z;

@@ -30,10 +30,10 @@
    for none. With one, a go trial without a response is no longer a go failure alone. It is the row ss_stop
    with a delay of SS_NO_SIGNAL: the signal comes after the deadline, when all rates have arrived.
 
-   Rates of stop trials have kinks, where they arrive at those of go trials; a path of the sampler that crosses
-   one between two gradients gains or loses energy. With a blur above 0, in units of rates, the derivatives, not
-   the values, pass a kink smoothly over that width. Any field of forces may guide a path: steps stay reversible
-   and keep volume, and whether an end is taken is decided by values, which are exact.
+   Rates of stop trials have kinks, where they arrive at those of go trials; a path of the sampler that
+   crosses one between two gradients gains or loses energy. With a blur above 0, in units of rates, the
+   derivatives, not the values, pass a kink smoothly over that width. Any field of forces may guide a path:
+   steps stay reversible and keep volume, and whether an end is taken is decided by values, which are exact.
 
    Plain C for gcc, clang and nvcc; include after gpumc.h. The inner leaves of gpumc.h (gpumc__) that it uses
    take positive arguments only. Read first: ss_race. */

@@ -69,9 +69,10 @@ static void take_subjects(calibration *c, const double *x)
     gpumc_rng unused = gpumc_rng_at(0, 0, 0, 0);
     m->generate(x, &unused, out, m->data);
     for (size_t k = 0; k < m->n_outputs; values += m->outputs[k++].size)
-        for (int j = 0; j < SS_N_PARAMETERS; j++)
-            for (size_t i = 0; strcmp(m->outputs[k].name, ss_parameter_get(j)->name) == 0 && i < N_SUBJECTS; i++)
-                c->theta[i * SS_N_PARAMETERS + (size_t)j] = values[i];
+        for (int j = 0; j < SS_N_PARAMETERS; j++) {
+            if (strcmp(m->outputs[k].name, ss_parameter_get(j)->name) != 0) continue;
+            for (int i = 0; i < N_SUBJECTS; i++) c->theta[i * SS_N_PARAMETERS + j] = values[i];
+        }
 }
 
 static double log_likelihood(const calibration *c, const double *x)

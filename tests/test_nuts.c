@@ -731,7 +731,7 @@ static double blocks_error(double gradient_factor)
     static const gpumc_param params[] = {
         { .name = "beta", .size = 2 }, { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "a", .size = N_GROUPS, .location = "mu", .scale = "tau" },
-        { .name = "b", .size = N_GROUPS, .location = "mu", .scale = "tau" },
+        { .name = "b", .size = N_GROUPS }, /* without a population, as z in the quantile form */
         { .name = "c", .size = N_GROUPS, .location = "mu", .scale = "tau" },
     };
     static const gpumc_model model = { .name = "blocks", .params = params, .n_params = 6,

@@ -411,9 +411,10 @@ static void test_blur(void)
             p[2] = p[4] + p[5] * arrival + SS_BLUR * (i + 0.5);
             value = one_row(kind, p, x, 48, GPUMC_ISA_AUTO, exact);
             CHECK(blurred_row(kind, p, x, SS_BLUR, 48, GPUMC_ISA_AUTO, by) == value, "a value is blurred");
-            CHECK((i < 0) == (exact[2] != 0), "step %d: derivative by the rate %g without a blur", i, exact[2]);
+            CHECK((i < 0) == (exact[2] != 0), "step %d: %g by the rate without a blur", i, exact[2]);
             slope = by[2] * (1 + exp(i + 0.5));                      /* by the rate of this delay */
-            CHECK(i >= 0 || fabs(slope - exact[2]) < 1e-9 * fabs(slope), "step %d: %g of %g", i, by[2], exact[2]);
+            CHECK(i >= 0 || fabs(slope - exact[2]) < 1e-9 * fabs(slope), "step %d: %g of %g", i, by[2],
+                  exact[2]);
             CHECK(fabs(by[2] + by[4] - exact[2] - exact[4]) < 1e-9, "step %d: the rest does not go to v0", i);
             CHECK(fabs((by[4] - exact[4]) * arrival - (by[5] - exact[5])) < 1e-9, "step %d: nor to g", i);
             for (size_t k = 6; k < kind->n_group; k++) CHECK(by[k] == exact[k], "p[%d] is blurred", (int)k);
