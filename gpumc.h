@@ -6253,22 +6253,29 @@ static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
     const size_t n = 64 / (kind->n_group + 1), most = GPUMC__CHUNK_SLICES;
     return n < 1 ? 1 : n > most ? most : n;
 }
+/* Whether the groups of block b are those from `group` on, one a lane. */
+static int gpumc__is_in_row(const gpumc_rows *r, size_t b, size_t group)
+{
+    size_t l = 0;
+    while (l < GPUMC_LANES && r->groups[b * GPUMC_LANES + l] == group + l) l++;
+    return l == GPUMC_LANES;
+}
 static void gpumc__add_chunks(gpumc_rows *r)
 {
     const size_t most = gpumc__slices_of_chunk(&r->kind);
     gpumc__chunk *chunk = NULL;
-    for (size_t b = 0, tile = 0; b < r->n_blocks; tile += r->tiles[b++]) {
+    size_t next = 0;                         /* the group that would continue the chunk in row */
+    for (size_t b = 0, tile = 0; b < r->n_blocks; tile += r->tiles[b++], next += GPUMC_LANES) {
         if (!chunk || chunk->n_slices == most || b == r->info.n_segments
-            || chunk->n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES) {
+            || chunk->n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES
+            || (chunk->in_row && !gpumc__is_in_row(r, b, next))) {
             chunk = &r->chunks[r->n_chunks++];
             memset(chunk, 0, sizeof *chunk);
             chunk->slice = b;
             chunk->tile = tile;
-            chunk->in_row = 1;
+            next = r->groups[b * GPUMC_LANES];
+            chunk->in_row = gpumc__is_in_row(r, b, next);
         }
-        for (size_t l = 0; l < GPUMC_LANES; l++)
-            chunk->in_row &= r->groups[b * GPUMC_LANES + l]
-                          == r->groups[chunk->slice * GPUMC_LANES] + chunk->n_slices * GPUMC_LANES + l;
         chunk->n_slices++;
         chunk->n_tiles += r->tiles[b];
     }
@@ -6399,31 +6406,29 @@ static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *G
 { for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; }
 /* The arguments of a loop over n blocks from first on, whose tiles begin at tile. scratch holds sums and, if
    grad is NULL, parameters gathered and gradients to be scattered. */
-static gpumc__row_args gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
-                                          const double *columns, const double *const *p, double *const *grad,
-                                          double *scratch)
+static void gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size_t tile,
+                               const double *columns, const double *const *p, double *const *grad,
+                               double *scratch, gpumc__row_args *a)
 {
     const size_t n_group = r->kind.n_group, lanes = n * GPUMC_LANES;
-    gpumc__row_args a;
-    a.n_slices = n;
-    a.tiles = r->tiles + first;
-    a.active = r->active + tile;
-    a.columns = columns;
-    a.weights = r->weights ? r->weights + tile * GPUMC_LANES : NULL;
-    a.ones = gpumc__ones_then_zeros;
-    a.nodes = r->nodes;
-    a.n_nodes = r->n_nodes;
-    a.totals = scratch;
+    a->n_slices = n;
+    a->tiles = r->tiles + first;
+    a->active = r->active + tile;
+    a->columns = columns;
+    a->weights = r->weights ? r->weights + tile * GPUMC_LANES : NULL;
+    a->ones = gpumc__ones_then_zeros;
+    a->nodes = r->nodes;
+    a->n_nodes = r->n_nodes;
+    a->totals = scratch;
     scratch += (1 + r->kind.n_shared) * GPUMC_LANES;
-    for (size_t k = 0; k < n_group + r->kind.n_shared; k++) a.p[k] = p[k];
+    for (size_t k = 0; k < n_group + r->kind.n_shared; k++) a->p[k] = p[k];
     for (size_t k = 0; k < n_group; k++, scratch += 2 * lanes) {
         const size_t g = r->groups[first * GPUMC_LANES];
-        a.p[k] = grad ? p[k] + g : scratch;
-        a.sums[k] = grad && grad[k] ? grad[k] + g : scratch + lanes;
+        a->p[k] = grad ? p[k] + g : scratch;
+        a->sums[k] = grad && grad[k] ? grad[k] + g : scratch + lanes;
         if (!grad) gpumc__gather(r, first, n, p[k], scratch);
-        if (!grad || !grad[k]) memset(a.sums[k], 0, lanes * sizeof(double));
+        if (!grad || !grad[k]) memset(a->sums[k], 0, lanes * sizeof(double));
     }
-    return a;
 }
 
 /* One chunk at one point: its sums go to their places, gradients of the groups of slices, which no other
@@ -6434,9 +6439,10 @@ static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *colum
     const gpumc__chunk chunk = r->chunks[c];
     const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
     const int is_slice = chunk.slice >= r->info.n_segments;
-    const gpumc__row_args a = gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p,
-                                                 chunk.in_row ? grad : NULL, scratch);
+    gpumc__row_args a;
     double *sums = places + c * (1 + n_shared), *own = places + gpumc__chunk_sums(r) + chunk.slice * n_group;
+    gpumc__row_args_of(r, chunk.slice, chunk.n_slices, chunk.tile, columns, p, chunk.in_row ? grad : NULL,
+                       scratch, &a);
     r->kind.loops[r->info.isa - 1](&a);
     for (size_t k = 0; k < 1 + n_shared; k++) sums[k] = gpumc__sum_16(a.totals + k * GPUMC_LANES);
     for (size_t k = 0; k < n_group && is_slice && !chunk.in_row; k++)
@@ -6520,7 +6526,7 @@ static gpumc__row_args gpumc__tile_eval(const gpumc_rows *r, size_t block, size_
         gpumc__widen(r->single + tile * width, scratch, width);
         scratch += width;
     }
-    a = gpumc__row_args_of(r, block, 1, tile, columns, p, NULL, scratch);
+    gpumc__row_args_of(r, block, 1, tile, columns, p, NULL, scratch, &a);
     a.tiles = &one_tile;
     r->kind.loops[r->info.isa - 1](&a);
     return a;
@@ -8882,7 +8888,7 @@ struct gpumc_nuts {
     gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
-    double length, window, kinetic, cosine, slope;
+    double length, window, kinetic, norms, zeta, cosine, slope;
     int32_t n_steps;
 
     const gpumc_metric *metric;      /* from here on pointers, which a checkpoint cannot hold */
@@ -9370,14 +9376,15 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, cons
 
 /* ---- the microcanonical step -------------------------------------------------------------------- */
 
-/* Turns a unit velocity u towards the unit vector e for a while tau, with cosine = u.e:
-   u <- along e + keep u, again of length one. Returns the kinetic energy gained, in units of d - 1. */
-static GPUMC_TEAM double gpumc__mams_kick(double cosine, double tau, double *along, double *keep)
+/* Turns a unit velocity u towards the unit vector e for a while tau, zeta = e^-tau, with cosine = u.e:
+   u <- along e + keep u, again of length one. The kinetic energy gained is, in units of d - 1,
+   tau - log 2 + log of what this returns. */
+static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *along, double *keep)
 {
-    const double zeta = gpumc_exp(-tau), norm = 1 + cosine + (1 - cosine) * zeta * zeta;
+    const double norm = 1 + cosine + (1 - cosine) * zeta * zeta;
     *along = (1 - zeta) * (1 + zeta + cosine * (1 - zeta)) / norm;
     *keep = 2 * zeta / norm;
-    return tau - 0.69314718055994531 /* log 2 */ + gpumc_log(norm);
+    return norm;
 }
 
 /* A uniform direction for the draw; returns the energy there. */
@@ -9391,6 +9398,7 @@ static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
     norm = 1 / gpumc_sqrt(gpumc__dot(u, u, s->dim));
     GPUMC_EACH(i, s->dim) u[i] *= norm;
     s->kinetic = 0;
+    s->norms = 1;
     return -s->current->lp;
 }
 
@@ -9439,22 +9447,29 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
     GPUMC_EACH(i, s->dim) q[i] = q0[i] + eps * v[i];
 }
 
-/* Kicks for a share of a step, then drifts. Two half kicks at one point are one whole kick. */
-static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, double share)
+/* Kicks for half a step, the path's first, or a whole one, which is two half kicks at one point; then drifts.
+   The energy's logarithms are taken of products: few norms lie far from 1. */
+static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, int is_first)
 {
+    const double tau = (is_first ? 0.5 : 1) * gpumc__mams_tau(s), zeta = is_first ? gpumc_exp(-tau) : s->zeta;
     double along, keep;
-    s->kinetic += ((double)s->dim - 1)
-                  * gpumc__mams_kick(s->cosine, share * gpumc__mams_tau(s), &along, &keep);
+    s->norms *= gpumc__mams_kick(s->cosine, zeta, &along, &keep);
+    s->kinetic += tau - GPUMC_LOG_2;
+    if (s->norms < 1e-100 || s->norms > 1e100) {
+        s->kinetic += gpumc_log(s->norms);
+        s->norms = 1;
+    }
     s->next = gpumc__state_new(s);
     gpumc__mams_drift(s, s->from, s->next, s->slope > 1e-13 ? along / s->slope : 0, keep);
 }
 
 /* Energy at the end of a step, its last half kick included; +infinity where it is not finite. */
-static GPUMC_TEAM double gpumc__mams_energy(const gpumc_nuts *s, const gpumc__state *at)
+static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *at)
 {
-    double along, keep;
-    const double gained = gpumc__mams_kick(s->cosine, 0.5 * gpumc__mams_tau(s), &along, &keep);
-    const double H = s->kinetic + ((double)s->dim - 1) * gained - at->lp;
+    const double tau = gpumc__mams_tau(s), zeta = gpumc_exp(-tau);
+    const double norm = 1 + s->cosine + (1 - s->cosine) * zeta, gained = 0.5 * tau - GPUMC_LOG_2;
+    const double H = ((double)s->dim - 1) * (s->kinetic + gained + gpumc_log(s->norms * norm)) - at->lp;
+    s->zeta = zeta;
     return gpumc__is_finite(H) && gpumc__is_finite(s->slope) ? H : GPUMC_INF;
 }
 
@@ -9494,7 +9509,7 @@ static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
     }
     s->H0 = gpumc__mams_refresh(s);
     gpumc__mams_meet(s, s->from);
-    gpumc__mams_step(s, 0.5);
+    gpumc__mams_step(s, 1);
 }
 
 /* Accepts or rejects the end of the path, with energy H. */
@@ -9531,7 +9546,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
     gpumc__state_set(&s->from, NULL);
     s->from = s->next;                            /* the reference of next goes over */
     if (is_hmc) gpumc__nuts_step(s, 1);
-    else gpumc__mams_step(s, 1);
+    else gpumc__mams_step(s, 0);
     return 0;
 }
 

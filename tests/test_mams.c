@@ -45,13 +45,14 @@ static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
 
 static double kick(double *u, const double *g, size_t dim, double eps)
 {
-    double length = 0, cosine = 0, along, keep, gained;
+    double length = 0, cosine = 0, along, keep, tau, norm;
     for (size_t i = 0; i < dim; i++) length += g[i] * g[i];
     length = sqrt(length);
     for (size_t i = 0; i < dim; i++) cosine += u[i] * g[i] / length;
-    gained = gpumc__mams_kick(cosine, eps * length / (double)(dim - 1), &along, &keep);
+    tau = eps * length / (double)(dim - 1);
+    norm = gpumc__mams_kick(cosine, exp(-tau), &along, &keep);
     for (size_t i = 0; i < dim; i++) u[i] = along * g[i] / length + keep * u[i];
-    return gained * (double)(dim - 1);
+    return (tau - GPUMC_LOG_2 + log(norm)) * (double)(dim - 1);
 }
 
 static double away(const double *a, const double *b, size_t n, double sign)
@@ -110,7 +111,7 @@ static double flow(const target *t, const state *from, int n, state *to, int bro
     static metric_memory m;
     gpumc_nuts *s;
     gpumc__state *at;
-    double H, along, keep;
+    double H, H_end = 0, along, keep;
     metric_fill(&m, GPUMC_METRIC_UNIT, t->dim);
     s = machine_start(t, &m.metric, 0, 0, from->q);
     at = s->current;
@@ -118,21 +119,23 @@ static double flow(const target *t, const state *from, int n, state *to, int bro
     at->lp = t->density(at->q, at->g, t->dim);
     H = -at->lp;
     s->kinetic = 0;
+    s->norms = 1;
     gpumc__mams_meet(s, at);
     for (int i = 0; i < n; i++) {
         s->from = at;
-        gpumc__mams_step(s, i ? 1 : 0.5);
+        gpumc__mams_step(s, i == 0);
         at->uses = 0;
         at = s->next;
         at->lp = t->density(at->q, at->g, t->dim);
         gpumc__mams_meet(s, at);
+        H_end = gpumc__mams_energy(s, at);
     }
-    gpumc__mams_kick(s->cosine, gpumc__mams_tau(s) * (broken ? 1 : 0.5), &along, &keep);
+    gpumc__mams_kick(s->cosine, exp(-gpumc__mams_tau(s) * (broken ? 1 : 0.5)), &along, &keep);
     for (size_t i = 0; i < t->dim; i++) {
         to->q[i] = at->q[i];
         to->u[i] = along * s->scratch[i] / s->slope + keep * at->p[i];
     }
-    return broken ? -at->lp - H : gpumc__mams_energy(s, at) - H;
+    return broken ? -at->lp - H : H_end - H;
 }
 
 static const state origin = { { 0.4, -0.7, 0.2, 0.1 }, { 0.48, 0.6, -0.64, 0 } };
