@@ -354,17 +354,12 @@ static double draw_bytes(const gpumc_model *model, int chains, int draws)
 }
 
 /* Chains as asked for, or 4; a thread for each as far as the cores go, and what is left over for the rows of
-   each chain. Paths of one length, because a tree is as long for all: most parameters would have come round
-   before the population's sigma and tau, which trade off along a bent ridge, have moved. Every second draw is
-   kept. */
+   each chain. */
 static void plan_threads(gpumc_sample_options *o, int *team)
 {
     const int cores = machine_threads();
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1500;
-    if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
-    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 2;
-    o->skip_gradient_check = 1;           /* of the blurred field; the tests compare the exact gradient */
     if (o->threads == 0) o->threads = cores < o->num_chains ? cores : o->num_chains;
     *team = cores / o->num_chains;
     printf("plan         %d chains, %d threads of %d cores", o->num_chains, o->threads, cores);
@@ -470,7 +465,6 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     if (f->chain < 0) { fprintf(stderr, "chain must be 0 or more\n"); return EXIT_USAGE; }
     f->r.options.first_chain_id = (uint32_t)f->chain;
     f->model.kind = (ss_kind)f->kind;
-    f->model.blur = SS_BLUR;
     f->model.deadline = f->study.read.deadline;
     f->model.form = (ss_form)f->form;
     f->model.pooled_scales = f->pooled;
@@ -530,11 +524,13 @@ static int command_fit(int argc, char **argv)
     gpumc_error error;
     int status;
     memset(&f, 0, sizeof f);
+    f.model = ss_model_defaults();
     status = fit_arguments(&f, argc, argv);
     if (status != GO_ON) return status;
     if (!study_read(&f.study, &error)) return run_failed(error.text);
     if (f.excluded && !write_excluded(&f.study.reading, f.excluded, &error)) status = run_failed(error.text);
     plan_threads(&f.r.options, &f.model.team);
+    ss_sampling(&f.model, &f.r.options);
     f.model.threads = f.r.options.threads;
     m = status == GO_ON ? ss_model_create(&f.study.reading.data, &f.model, &error) : NULL;
     if (!m && status == GO_ON) status = run_failed(error.text);
@@ -1052,7 +1048,7 @@ enum { WARMUP_GRADIENTS = 40, SAMPLING_GRADIENTS = 21, WARMUP_DRAWS = 200 };
 static int command_plan(int argc, char **argv)
 {
     gpumc_sample_options o;
-    ss_model_options options;
+    ss_model_options options = ss_model_defaults();
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1067,17 +1063,16 @@ static int command_plan(int argc, char **argv)
         { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
     };
     memset(&o, 0, sizeof o);
-    memset(&options, 0, sizeof options);
-    options.blur = SS_BLUR;
     memset(&from, 0, sizeof from);
     status = command_arguments(argc, argv, list, study_arguments(list, 5, &from));
     if (status != GO_ON) return status;
     if (subjects < 1 || subjects > 100000) return run_failed("subjects must be 1 to 100000");
     if (from.files && !study_read(&from, &error)) return run_failed(error.text);
-    plan_threads(&o, &team);
     options.kind = (ss_kind)kind;
     options.threads = 1;
     options.deadline = from.read.deadline;
+    plan_threads(&o, &team);
+    ss_sampling(&options, &o);
     if (from.files ? !trial_run_of(&t, &from.reading.data, &options, &error)
                    : !trial_run_make(&t, (size_t)subjects, 1, &options, &error))
         return run_failed(error.text);
@@ -1387,10 +1382,8 @@ static int validate_fit(const trial_run *t)
     int ok;
     memset(&o, 0, sizeof o);
     o.num_samples = 2000;
-    o.sampler = GPUMC_SAMPLER_MAMS;
-    o.thin = 2;
-    o.skip_gradient_check = 1;
     o.seed = 42;
+    ss_sampling(&t->options, &o);
     ok = gpumc_sample(ss_model_get(t->model), &o, &fit) == GPUMC_OK;
     if (!ok) said(0, "fit of 5 subjects: %s", fit.message);
     else {
@@ -1417,7 +1410,7 @@ static int validate_fit(const trial_run *t)
 
 static int command_validate(int argc, char **argv)
 {
-    ss_model_options options;
+    ss_model_options options = ss_model_defaults();
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1425,8 +1418,6 @@ static int command_validate(int argc, char **argv)
     const argument list[1] = { { "", TEXT, NULL, "" } };
     int ok, status = command_arguments(argc, argv, list, 0);
     if (status != GO_ON) return status;
-    memset(&options, 0, sizeof options);
-    options.blur = SS_BLUR;
     options.threads = 4;
     ok = validate_known();
     if (!trial_run_make(&t, 5, 42, &options, &error)) return run_failed(error.text);
@@ -1491,17 +1482,16 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
 /* Fits simulated subjects and measures. Returns 0 with a text on error. */
 static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc_error *error)
 {
-    ss_model_options options;
+    ss_model_options options = ss_model_defaults();
     trial_run t;
     gpumc_fit fit;
     clock_t begin;
     int ok;
-    memset(&options, 0, sizeof options);
-    options.blur = SS_BLUR;
     memset(row, 0, sizeof *row);
     options.threads = o.threads;
     row->subjects = subjects;
     if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
+    ss_sampling(&options, &o);
     begin = clock();
     ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
     if (!ok) ss_fail(error, fit.status, "%s", fit.message);

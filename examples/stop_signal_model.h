@@ -26,7 +26,7 @@
 
 #define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
-#define SS_BLUR 0.025         /* 0.05 saves no more, and may hold a chain fast for a while; 0.1 costs energy */
+#define SS_BLUR 0.025         /* of rates; a wide one leads paths astray, which costs acceptance */
 
 typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY } ss_form;
 typedef struct ss_model_options {
@@ -42,6 +42,23 @@ typedef struct ss_model_options {
     gpumc_isa isa;
     int threads, team;        /* as in gpumc_hier_data */
 } ss_model_options;
+
+/* What fits start from. */
+static inline ss_model_options ss_model_defaults(void)
+{
+    const ss_model_options o = { .blur = SS_BLUR };
+    return o;
+}
+
+/* How a model is sampled where nothing else is asked for. Paths of one length, because a tree is as long for
+   all: most parameters would have come round before the population's sigma and tau, which trade off along a
+   bent ridge, have moved. A check of the gradient would refuse a blurred one; only rates that grow are. */
+static inline void ss_sampling(const ss_model_options *m, gpumc_sample_options *o)
+{
+    if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
+    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 2;
+    if (m->blur > 0 && ss_has(m->kind, SS_G)) o->skip_gradient_check = 1;
+}
 
 /* What rows a model has and which parameters they take, for correct responses. */
 typedef struct ss_likelihood {
