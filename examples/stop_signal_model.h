@@ -186,6 +186,41 @@ static inline void ss_gauss_legendre(int n, double *x, double *w)
     }
 }
 
+/* The log likelihood by ss_go, ss_failed or ss_stop of one trial of a typical subject whose rates are given:
+   what known answers and simulations are compared with. Of a response log(1 - pgf), which models have in the
+   row of counts, is added. NAN without memory. */
+static inline double ss_typical_trial(const gpumc_row_kind *kind, double won, double lost, double rt,
+                                      double delay)
+{
+    enum { NODES = 48, N = 11 };
+    const int stop = kind == &ss_stop;
+    const double truncation = SS_TRUNCATION, none = SS_NO_DEADLINE, blur = 0;
+    const double *const columns[2][4] = { { &rt, &delay, &truncation, &blur },
+                                          { &delay, &truncation, &none, &blur } };
+    double nodes[NODES], weights[NODES], given[N], value = NAN, *unwanted[N] = { NULL };
+    const double *p[N], *const node_columns[2] = { nodes, weights };
+    gpumc_rows_data data = { .kind = kind, .n_rows = 1, .n_groups = 1, .columns = columns[stop] };
+    gpumc_error error;
+    ss_gauss_legendre(NODES, nodes, weights);
+    if (stop) data.nodes = node_columns;
+    data.n_nodes = stop ? NODES : 0;
+    for (int k = 0; k < N; k++) {
+        const ss_parameter_info *info = ss_parameter_get(k);
+        given[k] = info->probit ? gpumc_inv_Phi(info->typical) : info->typical;
+        p[k] = &given[!stop && k == SS_PGF ? SS_PTF : k];
+    }
+    given[SS_V_PLUS] = won;
+    given[SS_V_MINUS] = lost;
+    const size_t bytes = gpumc_rows_bytes(&data, &error);
+    void *memory = malloc(bytes + 1);
+    gpumc_rows *rows = memory ? gpumc_rows_init(&data, memory, bytes, &error) : NULL;
+    double *work = rows ? (double *)malloc((gpumc_rows_work(rows) + 1) * sizeof(double)) : NULL;
+    if (work) value = gpumc_rows_eval(rows, p, unwanted, work);
+    free(work);
+    free(memory);
+    return stop ? value : value + log1p(-ss_parameter_get(SS_PGF)->typical);
+}
+
 static inline void ss_set_add(ss_set *s, size_t subject, double a, double b, double c, double weight)
 {
     s->subject[s->n] = subject;
