@@ -448,7 +448,7 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
 {
     argument list[24] = {
         { "model", CHOICE, &f->kind, KINDS },
-        { "form", CHOICE, &f->form, "u|t|legacy" },
+        { "form", CHOICE, &f->form, "u|t|legacy|beests" },
         { "scales", CHOICE, &f->pooled, "each|pooled" },
         { "truncation", REAL, &f->model.truncation, STOP_TRUNCATION },
         { "covariates", TEXT, &f->model.covariates, "COLUMN:PARAMETER,...: age:B,age:v_plus" },
@@ -1042,7 +1042,7 @@ static const double *last_draw(const gpumc_fit *fit)
 /* A job's time limit in minutes: what is forecast, three times, and five. */
 static int plan_limit(double minutes) { return 5 + (int)ceil(3 * minutes); }
 
-/* Gradients a draw that a fit of 100 simulated subjects took, in warm-up and after: what the forecast uses. */
+/* Gradients a draw that a fit of 100 simulated subjects took, in warm-up and after: for the forecast. */
 enum { WARMUP_GRADIENTS = 40, SAMPLING_GRADIENTS = 21, WARMUP_DRAWS = 200 };
 
 static int command_plan(int argc, char **argv)

@@ -133,6 +133,10 @@ for model in rdex rdex_a:0.8 beests2 beests_nofail beests2_nofail:0.7 wald; do
     check "$model: check" says 0 'statistics lie outside' ./stop_signal check fit=$model.zarr \
         data=$model.csv draws=20 $deadline
 done
+check 'the priors of BEESTS' says 0 'quantities' ./stop_signal fit data=beests_nofail.csv \
+    model=beests_nofail form=beests $short
+check 'which are for its models' says 1 'the priors of BEESTS are for beests, not for rdex' \
+    ./stop_signal fit data=rdex.csv model=rdex form=beests $short
 check 'a deadline makes late responses none' says 0 'after the deadline of 0.5 s count as none' \
     ./stop_signal fit data=trials.csv deadline=0.5 $short
 check 'omissions that a model lacks' says 1 'has no go failures' ./stop_signal fit data=trials.csv \
