@@ -636,6 +636,18 @@ static void recover_parameter(const posterior *p, const ss_data *d, const ss_tru
     totals[1] += n;
 }
 
+/* Whether m_NAME or s_NAME is on the scale of a logarithm or probit, as the truth is: not in every form.
+   sigma and tau may be sampled turned, and are on that of mu. */
+static int on_scale_of_truth(const gpumc_fit *fit, const char *parameter)
+{
+    const char *name = parameter + 2;
+    char logarithm[64], probit[64];
+    if (strcmp(name, "sigma") == 0 || strcmp(name, "tau") == 0) name = "mu";
+    snprintf(logarithm, sizeof logarithm, "log_%s", name);
+    snprintf(probit, sizeof probit, "probit_%s", name);
+    return find_block(fit, logarithm) || find_block(fit, probit);
+}
+
 /* Population parameters beside the truth. */
 static void recover_population(const gpumc_fit *fit, const ss_truth *truth)
 {
@@ -643,7 +655,7 @@ static void recover_population(const gpumc_fit *fit, const ss_truth *truth)
     for (size_t b = 0; b < fit->n_blocks; b++) {
         const double *value = fit->blocks[b].size == 1 ? truth_value(truth, fit->blocks[b].name, "") : NULL;
         ss_estimate e;
-        if (!value) continue;
+        if (!value || !on_scale_of_truth(fit, fit->blocks[b].name)) continue;
         if (n++ == 0) printf("%-10s %8s %10s %10s %10s\n", "population", "truth", "q5", "q50", "q95");
         e = estimate(gpumc_fit_series(fit, fit->blocks[b].offset), *value);
         held += e.low <= *value && *value <= e.high;
