@@ -354,17 +354,12 @@ static double draw_bytes(const gpumc_model *model, int chains, int draws)
 }
 
 /* Chains as asked for, or 4; a thread for each as far as the cores go, and what is left over for the rows of
-   each chain. Paths of one length, because a tree is as long for all: most parameters would have come round
-   before the population's sigma and tau, which trade off along a bent ridge, have moved. Every second draw is
-   kept. */
+   each chain. */
 static void plan_threads(gpumc_sample_options *o, int *team)
 {
     const int cores = machine_threads();
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1500;
-    if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
-    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 2;
-    o->skip_gradient_check = 1;           /* of the blurred field; the tests compare the exact gradient */
     if (o->threads == 0) o->threads = cores < o->num_chains ? cores : o->num_chains;
     *team = cores / o->num_chains;
     printf("plan         %d chains, %d threads of %d cores", o->num_chains, o->threads, cores);
@@ -453,7 +448,7 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
 {
     argument list[24] = {
         { "model", CHOICE, &f->kind, KINDS },
-        { "form", CHOICE, &f->form, "u|t|legacy" },
+        { "form", CHOICE, &f->form, "u|t|legacy|beests" },
         { "scales", CHOICE, &f->pooled, "each|pooled" },
         { "truncation", REAL, &f->model.truncation, STOP_TRUNCATION },
         { "covariates", TEXT, &f->model.covariates, "COLUMN:PARAMETER,...: age:B,age:v_plus" },
@@ -470,7 +465,6 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     if (f->chain < 0) { fprintf(stderr, "chain must be 0 or more\n"); return EXIT_USAGE; }
     f->r.options.first_chain_id = (uint32_t)f->chain;
     f->model.kind = (ss_kind)f->kind;
-    f->model.blur = SS_BLUR;
     f->model.deadline = f->study.read.deadline;
     f->model.form = (ss_form)f->form;
     f->model.pooled_scales = f->pooled;
@@ -530,11 +524,13 @@ static int command_fit(int argc, char **argv)
     gpumc_error error;
     int status;
     memset(&f, 0, sizeof f);
+    f.model = ss_model_defaults();
     status = fit_arguments(&f, argc, argv);
     if (status != GO_ON) return status;
     if (!study_read(&f.study, &error)) return run_failed(error.text);
     if (f.excluded && !write_excluded(&f.study.reading, f.excluded, &error)) status = run_failed(error.text);
     plan_threads(&f.r.options, &f.model.team);
+    ss_sampling(&f.model, &f.r.options);
     f.model.threads = f.r.options.threads;
     m = status == GO_ON ? ss_model_create(&f.study.reading.data, &f.model, &error) : NULL;
     if (!m && status == GO_ON) status = run_failed(error.text);
@@ -640,6 +636,18 @@ static void recover_parameter(const posterior *p, const ss_data *d, const ss_tru
     totals[1] += n;
 }
 
+/* Whether m_NAME or s_NAME is on the scale of a logarithm or probit, as the truth is: not in every form.
+   sigma and tau may be sampled turned, and are on that of mu. */
+static int on_scale_of_truth(const gpumc_fit *fit, const char *parameter)
+{
+    const char *name = parameter + 2;
+    char logarithm[64], probit[64];
+    if (strcmp(name, "sigma") == 0 || strcmp(name, "tau") == 0) name = "mu";
+    snprintf(logarithm, sizeof logarithm, "log_%s", name);
+    snprintf(probit, sizeof probit, "probit_%s", name);
+    return find_block(fit, logarithm) || find_block(fit, probit);
+}
+
 /* Population parameters beside the truth. */
 static void recover_population(const gpumc_fit *fit, const ss_truth *truth)
 {
@@ -647,7 +655,7 @@ static void recover_population(const gpumc_fit *fit, const ss_truth *truth)
     for (size_t b = 0; b < fit->n_blocks; b++) {
         const double *value = fit->blocks[b].size == 1 ? truth_value(truth, fit->blocks[b].name, "") : NULL;
         ss_estimate e;
-        if (!value) continue;
+        if (!value || !on_scale_of_truth(fit, fit->blocks[b].name)) continue;
         if (n++ == 0) printf("%-10s %8s %10s %10s %10s\n", "population", "truth", "q5", "q50", "q95");
         e = estimate(gpumc_fit_series(fit, fit->blocks[b].offset), *value);
         held += e.low <= *value && *value <= e.high;
@@ -1046,13 +1054,13 @@ static const double *last_draw(const gpumc_fit *fit)
 /* A job's time limit in minutes: what is forecast, three times, and five. */
 static int plan_limit(double minutes) { return 5 + (int)ceil(3 * minutes); }
 
-/* Gradients a draw that a fit of 100 simulated subjects took, in warm-up and after: what the forecast uses. */
+/* Gradients a draw that a fit of 100 simulated subjects took, in warm-up and after: for the forecast. */
 enum { WARMUP_GRADIENTS = 40, SAMPLING_GRADIENTS = 21, WARMUP_DRAWS = 200 };
 
 static int command_plan(int argc, char **argv)
 {
     gpumc_sample_options o;
-    ss_model_options options;
+    ss_model_options options = ss_model_defaults();
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1067,17 +1075,16 @@ static int command_plan(int argc, char **argv)
         { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
     };
     memset(&o, 0, sizeof o);
-    memset(&options, 0, sizeof options);
-    options.blur = SS_BLUR;
     memset(&from, 0, sizeof from);
     status = command_arguments(argc, argv, list, study_arguments(list, 5, &from));
     if (status != GO_ON) return status;
     if (subjects < 1 || subjects > 100000) return run_failed("subjects must be 1 to 100000");
     if (from.files && !study_read(&from, &error)) return run_failed(error.text);
-    plan_threads(&o, &team);
     options.kind = (ss_kind)kind;
     options.threads = 1;
     options.deadline = from.read.deadline;
+    plan_threads(&o, &team);
+    ss_sampling(&options, &o);
     if (from.files ? !trial_run_of(&t, &from.reading.data, &options, &error)
                    : !trial_run_make(&t, (size_t)subjects, 1, &options, &error))
         return run_failed(error.text);
@@ -1121,45 +1128,8 @@ static int said(int pass, const char *format, ...)
     return pass;
 }
 
-/* Log likelihoods of trials at the typical parameters, worked out with 40 digits and textbook formulas. A go
-   failure's part, log(1 - pgf), is in the row of counts. */
+/* Log likelihoods of trials at the typical parameters, worked out with 40 digits and textbook formulas. */
 typedef struct known { const gpumc_row_kind *kind; int wrong; double rt, ssd, value; } known;
-
-/* The log likelihood of one trial by its row. */
-static double known_value(const known *k, gpumc_error *error)
-{
-    enum { MOST = 12, NODES = 48 };
-    const double pgf = gpumc_inv_Phi(0.03), ptf = gpumc_inv_Phi(0.1), v[2] = { 3.3, 0.5 };
-    const double won = v[k->wrong], lost = v[!k->wrong], delay = k->ssd, truncation = SS_TRUNCATION;
-    const double go[MOST] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, ptf };
-    const double stop[MOST] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, pgf, ptf };
-    const double *given = k->kind == &ss_stop ? stop : go, *p[MOST];
-    const double none = SS_NO_DEADLINE, blur = 0;
-    const double *columns[5] = { &k->rt, &delay, &truncation, &none, &blur };
-    double nodes[NODES], weights[NODES], value = NAN, *unwanted[MOST] = { NULL };
-    const double *const node_columns[2] = { nodes, weights };
-    gpumc_rows_data data;
-    size_t bytes;
-    memset(&data, 0, sizeof data);
-    ss_gauss_legendre(NODES, nodes, weights);
-    data.kind = k->kind;
-    data.n_rows = data.n_groups = 1;
-    if (k->kind != &ss_stop) columns[3] = &blur;
-    data.columns = k->kind == &ss_stop ? columns + 1 : columns;
-    if (k->kind == &ss_stop) data.nodes = node_columns;
-    data.n_nodes = k->kind == &ss_stop ? NODES : 0;
-    for (int j = 0; j < MOST; j++) p[j] = &given[j];
-    bytes = gpumc_rows_bytes(&data, error);
-    if (bytes > 0) {
-        void *memory = malloc(bytes);
-        gpumc_rows *rows = memory ? gpumc_rows_init(&data, memory, bytes, error) : NULL;
-        double *work = rows ? (double *)malloc((gpumc_rows_work(rows) + 1) * sizeof(double)) : NULL;
-        if (work) value = gpumc_rows_eval(rows, p, unwanted, work);
-        free(work);
-        free(memory);
-    }
-    return k->kind == &ss_stop ? value : value + log1p(-0.03);
-}
 
 static int validate_known(void)
 {
@@ -1169,11 +1139,13 @@ static int validate_known(void)
         { &ss_failed, 0, 0.5, 0.6, 0.8081498523245835 },   { &ss_stop, 0, 0, 0.2, -0.47182826738924539 },
         { &ss_stop, 0, 0, 0, -0.12624428575388034 },
     };
-    gpumc_error error = { GPUMC_OK, "" };
+    const double v[2] = { ss_parameter_get(SS_V_PLUS)->typical, ss_parameter_get(SS_V_MINUS)->typical };
     double worst[2] = { 0, 0 };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
-        double *w = &worst[list[k].kind == &ss_stop];
-        const double miss = fabs(known_value(&list[k], &error) - list[k].value);
+        const known *a = &list[k];
+        double *w = &worst[a->kind == &ss_stop];
+        const double value = ss_typical_trial(a->kind, v[a->wrong], v[!a->wrong], a->rt, a->ssd);
+        const double miss = fabs(value - a->value);
         *w = miss <= *w ? *w : miss;                              /* NaN stays */
     }
     return said(worst[0] <= 1e-12, "known answers, closed form: off by %.1e at most (1e-12)", worst[0])
@@ -1387,10 +1359,8 @@ static int validate_fit(const trial_run *t)
     int ok;
     memset(&o, 0, sizeof o);
     o.num_samples = 2000;
-    o.sampler = GPUMC_SAMPLER_MAMS;
-    o.thin = 2;
-    o.skip_gradient_check = 1;
     o.seed = 42;
+    ss_sampling(&t->options, &o);
     ok = gpumc_sample(ss_model_get(t->model), &o, &fit) == GPUMC_OK;
     if (!ok) said(0, "fit of 5 subjects: %s", fit.message);
     else {
@@ -1417,7 +1387,7 @@ static int validate_fit(const trial_run *t)
 
 static int command_validate(int argc, char **argv)
 {
-    ss_model_options options;
+    ss_model_options options = ss_model_defaults();
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1425,8 +1395,6 @@ static int command_validate(int argc, char **argv)
     const argument list[1] = { { "", TEXT, NULL, "" } };
     int ok, status = command_arguments(argc, argv, list, 0);
     if (status != GO_ON) return status;
-    memset(&options, 0, sizeof options);
-    options.blur = SS_BLUR;
     options.threads = 4;
     ok = validate_known();
     if (!trial_run_make(&t, 5, 42, &options, &error)) return run_failed(error.text);
@@ -1491,17 +1459,16 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
 /* Fits simulated subjects and measures. Returns 0 with a text on error. */
 static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc_error *error)
 {
-    ss_model_options options;
+    ss_model_options options = ss_model_defaults();
     trial_run t;
     gpumc_fit fit;
     clock_t begin;
     int ok;
-    memset(&options, 0, sizeof options);
-    options.blur = SS_BLUR;
     memset(row, 0, sizeof *row);
     options.threads = o.threads;
     row->subjects = subjects;
     if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
+    ss_sampling(&options, &o);
     begin = clock();
     ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
     if (!ok) ss_fail(error, fit.status, "%s", fit.message);

@@ -6,6 +6,8 @@
        form T       k[i] ~ normal(m_k, s_k) cut off at bounds, for failure probabilities probit k[i] without
                     m_k ~ a wide normal within the bounds,  s_k ~ exponential(1)
        legacy       the priors of an earlier program, for RDEX-ABCD alone
+       beests       those of the program BEESTS (Matzke et al. 2013), for models of its kind: cut off as in
+                    form T, m_k and s_k uniform; failure probabilities, which it lacked, as in form T
    s_k is one for each parameter (22 hyperparameters for RDEX-ABCD), or with pooled_scales one for each group
    of parameters: s_go, s_rates, s_stop, s_failures (15). Covariates are taken in units of their standard
    deviation from their mean and have coefficients b_k ~ normal(0, 0.5), added to m_k. The baseline has one
@@ -26,9 +28,9 @@
 
 #define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
-#define SS_BLUR 0.025         /* 0.05 saves no more, and may hold a chain fast for a while; 0.1 costs energy */
+#define SS_BLUR 0.025         /* of rates; a wide one leads paths astray, which costs acceptance */
 
-typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY } ss_form;
+typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY, SS_FORM_BEESTS } ss_form;
 typedef struct ss_model_options {
     ss_kind kind;
     ss_form form;
@@ -42,6 +44,23 @@ typedef struct ss_model_options {
     gpumc_isa isa;
     int threads, team;        /* as in gpumc_hier_data */
 } ss_model_options;
+
+/* What fits start from. */
+static inline ss_model_options ss_model_defaults(void)
+{
+    const ss_model_options o = { .blur = SS_BLUR };
+    return o;
+}
+
+/* How a model is sampled where nothing else is asked for. Paths of one length, because a tree is as long for
+   all: most parameters would have come round before the population's sigma and tau, which trade off along a
+   bent ridge, have moved. A check of the gradient would refuse a blurred one; only rates that grow are. */
+static inline void ss_sampling(const ss_model_options *m, gpumc_sample_options *o)
+{
+    if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
+    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 2;
+    if (m->blur > 0 && ss_has(m->kind, SS_G)) o->skip_gradient_check = 1;
+}
 
 /* What rows a model has and which parameters they take, for correct responses. */
 typedef struct ss_likelihood {
@@ -167,6 +186,41 @@ static inline void ss_gauss_legendre(int n, double *x, double *w)
         x[i] = z;
         w[i] = 2 / ((1 - z * z) * slope * slope);
     }
+}
+
+/* The log likelihood by ss_go, ss_failed or ss_stop of one trial of a typical subject whose rates are given:
+   what known answers and simulations are compared with. Of a response log(1 - pgf), which models have in the
+   row of counts, is added. NAN without memory. */
+static inline double ss_typical_trial(const gpumc_row_kind *kind, double won, double lost, double rt,
+                                      double delay)
+{
+    enum { NODES = 48, N = 11 };
+    const int stop = kind == &ss_stop;
+    const double truncation = SS_TRUNCATION, none = SS_NO_DEADLINE, blur = 0;
+    const double *const columns[2][4] = { { &rt, &delay, &truncation, &blur },
+                                          { &delay, &truncation, &none, &blur } };
+    double nodes[NODES], weights[NODES], given[N], value = NAN, *unwanted[N] = { NULL };
+    const double *p[N], *const node_columns[2] = { nodes, weights };
+    gpumc_rows_data data = { .kind = kind, .n_rows = 1, .n_groups = 1, .columns = columns[stop] };
+    gpumc_error error;
+    ss_gauss_legendre(NODES, nodes, weights);
+    if (stop) data.nodes = node_columns;
+    data.n_nodes = stop ? NODES : 0;
+    for (int k = 0; k < N; k++) {
+        const ss_parameter_info *info = ss_parameter_get(k);
+        given[k] = info->probit ? gpumc_inv_Phi(info->typical) : info->typical;
+        p[k] = &given[!stop && k == SS_PGF ? SS_PTF : k];
+    }
+    given[SS_V_PLUS] = won;
+    given[SS_V_MINUS] = lost;
+    const size_t bytes = gpumc_rows_bytes(&data, &error);
+    void *memory = malloc(bytes + 1);
+    gpumc_rows *rows = memory ? gpumc_rows_init(&data, memory, bytes, &error) : NULL;
+    double *work = rows ? (double *)malloc((gpumc_rows_work(rows) + 1) * sizeof(double)) : NULL;
+    if (work) value = gpumc_rows_eval(rows, p, unwanted, work);
+    free(work);
+    free(memory);
+    return stop ? value : value + log1p(-ss_parameter_get(SS_PGF)->typical);
 }
 
 static inline void ss_set_add(ss_set *s, size_t subject, double a, double b, double c, double weight)
@@ -360,7 +414,7 @@ typedef struct ss_law {
     gpumc_prior_family *m_prior;
     double m_a, m_b;
     gpumc_prior_family *s_prior;
-    double s_a;
+    double s_a, s_b;
     double start[2];                      /* of location and scale */
 } ss_law;
 
@@ -408,6 +462,22 @@ static inline ss_law ss_law_t(int k)
     law.quantile_form = 1;
     law.start[0] = info->typical;
     law.start[1] = 0.2 * info->typical;
+    return law;
+}
+
+/* The program's milliseconds in seconds. The process of errors has the bounds of the go process. */
+static inline ss_law ss_law_beests(int k)
+{
+    const int go = k >= SS_MU_GO, mean = k == SS_MU || k == SS_MU_GO || k == SS_MU_ERR;
+    const double lower = mean ? 1e-6 : 1e-3, upper = go ? (mean ? 1 : 0.5) : mean ? 0.6 : 0.35;
+    ss_law law = ss_law_t(k);
+    if (ss_parameter_get(k)->probit) return law;
+    ss_law_cut(&law, lower, upper);
+    law.m_prior = law.s_prior = gpumc_prior_uniform;
+    law.m_a = lower;
+    law.m_b = upper;
+    law.s_a = 1e-5;
+    law.s_b = mean ? 0.3 : 0.2;
     return law;
 }
 
@@ -534,6 +604,7 @@ static inline ss_law ss_law_of(const ss_model *m, int k)
 {
     ss_law law = m->options.kind == SS_WALD ? ss_law_baseline(k)
         : m->options.form == SS_FORM_T ? ss_law_t(k)
+        : m->options.form == SS_FORM_BEESTS ? ss_law_beests(k)
         : m->options.form == SS_FORM_LEGACY ? ss_law_legacy(k) : ss_law_u(k);
     if (m->options.form != SS_FORM_U || m->options.centring != GPUMC_CENTRING_LEARNED) return law;
     if (k != SS_SIGMA && k != SS_TAU) return law;
@@ -580,10 +651,13 @@ static inline void ss_group_add(ss_model *m, int k)
         m->start[k][1] = m->start[i][1];
     }
     if (!known) {
-        gpumc_param *scale = ss_param_add(m, names->scale, GPUMC_POSITIVE, 0, 0);
+        gpumc_param *scale = law.s_prior == gpumc_prior_uniform
+            ? ss_param_add(m, names->scale, GPUMC_INTERVAL, law.s_a, law.s_b)
+            : ss_param_add(m, names->scale, GPUMC_POSITIVE, 0, 0);
         scale->init = &m->start[k][1];
-        scale->softplus = 0.1;            /* what the stop trials say of a scale may leave it near zero */
-        ss_prior_add(m, names->scale, law.s_prior, law.s_a, 0);
+        if (scale->kind == GPUMC_POSITIVE)
+            scale->softplus = 0.1;        /* what the stop trials say of a scale may leave it near zero */
+        ss_prior_add(m, names->scale, law.s_prior, law.s_a, law.s_b);
     }
     if (m->n_covariates[k] > 0) {
         ss_param_add(m, names->coefficients, GPUMC_UNBOUNDED, 0, 0)->size = m->n_covariates[k];
@@ -645,8 +719,11 @@ static inline int ss_model_refuse(const ss_data *d, const ss_model_options *o, g
     }
     if (o->form == SS_FORM_LEGACY && o->kind != SS_RDEX_ABCD)
         return ss_fail(error, GPUMC_ERROR_ARGUMENT, "the legacy priors are for rdex_abcd, not for %s", name);
+    if (o->form == SS_FORM_BEESTS && ss_ex_gaussians(o->kind) == 0)
+        return ss_fail(error, GPUMC_ERROR_ARGUMENT, "the priors of BEESTS are for beests, not for %s", name);
     if (o->deadline != 0 && (o->kind == SS_WALD || !(o->deadline > 0 && o->deadline < SS_NO_DEADLINE)))
-        return ss_fail(error, GPUMC_ERROR_ARGUMENT, "%s with a deadline of %g s cannot be", name, o->deadline);
+        return ss_fail(error, GPUMC_ERROR_ARGUMENT, "%s with a deadline of %g s cannot be", name,
+                       o->deadline);
     if (o->deadline > 0 && late > 0)
         return ss_fail(error, GPUMC_ERROR_ARGUMENT, "%.0f responses come after the deadline of %g s",
                        (double)late, o->deadline);

@@ -346,37 +346,6 @@ static void test_design(void)
           seen[6]);
 }
 
-/* The log likelihood of a trial of RDEX-ABCD by its row. */
-static double row_value(const gpumc_row_kind *kind, double won, double lost, double rt, double delay)
-{
-    const double ptf = gpumc_inv_Phi(typical[SS_PTF]), pgf = gpumc_inv_Phi(typical[SS_PGF]);
-    double given[11] = { 1.25, 0.16, won, lost, 2.1, 5, 0.16, 0.05, 0.07, kind == &ss_stop ? pgf : ptf, ptf };
-    double nodes[48], weights[48], truncation = 0.05, value = NAN, *unwanted[11] = { NULL };
-    const double none = SS_NO_DEADLINE, blur = 0, *p[11];
-    const double *columns[5] = { &rt, &delay, &truncation, &none, &blur };
-    const double *const node_columns[2] = { nodes, weights };
-    gpumc_rows_data data = { .kind = kind, .n_rows = 1, .n_groups = 1 };
-    gpumc_error error;
-    size_t bytes;
-    void *memory;
-    gpumc_rows *rows;
-    double *work;
-    ss_gauss_legendre(48, nodes, weights);
-    if (kind != &ss_stop) columns[3] = &blur;
-    data.columns = kind == &ss_stop ? columns + 1 : columns;
-    if (kind == &ss_stop) data.nodes = node_columns;
-    data.n_nodes = kind == &ss_stop ? 48 : 0;
-    for (int j = 0; j < 11; j++) p[j] = &given[j];
-    bytes = gpumc_rows_bytes(&data, &error);
-    memory = malloc(bytes + 1);
-    rows = gpumc_rows_init(&data, memory, bytes, &error);
-    work = rows ? (double *)malloc((gpumc_rows_work(rows) + 1) * sizeof(double)) : NULL;
-    if (work) value = gpumc_rows_eval(rows, p, unwanted, work);
-    free(work);
-    free(memory);
-    return kind == &ss_stop ? value : value + log1p(-typical[SS_PGF]);
-}
-
 enum { BINS = 12 };
 
 /* Trials at one delay fall into bins of response and time as often as the likelihood says (chi-squared; the
@@ -395,13 +364,14 @@ static void test_likelihood(int ssd_ms)
         else if (t.rt >= 0.16 && t.rt < 0.16 + BINS * width)
             counts[t.response != t.stimulus][(int)((t.rt - 0.16) / width)]++;
     }
-    p_none = go ? typical[SS_PGF] : exp(row_value(&ss_stop, v[0], v[1], 0, delay));
+    p_none = go ? typical[SS_PGF] : exp(ss_typical_trial(&ss_stop, v[0], v[1], 0, delay));
     for (int wrong = 0; wrong < 2; wrong++)
         for (int k = 0; k < BINS; k++) {
             double p = 0;
             for (int j = 0; j <= 8; j++) {
                 const double rt = 0.16 + (k + j / 8.0) * width + 1e-9;
-                const double value = row_value(go ? &ss_go : &ss_failed, v[wrong], v[!wrong], rt, delay);
+                const double value =
+                    ss_typical_trial(go ? &ss_go : &ss_failed, v[wrong], v[!wrong], rt, delay);
                 p += exp(value) * width / 24 * (j == 0 || j == 8 ? 1 : j % 2 ? 4 : 2);
             }
             rest -= p;

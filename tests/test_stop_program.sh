@@ -58,6 +58,7 @@ check 'a report' grep -q '</html>' fit.html
 check 'check' says 0 'statistics lie outside' ./stop_signal check fit=fit.zarr data=trials.csv \
     truth=truth.csv page=page.html draws=50
 check 'recovery' grep -q '90 % intervals hold the truth' out
+check 'of all population parameters' grep -q 'of 22 population parameters lie' out
 check 'a page of figures' grep -q '</html>' page.html
 check_fails 'a number that is none, or anything fetched' grep -qiE 'nan|http' page.html
 check 'truth that is none' says 1 'columns name, subject and value' ./stop_signal check fit=fit.zarr \
@@ -133,6 +134,15 @@ for model in rdex rdex_a:0.8 beests2 beests_nofail beests2_nofail:0.7 wald; do
     check "$model: check" says 0 'statistics lie outside' ./stop_signal check fit=$model.zarr \
         data=$model.csv draws=20 $deadline
 done
+check 'the priors of BEESTS' says 0 'quantities' ./stop_signal fit data=beests_nofail.csv \
+    model=beests_nofail form=beests $short output=beests.zarr
+./stop_signal simulate trials=same.csv truth=beests_truth.csv subjects=3 run_trials=60 stops=10 \
+    model=beests_nofail >/dev/null
+check 'recovery of subjects' says 0 'intervals hold the truth' ./stop_signal check fit=beests.zarr \
+    data=beests_nofail.csv truth=beests_truth.csv draws=20
+check_fails 'a population beside logarithms that is on another scale' grep -q '^m_mu_go' out
+check 'which are for its models' says 1 'the priors of BEESTS are for beests, not for rdex' \
+    ./stop_signal fit data=rdex.csv model=rdex form=beests $short
 check 'a deadline makes late responses none' says 0 'after the deadline of 0.5 s count as none' \
     ./stop_signal fit data=trials.csv deadline=0.5 $short
 check 'omissions that a model lacks' says 1 'has no go failures' ./stop_signal fit data=trials.csv \

@@ -287,8 +287,9 @@ static void test_outcomes(void)
 /* ---- derivatives --------------------------------------------------------------------------------- */
 
 /* The extreme box, in the order of ss_parameter. (Nodes follow the stop process: they are too few for an
-   ex-Gaussian go process that is much narrower. In one corner of this box, two go processes at 0.9 of 0.06 and
-   0.02 beside sigma 0.004 and tau 0.4, the derivative by tau is 1.4e-3 off with 64 nodes, 2e-4 with 128.) */
+   ex-Gaussian go process that is much narrower. In one corner of this box, two go processes at 0.9 of 0.06
+   and 0.02 beside sigma 0.004 and tau 0.4, the derivative by tau is 1.4e-3 off with 64 nodes, 2e-4 with
+   128.) */
 static const double box[SS_N_PARAMETERS][2] = {
     { 0.4, 3 }, { 0.03, 0.45 }, { 1, 7 }, { 0.1, 4 }, { 0.5, 6 }, { 0.5, 30 }, { 0.02, 0.6 }, { 0.004, 0.25 },
     { 0.004, 0.4 }, { -3, 0 }, { -3, 0 }, { 0.01, 2 }, { 0.2, 0.9 }, { 0.06, 0.25 }, { 0.02, 0.4 },
@@ -612,6 +613,91 @@ static void test_study(double deadline)
     ss_data_free(&d);
 }
 
+/* The log likelihood of one ex-Gaussian go process in a trial, p as in ss_beests_stop; a stop by Simpson's
+   rule. */
+static double slow_beests_trial(const double *p, const ss_trial *trial)
+{
+    enum { INTERVALS = 20000 };
+    const double pgf = slow_Phi(p[6]), ptf = slow_Phi(p[7]), delay = 1e-3 * trial->ssd_ms;
+    const double low = p[3] - 9 * p[4], h = (18 * p[4] + 30 * p[5]) / INTERVALS;
+    double sum = 0;
+    if (trial->ssd_ms == SS_NONE)
+        return log(trial->response == SS_NONE ? pgf : (1 - pgf) * slow_q(trial->rt, p));
+    if (trial->response != SS_NONE)
+        return log((1 - pgf) * slow_q(trial->rt, p) * (ptf + (1 - ptf) * slow_Q(trial->rt - delay, p + 3)));
+    for (int i = 0; i <= INTERVALS; i++) {
+        const double s = low + h * i, weight = i == 0 || i == INTERVALS ? 1 : i % 2 ? 4 : 2;
+        sum += weight * slow_q(s, p + 3) * slow_Q(s + delay, p);
+    }
+    return log(pgf + (1 - pgf) * (1 - ptf) * sum * h / 3);
+}
+
+/* Priors of the forms whose populations are cut off, for the parameters of beests. Form T: mean and standard
+   deviation of a normal m within the bounds, s exponential. BEESTS: m uniform within the bounds, s too. */
+typedef struct cut_prior { double lower, upper, m_mean, m_sd, s_lower, s_upper; } cut_prior;
+static const cut_prior cut_priors[2][6] = {
+    { { 0, 1, 0.5, 0.5, 0, 0 }, { 0, 1, 0.1, 0.5, 0, 0 }, { 0, 1, 0.1, 0.5, 0, 0 },
+      { 0, 1, 0.3, 0.5, 0, 0 }, { 0, 1, 0.1, 0.5, 0, 0 }, { 0, 1, 0.1, 0.5, 0, 0 } },
+    { { 1e-6, 1, 0, 0, 1e-5, 0.3 }, { 1e-3, 0.5, 0, 0, 1e-5, 0.2 }, { 1e-3, 0.5, 0, 0, 1e-5, 0.2 },
+      { 1e-6, 0.6, 0, 0, 1e-5, 0.3 }, { 1e-3, 0.35, 0, 0, 1e-5, 0.2 }, { 1e-3, 0.35, 0, 0, 1e-5, 0.2 } },
+};
+static double slow_cut_mass(const cut_prior *c, double m, double s)
+{ return slow_Phi((c->upper - m) / s) - slow_Phi((c->lower - m) / s); }
+
+static double slow_cut_prior(int form, int k, double m, double s)
+{
+    const cut_prior *c = &cut_priors[form == SS_FORM_BEESTS][k];
+    if (k >= 6) return slow_normal(m, -2, 2) - s;
+    if (form == SS_FORM_BEESTS) return -log(c->upper - c->lower) - log(c->s_upper - c->s_lower);
+    return slow_normal(m, c->m_mean, c->m_sd) - log(slow_cut_mass(c, c->m_mean, c->m_sd)) - s;
+}
+/* Of a subject's value the coordinate that is sampled: z, normal(0, 1), has as much below it as the value has
+   in the population. A probit is its own. */
+static double slow_cut_z(int form, int k, double m, double s, double value)
+{
+    const cut_prior *c = &cut_priors[form == SS_FORM_BEESTS][k];
+    return gpumc_inv_Phi((slow_Phi((value - m) / s) - slow_Phi((c->lower - m) / s)) / slow_cut_mass(c, m, s));
+}
+
+/* The populations of BEESTS that are cut off, in form T and in its own. */
+static void test_cut_off(int form)
+{
+    enum { N = 3, K = 8 };
+    const ss_kind_info *kind = ss_kind_get(SS_BEESTS);
+    const ss_model_options options = { .kind = SS_BEESTS, .form = (ss_form)form };
+    double theta[N * SS_N_PARAMETERS], p[N][K], x[2 * K + K * N], grad[2 * K + K * N];
+    gpumc_rng rng = gpumc_rng_at(4, 0, 0, 0);
+    const ss_task task = { 60, 15, 1, 50, 50, 900, 0, 0 };
+    const ss_group group = ss_group_default();
+    double lp, slow = 0;
+    gpumc_error error;
+    ss_data d;
+    ss_model *m = NULL;
+    if (ss_simulate(SS_BEESTS, &group, &task, SS_UNTRUNCATED, N, 8, &d, theta, &error))
+        m = ss_model_create(&d, &options, &error);
+    if (!m) { printf("%s\n", error.text); exit(1); }
+    for (int k = 0; k < K; k++) {
+        const ss_parameter_info *info = ss_parameter_get(kind->parameters[k]);
+        const double typical = info->probit ? gpumc_inv_Phi(info->typical) : info->typical;
+        const double mean = x[2 * k] = typical * exp(0.1 * gpumc_rng_normal(&rng));
+        const double sd = x[2 * k + 1] = 0.1 + 0.05 * gpumc_rng_uniform(&rng);
+        slow += slow_cut_prior(form, k, mean, sd);
+        for (int i = 0; i < N; i++) {
+            const double value = theta[i * SS_N_PARAMETERS + kind->parameters[k]];
+            double *at = &x[2 * K + k * N + i];
+            p[i][k] = info->probit ? gpumc_inv_Phi(value) : value;
+            *at = info->probit ? p[i][k] : slow_cut_z(form, k, mean, sd, value);
+            slow += info->probit ? slow_normal(*at, mean, sd) : slow_normal(*at, 0, 1);
+        }
+    }
+    for (size_t j = 0; j < d.n_trials; j++) slow += slow_beests_trial(p[d.trials[j].subject], &d.trials[j]);
+    memset(grad, 0, sizeof grad);
+    lp = ss_model_get(m)->log_density(x, grad, ss_model_get(m)->data);
+    CHECK(fabs(lp - slow) < 1e-7, "form %d: %.10f, from the definitions %.10f", form, lp, slow);
+    ss_model_free(m);
+    ss_data_free(&d);
+}
+
 /* ---- the hierarchical models --------------------------------------------------------------------- */
 
 /* A study of three subjects simulated from a model; the baseline has no stop trials. */
@@ -675,9 +761,10 @@ static void test_models(void)
     static const size_t locations[SS_N_KINDS] = { 11, 9, 10, 8, 11, 6, 9, 4 };
     ss_model_options o = { .kind = SS_RDEX_ABCD };
     for (int kind = 0; kind < SS_N_KINDS; kind++)
-        for (int form = SS_FORM_U; form <= SS_FORM_LEGACY; form++) {
-            const size_t legacy = kind == SS_RDEX_ABCD ? 21 : 0;
-            const size_t wanted = form == SS_FORM_LEGACY ? legacy : 2 * locations[kind];
+        for (int form = SS_FORM_U; form <= SS_FORM_BEESTS; form++) {
+            const size_t legacy = kind == SS_RDEX_ABCD ? 21 : 0, both = 2 * locations[kind];
+            const size_t beests = ss_ex_gaussians((ss_kind)kind) > 0 ? both : 0;
+            const size_t wanted = form == SS_FORM_LEGACY ? legacy : form == SS_FORM_BEESTS ? beests : both;
             const ss_model_options each = { .kind = (ss_kind)kind, .form = (ss_form)form };
             const size_t n = try_model(each);
             CHECK(n == wanted, "kind %d, form %d: %d hyperparameters", kind, form, (int)n);
@@ -709,6 +796,8 @@ int main(void)
     test_simulated();
     test_study(0);
     test_study(0.65);
+    test_cut_off(SS_FORM_T);
+    test_cut_off(SS_FORM_BEESTS);
     test_models();
     test_deadline_models();
     return check_end();
