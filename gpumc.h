@@ -8888,7 +8888,7 @@ struct gpumc_nuts {
     gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
-    double length, window, kinetic, norms, zeta, cosine, slope;
+    double length, window, kinetic, norms, cosine, slope, tau, zeta;
     int32_t n_steps;
 
     const gpumc_metric *metric;      /* from here on pointers, which a checkpoint cannot hold */
@@ -9395,7 +9395,7 @@ static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
         gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_MOMENTUM, s->draw, s->chain);
         gpumc_rng_normals(&rng, u, s->dim);
     }
-    norm = 1 / gpumc_sqrt(gpumc__dot(u, u, s->dim));
+    norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
     GPUMC_EACH(i, s->dim) u[i] *= norm;
     s->kinetic = 0;
     s->norms = 1;
@@ -9403,7 +9403,7 @@ static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
 }
 
 /* The whitened gradient, into scratch, its length, and the cosine of its angle with the velocity. */
-GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
+GPUMC__COPIES(, void, gpumc__mams_angle, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
 {
     const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p;
     const double *GPUMC__RESTRICT S = s->metric->scale;
@@ -9414,16 +9414,18 @@ GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at),
     if (diagonal) GPUMC__SUM(square, i, s->dim, gpumc__square(r[i] = S[i] * g[i]));
     else GPUMC__SUM(square, i, s->dim, r[i] * r[i]);
     GPUMC__SUM(dot, i, s->dim, r[i] * u[i]);
-    s->slope = gpumc_sqrt(square);
+    s->slope = sqrt(square);
     cosine = dot / s->slope;
     s->cosine = !(s->slope > 1e-13) ? 0 : cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
 }
 
-/* How long a whole step kicks: half of it at either end. Where there is no slope, not at all. */
-static GPUMC_TEAM double gpumc__mams_tau(const gpumc_nuts *s)
+/* The gradient there is known. tau: how long a whole step kicks, half of it at either end; where there is no
+   slope, not at all. */
+static GPUMC_TEAM void gpumc__mams_meet(gpumc_nuts *s, const gpumc__state *at)
 {
     const double d = (double)s->dim;
-    return s->slope > 1e-13 ? s->step_size * gpumc_sqrt(d) * s->slope / (d - 1) : 0;
+    gpumc__mams_angle(s, at);
+    s->tau = s->slope > 1e-13 ? s->step_size * sqrt(d) * s->slope / (d - 1) : 0;
 }
 
 /* u <- along r + keep u, then q moves by eps W u. */
@@ -9433,7 +9435,7 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
 {
     const double *GPUMC__RESTRICT r = s->scratch, *GPUMC__RESTRICT v = s->scratch + s->dim;
     const double *GPUMC__RESTRICT q0 = from->q, *GPUMC__RESTRICT u0 = from->p;
-    const double *GPUMC__RESTRICT S = s->metric->scale, eps = s->step_size * gpumc_sqrt((double)s->dim);
+    const double *GPUMC__RESTRICT S = s->metric->scale, eps = s->step_size * sqrt((double)s->dim);
     double *GPUMC__RESTRICT q = to->q, *GPUMC__RESTRICT u = to->p;
     if (gpumc__is_diagonal(s->metric)) {
         GPUMC_EACH(i, s->dim) {
@@ -9451,7 +9453,7 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
    The energy's logarithms are taken of products: few norms lie far from 1. */
 static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, int is_first)
 {
-    const double tau = (is_first ? 0.5 : 1) * gpumc__mams_tau(s), zeta = is_first ? gpumc_exp(-tau) : s->zeta;
+    const double tau = (is_first ? 0.5 : 1) * s->tau, zeta = is_first ? gpumc_exp(-tau) : s->zeta;
     double along, keep;
     s->norms *= gpumc__mams_kick(s->cosine, zeta, &along, &keep);
     s->kinetic += tau - GPUMC_LOG_2;
@@ -9466,8 +9468,8 @@ static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, int is_first)
 /* Energy at the end of a step, its last half kick included; +infinity where it is not finite. */
 static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *at)
 {
-    const double tau = gpumc__mams_tau(s), zeta = gpumc_exp(-tau);
-    const double norm = 1 + s->cosine + (1 - s->cosine) * zeta, gained = 0.5 * tau - GPUMC_LOG_2;
+    const double zeta = gpumc_exp(-s->tau), norm = 1 + s->cosine + (1 - s->cosine) * zeta;
+    const double gained = 0.5 * s->tau - GPUMC_LOG_2;
     const double H = ((double)s->dim - 1) * (s->kinetic + gained + gpumc_log(s->norms * norm)) - at->lp;
     s->zeta = zeta;
     return gpumc__is_finite(H) && gpumc__is_finite(s->slope) ? H : GPUMC_INF;
@@ -9478,12 +9480,9 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
 /* Number k of the Halton sequence: the digits of k mirrored at the point. */
 static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
 {
-    double x = 0, place = 1;
-    for (; k > 0; k /= base) {
-        place /= base;
-        x += place * (k % base);
-    }
-    return x;
+    uint64_t mirrored = 0, places = 1;
+    for (; k > 0; k /= base, places *= base) mirrored = mirrored * base + k % base;
+    return (double)mirrored / (double)places;
 }
 
 static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)

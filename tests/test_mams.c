@@ -130,7 +130,7 @@ static double flow(const target *t, const state *from, int n, state *to, int bro
         gpumc__mams_meet(s, at);
         H_end = gpumc__mams_energy(s, at);
     }
-    gpumc__mams_kick(s->cosine, exp(-gpumc__mams_tau(s) * (broken ? 1 : 0.5)), &along, &keep);
+    gpumc__mams_kick(s->cosine, exp(-s->tau * (broken ? 1 : 0.5)), &along, &keep);
     for (size_t i = 0; i < t->dim; i++) {
         to->q[i] = at->q[i];
         to->u[i] = along * s->scratch[i] / s->slope + keep * at->p[i];
