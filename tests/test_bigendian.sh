@@ -6,7 +6,5 @@
 crossed s390x s390x-linux-gnu-gcc
 export QUICK=1
 
-check 'the implementation' \
-    $cross -std=c99 -O1 -DGPUMC_IMPLEMENTATION -x c -c ../gpumc.h -o "$scratch/gpumc.o"
 for name in test_output ${LONG:+test_zarr}; do check "$name on s390x" emulated -O1 $name; done
 finish

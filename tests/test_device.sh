@@ -15,8 +15,8 @@ compile() {
 link() { $CC "$scratch/device.o" "$scratch/$1.o" -o "$scratch/$1" -lm -pthread -lstdc++; }
 whole() { "$scratch/$1" >"$scratch/output"; tail -n 1 "$scratch/output" | grep ' 0 failed'; }
 
-check 'the test program' $CC -std=c99 -O1 $strict -DGPUMC_IMPLEMENTATION -DGPUMC_CUDA -c test_hot.c \
-    -o "$scratch/device.o"
+check 'the test program' $CC -std=c99 -O1 $strict -DGPUMC_STATIC -DGPUMC_IMPLEMENTATION -DGPUMC_CUDA \
+    -c test_hot.c -o "$scratch/device.o"
 check 'gpumc_cuda.cu as C++11' compile ../gpumc_cuda.cu eleven -std=c++11 -fsyntax-only
 check 'gpumc_cuda.cu as C++17' compile ../gpumc_cuda.cu seventeen -std=c++17 -O1
 check 'a program with it' link seventeen
