@@ -43,8 +43,8 @@ skip() {
     echo "skipped: $*"
 }
 
-# Whether a C test holds the implementation, because it looks at private names or replaces what it calls;
-# others are linked with it.
+# Whether a C test holds the implementation, because it looks at private names or replaces what it calls; then
+# GPUMC_STATIC leaves out what it does not use. Others are linked with the implementation.
 holds_implementation() { grep -q '^#define GPUMC_IMPLEMENTATION' "$1"; }
 
 # The folder of the tests, and what the Makefile builds there for several of them.
@@ -65,7 +65,7 @@ crossed() {
 # emulated LEVEL SOURCE: runs it on that processor, linked with $scratch/gpumc.o where it wants that
 emulated() {
     object=$scratch/gpumc.o
-    holds_implementation "$2.c" && object=
+    holds_implementation "$2.c" && object=-DGPUMC_STATIC
     $cross -std=c99 $1 -static "$2.c" $object -o "$scratch/program" -lm -pthread \
         && $emulator "$scratch/program" >"$scratch/output"
     status=$?

@@ -1,12 +1,10 @@
 #!/bin/sh
 # Files from a machine that stores the high byte first, by a cross compiler and user-mode emulation: stores,
-# .npy, CSV and JSON are compared with the bytes and texts that are written down for any machine. Stores, which
-# take two minutes here, with `make long`.
+# .npy, CSV and JSON are compared with the bytes and texts that are written down for any machine. Stores,
+# which take two minutes here, with `make long`.
 . ./check.sh
 crossed s390x s390x-linux-gnu-gcc
 export QUICK=1
 
-check 'the implementation' \
-    $cross -std=c99 -O1 -DGPUMC_IMPLEMENTATION -x c -c ../gpumc.h -o "$scratch/gpumc.o"
 for name in test_output ${LONG:+test_zarr}; do check "$name on s390x" emulated -O1 $name; done
 finish

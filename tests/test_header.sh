@@ -158,6 +158,7 @@ cp "$scratch/caller.c" "$scratch/caller.cc"
 links() { program=$scratch/program; $linker -no-pie "$@" -o "$program" -lm -pthread && "$program"; }
 linker=$CC
 cc_object() { $CC $plain -O0 -c "$1" -o "$2"; }
+static_object() { $CC $plain -O1 -c "$1" -o "$2"; }
 cxx_object() { $CXX -std=c++11 -I.. -Wall -Wextra -Werror -O0 -c "$1" -o "$2"; }
 
 check 'C user' cc_object "$scratch/user.c" "$scratch/user.o"
@@ -175,11 +176,12 @@ else
 fi
 linker=$CC
 
-# Static mode: each file has its own copy, unused functions are no warning, nothing is external.
+# Static mode: each file has its own copy, unused functions are no warning, nothing is external. At -O0 gcc
+# compiles what tables of functions name, used or not: five times as long as with -O1.
 for name in user caller; do
     printf '#define GPUMC_STATIC\n#define GPUMC_IMPLEMENTATION\n' | cat - "$scratch/$name.c" \
         >"$scratch/static_$name.c"
-    check "static mode: $name" cc_object "$scratch/static_$name.c" "$scratch/static_$name.o"
+    check "static mode: $name" static_object "$scratch/static_$name.c" "$scratch/static_$name.o"
 done
 check 'static mode in two files' links "$scratch/static_user.o" "$scratch/static_caller.o"
 check 'static mode exports nothing' is_empty \

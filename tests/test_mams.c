@@ -230,6 +230,7 @@ typedef struct reference {
     uint64_t seed;
     uint32_t chain, draw;
     mistake fault;
+    double root[MAX_DIM][MAX_DIM];                       /* W, where W W' = M^-1 */
     double q[MAX_DIM], g[MAX_DIM], lp, H;                /* H: energy of the draw */
     int accepted, n_steps, divergent;
 } reference;
@@ -239,7 +240,7 @@ static double digits_mirrored(uint32_t k, uint32_t base)
     return k == 0 ? 0 : (k % base + digits_mirrored(k / base, base)) / base;
 }
 
-/* An element of W, where W W' = M^-1. */
+/* An element of W. */
 static double root(const gpumc_metric *m, size_t i, size_t j)
 {
     double mixed = 0;
@@ -257,7 +258,7 @@ static void by_root(const reference *c, const double *x, int transpose, double *
     for (size_t i = 0; i < c->target->dim; i++) {
         out[i] = 0;
         for (size_t j = 0; j < c->target->dim; j++)
-            out[i] += x[j] * (transpose ? root(c->metric, j, i) : root(c->metric, i, j));
+            out[i] += x[j] * (transpose ? c->root[j][i] : c->root[i][j]);
     }
 }
 
@@ -348,6 +349,8 @@ static void reference_begin(reference *c, const target *t, const metric_memory *
     c->seed = 77;
     c->chain = 2;
     c->fault = fault;
+    for (size_t i = 0; i < t->dim; i++)
+        for (size_t j = 0; j < t->dim; j++) c->root[i][j] = root(c->metric, i, j);
     for (size_t i = 0; i < t->dim; i++) c->q[i] = 0.3 - 0.1 * (double)(i % 4);
     c->lp = t->density(c->q, c->g, t->dim);
 }

@@ -7,6 +7,7 @@
 CC=${CC:-cc}
 heavy='test_posteriordb test_sbc test_targets test_hier'
 slow='test_glm test_hot test_mams test_posteriors test_report test_stop_signal test_zarr'
+computing='test_centring test_diagnose test_mams test_nuts'
 [ "${LONG:-}" ] || heavy="$heavy $slow"
 export QUICK=1 UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1 MSAN_OPTIONS=allocator_may_return_null=1
@@ -43,7 +44,8 @@ C
     ! steady "$scratch/probe" "$@"
 }
 
-# What takes long in a test that is linked with the implementation is its own rows: -O1 pays for those.
+# What takes long in a test that is linked with the implementation is its own rows: -O1 pays for those, and
+# for those that hold it and compute for longer than that takes.
 # sanitized SANITIZER COMPILER COMPILER_OF_HOLDERS TEST...: tests with the implementation that they are linked
 # with; those that hold it themselves by a compiler of their own
 sanitized() {
@@ -55,8 +57,12 @@ sanitized() {
     for name; do check "$name: $sanitizer" runs_clean $name; done
 }
 runs_clean() {
-    if holds_implementation "$1.c"; then $holders $flags "$1.c" -o "$scratch/$1" -lm -pthread || return 1
-    else $linked $flags -O1 -Wno-pass-failed "$1.c" "$scratch/gpumc.o" -o "$scratch/$1" -lm -pthread || return 1; fi
+    compiler=$linked level=-O1 with=$scratch/gpumc.o
+    if holds_implementation "$1.c"; then
+        compiler=$holders with=-DGPUMC_STATIC
+        case " $computing " in *" $1 "*) ;; *) level=-O0 ;; esac
+    fi
+    $compiler $flags $level -Wno-pass-failed "$1.c" $with -o "$scratch/$1" -lm -pthread || return 1
     steady "$scratch/$1" >"$scratch/output" 2>&1
     status=$?
     grep -A 12 -E 'ERROR|WARNING|runtime error' "$scratch/output" || tail -n 5 "$scratch/output"

@@ -578,11 +578,12 @@ static void test_predictions(void)
     ss_writer w;
     gpumc_error error;
     size_t n, all = 0;
+    const size_t draws = getenv("QUICK") ? 50 : 200;
     CHECK(theta && ss_simulate(SS_RDEX_ABCD, &group, &task, 0.05, 60, 4, &d, theta, &error), "%s",
           error.text);
     truth_theta = theta;
     truth_subjects = 60;
-    CHECK(ss_check_run(&c, &d, SS_RDEX_ABCD, 0.05, &task, from_truth, NULL, 200, 1, &error), "%s",
+    CHECK(ss_check_run(&c, &d, SS_RDEX_ABCD, 0.05, &task, from_truth, NULL, draws, 1, &error), "%s",
           error.text);
     for (int what = 0; what < SS_N_WHATS; what++) all += outside(&c, (ss_what)what, &n);
     CHECK(all <= 7, "%d of %d outside", (int)all, (int)c.n);
@@ -590,7 +591,7 @@ static void test_predictions(void)
     ss_check_figures(w.file, &c);
     CHECK(ss_page_close(&w), "%s", error.text);
     ss_check_free(&c);
-    CHECK(ss_check_run(&c, &d, SS_RDEX, 0.05, &task, from_truth, NULL, 200, 1, &error), "%s", error.text);
+    CHECK(ss_check_run(&c, &d, SS_RDEX, 0.05, &task, from_truth, NULL, draws, 1, &error), "%s", error.text);
     all = outside(&c, SS_SIGNAL_ACCURACY, &n);
     CHECK(all >= 3, "the wrong model: accuracy outside at %d of %d delays", (int)all, (int)n);
     ss_check_free(&c);
