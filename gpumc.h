@@ -1855,7 +1855,7 @@ typedef struct gpumc__row_args {
     const unsigned char *active;   /* of each tile: lanes that count; the others come last */
     const double *columns;         /* of each tile: columns x lanes */
     const double *weights;         /* of each tile: lanes; NULL: 1 for active ones */
-    const double *ones;            /* GPUMC_LANES ones, then as many zeros */
+    const double *zeros;           /* GPUMC_LANES of them, after as many ones */
     const double *p[GPUMC__MOST_ROW_PARAMS];   /* of groups: lanes of each slice; shared: one value */
     double *sums[GPUMC__MOST_ROW_PARAMS];      /* gradients of groups, added to: lanes of each slice */
     double *totals;                            /* value, gradients of shared parameters: lanes */
@@ -1875,8 +1875,10 @@ GPUMC_FN double gpumc__sum_16(const double *a)
     return (((a[0] + a[8]) + (a[4] + a[12])) + ((a[2] + a[10]) + (a[6] + a[14])))
          + (((a[1] + a[9]) + (a[5] + a[13])) + ((a[3] + a[11]) + (a[7] + a[15])));
 }
-GPUMC_FN const double *gpumc__row_weights(const gpumc__row_args *a, size_t tile)
-{ return a->weights ? a->weights + tile * GPUMC_LANES : a->ones + (GPUMC_LANES - a->active[tile]); }
+/* Members of the arguments, which a loop then keeps in registers. */
+GPUMC_FN const double *gpumc__row_weights(const double *weights, const double *zeros,
+                                          const unsigned char *active, size_t tile)
+{ return weights ? weights + tile * GPUMC_LANES : zeros - active[tile]; }
 /* n columns of which idle lanes repeat the first. */
 GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t active)
 {
@@ -1912,14 +1914,18 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         size_t strip, const double *const *p, double (*GPUMC__RESTRICT sum)[GPUMC__STRIP_##set]) \
     { \
         const size_t each = (n_columns) * GPUMC_LANES; \
+        const unsigned char *const active = a->active; \
+        const double *const weights = a->weights, *const zeros = a->zeros; \
         for (; GPUMC__STRIP_##set == GPUMC__WOVEN && (n_group) + (n_shared) < 5 && t + 1 < end; t += 2) { \
             const double *x = a->columns + t * each + strip, *x_2 = x + each; \
-            const double *w = gpumc__row_weights(a, t) + strip, *w_2 = gpumc__row_weights(a, t + 1) + strip; \
+            const double *w = gpumc__row_weights(weights, zeros, active, t) + strip; \
+            const double *w_2 = gpumc__row_weights(weights, zeros, active, t + 1) + strip; \
             GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x, w) \
             GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x_2, w_2) \
         } \
         for (; t < end; t++) { \
-            const double *x = a->columns + t * each + strip, *w = gpumc__row_weights(a, t) + strip; \
+            const double *x = a->columns + t * each + strip; \
+            const double *w = gpumc__row_weights(weights, zeros, active, t) + strip; \
             GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x, w) \
         } \
     } \
@@ -1993,7 +1999,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         memset(sum, 0, (1 + (n_group) + (n_shared)) * sizeof *sum); \
         for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
             const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
-            const double *node = a->nodes + i * (n_node), *w = a->ones + (GPUMC_LANES - live); \
+            const double *node = a->nodes + i * (n_node), *w = a->zeros - live; \
             GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_node, (n_group) + (n_shared), \
                 (n_columns) + (n_node), fixed[k], k < (n_columns) ? fixed[(n_group) + (n_shared) + k] \
                                           : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
@@ -2011,7 +2017,8 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
             for (const size_t end = t + a->tiles[s]; t < end; t++) { \
                 double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
                 double scratch[FIRST][GPUMC_LANES]; \
-                const double *own[(n_group) + 1], *w = gpumc__row_weights(a, t); \
+                const double *own[(n_group) + 1]; \
+                const double *w = gpumc__row_weights(a->weights, a->zeros, a->active, t); \
                 gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, \
                     a->active[t]); \
                 for (int k = 0; k < (n_group); k++) \
@@ -6416,7 +6423,7 @@ static void gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size
     a->active = r->active + tile;
     a->columns = columns;
     a->weights = r->weights ? r->weights + tile * GPUMC_LANES : NULL;
-    a->ones = gpumc__ones_then_zeros;
+    a->zeros = gpumc__ones_then_zeros + GPUMC_LANES;
     a->nodes = r->nodes;
     a->n_nodes = r->n_nodes;
     a->totals = scratch;
