@@ -9457,7 +9457,7 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
 }
 
 /* Kicks for half a step, the path's first, or a whole one, which is two half kicks at one point; then drifts.
-   The energy's logarithms are taken of products: few norms lie far from 1. */
+   kinetic, in units of d - 1, lacks the logarithm of norms, what kicks returned multiplied: one for many. */
 static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, int is_first)
 {
     const double tau = (is_first ? 0.5 : 1) * s->tau, zeta = is_first ? gpumc_exp(-tau) : s->zeta;
