@@ -206,9 +206,12 @@ static double volume_error(int broken)
 static void test_flow(void)
 {
     const double order = energy_error(0.01, 100, 0) / energy_error(0.005, 200, 0);
+    const double long_order = energy_error(0.01, 100, 0) / energy_error(0.0005, 2000, 0);
     CHECK(irreversibility(0) < 1e-11, "forth and back leaves %g", irreversibility(0));
     CHECK(irreversibility(1) > 1e-11, "a flow that is not reversible passes");
     CHECK(fabs(order - 4) < 0.4, "half the step divides the energy error by %g, not 4", order);
+    CHECK(fabs(long_order - 400) < 40, "a twentieth of it by %g, not 400 (the norms of its kicks multiply to "
+          "2^2000, which is no double)", long_order);
     CHECK(energy_error(0.01, 100, 1) > 10 * energy_error(0.01, 100, 0), "an energy without its kinetic part "
           "is conserved as well");
     CHECK(volume_error(0) < 1e-8, "log volume and kinetic energy differ by %g", volume_error(0));
