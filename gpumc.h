@@ -9472,7 +9472,8 @@ static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, int is_first)
     gpumc__mams_drift(s, s->from, s->next, s->slope > 1e-13 ? along / s->slope : 0, keep);
 }
 
-/* Energy at the end of a step, its last half kick included; +infinity where it is not finite. */
+/* Energy at the end of a step, its last half kick included; +infinity where it is not finite. Leaves zeta to
+   a step that follows. */
 static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *at)
 {
     const double zeta = gpumc_exp(-s->tau), norm = 1 + s->cosine + (1 - s->cosine) * zeta;
