@@ -1794,6 +1794,11 @@ typedef struct gpumc_model {
        once, and each may keep so many threads busy, with the same result. Returns whether it will. At the end
        of the run it is called again, with one thread. */
     int (*share)(int calls, int threads, void *data);
+    /* Optional, beside log_density: a smoother or cheaper density close to it, which warm-up adapts to and
+       whose gradient, exact or not, leads the paths of MAMS and HMC. log_density decides at their ends, so
+       that draws are its own. A model with a guide is sampled by MAMS, or on request by HMC; by NUTS without
+       it. */
+    double (*guide)(const double *x, double *grad, void *data);
 } gpumc_model;
 
 /* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in
@@ -2297,6 +2302,7 @@ typedef struct gpumc_hier_take { const char *name; const size_t *index; } gpumc_
 typedef struct gpumc_hier_rows {
     const char *name;                     /* for messages */
     gpumc_rows_data data; /* kind, n_rows, columns, ...; group and n_groups follow from takes */
+    const gpumc_rows_data *guide;         /* what the model's guide has instead: rows of the same takes */
     const gpumc_hier_take *takes;
     size_t n_takes;
     /* Simulates one row from its parameters and columns: n_simulated values (0: 1) to y. */
@@ -2418,6 +2424,7 @@ typedef struct gpumc_adapt_options {
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
     uint32_t first_chain_id;
+    double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, more for slow scales */
 } gpumc_adapt_options;
 
 typedef struct gpumc_adapt gpumc_adapt;
@@ -2458,6 +2465,7 @@ typedef struct gpumc_sample_options {
     gpumc_metric_kind metric; /* 0: by dimension and links */
     gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
     double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
+    double path_length;       /* of MAMS and HMC, in standard deviations (0: see gpumc_adapt_options) */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
     int threads;  /* 0: as many as cores; what chains leave idle goes to the model, see its share */
@@ -5593,6 +5601,9 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
     if (!m->log_density && !m->log_density_batch)
         return gpumc__fail(error, GPUMC_ERROR_MODEL,
                            "the model has no density; set log_density or log_density_batch");
+    if (m->guide && !m->log_density)
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has a guide but no log_density for it to "
+                           "guide; log_density_batch does not do");
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
                            (double)m->n_outputs);
@@ -5764,23 +5775,29 @@ static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double 
     return total;
 }
 
-/* The density alone, at natural values; g is overwritten. */
-static double gpumc__density(const gpumc_layout *l, const double *x, double *g)
+/* The density alone, or the guide's, at natural values; g is overwritten. */
+static double gpumc__density(const gpumc_layout *l, int guided, const double *x, double *g)
 {
     const gpumc_model *m = l->model;
     double lp = -GPUMC_INF;
     memset(g, 0, l->n_natural * sizeof(double));
+    if (guided) return m->guide(x, g, m->data);
     if (m->log_density) return m->log_density(x, g, m->data);
     m->log_density_batch(1, x, g, &lp, m->data);
     return lp;
 }
 
+static double gpumc__eval(const gpumc_layout *l, int guided, const double *q, double *grad, double *work)
+{
+    const double log_jacobian = gpumc__to_natural(l, q, work, work);
+    const double lp = gpumc__is_finite(log_jacobian) ? gpumc__density(l, guided, work, work + l->n_natural)
+                                                     : -GPUMC_INF;
+    return gpumc__eval_finish(l, q, log_jacobian, lp, grad, work);
+}
+
 GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work)
 {
-    const double log_jacobian = gpumc__to_natural(layout, q, work, work);
-    const double lp = gpumc__is_finite(log_jacobian) ? gpumc__density(layout, work, work + layout->n_natural)
-                                                     : -GPUMC_INF;
-    return gpumc__eval_finish(layout, q, log_jacobian, lp, grad, work);
+    return gpumc__eval(layout, 0, q, grad, work);
 }
 
 GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work)
@@ -7669,7 +7686,7 @@ typedef struct gpumc__hier_set {
     gpumc__hier_source *sources;
     size_t n_group, n_p, dims[2];
     int gathered;                            /* indices differ: then every row is a group of its own */
-    gpumc_rows *rows;
+    gpumc_rows *rows, *guide;                /* guide: rows, where it has none of its own */
 } gpumc__hier_set;
 
 typedef struct gpumc__hier_slot {            /* scratch of one thread */
@@ -7946,7 +7963,7 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     return 0;
 }
 
-static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s)
+static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, const gpumc_rows *rows)
 {
     const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
     gpumc_team *const team = n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
@@ -7956,26 +7973,30 @@ static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set 
     for (size_t k = 0; k < s->n_p; k++)
         e->slot->grad[k] = k < n_gathered ? room + k * n_rows
             : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-    gpumc_rows_eval_batch(s->rows, 1, e->slot->p, e->slot->grad, &lp, work, team);
+    gpumc_rows_eval_batch(rows, 1, e->slot->p, e->slot->grad, &lp, work, team);
     for (size_t k = 0; k < n_gathered; k++, room += n_rows)
         gpumc__collect(s->sources[k].index, 0, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
     return lp;
 }
 
-static double gpumc__hier_density(const double *x, double *grad, void *data)
+static double gpumc__hier_sum(const gpumc_hier *h, int guided, const double *x, double *grad)
 {
-    const gpumc_hier *h = (const gpumc_hier *)data;
     const gpumc__hier_point e = gpumc__hier_enter(h, x, grad);
     double lp = 0;
     for (size_t i = 0; i < h->model.n_params; i++) {
         lp += gpumc__hier_prior(&e, &h->blocks[i]);
         gpumc__hier_values(&e, &h->blocks[i]);
     }
-    for (size_t s = 0; s < h->data->n_rows; s++) lp += gpumc__set_eval(&e, &h->sets[s]);
+    for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++)
+        lp += gpumc__set_eval(&e, s, guided ? s->guide : s->rows);
     for (size_t i = h->model.n_params; i-- > 0;) gpumc__hier_pull(&e, &h->blocks[i]);
     gpumc__give_flag(&e.slot->taken);
     return lp;
 }
+static double gpumc__hier_density(const double *x, double *grad, void *data)
+{ return gpumc__hier_sum((const gpumc_hier *)data, 0, x, grad); }
+static double gpumc__hier_guide(const double *x, double *grad, void *data)
+{ return gpumc__hier_sum((const gpumc_hier *)data, 1, x, grad); }
 
 /* ---- what is generated --------------------------------------------------------------------------- */
 static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng,
@@ -8097,7 +8118,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 
 static size_t gpumc__param_size(const gpumc_param *p)
 {
-    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL };
+    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL };
     return gpumc__nth_size(&alone, 0);
 }
 
@@ -8396,6 +8417,12 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
     const gpumc_output log_lik = { r->log_lik, r->data.n_rows, NULL, 0, GPUMC_LOG_LIKELIHOOD };
     const gpumc_output predictive = { r->predictive, 0, s->dims, r->n_simulated > 1 ? 2u : 1u,
                                       GPUMC_POSTERIOR_PREDICTIVE };
+    if (r->guide) h->model.guide = gpumc__hier_guide;
+    if (r->guide && (!r->guide->kind || r->guide->n_rows != r->data.n_rows
+                     || r->guide->kind->n_group != r->data.kind->n_group
+                     || r->guide->kind->n_shared != r->data.kind->n_shared))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": guide must have as many rows, and a kind "
+                           "that takes as many parameters", r->name);
     s->n_group = r->data.kind->n_group;
     s->dims[0] = r->data.n_rows;
     s->dims[1] = r->n_simulated ? r->n_simulated : 1;
@@ -8408,7 +8435,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 {
     const size_t n = h->data->n_params;
     const gpumc_model model = { h->data->name, h->params, n, gpumc__hier_density, NULL, gpumc__hier_generate,
-                                h->outputs, 0, h, gpumc__hier_share };
+                                h->outputs, 0, h, gpumc__hier_share, NULL /* see gpumc__set_resolve */ };
     gpumc_status status = GPUMC_OK;
     h->model = model;
     h->isa = gpumc_isa_resolve(h->data->isa);
@@ -8464,15 +8491,16 @@ static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_err
     return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
-static int gpumc__hier_set_rows(gpumc_hier *h, gpumc__hier_set *s, gpumc_error *error)
+static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s, gpumc_rows_data data,
+                                        gpumc_error *error)
 {
-    gpumc_rows_data data = s->given->data;
     gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
+    gpumc_rows *rows;
     data.n_groups = s->gathered ? data.n_rows : s->n_group ? h->blocks[s->sources->block].size : 1;
     data.group = s->gathered ? h->identity : s->n_group ? s->sources->index : NULL;
-    s->rows = gpumc__hier_rows_new(h, &data, &inner);
-    if (!s->rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
-    return s->rows != NULL;
+    rows = gpumc__hier_rows_new(h, &data, &inner);
+    if (!rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
+    return rows;
 }
 
 /* Row objects, and room for what populations and sets need; returns 0 on failure. */
@@ -8486,7 +8514,9 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     }
     for (size_t k = 0; k < h->data->n_rows; k++) {
         gpumc__hier_set *s = &h->sets[k];
-        if (!gpumc__hier_set_rows(h, s, error)) return 0;
+        s->rows = gpumc__hier_set_rows(h, s, s->given->data, error);
+        s->guide = s->rows && s->given->guide ? gpumc__hier_set_rows(h, s, *s->given->guide, error) : s->rows;
+        if (!s->guide) return 0;
         if (s->gathered) h->n_room = gpumc__larger(h->n_room, 2 * s->n_group * s->dims[0]);
         h->rows_work = gpumc__larger(h->rows_work, s->n_p + s->given->data.kind->n_columns);
         h->n_p = gpumc__larger(h->n_p, s->n_p);
@@ -8773,20 +8803,16 @@ static double gpumc__metric_mixed(const gpumc_metric *m, const double *u, size_t
     return sum;
 }
 
-/* Beyond so many coordinates directions must be asked for: a window of draws shows fewer of them than there
-   are, and what it takes to find them is felt where a gradient is cheap. */
-enum { GPUMC__DIM_OF_RANK = 256 };
-
 /* Whether such a metric may hold directions beside its diagonal or blocks. */
-static int gpumc__metric_has_rank(gpumc_metric_kind kind, size_t dim)
+static int gpumc__metric_has_rank(gpumc_metric_kind kind)
 {
-    return kind == GPUMC_METRIC_LOW_RANK || (kind == GPUMC_METRIC_BLOCKS && dim <= GPUMC__DIM_OF_RANK);
+    return kind == GPUMC_METRIC_LOW_RANK || kind == GPUMC_METRIC_BLOCKS;
 }
 
 /* Element i of the diagonal of M^-1. */
 static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
 {
-    const size_t rank = gpumc__metric_has_rank(m->kind, m->dim) ? m->rank : 0;
+    const size_t rank = gpumc__metric_has_rank(m->kind) ? m->rank : 0;
     double stretch = 1;
     if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[i * m->dim + i];
     for (size_t l = 0; l < rank; l++)
@@ -8896,6 +8922,7 @@ struct gpumc_nuts {
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
     double length, window, kinetic, norms, cosine, slope, tau, zeta;
+    double apart[2], guided_accept;  /* log density above the guide's: where the path starts, where it ends */
     int32_t n_steps;
 
     const gpumc_metric *metric;      /* from here on pointers, which a checkpoint cannot hold */
@@ -9532,6 +9559,8 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     t->selected = accepted ? t->n_leapfrog : 0;
     t->accept_stat = t->n_leapfrog * (w > 0 ? 1 : e);
     t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
+    s->guided_accept = t->divergent ? 0 : fmin(1, gpumc_exp(w - (s->apart[1] - s->apart[0])));
+    if (accepted) s->apart[0] = s->apart[1];
     gpumc__state_set(&s->next, NULL);
     gpumc__state_set(&s->from, NULL);
     return gpumc__nuts_finish(s);
@@ -9621,6 +9650,7 @@ struct gpumc_adapt {
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
     gpumc_sampler sampler;                   /* in force, and why */
+    int guided;                              /* by the model's guide, which trees take for the model */
     char reason[160];
 
     gpumc_layout *layout;                    /* or NULL; from here on pointers, as in gpumc_nuts */
@@ -9643,6 +9673,10 @@ struct gpumc_adapt {
 /* What belongs to one group of a hierarchy: element j of every parameter of n elements, two of which at least
    are linked. Of several n that which covers most coordinates; size 0 where there is none. */
 #define GPUMC__MAX_BLOCK 32
+#define GPUMC__MAX_TOPS 64           /* of other coordinates, in directions looked at beside blocks */
+/* Beyond so many coordinates directions must be asked for, or known: a window of draws shows fewer of them
+   than there are, and what it takes to find them is felt where a gradient is cheap. */
+enum { GPUMC__DIM_OF_RANK = 256 };
 typedef struct gpumc__blocks { size_t size, n, members[GPUMC__MAX_BLOCK]; } gpumc__blocks;
 
 static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
@@ -9666,7 +9700,7 @@ static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
 static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim,
                                         const gpumc__blocks *of)
 {
-    const size_t most = gpumc__metric_has_rank(kind, dim) ? GPUMC__MAX_RANK : 0;
+    const size_t most = gpumc__metric_has_rank(kind) ? GPUMC__MAX_RANK : 0;
     const size_t rank = dim < most ? dim : most;
     const size_t square = kind == GPUMC_METRIC_DENSE ? gpumc__size_mul(dim, dim) : 0;
     const size_t K = kind == GPUMC_METRIC_BLOCKS ? of->size : 0;
@@ -9733,15 +9767,22 @@ static size_t gpumc__longest_window(const gpumc_adapt *plan)
     return longest + 10;
 }
 
+/* Whether the directions of a metric with blocks are those of the frame, see below. */
+static int gpumc__adapt_is_framed(gpumc_metric_kind kind, const gpumc__blocks *b, size_t dim)
+{
+    return kind == GPUMC_METRIC_BLOCKS && b->size > 0 && dim > GPUMC__DIM_OF_RANK;
+}
+
 static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout, size_t dim,
                                        const gpumc_adapt_options *options)
 {
     const size_t C = options->num_chains;
-    const int low_rank = gpumc__metric_has_rank(options->metric, dim);
-    const int dense = options->metric == GPUMC_METRIC_DENSE;
-    const size_t n_selected = dense && dim > 64 ? 2 * dim : low_rank || dense ? 128 : 0;
     const gpumc__blocks blocks = gpumc__layout_blocks(layout);
-    const size_t r = dim <= 2 * n_selected ? dim : 2 * n_selected;
+    const int framed = gpumc__adapt_is_framed(options->metric, &blocks, dim);
+    const int dense = options->metric == GPUMC_METRIC_DENSE;
+    const size_t n_selected = dense && dim > 64 ? 2 * dim
+        : dense || (gpumc__metric_has_rank(options->metric) && !framed) ? 128 : 0;
+    const size_t r = framed ? GPUMC__MAX_TOPS + blocks.size : dim <= 2 * n_selected ? dim : 2 * n_selected;
     const size_t side = r > blocks.size ? r : blocks.size;           /* of the largest matrix */
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0, n_rows;
@@ -9773,6 +9814,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
     n_rows = gpumc__size_mul(n_selected, dim);
     if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
+    if (framed) n_rows = gpumc__size_mul(plan.capacity, r);
     plan.x = gpumc__take_doubles(arena, n_rows);
     plan.y = gpumc__take_doubles(arena, n_rows);
     plan.basis = gpumc__take_doubles(arena, r < dim ? gpumc__size_mul(r, dim) : 0);
@@ -9805,13 +9847,14 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
     if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
         && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_BLOCKS
         && (int)o->sampler >= 0 && o->sampler <= GPUMC_SAMPLER_HMC
+        && o->path_length >= 0 && o->path_length <= 1e3
         && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                        "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric %d (0..%d), "
-                       "sampler %d (0..%d), num_chains %.0f (at most 2^20) or num_warmup %.0f (at most "
-                       "2^24) is out of range",
+                       "sampler %d (0..%d), path_length %g (at most 1000), num_chains %.0f (at most 2^20) or "
+                       "num_warmup %.0f (at most 2^24) is out of range",
                        o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
-                       (int)GPUMC_METRIC_BLOCKS, (int)o->sampler, (int)GPUMC_SAMPLER_HMC,
+                       (int)GPUMC_METRIC_BLOCKS, (int)o->sampler, (int)GPUMC_SAMPLER_HMC, o->path_length,
                        (double)o->num_chains, (double)o->num_warmup);
 }
 
@@ -10153,6 +10196,49 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
     m->n_blocks = n_blocks;
 }
 
+/* Where many groups share a population, what blocks leave are directions of its own parameters, and of all
+   groups together. They are known beforehand: a row of the basis for each coordinate outside the blocks, the
+   first of them, and one for the mean of each member. Returns their number. */
+static size_t gpumc__adapt_frame(gpumc_adapt *a, const gpumc__blocks *b)
+{
+    const size_t n = a->dim;
+    size_t r = 0;
+    memset(a->basis, 0, (GPUMC__MAX_TOPS + b->size) * n * sizeof(double));
+    for (size_t i = 0; i < n && r < GPUMC__MAX_TOPS; i++) {
+        size_t k = 0;
+        while (k < b->size && (i < b->members[k] || i >= b->members[k] + b->n)) k++;
+        if (k == b->size) a->basis[r++ * n + i] = 1;
+    }
+    for (size_t k = 0; k < b->size; k++, r++)
+        for (size_t j = 0; j < b->n; j++) a->basis[r * n + b->members[k] + j] = 1 / sqrt((double)b->n);
+    return r;
+}
+
+/* Healthy draws, whitened by diagonal and blocks, in the frame: into x and y. Returns their number. */
+static size_t gpumc__adapt_gather_frame(gpumc_adapt *a, size_t r)
+{
+    const gpumc_metric *m = &a->shared;
+    const size_t n = a->dim;
+    double *x = a->moments, *y = x + n;
+    size_t count = 0;
+    for (size_t d = a->foreground; d < a->n_kept; d++) {
+        if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
+        for (size_t i = 0; i < n; i++) {
+            x[i] = a->q[d * n + i] / m->scale[i];
+            y[i] = a->g[d * n + i] * m->scale[i];
+        }
+        gpumc__metric_blocks(m, 0, 1, x);
+        gpumc__metric_blocks(m, 1, 0, y);
+        for (size_t j = 0; j < r; j++) {
+            a->x[count * r + j] = gpumc__dot(x, a->basis + j * n, n);
+            a->y[count * r + j] = gpumc__dot(y, a->basis + j * n, n);
+        }
+        count++;
+    }
+    gpumc__adapt_centre(a, count, r);
+    return count;
+}
+
 /* Keeps the directions whose variance is off by more than a factor 2, the strongest first. */
 static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
@@ -10194,6 +10280,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     gpumc_metric *m = &a->shared;
     const int dense = a->options.metric == GPUMC_METRIC_DENSE;
     const int projected = !dense && a->dim > 2 * a->n_selected;
+    const gpumc__blocks blocks = gpumc__layout_blocks(a->layout);
     size_t n_draws, r = a->dim;
     if (m->kind == GPUMC_METRIC_UNIT) return;
     if (!full || (a->n_selected == 0 && m->block_size == 0)) {
@@ -10202,7 +10289,13 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     }
     m->rank = m->n_blocks = 0;
     gpumc__adapt_diagonal(a, m, GPUMC__NONE);
-    if (m->block_size > 0) gpumc__adapt_blocks(a, gpumc__layout_blocks(a->layout).n);
+    if (m->block_size > 0) gpumc__adapt_blocks(a, blocks.n);
+    if (gpumc__adapt_is_framed(m->kind, &blocks, a->dim)) {
+        r = gpumc__adapt_frame(a, &blocks);
+        n_draws = gpumc__adapt_gather_frame(a, r);
+        if (n_draws >= 4 * r && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, r, 1);
+        return;
+    }
     n_draws = a->n_selected > 0 ? gpumc__adapt_select(a, m) : 0;
     if (n_draws < 10 || (!dense && gpumc__adapt_misfit(a, n_draws) < 0.4)) return;
     if (projected) {
@@ -10425,15 +10518,27 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
     return a->options.sampler;
 }
 
+/* From here on paths are decided on by the model itself. */
+static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    for (size_t c = 0; c < a->n_chains && a->guided; c++) {
+        gpumc_nuts *s = chains[c];
+        const double guide = s->current->lp;
+        s->current->lp = gpumc_model_eval(a->layout, gpumc_nuts_draw(s), s->scratch, a->model_work);
+        s->apart[0] = s->current->lp - guide;
+    }
+}
+
 /* Takes what was asked for or follows the rule, and starts the tuning of paths; eps: step size of trees. */
 static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1;
     const double stretch = a->shared.kind == GPUMC_METRIC_UNIT && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(pow(slow, 0.3), 3);
-    const double length = GPUMC__PATH_LENGTH * stretch;
+    const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
     a->sampler = a->options.sampler ? gpumc__adapt_asked(a) : gpumc__adapt_rule(a, kappa);
     if (a->sampler == GPUMC_SAMPLER_NUTS) return;
+    gpumc__adapt_unguide(a, chains);
     gpumc__dual_start(&a->dual, fmin(eps, length));
     a->dual.mu = log(1.5 * eps);
     a->dual.limit = log(length);
@@ -10449,7 +10554,8 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
     const int done = a->iteration == a->options.num_warmup;
     double mean = 0;
     for (size_t c = 0; c < a->n_chains; c++)
-        mean += gpumc_nuts_stats(chains[c])->accept_stat / (double)a->n_chains;
+        mean += (a->guided ? chains[c]->guided_accept : gpumc_nuts_stats(chains[c])->accept_stat)
+                / (double)a->n_chains;
     gpumc__dual_update(&a->dual, mean, gpumc__path_aim(a->options.target_accept));
     for (size_t c = 0; c < a->n_chains; c++)
         gpumc_nuts_set_step_size(chains[c], exp(done ? a->dual.x_mean : a->dual.x));
@@ -10460,8 +10566,10 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
 static int gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_sampler asked = gpumc__adapt_asked(a);
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_path(chains[c], asked, GPUMC__PATH_LENGTH, 0.4);
+    const double length = a->options.path_length > 0 ? a->options.path_length : GPUMC__PATH_LENGTH;
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_path(chains[c], asked, length, 0.4);
     a->sampler = chains[0]->sampler;
+    gpumc__adapt_unguide(a, chains);
     return 0;
 }
 
@@ -11677,7 +11785,8 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
     GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
-        "may help", accept, aim, accept > aim ? "short, which costs speed" : "long");
+        "may help", accept, aim, accept > aim ? "short, which costs speed"
+        : "long, or the model's guide lies too far from it, if there is one");
     GPUMC__WARN(residual > 10, METRIC, 0, residual, "the metric does not fit: the squared Fisher residual "
         "is %s a dimension, where 0 is perfect; scales vary over the posterior, reparameterise",
         gpumc__significant(residual, 2, number));
@@ -15312,6 +15421,7 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
         { "num_samples", (double)o->num_samples, (double)saved->num_samples },
         { "thin", (double)o->thin, (double)saved->thin }, { "step_size", o->step_size, saved->step_size },
         { "target_accept", o->target_accept, saved->target_accept },
+        { "path_length", o->path_length, saved->path_length },
         { "max_treedepth", (double)o->max_treedepth, (double)saved->max_treedepth },
         { "metric", (double)o->metric, (double)saved->metric },
         { "sampler", (double)o->sampler, (double)saved->sampler },
@@ -15509,6 +15619,21 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
 
+/* Log density and gradient where a chain asks: the guide's, but for the log density where a path ends. */
+static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double *q, double *g)
+{
+    gpumc_nuts *s = chain->nuts;
+    const double guide = gpumc__eval(r->layout, r->adapt->guided, q, g, chain->work);
+    double lp;
+    chain->gradients++;
+    if (!r->adapt->guided || s->phase != GPUMC__PHASE_PATH || s->stats.n_leapfrog + 1 < s->n_steps)
+        return guide;
+    chain->gradients++;
+    lp = gpumc_model_eval(r->layout, q, s->scratch, chain->work);
+    s->apart[1] = lp - guide;
+    return lp;
+}
+
 /* One chain to its goal or by a chunk, through the callback for single points. */
 static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
 {
@@ -15516,8 +15641,7 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
     while (n_draws > 0 && chain->done < chain->goal && !gpumc__stops(r)) {
         const double *q = gpumc_nuts_ask(chain->nuts);
         double *g = gpumc__nuts_gradient_wanted(chain->nuts);
-        const double lp = gpumc_model_eval(r->layout, q, g, chain->work);
-        chain->gradients++;
+        const double lp = gpumc__chain_eval(r, chain, q, g);
         if (!gpumc_nuts_tell(chain->nuts, lp, g)) continue;
         gpumc__completed(r, c);
         n_draws--;
@@ -15607,7 +15731,7 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
         { "metric", (double)o->metric, 0, GPUMC_METRIC_BLOCKS },
         { "sampler", (double)o->sampler, 0, GPUMC_SAMPLER_HMC },
         { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
-        { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON },
+        { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON }, { "path_length", o->path_length, 0, 1e3 },
         { "checkpoint_seconds", o->checkpoint_seconds, 0, DBL_MAX },
     };
     const char *reason = o->num_warmup == -1 && !(o->step_size > 0)
@@ -15629,7 +15753,7 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
     const gpumc_adapt_options a = {
         (size_t)o->num_chains, (size_t)(o->num_warmup < 0 ? 1 : o->num_warmup), o->target_accept,
         o->max_treedepth, o->metric, o->sampler, o->early_stop, o->keep_stuck_chains, o->seed,
-        o->first_chain_id
+        o->first_chain_id, o->path_length
     };
     return a;
 }
@@ -15642,6 +15766,7 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1000;
     if (o->thin == 0) o->thin = 1;
+    if (layout->model->guide && o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
     if (!(o->init_radius > 0)) o->init_radius = 2;
     o->threads = threads < o->num_chains ? threads : o->num_chains;
     if (o->initial_metric && o->metric == GPUMC_METRIC_AUTO && o->num_warmup < 0)
@@ -15663,7 +15788,7 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const size_t dim = layout->n_free;
     const gpumc__blocks b = gpumc__layout_blocks(layout);
     const int foreign = m && ((m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size))
-                              || (m->rank > 0 && !gpumc__metric_has_rank(m->kind, dim)));
+                              || (m->rank > 0 && !gpumc__metric_has_rank(m->kind)));
     const char *wrong = m && (m->dim != dim || foreign) ? "does not fit the model" : NULL;
     if (m && !wrong && (m->rank > GPUMC__MAX_RANK
                         || (o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))))
@@ -15764,6 +15889,7 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
         memset(q, 0, dim * sizeof(double));
         r->adapt = gpumc_adapt_init(adapt, adapt_bytes, r->layout, 0, &a, error);
         if (!r->adapt) return error->status;
+        r->adapt->guided = r->model->guide && o->sampler != GPUMC_SAMPLER_NUTS;
     }
     for (size_t c = 0; c < chains; c++) {
         char *machine = (char *)gpumc__take(arena, nuts_bytes, 1);
@@ -15785,7 +15911,7 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int 
                                         gpumc_error *error)
 {
     double *work = r->chains[c].work;
-    const double lp = gpumc__density(r->layout, work, work + r->layout->n_natural);
+    const double lp = gpumc__density(r->layout, r->adapt->guided, work, work + r->layout->n_natural);
     char where[120] = "";
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
@@ -15814,8 +15940,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
         status = gpumc__start_point(l, r->options->first_chain_id + c, q, chain->work, error);
         if (status != GPUMC_OK) return status;
         gpumc_nuts_restart(chain->nuts, q);
-        lp = gpumc_model_eval(l, gpumc_nuts_ask(chain->nuts), g, chain->work);
-        chain->gradients++;
+        lp = gpumc__chain_eval(r, chain, gpumc_nuts_ask(chain->nuts), g);
         bad_gradient = gpumc__is_finite(lp);
         if (gpumc_nuts_tell(chain->nuts, lp, g)) return GPUMC_OK;
     }
@@ -15847,7 +15972,8 @@ static void gpumc__time_gradient(gpumc__run *r)
     double elapsed = 0;
     int n = 0;
     for (; n < 64 && elapsed < 2e-5; n++) {
-        gpumc_model_eval(r->layout, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch, chain->work);
+        gpumc__eval(r->layout, r->adapt->guided, gpumc_nuts_draw(chain->nuts), chain->nuts->scratch,
+                    chain->work);
         elapsed = gpumc__seconds() - begin;
     }
     r->fit->gradient_seconds = elapsed / n;
@@ -15882,7 +16008,7 @@ static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
 {
     const size_t bytes = from->dim * sizeof(double), dense = from->kind == GPUMC_METRIC_DENSE ? from->dim : 0;
     to->kind = from->kind;
-    to->rank = gpumc__metric_has_rank(from->kind, from->dim) ? from->rank : 0;
+    to->rank = gpumc__metric_has_rank(from->kind) ? from->rank : 0;
     to->n_blocks = from->kind == GPUMC_METRIC_BLOCKS ? from->n_blocks : 0;
     memcpy(to->scale, from->scale, bytes);
     if (from->mean) memcpy(to->mean, from->mean, bytes);

@@ -116,6 +116,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "max_treedepth", WHOLE, &o->max_treedepth, "at most 2^max_treedepth gradients a draw (0: 10)" },
         { "metric", CHOICE, &metric, "auto|diag|low_rank|dense|unit|blocks" },
         { "sampler", CHOICE, &sampler, "auto|nuts|mams|hmc" },
+        { "path_length", REAL, &o->path_length, "of MAMS and HMC, in standard deviations (0: by model)" },
         { "thin", WHOLE, &o->thin, "keeps every thin-th draw (0: every one)" },
         { "seed", SEED, &o->seed, "of the random numbers" },
         { "threads", WHOLE, &o->threads, "threads (0: as many as cores)" },
@@ -126,7 +127,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "output", TEXT, &r->output, "STORE: writes draws and statistics as a Zarr store for ArviZ" },
         { "report", TEXT, &r->report, "FILE: writes a report, an HTML page" },
     };
-    size_t n = 16;
+    size_t n = 17;
     for (size_t k = 0; k < n_own; k++) list[n++] = own[k];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "help") == 0) { arguments_usage(argv[0], list, n); return EXIT_SUCCESS; }

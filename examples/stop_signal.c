@@ -524,13 +524,12 @@ static int command_fit(int argc, char **argv)
     gpumc_error error;
     int status;
     memset(&f, 0, sizeof f);
-    f.model = ss_model_defaults();
     status = fit_arguments(&f, argc, argv);
     if (status != GO_ON) return status;
     if (!study_read(&f.study, &error)) return run_failed(error.text);
     if (f.excluded && !write_excluded(&f.study.reading, f.excluded, &error)) status = run_failed(error.text);
     plan_threads(&f.r.options, &f.model.team);
-    ss_sampling(&f.model, &f.r.options);
+    ss_sampling(&f.r.options);
     f.model.threads = f.r.options.threads;
     m = status == GO_ON ? ss_model_create(&f.study.reading.data, &f.model, &error) : NULL;
     if (!m && status == GO_ON) status = run_failed(error.text);
@@ -1010,16 +1009,20 @@ static int point_make(point *p, const gpumc_model *model, const double *x, gpumc
     return 0;
 }
 
-/* Processor seconds of one evaluation: the least of several batches, each a twentieth of a second. */
-static double point_seconds(const point *p)
+/* Processor seconds of one evaluation, or of what guides paths instead: the least of several batches, each a
+   twentieth of a second. */
+static double point_seconds(const point *p, const gpumc_model *guided)
 {
+    double *x = p->work, *by = x + gpumc_layout_natural(p->layout);
+    gpumc_model_natural(p->layout, p->q, x, p->work);
     double best = INFINITY;
     for (int batch = 0; batch < 8; batch++) {
         const clock_t begin = clock();
         double seconds = 0;
         int n = 0;
         while (seconds < 0.05) {
-            gpumc_model_eval(p->layout, p->q, p->grad, p->work);
+            if (guided && guided->guide) guided->guide(x, by, guided->data);
+            else gpumc_model_eval(p->layout, p->q, p->grad, p->work);
             n++;
             seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
         }
@@ -1060,7 +1063,7 @@ enum { WARMUP_GRADIENTS = 40, SAMPLING_GRADIENTS = 21, WARMUP_DRAWS = 200 };
 static int command_plan(int argc, char **argv)
 {
     gpumc_sample_options o;
-    ss_model_options options = ss_model_defaults();
+    ss_model_options options = { SS_RDEX_ABCD };
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1084,7 +1087,7 @@ static int command_plan(int argc, char **argv)
     options.threads = 1;
     options.deadline = from.read.deadline;
     plan_threads(&o, &team);
-    ss_sampling(&options, &o);
+    ss_sampling(&o);
     if (from.files ? !trial_run_of(&t, &from.reading.data, &options, &error)
                    : !trial_run_make(&t, (size_t)subjects, 1, &options, &error))
         return run_failed(error.text);
@@ -1092,7 +1095,7 @@ static int command_plan(int argc, char **argv)
     if (!short_fit(ss_model_get(t.model), 1, &fit)) run_failed(fit.message);
     else if (!point_make(&at, ss_model_get(t.model), last_draw(&fit), &error)) run_failed(error.text);
     else {
-        const double seconds = point_seconds(&at);
+        const double seconds = point_seconds(&at, ss_model_get(t.model));
         const double draws = (double)o.num_samples * o.thin;
         const double gradients = WARMUP_DRAWS * WARMUP_GRADIENTS + draws * SAMPLING_GRADIENTS;
         const double minutes = gradients * seconds * ceil((double)o.num_chains / o.threads) / 60;
@@ -1152,18 +1155,11 @@ static int validate_known(void)
            & said(worst[1] <= 1e-8, "known answers, stop integral: off by %.1e at most (1e-8)", worst[1]);
 }
 
-/* Of the exact gradient: a blurred one differs near kinks. */
 static int validate_gradient(const trial_run *t)
 {
-    ss_model_options options = t->options;
     gpumc_gradient_report g = { "", 0, 0, 0, 0, 0 };
     gpumc_error error;
-    ss_model *m;
-    int ok;
-    options.blur = 0;
-    m = ss_model_create(&t->data, &options, &error);
-    ok = m && gpumc_check_gradient(ss_model_get(m), NULL, &g, &error) == GPUMC_OK;
-    ss_model_free(m);
+    const int ok = gpumc_check_gradient(ss_model_get(t->model), NULL, &g, &error) == GPUMC_OK;
     return said(ok, "gradient beside differences: %.0f components checked, %.0f failed", (double)g.n_checked,
                 (double)g.n_failed);
 }
@@ -1298,7 +1294,7 @@ static int validate_vectors(const trial_run *t, const gpumc_fit *fit)
         return said(0, "rows in vectors: %s", error.text);
     }
     worst = plain_apart(t, prior, fit, x, work);
-    ratio = plain_seconds(t->model, fit, x, work) / point_seconds(&at);
+    ratio = plain_seconds(t->model, fit, x, work) / point_seconds(&at, NULL);
     ok = said(worst < 1e-9, "%s beside plain code: value and gradient differ by %.1e at most (1e-9)", isa,
               worst);
     if (gpumc_isa_resolve(GPUMC_ISA_AUTO) == GPUMC_ISA_BASELINE)
@@ -1360,7 +1356,7 @@ static int validate_fit(const trial_run *t)
     memset(&o, 0, sizeof o);
     o.num_samples = 2000;
     o.seed = 42;
-    ss_sampling(&t->options, &o);
+    ss_sampling(&o);
     ok = gpumc_sample(ss_model_get(t->model), &o, &fit) == GPUMC_OK;
     if (!ok) said(0, "fit of 5 subjects: %s", fit.message);
     else {
@@ -1387,7 +1383,7 @@ static int validate_fit(const trial_run *t)
 
 static int command_validate(int argc, char **argv)
 {
-    ss_model_options options = ss_model_defaults();
+    ss_model_options options = { SS_RDEX_ABCD };
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1448,7 +1444,7 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
     }
     m = d.trials ? ss_model_create(&d, &t->options, error) : NULL;
     if (m && point_make(&at, ss_model_get(m), x, error)) {
-        seconds = point_seconds(&at);
+        seconds = point_seconds(&at, NULL);
         point_free(&at);
     }
     ss_model_free(m);
@@ -1459,7 +1455,7 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
 /* Fits simulated subjects and measures. Returns 0 with a text on error. */
 static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc_error *error)
 {
-    ss_model_options options = ss_model_defaults();
+    ss_model_options options = { SS_RDEX_ABCD };
     trial_run t;
     gpumc_fit fit;
     clock_t begin;
@@ -1468,7 +1464,7 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
     options.threads = o.threads;
     row->subjects = subjects;
     if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
-    ss_sampling(&options, &o);
+    ss_sampling(&o);
     begin = clock();
     ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
     if (!ok) ss_fail(error, fit.status, "%s", fit.message);

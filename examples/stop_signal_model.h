@@ -28,7 +28,7 @@
 
 #define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
-#define SS_BLUR 0.025         /* of rates; a wide one leads paths astray, which costs acceptance */
+#define SS_GUIDE_NODES 16     /* of a stop's quadrature in the guide: two vectors of AVX-512 */
 
 typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY, SS_FORM_BEESTS } ss_form;
 typedef struct ss_model_options {
@@ -38,28 +38,28 @@ typedef struct ss_model_options {
     double truncation;        /* seconds; 0: SS_TRUNCATION, and none for BEESTS; negative: none */
     double deadline;          /* seconds: no response counts that comes later; 0: any does */
     int nodes;                /* of a stop's quadrature; 0: 48, and 64 for BEESTS */
-    double blur;              /* of the rates' kinks in derivatives; 0: none, they are exact */
+    int unguided;             /* paths follow the likelihood itself */
     const char *covariates;   /* "age:B,age:v_plus": column and parameter; NULL: none */
     gpumc_centring centring;  /* of all subjects' parameters */
     gpumc_isa isa;
     int threads, team;        /* as in gpumc_hier_data */
 } ss_model_options;
 
-/* What fits start from. */
-static inline ss_model_options ss_model_defaults(void)
-{
-    const ss_model_options o = { .blur = SS_BLUR };
-    return o;
-}
-
 /* How a model is sampled where nothing else is asked for. Paths of one length, because a tree is as long for
    all: most parameters would have come round before the population's sigma and tau, which trade off along a
-   bent ridge, have moved. A check of the gradient would refuse a blurred one; only rates that grow are. */
-static inline void ss_sampling(const ss_model_options *m, gpumc_sample_options *o)
+   bent ridge, have moved; long ones, and draws between those kept, for their sake too. */
+static inline void ss_sampling(gpumc_sample_options *o)
 {
     if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
-    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 2;
-    if (m->blur > 0 && ss_has(m->kind, SS_G)) o->skip_gradient_check = 1;
+    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 3;
+    if (!(o->path_length > 0)) o->path_length = 4.5;
+}
+
+/* Over what width, in units of rates, the guide rounds kinks off: a wide one makes for long steps, but lies
+   further from the likelihood, the more subjects the further, so that ends of paths are refused. */
+static inline double ss_guide_width(size_t n_subjects)
+{
+    return fmin(0.3, 0.15 * cbrt(100.0 / (double)n_subjects));
 }
 
 /* What rows a model has and which parameters they take, for correct responses. */
@@ -125,7 +125,8 @@ enum { SS_GO_RIGHT, SS_GO_WRONG, SS_FAILED_RIGHT, SS_FAILED_WRONG, SS_STOPS, SS_
 typedef struct ss_set {
     size_t n, *subject;
     double *columns[4], *weights;
-    const double *given[4];
+    const double *given[4], *guide_columns[4];
+    gpumc_rows_data guide;                /* rows of rates that grow, smoother */
     gpumc_hier_take takes[12];
 } ss_set;
 
@@ -146,7 +147,8 @@ typedef struct ss_model {
     double *covariates[SS_N_PARAMETERS];  /* subjects x n, row by row */
     size_t n_covariates[SS_N_PARAMETERS];
     double start[SS_N_PARAMETERS][2];     /* of location and scale */
-    double *init, *nodes[2], *fastest;    /* of t0; quadrature; the fastest response of each subject */
+    double *init, *fastest;               /* of t0; the fastest response of each subject */
+    double *nodes[2], *guide_nodes[2], *guide_widths;       /* quadrature; what else the guide has */
 } ss_model;
 
 static inline void ss_model_free(ss_model *m)
@@ -159,7 +161,11 @@ static inline void ss_model_free(ss_model *m)
         for (int c = 0; c < 4; c++) free(m->sets[s].columns[c]);
     }
     for (int k = 0; k < SS_N_PARAMETERS; k++) free(m->covariates[k]);
-    for (int c = 0; c < 2; c++) free(m->nodes[c]);
+    for (int c = 0; c < 2; c++) {
+        free(m->nodes[c]);
+        free(m->guide_nodes[c]);
+    }
+    free(m->guide_widths);
     free(m->init);
     free(m->fastest);
     free(m);
@@ -196,9 +202,9 @@ static inline double ss_typical_trial(const gpumc_row_kind *kind, double won, do
 {
     enum { NODES = 48, N = 11 };
     const int stop = kind == &ss_stop;
-    const double truncation = SS_TRUNCATION, none = SS_NO_DEADLINE, blur = 0;
-    const double *const columns[2][4] = { { &rt, &delay, &truncation, &blur },
-                                          { &delay, &truncation, &none, &blur } };
+    const double truncation = SS_TRUNCATION, none = SS_NO_DEADLINE, width = 0;
+    const double *const columns[2][4] = { { &rt, &delay, &truncation, &width },
+                                          { &delay, &truncation, &none, &width } };
     double nodes[NODES], weights[NODES], given[N], value = NAN, *unwanted[N] = { NULL };
     const double *p[N], *const node_columns[2] = { nodes, weights };
     gpumc_rows_data data = { .kind = kind, .n_rows = 1, .n_groups = 1, .columns = columns[stop] };
@@ -273,8 +279,9 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
             ss_parameter_get(from)->probit ? m->names[from].probit : ss_parameter_get(from)->name;
         s->takes[k].index = s->subject;
     }
-    for (size_t i = 0; i < s->n; i++) s->columns[3][i] = m->options.blur;
-    for (int c = 0; c < 4; c++) s->given[c] = s->columns[c];
+    for (size_t i = 0; i < s->n; i++) s->columns[3][i] = 0;
+    for (int c = 0; c < 4; c++) s->given[c] = s->guide_columns[c] = s->columns[c];
+    s->guide_columns[3] = m->guide_widths;
     r->name = name;
     r->takes = s->takes;
     r->n_takes = (size_t)n;
@@ -282,10 +289,18 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
     r->data.n_rows = s->n;
     r->data.columns = s->given;
     r->data.isa = m->options.isa;
+    if (which == SS_STOPS) {
+        r->data.weights = s->weights;
+        r->data.nodes = (const double *const *)m->nodes;
+        r->data.n_nodes = (size_t)m->options.nodes;
+    }
+    if (m->options.unguided || kind->n_columns < 4) return;
+    r->guide = &s->guide;
+    s->guide = r->data;
+    s->guide.columns = s->guide_columns;
     if (which != SS_STOPS) return;
-    r->data.weights = s->weights;
-    r->data.nodes = (const double *const *)m->nodes;
-    r->data.n_nodes = (size_t)m->options.nodes;
+    s->guide.nodes = (const double *const *)m->guide_nodes;
+    s->guide.n_nodes = SS_GUIDE_NODES;
 }
 
 static inline int ss_model_rows(ss_model *m, gpumc_error *error)
@@ -305,11 +320,15 @@ static inline int ss_model_rows(ss_model *m, gpumc_error *error)
     }
     for (int c = 0; c < 2; c++) {
         m->nodes[c] = (double *)malloc((size_t)m->options.nodes * sizeof(double));
-        full &= m->nodes[c] != NULL;
+        m->guide_nodes[c] = (double *)malloc(SS_GUIDE_NODES * sizeof(double));
+        full &= m->nodes[c] && m->guide_nodes[c];
     }
     m->fastest = (double *)malloc(n_subjects * sizeof(double));
-    if (!full || !m->fastest) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    m->guide_widths = (double *)malloc(n * sizeof(double));
+    if (!full || !m->fastest || !m->guide_widths) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
     ss_gauss_legendre(m->options.nodes, m->nodes[0], m->nodes[1]);
+    ss_gauss_legendre(SS_GUIDE_NODES, m->guide_nodes[0], m->guide_nodes[1]);
+    for (size_t i = 0; i < n; i++) m->guide_widths[i] = ss_guide_width(n_subjects);
     for (size_t i = 0; i < n_subjects; i++) {
         m->fastest[i] = INFINITY;
         ss_set_add(&m->sets[SS_COUNTED], i, 0, 0, 0, 1);

@@ -9,11 +9,11 @@
 
        row              parameters p                                             columns x
        ss_go            B t0 v_won v_lost                                        rt
-       ss_failed        B t0 v_won v_lost v0 g mu sigma tau y_tf                 rt delay truncation blur
+       ss_failed        B t0 v_won v_lost v0 g mu sigma tau y_tf                 rt delay truncation width
        ss_stop          B t0 v_plus v_minus v0 g mu sigma tau y_gf y_tf          delay truncation deadline
-                                                                                 blur; nodes
+                                                                                 width; nodes
        ss_counts        y_gf                                                     omissions responses
-   and with _failed and _stop as above, delays and all but the blur
+   and with _failed and _stop as above, delays and all but the width
        ss_rdex_...      as RDEX-ABCD without v0 and g, its go row that above
        ss_range_go      B range t0 v_won v_lost            thresholds uniform on (B, B + range)
        ss_beests_go     mu_go sigma_go tau_go              one ex-Gaussian go process, not truncated
@@ -31,9 +31,8 @@
    with a delay of SS_NO_SIGNAL: the signal comes after the deadline, when all rates have arrived.
 
    Rates of stop trials have kinks, where they arrive at those of go trials; a path of the sampler that
-   crosses one between two gradients gains or loses energy. With a blur above 0, in units of rates, the
-   derivatives, not the values, pass a kink smoothly over that width. Any field of forces may guide a path:
-   steps stay reversible and keep volume, and whether an end is taken is decided by values, which are exact.
+   crosses one between two gradients gains or loses energy. Rows with a width above 0, in units of rates,
+   round them off: those guide paths, while rows of width 0 decide at their ends.
 
    Plain C for gcc, clang and nvcc; include after gpumc.h. The inner leaves of gpumc.h (gpumc__) that it uses
    take positive arguments only. Read first: ss_race. */
@@ -142,28 +141,40 @@ GPUMC_FN gpumc_real ss_not_stopped(const gpumc_real *p, gpumc_real x, gpumc_real
 
 /* ---- the rates of stop trials -------------------------------------------------------------------- */
 
-/* v0 + clamp(v - v0, -reach, reach), reach = g delay. */
-GPUMC_FN gpumc_real ss_rate(gpumc_real v, gpumc_real v0, gpumc_real reach)
+/* What a parabola that rounds |x| off where it is below width has above it, */
+GPUMC_FN gpumc_real ss_rounding(gpumc_real x, gpumc_real width)
 {
-    const gpumc_real above = v0 + reach < v ? v0 + reach : v;
-    return above < v0 - reach ? v0 - reach : above;
+    const gpumc_real size = gpumc_fabs(x), within = width - (size < width ? size : width);
+    return within * within / ss_max(2 * width, GPUMC_R(1e-30));
 }
-/* Hands the derivative by that rate on to those by v, v0 and g: the rate has arrived, or grows still. */
-GPUMC_FN void ss_push_rate(gpumc_real v, const gpumc_real *p, gpumc_real delay, gpumc_real blur,
+/* and the derivative of both together. */
+GPUMC_FN gpumc_real ss_bend(gpumc_real x, gpumc_real width)
+{
+    const gpumc_real slope = x / ss_max(width, GPUMC_R(1e-30));
+    return slope < -1 ? -1 : slope < 1 ? slope : 1;
+}
+/* v0 + clamp(v - v0, -reach, reach), reach = g delay, its corners rounded off over the width. */
+GPUMC_FN gpumc_real ss_rate(gpumc_real v, gpumc_real v0, gpumc_real reach, gpumc_real width)
+{
+    const gpumc_real low = v0 - reach, high = v0 + reach, above = high < v ? high : v;
+    return (above < low ? low : above)
+         + GPUMC_R(0.5) * (ss_rounding(v - low, width) - ss_rounding(v - high, width));
+}
+/* Hands the derivative by that rate on to those by v, v0 and g. */
+GPUMC_FN void ss_push_rate(gpumc_real v, const gpumc_real *p, gpumc_real delay, gpumc_real width,
                            gpumc_real slope, gpumc_real *by_v, gpumc_real *by_v0_g)
 {
-    const gpumc_real beyond = gpumc_fabs(v - p[0]) - p[1] * delay;
-    const gpumc_real arrived = 1 / (1 + gpumc_exp(beyond / ss_max(blur, GPUMC_R(1e-30))));
-    const gpumc_real moving = (1 - arrived) * slope;
-    *by_v += arrived * slope;
-    by_v0_g[0] += moving;
-    by_v0_g[1] += p[0] < v ? moving * delay : -moving * delay;
+    const gpumc_real away = v - p[0], reach = p[1] * delay, half = GPUMC_R(0.5) * slope;
+    const gpumc_real lower = half * ss_bend(away + reach, width), upper = half * ss_bend(away - reach, width);
+    *by_v += lower - upper;
+    by_v0_g[0] += slope - (lower - upper);
+    by_v0_g[1] += (lower + upper) * delay;
 }
 
 GPUMC_ROW(ss_failed, 10, 0, 4)
 {
     const gpumc_real t = x[0] - p[1], reach = p[5] * x[1];
-    const gpumc_real won = ss_rate(p[2], p[4], reach), lost = ss_rate(p[3], p[4], reach);
+    const gpumc_real won = ss_rate(p[2], p[4], reach, x[3]), lost = ss_rate(p[3], p[4], reach, x[3]);
     gpumc_real race[4] = { 0, 0, 0, 0 };
     const gpumc_real value =
         ss_race(p[0], won, lost, t, race) + ss_not_stopped(p + 6, x[0] - x[1], x[2], g + 6);
@@ -318,24 +329,25 @@ GPUMC_FN gpumc_real ss_race_node(const gpumc_real *p, const gpumc_real *s, const
     return value;
 }
 
-GPUMC_FN void ss_stop_rates(const gpumc_real *p, gpumc_real delay, gpumc_real *effective)
+/* x: delay truncation deadline width */
+GPUMC_FN void ss_stop_rates(const gpumc_real *p, const gpumc_real *x, gpumc_real *effective)
 {
     effective[0] = p[0];
     effective[1] = p[1];
-    effective[2] = ss_rate(p[2], p[4], p[5] * delay);
-    effective[3] = ss_rate(p[3], p[4], p[5] * delay);
+    effective[2] = ss_rate(p[2], p[4], p[5] * x[0], x[3]);
+    effective[3] = ss_rate(p[3], p[4], p[5] * x[0], x[3]);
 }
 /* The nodes sum derivatives by the rates at this delay. */
 GPUMC_CELLS(ss_stop, 11, 0, 4, 2)
 {
     gpumc_real go[4];
-    ss_stop_rates(p, x[0], go);
+    ss_stop_rates(p, x, go);
     return ss_race_node(go, p + 6, x, x + 4, g, g + 6);
 }
 GPUMC_FINISH(ss_stop)
 {
     gpumc_real go[4], by[4] = { 0, 0, 0, 0 }, scale[2];
-    ss_stop_rates(p, x[0], go);
+    ss_stop_rates(p, x, go);
     const gpumc_real on = ss_on(go[0], go[1], ss_max(go[2], go[3]), x), late = ss_race_late(go, x, by);
     const gpumc_real value = ss_stopped(p + 6, x, on, late, sum[0], sum + 7, g + 6, scale);
     GPUMC__FLAT for (int k = 0; k < 4; k++) by[k] = scale[0] * sum[1 + k] + scale[1] * by[k];

@@ -122,7 +122,7 @@ static double rank(calibration *c, const double *truth, uint64_t seed)
 {
     gpumc_sample_options o = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .seed = seed, .threads = 1 };
     double seconds = 0;
-    ss_sampling(&c->model->options, &o);
+    ss_sampling(&o);
     for (c->least_ess = 0; c->least_ess < LEAST_ESS && o.num_samples <= LONGEST; o.num_samples *= 4) {
         gpumc_fit fit;
         const int ok = gpumc_sample(ss_model_get(c->model), &o, &fit) == GPUMC_OK;
@@ -245,7 +245,7 @@ static void test_calibration(int from, int to, int judged, FILE *lines)
 {
     static calibration c;
     static tally t;
-    ss_model_options options = ss_model_defaults();
+    ss_model_options options = { SS_RDEX_ABCD };
     options.threads = 1;
     if (!calibration_make(&c, &options)) return;
     if (lines) read_ranks(&t, lines);
@@ -270,7 +270,7 @@ static size_t block_offset(const gpumc_fit *fit, const char *name)
 static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
 {
     static const ss_parameter looked[4] = { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS };
-    ss_model_options options = ss_model_defaults();
+    ss_model_options options = { SS_RDEX_ABCD };
     gpumc_sample_options o = { .num_samples = 1000, .seed = seed };
     const ss_group group = ss_group_default();
     const ss_task task = ss_task_default();
@@ -281,7 +281,7 @@ static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
     gpumc_error error;
     int ok = theta && ss_simulate(SS_RDEX_ABCD, &group, &task, SS_TRUNCATION, n, seed, &d, theta, &error);
     options.threads = 4;
-    ss_sampling(&options, &o);
+    ss_sampling(&o);
     if (ok) m = ss_model_create(&d, &options, &error);
     ok = m && gpumc_sample(ss_model_get(m), &o, &fit) == GPUMC_OK;
     CHECK(ok, "recovery of %d subjects", (int)n);

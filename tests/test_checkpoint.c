@@ -490,6 +490,7 @@ static void check_mismatches(void)
     OTHER_OPTION(metric, GPUMC_METRIC_DENSE);
     OTHER_OPTION(sampler, GPUMC_SAMPLER_NUTS);
     OTHER_OPTION(target_accept, 0.9);
+    OTHER_OPTION(path_length, 2);
     OTHER_OPTION(max_treedepth, 9);
     OTHER_OPTION(step_size, 0.1);
     OTHER_OPTION(init_radius, 1);

@@ -604,6 +604,36 @@ static void check_predictive(void)
     gpumc_hier_free(o.hier);
 }
 
+/* The guide of a set of rows is what another model with these rows has as its density. */
+static void check_guide(void)
+{
+    static double rounded[24];
+    const double *column = rounded;
+    small s, t;
+    gpumc_hier_rows rows, other_rows;
+    gpumc_hier_data data = small_description(&s, &rows);
+    const gpumc_hier_data other_data = small_description(&t, &other_rows);
+    double x[11], g[3][11] = { { 0 } }, lp[3];
+    for (size_t i = 0; i < 24; i++) t.y[i] = rounded[i] = floor(s.y[i] = 0.37 * (double)i);
+    for (size_t i = 0; i < 11; i++) x[i] = 0.3 + 0.1 * (double)i;
+    const gpumc_rows_data guide = { .kind = &normal_row, .n_rows = 24, .columns = &column };
+    object plain = make(&data);
+    rows.guide = &guide;
+    object guided = make(&data), other = make(&other_data);
+    CHECK(!plain.model->guide && guided.model->guide, "a guide");
+    lp[0] = plain.model->log_density(x, g[0], plain.model->data);
+    lp[1] = guided.model->log_density(x, g[1], guided.model->data);
+    CHECK(lp[0] == lp[1] && memcmp(g[0], g[1], sizeof g[0]) == 0, "the guide changes the density");
+    memset(g, 0, sizeof g);
+    lp[1] = guided.model->guide(x, g[1], guided.model->data);
+    lp[2] = other.model->log_density(x, g[2], other.model->data);
+    CHECK(lp[1] != lp[0] && lp[1] == lp[2] && memcmp(g[1], g[2], sizeof g[1]) == 0, "%g is not %g", lp[1],
+          lp[2]);
+    gpumc_hier_free(plain.hier);
+    gpumc_hier_free(guided.hier);
+    gpumc_hier_free(other.hier);
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------- */
 static void check_refused(const gpumc_hier_data *data, const char *text)
 {
@@ -678,6 +708,10 @@ static void check_bad_input(void)
     REFUSED(e->rows[1].data.n_rows = 0, "n_rows");
     REFUSED(e->rows[1].predictive = "y_rep", "wanted simulator");
     REFUSED(e->rows[1].log_lik = "mu", "mu");
+    gpumc_rows_data fewer = { .kind = &mixed_row, .n_rows = N - 1 };
+    REFUSED(e->rows[1].guide = &fewer, "rows \"mixed\": guide must have as many rows");
+    fewer = (gpumc_rows_data){ .kind = &normal_row, .n_rows = N };
+    REFUSED(e->rows[1].guide = &fewer, "rows \"mixed\": guide must have as many rows");
 }
 
 /* Threads that find no free scratch wait: results are the same, and the row at fault is named. */
@@ -986,6 +1020,7 @@ int main(void)
     check_prior_draws();
     check_calibration();
     check_predictive();
+    check_guide();
     check_bad_input();
     check_threads_and_explain();
     check_out_of_memory();

@@ -632,6 +632,104 @@ static void test_drivers(void)
     }
 }
 
+/* ---- guides -------------------------------------------------------------------------------------- */
+
+typedef struct guided { size_t calls[2]; double off, spread; } guided;    /* calls: of density and guide */
+enum { GUIDED_DIM = 6, GUIDED_DRAWS = 4000 };
+
+static double guided_density(const double *x, double *g, void *data)
+{
+    size_t n = GUIDED_DIM;
+    ((guided *)data)->calls[0]++;
+    return iid_density(x, g, &n);
+}
+
+static double guided_guide(const double *x, double *g, void *data)
+{
+    guided *d = (guided *)data;
+    double lp = 0;
+    d->calls[1]++;
+    for (int i = 0; i < GUIDED_DIM; i++) {
+        const double z = (x[i] - d->off) / d->spread;
+        g[i] -= z / d->spread;
+        lp -= 0.5 * z * z;
+    }
+    return lp;
+}
+
+static gpumc_fit guided_fit(guided *d, double (*f)(const double *, double *, void *),
+                            double (*guide)(const double *, double *, void *), gpumc_sample_options o)
+{
+    const gpumc_param p = { .name = "x", .size = GUIDED_DIM };
+    const gpumc_model m = { .name = "guided", .params = &p, .n_params = 1, .data = d, .log_density = f,
+                            .guide = guide };
+    gpumc_fit fit;
+    memset(d->calls, 0, sizeof d->calls);
+    o.threads = 1;
+    o.skip_gradient_check = 1;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    return fit;
+}
+
+/* The worst z of the means of x and x^2 - 1. */
+static double guided_z(const gpumc_fit *fit)
+{
+    static double squares[4 * GUIDED_DRAWS];
+    double worst = 0;
+    for (size_t k = 0; k < GUIDED_DIM; k++) {
+        const gpumc_series s = gpumc_fit_series(fit, k);
+        const gpumc_series of_squares = { squares, 4, GUIDED_DRAWS, GUIDED_DRAWS, 1 };
+        for (size_t c = 0; c < 4; c++)
+            for (size_t i = 0; i < GUIDED_DRAWS; i++) {
+                const double x = s.x[c * s.chain_stride + i * s.draw_stride];
+                squares[c * GUIDED_DRAWS + i] = x * x - 1;
+            }
+        worst = fmax(worst, fabs(gpumc_mean(s).value) / gpumc_mcse_mean(s).value);
+        worst = fmax(worst, fabs(gpumc_mean(of_squares).value) / gpumc_mcse_mean(of_squares).value);
+    }
+    return worst;
+}
+
+/* Draws are the density's, whatever guides them there: 24 numbers, 4.5 standard errors, 2e-4 in all. */
+static void test_guide(void)
+{
+    const gpumc_sample_options fixed = { .num_samples = 200, .num_warmup = -1, .step_size = 0.4,
+                                         .sampler = GPUMC_SAMPLER_MAMS };
+    guided d = { { 0, 0 }, 0.3, 1.2 };
+    for (int k = GPUMC_SAMPLER_AUTO; k <= GPUMC_SAMPLER_HMC; k++) {
+        const gpumc_sample_options o = { .num_samples = GUIDED_DRAWS, .seed = 3,
+                                         .sampler = (gpumc_sampler)k };
+        gpumc_fit fit = guided_fit(&d, guided_density, guided_guide, o);
+        const size_t ends = 4 * (GUIDED_DRAWS + fit.n_warmup);
+        CHECK(fit.sampler == (k == GPUMC_SAMPLER_AUTO ? GPUMC_SAMPLER_MAMS : o.sampler), "sampler %d for %d",
+              (int)fit.sampler, k);
+        CHECK(guided_z(&fit) < 4.5, "sampler %d: %.1f standard errors off", k, guided_z(&fit));
+        CHECK(d.calls[0] + d.calls[1] >= fit.warmup_gradients + fit.sampling_gradients, "calls not counted");
+        if (k == GPUMC_SAMPLER_NUTS) CHECK(d.calls[1] == 0, "trees are guided");
+        else CHECK(d.calls[0] >= 4 * GUIDED_DRAWS && d.calls[0] <= ends, "the density is asked %.0f times",
+                   (double)d.calls[0]);
+        gpumc_free(&fit);
+        if (k == GPUMC_SAMPLER_NUTS) continue;
+        fit = guided_fit(&d, guided_guide, NULL, o);                /* what it would be by the guide alone */
+        CHECK(guided_z(&fit) > 4.5, "sampler %d: draws of the guide pass", k);
+        gpumc_free(&fit);
+    }
+    d.off = 0;
+    d.spread = 1;
+    gpumc_fit without = guided_fit(&d, guided_density, NULL, fixed);
+    gpumc_fit with = guided_fit(&d, guided_density, guided_guide, fixed);
+    CHECK(memcmp(with.draws, without.draws, 4 * 200 * GUIDED_DIM * sizeof(double)) == 0,
+          "led by the density itself draws differ");
+    gpumc_free(&with);
+    gpumc_free(&without);
+    const gpumc_param p = { .name = "x", .size = GUIDED_DIM };
+    const gpumc_model lost = { .name = "lost", .params = &p, .n_params = 1, .log_density_batch = iid_batch,
+                               .guide = guided_guide };
+    gpumc_error error;
+    CHECK(gpumc_layout_bytes(&lost, &error) == 0 && strstr(error.text, "no log_density for it to guide"),
+          "%s", error.text);
+}
+
 int main(void)
 {
     test_kick();
@@ -641,5 +739,6 @@ int main(void)
     test_moments();
     test_choice();
     test_drivers();
+    test_guide();
     return check_end();
 }

@@ -563,6 +563,8 @@ static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_war
     return a;
 }
 
+enum { N_FRAMED = 100, FRAME_DIM = 4 + 3 * N_FRAMED };         /* of frame_error, the largest */
+
 /* Puts n exact draws of a Gaussian with covariance L L' into the window, gradients scaled by a factor that is
    1 if they are right. */
 static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
@@ -572,7 +574,7 @@ static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
     a->foreground = 0;
     a->n_kept = n;
     for (size_t k = 0; k < n; k++) {
-        double *q = a->q + k * d, *g = a->g + k * d, z[DENSITY_DIM];
+        double *q = a->q + k * d, *g = a->g + k * d, z[FRAME_DIM];
         a->owner[k] = 0;
         for (size_t i = 0; i < d; i++) z[i] = gpumc_rng_normal(&rng);
         for (size_t i = 0; i < d; i++) {
@@ -764,8 +766,59 @@ static double blocks_error(double gradient_factor)
     return worst;
 }
 
+/* Beyond 256 coordinates correlations beside the blocks are found too: of what all groups share. */
+static double frame_error(double gradient_factor, int shared)
+{
+    static const gpumc_param params[] = {
+        { .name = "beta", .size = 2 }, { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "a", .size = N_FRAMED, .location = "mu", .scale = "tau" },
+        { .name = "b", .size = N_FRAMED },
+        { .name = "c", .size = N_FRAMED, .location = "mu", .scale = "tau" },
+    };
+    static const gpumc_model model = { .name = "frame", .params = params, .n_params = 6,
+                                       .log_density = flat_density };
+    static double cov[FRAME_DIM * FRAME_DIM], L[FRAME_DIM * FRAME_DIM], unit[FRAME_DIM], found[FRAME_DIM];
+    const gpumc_adapt_options o = { .num_warmup = 400 };
+    const size_t layout_bytes = gpumc_layout_bytes(&model, NULL);
+    gpumc_layout *layout = gpumc_layout_init(&model, malloc(layout_bytes), layout_bytes, NULL);
+    const size_t bytes = gpumc_adapt_bytes(layout, 0, &o), n = FRAME_DIM;
+    gpumc_adapt *a = gpumc_adapt_init(malloc(bytes), bytes, layout, 0, &o, NULL);
+    double worst = 0;
+    CHECK(a && a->options.metric == GPUMC_METRIC_BLOCKS, "no blocks at %.0f coordinates", (double)n);
+    memset(cov, 0, sizeof cov);
+    for (size_t i = 0; i < 4; i++)
+        for (size_t j = 0; j < 4; j++)
+            cov[i * n + j] = (i == j ? 1 : shared ? 0.95 : 0) * (double)((i + 1) * (j + 1));
+    for (size_t j = 0; j < N_FRAMED; j++)
+        for (size_t k = 0; k < 3; k++)
+            for (size_t l = 0; l < 3; l++)
+                cov[(4 + k * N_FRAMED + j) * n + 4 + l * N_FRAMED + j] =
+                    (1 + (double)(j % 3)) * (k == l ? 1 + (double)k : k + l == 1 ? 0.6 : -0.5);
+    memcpy(L, cov, sizeof L);
+    CHECK(gpumc__cholesky(L, n), "no covariance");
+    test_ridge = 0;
+    adapt_feed(a, L, 60, gradient_factor);
+    gpumc__adapt_pooled_metric(a, 1);
+    test_ridge = 0.02;
+    CHECK(a->shared.n_blocks == N_FRAMED && (a->shared.rank > 0) == shared, "%.0f blocks, rank %.0f",
+          (double)a->shared.n_blocks, (double)a->shared.rank);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n; j++) unit[j] = i == j;
+        gpumc__metric_velocity(&a->shared, unit, found);
+        for (size_t j = 0; j < n; j++) worst = fmax(worst, fabs(found[j] - cov[i * n + j]));
+    }
+    free(a);
+    free(layout);
+    return worst;
+}
+
 static void test_recovery(void)
 {
+    test_cutoff = 1.0001;
+    CHECK(frame_error(1, 1) < 1e-2, "what groups share is found up to %g", frame_error(1, 1));
+    CHECK(frame_error(1.01, 1) > 1e-2, "with wrong gradients it is found as well");
+    test_cutoff = 2;
+    CHECK(frame_error(1, 0) < 1e-8, "blocks with nothing beside them are found up to %g", frame_error(1, 0));
     CHECK(blocks_error(1) < 1e-8, "the blocks of a Gaussian are found up to %g", blocks_error(1));
     CHECK(blocks_error(1.0001) > 1e-8, "with wrong gradients they are found as well");
     CHECK(recovery_error(1) < 1e-8, "the covariance of a Gaussian is found up to %g", recovery_error(1));

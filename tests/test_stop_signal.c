@@ -14,13 +14,13 @@ enum { MOST = 16, MANY_NODES = 192 /* where the error of the quadrature is not t
 
 /* Log likelihood and derivatives of one row, the row object made anew; nodes of quadrature where it has
    some. */
-static double blurred_row(const gpumc_row_kind *kind, const double *p, const double *x, double blur,
+static double rounded_row(const gpumc_row_kind *kind, const double *p, const double *x, double width,
                           int n_nodes, gpumc_isa isa, double *by)
 {
     static double nodes[2][MANY_NODES];
     static int made;
     const double *const node_columns[2] = { nodes[0], nodes[1] };
-    const double *columns[4] = { x, x + 1, x + 2, &blur }, *parameters[MOST];
+    const double *columns[4] = { x, x + 1, x + 2, &width }, *parameters[MOST];
     gpumc_rows_data d = { .kind = kind, .n_rows = 1, .n_groups = 1, .columns = columns, .isa = isa };
     double *grad[MOST], work[4096], value, memory[4096];
     gpumc_error error;
@@ -46,7 +46,7 @@ static double blurred_row(const gpumc_row_kind *kind, const double *p, const dou
 }
 static double one_row(const gpumc_row_kind *kind, const double *p, const double *x, int n_nodes,
                       gpumc_isa isa, double *by)
-{ return blurred_row(kind, p, x, 0, n_nodes, isa, by); }
+{ return rounded_row(kind, p, x, 0, n_nodes, isa, by); }
 static double value_of(const gpumc_row_kind *kind, const double *p, const double *x)
 {
     double by[MOST];
@@ -250,7 +250,7 @@ GPUMC_ROW(wrong_go, 4, 0, 1)
 /* P(stop) put in as the probability to stop before the mean go time: */
 GPUMC_ROW(wrong_stop, 11, 0, 4)
 {
-    const gpumc_real mean = p[1] + p[0] / ss_rate(p[2], p[4], p[5] * x[0]);
+    const gpumc_real mean = p[1] + p[0] / ss_rate(p[2], p[4], p[5] * x[0], 0);
     const ss_time at = ss_time_at(mean - x[0], p[6], p[7], p[8]), first = ss_time_at(x[1], p[6], p[7], p[8]);
     const gpumc_real P = 1 - gpumc_exp(ss_log_tail(at) - ss_log_tail(first));
     return gpumc_log(gpumc_Phi(p[9]) + gpumc_Phi(-p[9]) * gpumc_Phi(-p[10]) * P);
@@ -399,27 +399,34 @@ static void test_kinks(void)
     }
 }
 
-/* The blur shares out derivatives near a kink and changes nothing else. */
-static void test_blur(void)
+/* Rounded rates have no kink: derivatives are those of the value, which is the exact one beyond the width. */
+static void test_rounding(void)
 {
-    const double arrival = 0.25;
+    const double arrival = 0.25, width = 0.12, h = 1e-5;
     double p[11] = { 1.25, 0.16, 3.1, -1.5, 2.1, 4, 0.16, 0.05, 0.07, -1.9, -1.3 };
     for (int stop = 0; stop < 2; stop++)
-        for (int i = -18; i < 30; i++) {
-            const gpumc_row_kind *kind = stop ? &ss_stop : &ss_failed;
-            const double x[3] = { stop ? arrival : 0.5, stop ? 0.05 : arrival, stop ? SS_NO_DEADLINE : 0.05 };
-            double exact[MOST], by[MOST], value, slope;
-            p[2] = p[4] + p[5] * arrival + SS_BLUR * (i + 0.5);
-            value = one_row(kind, p, x, 48, GPUMC_ISA_AUTO, exact);
-            CHECK(blurred_row(kind, p, x, SS_BLUR, 48, GPUMC_ISA_AUTO, by) == value, "a value is blurred");
-            CHECK((i < 0) == (exact[2] != 0), "step %d: %g by the rate without a blur", i, exact[2]);
-            slope = by[2] * (1 + exp(i + 0.5));                      /* by the rate of this delay */
-            CHECK(i >= 0 || fabs(slope - exact[2]) < 1e-9 * fabs(slope), "step %d: %g of %g", i, by[2],
-                  exact[2]);
-            CHECK(fabs(by[2] + by[4] - exact[2] - exact[4]) < 1e-9, "step %d: the rest does not go to v0", i);
-            CHECK(fabs((by[4] - exact[4]) * arrival - (by[5] - exact[5])) < 1e-9, "step %d: nor to g", i);
-            for (size_t k = 6; k < kind->n_group; k++) CHECK(by[k] == exact[k], "p[%d] is blurred", (int)k);
-        }
+        for (int side = -1; side < 2; side += 2)
+            for (int i = -12; i < 12; i++) {
+                const gpumc_row_kind *kind = stop ? &ss_stop : &ss_failed;
+                const double x[3] = { stop ? arrival : 0.5, stop ? 0.05 : arrival,
+                                      stop ? SS_NO_DEADLINE : 0.05 };
+                double exact[MOST], by[MOST], unused[MOST], value, rounded;
+                p[2] = p[4] + side * p[5] * arrival + width * (i + 0.5) / 6;
+                value = one_row(kind, p, x, 48, GPUMC_ISA_AUTO, exact);
+                rounded = rounded_row(kind, p, x, width, 48, GPUMC_ISA_AUTO, by);
+                CHECK((i < -6 || i >= 6) == (rounded == value), "step %d: %g, exactly %g", i, rounded, value);
+                for (int k = 2; k < 6; k++) {
+                    const double at = p[k];
+                    double differ = 0;
+                    for (int to = -1; to < 2; to += 2) {
+                        p[k] = at + to * h;
+                        differ += to * rounded_row(kind, p, x, width, 48, GPUMC_ISA_AUTO, unused) / (2 * h);
+                    }
+                    p[k] = at;
+                    CHECK(check_distance(by[k], differ, 1) < 1e-6, "step %d: by p[%d] %g, differences give %g",
+                          i, k, by[k], differ);
+                }
+            }
 }
 
 /* ---- simulated trials ---------------------------------------------------------------------------- */
@@ -792,7 +799,7 @@ int main(void)
     test_outcomes();
     test_derivatives();
     test_kinks();
-    test_blur();
+    test_rounding();
     test_simulated();
     test_study(0);
     test_study(0.65);
