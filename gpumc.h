@@ -116,13 +116,15 @@
      examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
-     of a hierarchy (linked parameters of one size), and directions in models of up to 256 coordinates.
+     of a hierarchy (linked parameters of one size), and directions: in models of more than 256 coordinates
+     those of the population and of all groups together.
      Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 7 times as
      many effective draws a gradient: MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with
      random lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or
      long trees, NUTS stays, because it says so when a region is missed. fit.sampler and the summary say
      what was chosen and why; options.sampler forces one. Paths take 2 to 5 gradients a draw instead of 7
-     to 15: where memory counts use thin.
+     to 15: where memory counts use thin. Where a density has kinks or is dear, a smoother or cheaper one
+     like it may lead the paths: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
@@ -8421,8 +8423,8 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
     if (r->guide && (!r->guide->kind || r->guide->n_rows != r->data.n_rows
                      || r->guide->kind->n_group != r->data.kind->n_group
                      || r->guide->kind->n_shared != r->data.kind->n_shared))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": guide must have as many rows, and a kind "
-                           "that takes as many parameters", r->name);
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": guide must have as many rows, and a "
+                           "kind that takes as many parameters", r->name);
     s->n_group = r->data.kind->n_group;
     s->dims[0] = r->data.n_rows;
     s->dims[1] = r->n_simulated ? r->n_simulated : 1;
