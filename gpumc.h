@@ -9554,6 +9554,7 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     gpumc_draw_stats *t = &s->stats;
     gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_TREE, s->draw, s->chain);
     const double w = s->H0 - H, e = t->divergent ? 0 : gpumc_exp(-fabs(w));
+    const double by_guide = w - (s->apart[1] - s->apart[0]);
     const int accepted = gpumc_rng_uniform(&rng) < (w > 0 ? 1 : e);
     if (t->divergent) memcpy(s->divergence, s->from->q, s->dim * sizeof(double));
     gpumc__state_set(&s->selected, accepted ? s->next : s->current);
@@ -9561,7 +9562,7 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     t->selected = accepted ? t->n_leapfrog : 0;
     t->accept_stat = t->n_leapfrog * (w > 0 ? 1 : e);
     t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
-    s->guided_accept = t->divergent ? 0 : fmin(1, gpumc_exp(w - (s->apart[1] - s->apart[0])));
+    s->guided_accept = t->divergent ? 0 : by_guide < 0 ? gpumc_exp(by_guide) : 1;
     if (accepted) s->apart[0] = s->apart[1];
     gpumc__state_set(&s->next, NULL);
     gpumc__state_set(&s->from, NULL);

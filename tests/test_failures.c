@@ -306,7 +306,7 @@ static void check_options(void)
     REFUSE_OPTION(target_accept, -0.5, "-0.5");
     REFUSE_OPTION(target_accept, NAN, "nan");
     REFUSE_OPTION(path_length, -1, "-1");
-    REFUSE_OPTION(path_length, 1e9, "1e+09");
+    REFUSE_OPTION(path_length, 1e9, "1000000000");
     REFUSE_OPTION(max_treedepth, -1, "-1");
     REFUSE_OPTION(max_treedepth, 1000, "1000");
     REFUSE_OPTION(metric, (gpumc_metric_kind)17, "17");
