@@ -1063,7 +1063,7 @@ enum { WARMUP_GRADIENTS = 27, SAMPLING_GRADIENTS = 27, WARMUP_DRAWS = 200 };
 static int command_plan(int argc, char **argv)
 {
     gpumc_sample_options o;
-    ss_model_options options = { SS_RDEX_ABCD };
+    ss_model_options options = { .kind = SS_RDEX_ABCD };
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1383,7 +1383,7 @@ static int validate_fit(const trial_run *t)
 
 static int command_validate(int argc, char **argv)
 {
-    ss_model_options options = { SS_RDEX_ABCD };
+    ss_model_options options = { .kind = SS_RDEX_ABCD };
     trial_run t;
     gpumc_error error;
     gpumc_fit fit;
@@ -1455,7 +1455,7 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
 /* Fits simulated subjects and measures. Returns 0 with a text on error. */
 static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc_error *error)
 {
-    ss_model_options options = { SS_RDEX_ABCD };
+    ss_model_options options = { .kind = SS_RDEX_ABCD };
     trial_run t;
     gpumc_fit fit;
     clock_t begin;

@@ -245,7 +245,7 @@ static void test_calibration(int from, int to, int judged, FILE *lines)
 {
     static calibration c;
     static tally t;
-    ss_model_options options = { SS_RDEX_ABCD };
+    ss_model_options options = { .kind = SS_RDEX_ABCD };
     options.threads = 1;
     if (!calibration_make(&c, &options)) return;
     if (lines) read_ranks(&t, lines);
@@ -270,7 +270,7 @@ static size_t block_offset(const gpumc_fit *fit, const char *name)
 static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
 {
     static const ss_parameter looked[4] = { SS_B, SS_T0, SS_V_PLUS, SS_V_MINUS };
-    ss_model_options options = { SS_RDEX_ABCD };
+    ss_model_options options = { .kind = SS_RDEX_ABCD };
     gpumc_sample_options o = { .num_samples = 1000, .seed = seed };
     const ss_group group = ss_group_default();
     const ss_task task = ss_task_default();

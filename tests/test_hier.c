@@ -619,19 +619,19 @@ static void check_guide(void)
     const gpumc_rows_data guide = { .kind = &normal_row, .n_rows = 24, .columns = &column };
     object plain = make(&data);
     rows.guide = &guide;
-    object guided = make(&data), other = make(&other_data);
+    object guided = make(&data), another = make(&other_data);
     CHECK(!plain.model->guide && guided.model->guide, "a guide");
     lp[0] = plain.model->log_density(x, g[0], plain.model->data);
     lp[1] = guided.model->log_density(x, g[1], guided.model->data);
     CHECK(lp[0] == lp[1] && memcmp(g[0], g[1], sizeof g[0]) == 0, "the guide changes the density");
     memset(g, 0, sizeof g);
     lp[1] = guided.model->guide(x, g[1], guided.model->data);
-    lp[2] = other.model->log_density(x, g[2], other.model->data);
+    lp[2] = another.model->log_density(x, g[2], another.model->data);
     CHECK(lp[1] != lp[0] && lp[1] == lp[2] && memcmp(g[1], g[2], sizeof g[1]) == 0, "%g is not %g", lp[1],
           lp[2]);
     gpumc_hier_free(plain.hier);
     gpumc_hier_free(guided.hier);
-    gpumc_hier_free(other.hier);
+    gpumc_hier_free(another.hier);
 }
 
 /* ---- what is refused ----------------------------------------------------------------------------- */
