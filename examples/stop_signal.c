@@ -529,7 +529,7 @@ static int command_fit(int argc, char **argv)
     if (!study_read(&f.study, &error)) return run_failed(error.text);
     if (f.excluded && !write_excluded(&f.study.reading, f.excluded, &error)) status = run_failed(error.text);
     plan_threads(&f.r.options, &f.model.team);
-    ss_sampling(&f.r.options);
+    ss_sampling(f.study.reading.data.n_subjects, &f.r.options);
     f.model.threads = f.r.options.threads;
     m = status == GO_ON ? ss_model_create(&f.study.reading.data, &f.model, &error) : NULL;
     if (!m && status == GO_ON) status = run_failed(error.text);
@@ -1087,7 +1087,7 @@ static int command_plan(int argc, char **argv)
     options.threads = 1;
     options.deadline = from.read.deadline;
     plan_threads(&o, &team);
-    ss_sampling(&o);
+    ss_sampling(from.files ? from.reading.data.n_subjects : (size_t)subjects, &o);
     if (from.files ? !trial_run_of(&t, &from.reading.data, &options, &error)
                    : !trial_run_make(&t, (size_t)subjects, 1, &options, &error))
         return run_failed(error.text);
@@ -1356,7 +1356,7 @@ static int validate_fit(const trial_run *t)
     memset(&o, 0, sizeof o);
     o.num_samples = 2000;
     o.seed = 42;
-    ss_sampling(&o);
+    ss_sampling(t->data.n_subjects, &o);
     ok = gpumc_sample(ss_model_get(t->model), &o, &fit) == GPUMC_OK;
     if (!ok) said(0, "fit of 5 subjects: %s", fit.message);
     else {
@@ -1429,7 +1429,7 @@ static double peak_megabytes(void)
     return kilobytes / 1024;
 }
 
-/* Seconds of a gradient at x; without the stops whose probability is an integral where `stops` is 0. */
+/* Seconds of a gradient that leads paths, at x; without the stops whose probability is an integral where `stops` is 0. */
 static double bench_gradient(const trial_run *t, const double *x, int stops, gpumc_error *error)
 {
     ss_data d = t->data;
@@ -1444,7 +1444,7 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
     }
     m = d.trials ? ss_model_create(&d, &t->options, error) : NULL;
     if (m && point_make(&at, ss_model_get(m), x, error)) {
-        seconds = point_seconds(&at, NULL);
+        seconds = point_seconds(&at, ss_model_get(m));
         point_free(&at);
     }
     ss_model_free(m);
@@ -1464,7 +1464,7 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
     options.threads = o.threads;
     row->subjects = subjects;
     if (!trial_run_make(&t, (size_t)subjects, 1, &options, error)) return 0;
-    ss_sampling(&o);
+    ss_sampling((size_t)subjects, &o);
     begin = clock();
     ok = gpumc_sample(ss_model_get(t.model), &o, &fit) == GPUMC_OK;
     if (!ok) ss_fail(error, fit.status, "%s", fit.message);

@@ -47,11 +47,13 @@ typedef struct ss_model_options {
 
 /* How a model is sampled where nothing else is asked for. Paths of one length, because a tree is as long for
    all: most parameters would have come round before the population's sigma and tau, which trade off along a
-   bent ridge, have moved; long ones, and draws between those kept, for their sake too. */
-static inline void ss_sampling(gpumc_sample_options *o)
+   bent ridge, have moved; long ones for their sake too, and in large studies, whose ridge is narrow for its
+   length, draws between those kept. */
+static inline void ss_sampling(size_t n_subjects, gpumc_sample_options *o)
 {
+    const int many = n_subjects > 75 ? 3 : n_subjects > 25 ? 2 : 1;
     if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
-    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : 3;
+    if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : many;
     if (!(o->path_length > 0)) o->path_length = 4.5;
 }
 

@@ -122,7 +122,7 @@ static double rank(calibration *c, const double *truth, uint64_t seed)
 {
     gpumc_sample_options o = { .num_chains = N_CHAINS, .num_samples = N_DRAWS, .seed = seed, .threads = 1 };
     double seconds = 0;
-    ss_sampling(&o);
+    ss_sampling(N_SUBJECTS, &o);
     for (c->least_ess = 0; c->least_ess < LEAST_ESS && o.num_samples <= LONGEST; o.num_samples *= 4) {
         gpumc_fit fit;
         const int ok = gpumc_sample(ss_model_get(c->model), &o, &fit) == GPUMC_OK;
@@ -281,7 +281,7 @@ static int recover(size_t n, uint64_t seed, double *share, double ratios[4])
     gpumc_error error;
     int ok = theta && ss_simulate(SS_RDEX_ABCD, &group, &task, SS_TRUNCATION, n, seed, &d, theta, &error);
     options.threads = 4;
-    ss_sampling(&o);
+    ss_sampling(n, &o);
     if (ok) m = ss_model_create(&d, &options, &error);
     ok = m && gpumc_sample(ss_model_get(m), &o, &fit) == GPUMC_OK;
     CHECK(ok, "recovery of %d subjects", (int)n);
