@@ -9359,7 +9359,10 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { 
    Lengths come from a window around `length`, by Halton numbers of the transition's number: the same in every
    chain, so that chains on a device end together, and fixed beforehand, so that detailed balance is that of
    every single length. A window that reached from 0 to 2 length would map x to -x near length pi and leave
-   squares unmixed. Read first: gpumc__mams_kick, then gpumc__path_step.
+   squares unmixed. Any force that depends on the position alone keeps steps reversible and their Jacobian
+   known, so gradients may be a guide's; only the energies at both ends must be the density's. Steps are then
+   tuned by the guide's energies: what lies between the two no step size mends. Read first: gpumc__mams_kick,
+   then gpumc__path_step.
 
    Random numbers of transition t: MOMENTUM as in >>nuts; the first uniform of TREE decides acceptance. */
 
