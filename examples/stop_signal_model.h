@@ -51,7 +51,7 @@ typedef struct ss_model_options {
    length, draws between those kept. */
 static inline void ss_sampling(size_t n_subjects, gpumc_sample_options *o)
 {
-    const int many = n_subjects > 25 ? 2 : 1;
+    const int many = n_subjects > 150 ? 3 : n_subjects > 25 ? 2 : 1;
     if (o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
     if (o->thin == 0) o->thin = o->sampler == GPUMC_SAMPLER_NUTS ? 1 : many;
     if (!(o->path_length > 0)) o->path_length = 4.5;
