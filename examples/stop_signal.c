@@ -1058,7 +1058,7 @@ static const double *last_draw(const gpumc_fit *fit)
 static int plan_limit(double minutes) { return 5 + (int)ceil(3 * minutes); }
 
 /* Gradients a draw that a fit of 100 simulated subjects took, in warm-up and after: for the forecast. */
-enum { WARMUP_GRADIENTS = 27, SAMPLING_GRADIENTS = 27, WARMUP_DRAWS = 200 };
+enum { WARMUP_GRADIENTS = 27, SAMPLING_GRADIENTS = 33, WARMUP_DRAWS = 200 };
 
 static int command_plan(int argc, char **argv)
 {
