@@ -38,7 +38,6 @@ typedef struct ss_model_options {
     double truncation;        /* seconds; 0: SS_TRUNCATION, and none for BEESTS; negative: none */
     double deadline;          /* seconds: no response counts that comes later; 0: any does */
     int nodes;                /* of a stop's quadrature; 0: 48, and 64 for BEESTS */
-    int unguided;             /* paths follow the likelihood itself */
     const char *covariates;   /* "age:B,age:v_plus": column and parameter; NULL: none */
     gpumc_centring centring;  /* of all subjects' parameters */
     gpumc_isa isa;
@@ -296,7 +295,7 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
         r->data.nodes = (const double *const *)m->nodes;
         r->data.n_nodes = (size_t)m->options.nodes;
     }
-    if (m->options.unguided || kind->n_columns < 4) return;
+    if (kind->n_columns < 4) return;
     r->guide = &s->guide;
     s->guide = r->data;
     s->guide.columns = s->guide_columns;
