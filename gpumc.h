@@ -116,8 +116,8 @@
      examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
-     of a hierarchy (linked parameters of one size), and directions: in models of more than 256 coordinates
-     those of the population and of all groups together.
+     of a hierarchy (linked parameters of one size), and directions; beyond 256 coordinates, where looking for
+     them costs more than it yields, only those of a population and of all its groups together.
      Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 7 times as
      many effective draws a gradient: MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with
      random lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or
@@ -9572,6 +9572,12 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     return gpumc__nuts_finish(s);
 }
 
+/* Whether the point asked for is the last of a path, so that the density decides there and not a guide. */
+static int gpumc__path_ends(const gpumc_nuts *s)
+{
+    return s->phase == GPUMC__PHASE_PATH && s->stats.n_leapfrog + 1 >= s->n_steps;
+}
+
 /* The gradient at the end of a step is known. A path that diverges is rejected where it does. */
 static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
 {
@@ -9580,8 +9586,8 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
     double H, w;
     if (!is_hmc) gpumc__mams_meet(s, s->next);
     H = is_hmc ? gpumc__leapfrog_end(s, s->next, s->step_size) : gpumc__mams_energy(s, s->next);
-    w = s->H0 - H;
     t->n_leapfrog++;
+    w = s->H0 - H + (t->n_leapfrog < s->n_steps ? s->apart[0] : 0);     /* on the way, by the guide */
     if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
     t->divergent = !(-w <= GPUMC__DIVERGENCE);
     if (t->divergent || t->n_leapfrog == s->n_steps) return gpumc__path_finish(s, H);
@@ -10520,7 +10526,8 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
 {
     const int flat = a->dim < 2 && a->options.sampler == GPUMC_SAMPLER_MAMS;
     snprintf(a->reason, sizeof a->reason, "%s", !a->options.sampler ? "no warm-up to choose by"
-             : flat ? "one dimension, MAMS needs two" : "asked for");
+             : flat ? "one dimension, MAMS needs two" : a->guided && a->options.sampler == GPUMC_SAMPLER_MAMS
+             ? "the model has a guide" : "asked for");
     return a->options.sampler;
 }
 
@@ -15632,8 +15639,7 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
     const double guide = gpumc__eval(r->layout, r->adapt->guided, q, g, chain->work);
     double lp;
     chain->gradients++;
-    if (!r->adapt->guided || s->phase != GPUMC__PHASE_PATH || s->stats.n_leapfrog + 1 < s->n_steps)
-        return guide;
+    if (!r->adapt->guided || !gpumc__path_ends(s)) return guide;
     chain->gradients++;
     lp = gpumc_model_eval(r->layout, q, s->scratch, chain->work);
     s->apart[1] = lp - guide;

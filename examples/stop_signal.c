@@ -1009,19 +1009,18 @@ static int point_make(point *p, const gpumc_model *model, const double *x, gpumc
     return 0;
 }
 
-/* Processor seconds of one evaluation, or of what guides paths instead: the least of several batches, each a
-   twentieth of a second. */
-static double point_seconds(const point *p, const gpumc_model *guided)
+/* Processor seconds of one evaluation, or of one of led_by's guide where that is not NULL and has one: the
+   least of several batches, each a twentieth of a second. */
+static double point_seconds(const point *p, const gpumc_model *led_by)
 {
-    double *x = p->work, *by = x + gpumc_layout_natural(p->layout);
+    double *x = p->work, *by = x + gpumc_layout_natural(p->layout), best = INFINITY;
     gpumc_model_natural(p->layout, p->q, x, p->work);
-    double best = INFINITY;
     for (int batch = 0; batch < 8; batch++) {
         const clock_t begin = clock();
         double seconds = 0;
         int n = 0;
         while (seconds < 0.05) {
-            if (guided && guided->guide) guided->guide(x, by, guided->data);
+            if (led_by && led_by->guide) led_by->guide(x, by, led_by->data);
             else gpumc_model_eval(p->layout, p->q, p->grad, p->work);
             n++;
             seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;
@@ -1429,7 +1428,8 @@ static double peak_megabytes(void)
     return kilobytes / 1024;
 }
 
-/* Seconds of a gradient that leads paths, at x; without the stops whose probability is an integral where `stops` is 0. */
+/* Seconds of a gradient that leads paths, at x; without the stops whose probability is an integral where
+   `stops` is 0. */
 static double bench_gradient(const trial_run *t, const double *x, int stops, gpumc_error *error)
 {
     ss_data d = t->data;

@@ -634,7 +634,8 @@ static void test_drivers(void)
 
 /* ---- guides -------------------------------------------------------------------------------------- */
 
-typedef struct guided { size_t calls[2]; double off, spread; } guided;    /* calls: of density and guide */
+/* calls: of density and guide; above: a constant that they do not share */
+typedef struct guided { size_t calls[2]; double off, spread, above; } guided;
 enum { GUIDED_DIM = 6, GUIDED_DRAWS = 4000 };
 
 static double guided_density(const double *x, double *g, void *data)
@@ -647,7 +648,7 @@ static double guided_density(const double *x, double *g, void *data)
 static double guided_guide(const double *x, double *g, void *data)
 {
     guided *d = (guided *)data;
-    double lp = 1e4;                     /* a constant that guide and density do not share */
+    double lp = d->above;
     d->calls[1]++;
     for (int i = 0; i < GUIDED_DIM; i++) {
         const double z = (x[i] - d->off) / d->spread;
@@ -690,12 +691,12 @@ static double guided_z(const gpumc_fit *fit)
     return worst;
 }
 
-/* Draws are the density's, whatever guides them there: 24 numbers, 4.5 standard errors, 2e-4 in all. */
+/* Draws are the density's, whatever guides them there: 48 numbers, 4.5 standard errors, 3e-4 in all. */
 static void test_guide(void)
 {
     const gpumc_sample_options fixed = { .num_samples = 200, .num_warmup = -1, .step_size = 0.4,
                                          .sampler = GPUMC_SAMPLER_MAMS };
-    guided d = { { 0, 0 }, 0.3, 1.2 };
+    guided d = { { 0, 0 }, 0.3, 1.2, 1e4 };
     for (int k = GPUMC_SAMPLER_AUTO; k <= GPUMC_SAMPLER_HMC; k++) {
         const gpumc_sample_options o = { .num_samples = GUIDED_DRAWS, .seed = 3,
                                          .sampler = (gpumc_sampler)k };
@@ -717,10 +718,14 @@ static void test_guide(void)
     d.off = 0;
     d.spread = 1;
     gpumc_fit without = guided_fit(&d, guided_density, NULL, fixed);
-    gpumc_fit with = guided_fit(&d, guided_density, guided_guide, fixed);
-    CHECK(memcmp(with.draws, without.draws, 4 * 200 * GUIDED_DIM * sizeof(double)) == 0,
-          "led by the density itself draws differ");
-    gpumc_free(&with);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        d.above = sign * 1e4;
+        gpumc_fit with = guided_fit(&d, guided_density, guided_guide, fixed);
+        CHECK(memcmp(with.draws, without.draws, 4 * 200 * GUIDED_DIM * sizeof(double)) == 0
+              && with.n_divergent == without.n_divergent, "led by the density itself, %g above it, draws "
+              "differ", d.above);
+        gpumc_free(&with);
+    }
     gpumc_free(&without);
     const gpumc_param p = { .name = "x", .size = GUIDED_DIM };
     const gpumc_model lost = { .name = "lost", .params = &p, .n_params = 1, .log_density_batch = iid_batch,
