@@ -1879,8 +1879,10 @@ typedef struct gpumc_row_kind {
 
 GPUMC_FN double gpumc__sum_16(const double *a)
 {
-    return (((a[0] + a[8]) + (a[4] + a[12])) + ((a[2] + a[10]) + (a[6] + a[14])))
-         + (((a[1] + a[9]) + (a[5] + a[13])) + ((a[3] + a[11]) + (a[7] + a[15])));
+    double b[8], c[4];
+    for (int l = 0; l < 8; l++) b[l] = a[l] + a[8 + l];
+    for (int l = 0; l < 4; l++) c[l] = b[l] + b[4 + l];
+    return (c[0] + c[2]) + (c[1] + c[3]);
 }
 /* Members of the arguments, which a loop then keeps in registers. */
 GPUMC_FN const double *gpumc__row_weights(const double *weights, const double *zeros,
@@ -1994,24 +1996,28 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
-    attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, \
-        const double *const *own, const double *shared, const double *x, double *sums, \
+    attributes static GPUMC__NOINLINE void name##_nodes_##set(const gpumc__row_args *a, int n_cells, \
+        double (*own)[GPUMC_LANES], const double *shared, double (*at)[GPUMC_LANES], \
         double (*GPUMC__RESTRICT sum)[GPUMC_LANES]) \
     { \
-        double fixed[(n_group) + (n_shared) + (n_columns)]; \
-        GPUMC__FLAT for (int k = 0; k < (n_group) + (n_shared); k++) \
-            fixed[k] = GPUMC__ROW_PARAMETER(k, 0, n_group); \
-        GPUMC__FLAT for (int k = 0; k < (n_columns); k++) \
-            fixed[(n_group) + (n_shared) + k] = x[k * GPUMC_LANES]; \
-        memset(sum, 0, (1 + (n_group) + (n_shared)) * sizeof *sum); \
-        for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
-            const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
-            const double *node = a->nodes + i * (n_node), *w = a->zeros - live; \
-            GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_node, (n_group) + (n_shared), \
-                (n_columns) + (n_node), fixed[k], k < (n_columns) ? fixed[(n_group) + (n_shared) + k] \
-                                          : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
+        for (int cell = 0; cell < n_cells; cell++) { \
+            double fixed[(n_group) + (n_shared) + (n_columns)]; \
+            GPUMC__FLAT for (int k = 0; k < (n_group) + (n_shared); k++) \
+                fixed[k] = GPUMC__ROW_PARAMETER(k, cell, n_group); \
+            GPUMC__FLAT for (int k = 0; k < (n_columns); k++) \
+                fixed[(n_group) + (n_shared) + k] = at[1 + (n_group) + (n_shared) + k][cell]; \
+            GPUMC__FLAT for (int k = 0; k <= (n_group) + (n_shared); k++) \
+                for (int l = 0; l < GPUMC_LANES; l++) sum[k][l] = 0; \
+            for (size_t i = 0; i < a->n_nodes; i += GPUMC_LANES) { \
+                const size_t left = a->n_nodes - i, live = left < GPUMC_LANES ? left : GPUMC_LANES; \
+                const double *node = a->nodes + i * (n_node), *w = a->zeros - live; \
+                GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_node, (n_group) + (n_shared), \
+                    (n_columns) + (n_node), fixed[k], k < (n_columns) ? fixed[(n_group) + (n_shared) + k] \
+                                              : node[(k - (n_columns)) * GPUMC_LANES + l], w) \
+            } \
+            GPUMC__FLAT for (int k = 0; k <= (n_group) + (n_shared); k++) \
+                at[k][cell] = gpumc__sum_16(sum[k]); \
         } \
-        for (int k = 0; k <= (n_group) + (n_shared); k++) sums[k * GPUMC_LANES] = gpumc__sum_16(sum[k]); \
     }
 #define GPUMC__CELLS_LOOP(set, attributes, pragma, name, n_group, n_shared, n_columns) \
     attributes static void name##_cells_##set(const gpumc__row_args *a) \
@@ -2024,16 +2030,12 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
             for (const size_t end = t + a->tiles[s]; t < end; t++) { \
                 double at[FIRST + (n_columns)][GPUMC_LANES], p[(n_group) + 1][GPUMC_LANES]; \
                 double scratch[FIRST][GPUMC_LANES]; \
-                const double *own[(n_group) + 1]; \
                 const double *w = gpumc__row_weights(a->weights, a->zeros, a->active, t); \
                 gpumc__row_repeat(at[FIRST], a->columns + t * (n_columns) * GPUMC_LANES, n_columns, \
                     a->active[t]); \
                 for (int k = 0; k < (n_group); k++) \
                     gpumc__row_repeat(p[k], a->p[k] + s * GPUMC_LANES, 1, a->active[t]); \
-                for (int l = 0; l < a->active[t]; l++) { \
-                    for (int k = 0; k < (n_group); k++) own[k] = p[k] + l; \
-                    name##_nodes_##set(a, own, shared, &at[FIRST][l], &at[0][l], scratch); \
-                } \
+                name##_nodes_##set(a, a->active[t], p, shared, at, scratch); \
                 gpumc__row_repeat(at[0], at[0], FIRST, a->active[t]); \
                 GPUMC__ROW_LANES(pragma, GPUMC_LANES, name##_whole, (n_group) + (n_shared), \
                     FIRST + (n_columns), (k) < (n_group) ? p[(k) < (n_group) ? (k) : 0][l] \

@@ -123,20 +123,29 @@ GPUMC_FN void ss_push_log_tail(ss_time at, gpumc_real tau, gpumc_real weight, gp
     g[2] += hazard * at.a * at.excess;
 }
 
+/* The probability of a failure, whose probit is y, and of none. */
+typedef struct ss_failure { gpumc_real fails, works; } ss_failure;
+GPUMC_FN ss_failure ss_failure_of(gpumc_real y)
+{
+    const gpumc_real less = gpumc_Phi(-gpumc_fabs(y)), more = 1 - less;
+    const ss_failure of = { y < 0 ? less : more, y < 0 ? more : less };
+    return of;
+}
+
 /* log of ptf + (1 - ptf) Q(x), x the time since the signal: no stop process, or one that has not finished.
    p, g: mu sigma tau y_tf. */
 GPUMC_FN gpumc_real ss_not_stopped(const gpumc_real *p, gpumc_real x, gpumc_real truncation, gpumc_real *g)
 {
     const ss_time at = ss_time_at(x, p[0], p[1], p[2]), first = ss_time_at(truncation, p[0], p[1], p[2]);
+    const ss_failure trigger = ss_failure_of(p[3]);
     const int begun = truncation < x;
-    const gpumc_real log_Q = ss_log_tail(at) - ss_log_tail(first);
-    const gpumc_real late = gpumc_log_Phi(-p[3]) + (begun ? log_Q : 0), failed = gpumc_log_Phi(p[3]);
-    const gpumc_real value = gpumc_log_sum_exp(failed, late), share = gpumc_exp(late - value);
-    const gpumc_real weight = begun ? share : 0;
+    const gpumc_real after = gpumc_exp(at.log_base - first.log_base) * at.tail / first.tail;
+    const gpumc_real Q = begun ? after : 1, late = trigger.works * Q, like = trigger.fails + late;
+    const gpumc_real inv = 1 / like, weight = begun ? late * inv : 0;
     ss_push_log_tail(at, p[2], weight, g);
     ss_push_log_tail(first, p[2], -weight, g);
-    g[3] += (1 - share) / gpumc_mills(-p[3]) - share / gpumc_mills(p[3]);
-    return value;
+    g[3] += ss_bell(p[3]) * SS_INV_ROOT_2PI * (1 - Q) * inv;
+    return gpumc_log(like);
 }
 
 /* ---- the rates of stop trials -------------------------------------------------------------------- */
@@ -198,7 +207,8 @@ GPUMC_ROW(ss_failed, 10, 0, 4)
 
 GPUMC_FN gpumc_real ss_asinh(gpumc_real x)
 {
-    const gpumc_real size = gpumc_fabs(x), y = gpumc__log_normal(size + gpumc_sqrt(size * size + 1));
+    const gpumc_real size = gpumc_fabs(x), square = size * size + 1;
+    const gpumc_real y = gpumc__log_normal(size + square * gpumc__rsqrt_normal(square));
     return x < 0 ? -y : y;
 }
 typedef struct ss_limits { gpumc_real middle, half; } ss_limits;      /* in k y */
@@ -290,20 +300,20 @@ GPUMC_FN gpumc_real ss_stopped(const gpumc_real *p, const gpumc_real *x, gpumc_r
     const gpumc_real Q_end = gpumc_exp(end.log_base) * base * end.tail, Q_last = begun ? Q_end : 1;
     const gpumc_real both_late = begun ? late * Q_last : 0;
     const gpumc_real P = above + (waits ? before : 0) + late * Q_last;
-    const gpumc_real pgf = gpumc_Phi(p[3]), go = gpumc_Phi(-p[3]), trigger = gpumc_Phi(-p[4]);
-    const gpumc_real none = gpumc_Phi(p[4]) * late + trigger * P;
-    const gpumc_real like = pgf + go * none, slope = go * trigger / like;
+    const ss_failure go = ss_failure_of(p[3]), trigger = ss_failure_of(p[4]);
+    const gpumc_real none = trigger.fails * late + trigger.works * P;
+    const gpumc_real like = go.fails + go.works * none, slope = go.works * trigger.works / like;
     const gpumc_real phi_gf = ss_bell(p[3]) * SS_INV_ROOT_2PI, phi_tf = ss_bell(p[4]) * SS_INV_ROOT_2PI;
     gpumc_real of_tails[3] = { 0, 0, 0 };
     ss_push_log_tail(first, tau, above - Q_on + both_late, of_tails);
     ss_push_log_tail(end, tau, -both_late, of_tails);
     scale[0] = slope * unit;
-    scale[1] = go * (gpumc_Phi(p[4]) + trigger * Q_last) / like;
+    scale[1] = go.works * (trigger.fails + trigger.works * Q_last) / like;
     g[0] += slope * (unit * by[0] / sigma - base_on * at.density / tau - of_tails[0]);
     g[1] += slope * (unit * by[1] / sigma - base_on * at.density * (at.u - at.excess) / tau - of_tails[1]);
     g[2] += slope * ((unit * by[2] - base_on * at.density * (at.a * at.excess)) / tau - of_tails[2]);
     g[3] += phi_gf * (1 - none) / like;
-    g[4] -= phi_tf * go * (P - late) / like;
+    g[4] -= phi_tf * go.works * (P - late) / like;
     return gpumc_log(like);
 }
 /* 1 with a deadline, the weight of what is late. */
