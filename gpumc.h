@@ -131,6 +131,7 @@
      many independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most). Then warnings:
        divergent    the density is too curved somewhere: a hierarchy without location and scale, a prior that
                     reaches zero; then try a higher target_accept. More draws never mend it.
+       held         a chain stayed at one point for long: a narrow region, missed elsewhere; as for divergent
        treedepth    trajectories are cut short: correlated or badly scaled parameters; costs time only
        e-bfmi       energies move slowly: heavy tails, a scale that touches zero (try .softplus)
        r_hat, ess   chains disagree or move slowly: a longer run first, then think of several modes, or of
@@ -2496,7 +2497,7 @@ typedef struct gpumc_sample_options {
 typedef enum gpumc_warning_code {
     GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
     GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
-    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT
+    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
@@ -11690,9 +11691,9 @@ static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w
 typedef struct gpumc__review {
     gpumc_fit *fit;
     gpumc__sheet sheet;
-    double draws, divergent, deep, accept, residual;        /* sums over draws that have statistics */
+    double draws, divergent, deep, accept, residual, still; /* sums over draws that have statistics */
     double n_columns, constant_params;
-    gpumc__worst stuck, slow;                               /* chains */
+    gpumc__worst stuck, slow, held;                         /* chains */
     gpumc__worst r_hat, ess, constant, not_finite;          /* columns */
     gpumc__worst apart;                   /* parameters in which diverging draws differ from the rest */
 } gpumc__review;
@@ -11702,8 +11703,12 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
     const gpumc_draw_stats *stats = v->fit->stats + c * v->fit->draw_capacity;
     const size_t n = v->fit->n_draws;
     const double ebfmi = gpumc_ebfmi(&stats->energy, n, sizeof *stats / sizeof(double)).value;
-    double stuck = 0;
+    double stuck = 0, run = 0, longest = 0;
     for (size_t i = 0; i < n; i++) {
+        const int moved = i == 0 || stats[i].selected != 0 || stats[i].lp != stats[i - 1].lp;
+        run = moved ? 0 : run + 1;
+        longest = fmax(longest, run);
+        v->still += !moved;
         v->divergent += stats[i].divergent != 0;
         v->deep += stats[i].hit_max_treedepth != 0;
         v->accept += stats[i].accept_stat;
@@ -11713,6 +11718,16 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
     v->draws += (double)n;
     if (2 * stuck > (double)n) gpumc__add_worst(&v->stuck, c, stuck / (double)n);
     if (ebfmi < 0.3) gpumc__add_worst(&v->slow, c, -ebfmi);
+    gpumc__add_worst(&v->held, c, longest * (v->fit->options.thin > 1 ? v->fit->options.thin : 1));
+}
+
+/* How many transitions in a row a chain may stay where it is: so many as chance allows in one of 10,000 runs
+   if all are rejected alike, and 20. Beyond that steps are too long there, and so they are to go there. Most
+   runs of a funnel that come out wrong do so, healthy ones stay 4 to 15 (tests/test_mams.c). */
+static double gpumc__held_limit(const gpumc__review *v)
+{
+    const double thin = v->fit->options.thin > 1 ? v->fit->options.thin : 1, often = v->still / v->draws;
+    return fmax(20, often > 0 ? thin * log(1e4 * v->draws) / -log(often) : 0);
 }
 
 /* |mean relative rank of the diverging draws|, ranks running from -1 to 1. Where divergences have nothing to
@@ -11798,6 +11813,10 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "than half of their draws (%s %% in chain %.0f): steps are too long where they are; look at the "
         "start, raise target_accept", v->stuck.count, chains,
         gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
+    GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
+        v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
+        "that is hard to leave is hard to find, and estimates may lack it; check priors and scales, "
+        "non-centre, then raise target_accept", (double)v->held.which[0] + 1, v->held.value[0]);
     GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
@@ -11834,7 +11853,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
-    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT" };
+    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
                                                    "blocks" };
 

@@ -1412,8 +1412,8 @@ static int command_validate(int argc, char **argv)
    proportion to its length. */
 typedef struct bench_row {
     int subjects;
-    double minutes, gradients, gradient_us, least_ess, worst_r_hat, divergences, megabytes;
-    double rows, quadrature, tree, adaptation;
+    double minutes, gradients, gradient_us, exact_us, plain_ratio;     /* leading paths, deciding */
+    double least_ess, worst_r_hat, divergences, megabytes, rows, quadrature, tree, adaptation;
 } bench_row;
 
 /* Most memory that the process had so far, where Linux says it; NAN elsewhere. */
@@ -1450,6 +1450,21 @@ static double bench_gradient(const trial_run *t, const double *x, int stops, gpu
     ss_model_free(m);
     free(d.trials);
     return seconds;
+}
+
+/* The density's own gradient at x, and how much longer the same functions take called one by one. */
+static int bench_exact(const trial_run *t, const gpumc_fit *fit, const double *x, bench_row *row,
+                       gpumc_error *error)
+{
+    double *work = (double *)calloc(fit->n_columns, sizeof *work);
+    point at;
+    if (!work) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
+    if (!point_make(&at, ss_model_get(t->model), x, error)) { free(work); return 0; }
+    row->exact_us = 1e6 * point_seconds(&at, NULL);
+    row->plain_ratio = 1e6 * plain_seconds(t->model, fit, x, work) / row->exact_us;
+    point_free(&at);
+    free(work);
+    return 1;
 }
 
 /* Fits simulated subjects and measures. Returns 0 with a text on error. */
@@ -1490,7 +1505,7 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
         row->quadrature = row->gradients * (full - rest) / all;
         row->adaptation = fmax(0, warm - warm_rows) / all;
         row->tree = fmax(0, sampling - rows) / all;
-        ok = !isnan(full) && !isnan(rest);
+        ok = !isnan(full) && !isnan(rest) && bench_exact(&t, &fit, x, row, error);
     }
     gpumc_free(&fit);
     trial_run_free(&t);
@@ -1500,9 +1515,9 @@ static int bench_fit(int subjects, gpumc_sample_options o, bench_row *row, gpumc
 static void put_bench(FILE *file, const bench_row *r, int n)
 {
     for (int i = 0; i < n; i++, r++)
-        fprintf(file, "%d,%.4g,%.0f,%.4g,%.0f,%.4f,%.0f,%.0f,%.3f,%.3f,%.3f,%.3f\n", r->subjects, r->minutes,
-                r->gradients, r->gradient_us, r->least_ess, r->worst_r_hat, r->divergences, r->megabytes,
-                r->rows, r->quadrature, r->tree, r->adaptation);
+        fprintf(file, "%d,%.4g,%.0f,%.4g,%.4g,%.3g,%.0f,%.4f,%.0f,%.0f,%.3f,%.3f,%.3f,%.3f\n", r->subjects,
+                r->minutes, r->gradients, r->gradient_us, r->exact_us, r->plain_ratio, r->least_ess,
+                r->worst_r_hat, r->divergences, r->megabytes, r->rows, r->quadrature, r->tree, r->adaptation);
 }
 
 static void put_bench_json(FILE *file, const bench_row *r, int n)
@@ -1511,10 +1526,12 @@ static void put_bench_json(FILE *file, const bench_row *r, int n)
     for (int i = 0; i < n; i++, r++)
         fprintf(file,
                 "%s\n  {\"subjects\": %d, \"minutes\": %.4g, \"gradients\": %.0f, \"us_a_gradient\": %.4g, "
+                "\"us_exact\": %.4g, \"times_plain\": %.3g, "
                 "\"least_ess\": %.0f, \"worst_r_hat\": %.4f, \"divergences\": %.0f, \"megabytes\": %.0f, "
                 "\"rows\": %.3f, \"quadrature\": %.3f, \"tree\": %.3f, \"adaptation\": %.3f}",
-                i ? "," : "", r->subjects, r->minutes, r->gradients, r->gradient_us, r->least_ess,
-                r->worst_r_hat, r->divergences, r->megabytes, r->rows, r->quadrature, r->tree, r->adaptation);
+                i ? "," : "", r->subjects, r->minutes, r->gradients, r->gradient_us, r->exact_us,
+                r->plain_ratio, r->least_ess, r->worst_r_hat, r->divergences, r->megabytes, r->rows,
+                r->quadrature, r->tree, r->adaptation);
     fprintf(file, "\n]\n");
 }
 
@@ -1525,8 +1542,8 @@ static int write_bench(const char *path, const bench_row *rows, int n, int json,
     if (json) put_bench_json(w.file, rows, n);
     else {
         fprintf(w.file,
-                "subjects,minutes,gradients,us_a_gradient,least_ess,worst_r_hat,divergences,megabytes,"
-                "rows,quadrature,tree,adaptation\n");
+                "subjects,minutes,gradients,us_a_gradient,us_exact,times_plain,least_ess,worst_r_hat,"
+                "divergences,megabytes,rows,quadrature,tree,adaptation\n");
         put_bench(w.file, rows, n);
     }
     return ss_writer_close(&w);
@@ -1573,15 +1590,17 @@ static int command_bench(int argc, char **argv)
     plan_threads(&o, &team);
     printf("The source names, for 1000 warm-up iterations and draws of 4 chains, 2, 10, 24 and 60 hours on "
            "32 cores for\n10, 50, 100 and 200 subjects, and hopes for 5, 20, 35, 90 minutes on one H100.\n");
-    printf("%8s %8s %10s %9s %7s %7s %7s %6s %6s %6s %6s %6s\n", "subjects", "minutes", "gradients",
-           "us each", "ess", "r_hat", "diverg.", "MB", "rows", "stops", "tree", "adapt");
+    printf("us each: a gradient that leads paths; exact: one of the likelihood that decides; x plain: how much "
+           "longer the\nsame functions take called one by one.\n");
+    printf("%8s %8s %10s %8s %8s %8s %6s %7s %7s %5s %5s %5s %5s %5s\n", "subjects", "minutes", "gradients",
+           "us each", "exact", "x plain", "ess", "r_hat", "diverg.", "MB", "rows", "stops", "tree", "adapt");
     for (int k = 0; k < n; k++) {
         const bench_row *r = &rows[k];
         if (!bench_fit(sizes[k], o, &rows[k], &error)) return run_failed(error.text);
-        printf("%8d %8.2f %10.0f %9.1f %7.0f %7.4f %7.0f %6.0f %5.0f%% %5.0f%% %5.0f%% %5.0f%%\n",
-               r->subjects, r->minutes, r->gradients, r->gradient_us, r->least_ess, r->worst_r_hat,
-               r->divergences, r->megabytes, 100 * r->rows, 100 * r->quadrature, 100 * r->tree,
-               100 * r->adaptation);
+        printf("%8d %8.2f %10.0f %8.1f %8.1f %8.1f %6.0f %7.4f %7.0f %5.0f %4.0f%% %4.0f%% %4.0f%% "
+               "%4.0f%%\n", r->subjects, r->minutes, r->gradients, r->gradient_us, r->exact_us,
+               r->plain_ratio, r->least_ess, r->worst_r_hat, r->divergences, r->megabytes, 100 * r->rows,
+               100 * r->quadrature, 100 * r->tree, 100 * r->adaptation);
         fflush(stdout);
         if (csv && !write_bench(csv, rows, k + 1, 0, &error)) return run_failed(error.text);
         if (json && !write_bench(json, rows, k + 1, 1, &error)) return run_failed(error.text);

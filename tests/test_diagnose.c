@@ -730,6 +730,15 @@ static void expect_text(const char *phrase)
     free_warnings(&h.fit);
 }
 
+/* Chain 2 does not move from draw `from` on, so many draws alike. */
+static void hold(size_t from, size_t n)
+{
+    for (size_t i = from; i < from + n; i++) {
+        stats_of(&h, 1, i)->selected = i == from;
+        stats_of(&h, 1, i)->lp = stats_of(&h, 1, from)->lp;
+    }
+}
+
 static void check_sampler_warnings(void)
 {
     make_fit(&h);
@@ -765,6 +774,27 @@ static void check_sampler_warnings(void)
     for (size_t i = 0; i < FIT_DRAWS; i++) stats_of(&h, 3, i)->selected = i % 3 == 0;
     expect_warnings("STUCK", "a chain that does not move");
     expect_text("(67 % in chain 4)");
+    make_fit(&h);
+    for (size_t c = 0; c < FIT_CHAINS; c++)
+        for (size_t i = 0; i < FIT_DRAWS; i++) stats_of(&h, c, i)->lp = (double)i;
+    hold(100, 20);
+    expect_warnings("", "19 transitions at one point");
+    hold(100, 21);
+    expect_warnings("HELD", "20 transitions at one point");
+    expect_text("chain 2 stayed at one point for 20 transitions in a row");
+    h.fit.options.thin = 3;
+    expect_warnings("HELD", "as many kept draws");
+    expect_text("chain 2 stayed at one point for 60 transitions");
+    h.fit.options.thin = 0;
+    for (size_t c = 0; c < FIT_CHAINS; c++)
+        for (size_t i = 0; i < FIT_DRAWS; i++) {
+            stats_of(&h, c, i)->selected = i % 45 == 0 || i % 45 > 20;
+            stats_of(&h, c, i)->lp = (double)(i % 45 < 21 ? i - i % 45 : i);
+        }
+    expect_warnings("", "20 at one point, where half of all draws are");
+    make_fit(&h);
+    for (size_t i = 100; i < 140; i++) stats_of(&h, 1, i)->selected = 1;
+    expect_warnings("", "a flat density: equal values, other points");
     make_fit(&h);
     for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].accept_stat = 0.65;
     expect_warnings("ACCEPT", "low acceptance");
