@@ -28,7 +28,6 @@
 
 #define SS_TRUNCATION 0.05    /* seconds: where the stop process may finish at the earliest */
 #define SS_UNTRUNCATED -1e3   /* stands for minus infinity */
-#define SS_GUIDE_NODES 16     /* of a stop's quadrature in the guide: two vectors of AVX-512 */
 
 typedef enum ss_form { SS_FORM_U, SS_FORM_T, SS_FORM_LEGACY, SS_FORM_BEESTS } ss_form;
 typedef struct ss_model_options {
@@ -61,6 +60,13 @@ static inline void ss_sampling(size_t n_subjects, gpumc_sample_options *o)
 static inline double ss_guide_width(size_t n_subjects)
 {
     return fmin(0.3, 0.15 * cbrt(100.0 / (double)n_subjects));
+}
+
+/* Nodes of a stop's quadrature in the guide: a third, in whole lanes. */
+static inline int ss_guide_nodes(int nodes)
+{
+    const int of = 3 * GPUMC_LANES;
+    return (nodes + of - 1) / of * GPUMC_LANES;
 }
 
 /* What rows a model has and which parameters they take, for correct responses. */
@@ -295,13 +301,13 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
         r->data.nodes = (const double *const *)m->nodes;
         r->data.n_nodes = (size_t)m->options.nodes;
     }
-    if (kind->n_columns < 4) return;
+    if (kind->n_columns < 4 && which != SS_STOPS) return;
     r->guide = &s->guide;
     s->guide = r->data;
     s->guide.columns = s->guide_columns;
     if (which != SS_STOPS) return;
     s->guide.nodes = (const double *const *)m->guide_nodes;
-    s->guide.n_nodes = SS_GUIDE_NODES;
+    s->guide.n_nodes = (size_t)ss_guide_nodes(m->options.nodes);
 }
 
 static inline int ss_model_rows(ss_model *m, gpumc_error *error)
@@ -309,6 +315,7 @@ static inline int ss_model_rows(ss_model *m, gpumc_error *error)
     static const int counted[] = { SS_PGF };
     const ss_likelihood *l = ss_likelihood_get(m->options.kind);
     const size_t n_subjects = m->data->n_subjects, n = n_subjects + m->data->n_trials;
+    const int nodes = m->options.nodes, guide_nodes = ss_guide_nodes(nodes);
     int full = 1;
     for (int s = 0; s < SS_N_SETS; s++) {
         m->sets[s].subject = (size_t *)malloc(n * sizeof(size_t));
@@ -320,15 +327,15 @@ static inline int ss_model_rows(ss_model *m, gpumc_error *error)
         }
     }
     for (int c = 0; c < 2; c++) {
-        m->nodes[c] = (double *)malloc((size_t)m->options.nodes * sizeof(double));
-        m->guide_nodes[c] = (double *)malloc(SS_GUIDE_NODES * sizeof(double));
+        m->nodes[c] = (double *)malloc((size_t)nodes * sizeof(double));
+        m->guide_nodes[c] = (double *)malloc((size_t)guide_nodes * sizeof(double));
         full &= m->nodes[c] && m->guide_nodes[c];
     }
     m->fastest = (double *)malloc(n_subjects * sizeof(double));
     m->guide_widths = (double *)malloc(n * sizeof(double));
     if (!full || !m->fastest || !m->guide_widths) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
-    ss_gauss_legendre(m->options.nodes, m->nodes[0], m->nodes[1]);
-    ss_gauss_legendre(SS_GUIDE_NODES, m->guide_nodes[0], m->guide_nodes[1]);
+    ss_gauss_legendre(nodes, m->nodes[0], m->nodes[1]);
+    ss_gauss_legendre(guide_nodes, m->guide_nodes[0], m->guide_nodes[1]);
     for (size_t i = 0; i < n; i++) m->guide_widths[i] = ss_guide_width(n_subjects);
     for (size_t i = 0; i < n_subjects; i++) {
         m->fastest[i] = INFINITY;

@@ -32,10 +32,15 @@ static inline double ss_draw_wald(double b, double v, gpumc_rng *rng)
     return gpumc_rng_uniform(rng) * (mean + x) <= mean ? x : mean * mean / x;
 }
 
-static inline double ss_draw_ex_gaussian(double mu, double sigma, double tau, gpumc_rng *rng)
+/* An ex-Gaussian above a bound. */
+static inline double ss_draw_ex_gaussian(double mu, double sigma, double tau, double above, gpumc_rng *rng)
 {
-    const double n = gpumc_rng_normal(rng);
-    return mu + sigma * n + tau * gpumc_rng_exponential(rng);
+    double s;
+    do {
+        s = mu + sigma * gpumc_rng_normal(rng);
+        s += tau * gpumc_rng_exponential(rng);
+    } while (s <= above);
+    return s;
 }
 
 /* Where a rate has got to from v0 at speed g when the stop signal replaces the stimulus. */
@@ -44,14 +49,15 @@ static inline double ss_grown_rate(double v, double v0, double g, double ssd)
     return v0 + fmin(fmax(v - v0, -g * ssd), g * ssd);
 }
 
-/* When the accumulators for (0) and against (1) the stimulus are done, from the onset of the stimulus. */
+/* When the accumulators for (0) and against (1) the stimulus are done, from the onset of the stimulus. None is
+   before it, as no response is recorded there; the likelihood of BEESTS leaves that out. */
 static inline void ss_draw_go(ss_kind kind, const double *theta, int ssd_ms, gpumc_rng *rng, double time[2])
 {
     const int runners = ss_ex_gaussians(kind);
     if (runners > 0) {
         const int second = runners == 2 ? SS_MU_ERR : SS_MU_GO;
-        time[0] = ss_draw_ex_gaussian(theta[SS_MU_GO], theta[SS_SIGMA_GO], theta[SS_TAU_GO], rng);
-        time[1] = ss_draw_ex_gaussian(theta[second], theta[second + 1], theta[second + 2], rng);
+        time[0] = ss_draw_ex_gaussian(theta[SS_MU_GO], theta[SS_SIGMA_GO], theta[SS_TAU_GO], 0, rng);
+        time[1] = ss_draw_ex_gaussian(theta[second], theta[second + 1], theta[second + 2], 0, rng);
         if (runners == 1) time[1] = INFINITY;
         return;
     }
@@ -62,15 +68,6 @@ static inline void ss_draw_go(ss_kind kind, const double *theta, int ssd_ms, gpu
             v = ss_grown_rate(v, theta[SS_V0], theta[SS_G], 0.001 * ssd_ms);
         time[k] = theta[SS_T0] + ss_draw_wald(b, v, rng);
     }
-}
-
-/* When the stop process is done, from the stop signal: an ex-Gaussian above the truncation. */
-static inline double ss_draw_stop(const double *theta, double truncation, gpumc_rng *rng)
-{
-    double s;
-    do s = ss_draw_ex_gaussian(theta[SS_MU], theta[SS_SIGMA], theta[SS_TAU], rng);
-    while (s <= truncation);
-    return s;
 }
 
 /* Fills response and rt of a trial whose stimulus and delay are given. The baseline has no stop process. */
@@ -86,7 +83,8 @@ static inline void ss_simulate_trial(ss_kind kind, const double *theta, double t
     ss_draw_go(kind, theta, trial->ssd_ms, rng, time);
     go = fmin(time[0], time[1]);
     if (trial->ssd_ms != SS_NONE && gpumc_rng_uniform(rng) >= ptf)
-        stop = 0.001 * trial->ssd_ms + ss_draw_stop(theta, truncation, rng);
+        stop = 0.001 * trial->ssd_ms
+             + ss_draw_ex_gaussian(theta[SS_MU], theta[SS_SIGMA], theta[SS_TAU], truncation, rng);
     if (!(go < stop) || (deadline > 0 && go > deadline)) return;
     trial->response = time[0] <= time[1] ? trial->stimulus : 1 - trial->stimulus;
     trial->rt = go;

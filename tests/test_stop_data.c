@@ -308,7 +308,7 @@ static void test_draws(void)
     const double n = 200000, b = 1.2, v = 2.5;
     for (int i = 0; i < (int)n; i++) {
         const double w = ss_draw_wald(b, v, &rng), square = (w - b / v) * (w - b / v);
-        const double s = ss_draw_stop(typical, 0.1, &rng);
+        const double s = ss_draw_ex_gaussian(typical[SS_MU], typical[SS_SIGMA], typical[SS_TAU], 0.1, &rng);
         sums[0][0] += w;
         sums[0][1] += w * w;
         sums[1][0] += square;
