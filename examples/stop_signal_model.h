@@ -133,7 +133,7 @@ typedef struct ss_set {
     size_t n, *subject;
     double *columns[4], *weights;
     const double *given[4], *guide_columns[4];
-    gpumc_rows_data guide;                /* rows of rates that grow, smoother */
+    gpumc_rows_data guide;                /* the same, smoother and of fewer nodes */
     gpumc_hier_take takes[12];
 } ss_set;
 

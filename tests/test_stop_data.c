@@ -304,8 +304,18 @@ static double errors_off(double sum, double squares, double n, double mean)
 static void test_draws(void)
 {
     gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
-    double sums[3][2] = { { 0 } };
+    double sums[3][2] = { { 0 } }, early[SS_N_PARAMETERS], first = INFINITY;
     const double n = 200000, b = 1.2, v = 2.5;
+    memcpy(early, typical, sizeof early);
+    early[SS_MU_GO] = early[SS_MU_ERR] = 0.1;
+    early[SS_SIGMA_GO] = early[SS_SIGMA_ERR] = 0.2;
+    early[SS_TAU_GO] = early[SS_TAU_ERR] = 0.05;
+    for (int i = 0; i < 2000; i++) {
+        double time[2];
+        ss_draw_go(SS_BEESTS2, early, SS_NONE, &rng, time);
+        first = fmin(first, fmin(time[0], time[1]));
+    }
+    CHECK(first > 0, "a response %g s after the stimulus", first);
     for (int i = 0; i < (int)n; i++) {
         const double w = ss_draw_wald(b, v, &rng), square = (w - b / v) * (w - b / v);
         const double s = ss_draw_ex_gaussian(typical[SS_MU], typical[SS_SIGMA], typical[SS_TAU], 0.1, &rng);
