@@ -5239,21 +5239,29 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
 }
 
 /* ---- learned centring -------------------------------------------------------------------------
-   Elements theta spread around a location mu with a scale tau. The sampler's coordinate q is set by a weight
-   c:
-       theta = mu + r (q - c mu),   r = (tau / tau0)^(1 - c),   log |d theta / d q| = (1 - c) log(tau / tau0).
-   c = 1 is the centred, c = 0 the non-centred form; the unit tau0 keeps q in the units of theta. With G the
-   total derivative by theta (through all that depends on it), the chain rule is
-       d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c) ((theta - mu) G + 1).
-   Weights are kept in tenths, so that all powers of a scale come from one exp and ten products.
+   Elements theta spread around a location mu with a scale tau, t = tau / tau0 in a unit of its own size. The
+   sampler's coordinate q is set by a weight c:
+       theta = mu + r (q - c mu),   r = t / h^c,   h^2 = t^2 + f^2,   log |d theta / d q| = log t - c log h.
+   c = 0 is the non-centred form, c near 1 almost the centred one where t is above the floor f = 1/4; below it
+   all are non-centred. With f = 0 the spread of q, h^c, would vanish as t does: a funnel, however little mass
+   its neck holds. c = 1 is exactly centred, r = 1. With G the total derivative by theta (through all that
+   depends on it), the chain rule is
+       d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c t^2 / h^2) ((theta - mu) G + 1).
+   Weights are kept in tenths, so that all powers of h come from one exp and ten products.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
    predictor added; elements are visited in order of dependence, forward for values, backward for derivatives.
 
    c = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
-#define GPUMC__TABLE 12      /* a unit's table: log(tau / tau0), then r for the weights 1, .9, ..., 0 */
+/* A unit's table: log t, then r for the weights 1, .9, ..., 0, log h and t^2 / h^2. */
+#define GPUMC__TABLE 14
+#define GPUMC__LOG_H 12
+#define GPUMC__FLOOR 0.25
 static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
+/* What multiplies log t and log h in the Jacobian, by tenths. */
+static const double gpumc__loose[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0 };
+static const double gpumc__held[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0 };
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
@@ -5290,32 +5298,50 @@ static int gpumc__link_is_uniform(const gpumc__link *k)
     return k->n_covariates == 0;
 }
 
-/* The powers of every scale value in use; of a uniform block the one that it needs. */
+/* The tables of every scale value in use; of a uniform block no more than its weight needs. */
 static void gpumc__link_powers(const gpumc__link *k, const double *x, double *work)
 {
+    const double floor = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR;
+    const int tenths = k->uniform ? k->tenths[0] : -1;
     double *t = work + k->table;
     for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
         t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
         t[1] = 1;
-        if (k->uniform) {
-            if (k->tenths[0] < 10) t[11 - k->tenths[0]] = gpumc_exp(0.1 * (10 - k->tenths[0]) * t[0]);
-            continue;
-        }
-        t[2] = gpumc_exp(0.1 * t[0]);
-        for (int p = 3; p < GPUMC__TABLE; p++) t[p] = t[p - 1] * t[2];
+        t[GPUMC__LOG_H] = t[GPUMC__LOG_H + 1] = 0;
+        if (tenths == 10) continue;
+        t[11] = gpumc_exp(t[0]);
+        if (tenths == 0) continue;
+        const double square = t[11] * t[11], all = square + floor * floor;
+        t[GPUMC__LOG_H] = 0.5 * gpumc_log(all);
+        t[GPUMC__LOG_H + 1] = square / all;
+        if (tenths > 0) { t[11 - tenths] = t[11] * gpumc_exp(-0.1 * tenths * t[GPUMC__LOG_H]); continue; }
+        const double step = gpumc_exp(-0.1 * t[GPUMC__LOG_H]);
+        for (int p = 10; p > 1; p--) t[p] = t[p + 1] * step;
     }
 }
 
-/* c, r and log(tau / tau0) of element i, from the table of its unit. */
+GPUMC__INLINE const double *gpumc__link_table(const gpumc__link *k, size_t i, const double *work)
+{
+    return work + k->table + k->unit[i] * GPUMC__TABLE;
+}
+
+/* c and r of element i. */
 GPUMC__INLINE double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
     *c = gpumc__tenth[k->tenths[i]];
-    return work[k->table + k->unit[i] * GPUMC__TABLE + 11 - k->tenths[i]];
+    return gpumc__link_table(k, i, work)[11 - k->tenths[i]];
 }
 
-GPUMC_FN double gpumc__link_log(const gpumc__link *k, size_t i, const double *work)
+/* log |d theta / d q| of element i, and its derivative by log tau. */
+GPUMC__INLINE double gpumc__link_log_jacobian(const gpumc__link *k, size_t i, const double *work)
 {
-    return work[k->table + k->unit[i] * GPUMC__TABLE];
+    const double *t = gpumc__link_table(k, i, work);
+    return gpumc__loose[k->tenths[i]] * t[0] - gpumc__held[k->tenths[i]] * t[GPUMC__LOG_H];
+}
+GPUMC__INLINE double gpumc__link_slope(const gpumc__link *k, size_t i, const double *work)
+{
+    const double *t = gpumc__link_table(k, i, work);
+    return gpumc__loose[k->tenths[i]] - gpumc__held[k->tenths[i]] * t[GPUMC__LOG_H + 1];
 }
 
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
@@ -5329,20 +5355,21 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double shift = mu * (1 - c * r);
         for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
-        return (double)n * (1 - c) * gpumc__link_log(k, 0, work);
+        return (double)n * gpumc__link_log_jacobian(k, 0, work);
     }
     for (size_t t = 0; t < step; t++)
         for (size_t i = t; i < n;) {
             const size_t unit = units[i];
-            const double *table = work + k->table + unit * GPUMC__TABLE + 11;
-            double loose = 0;
+            const double *table = gpumc__link_table(k, i, work);
+            double loose = 0, held = 0;
             do {
-                const double r = table[-(ptrdiff_t)tenths[i]];
+                const double r = table[11 - tenths[i]];
                 c = gpumc__tenth[tenths[i]];
                 theta[i] = r * q[i] + (1 - c * r) * gpumc__link_mu(k, i, x);
-                loose += 1 - c;
+                loose += gpumc__loose[tenths[i]];
+                held += gpumc__held[tenths[i]];
             } while ((i += step) < n && units[i] == unit);
-            log_jacobian += loose * table[-11];
+            log_jacobian += loose * table[0] - held * table[GPUMC__LOG_H];
         }
     return log_jacobian;
 }
@@ -5355,7 +5382,7 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
     for (size_t i = 0; i < k->size; i++) {
         const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         q[i] = (x[k->at + i] - mu) / r + c * mu;
-        log_jacobian += (1 - c) * gpumc__link_log(k, i, work);
+        log_jacobian += gpumc__link_log_jacobian(k, i, work);
     }
     return log_jacobian;
 }
@@ -5377,7 +5404,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         if (c < 1 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
         if (c < 1 && k->scale != GPUMC__NONE) {
             const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
-            target[scale] += (1 - c) * (moment + (double)k->size) / x[scale];
+            target[scale] += gpumc__link_slope(k, 0, work) * (moment + (double)k->size) / x[scale];
         }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
@@ -5385,13 +5412,14 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     for (size_t t = k->step; t-- > 0;)
         for (size_t i = t + (k->size - 1 - t) / step * step + step; i > t;) {
             const size_t unit = units[i - step];
-            const double *table = work + k->table + unit * GPUMC__TABLE + 11;
+            const double *table = gpumc__link_table(k, i - step, work), share = table[GPUMC__LOG_H + 1];
             double moment = 0;
             do {
                 const size_t place = from[i -= step], tenths_i = tenths[i];
-                const double r = table[-(ptrdiff_t)tenths_i], g_i = g[i];
+                const double r = table[11 - tenths_i], g_i = g[i];
                 c = gpumc__tenth[tenths_i];
-                moment += (1 - c) * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
+                moment += (gpumc__loose[tenths_i] - gpumc__held[tenths_i] * share)
+                        * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
                 dq[i] = r * g_i;
                 if (i > t && from[i - step] == place) { received += (1 - c * r) * g_i; continue; }
                 if (place != GPUMC__NONE) target[place] += received + (1 - c * r) * g_i;

@@ -51,7 +51,7 @@ static void machine_close(machine *m)
     free(m->work);
 }
 
-/* kind 0: centred; 1: non-centred; 2, 3: two mixtures. Units move with the kind. */
+/* kind 0: centred; 1: non-centred; 2, 3: two mixtures; 4: all between. Units move with the kind. */
 static void set_weights(gpumc_layout *l, int kind)
 {
     for (size_t i = 0; i < l->n_parts; i++) {
@@ -60,6 +60,7 @@ static void set_weights(gpumc_layout *l, int kind)
         for (size_t j = 0; j < k->size; j++)
             k->tenths[j] = (unsigned char)(kind == 0   ? 10
                                            : kind == 1 ? 0
+                                           : kind == 4 ? 6
                                                        : (j * (kind == 2 ? 7 : 3) + 1) % 11);
         for (size_t u = 0; u < k->n_units; u++) k->log_unit[u] = 0.3 * kind - 0.2 * (double)u;
         k->uniform = gpumc__link_is_uniform(k);
@@ -147,7 +148,7 @@ static void check_machine(const char *name, const gpumc_param *params, size_t n_
     machine_open(&m, params, n_params);
     n = gpumc_layout_dim(m.layout);
     for (int trial = 0; trial < 5; trial++)
-        for (int kind = 0; kind < 4; kind++) {
+        for (int kind = 0; kind < 5; kind++) {
             double round_trip = 0;
             for (size_t i = 0; i < n; i++) q[i] = sin(1.7 * (double)i + trial + 1);
             set_weights(m.layout, kind);
@@ -160,7 +161,7 @@ static void check_machine(const char *name, const gpumc_param *params, size_t n_
             CHECK(gpumc_model_free(m.layout, x, back, m.work, NULL) == GPUMC_OK, "%s", name);
             for (size_t i = 0; i < n; i++) round_trip = fmax(round_trip, fabs(back[i] - q[i]));
             CHECK(round_trip < 1e-11, "%s, weights %d: %g", name, kind, round_trip);
-            for (int to = 0; to < 4; to++)
+            for (int to = 0; to < 5; to++)
                 CHECK(frame_error(&m, q, kind, to) < 1e-11, "%s, %d to %d: %g", name, kind, to,
                       frame_error(&m, q, kind, to));
         }
@@ -297,9 +298,38 @@ static void check_learning(void)
     CHECK(fabs(few - 0.3) < 1e-9 && fabs(many - 0.3) < 1e-9, "forced: %g, %g", few, many);
 }
 
+/* The map as its definition says, down to where the scale is a thousandth of a percent of its unit: there the
+   coordinate of every weight but 1 has a spread that no longer falls. */
+static void check_floor(void)
+{
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 3, .location = "mu", .scale = "tau" },
+    };
+    machine m;
+    machine_open(&m, params, 3);
+    for (int kind = 0; kind < 5; kind++)
+        for (double log_tau = -12; log_tau < 4; log_tau += 0.5) {
+            const double q[5] = { 0.7, log_tau, -1.2, 0.4, 2.3 };
+            const gpumc__link *k = &m.layout->parts[2].link;
+            double x[5];
+            set_weights(m.layout, kind);
+            gpumc_model_natural(m.layout, q, x, m.work);
+            for (int i = 0; i < 3; i++) {
+                const double c = k->tenths[i] / 10., t = exp(log_tau - k->log_unit[0]);
+                const double r = c < 1 ? t / pow(hypot(t, 0.25), c) : 1;
+                const double theta = q[0] + r * (q[2 + i] - c * q[0]);
+                CHECK(fabs(x[2 + i] - theta) < 1e-14 * (1 + fabs(theta)), "weight %g at log tau %g: %.17g, "
+                      "not %.17g", c, log_tau, x[2 + i], theta);
+            }
+        }
+    machine_close(&m);
+}
+
 int main(void)
 {
     check_kinds();
+    check_floor();
     check_learning();
     return check_end();
 }
