@@ -11751,7 +11751,7 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
 
 /* How many transitions in a row a chain may stay where it is: so many as chance allows in one of 10,000 runs
    if all are rejected alike, and 20. Beyond that steps are too long there, and so they are to go there. Most
-   runs of a funnel that come out wrong do so, healthy ones stay 4 to 15 (tests/test_mams.c). */
+   runs of a funnel that come out wrong do so, healthy ones stay 2 to 9 (tests/test_mams.c). */
 static double gpumc__held_limit(const gpumc__review *v)
 {
     const double thin = v->fit->options.thin > 1 ? v->fit->options.thin : 1, often = v->still / v->draws;

@@ -792,26 +792,24 @@ static double schools_z(gpumc_sampler sampler, gpumc_centring form, double weigh
 }
 
 /* Centred schools are a funnel, whose neck every sampler misses, and MAMS without diverging. Most runs whose
-   log tau is wrong by 6 standard errors say so; the form that is learned is right, and no chain is held. */
+   log tau is wrong by 6 standard errors say so. With any other weight log tau is right, as below the floor of
+   centring all are non-centred, and no chain is held. */
 static void test_held(void)
 {
-    int n_wrong = 0, n_silent = 0, n_held = 0;
+    int n_wrong = 0, n_silent = 0;
     for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++)
         for (uint64_t seed = 1; seed <= 4; seed++) {
             int held;
-            for (int centred = 0; centred < 2; centred++) {
-                const double z = schools_z((gpumc_sampler)k, GPUMC_CENTRING_WEIGHT, centred ? 1 : 0.4, seed,
-                                           &held);
-                n_wrong += z > 6;
-                n_silent += z > 6 && !held;
-            }
-            const double z = schools_z((gpumc_sampler)k, GPUMC_CENTRING_LEARNED, 0, seed, &held);
-            CHECK(z < 4.5, "learned, sampler %d: %.1f standard errors off", k, z);
-            n_held += held & 1;
+            double z = schools_z((gpumc_sampler)k, GPUMC_CENTRED, 0, seed, &held);
+            n_wrong += z > 6;
+            n_silent += z > 6 && !held;
+            z = schools_z((gpumc_sampler)k, GPUMC_CENTRING_LEARNED, 0, seed, &held);
+            CHECK(z < 4.5 && !(held & 1), "learned, sampler %d: %.1f standard errors off", k, z);
+            z = schools_z((gpumc_sampler)k, GPUMC_CENTRING_WEIGHT, 0.4, seed, &held);
+            CHECK(z < 4.5 && !(held & 1), "weight .4, sampler %d: %.1f standard errors off", k, z);
         }
-    CHECK(n_wrong > 12 && 4 * n_silent < n_wrong, "%d of 24 runs are wrong, %d silently", n_wrong, n_silent);
-    CHECK(n_held == 0, "%d of 12 healthy runs complain", n_held);
-    printf("funnels: %d of 24 runs wrong by 6 standard errors, %d without a warning\n", n_wrong, n_silent);
+    CHECK(n_wrong > 6 && 4 * n_silent < n_wrong, "%d of 12 runs are wrong, %d silently", n_wrong, n_silent);
+    printf("funnels: %d of 12 runs wrong by 6 standard errors, %d without a warning\n", n_wrong, n_silent);
 }
 
 int main(void)
