@@ -1763,7 +1763,8 @@ typedef struct gpumc_param {
     size_t n_covariates;
     const char *coefficients; /* block of n_covariates values */
     gpumc_centring centring;
-    double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths */
+    double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths; but with 1,
+                                 elements whose scale is near zero are non-centred all the same */
     size_t n_inits;           /* init holds that many start points in a row, taken in turn by chains; 0: 1 */
 } gpumc_param;
 
