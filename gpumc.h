@@ -5302,7 +5302,7 @@ static int gpumc__link_is_uniform(const gpumc__link *k)
 /* The tables of every scale value in use; of a uniform block no more than its weight needs. */
 static void gpumc__link_powers(const gpumc__link *k, const double *x, double *work)
 {
-    const double floor = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR;
+    const double f = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR;
     const int tenths = k->uniform ? k->tenths[0] : -1;
     double *t = work + k->table;
     for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
@@ -5312,7 +5312,7 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
         if (tenths == 10) continue;
         t[11] = gpumc_exp(t[0]);
         if (tenths == 0) continue;
-        const double square = t[11] * t[11], all = square + floor * floor;
+        const double square = t[11] * t[11], all = square + f * f;
         t[GPUMC__LOG_H] = 0.5 * gpumc_log(all);
         t[GPUMC__LOG_H + 1] = square / all;
         if (tenths > 0) { t[11 - tenths] = t[11] * gpumc_exp(-0.1 * tenths * t[GPUMC__LOG_H]); continue; }
