@@ -472,7 +472,7 @@ static double *doubles(size_t bytes) { return (double *)calloc(bytes / sizeof(do
 /* Memory is kept until the program ends. */
 static chain chain_new(const gpumc_model *model)
 {
-    const gpumc_adapt_options o = { .seed = 1 };
+    const gpumc_adapt_options o = { .seed = 1, .sampler = sampler };
     const size_t layout = gpumc_layout_bytes(model, NULL);
     chain c;
     c.layout = gpumc_layout_init(model, doubles(layout), layout, NULL);
