@@ -301,7 +301,7 @@ static inline void ss_set_describe(ss_model *m, int which, const char *name, con
         r->data.nodes = (const double *const *)m->nodes;
         r->data.n_nodes = (size_t)m->options.nodes;
     }
-    if (kind->n_columns < 4 && which != SS_STOPS) return;
+    if (kind->n_columns < 4 && which != SS_STOPS) return;       /* neither widths nor nodes: led by itself */
     r->guide = &s->guide;
     s->guide = r->data;
     s->guide.columns = s->guide_columns;
