@@ -5255,10 +5255,9 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    c = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
-/* A unit's table: log t, then r for the weights 1, .9, ..., 0, log h and t^2 / h^2. */
-#define GPUMC__TABLE 14
-#define GPUMC__LOG_H 12
 #define GPUMC__FLOOR 0.25
+/* A unit's table: log t, then r for the weights 1, .9, ..., 0, log h and t^2 / h^2. */
+enum { GPUMC__LOG_H = 12, GPUMC__SHARE, GPUMC__TABLE };
 static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
 /* What multiplies log t and log h in the Jacobian, by tenths. */
 static const double gpumc__loose[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0 };
@@ -5308,13 +5307,13 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
     for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
         t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
         t[1] = 1;
-        t[GPUMC__LOG_H] = t[GPUMC__LOG_H + 1] = 0;
+        t[GPUMC__LOG_H] = t[GPUMC__SHARE] = 0;
         if (tenths == 10) continue;
         t[11] = gpumc_exp(t[0]);
         if (tenths == 0) continue;
         const double square = t[11] * t[11], all = square + f * f;
         t[GPUMC__LOG_H] = 0.5 * gpumc_log(all);
-        t[GPUMC__LOG_H + 1] = square / all;
+        t[GPUMC__SHARE] = square / all;
         if (tenths > 0) { t[11 - tenths] = t[11] * gpumc_exp(-0.1 * tenths * t[GPUMC__LOG_H]); continue; }
         const double step = gpumc_exp(-0.1 * t[GPUMC__LOG_H]);
         for (int p = 10; p > 1; p--) t[p] = t[p + 1] * step;
@@ -5342,7 +5341,7 @@ GPUMC__INLINE double gpumc__link_log_jacobian(const gpumc__link *k, size_t i, co
 GPUMC__INLINE double gpumc__link_slope(const gpumc__link *k, size_t i, const double *work)
 {
     const double *t = gpumc__link_table(k, i, work);
-    return gpumc__loose[k->tenths[i]] - gpumc__held[k->tenths[i]] * t[GPUMC__LOG_H + 1];
+    return gpumc__loose[k->tenths[i]] - gpumc__held[k->tenths[i]] * t[GPUMC__SHARE];
 }
 
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
@@ -5413,7 +5412,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     for (size_t t = k->step; t-- > 0;)
         for (size_t i = t + (k->size - 1 - t) / step * step + step; i > t;) {
             const size_t unit = units[i - step];
-            const double *table = gpumc__link_table(k, i - step, work), share = table[GPUMC__LOG_H + 1];
+            const double *table = gpumc__link_table(k, i - step, work), share = table[GPUMC__SHARE];
             double moment = 0;
             do {
                 const size_t place = from[i -= step], tenths_i = tenths[i];
@@ -10556,10 +10555,12 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa)
 
 static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
 {
-    const int flat = a->dim < 2 && a->options.sampler == GPUMC_SAMPLER_MAMS;
-    snprintf(a->reason, sizeof a->reason, "%s", !a->options.sampler ? "no warm-up to choose by"
-             : flat ? "one dimension, MAMS needs two" : a->guided && a->options.sampler == GPUMC_SAMPLER_MAMS
-             ? "the model has a guide" : "asked for");
+    const int mams = a->options.sampler == GPUMC_SAMPLER_MAMS;
+    const char *reason = "asked for";
+    if (!a->options.sampler) reason = "no warm-up to choose by";
+    else if (mams && a->dim < 2) reason = "one dimension, MAMS needs two";
+    else if (mams && a->guided) reason = "the model has a guide";
+    snprintf(a->reason, sizeof a->reason, "%s", reason);
     return a->options.sampler;
 }
 
@@ -11752,7 +11753,7 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
 
 /* How many transitions in a row a chain may stay where it is: so many as chance allows in one of 10,000 runs
    if all are rejected alike, and 20. Beyond that steps are too long there, and so they are to go there. Most
-   runs of a funnel that come out wrong do so, healthy ones stay 2 to 9 (tests/test_mams.c). */
+   runs of a funnel that come out wrong do so (tests/test_mams.c). */
 static double gpumc__held_limit(const gpumc__review *v)
 {
     const double thin = v->fit->options.thin > 1 ? v->fit->options.thin : 1, often = v->still / v->draws;
