@@ -5245,23 +5245,24 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
        theta = mu + r (q - c mu),   r = t / h^c,   h^2 = t^2 + f^2,   log |d theta / d q| = log t - c log h.
    c = 0 is the non-centred form, c near 1 almost the centred one where t is above the floor f = 1/4; below it
    all are non-centred. With f = 0 the spread of q, h^c, would vanish as t does: a funnel, however little mass
-   its neck holds. c = 1 is exactly centred, r = 1. With G the total derivative by theta (through all that
-   depends on it), the chain rule is
+   its neck holds, and a pole, by which a chain that falls in would seem the best of all. A learned c = 1 has a
+   floor of 1/32, as more would tie many well-known elements to tau; a c = 1 that was asked for has none, r = 1.
+   With G the total derivative by theta (through all that depends on it), the chain rule is
        d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c t^2 / h^2) ((theta - mu) G + 1).
    Weights are kept in tenths, so that all powers of h come from one exp and ten products.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
    predictor added; elements are visited in order of dependence, forward for values, backward for derivatives.
 
-   c = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
+   r = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
+#ifndef GPUMC__FLOOR
 #define GPUMC__FLOOR 0.25
-/* A unit's table: log t, then r for the weights 1, .9, ..., 0, log h and t^2 / h^2. */
-enum { GPUMC__LOG_H = 12, GPUMC__SHARE, GPUMC__TABLE };
+#define GPUMC__FLOOR_OF_ONE 0.03125
+#endif
+/* A unit's table: log t; r for the weights 1, .9, ..., 0; log h and t^2 / h^2 below 1, and those of 1. */
+enum { GPUMC__LOG_H = 12, GPUMC__SHARE, GPUMC__LOG_H_OF_ONE, GPUMC__SHARE_OF_ONE, GPUMC__TABLE };
 static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
-/* What multiplies log t and log h in the Jacobian, by tenths. */
-static const double gpumc__loose[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0 };
-static const double gpumc__held[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0 };
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
@@ -5273,6 +5274,7 @@ typedef struct gpumc__link {
     size_t n_units, table;           /* scale values (1 without a scale); where their tables lie in work */
     unsigned char *tenths;           /* 10 c, one an element */
     double *log_unit;                /* log tau0, one a unit */
+    double floor_of_one;             /* 0: exactly centred */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
@@ -5298,22 +5300,33 @@ static int gpumc__link_is_uniform(const gpumc__link *k)
     return k->n_covariates == 0;
 }
 
+static void gpumc__link_floor(double *log_h, double *share, double t, double floor)
+{
+    const double square = t * t, all = square + floor * floor;
+    *log_h = 0.5 * gpumc_log(all);
+    *share = square / all;
+}
+
 /* The tables of every scale value in use; of a uniform block no more than its weight needs. */
 static void gpumc__link_powers(const gpumc__link *k, const double *x, double *work)
 {
-    const double f = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR;
-    const int tenths = k->uniform ? k->tenths[0] : -1;
+    const double floor = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR;
+    const int tenths = k->uniform ? k->tenths[0] : -1, is_exact = !(k->floor_of_one > 0);
     double *t = work + k->table;
     for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
         t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
-        t[1] = 1;
+        t[1] = t[GPUMC__SHARE_OF_ONE] = 1;
         t[GPUMC__LOG_H] = t[GPUMC__SHARE] = 0;
-        if (tenths == 10) continue;
+        t[GPUMC__LOG_H_OF_ONE] = t[0];
+        if (tenths == 10 && is_exact) continue;
         t[11] = gpumc_exp(t[0]);
         if (tenths == 0) continue;
-        const double square = t[11] * t[11], all = square + f * f;
-        t[GPUMC__LOG_H] = 0.5 * gpumc_log(all);
-        t[GPUMC__SHARE] = square / all;
+        if (!is_exact) {
+            gpumc__link_floor(&t[GPUMC__LOG_H_OF_ONE], &t[GPUMC__SHARE_OF_ONE], t[11], k->floor_of_one);
+            t[1] = gpumc_sqrt(t[GPUMC__SHARE_OF_ONE]);
+            if (tenths == 10) continue;
+        }
+        gpumc__link_floor(&t[GPUMC__LOG_H], &t[GPUMC__SHARE], t[11], floor);
         if (tenths > 0) { t[11 - tenths] = t[11] * gpumc_exp(-0.1 * tenths * t[GPUMC__LOG_H]); continue; }
         const double step = gpumc_exp(-0.1 * t[GPUMC__LOG_H]);
         for (int p = 10; p > 1; p--) t[p] = t[p + 1] * step;
@@ -5332,16 +5345,14 @@ GPUMC__INLINE double gpumc__link_ratio(const gpumc__link *k, size_t i, const dou
     return gpumc__link_table(k, i, work)[11 - k->tenths[i]];
 }
 
-/* log |d theta / d q| of element i, and its derivative by log tau. */
-GPUMC__INLINE double gpumc__link_log_jacobian(const gpumc__link *k, size_t i, const double *work)
+/* log |d theta / d q| for a weight of so many tenths, and its derivative by log tau. */
+GPUMC__INLINE double gpumc__link_log_jacobian(const double *table, size_t tenths)
 {
-    const double *t = gpumc__link_table(k, i, work);
-    return gpumc__loose[k->tenths[i]] * t[0] - gpumc__held[k->tenths[i]] * t[GPUMC__LOG_H];
+    return table[0] - gpumc__tenth[tenths] * table[tenths < 10 ? GPUMC__LOG_H : GPUMC__LOG_H_OF_ONE];
 }
-GPUMC__INLINE double gpumc__link_slope(const gpumc__link *k, size_t i, const double *work)
+GPUMC__INLINE double gpumc__link_slope(const double *table, size_t tenths)
 {
-    const double *t = gpumc__link_table(k, i, work);
-    return gpumc__loose[k->tenths[i]] - gpumc__held[k->tenths[i]] * t[GPUMC__SHARE];
+    return 1 - gpumc__tenth[tenths] * table[tenths < 10 ? GPUMC__SHARE : GPUMC__SHARE_OF_ONE];
 }
 
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
@@ -5355,21 +5366,18 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double shift = mu * (1 - c * r);
         for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
-        return (double)n * gpumc__link_log_jacobian(k, 0, work);
+        return (double)n * gpumc__link_log_jacobian(gpumc__link_table(k, 0, work), tenths[0]);
     }
     for (size_t t = 0; t < step; t++)
         for (size_t i = t; i < n;) {
             const size_t unit = units[i];
             const double *table = gpumc__link_table(k, i, work);
-            double loose = 0, held = 0;
             do {
                 const double r = table[11 - tenths[i]];
                 c = gpumc__tenth[tenths[i]];
                 theta[i] = r * q[i] + (1 - c * r) * gpumc__link_mu(k, i, x);
-                loose += gpumc__loose[tenths[i]];
-                held += gpumc__held[tenths[i]];
+                log_jacobian += gpumc__link_log_jacobian(table, tenths[i]);
             } while ((i += step) < n && units[i] == unit);
-            log_jacobian += loose * table[0] - held * table[GPUMC__LOG_H];
         }
     return log_jacobian;
 }
@@ -5382,7 +5390,7 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
     for (size_t i = 0; i < k->size; i++) {
         const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         q[i] = (x[k->at + i] - mu) / r + c * mu;
-        log_jacobian += gpumc__link_log_jacobian(k, i, work);
+        log_jacobian += gpumc__link_log_jacobian(gpumc__link_table(k, i, work), k->tenths[i]);
     }
     return log_jacobian;
 }
@@ -5399,12 +5407,13 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     double received = 0, c;
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
-        const double sum = c < 1 ? gpumc__sum(g, k->size) : 0;         /* centred: nothing is received */
+        const double slope = gpumc__link_slope(gpumc__link_table(k, 0, work), tenths[0]);
+        const double sum = slope > 0 ? gpumc__sum(g, k->size) : 0;     /* centred: nothing is received */
         const size_t scale = k->scale + k->unit[0];
-        if (c < 1 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
-        if (c < 1 && k->scale != GPUMC__NONE) {
+        if (slope > 0 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
+        if (slope > 0 && k->scale != GPUMC__NONE) {
             const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
-            target[scale] += gpumc__link_slope(k, 0, work) * (moment + (double)k->size) / x[scale];
+            target[scale] += slope * (moment + (double)k->size) / x[scale];
         }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
@@ -5412,13 +5421,13 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     for (size_t t = k->step; t-- > 0;)
         for (size_t i = t + (k->size - 1 - t) / step * step + step; i > t;) {
             const size_t unit = units[i - step];
-            const double *table = gpumc__link_table(k, i - step, work), share = table[GPUMC__SHARE];
+            const double *table = gpumc__link_table(k, i - step, work);
             double moment = 0;
             do {
                 const size_t place = from[i -= step], tenths_i = tenths[i];
                 const double r = table[11 - tenths_i], g_i = g[i];
                 c = gpumc__tenth[tenths_i];
-                moment += (gpumc__loose[tenths_i] - gpumc__held[tenths_i] * share)
+                moment += gpumc__link_slope(table, tenths_i)
                         * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
                 dq[i] = r * g_i;
                 if (i > t && from[i - step] == place) { received += (1 - c * r) * g_i; continue; }
@@ -5671,6 +5680,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
     if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
     k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
+    k->floor_of_one = p->scale && p->centring == GPUMC_CENTRING_LEARNED ? GPUMC__FLOOR_OF_ONE : 0;
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
@@ -5891,6 +5901,30 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
             total[p->at + j] = h_i[j] / gpumc__link_ratio(&p->link, j, work, &c);
         gpumc__link_pull(&p->link, x, total, delta, h_i, work);
         for (size_t j = 0; j < p->size; j++) h_i[j] = total[p->at + j] - delta[p->at + j];
+    }
+    return change;
+}
+
+/* Elements of links as (theta - mu) / tau, with the gradient by that; returns by how much the log density is
+   higher there. */
+static double gpumc__to_noncentred(const gpumc_layout *l, const double *q, const double *g, double *u,
+                                   double *h, double *work)
+{
+    double *x = work, change = 0, c;
+    memcpy(u, q, l->n_free * sizeof(double));
+    memcpy(h, g, l->n_free * sizeof(double));
+    gpumc__to_natural(l, q, x, work);
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__link *k = &l->parts[i].link;
+        const size_t at = l->parts[i].free_at;
+        for (size_t j = 0; l->parts[i].linked && j < k->size; j++) {
+            const size_t unit = gpumc__link_unit(k, j);
+            const double tau = k->scale == GPUMC__NONE ? 1 : x[k->scale + unit];
+            const double *table = gpumc__link_table(k, j, work);
+            u[at + j] = (x[k->at + j] - gpumc__link_mu(k, j, x)) / tau;
+            h[at + j] *= tau / gpumc__link_ratio(k, j, work, &c);
+            change += table[0] + k->log_unit[unit] - gpumc__link_log_jacobian(table, k->tenths[j]);
+        }
     }
     return change;
 }
@@ -9701,7 +9735,7 @@ struct gpumc_adapt {
     gpumc__dual *duals;
     double *q, *g, *lp;                      /* kept draws, oldest first */
     uint32_t *owner;                         /* their chains */
-    unsigned char *healthy;                  /* chains that do not lag */
+    unsigned char *healthy;                  /* chains that do not lag; one more, 0, owns what none does */
     double *sums;  /* 3 a chain: count, mean, squared deviations of the log density in the final phase */
     gpumc__trial *trials;                    /* what is watched of every chain before that */
 
@@ -9853,7 +9887,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.owner = (uint32_t *)gpumc__take(arena, plan.capacity, sizeof(uint32_t));
     plan.levels = gpumc__take_doubles(arena, C);
     plan.masses = gpumc__take_doubles(arena, C);
-    plan.healthy = (unsigned char *)gpumc__take(arena, C, 1);
+    plan.healthy = (unsigned char *)gpumc__take(arena, C + 1, 1);
     plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
     n_rows = gpumc__size_mul(n_selected, dim);
     if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
@@ -9869,6 +9903,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
     if (!arena->base) return NULL;
     memset(plan.healthy, 1, C);
+    plan.healthy[C] = 0;
     memset(plan.sums, 0, 3 * C * sizeof(double));
     memset(plan.trials, 0, C * sizeof(gpumc__trial));
     *a = plan;
@@ -9932,6 +9967,8 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
 
 /* ---- kept draws -------------------------------------------------------------------------------- */
 
+static int gpumc__adapt_is_linked(const gpumc_adapt *a) { return a->layout && a->layout->n_linked > 0; }
+
 /* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
    it; start points are kept for once. */
 static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -9978,27 +10015,38 @@ static GPUMC_LOOP void gpumc__welford(double *GPUMC__RESTRICT mean, double *GPUM
     }
 }
 
-/* Sum of log scales, Fisher's as below, over the draws listed; -infinity when there are too few. */
-static double gpumc__adapt_volume(gpumc_adapt *a, const size_t *draws, size_t n_draws)
+/* The median log density of the draws listed and the sum of log scales, Fisher's as below, that they span, as
+   they are kept or non-centred; -infinity when there are too few. */
+static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_draws, int noncentred)
 {
     const size_t n = a->dim;
-    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, volume = 0;
+    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, mass;
+    double recent[20];
     if (n_draws < 3) return -GPUMC_INF;
     memset(a->moments, 0, 4 * n * sizeof(double));
     for (size_t k = 0; k < n_draws; k++) {
-        gpumc__welford(mean_q, var_q, a->q + draws[k] * n, n, 1 / (double)(k + 1));
-        gpumc__welford(mean_g, var_g, a->g + draws[k] * n, n, 1 / (double)(k + 1));
+        const double *q = a->q + draws[k] * n, *g = a->g + draws[k] * n;
+        recent[k] = a->lp[draws[k]];
+        if (noncentred) {
+            recent[k] += gpumc__to_noncentred(a->layout, q, g, a->trial, a->trial + n, a->model_work);
+            q = a->trial;
+            g = q + n;
+        }
+        gpumc__welford(mean_q, var_q, q, n, 1 / (double)(k + 1));
+        gpumc__welford(mean_g, var_g, g, n, 1 / (double)(k + 1));
     }
+    mass = gpumc__median_of(recent, n_draws);
     for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
-        volume += 0.5 * log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
-    return volume;
+        mass += 0.5 * log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
+    return mass;
 }
 
 /* A chain that lags far below the best one would poison the pool, and so would draws from before a chain
    arrived. Chains are judged by their last 20 kept draws: log density plus log volume is, up to a constant,
    the log mass of where a chain is, in any coordinates, while the log density alone is highest where a scale
-   of a hierarchy has collapsed. Draws are judged by their distance to the log density of the best chain. Both
-   in units of its median deviation. */
+   of a hierarchy has collapsed. The volume of what is correlated or on its way comes out too large, not too
+   small: of two coordinates the lower mass counts. Draws are judged by their distance to the log density of
+   the best chain. Both in units of its median deviation. */
 static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const double root = sqrt((double)a->dim);
@@ -10010,7 +10058,8 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
             if (a->owner[k] == c) draws[n++] = k;
         for (size_t k = 0; k < n; k++) recent[k] = a->lp[draws[k]];
         a->levels[c] = n ? gpumc__median_of(recent, n) : chains[c]->current->lp;
-        a->masses[c] = a->levels[c] + gpumc__adapt_volume(a, draws, n);
+        a->masses[c] = gpumc__adapt_mass(a, draws, n, 0);
+        if (gpumc__adapt_is_linked(a)) a->masses[c] = fmin(a->masses[c], gpumc__adapt_mass(a, draws, n, 1));
         if (c > 0 && !(a->masses[c] > a->masses[best])) continue;
         best = c;
         for (size_t k = 0; k < n; k++) recent[k] = fabs(recent[k] - a->levels[c]);
@@ -10456,7 +10505,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
-    const double n = l && l->n_linked ? gpumc__centring_moments(a) : 0;
+    const double n = gpumc__adapt_is_linked(a) ? gpumc__centring_moments(a) : 0;
     double *weights = a->moments + 2 * a->dim;
     int changed = 0, moved = 0;
     if (n < 5) return 0;
@@ -10677,6 +10726,7 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         for (size_t k = a->foreground; k < a->n_kept; k++)
             if (gpumc__adapt_uses(a, k, a->best) && gpumc_rng_below(&rng, ++seen) == 0) source = k;
         if (seen == 0) return;
+        for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         r->iteration = a->iteration;
         r->chain = c;
@@ -10714,14 +10764,17 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    double mean_log = 0;
+    double sum = 0, n = 0;
     if (a->iteration < a->own_end) {
         for (size_t c = 0; c < a->n_chains; c++) gpumc__dual_start(&a->duals[c], chains[c]->step_size);
         return;
     }
-    for (size_t c = 0; c < a->n_chains; c++) mean_log += log(chains[c]->step_size) / (double)a->n_chains;
-    gpumc__dual_start(&a->dual, exp(mean_log));
-    gpumc__adapt_set_step_sizes(a, chains, exp(mean_log));
+    for (size_t c = 0; c < a->n_chains; c++) {
+        sum += a->healthy[c] ? log(chains[c]->step_size) : 0;
+        n += a->healthy[c];
+    }
+    gpumc__dual_start(&a->dual, exp(sum / n));
+    gpumc__adapt_set_step_sizes(a, chains, exp(sum / n));
 }
 
 /* Chains agree when each one's own diagonal is within the pooled one's by a relative distance of 1 in all. */
