@@ -2377,7 +2377,8 @@ typedef struct gpumc_draw_stats {
     double lp, energy, energy_error, max_energy_error;
     double accept_stat, accept_sym;  /* means over the leaves of min(1, e^w) and 2 / (1 + e^|w|) */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
-    int32_t tree_depth, n_leapfrog, selected;            /* selected: signed leaf index, 0 = did not move */
+    int32_t tree_depth, n_leapfrog, selected; /* depth: fewer than 2^depth steps; selected: signed leaf index,
+                                                 0 = did not move */
     uint8_t divergent, hit_max_treedepth;
 } gpumc_draw_stats;
 
@@ -5245,8 +5246,8 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
        theta = mu + r (q - c mu),   r = t / h^c,   h^2 = t^2 + f^2,   log |d theta / d q| = log t - c log h.
    c = 0 is the non-centred form, c near 1 almost the centred one where t is above the floor f = 1/4; below it
    all are non-centred. With f = 0 the spread of q, h^c, would vanish as t does: a funnel, however little mass
-   its neck holds, and a pole, by which a chain that falls in would seem the best of all. A learned c = 1 has a
-   floor of 1/32, as more would tie many well-known elements to tau; a c = 1 that was asked for has none, r = 1.
+   its neck holds, and a pole, by which a chain that falls in would seem the best of all. A learned c = 1 has
+   a floor of 1/32, as more would tie many well-known elements to tau; one that was asked for has none, r = 1.
    With G the total derivative by theta (through all that depends on it), the chain rule is
        d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c t^2 / h^2) ((theta - mu) G + 1).
    Weights are kept in tenths, so that all powers of h come from one exp and ten products.
@@ -8801,8 +8802,9 @@ GPUMC__OFTEN
 
    Random numbers of transition t (counter words: block, stream, t, chain; streams below):
      MOMENTUM      dim normals, gpumc_rng_normals
-     TREE          uniforms in the order of use: of a doubling first its direction (above 1/2: forward), then
-                   one for each leaf of its reservoir but the first, last the join, if it comes to one
+     TREE          uniforms in the order of use: of a first block where the draw lies in it, then one for each
+                   further leaf; of a doubling its direction (above 1/2: forward), then one for each leaf of
+                   its reservoir but the first, last the join, if it comes to one
      SEARCH | k    dim normals, the momentum of attempt k of the step size search before transition t */
 #define GPUMC__STREAM_MOMENTUM (1u << 24)
 #define GPUMC__STREAM_TREE (2u << 24)
@@ -8981,6 +8983,7 @@ struct gpumc_nuts {
 
     int direction, n_stack;          /* the subtree: +1 or -1 */
     int32_t n_leaves, candidate_index;
+    int32_t block, behind;           /* leaves of a block; those of the first one that lie behind the draw */
     double subtree_weight, candidate_energy;
 
     uint32_t attempt;                /* step size search */
@@ -9210,6 +9213,31 @@ static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
     gpumc__nuts_step(s, s->direction);
 }
 
+/* A tree turns when it spans pi or somewhat more of a standard normal. Where eight leaves do not and twelve
+   do, doublings start from blocks of three leaves, not one, lest they go on to sixteen. */
+static GPUMC_TEAM int32_t gpumc__nuts_block(const gpumc_nuts *s)
+{
+    return s->depth_limit > 3 && 8 * s->step_size < 3.2 && 12 * s->step_size >= 3.2 ? 3 : 1;
+}
+
+/* The next leaf of the first block, which counts as two doublings. Each of the three would have built the same
+   block as often, so that one is selected by weight alone, once it is complete. */
+static GPUMC_TEAM void gpumc__nuts_base(gpumc_nuts *s)
+{
+    if (s->n_leaves == s->block) {
+        gpumc__state_set(&s->selected, s->candidate);
+        s->stats.energy = s->candidate_energy;
+        s->stats.selected = s->candidate_index;
+        s->stats.tree_depth = 2;
+        s->weight = s->subtree_weight;
+        gpumc__nuts_double(s);
+        return;
+    }
+    s->direction = s->steps[0] < s->behind ? -1 : 1;
+    s->from = s->ends[s->direction > 0];
+    gpumc__nuts_step(s, s->direction);
+}
+
 static GPUMC_TEAM void gpumc__nuts_begin(gpumc_nuts *s)
 {
     memset(&s->stats, 0, sizeof s->stats);
@@ -9221,7 +9249,15 @@ static GPUMC_TEAM void gpumc__nuts_begin(gpumc_nuts *s)
     s->current->uses += 3;
     s->steps[0] = s->steps[1] = 0;
     s->phase = GPUMC__PHASE_TREE;
-    gpumc__nuts_double(s);
+    s->block = gpumc__nuts_block(s);
+    if (s->block == 1) { gpumc__nuts_double(s); return; }
+    s->behind = (int32_t)(s->block * gpumc_rng_uniform(&s->uniforms));
+    gpumc__state_set(&s->candidate, s->current);
+    s->candidate_energy = s->H0;
+    s->candidate_index = 0;
+    s->subtree_weight = 1;
+    s->n_leaves = 1;
+    gpumc__nuts_base(s);
 }
 
 /* Ends the transition with the main tree's selection; what is left of an unfinished subtree is dropped. */
@@ -9310,6 +9346,7 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 {
     const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size), w = s->H0 - H;
     const int divergent = !(-w <= GPUMC__DIVERGENCE), forward = s->direction > 0;
+    const int level = s->block > 1 ? 2 : 0;       /* of a block: three leaves are nearly two doublings */
     const double e = divergent ? 0 : gpumc_exp(-fabs(w)), weight = divergent ? 0 : gpumc__leaf_weight(s, w);
     gpumc__node *node = &s->stack[s->n_stack];
     gpumc_draw_stats *t = &s->stats;
@@ -9330,12 +9367,24 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
         s->candidate_energy = H;
         s->candidate_index = s->direction * s->steps[forward];
     }
-    node->level = 0;
-    node->begin = node->end = s->from = s->next;
-    s->next->uses++;                              /* the reference of next goes over to the node */
-    s->n_stack++;
-    if (gpumc__nuts_merge(s)) return gpumc__nuts_finish(s);
-    if (s->n_leaves == 1 << t->tree_depth) return gpumc__nuts_join(s);
+    if (t->tree_depth < level) {                  /* the first block */
+        gpumc__state_set(&s->ends[forward], s->next);
+        gpumc__state_set(&s->next, NULL);
+        gpumc__nuts_base(s);
+        return 0;
+    }
+    s->from = s->next;
+    if ((s->n_leaves - 1) % s->block == 0) {
+        node->level = level;
+        node->begin = node->end = s->next;
+        s->next->uses++;                          /* the reference of next goes over to the node */
+        s->n_stack++;
+    } else {
+        gpumc__state_set(&node[-1].end, s->next);
+        s->next->uses--;
+    }
+    if (s->n_leaves % s->block == 0 && gpumc__nuts_merge(s)) return gpumc__nuts_finish(s);
+    if (s->n_leaves == s->block << (t->tree_depth - level)) return gpumc__nuts_join(s);
     gpumc__nuts_step(s, s->direction);
     return 0;
 }

@@ -11,7 +11,7 @@
 typedef enum reference_fault {
     FAULT_NONE, FAULT_NO_CROSS_CHECKS, FAULT_TURN_BEFORE_SELECTION, FAULT_UNBIASED_SELECTION,
     FAULT_FIRST_LEAF, FAULT_DIVERGENT_SUBTREE_KEPT, FAULT_TURNING_SUBTREE_KEPT, FAULT_DEPTH_LIMIT,
-    FAULT_ONE_SIDED, FAULT_END
+    FAULT_ONE_SIDED, FAULT_BLOCK_AHEAD, FAULT_BIASED_BLOCK, FAULT_END
 } reference_fault;
 
 typedef struct reference_point {
@@ -34,7 +34,7 @@ typedef struct reference_chain {
     /* of the transition under way */
     double H0, subtree_weight, candidate_energy, accept_sum, sym_sum;
     gpumc_rng uniforms;
-    int direction, has_candidate;
+    int direction, has_candidate, block;
     int32_t steps[2], candidate_index;
     reference_point candidate;
     gpumc_draw_stats stats;
@@ -87,7 +87,7 @@ static int reference_moves_on(const reference_chain *c, const reference_point *a
         && c->direction * gpumc__dot(difference, b->p, c->dim) > 0;
 }
 
-/* Adjacent spans of 2^level leaves each. */
+/* Adjacent spans of 2^level leaves each, or three quarters of that. */
 static int reference_turns(const reference_chain *c, const reference_span *a, const reference_span *b,
                            int level)
 {
@@ -124,11 +124,24 @@ static int reference_leaf(reference_chain *c, const reference_point *from, refer
     return 1;
 }
 
-/* 2^depth leaves beyond `from`; returns 0 when they diverge or turn among themselves. */
+/* A block of leaves beyond `from`; returns 0 when one diverges. */
+static int reference_block(reference_chain *c, const reference_point *from, reference_span *span)
+{
+    reference_span next;
+    if (!reference_leaf(c, from, span)) return 0;
+    for (int i = 1; i < c->block; i++) {
+        if (!reference_leaf(c, &span->end, &next)) return 0;
+        span->end = next.end;
+    }
+    return 1;
+}
+
+/* 2^depth leaves beyond `from`, or three quarters of that in blocks of three; returns 0 when they diverge or
+   turn among themselves. */
 static int reference_subtree(reference_chain *c, int depth, const reference_point *from, reference_span *span)
 {
     reference_span a, b;
-    if (depth == 0) return reference_leaf(c, from, span);
+    if (depth == (c->block == 3 ? 2 : 0)) return reference_block(c, from, span);
     if (!reference_subtree(c, depth - 1, from, &a) || !reference_subtree(c, depth - 1, &a.end, &b)) return 0;
     span->begin = a.begin;
     span->end = b.end;
@@ -171,8 +184,30 @@ static int reference_double(reference_chain *c, reference_point *ends, double *l
     return !c->stats.hit_max_treedepth;
 }
 
+/* The block of three in which the draw lies anywhere; returns 0 when a leaf diverges. */
+static int reference_base(reference_chain *c, reference_point *ends, double *log_weight)
+{
+    const int behind = c->fault == FAULT_BLOCK_AHEAD ? 0 : (int)(3 * gpumc_rng_uniform(&c->uniforms));
+    c->candidate = c->current;
+    c->candidate_energy = c->H0;
+    c->candidate_index = 0;
+    c->has_candidate = 1;
+    c->subtree_weight = c->fault == FAULT_BIASED_BLOCK ? -GPUMC_INF : 0;
+    for (int i = 0; i < 2; i++) {
+        reference_span span;
+        c->direction = i < behind ? -1 : 1;
+        if (!reference_leaf(c, &ends[c->direction > 0], &span)) return 0;
+        ends[c->direction > 0] = span.end;
+    }
+    reference_select(c);
+    *log_weight = c->subtree_weight;
+    c->stats.tree_depth = 2;
+    return 1;
+}
+
 static void reference_transition(reference_chain *c)
 {
+    const double eps = c->step_size;
     reference_point ends[2];
     double log_weight = 0;
     memset(&c->stats, 0, sizeof c->stats);
@@ -182,7 +217,9 @@ static void reference_transition(reference_chain *c)
     reference_momentum(c, 1u << 24, &c->current);
     ends[0] = ends[1] = c->current;
     c->H0 = c->stats.energy = reference_energy(c, &c->current);
-    while (reference_double(c, ends, &log_weight)) continue;
+    c->block = c->max_treedepth > 3 && eps < 3.2 / 8 && eps >= 3.2 / 12 ? 3 : 1;
+    if (c->block == 1 || reference_base(c, ends, &log_weight))
+        while (reference_double(c, ends, &log_weight)) continue;
     c->stats.lp = c->current.lp;
     c->stats.energy_error = c->stats.energy - c->H0;
     c->stats.step_size = c->step_size;
