@@ -10,23 +10,23 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 86 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.58 s
-   step size 0.570, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.16, E-BFMI 0.96, trees span 3.9
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.32 s
+   step size 0.510, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.20, E-BFMI 1.10, trees span 3.8
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0066     0.0019     0.0870     0.8717     1.0030     1.1562      2159      2729   1.001
-   skill[1]     -0.6785     0.0075     0.3662    -1.3070    -0.6745    -0.0962      2402      2324   1.000
-   skill[2]      0.8649     0.0064     0.3489     0.2973     0.8653     1.4287      3000      1968   1.003
-   skill[3]     -1.7441     0.0091     0.4761    -2.5334    -1.7298    -1.0007      2832      1984   1.000
-   skill[4]      0.8495     0.0070     0.3830     0.2219     0.8488     1.4872      3010      2608   1.000
-   skill[5]     -0.4965     0.0064     0.3472    -1.0700    -0.4926     0.0605      2929      2677   1.001
-   skill[6]     -1.2194     0.0067     0.3697    -1.8383    -1.2053    -0.6268      3005      2507   1.001
-   skill[7]     -0.9243     0.0067     0.3604    -1.5202    -0.9188    -0.3398      2946      2631   1.001
-   skill[8]      0.3121     0.0062     0.3295    -0.2244     0.3153     0.8607      2865      2288   1.001
-   skill[9]     -0.3533     0.0060     0.3256    -0.8956    -0.3501     0.1724      2942      2652   1.000
-   skill[10]     0.2592     0.0062     0.3375    -0.2968     0.2584     0.8144      2996      2355   1.001
-   ... 90 more, largest r_hat: skill[37] 1.004; smallest ess: skill[64] 1985
-   gradients=17910 divergences=0 warmup_s=0.2555 sampling_s=0.3231
+   tau           1.0061     0.0016     0.0878     0.8686     1.0012     1.1586      2907      2722   1.001
+   skill[1]     -0.6784     0.0065     0.3653    -1.3059    -0.6739    -0.0859      3159      2937   1.001
+   skill[2]      0.8662     0.0063     0.3523     0.2932     0.8680     1.4556      3104      2136   1.002
+   skill[3]     -1.7482     0.0083     0.4707    -2.5338    -1.7377    -1.0133      3252      2557   1.000
+   skill[4]      0.8514     0.0069     0.3858     0.2124     0.8497     1.4808      3124      2877   1.001
+   skill[5]     -0.4974     0.0063     0.3490    -1.0631    -0.4961     0.0664      3081      2712   1.000
+   skill[6]     -1.2189     0.0066     0.3701    -1.8318    -1.2043    -0.6445      3123      2837   1.000
+   skill[7]     -0.9267     0.0061     0.3533    -1.5009    -0.9301    -0.3378      3316      3018   1.001
+   skill[8]      0.3115     0.0061     0.3289    -0.2261     0.3149     0.8690      2902      2920   1.001
+   skill[9]     -0.3519     0.0060     0.3257    -0.8841    -0.3500     0.1753      2987      2712   1.000
+   skill[10]     0.2608     0.0060     0.3357    -0.2996     0.2561     0.8090      3089      2699   1.002
+   ... 90 more, largest r_hat: skill[86] 1.004; smallest ess: skill[14] 2077
+   gradients=19032 divergences=0 warmup_s=0.1516 sampling_s=0.1636
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.04 s
-   step size 0.341, low-rank metric, 0 divergences
-   sampler HMC: the metric fits: variance to metric 1.79, E-BFMI 1.15, trees span 4.1
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
+   step size 0.320, low-rank metric, 0 divergences
+   sampler HMC: the metric fits: variance to metric 1.46, E-BFMI 0.88, trees span 3.9
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.411      0.049      3.293     -1.056      4.366      9.989      4444      3451   1.001
-   tau           3.530      0.072      3.200      0.241      2.675      9.875      1285      1271   1.006
-   theta[1]      6.191      0.086      5.664     -1.435      5.598     16.000      4712      3604   1.002
-   theta[2]      4.890      0.062      4.726     -2.528      4.837     12.590      5940      3296   1.001
-   theta[3]      3.906      0.080      5.205     -4.927      4.304     11.485      4498      3165   1.001
-   theta[4]      4.753      0.062      4.670     -2.596      4.641     12.411      5808      3775   1.003
-   theta[5]      3.695      0.060      4.503     -4.389      3.956     10.535      5646      3822   1.001
-   theta[6]      4.135      0.064      4.819     -3.973      4.344     11.562      5657      3779   1.001
-   theta[7]      6.302      0.075      4.979     -0.891      5.848     15.185      4422      3702   1.001
-   theta[8]      4.832      0.077      5.350     -3.607      4.680     13.487      5118      3591   1.000
-   gradients=29010 divergences=0 warmup_s=0.0116 sampling_s=0.0289
+   mu            4.422      0.055      3.287     -1.062      4.410      9.922      3587      3167   1.001
+   tau           3.514      0.068      3.171      0.224      2.639      9.843      1407      1327   1.005
+   theta[1]      6.192      0.092      5.716     -1.623      5.578     15.971      4044      3047   1.001
+   theta[2]      4.890      0.069      4.733     -2.692      4.837     12.538      4763      3195   1.001
+   theta[3]      3.882      0.087      5.260     -4.881      4.277     11.438      3864      3209   1.001
+   theta[4]      4.784      0.068      4.679     -2.539      4.734     12.339      4736      3664   1.003
+   theta[5]      3.677      0.067      4.531     -4.537      3.969     10.578      4599      3598   1.000
+   theta[6]      4.131      0.070      4.780     -4.081      4.330     11.506      4651      3634   1.000
+   theta[7]      6.284      0.079      5.020     -0.867      5.805     15.123      4013      3631   1.001
+   theta[8]      4.859      0.085      5.346     -3.496      4.730     13.332      4106      3380   1.000
+   gradients=29028 divergences=0 warmup_s=0.0087 sampling_s=0.0068
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

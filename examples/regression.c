@@ -14,18 +14,18 @@
 
    water boils at 190 F: pressure 19.05 inches, 90 % between 18.90 and 19.20
    water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.56
-   water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.94
-   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.37
+   water boils at 210 F: pressure 28.71 inches, 90 % between 28.50 and 28.94
+   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.31
    regression: 4 chains x 1000 draws after 200 of warm-up, 0.04 s
-   step size 0.922, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.10, E-BFMI 1.06, trees span 3.2
+   step size 0.850, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 0.99, E-BFMI 1.14, trees span 3.2
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22155    0.00077    0.03844   -0.28523   -0.22174   -0.15885      2627      2408   1.001
-   beta     0.89135    0.00016    0.00688    0.88015    0.89145    0.90213      2042      2331   1.000
-   sigma    0.13909    0.00094    0.04056    0.08799    0.13211    0.21426      1920      1954   1.002
+   alpha   -0.22154    0.00089    0.03880   -0.28428   -0.22176   -0.15805      1983      2050   1.003
+   beta     0.89121    0.00018    0.00713    0.87927    0.89137    0.90235      1586      1714   1.002
+   sigma    0.13970    0.00090    0.04012    0.08682    0.13311    0.21310      1997      2454   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=9748 divergences=0 warmup_s=0.0095 sampling_s=0.0292
+   gradients=10148 divergences=0 warmup_s=0.0095 sampling_s=0.0266
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
