@@ -5274,7 +5274,7 @@ typedef struct gpumc__link {
     size_t n_covariates, coefficients;
     size_t n_units, table;           /* scale values (1 without a scale); where their tables lie in work */
     unsigned char *tenths;           /* 10 c, one an element */
-    double *log_unit;                /* log tau0, one a unit */
+    double *per_unit;                /* 1 / tau0, one a unit */
     double floor_of_one;             /* 0: exactly centred */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
@@ -5301,33 +5301,28 @@ static int gpumc__link_is_uniform(const gpumc__link *k)
     return k->n_covariates == 0;
 }
 
-static void gpumc__link_floor(double *log_h, double *share, double t, double floor)
-{
-    const double square = t * t, all = square + floor * floor;
-    *log_h = 0.5 * gpumc_log(all);
-    *share = square / all;
-}
-
 /* The tables of every scale value in use; of a uniform block no more than its weight needs. */
 static void gpumc__link_powers(const gpumc__link *k, const double *x, double *work)
 {
-    const double floor = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR;
-    const int tenths = k->uniform ? k->tenths[0] : -1, is_exact = !(k->floor_of_one > 0);
+    const double floor = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR, one = k->floor_of_one;
+    const int tenths = k->uniform ? k->tenths[0] : -1;
     double *t = work + k->table;
     for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
-        t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(x[k->scale + u]) - k->log_unit[u];
+        t[11] = k->scale == GPUMC__NONE ? 1 : x[k->scale + u] * k->per_unit[u];
+        t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(t[11]);
         t[1] = t[GPUMC__SHARE_OF_ONE] = 1;
         t[GPUMC__LOG_H] = t[GPUMC__SHARE] = 0;
         t[GPUMC__LOG_H_OF_ONE] = t[0];
-        if (tenths == 10 && is_exact) continue;
-        t[11] = gpumc_exp(t[0]);
-        if (tenths == 0) continue;
-        if (!is_exact) {
-            gpumc__link_floor(&t[GPUMC__LOG_H_OF_ONE], &t[GPUMC__SHARE_OF_ONE], t[11], k->floor_of_one);
-            t[1] = gpumc_sqrt(t[GPUMC__SHARE_OF_ONE]);
+        if (tenths == 0 || (tenths == 10 && !(one > 0))) continue;
+        const double square = t[11] * t[11], all = square + floor * floor;
+        if (one > 0) {
+            t[GPUMC__SHARE_OF_ONE] = square / (square + one * one);
+            t[1] = sqrt(t[GPUMC__SHARE_OF_ONE]);
+            t[GPUMC__LOG_H_OF_ONE] = 0.5 * gpumc_log(square + one * one);
             if (tenths == 10) continue;
         }
-        gpumc__link_floor(&t[GPUMC__LOG_H], &t[GPUMC__SHARE], t[11], floor);
+        t[GPUMC__SHARE] = square / all;
+        t[GPUMC__LOG_H] = 0.5 * gpumc_log(all);
         if (tenths > 0) { t[11 - tenths] = t[11] * gpumc_exp(-0.1 * tenths * t[GPUMC__LOG_H]); continue; }
         const double step = gpumc_exp(-0.1 * t[GPUMC__LOG_H]);
         for (int p = 10; p > 1; p--) t[p] = t[p + 1] * step;
@@ -5694,7 +5689,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
             + (p->location_index ? p->location_index[i] : own_location ? i : 0);
         if (p->walk_dim > 0 && i / stride % length > 0) k->from[i] = k->at + i - stride;
     }
-    memset(k->log_unit, 0, k->n_units * sizeof(double));
+    for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
     memset(k->tenths, forced, k->size);
     k->uniform = gpumc__link_is_uniform(k);
 }
@@ -5726,7 +5721,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.n_units = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
             p.link.from = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
             p.link.unit = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
-            p.link.log_unit = gpumc__take_doubles(arena, p.link.n_units);
+            p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
             p.link.table = n_tables;
             n_tables += p.link.n_units * GPUMC__TABLE;
         }
@@ -5911,7 +5906,7 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
 static double gpumc__to_noncentred(const gpumc_layout *l, const double *q, const double *g, double *u,
                                    double *h, double *work)
 {
-    double *x = work, change = 0, c;
+    double *x = work, change = 0, log_tau = 0, c;
     memcpy(u, q, l->n_free * sizeof(double));
     memcpy(h, g, l->n_free * sizeof(double));
     gpumc__to_natural(l, q, x, work);
@@ -5922,9 +5917,10 @@ static double gpumc__to_noncentred(const gpumc_layout *l, const double *q, const
             const size_t unit = gpumc__link_unit(k, j);
             const double tau = k->scale == GPUMC__NONE ? 1 : x[k->scale + unit];
             const double *table = gpumc__link_table(k, j, work);
+            if (j == 0 || unit != gpumc__link_unit(k, j - 1)) log_tau = gpumc_log(tau);
             u[at + j] = (x[k->at + j] - gpumc__link_mu(k, j, x)) / tau;
             h[at + j] *= tau / gpumc__link_ratio(k, j, work, &c);
-            change += table[0] + k->log_unit[unit] - gpumc__link_log_jacobian(table, k->tenths[j]);
+            change += log_tau - gpumc__link_log_jacobian(table, k->tenths[j]);
         }
     }
     return change;
@@ -9220,8 +9216,8 @@ static GPUMC_TEAM int32_t gpumc__nuts_block(const gpumc_nuts *s)
     return s->depth_limit > 3 && 8 * s->step_size < 3.2 && 12 * s->step_size >= 3.2 ? 3 : 1;
 }
 
-/* The next leaf of the first block, which counts as two doublings. Each of the three would have built the same
-   block as often, so that one is selected by weight alone, once it is complete. */
+/* The next leaf of the first block, which counts as two doublings. Each of the three would have built the
+   same block as often, so that one is selected by weight alone, once it is complete. */
 static GPUMC_TEAM void gpumc__nuts_base(gpumc_nuts *s)
 {
     if (s->n_leaves == s->block) {
@@ -10473,7 +10469,7 @@ static double gpumc__centring_moments(gpumc_adapt *a)
             const size_t at = l->parts[i].free_at;
             if (!l->parts[i].linked) continue;
             for (size_t u = 0; u < link->n_units; u++) {
-                const double value = a->model_work[link->table + u * GPUMC__TABLE] + link->log_unit[u];
+                const double value = link->scale == GPUMC__NONE ? 0 : gpumc_log(x[link->scale + u]);
                 double *unit = gpumc__adapt_units(a, link) + 2 * u;
                 if (count < 2) unit[0] = unit[1] = 0;
                 gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
@@ -10544,7 +10540,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         gpumc__link *k = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
-        for (size_t u = 0; u < k->n_units; u++) k->log_unit[u] = gpumc__adapt_units(a, k)[2 * u];
+        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(-gpumc__adapt_units(a, k)[2 * u]);
         k->uniform = gpumc__link_is_uniform(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
@@ -10571,7 +10567,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
             weights[at + j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
             changed |= weights[at + j] != k->tenths[j];
         }
-        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] - k->log_unit[u]) > 0.1;
+        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] + log(k->per_unit[u])) > 0.1;
     }
     if (changed || moved) {
         gpumc__adapt_recentre(a, chains, weights);
@@ -15491,7 +15487,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
-        gpumc__carry(k, link->log_unit, link->n_units * sizeof(double));
+        gpumc__carry(k, link->per_unit, link->n_units * sizeof(double));
         gpumc__carry(k, &link->uniform, sizeof link->uniform);
     }
 }

@@ -14,7 +14,7 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: level 420 of 500
-   artists: 4 chains x 1000 draws after 200 of warm-up, 0.61 s
+   artists: 4 chains x 1000 draws after 200 of warm-up, 0.28 s
    step size 0.326, diagonal metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 3.13, E-BFMI 0.92, trees span 4.4
                     mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -24,8 +24,8 @@
    beta[1]       1.06346    0.00030    0.02025    1.03037    1.06382    1.09654      4575      2653   1.000
    beta[2]       0.35025    0.00031    0.02009    0.31735    0.35035    0.38308      4327      2638   1.001
    beta[3]      -0.13437    0.00031    0.01975   -0.16635   -0.13440   -0.10145      4183      2463   1.000
-   beta[4]      -0.02768    0.00029    0.01907   -0.05825   -0.02795    0.00395      4449      2662   1.001
-   beta[5]       0.85196    0.00030    0.02016    0.81779    0.85199    0.88484      4390      2486   1.001
+   beta[4]      -0.02768    0.00029    0.01907   -0.05825   -0.02796    0.00395      4449      2662   1.001
+   beta[5]       0.85196    0.00030    0.02016    0.81778    0.85199    0.88484      4390      2486   1.001
    beta[6]       0.07694    0.00031    0.02081    0.04253    0.07719    0.11055      4585      2464   1.000
    beta[7]       0.54904    0.00029    0.01957    0.51657    0.54896    0.58137      4414      2537   1.003
    beta[8]      -0.28631    0.00030    0.01995   -0.31895   -0.28635   -0.25389      4575      2670   1.000
@@ -45,7 +45,7 @@
    level[2,5]     0.9267     0.0026     0.1917     0.6190     0.9244     1.2478      5452      2145   1.002
    ... 490 more, largest r_hat: level[86,1] 1.008; smallest ess: level[42,4] 1779
    warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 515 quantities (sd[2] 349): estimates are noisy; R-hat is good, just run longer
-   gradients=36912 divergences=0 warmup_s=0.2566 sampling_s=0.3520
+   gradients=36912 divergences=0 warmup_s=0.1189 sampling_s=0.1598
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -10,7 +10,7 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 86 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.32 s
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.20 s
    step size 0.510, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.20, E-BFMI 1.10, trees span 3.8
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -26,7 +26,7 @@
    skill[9]     -0.3519     0.0060     0.3257    -0.8841    -0.3500     0.1753      2987      2712   1.000
    skill[10]     0.2608     0.0060     0.3357    -0.2996     0.2561     0.8090      3089      2699   1.002
    ... 90 more, largest r_hat: skill[86] 1.004; smallest ess: skill[14] 2077
-   gradients=19032 divergences=0 warmup_s=0.1516 sampling_s=0.1636
+   gradients=19032 divergences=0 warmup_s=0.0886 sampling_s=0.1147
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -37,7 +37,7 @@
    theta[9]      29.950      0.012      0.642     28.890     29.949     31.010      3034      2735   1.002
    theta[10]     36.292      0.012      0.654     35.227     36.287     37.385      3128      2445   1.001
    ... 90 more, largest r_hat: theta[35] 1.004; smallest ess: theta[70] 2204
-   gradients=18218 divergences=0 warmup_s=0.0144 sampling_s=0.0197
+   gradients=18218 divergences=0 warmup_s=0.0163 sampling_s=0.0121
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -62,7 +62,7 @@ static void set_weights(gpumc_layout *l, int kind)
                                            : kind == 1 ? 0
                                            : kind == 4 ? 6
                                                        : (j * (kind == 2 ? 7 : 3) + 1) % 11);
-        for (size_t u = 0; u < k->n_units; u++) k->log_unit[u] = 0.3 * kind - 0.2 * (double)u;
+        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(0.2 * (double)u - 0.3 * kind);
         k->uniform = gpumc__link_is_uniform(k);
     }
 }
@@ -321,7 +321,7 @@ static void check_floor(void)
             set_weights(m.layout, kind);
             gpumc_model_natural(m.layout, q, x, m.work);
             for (int i = 0; i < 3; i++) {
-                const double c = k->tenths[i] / 10., t = exp(log_tau - k->log_unit[0]);
+                const double c = k->tenths[i] / 10., t = exp(log_tau) * k->per_unit[0];
                 const double r = t / pow(hypot(t, c < 1 ? 0.25 : 0.03125), c);
                 const double theta = q[0] + r * (q[2 + i] - c * q[0]);
                 CHECK(fabs(x[2 + i] - theta) < 1e-14 * (1 + fabs(theta)), "weight %g at log tau %g: %.17g, "
