@@ -5257,10 +5257,8 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    r = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
-#ifndef GPUMC__FLOOR
 #define GPUMC__FLOOR 0.25
 #define GPUMC__FLOOR_OF_ONE 0.03125
-#endif
 /* A unit's table: log t; r for the weights 1, .9, ..., 0; log h and t^2 / h^2 below 1, and those of 1. */
 enum { GPUMC__LOG_H = 12, GPUMC__SHARE, GPUMC__LOG_H_OF_ONE, GPUMC__SHARE_OF_ONE, GPUMC__TABLE };
 static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
