@@ -771,10 +771,11 @@ static double schools_z(gpumc_sampler sampler, gpumc_centring form, double weigh
 
 /* Centred schools are a funnel, whose neck every sampler misses, and MAMS without diverging. Most runs whose
    log tau is wrong by 6 standard errors say so. With any other weight log tau is right, as below the floor of
-   centring all are non-centred, and no chain is held. */
+   centring all are non-centred; a chain is held in one or two of a hundred such runs (120 seeds), so that more
+   than 3 of 24 are in one of a thousand. */
 static void test_held(void)
 {
-    int n_wrong = 0, n_silent = 0;
+    int n_wrong = 0, n_silent = 0, n_held = 0;
     for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++)
         for (uint64_t seed = 1; seed <= 4; seed++) {
             int held;
@@ -782,10 +783,13 @@ static void test_held(void)
             n_wrong += z > 6;
             n_silent += z > 6 && !held;
             z = schools_z((gpumc_sampler)k, GPUMC_CENTRING_LEARNED, 0, seed, &held);
-            CHECK(z < 4.5 && !(held & 1), "learned, sampler %d: %.1f standard errors off", k, z);
+            n_held += held & 1;
+            CHECK(z < 4.5, "learned, sampler %d: %.1f standard errors off", k, z);
             z = schools_z((gpumc_sampler)k, GPUMC_CENTRING_WEIGHT, 0.4, seed, &held);
-            CHECK(z < 4.5 && !(held & 1), "weight .4, sampler %d: %.1f standard errors off", k, z);
+            n_held += held & 1;
+            CHECK(z < 4.5, "weight .4, sampler %d: %.1f standard errors off", k, z);
         }
+    CHECK(n_held <= 3, "%d of 24 runs that are right warn of chains held", n_held);
     CHECK(n_wrong > 6 && 4 * n_silent < n_wrong, "%d of 12 runs are wrong, %d silently", n_wrong, n_silent);
     printf("funnels: %d of 12 runs wrong by 6 standard errors, %d without a warning\n", n_wrong, n_silent);
 }
