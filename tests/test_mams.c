@@ -791,7 +791,7 @@ static void test_held(void)
         }
     CHECK(n_held <= 3, "%d of 24 runs that are right warn of chains held", n_held);
     CHECK(n_wrong > 6 && 4 * n_silent < n_wrong, "%d of 12 runs are wrong, %d silently", n_wrong, n_silent);
-    printf("funnels: %d of 12 runs wrong by 6 standard errors, %d silently; of 24 right ones %d hold a chain\n",
+    printf("funnels: %d of 12 runs wrong by 6 standard errors, %d silently; %d of 24 right hold a chain\n",
            n_wrong, n_silent, n_held);
 }
 
