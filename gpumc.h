@@ -71,9 +71,9 @@
    HIERARCHIES  Elements that spread around a location with a scale should say so. The density stays the
      natural one; the sampler's coordinates move between centred and non-centred, element by element, as
      warm-up learns how much the data say about each. A location may be one value, an element of another
-     block (location_index), the element before (walk_dim: random walks), and may have group covariates
-     added; scales likewise (scale_index). Location and scale stand earlier in the list, and the scale has a
-     positive kind. .centring forces a form.
+     block (location_index), the element before (walk_dim: random walks, which start at the location, or
+     without one anywhere), and may have group covariates added; scales likewise (scale_index).
+     Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
@@ -1757,7 +1757,8 @@ typedef struct gpumc_param {
     const char *location, *scale;
     /* element of that block for each of ours; NULL: its only, or the same */
     const size_t *location_index, *scale_index;
-    size_t walk_dim;  /* d > 0: along dimension d (from 1) each element's location is the one before */
+    size_t walk_dim;  /* d > 0: along dimension d (from 1) each element's location is the one before; of the
+                         first it is `location`, and without one the sampler takes it as it is */
     /* size x n_covariates, row-major: adds covariates . coefficients to the location */
     const double *covariates;
     size_t n_covariates;
@@ -5248,17 +5249,23 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    all are non-centred. With f = 0 the spread of q, h^c, would vanish as t does: a funnel, however little mass
    its neck holds, and a pole, by which a chain that falls in would seem the best of all. A learned c = 1 has
    a floor of 1/32, as more would tie many well-known elements to tau; one that was asked for has none, r = 1.
+   Where tau is below 1e-13 of |mu|, theta - mu is made of rounding errors, and so is any density by it; below
+   1e-100, 1 / tau^2 may overflow. There is no density there, lest a chain that is thrown in stays, with steps
+   as small as the noise wants them.
    With G the total derivative by theta (through all that depends on it), the chain rule is
        d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c t^2 / h^2) ((theta - mu) G + 1).
    Weights are kept in tenths, so that all powers of h come from one exp and ten products.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
-   predictor added; elements are visited in order of dependence, forward for values, backward for derivatives.
+   predictor added. The first element of a walk that starts at no location is no deviation from anything: all
+   that follow hang on it, and tied to tau it would make a funnel of them. Elements are visited in order of dependence, forward for values, backward for derivatives.
 
    r = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
 #define GPUMC__FLOOR 0.25
 #define GPUMC__FLOOR_OF_ONE 0.03125
+#define GPUMC__FINEST 1e-13
+#define GPUMC__SMALLEST 1e-100
 /* A unit's table: log t; r for the weights 1, .9, ..., 0; log h and t^2 / h^2 below 1, and those of 1. */
 enum { GPUMC__LOG_H = 12, GPUMC__SHARE, GPUMC__LOG_H_OF_ONE, GPUMC__SHARE_OF_ONE, GPUMC__TABLE };
 static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
@@ -5270,14 +5277,19 @@ typedef struct gpumc__link {
     size_t step;         /* from an element to that which is visited next */
     const double *covariates;
     size_t n_covariates, coefficients;
-    size_t n_units, table;           /* scale values (1 without a scale); where their tables lie in work */
+    size_t n_scales, n_units; /* scale values (1 without a scale); with one of 1 for starts of walks */
+    size_t table;                    /* where the units' tables lie in work */
     unsigned char *tenths;           /* 10 c, one an element */
     double *per_unit;                /* 1 / tau0, one a unit */
     double floor_of_one;             /* 0: exactly centred */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
-GPUMC_FN size_t gpumc__link_unit(const gpumc__link *k, size_t i) { return k->unit[i]; }
+/* Whether element i is the first of a walk that starts at no location: theta = q, and nothing to learn. */
+GPUMC__INLINE int gpumc__link_is_start(const gpumc__link *k, size_t i) { return k->unit[i] == k->n_scales; }
+
+GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const double *x)
+{ return k->scale == GPUMC__NONE || unit == k->n_scales ? 1 : x[k->scale + unit]; }
 
 /* Elements beside each other in a walk wait for each other: where there are several walks, all of them take
    their first step, then their second. */
@@ -5306,11 +5318,12 @@ static void gpumc__link_powers(const gpumc__link *k, const double *x, double *wo
     const int tenths = k->uniform ? k->tenths[0] : -1;
     double *t = work + k->table;
     for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
-        t[11] = k->scale == GPUMC__NONE ? 1 : x[k->scale + u] * k->per_unit[u];
+        t[11] = gpumc__link_scale(k, u, x) * k->per_unit[u];
         t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(t[11]);
         t[1] = t[GPUMC__SHARE_OF_ONE] = 1;
         t[GPUMC__LOG_H] = t[GPUMC__SHARE] = 0;
         t[GPUMC__LOG_H_OF_ONE] = t[0];
+        if (u == k->n_scales) continue;
         if (tenths == 0 || (tenths == 10 && !(one > 0))) continue;
         const double square = t[11] * t[11], all = square + floor * floor;
         if (one > 0) {
@@ -5349,7 +5362,15 @@ GPUMC__INLINE double gpumc__link_slope(const double *table, size_t tenths)
     return 1 - gpumc__tenth[tenths] * table[tenths < 10 ? GPUMC__SHARE : GPUMC__SHARE_OF_ONE];
 }
 
-/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|. */
+/* The largest |mu| from which elements of a unit can still be told, negative where there is none. */
+GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const double *x)
+{
+    const double tau = k->scale == GPUMC__NONE ? GPUMC_INF : gpumc__link_scale(k, unit, x);
+    return tau >= GPUMC__SMALLEST ? tau / GPUMC__FINEST : -1;
+}
+
+/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
+   location is beyond reach. */
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     double *theta = x + k->at, log_jacobian = 0, c;
@@ -5360,16 +5381,18 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double shift = mu * (1 - c * r);
         for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
+        if (!(fabs(mu) <= gpumc__link_reach(k, units[0], x))) return -GPUMC_INF;
         return (double)n * gpumc__link_log_jacobian(gpumc__link_table(k, 0, work), tenths[0]);
     }
     for (size_t t = 0; t < step; t++)
         for (size_t i = t; i < n;) {
             const size_t unit = units[i];
-            const double *table = gpumc__link_table(k, i, work);
+            const double *table = gpumc__link_table(k, i, work), reach = gpumc__link_reach(k, unit, x);
             do {
-                const double r = table[11 - tenths[i]];
+                const double r = table[11 - tenths[i]], mu = gpumc__link_mu(k, i, x);
                 c = gpumc__tenth[tenths[i]];
-                theta[i] = r * q[i] + (1 - c * r) * gpumc__link_mu(k, i, x);
+                theta[i] = r * q[i] + (1 - c * r) * mu;
+                if (!(fabs(mu) <= reach)) log_jacobian = -GPUMC_INF;
                 log_jacobian += gpumc__link_log_jacobian(table, tenths[i]);
             } while ((i += step) < n && units[i] == unit);
         }
@@ -5428,7 +5451,8 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
                 if (place != GPUMC__NONE) target[place] += received + (1 - c * r) * g_i;
                 received = 0;
             } while (i > t && units[i - step] == unit);
-            if (k->scale != GPUMC__NONE) target[k->scale + unit] += moment / x[k->scale + unit];
+            if (k->scale != GPUMC__NONE && unit < k->n_scales)
+                target[k->scale + unit] += moment / x[k->scale + unit];
         }
     for (size_t i = 0; i < k->size * k->n_covariates; i++) {
         const size_t e = i / k->n_covariates;
@@ -5662,6 +5686,11 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
     return gpumc__constraint_of(&t);
 }
 
+static size_t gpumc__starts_freely(const gpumc_param *p)
+{
+    return p->walk_dim > 0 && p->scale && !p->location && !p->covariates;
+}
+
 /* Tables by element, and which other blocks they refer to; those are placed. */
 static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
@@ -5685,10 +5714,14 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         k->unit[i] = p->scale_index ? p->scale_index[i] : own_scale ? i : 0;
         k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
             + (p->location_index ? p->location_index[i] : own_location ? i : 0);
+        k->tenths[i] = forced;
         if (p->walk_dim > 0 && i / stride % length > 0) k->from[i] = k->at + i - stride;
+        else if (k->n_units > k->n_scales) {
+            k->unit[i] = k->n_scales;
+            k->tenths[i] = 10;
+        }
     }
     for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
-    memset(k->tenths, forced, k->size);
     k->uniform = gpumc__link_is_uniform(k);
 }
 
@@ -5716,7 +5749,8 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         l.n_linked += (size_t)p.linked;
         if (p.linked) {
             const char *scale = p.param->scale;
-            p.link.n_units = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
+            p.link.n_scales = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
+            p.link.n_units = gpumc__size_add(p.link.n_scales, gpumc__starts_freely(p.param));
             p.link.from = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
             p.link.unit = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
             p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
@@ -5912,10 +5946,9 @@ static double gpumc__to_noncentred(const gpumc_layout *l, const double *q, const
         const gpumc__link *k = &l->parts[i].link;
         const size_t at = l->parts[i].free_at;
         for (size_t j = 0; l->parts[i].linked && j < k->size; j++) {
-            const size_t unit = gpumc__link_unit(k, j);
-            const double tau = k->scale == GPUMC__NONE ? 1 : x[k->scale + unit];
+            const double tau = gpumc__link_scale(k, k->unit[j], x);
             const double *table = gpumc__link_table(k, j, work);
-            if (j == 0 || unit != gpumc__link_unit(k, j - 1)) log_tau = gpumc_log(tau);
+            if (j == 0 || k->unit[j] != k->unit[j - 1]) log_tau = gpumc_log(tau);
             u[at + j] = (x[k->at + j] - gpumc__link_mu(k, j, x)) / tau;
             h[at + j] *= tau / gpumc__link_ratio(k, j, work, &c);
             change += log_tau - gpumc__link_log_jacobian(table, k->tenths[j]);
@@ -10467,15 +10500,14 @@ static double gpumc__centring_moments(gpumc_adapt *a)
             const size_t at = l->parts[i].free_at;
             if (!l->parts[i].linked) continue;
             for (size_t u = 0; u < link->n_units; u++) {
-                const double value = link->scale == GPUMC__NONE ? 0 : gpumc_log(x[link->scale + u]);
+                const double value = gpumc_log(gpumc__link_scale(link, u, x));
                 double *unit = gpumc__adapt_units(a, link) + 2 * u;
                 if (count < 2) unit[0] = unit[1] = 0;
                 gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
             }
             for (size_t j = 0; j < link->size; j++) {
                 double c;
-                const size_t tau = link->scale + gpumc__link_unit(link, j);
-                const double value = (link->scale == GPUMC__NONE ? 1 : x[tau]) * a->g[k * a->dim + at + j]
+                const double value = gpumc__link_scale(link, link->unit[j], x) * a->g[k * a->dim + at + j]
                                      / gpumc__link_ratio(link, j, a->model_work, &c);
                 gpumc__welford(&mean[at + j], &square[at + j], &value, 1, 1 / count);
             }
@@ -10487,17 +10519,20 @@ static double gpumc__centring_moments(gpumc_adapt *a)
 
 /* Shares of information that the data hold, s = 1 - 1 / v, shrunk towards the block's mean by how much of
    their spread is noise (the relative variance of a variance is 2 / n, counted twice for dependent draws). */
-static void gpumc__centring_shares(double *v, size_t size, double n)
+static void gpumc__centring_shares(const gpumc__link *k, double *v, double n)
 {
-    double mean = 0, variance = 0, noise = 0, w;
-    for (size_t i = 0; i < size; i++) {
+    double size = 0, mean = 0, variance = 0, noise = 0, w;
+    for (size_t i = 0; i < k->size; i++) size += !gpumc__link_is_start(k, i);
+    for (size_t i = 0; i < k->size; i++) {
         v[i] = v[i] > 0.5 ? 1 - 1 / v[i] : -1;
-        mean += v[i] / (double)size;
-        noise += (1 - v[i]) * (1 - v[i]) * 4 / n / (double)size;
+        if (gpumc__link_is_start(k, i)) continue;
+        mean += v[i] / size;
+        noise += (1 - v[i]) * (1 - v[i]) * 4 / n / size;
     }
-    for (size_t i = 0; i < size; i++) variance += (v[i] - mean) * (v[i] - mean) / (double)size;
+    for (size_t i = 0; i < k->size; i++)
+        if (!gpumc__link_is_start(k, i)) variance += (v[i] - mean) * (v[i] - mean) / size;
     w = variance > 0 ? fmax(0, 1 - noise / variance) : 0;
-    for (size_t i = 0; i < size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 0.999);
+    for (size_t i = 0; i < k->size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 0.999);
 }
 
 /* Weight in tenths from a share and the spread of log tau: leans to non-centred where the scale is uncertain.
@@ -10558,10 +10593,11 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         double *share = a->moments + a->dim + at, *unit;
         if (!l->parts[i].linked) continue;
         unit = gpumc__adapt_units(a, k);
-        gpumc__centring_shares(share, k->size, n);
+        gpumc__centring_shares(k, share, n);
         for (size_t j = 0; j < k->size; j++) {
-            const double sd = sqrt(unit[2 * gpumc__link_unit(k, j) + 1] / (n - 1));
-            const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+            const double sd = sqrt(unit[2 * k->unit[j] + 1] / (n - 1));
+            const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED
+                && !gpumc__link_is_start(k, j);
             weights[at + j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
             changed |= weights[at + j] != k->tenths[j];
         }
