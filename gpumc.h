@@ -1764,7 +1764,7 @@ typedef struct gpumc_param {
     size_t n_covariates;
     const char *coefficients; /* block of n_covariates values */
     gpumc_centring centring;
-    double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths; but with 1,
+    double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths; below 1,
                                  elements whose scale is near zero are non-centred all the same */
     size_t n_inits;           /* init holds that many start points in a row, taken in turn by chains; 0: 1 */
 } gpumc_param;
@@ -5244,30 +5244,30 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
 /* ---- learned centring -------------------------------------------------------------------------
    Elements theta spread around a location mu with a scale tau, t = tau / tau0 in a unit of its own size. The
    sampler's coordinate q is set by a weight c:
-       theta = mu + r (q - c mu),   r = t / h^c,   h^2 = t^2 + f^2,   log |d theta / d q| = log t - c log h.
-   c = 0 is the non-centred form, c near 1 almost the centred one where t is above the floor f = 1/4; below it
-   all are non-centred. With f = 0 the spread of q, h^c, would vanish as t does: a funnel, however little mass
-   its neck holds, and a pole, by which a chain that falls in would seem the best of all. A learned c = 1 has
-   a floor of 1/32, as more would tie many well-known elements to tau; one that was asked for has none, r = 1.
+       theta = mu + r (q - c mu),   r = t / h,   h^2 = 1 - c + c t^2,   log |d theta / d q| = log r.
+   c = 0 is the non-centred form, c = 1 the centred one. Where the data hold a share c of what is known of
+   theta at t = 1, theta given tau has a standard deviation proportional to r, and so q has one that tau does
+   not change. r falls as t near t = 0, so there is no funnel, and stays below 1 / sqrt(c), so that in walks
+   the product of many 1 - c r does not grow, as it would with r = t^(1 - c). c = 1 has a pole at t = 0, by
+   which a chain that falls in would seem the best of all; learned, it is taken for .999, asked for, as it is.
    Where tau is below 1e-13 of |mu|, theta - mu is made of rounding errors, and so is any density by it; below
    1e-100, 1 / tau^2 may overflow. There is no density there, lest a chain that is thrown in stays, with steps
    as small as the noise wants them.
    With G the total derivative by theta (through all that depends on it), the chain rule is
-       d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c t^2 / h^2) ((theta - mu) G + 1).
-   Weights are kept in tenths, so that all powers of h come from one exp and ten products.
+       d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c) / h^2 ((theta - mu) G + 1).
+   Weights are kept in tenths, so that a scale has a table of few ratios.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
    predictor added. The first element of a walk that starts at no location is no deviation from anything: all
-   that follow hang on it, and tied to tau it would make a funnel of them. Elements are visited in order of dependence, forward for values, backward for derivatives.
+   that follow hang on it, and tied to tau it would make a funnel of them. Elements are visited in order of
+   dependence, forward for values, backward for derivatives.
 
    r = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
 #define GPUMC__NONE SIZE_MAX
-#define GPUMC__FLOOR 0.25
-#define GPUMC__FLOOR_OF_ONE 0.03125
 #define GPUMC__FINEST 1e-13
 #define GPUMC__SMALLEST 1e-100
-/* A unit's table: log t; r for the weights 1, .9, ..., 0; log h and t^2 / h^2 below 1, and those of 1. */
-enum { GPUMC__LOG_H = 12, GPUMC__SHARE, GPUMC__LOG_H_OF_ONE, GPUMC__SHARE_OF_ONE, GPUMC__TABLE };
+/* A unit's table: r, log r and (1 - c) / h^2 by tenths of c. */
+enum { GPUMC__LOG_R = 11, GPUMC__SLOPE = 22, GPUMC__TABLE = 33 };
 static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
 
 typedef struct gpumc__link {
@@ -5281,7 +5281,8 @@ typedef struct gpumc__link {
     size_t table;                    /* where the units' tables lie in work */
     unsigned char *tenths;           /* 10 c, one an element */
     double *per_unit;                /* 1 / tau0, one a unit */
-    double floor_of_one;             /* 0: exactly centred */
+    double most;                     /* c of ten tenths */
+    unsigned in_use;                 /* tenths, a bit each */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
@@ -5304,39 +5305,31 @@ GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
     return mu;
 }
 
-static int gpumc__link_is_uniform(const gpumc__link *k)
+/* To be called when weights have changed. */
+static void gpumc__link_settle(gpumc__link *k)
 {
-    for (size_t i = 1; i < k->size; i++)
-        if (k->from[i] != k->from[0] || k->unit[i] != k->unit[0] || k->tenths[i] != k->tenths[0]) return 0;
-    return k->n_covariates == 0;
+    k->in_use = 0;
+    k->uniform = k->n_covariates == 0;
+    for (size_t i = 0; i < k->size; i++) {
+        k->in_use |= 1u << k->tenths[i];
+        k->uniform &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0] && k->tenths[i] == k->tenths[0];
+    }
 }
 
-/* The tables of every scale value in use; of a uniform block no more than its weight needs. */
-static void gpumc__link_powers(const gpumc__link *k, const double *x, double *work)
+/* The tables of every scale value, for the weights in use. */
+static void gpumc__link_tables(const gpumc__link *k, const double *x, double *work)
 {
-    const double floor = k->scale == GPUMC__NONE ? 0 : GPUMC__FLOOR, one = k->floor_of_one;
-    const int tenths = k->uniform ? k->tenths[0] : -1;
-    double *t = work + k->table;
-    for (size_t u = 0; u < k->n_units; u++, t += GPUMC__TABLE) {
-        t[11] = gpumc__link_scale(k, u, x) * k->per_unit[u];
-        t[0] = k->scale == GPUMC__NONE ? 0 : gpumc_log(t[11]);
-        t[1] = t[GPUMC__SHARE_OF_ONE] = 1;
-        t[GPUMC__LOG_H] = t[GPUMC__SHARE] = 0;
-        t[GPUMC__LOG_H_OF_ONE] = t[0];
-        if (u == k->n_scales) continue;
-        if (tenths == 0 || (tenths == 10 && !(one > 0))) continue;
-        const double square = t[11] * t[11], all = square + floor * floor;
-        if (one > 0) {
-            t[GPUMC__SHARE_OF_ONE] = square / (square + one * one);
-            t[1] = sqrt(t[GPUMC__SHARE_OF_ONE]);
-            t[GPUMC__LOG_H_OF_ONE] = 0.5 * gpumc_log(square + one * one);
-            if (tenths == 10) continue;
+    double *table = work + k->table;
+    for (size_t u = 0; u < k->n_units; u++, table += GPUMC__TABLE) {
+        const double t = gpumc__link_scale(k, u, x) * k->per_unit[u], log_t = gpumc_log(t);
+        for (int p = 0; p < 11; p++) {
+            const double c = p < 10 ? gpumc__tenth[p] : u < k->n_scales ? k->most : 1, rest = 1 - c;
+            if (!(k->in_use >> p & 1)) continue;
+            const double square = rest + c * t * t;
+            table[p] = rest > 0 ? t / sqrt(square) : 1;
+            table[GPUMC__LOG_R + p] = rest > 0 ? log_t - 0.5 * gpumc_log(square) : 0;
+            table[GPUMC__SLOPE + p] = rest > 0 ? rest / square : 0;
         }
-        t[GPUMC__SHARE] = square / all;
-        t[GPUMC__LOG_H] = 0.5 * gpumc_log(all);
-        if (tenths > 0) { t[11 - tenths] = t[11] * gpumc_exp(-0.1 * tenths * t[GPUMC__LOG_H]); continue; }
-        const double step = gpumc_exp(-0.1 * t[GPUMC__LOG_H]);
-        for (int p = 10; p > 1; p--) t[p] = t[p + 1] * step;
     }
 }
 
@@ -5349,17 +5342,7 @@ GPUMC__INLINE const double *gpumc__link_table(const gpumc__link *k, size_t i, co
 GPUMC__INLINE double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
 {
     *c = gpumc__tenth[k->tenths[i]];
-    return gpumc__link_table(k, i, work)[11 - k->tenths[i]];
-}
-
-/* log |d theta / d q| for a weight of so many tenths, and its derivative by log tau. */
-GPUMC__INLINE double gpumc__link_log_jacobian(const double *table, size_t tenths)
-{
-    return table[0] - gpumc__tenth[tenths] * table[tenths < 10 ? GPUMC__LOG_H : GPUMC__LOG_H_OF_ONE];
-}
-GPUMC__INLINE double gpumc__link_slope(const double *table, size_t tenths)
-{
-    return 1 - gpumc__tenth[tenths] * table[tenths < 10 ? GPUMC__SHARE : GPUMC__SHARE_OF_ONE];
+    return gpumc__link_table(k, i, work)[k->tenths[i]];
 }
 
 /* The largest |mu| from which elements of a unit can still be told, negative where there is none. */
@@ -5376,24 +5359,24 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
     double *theta = x + k->at, log_jacobian = 0, c;
     const size_t n = k->size, step = k->step, *units = k->unit;
     const unsigned char *tenths = k->tenths;
-    gpumc__link_powers(k, x, work);
+    gpumc__link_tables(k, x, work);
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
         const double shift = mu * (1 - c * r);
         for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
         if (!(fabs(mu) <= gpumc__link_reach(k, units[0], x))) return -GPUMC_INF;
-        return (double)n * gpumc__link_log_jacobian(gpumc__link_table(k, 0, work), tenths[0]);
+        return (double)n * gpumc__link_table(k, 0, work)[GPUMC__LOG_R + tenths[0]];
     }
     for (size_t t = 0; t < step; t++)
         for (size_t i = t; i < n;) {
             const size_t unit = units[i];
             const double *table = gpumc__link_table(k, i, work), reach = gpumc__link_reach(k, unit, x);
             do {
-                const double r = table[11 - tenths[i]], mu = gpumc__link_mu(k, i, x);
+                const double r = table[tenths[i]], mu = gpumc__link_mu(k, i, x);
                 c = gpumc__tenth[tenths[i]];
                 theta[i] = r * q[i] + (1 - c * r) * mu;
                 if (!(fabs(mu) <= reach)) log_jacobian = -GPUMC_INF;
-                log_jacobian += gpumc__link_log_jacobian(table, tenths[i]);
+                log_jacobian += table[GPUMC__LOG_R + tenths[i]];
             } while ((i += step) < n && units[i] == unit);
         }
     return log_jacobian;
@@ -5403,11 +5386,11 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
 static double gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     double log_jacobian = 0, c;
-    gpumc__link_powers(k, x, work);
+    gpumc__link_tables(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
         const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
         q[i] = (x[k->at + i] - mu) / r + c * mu;
-        log_jacobian += gpumc__link_log_jacobian(gpumc__link_table(k, i, work), k->tenths[i]);
+        log_jacobian += gpumc__link_table(k, i, work)[GPUMC__LOG_R + k->tenths[i]];
     }
     return log_jacobian;
 }
@@ -5424,7 +5407,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     double received = 0, c;
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
-        const double slope = gpumc__link_slope(gpumc__link_table(k, 0, work), tenths[0]);
+        const double slope = gpumc__link_table(k, 0, work)[GPUMC__SLOPE + tenths[0]];
         const double sum = slope > 0 ? gpumc__sum(g, k->size) : 0;     /* centred: nothing is received */
         const size_t scale = k->scale + k->unit[0];
         if (slope > 0 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
@@ -5442,10 +5425,9 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
             double moment = 0;
             do {
                 const size_t place = from[i -= step], tenths_i = tenths[i];
-                const double r = table[11 - tenths_i], g_i = g[i];
+                const double r = table[tenths_i], g_i = g[i];
                 c = gpumc__tenth[tenths_i];
-                moment += gpumc__link_slope(table, tenths_i)
-                        * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
+                moment += table[GPUMC__SLOPE + tenths_i] * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
                 dq[i] = r * g_i;
                 if (i > t && from[i - step] == place) { received += (1 - c * r) * g_i; continue; }
                 if (place != GPUMC__NONE) target[place] += received + (1 - c * r) * g_i;
@@ -5703,7 +5685,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
     if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
     k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
-    k->floor_of_one = p->scale && p->centring == GPUMC_CENTRING_LEARNED ? GPUMC__FLOOR_OF_ONE : 0;
+    k->most = p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1;
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
@@ -5722,7 +5704,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         }
     }
     for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
-    k->uniform = gpumc__link_is_uniform(k);
+    gpumc__link_settle(k);
 }
 
 /* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
@@ -5951,7 +5933,7 @@ static double gpumc__to_noncentred(const gpumc_layout *l, const double *q, const
             if (j == 0 || k->unit[j] != k->unit[j - 1]) log_tau = gpumc_log(tau);
             u[at + j] = (x[k->at + j] - gpumc__link_mu(k, j, x)) / tau;
             h[at + j] *= tau / gpumc__link_ratio(k, j, work, &c);
-            change += log_tau - gpumc__link_log_jacobian(table, k->tenths[j]);
+            change += log_tau - table[GPUMC__LOG_R + k->tenths[j]];
         }
     }
     return change;
@@ -10574,7 +10556,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(-gpumc__adapt_units(a, k)[2 * u]);
-        k->uniform = gpumc__link_is_uniform(k);
+        gpumc__link_settle(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
 }
@@ -15522,6 +15504,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         gpumc__carry(k, link->per_unit, link->n_units * sizeof(double));
+        gpumc__carry(k, &link->in_use, sizeof link->in_use);
         gpumc__carry(k, &link->uniform, sizeof link->uniform);
     }
 }

@@ -58,12 +58,12 @@ static void set_weights(gpumc_layout *l, int kind)
         gpumc__link *k = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++)
-            k->tenths[j] = (unsigned char)(kind == 0   ? 10
+            k->tenths[j] = (unsigned char)(kind == 0 || gpumc__link_is_start(k, j) ? 10
                                            : kind == 1 ? 0
                                            : kind == 4 ? 6
                                                        : (j * (kind == 2 ? 7 : 3) + 1) % 11);
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(0.2 * (double)u - 0.3 * kind);
-        k->uniform = gpumc__link_is_uniform(k);
+        gpumc__link_settle(k);
     }
 }
 
@@ -199,6 +199,10 @@ static void check_kinds(void)
     const gpumc_param walks[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
         { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .scale_index = later,
           .walk_dim = 2 } };
+    const gpumc_param free_walk[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "level", .dims = &grid[1], .n_dims = 1, .scale = "tau", .walk_dim = 1 } };
+    const gpumc_param free_walks[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "level", .dims = many, .n_dims = 2, .scale = "tau", .scale_index = later, .walk_dim = 2 } };
     const gpumc_param drift[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "beta" }, { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
           .walk_dim = 2, .covariates = trend, .n_covariates = 1, .coefficients = "beta" } };
@@ -225,6 +229,8 @@ static void check_kinds(void)
     check_machine("walk", walk, 3);
     check_machine("walk down columns", across, 3);
     check_machine("many walks", walks, 3);
+    check_machine("walk that starts anywhere", free_walk, 3);
+    check_machine("walks that start anywhere", free_walks, 3);
     check_machine("many walks with covariates", drift, 4);
     check_machine("covariates", linear, 4);
     check_machine("nested", nested, 5);
@@ -301,7 +307,7 @@ static void check_learning(void)
 /* The map as its definition says, down to where the scale is a thousandth of a percent of its unit: there the
    coordinate of every learned weight has a spread that no longer falls. A weight of 1 that was asked for
    leaves theta as it is, to the bit. */
-static void check_floor(void)
+static void check_map(void)
 {
     const gpumc_param params[] = {
         { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
@@ -322,7 +328,7 @@ static void check_floor(void)
             gpumc_model_natural(m.layout, q, x, m.work);
             for (int i = 0; i < 3; i++) {
                 const double c = k->tenths[i] / 10., t = exp(log_tau) * k->per_unit[0];
-                const double r = t / pow(hypot(t, c < 1 ? 0.25 : 0.03125), c);
+                const double held = c < 1 ? c : 0.999, r = t / sqrt(1 - held + held * t * t);
                 const double theta = q[0] + r * (q[2 + i] - c * q[0]);
                 CHECK(fabs(x[2 + i] - theta) < 1e-14 * (1 + fabs(theta)), "weight %g at log tau %g: %.17g, "
                       "not %.17g", c, log_tau, x[2 + i], theta);
@@ -333,6 +339,62 @@ static void check_floor(void)
         }
     machine_close(&m);
     machine_close(&forced);
+}
+
+/* The definition's promise: where rows hold a share c of what is known of theta at tau = tau0, the standard
+   deviation of its coordinate, given tau, is the same for every tau. */
+static void check_spread(void)
+{
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 9, .location = "mu", .scale = "tau" },
+    };
+    machine m;
+    gpumc__link *k;
+    machine_open(&m, params, 3);
+    k = &m.layout->parts[2].link;
+    for (size_t i = 0; i < 9; i++) k->tenths[i] = (unsigned char)(i + 1);
+    k->per_unit[0] = 0.5;                                                        /* tau0 = 2 */
+    gpumc__link_settle(k);
+    for (double log_tau = -5; log_tau < 6; log_tau++)
+        for (size_t i = 0; i < 9; i++) {
+            double q[11] = { 0, log_tau }, low[11], high[11];
+            const double c = (double)(i + 1) / 10, tau = exp(log_tau), of_rows = 4 * (1 - c) / c;
+            const double sd = sqrt(1 / (1 / (tau * tau) + 1 / of_rows));
+            const double sd_0 = sqrt(1 / (1 / 4. + 1 / of_rows));
+            gpumc_model_natural(m.layout, q, low, m.work);
+            q[2 + i] = 1;
+            gpumc_model_natural(m.layout, q, high, m.work);
+            const double of_q = sd / (high[2 + i] - low[2 + i]);
+            CHECK(fabs(of_q / sd_0 - 1) < 1e-12, "share %g at log tau %g: the coordinate's spread is %g, at "
+                  "tau0 %g", c, log_tau, of_q, sd_0);
+        }
+    machine_close(&m);
+}
+
+/* A scale so small that elements cannot be told from their location, or its square from zero, has no density;
+   next to it there is one. */
+static void check_reach(void)
+{
+    static const size_t each[] = { 0, 0, 0 };
+    for (int kind = 0; kind < 3; kind++) {
+        const gpumc_param params[] = {
+            { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+            { .name = "theta", .size = 3, .location = kind < 2 ? "mu" : NULL, .scale = "tau",
+              .scale_index = kind ? each : NULL },
+        };
+        const double mu = kind < 2 ? 40 : 0, least = kind < 2 ? 40e-13 : 1e-100;
+        double q[5] = { mu, 0, 0.1, -0.2, 0.3 }, g[5];
+        machine m;
+        machine_open(&m, params, 3);
+        if (kind == 1) m.layout->parts[2].link.tenths[0] = 3;      /* not uniform */
+        gpumc__link_settle(&m.layout->parts[2].link);
+        q[1] = log(least * 1.01);
+        CHECK(gpumc__is_finite(gpumc_model_eval(m.layout, q, g, m.work)), "kind %d: no density above", kind);
+        q[1] = log(least * 0.99);
+        CHECK(gpumc_model_eval(m.layout, q, g, m.work) == -HUGE_VAL, "kind %d: a density below", kind);
+        machine_close(&m);
+    }
 }
 
 /* ---- starts far away ------------------------------------------------------------------------------ */
@@ -414,11 +476,86 @@ static void check_far_starts(void)
     }
 }
 
+/* One chain that starts with every element at its location is pulled into the neck first of all. */
+static void check_level_starts(void)
+{
+    static const double zeros[MOST_GROUPS] = { 0 }, ones[1] = { 1 };
+    static rows d;
+    int lost = 0;
+    rows_make(&d, 97, 10, 10, 10);
+    const gpumc_param params[] = {
+        { .name = "mu", .init = zeros }, { .name = "tau", .kind = GPUMC_POSITIVE, .init = ones },
+        { .name = "sigma", .kind = GPUMC_POSITIVE, .init = ones },
+        { .name = "theta", .size = d.n, .location = "mu", .scale = "tau", .init = zeros },
+    };
+    const gpumc_model model = { .name = "level", .params = params, .n_params = 4, .log_density = rows_density,
+                                .data = &d };
+    for (uint64_t seed = 1; seed <= FAR_SEEDS; seed++) {
+        const gpumc_sample_options o = { .num_chains = 1, .num_samples = 500, .seed = seed,
+                                         .skip_gradient_check = 1 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        lost += !(gpumc_r_hat(gpumc_fit_series(&fit, 1)).value < 1.1) || fit.step_size < 1e-3;
+        gpumc_free(&fit);
+    }
+    CHECK(lost == 0, "%d of %d single chains that start at one level are lost", lost, FAR_SEEDS);
+}
+
+/* A walk whose first element is diffuse, at 50: it is no deviation, and what follows hangs on it. The largest
+   R-hat is a median over seeds, because tau has a long left tail. */
+enum { STEPS = 40, WALK_SEEDS = 15 };
+typedef struct walk { double mean[STEPS]; } walk;
+static double walk_density(const double *x, double *g, void *data)
+{
+    const walk *d = (const walk *)data;
+    const double *theta = x + 1;
+    double lp = gpumc_half_normal_lpdf(x[0], 50, &g[0], NULL)
+        + gpumc_normal_lpdf(theta[0], 0, 100, &g[1], NULL, NULL);
+    for (int j = 1; j < STEPS; j++)
+        lp += gpumc_normal_lpdf(theta[j], theta[j - 1], x[0], &g[1 + j], &g[j], &g[0]);
+    for (int j = 0; j < STEPS; j++) lp += gpumc_normal_lpdf(d->mean[j], theta[j], 1, NULL, &g[1 + j], NULL);
+    return lp;
+}
+static void check_diffuse_walk(void)
+{
+    static const size_t steps[] = { STEPS };
+    const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .dims = steps, .n_dims = 1, .scale = "tau", .walk_dim = 1 } };
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    walk d;
+    double level = 50, r_hats[WALK_SEEDS];
+    for (int j = 0; j < STEPS; j++) {
+        level += 0.3 * gpumc_rng_normal(&rng);
+        d.mean[j] = level + gpumc_rng_normal(&rng);
+    }
+    const gpumc_model model = { .name = "walk", .params = params, .n_params = 2, .log_density = walk_density,
+                                .data = &d };
+    for (int k = 0; k < WALK_SEEDS; k++) {
+        const gpumc_sample_options o = { .num_samples = 500, .seed = (uint64_t)k + 1,
+                                         .skip_gradient_check = 1 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        r_hats[k] = 0;
+        for (size_t i = 0; i <= STEPS; i++)
+            r_hats[k] = fmax(r_hats[k], gpumc_r_hat(gpumc_fit_series(&fit, i)).value);
+        gpumc_free(&fit);
+    }
+    qsort(r_hats, WALK_SEEDS, sizeof *r_hats, gpumc__compare_doubles);
+    printf("diffuse walk: R-hat %.3f to %.3f\n", r_hats[0], r_hats[WALK_SEEDS - 1]);
+    CHECK(r_hats[WALK_SEEDS - 1] < 1.1 && r_hats[WALK_SEEDS / 2] < 1.02,
+          "a walk from a diffuse first element: R-hat in the median %.3f, at most %.3f",
+          r_hats[WALK_SEEDS / 2], r_hats[WALK_SEEDS - 1]);
+}
+
 int main(void)
 {
     check_kinds();
-    check_floor();
+    check_map();
+    check_spread();
+    check_reach();
     check_learning();
     check_far_starts();
+    check_level_starts();
+    check_diffuse_walk();
     return check_end();
 }

@@ -770,8 +770,8 @@ static double schools_z(gpumc_sampler sampler, gpumc_centring form, double weigh
 }
 
 /* Centred schools are a funnel, whose neck every sampler misses, and MAMS without diverging. Most runs whose
-   log tau is wrong by 6 standard errors say so. With any other weight log tau is right, as below the floor of
-   centring all are non-centred. Now and then a chain is held all the same: if it were one of fifty such runs,
+   log tau is wrong by 6 standard errors say so. With any other weight log tau is right, as near zero all
+   are non-centred. Now and then a chain is held all the same: if it were one of fifty such runs,
    more than 3 of 24 would be one of a thousand. */
 static void test_held(void)
 {
