@@ -8723,6 +8723,8 @@ static void gpumc__hier_climb(gpumc_hier *h)
     for (size_t k = 0; v && k < 10; k++) *vectors[k] = (double *)memset(v + k * n, 0, n * sizeof(double));
     if (v && gpumc__start_point(c.layout, 0, c.medians, c.work, NULL) == GPUMC_OK) {
         memset(c.layout->tenths, 10, n);
+        for (size_t i = 0; i < c.layout->n_parts; i++)
+            if (c.layout->parts[i].linked) gpumc__link_settle(&c.layout->parts[i].link);
         gpumc_model_free(c.layout, c.work, c.medians, c.work, NULL);
         memcpy(c.mean, c.medians, n * sizeof(double));
         for (size_t i = 0; i < h->model.n_params; i++) {
