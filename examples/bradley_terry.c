@@ -9,24 +9,24 @@
    Run:    ./bradley_terry                      (./bradley_terry help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   90 % intervals that hold the truth: skill 86 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.20 s
-   step size 0.510, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.20, E-BFMI 1.10, trees span 3.8
+   90 % intervals that hold the truth: skill 87 of 100
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.39 s
+   step size 0.519, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.44, E-BFMI 1.05, trees span 3.8
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0061     0.0016     0.0878     0.8686     1.0012     1.1586      2907      2722   1.001
-   skill[1]     -0.6784     0.0065     0.3653    -1.3059    -0.6739    -0.0859      3159      2937   1.001
-   skill[2]      0.8662     0.0063     0.3523     0.2932     0.8680     1.4556      3104      2136   1.002
-   skill[3]     -1.7482     0.0083     0.4707    -2.5338    -1.7377    -1.0133      3252      2557   1.000
-   skill[4]      0.8514     0.0069     0.3858     0.2124     0.8497     1.4808      3124      2877   1.001
-   skill[5]     -0.4974     0.0063     0.3490    -1.0631    -0.4961     0.0664      3081      2712   1.000
-   skill[6]     -1.2189     0.0066     0.3701    -1.8318    -1.2043    -0.6445      3123      2837   1.000
-   skill[7]     -0.9267     0.0061     0.3533    -1.5009    -0.9301    -0.3378      3316      3018   1.001
-   skill[8]      0.3115     0.0061     0.3289    -0.2261     0.3149     0.8690      2902      2920   1.001
-   skill[9]     -0.3519     0.0060     0.3257    -0.8841    -0.3500     0.1753      2987      2712   1.000
-   skill[10]     0.2608     0.0060     0.3357    -0.2996     0.2561     0.8090      3089      2699   1.002
-   ... 90 more, largest r_hat: skill[86] 1.004; smallest ess: skill[14] 2077
-   gradients=19032 divergences=0 warmup_s=0.0886 sampling_s=0.1147
+   tau           1.0053     0.0016     0.0878     0.8683     1.0019     1.1593      2872      2557   1.000
+   skill[1]     -0.6758     0.0062     0.3669    -1.3107    -0.6695    -0.0676      3485      3084   1.001
+   skill[2]      0.8617     0.0059     0.3503     0.2864     0.8595     1.4363      3534      2611   1.001
+   skill[3]     -1.7420     0.0080     0.4709    -2.5289    -1.7253    -1.0135      3471      2548   1.000
+   skill[4]      0.8511     0.0067     0.3845     0.2135     0.8514     1.4820      3331      2483   1.001
+   skill[5]     -0.4948     0.0060     0.3453    -1.0656    -0.4915     0.0701      3294      2845   1.000
+   skill[6]     -1.2237     0.0063     0.3693    -1.8304    -1.2128    -0.6407      3468      2710   1.000
+   skill[7]     -0.9276     0.0059     0.3575    -1.5177    -0.9327    -0.3386      3629      2677   1.001
+   skill[8]      0.3126     0.0057     0.3262    -0.2231     0.3167     0.8615      3314      2717   1.001
+   skill[9]     -0.3553     0.0056     0.3244    -0.8857    -0.3549     0.1677      3329      2696   1.000
+   skill[10]     0.2606     0.0058     0.3400    -0.2990     0.2593     0.8206      3472      2720   1.002
+   ... 90 more, largest r_hat: skill[44] 1.003; smallest ess: skill[43] 2037
+   gradients=19624 divergences=0 warmup_s=0.1907 sampling_s=0.2002
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

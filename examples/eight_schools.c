@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 0.320, low-rank metric, 0 divergences
-   sampler HMC: the metric fits: variance to metric 1.46, E-BFMI 0.88, trees span 3.9
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
+   step size 0.312, low-rank metric, 0 divergences
+   sampler HMC: the metric fits: variance to metric 1.47, E-BFMI 0.98, trees span 3.8
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.422      0.055      3.287     -1.062      4.410      9.922      3587      3167   1.001
-   tau           3.514      0.068      3.171      0.224      2.639      9.843      1407      1327   1.005
-   theta[1]      6.192      0.092      5.716     -1.623      5.578     15.971      4044      3047   1.001
-   theta[2]      4.890      0.069      4.733     -2.692      4.837     12.538      4763      3195   1.001
-   theta[3]      3.882      0.087      5.260     -4.881      4.277     11.438      3864      3209   1.001
-   theta[4]      4.784      0.068      4.679     -2.539      4.734     12.339      4736      3664   1.003
-   theta[5]      3.677      0.067      4.531     -4.537      3.969     10.578      4599      3598   1.000
-   theta[6]      4.131      0.070      4.780     -4.081      4.330     11.506      4651      3634   1.000
-   theta[7]      6.284      0.079      5.020     -0.867      5.805     15.123      4013      3631   1.001
-   theta[8]      4.859      0.085      5.346     -3.496      4.730     13.332      4106      3380   1.000
-   gradients=29028 divergences=0 warmup_s=0.0045 sampling_s=0.0039
+   mu            4.412      0.054      3.286     -1.163      4.413      9.894      3674      3397   1.001
+   tau           3.518      0.078      3.171      0.230      2.708      9.547      1058       994   1.007
+   theta[1]      6.200      0.092      5.658     -1.531      5.624     16.044      3963      3330   1.002
+   theta[2]      4.891      0.067      4.702     -2.697      4.815     12.499      4941      3174   1.001
+   theta[3]      3.891      0.086      5.248     -4.972      4.291     11.568      3984      2848   1.001
+   theta[4]      4.801      0.065      4.608     -2.502      4.729     12.296      4975      3774   1.002
+   theta[5]      3.706      0.066      4.547     -4.306      3.986     10.617      4801      3773   1.001
+   theta[6]      4.120      0.068      4.783     -4.125      4.376     11.431      5022      3647   1.000
+   theta[7]      6.275      0.081      4.944     -0.902      5.857     15.087      3861      3702   1.001
+   theta[8]      4.886      0.082      5.281     -3.269      4.742     13.414      4245      3283   1.000
+   gradients=29020 divergences=0 warmup_s=0.0089 sampling_s=0.0069
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

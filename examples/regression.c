@@ -25,7 +25,7 @@
    sigma    0.13970    0.00090    0.04012    0.08682    0.13311    0.21310      1997      2454   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10148 divergences=0 warmup_s=0.0035 sampling_s=0.0119
+   gradients=10148 divergences=0 warmup_s=0.0076 sampling_s=0.0146
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
