@@ -14,7 +14,7 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: level 420 of 500
-   artists: 4 chains x 1000 draws after 200 of warm-up, 0.70 s
+   artists: 4 chains x 1000 draws after 200 of warm-up, 0.34 s
    step size 0.315, diagonal metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 3.04, E-BFMI 0.97, trees span 4.1
                     mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -46,7 +46,7 @@
    ... 490 more, largest r_hat: level[42,3] 1.008; smallest ess: level[96,5] 1684
    warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 515 quantities (sd[2] 1.010): chains disagree; run longer first, then suspect several modes, label switching, priors
    warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 515 quantities (sd[2] 327): estimates are noisy; see R-hat first
-   gradients=37195 divergences=0 warmup_s=0.2925 sampling_s=0.4072
+   gradients=37195 divergences=0 warmup_s=0.1402 sampling_s=0.1958
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -10,7 +10,7 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 87 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.39 s
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.20 s
    step size 0.519, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.44, E-BFMI 1.05, trees span 3.8
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -26,7 +26,7 @@
    skill[9]     -0.3553     0.0056     0.3244    -0.8857    -0.3549     0.1677      3329      2696   1.000
    skill[10]     0.2606     0.0058     0.3400    -0.2990     0.2593     0.8206      3472      2720   1.002
    ... 90 more, largest r_hat: skill[44] 1.003; smallest ess: skill[43] 2037
-   gradients=19624 divergences=0 warmup_s=0.1907 sampling_s=0.2002
+   gradients=19624 divergences=0 warmup_s=0.0950 sampling_s=0.1038
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -23,7 +23,7 @@
    theta[6]      4.120      0.068      4.783     -4.125      4.376     11.431      5022      3647   1.000
    theta[7]      6.275      0.081      4.944     -0.902      5.857     15.087      3861      3702   1.001
    theta[8]      4.886      0.082      5.281     -3.269      4.742     13.414      4245      3283   1.000
-   gradients=29020 divergences=0 warmup_s=0.0089 sampling_s=0.0069
+   gradients=29020 divergences=0 warmup_s=0.0072 sampling_s=0.0117
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

@@ -16,7 +16,7 @@
    water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.56
    water boils at 210 F: pressure 28.71 inches, 90 % between 28.50 and 28.94
    elpd_loo 0.4, standard error 8.7, largest Pareto k 0.31
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
    step size 0.850, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 0.99, E-BFMI 1.14, trees span 3.2
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -25,7 +25,7 @@
    sigma    0.13970    0.00090    0.04012    0.08682    0.13311    0.21310      1997      2454   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10148 divergences=0 warmup_s=0.0076 sampling_s=0.0146
+   gradients=10148 divergences=0 warmup_s=0.0042 sampling_s=0.0072
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
