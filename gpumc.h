@@ -74,6 +74,7 @@
      block (location_index), the element before (walk_dim: random walks, which start at the location, or
      without one anywhere), and may have group covariates added; scales likewise (scale_index).
      Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
+     Chains that would start far from the posterior climb to it first, except what has an init.
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
@@ -5673,6 +5674,10 @@ static size_t gpumc__starts_freely(const gpumc_param *p)
     return p->walk_dim > 0 && p->scale && !p->location && !p->covariates;
 }
 
+/* Learned weights of 1 are not trusted to the end: exact centring has the funnel where tau is small. */
+static double gpumc__most_centring(const gpumc_param *p)
+{ return p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
+
 /* Tables by element, and which other blocks they refer to; those are placed. */
 static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
@@ -5685,7 +5690,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
     if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
     k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
-    k->most = p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1;
+    k->most = gpumc__most_centring(p);
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
@@ -5915,30 +5920,6 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
     return change;
 }
 
-/* Elements of links as (theta - mu) / tau, with the gradient by that; returns by how much the log density is
-   higher there. */
-static double gpumc__to_noncentred(const gpumc_layout *l, const double *q, const double *g, double *u,
-                                   double *h, double *work)
-{
-    double *x = work, change = 0, log_tau = 0, c;
-    memcpy(u, q, l->n_free * sizeof(double));
-    memcpy(h, g, l->n_free * sizeof(double));
-    gpumc__to_natural(l, q, x, work);
-    for (size_t i = 0; i < l->n_parts; i++) {
-        const gpumc__link *k = &l->parts[i].link;
-        const size_t at = l->parts[i].free_at;
-        for (size_t j = 0; l->parts[i].linked && j < k->size; j++) {
-            const double tau = gpumc__link_scale(k, k->unit[j], x);
-            const double *table = gpumc__link_table(k, j, work);
-            if (j == 0 || k->unit[j] != k->unit[j - 1]) log_tau = gpumc_log(tau);
-            u[at + j] = (x[k->at + j] - gpumc__link_mu(k, j, x)) / tau;
-            h[at + j] *= tau / gpumc__link_ratio(k, j, work, &c);
-            change += log_tau - table[GPUMC__LOG_R + k->tenths[j]];
-        }
-    }
-    return change;
-}
-
 /* The way back; returns the log Jacobian of the links. */
 static double gpumc__from_centred(const gpumc_layout *l, const double *u, const double *h, double *q,
                                   double *g, double *work)
@@ -6124,6 +6105,166 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     gpumc__release(NULL, q);
     gpumc__release(NULL, memory);
     return status;
+}
+
+/* ---- the climb -----------------------------------------------------------------------------------
+   Start points near the posterior, from one that may be far off. The posterior is approximated by the nearest
+   normal distribution of independent free coordinates, with all links centred (Kucukelbir et al. 2017).
+   Expectations under it come from two points, mean + sd and mean - sd with random signs: half the sum is
+   right for a quadratic, and the difference of the gradients is the curvature, cross terms but for noise.
+   Means take Newton steps and standard deviations follow. The mode would be no start: it may be the spike at
+   a scale of 0, which has no volume. */
+enum { GPUMC__CLIMB_MOST = 96, GPUMC__CLIMB_STRETCH = 12, GPUMC__CLIMB_HELD = 255 };
+typedef struct gpumc__climb {
+    const gpumc_layout *layout;              /* all centred */
+    int guided;
+    gpumc_rng rng;
+    uint64_t gradients;
+    unsigned char *waits;                    /* steps of each block before it moves; HELD: never */
+    double *first, *mean, *log_sd, *step, *log_step, *away, *point, *g[2], *work;
+} gpumc__climb;
+
+static size_t gpumc__climb_bytes(const gpumc_layout *l)
+{
+    const size_t doubles = gpumc__size_add(gpumc__size_mul(9, l->n_free), l->n_work);
+    return gpumc__size_add(gpumc__size_mul(doubles, sizeof(double)), l->n_parts);
+}
+
+static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_rng rng, double *memory)
+{
+    gpumc__climb c;
+    double **const vectors[] = { &c.first, &c.mean, &c.log_sd, &c.step, &c.log_step, &c.away, &c.point,
+                                 &c.g[0], &c.g[1], &c.work };
+    memset(memory, 0, gpumc__climb_bytes(l));
+    c.layout = l;
+    c.guided = guided;
+    c.rng = rng;
+    c.gradients = 0;
+    c.waits = (unsigned char *)(memory + 9 * l->n_free + l->n_work);
+    for (size_t k = 0; k < 10; k++) *vectors[k] = memory + k * l->n_free;
+    return c;
+}
+
+/* All links centred; or as the tenths say, which are overwritten otherwise. */
+static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *tenths)
+{
+    if (tenths) memcpy(l->tenths, tenths, l->n_free);
+    else memset(l->tenths, 10, l->n_free);
+    for (size_t i = 0; i < l->n_parts; i++) {
+        gpumc__link *k = &l->parts[i].link;
+        if (!l->parts[i].linked) continue;
+        k->most = tenths ? gpumc__most_centring(l->parts[i].param) : 1;
+        gpumc__link_settle(k);
+    }
+}
+
+static int gpumc__is_named(const gpumc_param *p, const char *name)
+{ return name && gpumc__same_word(p->name, name); }
+
+/* Linked blocks move first, then what they hang on, then the rest: a scale of the data would grow to make up
+   for populations that have yet to reach these. */
+static void gpumc__climb_order(gpumc__climb *c)
+{
+    const gpumc_layout *l = c->layout;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc_param *p = l->parts[i].param;
+        unsigned char waits = l->n_linked > 0 && !l->parts[i].linked ? 8 : 0;
+        for (size_t k = 0; k < l->n_parts && waits > 4; k++) {
+            const gpumc_param *on = l->parts[k].param;
+            if (gpumc__is_named(p, on->location) || gpumc__is_named(p, on->scale)) waits = 4;
+        }
+        c->waits[i] = waits;
+    }
+}
+
+static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
+{
+    c->gradients++;
+    return gpumc__eval(c->layout, c->guided, q, g, c->work);
+}
+
+/* The evidence bound at a part of the step, with both gradients. Held values have a log_sd of -infinity. */
+static double gpumc__climb_look(gpumc__climb *c, double part)
+{
+    const size_t n = c->layout->n_free;
+    double bound = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double log_sd = c->log_sd[i] + part * c->log_step[i], sd = exp(log_sd);
+        c->away[i] = gpumc_rng_word(&c->rng) & 1 ? sd : -sd;
+        if (sd > 0) bound += log_sd;
+    }
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < n; i++)
+            c->point[i] = c->mean[i] + part * c->step[i] + (side ? c->away[i] : -c->away[i]);
+        bound += 0.5 * gpumc__climb_eval(c, c->point, c->g[side]);
+    }
+    return bound;
+}
+
+/* The next step, at most 1 on curved scales. */
+static void gpumc__climb_plan(gpumc__climb *c, int t)
+{
+    for (size_t k = 0; k < c->layout->n_parts; k++) {
+        const gpumc__placed *p = &c->layout->parts[k];
+        const double most = t < c->waits[k] ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
+        for (size_t i = p->free_at; i < p->free_at + p->free_size && c->waits[k] != GPUMC__CLIMB_HELD; i++) {
+            const double log_curvature = log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
+            c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
+            c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * exp(2 * (c->log_sd[i] + c->log_step[i]));
+            c->step[i] = fmin(fmax(c->step[i], -most), most);
+        }
+    }
+}
+
+/* From the first point, as long as the bound rises. Signs make noise in it: it may fall a little, and by more
+   where so small a step shows only noise. */
+static void gpumc__climb_up(gpumc__climb *c)
+{
+    const size_t n = c->layout->n_free;
+    double bound = -GPUMC_INF, before = bound, part = 1;
+    memcpy(c->mean, c->first, n * sizeof(double));
+    for (size_t k = 0; k < c->layout->n_parts; k++) {
+        const gpumc__placed *p = &c->layout->parts[k];
+        for (size_t i = p->free_at; i < p->free_at + p->free_size; i++)
+            c->log_sd[i] = c->waits[k] == GPUMC__CLIMB_HELD ? -GPUMC_INF : -2.3;
+    }
+    for (int t = 0; t < GPUMC__CLIMB_MOST; t++) {
+        const double next = gpumc__climb_look(c, part), least = bound - sqrt((double)n);
+        if (!(next > least) && (part > 0.01 || !gpumc__is_finite(next))) {
+            part /= 4;
+        } else {
+            for (size_t i = 0; i < n; i++) {
+                c->mean[i] += part * c->step[i];
+                c->log_sd[i] += part * c->log_step[i];
+            }
+            gpumc__climb_plan(c, t);
+            bound = next;
+            part = fmin(4 * part, 1);
+        }
+        if ((t + 1) % GPUMC__CLIMB_STRETCH != 0) continue;
+        if (t > GPUMC__CLIMB_STRETCH && !(bound > before + (double)n)) return;
+        before = bound;
+    }
+}
+
+/* The least log density of a start: not far below that of mean and first point. */
+static double gpumc__climb_least(gpumc__climb *c)
+{
+    return fmax(gpumc__climb_eval(c, c->mean, c->g[0]), gpumc__climb_eval(c, c->first, c->g[0]))
+           - 4 * (double)c->layout->n_free;
+}
+
+/* A draw of twice the standard deviation, or nearer the mean where the density is less than the least; its
+   natural values are left in work. Returns 0 if all that is too far out. */
+static int gpumc__climb_draw(gpumc__climb *c, double least)
+{
+    const size_t n = c->layout->n_free;
+    gpumc_rng_normals(&c->rng, c->away, n);
+    for (double width = 2; least > -GPUMC_INF && width > 0.2; width /= 2) {
+        for (size_t i = 0; i < n; i++) c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
+        if (gpumc__climb_eval(c, c->point, c->g[0]) >= least) return 1;
+    }
+    return 0;
 }
 
 /* ========================================================================================= >>rows
@@ -7747,7 +7888,7 @@ typedef struct gpumc__hier_block {
     const struct gpumc__hier_block *with;    /* whose z, location and scale the quantile takes too */
     size_t step;                             /* normal by element: to that visited next; 0: another way */
     gpumc_hier_link link;
-    int has_population, quantile_form, waits;          /* waits: steps of the climb, see start values */
+    int has_population, quantile_form;
     gpumc__population_law law;               /* the family's, or the leaves given */
     gpumc_rows *density, *quantile;          /* no density: normal, or quantile form */
 } gpumc__hier_block;
@@ -8616,87 +8757,14 @@ static void gpumc__hier_slots(gpumc_hier *h)
     }
 }
 
-/* ---- start values --------------------------------------------------------------------------------
-   The posterior is approximated by the nearest normal distribution of independent free coordinates, with all
-   populations centred (Kucukelbir et al. 2017). Expectations under it come from two points, mean + sd and
-   mean - sd with random signs: half the sum is right for a quadratic, and the difference of the gradients is
-   the curvature, cross terms but for noise. Means take Newton steps and standard deviations follow. The mode
-   would be no start: it may be the spike at a scale of 0, which has no volume. */
-enum { GPUMC__STARTS = 8, GPUMC__CLIMB_STEPS = 24 };
-typedef struct gpumc__climb {
-    gpumc_hier *h;
-    gpumc_layout *layout;
-    size_t n;
-    gpumc_rng rng;
-    double *medians, *mean, *log_sd, *step, *log_step, *away, *point, *g[2], *work;
-} gpumc__climb;
+/* ---- start values ------------------------------------------------------------------------------ */
+enum { GPUMC__STARTS = 8 };
 
-/* The evidence bound at a part of the step, with both gradients. Given values have a log_sd of -infinity. */
-static double gpumc__climb_look(gpumc__climb *c, double part)
+static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *c, double *starts)
 {
-    double bound = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        const double log_sd = c->log_sd[i] + part * c->log_step[i], sd = exp(log_sd);
-        c->away[i] = gpumc_rng_word(&c->rng) & 1 ? sd : -sd;
-        if (sd > 0) bound += log_sd;
-    }
-    for (int side = 0; side < 2; side++) {
-        for (size_t i = 0; i < c->n; i++)
-            c->point[i] = c->mean[i] + part * c->step[i] + (side ? c->away[i] : -c->away[i]);
-        bound += 0.5 * gpumc_model_eval(c->layout, c->point, c->g[side], c->work);
-    }
-    return bound;
-}
-
-/* The next step, at most 1 on curved scales. Populations move first, then what they depend on, then what rows
-   share: a scale of the rows would grow to make up for populations that have yet to reach these. */
-static void gpumc__climb_plan(gpumc__climb *c, int t)
-{
-    for (size_t k = 0; k < c->h->model.n_params; k++) {
-        const gpumc__hier_block *b = &c->h->blocks[k];
-        const double most = t < b->waits ? 0 : c->h->params[k].kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
-        for (size_t i = b->at; i < b->at + b->size && !b->given->init; i++) {
-            const double log_curvature = log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
-            c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
-            c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * exp(2 * (c->log_sd[i] + c->log_step[i]));
-            c->step[i] = fmin(fmax(c->step[i], -most), most);
-        }
-    }
-}
-
-/* Signs make noise in the bound: it may fall a little, and by more where so small a step shows only noise. */
-static void gpumc__climb_up(gpumc__climb *c)
-{
-    double least = -GPUMC_INF, part = 1;
-    for (int t = 0; t < GPUMC__CLIMB_STEPS; t++) {
-        const double bound = gpumc__climb_look(c, part);
-        if (!(bound > least) && (part > 0.01 || !gpumc__is_finite(bound))) { part /= 4; continue; }
-        for (size_t i = 0; i < c->n; i++) {
-            c->mean[i] += part * c->step[i];
-            c->log_sd[i] += part * c->log_step[i];
-        }
-        gpumc__climb_plan(c, t);
-        least = bound - sqrt((double)c->n);
-        part = fmin(4 * part, 1);
-    }
-}
-
-/* Draws of twice the standard deviation, or nearer the mean where the density is far lower than at mean or
-   medians; the medians if all that is too far out. */
-static void gpumc__climb_starts(gpumc__climb *c, double *starts)
-{
-    gpumc_hier *h = c->h;
-    const double least = fmax(gpumc_model_eval(c->layout, c->mean, c->g[0], c->work),
-                              gpumc_model_eval(c->layout, c->medians, c->g[0], c->work)) - 4 * (double)c->n;
+    const double least = gpumc__climb_least(c);
     for (size_t k = 0; k < GPUMC__STARTS && least > -GPUMC_INF; k++) {
-        double lp = -GPUMC_INF;
-        gpumc_rng_normals(&c->rng, c->away, c->n);
-        for (double width = 2; !(lp >= least) && width > 0.2; width /= 2) {
-            for (size_t i = 0; i < c->n; i++)
-                c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
-            lp = gpumc_model_eval(c->layout, c->point, c->g[0], c->work);
-        }
-        if (!(lp >= least)) gpumc_model_natural(c->layout, c->medians, c->work, c->work);
+        if (!gpumc__climb_draw(c, least)) gpumc_model_natural(c->layout, c->first, c->work, c->work);
         for (size_t i = 0; i < h->model.n_params; i++) {
             const gpumc__hier_block *b = &h->blocks[i];
             if (b->given->init) continue;
@@ -8710,35 +8778,23 @@ static void gpumc__climb_starts(gpumc__climb *c, double *starts)
 /* From the start point there is, which remains where the density is not finite. */
 static void gpumc__hier_climb(gpumc_hier *h)
 {
-    const size_t n = h->n_natural, bytes = gpumc_layout_bytes(&h->model, NULL);
-    double *starts = (double *)gpumc__hier_new(h, n, GPUMC__STARTS * sizeof(double)), *v = NULL;
+    const size_t bytes = gpumc_layout_bytes(&h->model, NULL);
+    double *starts = (double *)gpumc__hier_new(h, h->n_natural, GPUMC__STARTS * sizeof(double)), *v = NULL;
     void *memory = gpumc__allocate(&h->data->allocator, bytes);
-    gpumc__climb c = { h, memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL, n,
-                       gpumc_rng_at(0, 0, 0, 0), NULL, NULL, NULL, NULL, NULL, NULL, NULL, { NULL }, NULL };
-    double **const vectors[] = { &c.medians, &c.mean, &c.log_sd, &c.step, &c.log_step, &c.away, &c.point,
-                                 &c.g[0], &c.g[1], &c.work };
-    if (starts && c.layout)
-        v = (double *)gpumc__allocate(&h->data->allocator, (9 * n + c.layout->n_work) * sizeof(double));
+    gpumc_layout *l = memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL;
+    if (starts && l) v = (double *)gpumc__allocate(&h->data->allocator, gpumc__climb_bytes(l));
     h->out_of_memory |= !v;
-    for (size_t k = 0; v && k < 10; k++) *vectors[k] = (double *)memset(v + k * n, 0, n * sizeof(double));
-    if (v && gpumc__start_point(c.layout, 0, c.medians, c.work, NULL) == GPUMC_OK) {
-        memset(c.layout->tenths, 10, n);
-        for (size_t i = 0; i < c.layout->n_parts; i++)
-            if (c.layout->parts[i].linked) gpumc__link_settle(&c.layout->parts[i].link);
-        gpumc_model_free(c.layout, c.work, c.medians, c.work, NULL);
-        memcpy(c.mean, c.medians, n * sizeof(double));
-        for (size_t i = 0; i < h->model.n_params; i++) {
-            gpumc__hier_block *b = &h->blocks[i];
-            for (size_t j = 0; j < b->size; j++) c.log_sd[b->at + j] = b->given->init ? -GPUMC_INF : -2.3;
-            b->waits = c.layout->n_linked > 0 && !b->has_population ? 4 : 0;
+    if (v) {
+        gpumc__climb c = gpumc__climb_place(l, 0, gpumc_rng_at(0, 0, 0, 0), v);
+        if (gpumc__start_point(l, 0, c.first, c.work, NULL) == GPUMC_OK) {
+            gpumc__layout_centre(l, NULL);
+            gpumc_model_free(l, c.work, c.first, c.work, NULL);
+            gpumc__climb_order(&c);
+            for (size_t i = 0; i < l->n_parts; i++)
+                if (h->blocks[i].given->init) c.waits[i] = GPUMC__CLIMB_HELD;
+            gpumc__climb_up(&c);
+            gpumc__hier_draw_starts(h, &c, starts);
         }
-        for (size_t k = 0; k < h->data->n_rows; k++)
-            for (size_t j = 0; j < h->sets[k].n_p; j++) {
-                gpumc__hier_block *b = &h->blocks[h->sets[k].sources[j].block];
-                if (b->waits > 0) b->waits = 8;
-            }
-        gpumc__climb_up(&c);
-        gpumc__climb_starts(&c, starts);
     }
     gpumc__release(&h->data->allocator, v);
     gpumc__release(&h->data->allocator, memory);
@@ -10075,9 +10131,9 @@ static GPUMC_LOOP void gpumc__welford(double *GPUMC__RESTRICT mean, double *GPUM
     }
 }
 
-/* The median log density of the draws listed and the sum of log scales, Fisher's as below, that they span, as
-   they are kept or non-centred; -infinity when there are too few. */
-static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_draws, int noncentred)
+/* The median log density of the draws listed and the sum of log scales, Fisher's as below, that they span;
+   -infinity when there are too few. */
+static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_draws)
 {
     const size_t n = a->dim;
     double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, mass;
@@ -10085,15 +10141,9 @@ static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_dr
     if (n_draws < 3) return -GPUMC_INF;
     memset(a->moments, 0, 4 * n * sizeof(double));
     for (size_t k = 0; k < n_draws; k++) {
-        const double *q = a->q + draws[k] * n, *g = a->g + draws[k] * n;
         recent[k] = a->lp[draws[k]];
-        if (noncentred) {
-            recent[k] += gpumc__to_noncentred(a->layout, q, g, a->trial, a->trial + n, a->model_work);
-            q = a->trial;
-            g = q + n;
-        }
-        gpumc__welford(mean_q, var_q, q, n, 1 / (double)(k + 1));
-        gpumc__welford(mean_g, var_g, g, n, 1 / (double)(k + 1));
+        gpumc__welford(mean_q, var_q, a->q + draws[k] * n, n, 1 / (double)(k + 1));
+        gpumc__welford(mean_g, var_g, a->g + draws[k] * n, n, 1 / (double)(k + 1));
     }
     mass = gpumc__median_of(recent, n_draws);
     for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
@@ -10118,8 +10168,7 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
             if (a->owner[k] == c) draws[n++] = k;
         for (size_t k = 0; k < n; k++) recent[k] = a->lp[draws[k]];
         a->levels[c] = n ? gpumc__median_of(recent, n) : chains[c]->current->lp;
-        a->masses[c] = gpumc__adapt_mass(a, draws, n, 0);
-        if (gpumc__adapt_is_linked(a)) a->masses[c] = fmin(a->masses[c], gpumc__adapt_mass(a, draws, n, 1));
+        a->masses[c] = gpumc__adapt_mass(a, draws, n);
         if (c > 0 && !(a->masses[c] > a->masses[best])) continue;
         best = c;
         for (size_t k = 0; k < n; k++) recent[k] = fabs(recent[k] - a->levels[c]);
@@ -10750,16 +10799,16 @@ static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const 
     for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size);
 }
 
-/* Before the first iteration: units of the scales from the start points, metrics from the gradients there. */
+/* Before the first iteration: units of the scales from the start points, metrics from the gradients there;
+   with three chains from both. */
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
-    if (l && l->n_linked > 0) {
-        double *weights = a->moments + 2 * a->dim;
-        gpumc__adapt_keep(a, chains);
-        for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
+    double *weights = a->moments + 2 * a->dim;
+    gpumc__adapt_keep(a, chains);
+    for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
+    if (gpumc__adapt_is_linked(a)) {
         gpumc__centring_moments(a);
-        a->n_kept = 0;
         for (size_t i = 0; i < a->dim; i++) weights[i] = l->tenths[i];
         gpumc__adapt_recentre(a, chains, weights);
     }
@@ -10772,6 +10821,12 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
         }
         a->shared.scale[i] = exp(mean_log);
     }
+    if (a->n_kept >= 3 && a->shared.kind != GPUMC_METRIC_UNIT) {
+        gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+        for (size_t c = 0; c < a->n_chains; c++)
+            memcpy(a->metrics[c].scale, a->shared.scale, a->dim * sizeof(double));
+    }
+    a->n_kept = 0;
     gpumc__adapt_set_step_sizes(a, chains, 0);
 }
 
@@ -16103,28 +16158,87 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int 
                        (double)(c + 1), bad_gradient ? "gradient" : "log density", tries, lp, where);
 }
 
+/* Puts a chain's machine at a point; returns 0 where it cannot start, with the density there. */
+static int gpumc__begin_at(gpumc__run *r, size_t c, const double *q, double *lp)
+{
+    gpumc_nuts *s = r->chains[c].nuts;
+    double *g;
+    gpumc_nuts_restart(s, q);
+    g = gpumc__nuts_gradient_wanted(s);
+    *lp = gpumc__chain_eval(r, &r->chains[c], gpumc_nuts_ask(s), g);
+    return gpumc_nuts_tell(s, *lp, g);
+}
+
+enum { GPUMC__START_TRIES = 100 };
+
+static gpumc_rng gpumc__start_rng(const gpumc__run *r, size_t c, int k)
+{
+    return gpumc_rng_at(r->options->seed, GPUMC__STREAM_START | (uint32_t)k, 0,
+                        r->options->first_chain_id + (uint32_t)c);
+}
+
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
 static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_error *error)
 {
     const gpumc_layout *l = r->layout;
-    gpumc__chain *chain = &r->chains[c];
-    int tries = 1, bad_gradient = 0;
-    for (size_t i = 0; i < l->n_parts; i++) if (!l->parts[i].param->init) tries = 100;
+    int tries = 1;
+    double lp = -GPUMC_INF;
+    for (size_t i = 0; i < l->n_parts; i++) if (!l->parts[i].param->init) tries = GPUMC__START_TRIES;
     for (int k = 0; k < tries; k++) {
-        gpumc_rng rng = gpumc_rng_at(r->options->seed, GPUMC__STREAM_START | (uint32_t)k, 0,
-                                     r->options->first_chain_id + (uint32_t)c);
-        double *g = gpumc__nuts_gradient_wanted(chain->nuts), lp;
+        gpumc_rng rng = gpumc__start_rng(r, c, k);
         gpumc_status status;
         for (size_t i = 0; i < l->n_free; i++)
             q[i] = r->options->init_radius * (2 * gpumc_rng_uniform(&rng) - 1);
-        status = gpumc__start_point(l, r->options->first_chain_id + c, q, chain->work, error);
+        status = gpumc__start_point(l, r->options->first_chain_id + c, q, r->chains[c].work, error);
         if (status != GPUMC_OK) return status;
-        gpumc_nuts_restart(chain->nuts, q);
-        lp = gpumc__chain_eval(r, chain, gpumc_nuts_ask(chain->nuts), g);
-        bad_gradient = gpumc__is_finite(lp);
-        if (gpumc_nuts_tell(chain->nuts, lp, g)) return GPUMC_OK;
+        if (gpumc__begin_at(r, c, q, &lp)) return GPUMC_OK;
     }
-    return gpumc__start_failed(r, c, tries, bad_gradient, error);
+    return gpumc__start_failed(r, c, tries, gpumc__is_finite(lp), error);
+}
+
+/* A chain that falls from far away into a hierarchical model lands in its necks. Where the climb brings more
+   than 1000 a coordinate, the chain starts at a draw of the approximation instead. */
+static void gpumc__climb_chain(gpumc__run *r, size_t c, const unsigned char *tenths, double *memory)
+{
+    gpumc_layout *l = r->layout;
+    gpumc_nuts *s = r->chains[c].nuts;
+    const gpumc_rng rng = gpumc__start_rng(r, c, GPUMC__START_TRIES);
+    gpumc__climb k = gpumc__climb_place(l, r->adapt->guided, rng, memory);
+    double least, lp;
+    int moves = 0;
+    gpumc_model_natural(l, gpumc_nuts_draw(s), k.work, k.work);
+    gpumc__layout_centre(l, NULL);
+    if (gpumc_model_free(l, k.work, k.first, k.work, NULL) == GPUMC_OK) {
+        const double far = gpumc__climb_eval(&k, k.first, k.g[0]) + 1000 * (double)l->n_free;
+        gpumc__climb_order(&k);
+        for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) k.waits[i] = GPUMC__CLIMB_HELD;
+        gpumc__climb_up(&k);
+        least = gpumc__climb_least(&k);
+        moves = least > far && gpumc__climb_draw(&k, least);
+    }
+    gpumc__layout_centre(l, tenths);
+    r->chains[c].gradients += k.gradients;
+    if (!moves || gpumc_model_free(l, k.work, k.first, k.work, NULL) != GPUMC_OK) return;
+    memcpy(k.mean, gpumc_nuts_draw(s), l->n_free * sizeof(double));
+    if (!gpumc__begin_at(r, c, k.first, &lp)) gpumc__begin_at(r, c, k.mean, &lp);
+}
+
+static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
+{
+    const gpumc_layout *l = r->layout;
+    const size_t climb = gpumc__climb_bytes(l), bytes = gpumc__size_add(climb, l->n_free);
+    int given = 1;
+    double *memory;
+    unsigned char *tenths;
+    for (size_t i = 0; i < l->n_parts; i++) given &= l->parts[i].param->init != NULL;
+    if (given || l->n_linked == 0) return GPUMC_OK;
+    memory = (double *)gpumc__allocate(&r->options->allocator, bytes);
+    if (!memory) return gpumc__fail_memory(error, bytes);
+    tenths = (unsigned char *)memory + climb;
+    memcpy(tenths, l->tenths, l->n_free);
+    for (size_t c = 0; c < r->n_chains; c++) gpumc__climb_chain(r, c, tenths, memory);
+    gpumc__release(&r->options->allocator, memory);
+    return GPUMC_OK;
 }
 
 static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
@@ -16140,7 +16254,7 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
             status = gpumc__check_gradient_at(r->layout, q, q + n, &report, error);
     }
     gpumc__release(&r->options->allocator, q);
-    return status;
+    return status == GPUMC_OK ? gpumc__climb_chains(r, error) : status;
 }
 
 /* Seconds of one gradient, from at least 20 microseconds of calls, and what the run may take. */

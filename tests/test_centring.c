@@ -403,32 +403,39 @@ static void check_reach(void)
 enum { MOST_GROUPS = 500, FAR_SEEDS = 30 };
 typedef struct rows { size_t n; double count[MOST_GROUPS], mean[MOST_GROUPS], squares; } rows;
 
-static double rows_density(const double *x, double *g, void *data)
+/* The log likelihood of the rows, but for a constant. */
+static double rows_fit(const rows *d, const double *theta, double sigma, double *g_theta, double *g_sigma)
 {
-    const rows *d = (const rows *)data;
-    const double mu = x[0], tau = x[1], sigma = x[2], *theta = x + 3;
-    double squares = d->squares, n = 0, lp = gpumc_normal_lpdf(mu, 0, 100, &g[0], NULL, NULL)
-        + gpumc_normal_lpdf(tau, 0, 50, &g[1], NULL, NULL)
-        + gpumc_normal_lpdf(sigma, 0, 10, &g[2], NULL, NULL);
+    double squares = d->squares, n = 0;
     for (size_t j = 0; j < d->n; j++) {
         const double r = d->mean[j] - theta[j];
-        lp += gpumc_normal_lpdf(theta[j], mu, tau, &g[3 + j], &g[0], &g[1]);
-        g[3 + j] += d->count[j] * r / (sigma * sigma);
+        g_theta[j] += d->count[j] * r / (sigma * sigma);
         squares += d->count[j] * r * r;
         n += d->count[j];
     }
-    g[2] += squares / (sigma * sigma * sigma) - n / sigma;
-    return lp - n * log(sigma) - 0.5 * squares / (sigma * sigma);
+    *g_sigma += squares / (sigma * sigma * sigma) - n / sigma;
+    return -n * log(sigma) - 0.5 * squares / (sigma * sigma);
 }
 
-/* Groups of few and of many rows in turns, about 50, where the start points are about 0. */
-static void rows_make(rows *d, size_t n, int few, int many, double tau)
+static double rows_density(const double *x, double *g, void *data)
+{
+    const rows *d = (const rows *)data;
+    double lp = gpumc_normal_lpdf(x[0], 0, 100, &g[0], NULL, NULL)
+        + gpumc_normal_lpdf(x[1], 0, 50, &g[1], NULL, NULL)
+        + gpumc_normal_lpdf(x[2], 0, 10, &g[2], NULL, NULL);
+    for (size_t j = 0; j < d->n; j++)
+        lp += gpumc_normal_lpdf(x[3 + j], x[0], x[1], &g[3 + j], &g[0], &g[1]);
+    return lp + rows_fit(d, x + 3, x[2], g + 3, &g[2]);
+}
+
+/* Groups of few and of many rows in turns; start points are about 0. */
+static void rows_make(rows *d, size_t n, int few, int many, double mu, double tau)
 {
     gpumc_rng rng = gpumc_rng_at(42, 0, 0, 0);
     memset(d, 0, sizeof *d);
     d->n = n;
     for (size_t j = 0; j < n; j++) {
-        const double theta = 50 + tau * gpumc_rng_normal(&rng);
+        const double theta = mu + tau * gpumc_rng_normal(&rng);
         const int count = j % 2 ? many : few;
         for (int i = 0; i < count; i++) {
             const double y = theta + 2 * gpumc_rng_normal(&rng), off = y - d->mean[j];
@@ -439,31 +446,51 @@ static void rows_make(rows *d, size_t n, int few, int many, double tau)
     }
 }
 
+enum { FAR_CHAINS = 4 };
+
+/* Start values as the library draws them, non-centred and uniform on (-2, 2): given, they are no reason to
+   climb. */
+static void far_starts(size_t n, uint64_t seed, double starts[3][FAR_CHAINS], double *theta)
+{
+    gpumc_rng rng = gpumc_rng_at(seed, 9, 0, 0);
+    for (size_t c = 0; c < FAR_CHAINS; c++) {
+        for (int i = 0; i < 3; i++) starts[i][c] = 4 * gpumc_rng_uniform(&rng) - 2;
+        for (int i = 1; i < 3; i++) starts[i][c] = exp(starts[i][c]);
+        for (size_t j = 0; j < n; j++)
+            theta[c * n + j] = starts[0][c] + starts[1][c] * (4 * gpumc_rng_uniform(&rng) - 2);
+    }
+}
+
 /* Far away energies are in the millions, and chains are thrown into necks where tau is e^-40. None may stay
-   there, nor take the others along. Among the seeds are those that lose a run without the second coordinates
-   in which masses are judged, and with the old draws of a chain that was moved. */
+   there, nor take the others along. */
 static void check_far_starts(void)
 {
-    const struct { const char *name; size_t n; int few, many; double tau; uint64_t first; } cases[] = {
-        { "500 x 10", 500, 10, 10, 10, 1 }, { "200 x 1 or 200", 200, 1, 200, 1, 1 },
-        { "200 x 4", 200, 4, 4, 1, 111 }, { "10 x 30", 10, 30, 30, 0.3, 51 },
+    const struct { const char *name; size_t n; int few, many; double mu, tau; uint64_t first; } cases[] = {
+        { "500 x 10", 500, 10, 10, 50, 10, 1 }, { "200 x 1 or 200", 200, 1, 200, 50, 1, 1 },
+        { "200 x 4", 200, 4, 4, 500, 1, 111 }, { "10 x 30", 10, 30, 30, 50, 0.3, 51 },
     };
     static rows d;
+    static double starts[3][FAR_CHAINS], theta[FAR_CHAINS * MOST_GROUPS];
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         double worst = 0;
         int lost = 0;
-        rows_make(&d, cases[k].n, cases[k].few, cases[k].many, cases[k].tau);
+        rows_make(&d, cases[k].n, cases[k].few, cases[k].many, cases[k].mu,
+                  cases[k].tau);
         const gpumc_param params[] = {
-            { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
-            { .name = "sigma", .kind = GPUMC_POSITIVE },
-            { .name = "theta", .size = d.n, .location = "mu", .scale = "tau" },
+            { .name = "mu", .init = starts[0], .n_inits = FAR_CHAINS },
+            { .name = "tau", .kind = GPUMC_POSITIVE, .init = starts[1], .n_inits = FAR_CHAINS },
+            { .name = "sigma", .kind = GPUMC_POSITIVE, .init = starts[2], .n_inits = FAR_CHAINS },
+            { .name = "theta", .size = d.n, .location = "mu", .scale = "tau", .init = theta,
+              .n_inits = FAR_CHAINS },
         };
         const gpumc_model model = { .name = "far", .params = params, .n_params = 4,
                                     .log_density = rows_density, .data = &d };
         for (uint64_t seed = cases[k].first; seed < cases[k].first + FAR_SEEDS; seed++) {
-            const gpumc_sample_options o = { .num_samples = 500, .seed = seed, .skip_gradient_check = 1 };
+            const gpumc_sample_options o = { .num_chains = FAR_CHAINS, .num_samples = 500, .seed = seed,
+                                             .skip_gradient_check = 1 };
             gpumc_fit fit;
             double r_hat = 0;
+            far_starts(d.n, seed, starts, theta);
             CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
             for (size_t i = 0; i < 3; i++) r_hat = fmax(r_hat, gpumc_r_hat(gpumc_fit_series(&fit, i)).value);
             worst = fmax(worst, r_hat);
@@ -476,13 +503,134 @@ static void check_far_starts(void)
     }
 }
 
+enum { REGIONS = 8, CLIMB_GROUPS = 40, CLIMB_SEEDS = 15 };
+
+/* mu, two scales, sigma, regions about mu, groups about their regions. */
+static double regions_density(const double *x, double *g, void *data)
+{
+    const rows *d = (const rows *)data;
+    const double *region = x + 4, *theta = region + REGIONS;
+    double lp = gpumc_normal_lpdf(x[0], 0, 10000, &g[0], NULL, NULL);
+    for (int i = 1; i < 4; i++) lp += gpumc_half_normal_lpdf(x[i], 50, &g[i], NULL);
+    for (int r = 0; r < REGIONS; r++) lp += gpumc_normal_lpdf(region[r], x[0], x[1], &g[4 + r], &g[0], &g[1]);
+    for (size_t j = 0; j < d->n; j++)
+        lp += gpumc_normal_lpdf(theta[j], region[j % REGIONS], x[2], &g[4 + REGIONS + j], &g[4 + j % REGIONS],
+                                &g[2]);
+    return lp + rows_fit(d, theta, x[3], g + 4 + REGIONS, &g[3]);
+}
+
+/* Groups of a Student-t population: its density hardly says where it is when it is far. */
+static double heavy_density(const double *x, double *g, void *data)
+{
+    const rows *d = (const rows *)data;
+    double lp = gpumc_normal_lpdf(x[0], 0, 10000, &g[0], NULL, NULL)
+        + gpumc_half_cauchy_lpdf(x[1], 5, &g[1], NULL) + gpumc_half_normal_lpdf(x[2], 50, &g[2], NULL);
+    for (size_t j = 0; j < d->n; j++)
+        lp += gpumc_student_t_lpdf(x[3 + j], 4, x[0], x[1], &g[3 + j], NULL, &g[0], &g[1]);
+    return lp + rows_fit(d, x + 3, x[2], g + 3, &g[2]);
+}
+
+/* Groups at 5000: chains that are left to fall there need 10,000 gradients and more of warm-up, and some
+   never get out of the necks. */
+static void check_climb(void)
+{
+    static rows d;
+    static size_t region_of[CLIMB_GROUPS];
+    const gpumc_param regions[] = {
+        { .name = "mu" }, { .name = "between", .kind = GPUMC_POSITIVE },
+        { .name = "within", .kind = GPUMC_POSITIVE }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "region", .size = REGIONS, .location = "mu", .scale = "between" },
+        { .name = "theta", .size = CLIMB_GROUPS, .location = "region", .scale = "within",
+          .location_index = region_of },
+    };
+    const gpumc_param heavy[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = CLIMB_GROUPS, .location = "mu", .scale = "tau" },
+    };
+    const gpumc_model models[] = {
+        { .name = "regions", .params = regions, .n_params = 6, .log_density = regions_density, .data = &d },
+        { .name = "heavy tails", .params = heavy, .n_params = 4, .log_density = heavy_density, .data = &d },
+    };
+    rows_make(&d, CLIMB_GROUPS, 10, 10, 5000, 10);
+    for (size_t j = 0; j < CLIMB_GROUPS; j++) region_of[j] = j % REGIONS;
+    for (int k = 0; k < 4; k++) {
+        const gpumc_model *model = &models[k / 2];
+        double warmup[CLIMB_SEEDS], worst = 0;
+        for (int i = 0; i < CLIMB_SEEDS; i++) {
+            const gpumc_sample_options o = { .num_chains = k % 2 ? 1 : 4, .num_samples = 500,
+                                             .seed = (uint64_t)i + 1, .skip_gradient_check = 1 };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            for (size_t j = 0; j < model->n_params - 1; j++)
+                worst = fmax(worst, gpumc_r_hat(gpumc_fit_series(&fit, j)).value);
+            warmup[i] = (double)fit.warmup_gradients / (double)fit.n_chains;
+            gpumc_free(&fit);
+        }
+        qsort(warmup, CLIMB_SEEDS, sizeof *warmup, gpumc__compare_doubles);
+        printf("%s at 5000: R-hat at most %.3f, warm-up of a chain %.0f gradients, at most %.0f\n",
+               model->name, worst, warmup[CLIMB_SEEDS / 2], warmup[CLIMB_SEEDS - 1]);
+        CHECK(worst < 1.1, "%s, from far away: R-hat up to %.2f", model->name, worst);
+        CHECK(warmup[CLIMB_SEEDS / 2] < 6000, "%s, from far away: warm-up takes %.0f gradients", model->name,
+              warmup[CLIMB_SEEDS / 2]);
+    }
+}
+
+/* Where a chain starts is where the gradient is timed: the last point that is evaluated twice in a row. */
+enum { WATCHED = 23 };
+typedef struct watch {
+    rows rows;
+    size_t n_calls;
+    double first[WATCHED], last[WATCHED], start[WATCHED];
+} watch;
+
+static double watched_density(const double *x, double *g, void *data)
+{
+    watch *w = (watch *)data;
+    if (w->n_calls++ == 0) memcpy(w->first, x, sizeof w->first);
+    else if (memcmp(w->last, x, sizeof w->last) == 0) memcpy(w->start, x, sizeof w->start);
+    memcpy(w->last, x, sizeof w->last);
+    return rows_density(x, g, &w->rows);
+}
+
+/* Chains climb from far away only, and what is given stays where it is. */
+static void check_climb_starts(void)
+{
+    static watch w;
+    static const double given[] = { 7 };
+    for (int k = 0; k < 4; k++) {
+        const int far = k % 2, held = k / 2;
+        const gpumc_param params[] = {
+            { .name = "mu", .init = held ? given : NULL }, { .name = "tau", .kind = GPUMC_POSITIVE },
+            { .name = "sigma", .kind = GPUMC_POSITIVE },
+            { .name = "theta", .size = WATCHED - 3, .location = "mu", .scale = "tau" },
+        };
+        const gpumc_model model = { .name = "watched", .params = params, .n_params = 4,
+                                    .log_density = watched_density, .data = &w };
+        const gpumc_sample_options o = { .num_chains = 1, .num_warmup = 1, .num_samples = 1, .seed = 3,
+                                         .skip_gradient_check = 1 };
+        gpumc_fit fit;
+        int reached = 0;
+        memset(&w, 0, sizeof w);
+        rows_make(&w.rows, WATCHED - 3, 10, 10, far ? 500 : 5, 1);
+        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        for (int j = 3; j < WATCHED; j++) reached += fabs(w.start[j] - 500) < 10;
+        CHECK((memcmp(w.first, w.start, sizeof w.start) == 0) == !far, "%s: the start %s",
+              far ? "far away" : "near", far ? "is left there" : "is moved");
+        CHECK(!far || reached == WATCHED - 3, "%d of %d groups have reached their rows", reached,
+              WATCHED - 3);
+        CHECK(!held || w.start[0] == 7, "mu is given as 7 and starts at %g", w.start[0]);
+        gpumc_free(&fit);
+    }
+}
+
 /* One chain that starts with every element at its location is pulled into the neck first of all. */
 static void check_level_starts(void)
 {
     static const double zeros[MOST_GROUPS] = { 0 }, ones[1] = { 1 };
     static rows d;
     int lost = 0;
-    rows_make(&d, 97, 10, 10, 10);
+    rows_make(&d, 97, 10, 10, 50, 10);
     const gpumc_param params[] = {
         { .name = "mu", .init = zeros }, { .name = "tau", .kind = GPUMC_POSITIVE, .init = ones },
         { .name = "sigma", .kind = GPUMC_POSITIVE, .init = ones },
@@ -555,6 +703,8 @@ int main(void)
     check_reach();
     check_learning();
     check_far_starts();
+    check_climb();
+    check_climb_starts();
     check_level_starts();
     check_diffuse_walk();
     return check_end();

@@ -615,6 +615,47 @@ static void test_fisher_diagonal(void)
     free(a);
 }
 
+/* Largest relative error of the scales with which that many chains begin, that stand about independent
+   normals. */
+static double first_scales_error(size_t num_chains)
+{
+    enum { DIM = 12, CHAINS = 4 };
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_DIAG, 0, num_chains);
+    const size_t bytes = gpumc_nuts_bytes(DIM, 10);
+    gpumc_nuts *machines[CHAINS];
+    double worst = 0;
+    for (size_t c = 0; c < num_chains; c++) {
+        gpumc_rng rng = gpumc_rng_at(8, 0, 0, (uint32_t)c);
+        double q[DIM], g[DIM], lp = 0;
+        for (int i = 0; i < DIM; i++) {
+            const double sd = pow(10, i / 3.0 - 2), z = gpumc_rng_normal(&rng);
+            q[i] = 3 + sd * z;
+            g[i] = -z / sd;
+            lp -= 0.5 * z * z;
+        }
+        machines[c] = gpumc_nuts_init(malloc(bytes), bytes, DIM, 10, gpumc_adapt_metric(a, c), 0, 1,
+                                      (uint32_t)c, q, NULL);
+        gpumc_nuts_ask(machines[c]);
+        CHECK(gpumc_nuts_tell(machines[c], lp, g) == 1, "chain %d does not start", (int)c);
+    }
+    gpumc_adapt_update(a, machines);
+    for (int i = 0; i < DIM; i++) {
+        const double sd = pow(10, i / 3.0 - 2);
+        worst = fmax(worst, check_distance(a->shared.scale[i], sd, 0));
+        for (size_t c = 0; c < num_chains; c++)
+            worst = fmax(worst, check_distance(gpumc_adapt_metric(a, c)->scale[i], sd, 0));
+    }
+    for (size_t c = 0; c < num_chains; c++) free(machines[c]);
+    free(a);
+    return worst;
+}
+
+static void test_first_metric(void)
+{
+    CHECK(first_scales_error(4) < 1e-9, "four chains begin with scales off by %g", first_scales_error(4));
+    CHECK(first_scales_error(2) > 1e-3, "two chains, who only know their gradients, begin as well");
+}
+
 /* The dense estimate solves Sigma C_g Sigma = C_x for the (ridged) moments it was given. Both sides are
    formed here from the draws. */
 static double fisher_residual(gpumc_adapt *a, size_t n)
@@ -997,6 +1038,7 @@ int main(void)
     test_copies();
     test_dual_averaging();
     test_fisher_diagonal();
+    test_first_metric();
     test_low_rank();
     test_recovery();
     test_frame();
