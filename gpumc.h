@@ -5278,7 +5278,7 @@ typedef struct gpumc__link {
     size_t step;         /* from an element to that which is visited next */
     const double *covariates;
     size_t n_covariates, coefficients;
-    size_t n_scales, n_units; /* scale values (1 without a scale); with one of 1 for starts of walks */
+    size_t n_scales, n_units; /* scale values (1 without a scale); units: these and, for starts of walks, 1 */
     size_t table;                    /* where the units' tables lie in work */
     unsigned char *tenths;           /* 10 c, one an element */
     double *per_unit;                /* 1 / tau0, one a unit */
