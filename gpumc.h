@@ -6145,7 +6145,7 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
     return c;
 }
 
-/* All links centred; or as the tenths say, which are overwritten otherwise. */
+/* All links centred; with tenths, back to these. */
 static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *tenths)
 {
     if (tenths) memcpy(l->tenths, tenths, l->n_free);

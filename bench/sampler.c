@@ -492,11 +492,12 @@ static int bench_overhead(void)
 {
     const size_t dims[] = { 10, 100, 1000 };
     printf("one chain, groups of 10 rows; nanoseconds of processor time, least of 7 runs\n");
-    printf("%10s %12s %10s %10s\n", "parameters", "leapfrog", "density", "overhead");
+    printf("%10s %12s %10s %10s %14s\n", "parameters", "leapfrog", "density", "overhead", "gradients/draw");
     for (int k = 0; k < 3; k++) {
         const groups_case groups = { "overhead", dims[k] - 3, 10, 10, 10 };
         struct rows d;
-        double least = HUGE_VAL, density;
+        const size_t n_draws = 2000000 / dims[k];
+        double least = HUGE_VAL, density, per_draw = 0;
         if (!groups_make(&d, &groups)) return run_failed("out of memory");
         const gpumc_param params[] = GROUPS_PARAMS(d.n_groups, GPUMC_CENTRING_LEARNED);
         const gpumc_model model = { .name = "groups", .params = params, .n_params = 4,
@@ -504,11 +505,13 @@ static int bench_overhead(void)
         chain c = chain_new(&model);
         for (int repeat = 0; repeat < 7; repeat++) {
             const double begin = bench_seconds();
-            const size_t n_gradients = chain_draws(&c, 2000000 / dims[k], 0);
+            const size_t n_gradients = chain_draws(&c, n_draws, 0);
+            per_draw = (double)n_gradients / (double)n_draws;
             least = fmin(least, 1e9 * (bench_seconds() - begin) / (double)n_gradients);
         }
         density = density_time(&d, c.work);               /* at the natural values of the last point */
-        printf("%10.0f %12.0f %10.0f %10.0f\n", (double)dims[k], least, density, least - density);
+        printf("%10.0f %12.0f %10.0f %10.0f %14.1f\n", (double)dims[k], least, density, least - density,
+               per_draw);
         groups_free(&d);
     }
     return EXIT_SUCCESS;
