@@ -9,24 +9,24 @@
    Run:    ./bradley_terry                      (./bradley_terry help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   90 % intervals that hold the truth: skill 87 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.20 s
-   step size 0.519, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.44, E-BFMI 1.05, trees span 3.8
+   90 % intervals that hold the truth: skill 85 of 100
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.21 s
+   step size 0.546, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.21, E-BFMI 1.03, trees span 3.9
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0053     0.0016     0.0878     0.8683     1.0019     1.1593      2872      2557   1.000
-   skill[1]     -0.6758     0.0062     0.3669    -1.3107    -0.6695    -0.0676      3485      3084   1.001
-   skill[2]      0.8617     0.0059     0.3503     0.2864     0.8595     1.4363      3534      2611   1.001
-   skill[3]     -1.7420     0.0080     0.4709    -2.5289    -1.7253    -1.0135      3471      2548   1.000
-   skill[4]      0.8511     0.0067     0.3845     0.2135     0.8514     1.4820      3331      2483   1.001
-   skill[5]     -0.4948     0.0060     0.3453    -1.0656    -0.4915     0.0701      3294      2845   1.000
-   skill[6]     -1.2237     0.0063     0.3693    -1.8304    -1.2128    -0.6407      3468      2710   1.000
-   skill[7]     -0.9276     0.0059     0.3575    -1.5177    -0.9327    -0.3386      3629      2677   1.001
-   skill[8]      0.3126     0.0057     0.3262    -0.2231     0.3167     0.8615      3314      2717   1.001
-   skill[9]     -0.3553     0.0056     0.3244    -0.8857    -0.3549     0.1677      3329      2696   1.000
-   skill[10]     0.2606     0.0058     0.3400    -0.2990     0.2593     0.8206      3472      2720   1.002
-   ... 90 more, largest r_hat: skill[44] 1.003; smallest ess: skill[43] 2037
-   gradients=19624 divergences=0 warmup_s=0.0950 sampling_s=0.1038
+   tau           1.0055     0.0017     0.0867     0.8693     1.0018     1.1521      2548      2352   1.001
+   skill[1]     -0.6773     0.0069     0.3614    -1.2968    -0.6760    -0.0908      2759      2719   1.000
+   skill[2]      0.8685     0.0062     0.3498     0.3031     0.8691     1.4333      3141      2374   1.002
+   skill[3]     -1.7470     0.0084     0.4734    -2.5430    -1.7386    -1.0032      3239      2338   1.000
+   skill[4]      0.8481     0.0069     0.3865     0.2137     0.8481     1.4857      3123      2827   1.001
+   skill[5]     -0.4982     0.0064     0.3488    -1.0616    -0.5005     0.0643      2994      2351   1.000
+   skill[6]     -1.2191     0.0065     0.3686    -1.8353    -1.2095    -0.6314      3201      2754   1.000
+   skill[7]     -0.9263     0.0063     0.3570    -1.5098    -0.9232    -0.3354      3206      2914   1.002
+   skill[8]      0.3117     0.0062     0.3278    -0.2311     0.3136     0.8598      2811      2693   1.001
+   skill[9]     -0.3492     0.0059     0.3274    -0.8917    -0.3486     0.1807      3045      2879   1.001
+   skill[10]     0.2591     0.0060     0.3375    -0.2932     0.2553     0.8142      3189      2534   1.001
+   ... 90 more, largest r_hat: skill[35] 1.003; smallest ess: skill[72] 2205
+   gradients=17645 divergences=0 warmup_s=0.1012 sampling_s=0.1052
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"

@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
-   step size 0.312, low-rank metric, 0 divergences
-   sampler HMC: the metric fits: variance to metric 1.47, E-BFMI 0.98, trees span 3.8
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
+   step size 0.324, low-rank metric, 0 divergences
+   sampler HMC: the metric fits: variance to metric 1.44, E-BFMI 1.04, trees span 3.7
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.412      0.054      3.286     -1.163      4.413      9.894      3674      3397   1.001
-   tau           3.518      0.078      3.171      0.230      2.708      9.547      1058       994   1.007
-   theta[1]      6.200      0.092      5.658     -1.531      5.624     16.044      3963      3330   1.002
-   theta[2]      4.891      0.067      4.702     -2.697      4.815     12.499      4941      3174   1.001
-   theta[3]      3.891      0.086      5.248     -4.972      4.291     11.568      3984      2848   1.001
-   theta[4]      4.801      0.065      4.608     -2.502      4.729     12.296      4975      3774   1.002
-   theta[5]      3.706      0.066      4.547     -4.306      3.986     10.617      4801      3773   1.001
-   theta[6]      4.120      0.068      4.783     -4.125      4.376     11.431      5022      3647   1.000
-   theta[7]      6.275      0.081      4.944     -0.902      5.857     15.087      3861      3702   1.001
-   theta[8]      4.886      0.082      5.281     -3.269      4.742     13.414      4245      3283   1.000
-   gradients=29020 divergences=0 warmup_s=0.0072 sampling_s=0.0117
+   mu            4.434      0.055      3.289     -1.152      4.438      9.877      3606      3216   1.001
+   tau           3.513      0.073      3.190      0.235      2.690      9.745      1202      1183   1.006
+   theta[1]      6.204      0.090      5.671     -1.444      5.634     15.898      4137      3432   1.001
+   theta[2]      4.907      0.068      4.725     -2.625      4.832     12.472      4837      3217   1.001
+   theta[3]      3.927      0.086      5.212     -4.853      4.291     11.511      3823      3233   1.000
+   theta[4]      4.793      0.069      4.708     -2.587      4.743     12.368      4755      3666   1.003
+   theta[5]      3.716      0.067      4.531     -4.272      3.983     10.585      4664      3776   1.001
+   theta[6]      4.176      0.069      4.796     -3.786      4.345     11.594      4823      3687   1.001
+   theta[7]      6.307      0.078      4.976     -0.879      5.837     15.178      4013      3632   1.001
+   theta[8]      4.883      0.081      5.338     -3.343      4.757     13.491      4391      3226   1.000
+   gradients=27755 divergences=0 warmup_s=0.0043 sampling_s=0.0078
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

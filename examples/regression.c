@@ -14,18 +14,18 @@
 
    water boils at 190 F: pressure 19.05 inches, 90 % between 18.90 and 19.20
    water boils at 200 F: pressure 23.39 inches, 90 % between 23.22 and 23.56
-   water boils at 210 F: pressure 28.71 inches, 90 % between 28.50 and 28.94
-   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.31
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 0.850, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 0.99, E-BFMI 1.14, trees span 3.2
+   water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.94
+   elpd_loo 0.4, standard error 8.7, largest Pareto k 0.33
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
+   step size 0.833, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.28, E-BFMI 1.09, trees span 3.1
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22154    0.00089    0.03880   -0.28428   -0.22176   -0.15805      1983      2050   1.003
-   beta     0.89121    0.00018    0.00713    0.87927    0.89137    0.90235      1586      1714   1.002
-   sigma    0.13970    0.00090    0.04012    0.08682    0.13311    0.21310      1997      2454   1.002
+   alpha   -0.21981    0.00093    0.03926   -0.28305   -0.21962   -0.15534      2038      1885   1.004
+   beta     0.89124    0.00016    0.00699    0.87963    0.89140    0.90221      2164      1998   1.001
+   sigma    0.13924    0.00082    0.03954    0.08671    0.13315    0.21036      2300      2124   1.001
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10148 divergences=0 warmup_s=0.0042 sampling_s=0.0072
+   gradients=10795 divergences=0 warmup_s=0.0037 sampling_s=0.0114
 */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
