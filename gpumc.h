@@ -6117,7 +6117,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
 enum { GPUMC__CLIMB_MOST = 96, GPUMC__CLIMB_STRETCH = 12, GPUMC__CLIMB_HELD = 255 };
 typedef struct gpumc__climb {
     const gpumc_layout *layout;              /* all centred */
-    int guided;
+    int guided, arrived;
     gpumc_rng rng;
     uint64_t gradients;
     unsigned char *waits;                    /* steps of each block before it moves; HELD: never */
@@ -6138,6 +6138,7 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
     memset(memory, 0, gpumc__climb_bytes(l));
     c.layout = l;
     c.guided = guided;
+    c.arrived = 0;
     c.rng = rng;
     c.gradients = 0;
     c.waits = (unsigned char *)(memory + 9 * l->n_free + l->n_work);
@@ -16196,48 +16197,58 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, gpumc__is_finite(lp), error);
 }
 
-/* A chain that falls from far away into a hierarchical model lands in its necks. Where the climb brings more
-   than 1000 a coordinate, the chain starts at a draw of the approximation instead. */
-static void gpumc__climb_chain(gpumc__run *r, size_t c, const unsigned char *tenths, double *memory)
+/* From natural values in work. Arrives where that brings more than 1000 a coordinate, and leaves the start's
+   natural values there. */
+static void gpumc__climb_chain(size_t chain, int member, void *climbs)
 {
-    gpumc_layout *l = r->layout;
-    gpumc_nuts *s = r->chains[c].nuts;
-    const gpumc_rng rng = gpumc__start_rng(r, c, GPUMC__START_TRIES);
-    gpumc__climb k = gpumc__climb_place(l, r->adapt->guided, rng, memory);
-    double least, lp;
-    int moves = 0;
-    gpumc_model_natural(l, gpumc_nuts_draw(s), k.work, k.work);
-    gpumc__layout_centre(l, NULL);
-    if (gpumc_model_free(l, k.work, k.first, k.work, NULL) == GPUMC_OK) {
-        const double far = gpumc__climb_eval(&k, k.first, k.g[0]) + 1000 * (double)l->n_free;
-        gpumc__climb_order(&k);
-        for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) k.waits[i] = GPUMC__CLIMB_HELD;
-        gpumc__climb_up(&k);
-        least = gpumc__climb_least(&k);
-        moves = least > far && gpumc__climb_draw(&k, least);
-    }
-    gpumc__layout_centre(l, tenths);
-    r->chains[c].gradients += k.gradients;
-    if (!moves || gpumc_model_free(l, k.work, k.first, k.work, NULL) != GPUMC_OK) return;
-    memcpy(k.mean, gpumc_nuts_draw(s), l->n_free * sizeof(double));
-    if (!gpumc__begin_at(r, c, k.first, &lp)) gpumc__begin_at(r, c, k.mean, &lp);
+    gpumc__climb *c = (gpumc__climb *)climbs + chain;
+    const gpumc_layout *l = c->layout;
+    double least, far;
+    (void)member;
+    if (gpumc_model_free(l, c->work, c->first, c->work, NULL) != GPUMC_OK) return;
+    far = gpumc__climb_eval(c, c->first, c->g[0]) + 1000 * (double)l->n_free;
+    gpumc__climb_order(c);
+    for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) c->waits[i] = GPUMC__CLIMB_HELD;
+    gpumc__climb_up(c);
+    least = gpumc__climb_least(c);
+    c->arrived = least > far && gpumc__climb_draw(c, least);
 }
 
+/* Chains that fall from far away into a hierarchical model land in its necks. Those for which it is worth it
+   start at a draw of the climb's approximation instead. */
 static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
 {
-    const gpumc_layout *l = r->layout;
-    const size_t climb = gpumc__climb_bytes(l), bytes = gpumc__size_add(climb, l->n_free);
-    int given = 1;
-    double *memory;
+    gpumc_layout *l = r->layout;
+    const size_t n = l->n_free, stride = gpumc__climb_bytes(l) / sizeof(double) + 1;
+    const size_t one = gpumc__size_add(sizeof(gpumc__climb), gpumc__size_mul(stride, sizeof(double)));
+    const size_t bytes = gpumc__size_add(gpumc__size_mul(r->n_chains, one), n);
+    gpumc__climb *climbs;
     unsigned char *tenths;
+    int given = 1;
     for (size_t i = 0; i < l->n_parts; i++) given &= l->parts[i].param->init != NULL;
     if (given || l->n_linked == 0) return GPUMC_OK;
-    memory = (double *)gpumc__allocate(&r->options->allocator, bytes);
-    if (!memory) return gpumc__fail_memory(error, bytes);
-    tenths = (unsigned char *)memory + climb;
-    memcpy(tenths, l->tenths, l->n_free);
-    for (size_t c = 0; c < r->n_chains; c++) gpumc__climb_chain(r, c, tenths, memory);
-    gpumc__release(&r->options->allocator, memory);
+    climbs = (gpumc__climb *)gpumc__allocate(&r->options->allocator, bytes);
+    if (!climbs) return gpumc__fail_memory(error, bytes);
+    tenths = (unsigned char *)climbs + bytes - n;
+    memcpy(tenths, l->tenths, n);
+    for (size_t c = 0; c < r->n_chains; c++) {
+        const gpumc_rng rng = gpumc__start_rng(r, c, GPUMC__START_TRIES);
+        double *memory = (double *)(climbs + r->n_chains) + c * stride;
+        climbs[c] = gpumc__climb_place(l, r->adapt->guided, rng, memory);
+        gpumc_model_natural(l, gpumc_nuts_draw(r->machines[c]), climbs[c].work, climbs[c].work);
+    }
+    gpumc__layout_centre(l, NULL);
+    gpumc_team_run(r->team, gpumc__climb_chain, r->n_chains, climbs);
+    gpumc__layout_centre(l, tenths);
+    for (size_t c = 0; c < r->n_chains; c++) {
+        gpumc__climb *k = &climbs[c];
+        double lp;
+        r->chains[c].gradients += k->gradients;
+        if (!k->arrived || gpumc_model_free(l, k->work, k->first, k->work, NULL) != GPUMC_OK) continue;
+        memcpy(k->mean, gpumc_nuts_draw(r->machines[c]), n * sizeof(double));
+        if (!gpumc__begin_at(r, c, k->first, &lp)) gpumc__begin_at(r, c, k->mean, &lp);
+    }
+    gpumc__release(&r->options->allocator, climbs);
     return GPUMC_OK;
 }
 
@@ -16419,16 +16430,16 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
     const gpumc__checkpoint *p = r->checkpoint;
     const double n_draws = (double)r->n_iterations[0];
-    gpumc_status status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
-    gpumc_status summarised = GPUMC_OK;
+    gpumc_status status, summarised = GPUMC_OK;
     int finished;
+    r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
+    if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
+    status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
-    if (status != GPUMC_OK) return status;
+    if (status != GPUMC_OK) { gpumc_team_stop(r->team); return status; }
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
                             n_draws / 20 + 1);
-    r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
-    if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
     gpumc__mutex_init(&r->lock);
     r->fit->threads = gpumc_team_threads(r->team) * r->share;
     finished = !r->warmup || gpumc__warm_up(r);
