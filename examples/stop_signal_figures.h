@@ -195,7 +195,7 @@ static inline void ss_check_panel(FILE *file, const ss_check *c, ss_what what, s
     if (one) {
         const double from[2] = { range[0], at->observed }, to[2] = { range[1], at->observed };
         ss_panel_segment(&p, from, to, SS_DASHED);
-        ss_panel_label(&p, SS_WIDTH - SS_RIGHT - 4, ss_y(&p, to[1]) - 4, "end", ss_what_text(level));
+        ss_panel_label(&p, SS_LEFT + 4, ss_y(&p, to[1]) - 4, "start", ss_what_text(level));
     }
     ss_draw_band(&p, s, n, SS_BLUE);
     ss_panel_end(&p);
