@@ -485,7 +485,8 @@ static void far_starts(size_t n, uint64_t seed, double starts[3][FAR_CHAINS], do
 }
 
 /* Far away energies are in the millions, and chains are thrown into necks where tau is e^-40. None may stay
-   there, nor take the others along. */
+   there, nor take the others along. Runs of 200 x 4 are lost when the old draws of a chain that was moved
+   still count. */
 static void check_far_starts(void)
 {
     const struct { const char *name; size_t n; int few, many; double mu, tau; uint64_t first; } cases[] = {
