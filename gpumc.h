@@ -5674,7 +5674,7 @@ static size_t gpumc__starts_freely(const gpumc_param *p)
     return p->walk_dim > 0 && p->scale && !p->location && !p->covariates;
 }
 
-/* Learned weights of 1 are not trusted to the end: exact centring has the funnel where tau is small. */
+/* What ten tenths stand for: a learned 1 is kept off the pole, see the centring part of >>transform. */
 static double gpumc__most_centring(const gpumc_param *p)
 { return p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
@@ -6146,7 +6146,8 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
     return c;
 }
 
-/* All links centred; with tenths, back to these. */
+/* All links centred, and exactly: at .999, theta - mu of thousands, as far away, holds tau where it is. With
+   tenths, back to these. */
 static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *tenths)
 {
     if (tenths) memcpy(l->tenths, tenths, l->n_free);
@@ -6159,22 +6160,20 @@ static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *tenths)
     }
 }
 
-static int gpumc__is_named(const gpumc_param *p, const char *name)
-{ return name && gpumc__same_word(p->name, name); }
-
 /* Linked blocks move first, then what they hang on, then the rest: a scale of the data would grow to make up
    for populations that have yet to reach these. */
 static void gpumc__climb_order(gpumc__climb *c)
 {
     const gpumc_layout *l = c->layout;
+    for (size_t i = 0; i < l->n_parts; i++) c->waits[i] = l->n_linked > 0 && !l->parts[i].linked ? 8 : 0;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc_param *p = l->parts[i].param;
-        unsigned char waits = l->n_linked > 0 && !l->parts[i].linked ? 8 : 0;
-        for (size_t k = 0; k < l->n_parts && waits > 4; k++) {
-            const gpumc_param *on = l->parts[k].param;
-            if (gpumc__is_named(p, on->location) || gpumc__is_named(p, on->scale)) waits = 4;
+        const char *const on[] = { p->location, p->scale };
+        for (size_t k = 0; k < 2; k++) {
+            if (!on[k]) continue;
+            unsigned char *waits = &c->waits[gpumc__find_param(l->model, i, on[k])];
+            *waits = *waits > 4 ? 4 : *waits;
         }
-        c->waits[i] = waits;
     }
 }
 
