@@ -2777,6 +2777,7 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 #include <unistd.h>
 #if !defined(GPUMC_NO_THREADS)
 #include <pthread.h>
+#include <sched.h>
 #endif
 #endif
 
@@ -2976,6 +2977,55 @@ static int gpumc__is_terminal(FILE *stream)
 #endif
 }
 
+/* How many processors this process may use, on clusters fewer than there are; 0 when unknown. And a remedy: a
+   woken thread may be put onto its waker's processor and stay for milliseconds while another is idle, which is
+   usual in virtual machines. */
+#if defined(GPUMC_NO_THREADS) || !defined(__linux__)
+static int gpumc__allowed(void) { return 0; }
+static int gpumc__processor(void) { return -1; }
+static void gpumc__leave_processor(int cpu) { (void)cpu; }
+#else
+#if defined(CPU_SETSIZE)
+typedef cpu_set_t gpumc__cpu_set;
+#else                                          /* hidden as above */
+typedef unsigned long gpumc__cpu_set;
+extern int sched_getcpu(void);
+extern int sched_getaffinity(pid_t thread, size_t bytes, gpumc__cpu_set *set);
+extern int sched_setaffinity(pid_t thread, size_t bytes, const gpumc__cpu_set *set);
+#endif
+enum { GPUMC__MAX_CPUS = 8192, GPUMC__CPU_BITS = 8 * sizeof(unsigned long) };
+typedef struct gpumc__cpus { unsigned long bits[GPUMC__MAX_CPUS / GPUMC__CPU_BITS]; } gpumc__cpus;
+
+static int gpumc__get_cpus(gpumc__cpus *cpus)
+{
+    memset(cpus, 0, sizeof *cpus);
+    return sched_getaffinity(0, sizeof *cpus, (gpumc__cpu_set *)cpus->bits) >= 0;
+}
+static int gpumc__set_cpus(const gpumc__cpus *cpus)
+{
+    return sched_setaffinity(0, sizeof *cpus, (const gpumc__cpu_set *)cpus->bits) == 0;
+}
+static int gpumc__allowed(void)
+{
+    gpumc__cpus cpus;
+    int n = 0;
+    if (!gpumc__get_cpus(&cpus)) return 0;
+    for (int i = 0; i < GPUMC__MAX_CPUS; i++)
+        n += (int)(cpus.bits[i / GPUMC__CPU_BITS] >> i % GPUMC__CPU_BITS & 1);
+    return n;
+}
+static int gpumc__processor(void) { return sched_getcpu(); }
+/* Moves the calling thread elsewhere if it runs there and may. It keeps all the processors it had. */
+static void gpumc__leave_processor(int cpu)
+{
+    gpumc__cpus all, others;
+    if (cpu < 0 || cpu >= GPUMC__MAX_CPUS || cpu != gpumc__processor() || !gpumc__get_cpus(&all)) return;
+    others = all;
+    others.bits[cpu / GPUMC__CPU_BITS] &= ~(1ul << cpu % GPUMC__CPU_BITS);
+    if (gpumc__set_cpus(&others)) (void)gpumc__set_cpus(&all);            /* an empty set is refused */
+}
+#endif
+
 static int gpumc__cores(void)
 {
 #if defined(GPUMC_NO_THREADS)
@@ -2985,7 +3035,7 @@ static int gpumc__cores(void)
     GetSystemInfo(&info);
     return (int)info.dwNumberOfProcessors;
 #else
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    const long allowed = gpumc__allowed(), n = allowed > 0 ? allowed : sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 && n < 4096 ? (int)n : 1;
 #endif
 }
@@ -3003,6 +3053,7 @@ static void gpumc__unlock(gpumc__mutex *m) { *m = 0; }
 static void gpumc__condition_init(gpumc__condition *c) { *c = 0; }
 static void gpumc__condition_free(gpumc__condition *c) { *c = 0; }
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { *c = *m; }
+static void gpumc__give_way(void) {}
 static void gpumc__wake(gpumc__condition *c) { *c = 1; }
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
 {
@@ -3023,6 +3074,7 @@ static void gpumc__condition_init(gpumc__condition *c) { InitializeConditionVari
 static void gpumc__condition_free(gpumc__condition *c) { (void)c; }
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { SleepConditionVariableCS(c, m, INFINITE); }
 static void gpumc__wake(gpumc__condition *c) { WakeAllConditionVariable(c); }
+static void gpumc__give_way(void) { SwitchToThread(); }
 static DWORD WINAPI gpumc__thread_entry(LPVOID thread)
 {
     const gpumc__thread *t = (const gpumc__thread *)thread;
@@ -3048,12 +3100,18 @@ typedef pthread_t gpumc__thread;
 #define GPUMC__HAS_THREADS 1
 static void gpumc__mutex_init(gpumc__mutex *m) { pthread_mutex_init(m, NULL); }
 static void gpumc__mutex_free(gpumc__mutex *m) { pthread_mutex_destroy(m); }
-static void gpumc__lock(gpumc__mutex *m) { pthread_mutex_lock(m); }
+static void gpumc__lock(gpumc__mutex *m)
+{
+    for (int tries = 0; tries < 64; tries++)           /* falling asleep takes longer than what is locked */
+        if (pthread_mutex_trylock(m) == 0) return;
+    pthread_mutex_lock(m);
+}
 static void gpumc__unlock(gpumc__mutex *m) { pthread_mutex_unlock(m); }
 static void gpumc__condition_init(gpumc__condition *c) { pthread_cond_init(c, NULL); }
 static void gpumc__condition_free(gpumc__condition *c) { pthread_cond_destroy(c); }
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { pthread_cond_wait(c, m); }
 static void gpumc__wake(gpumc__condition *c) { pthread_cond_broadcast(c); }
+static void gpumc__give_way(void) { sched_yield(); }
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
 {
     return pthread_create(t, NULL, run, user) == 0;
@@ -3186,8 +3244,9 @@ struct gpumc_team {
     gpumc_allocator allocator;
     gpumc__mutex mutex;
     gpumc__condition work, done;
-    int n_threads, n_busy, stop;
-    volatile int round, idle;             /* idle: every other member has finished the round */
+    int n_threads, n_busy, open, stop;    /* busy: members in the round; open: until its parts are taken */
+    int home;                             /* the processor of the thread that called */
+    volatile int round, idle;             /* idle: no member is busy */
     size_t next, n_parts;
     void (*run)(size_t part, int member, void *user);
     void *user;
@@ -3195,11 +3254,11 @@ struct gpumc_team {
 };
 
 /* A sleeping thread takes tens of microseconds to wake: rounds that follow each other closely find the others
-   still looking. */
+   still looking, who give way to whoever else wants their processors. */
 static void gpumc__team_look(const volatile int *flag, int old)
 {
-    const double end = gpumc__seconds() + 3e-5;
-    while (gpumc__load_flag(flag) == old && gpumc__seconds() < end) continue;
+    const double end = gpumc__seconds() + 3e-4;
+    while (gpumc__load_flag(flag) == old && gpumc__seconds() < end) gpumc__give_way();
 }
 
 /* Takes parts until none is left, several at once while there are many. */
@@ -3218,20 +3277,27 @@ static void gpumc__team_share(gpumc_team *t, int member)
     }
 }
 
+/* Who comes when the parts are gone has no part in the round: nobody waits for it. */
 static void *gpumc__team_member(void *user)
 {
     gpumc__member *m = (gpumc__member *)user;
     gpumc_team *t = m->team;
     int seen = 0;
     for (;;) {
-        int stop;
+        int stop, joins, home;
         gpumc__team_look(&t->round, seen);
         gpumc__lock(&t->mutex);
         while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
         seen = t->round;
         stop = t->stop;
+        joins = t->open;
+        home = t->home;
+        t->n_busy += joins;
+        gpumc__store_flag(&t->idle, t->n_busy == 0);
         gpumc__unlock(&t->mutex);
         if (stop) return NULL;
+        if (!joins) continue;
+        gpumc__leave_processor(home);
         gpumc__team_share(t, m->rank);
         gpumc__lock(&t->mutex);
         if (--t->n_busy == 0) {
@@ -3278,12 +3344,16 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
     team->user = user;
     team->n_parts = n_parts;
     team->next = 0;
-    team->n_busy = team->n_threads - 1;
-    gpumc__store_flag(&team->idle, team->n_busy == 0);
-    gpumc__store_flag(&team->round, team->round ^ 1);
+    team->open = 1;
+    team->home = gpumc__processor();
+    gpumc__store_flag(&team->round, (team->round + 1) & 0xffff);
     gpumc__wake(&team->work);
     gpumc__unlock(&team->mutex);
     gpumc__team_share(team, 0);
+    gpumc__lock(&team->mutex);
+    team->open = 0;
+    gpumc__store_flag(&team->idle, team->n_busy == 0);
+    gpumc__unlock(&team->mutex);
     gpumc__team_look(&team->idle, 0);
     gpumc__lock(&team->mutex);
     while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
@@ -15286,6 +15356,8 @@ typedef struct gpumc__chain {
     gpumc_progress progress;                 /* as last reported, under the lock */
     gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
     double *work, *row;                      /* scratch of the model; one row of columns */
+    int member;                              /* in whose cache it is */
+    char apart[64];                          /* from the counters of the next, which another thread writes */
 } gpumc__chain;
 
 /* Writes or reads the state, and sums up what passes. */
@@ -15883,18 +15955,29 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
     }
 }
 
-/* What every thread does: take the chain furthest behind that nobody works on, until none is left. */
+/* The chain furthest behind that nobody works on, before others one that this member had last, or NULL. */
+static gpumc__chain *gpumc__behind(const gpumc__run *r, int member)
+{
+    gpumc__chain *behind = NULL;
+    for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++) {
+        if (k->busy || k->done >= k->goal) continue;
+        if (!behind || k->done < behind->done
+            || (k->done == behind->done && k->member == member && behind->member != member)) behind = k;
+    }
+    return behind;
+}
+
+/* What every thread does: take such a chain by a chunk, until none is left. */
 static void gpumc__take_chains(size_t part, int member, void *run)
 {
     gpumc__run *r = (gpumc__run *)run;
-    (void)part, (void)member;
+    (void)part;
     gpumc__lock(&r->lock);
     for (;;) {
-        gpumc__chain *behind = NULL;
-        for (gpumc__chain *k = r->chains; k < r->chains + r->n_chains; k++)
-            if (!k->busy && k->done < k->goal && (!behind || k->done < behind->done)) behind = k;
+        gpumc__chain *behind = gpumc__behind(r, member);
         if (!behind || gpumc__stops(r)) break;
         behind->busy = 1;
+        behind->member = member;
         gpumc__unlock(&r->lock);
         gpumc__advance_chain(r, (size_t)(behind - r->chains), r->chunk);
         gpumc__lock(&r->lock);
@@ -15936,15 +16019,13 @@ static void gpumc__advance_batch(gpumc__run *r)
 }
 
 /* Every chain to the goal, with pauses to save; returns 0 when stopped before. */
-static int gpumc__advance(gpumc__run *r, size_t goal, int parallel)
+static int gpumc__advance(gpumc__run *r, size_t goal)
 {
     for (size_t c = 0; c < r->n_chains; c++) r->chains[c].goal = goal;
     for (;;) {
         size_t c = 0;
         if (r->batch) gpumc__advance_batch(r);
-        else if (parallel)
-            gpumc_team_run(r->team, gpumc__take_chains, (size_t)gpumc_team_threads(r->team), r);
-        else gpumc__take_chains(0, 0, r);
+        else gpumc_team_run(r->team, gpumc__take_chains, (size_t)gpumc_team_threads(r->team), r);
         while (c < r->n_chains && r->chains[c].done >= goal) c++;
         if (c == r->n_chains) return 1;
         const int stopped = gpumc__stops(r), saved = (stopped || gpumc__is_due(r)) && gpumc__save(r);
@@ -16345,7 +16426,6 @@ static int gpumc__warm_up(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
     gpumc_adapt *a = r->adapt;
-    const int parallel = f->gradient_seconds * 8 * (double)r->n_chains > 4e-5;     /* worth handing over */
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     int more = planned > 0;
     size_t goal;
@@ -16354,7 +16434,7 @@ static int gpumc__warm_up(gpumc__run *r)
     else if (fresh) gpumc_adapt_update(a, r->machines);
     if (fresh) gpumc__start_metric(r, more);
     if (!r->checkpoint->from.file) gpumc__phase(r, 1);
-    while (more && gpumc__advance(r, a->iteration + 1, parallel)) more = gpumc_adapt_update(a, r->machines);
+    while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
     f->n_warmup = r->n_iterations[1] = goal = a->iteration;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
         memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
@@ -16448,7 +16528,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
             gpumc__phase(r, 0);
             if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
         }
-        finished = gpumc__advance(r, r->n_iterations[0], 1);
+        finished = gpumc__advance(r, r->n_iterations[0]);
     }
     if (status == GPUMC_OK) {
         gpumc__finish_fit(r);
