@@ -2977,14 +2977,10 @@ static int gpumc__is_terminal(FILE *stream)
 #endif
 }
 
-/* How many processors this process may use, on clusters fewer than there are; 0 when unknown. And a remedy: a
-   woken thread may be put onto its waker's processor and stay for milliseconds while another is idle, which is
-   usual in virtual machines. */
-#if defined(GPUMC_NO_THREADS) || !defined(__linux__)
-static int gpumc__allowed(void) { return 0; }
-static int gpumc__processor(void) { return -1; }
-static void gpumc__leave_processor(int cpu) { (void)cpu; }
-#else
+/* The processors that this process may use, on clusters fewer than there are; returns their number, 0 when
+   unknown. And a remedy: a woken thread may be put onto its waker's processor and stay for milliseconds while
+   another is idle, as is usual in virtual machines; leave_processor moves the caller if it is there. */
+#if defined(__linux__) && !defined(GPUMC_NO_THREADS)
 #if defined(CPU_SETSIZE)
 typedef cpu_set_t gpumc__cpu_set;
 #else                                          /* hidden as above */
@@ -2993,37 +2989,34 @@ extern int sched_getcpu(void);
 extern int sched_getaffinity(pid_t thread, size_t bytes, gpumc__cpu_set *set);
 extern int sched_setaffinity(pid_t thread, size_t bytes, const gpumc__cpu_set *set);
 #endif
-enum { GPUMC__MAX_CPUS = 8192, GPUMC__CPU_BITS = 8 * sizeof(unsigned long) };
-typedef struct gpumc__cpus { unsigned long bits[GPUMC__MAX_CPUS / GPUMC__CPU_BITS]; } gpumc__cpus;
+typedef union gpumc__cpus { gpumc__cpu_set set; unsigned long bits[128]; } gpumc__cpus;
+#define GPUMC__CPU_WORD (8 * (int)sizeof(unsigned long))
 
-static int gpumc__get_cpus(gpumc__cpus *cpus)
+static int gpumc__allowed(gpumc__cpus *cpus)
 {
-    memset(cpus, 0, sizeof *cpus);
-    return sched_getaffinity(0, sizeof *cpus, (gpumc__cpu_set *)cpus->bits) >= 0;
-}
-static int gpumc__set_cpus(const gpumc__cpus *cpus)
-{
-    return sched_setaffinity(0, sizeof *cpus, (const gpumc__cpu_set *)cpus->bits) == 0;
-}
-static int gpumc__allowed(void)
-{
-    gpumc__cpus cpus;
     int n = 0;
-    if (!gpumc__get_cpus(&cpus)) return 0;
-    for (int i = 0; i < GPUMC__MAX_CPUS; i++)
-        n += (int)(cpus.bits[i / GPUMC__CPU_BITS] >> i % GPUMC__CPU_BITS & 1);
+    memset(cpus, 0, sizeof *cpus);
+    if (sched_getaffinity(0, sizeof *cpus, &cpus->set) < 0) return 0;
+    for (size_t i = 0; i < sizeof cpus->bits / sizeof *cpus->bits; i++)
+        for (unsigned long word = cpus->bits[i]; word; word &= word - 1) n++;
     return n;
 }
+
 static int gpumc__processor(void) { return sched_getcpu(); }
-/* Moves the calling thread elsewhere if it runs there and may. It keeps all the processors it had. */
 static void gpumc__leave_processor(int cpu)
 {
     gpumc__cpus all, others;
-    if (cpu < 0 || cpu >= GPUMC__MAX_CPUS || cpu != gpumc__processor() || !gpumc__get_cpus(&all)) return;
+    if (cpu < 0 || cpu != gpumc__processor() || gpumc__allowed(&all) < 2) return;
     others = all;
-    others.bits[cpu / GPUMC__CPU_BITS] &= ~(1ul << cpu % GPUMC__CPU_BITS);
-    if (gpumc__set_cpus(&others)) (void)gpumc__set_cpus(&all);            /* an empty set is refused */
+    others.bits[cpu / GPUMC__CPU_WORD] &= ~(1ul << cpu % GPUMC__CPU_WORD);
+    if (sched_setaffinity(0, sizeof others, &others.set) == 0)
+        (void)sched_setaffinity(0, sizeof all, &all.set);
 }
+#else
+typedef int gpumc__cpus;
+static GPUMC__UNUSED int gpumc__allowed(gpumc__cpus *cpus) { return *cpus = 0; }
+static int gpumc__processor(void) { return -1; }
+static void gpumc__leave_processor(int cpu) { (void)cpu; }
 #endif
 
 static int gpumc__cores(void)
@@ -3035,7 +3028,8 @@ static int gpumc__cores(void)
     GetSystemInfo(&info);
     return (int)info.dwNumberOfProcessors;
 #else
-    const long allowed = gpumc__allowed(), n = allowed > 0 ? allowed : sysconf(_SC_NPROCESSORS_ONLN);
+    gpumc__cpus cpus;
+    const long allowed = gpumc__allowed(&cpus), n = allowed ? allowed : sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 && n < 4096 ? (int)n : 1;
 #endif
 }
@@ -3119,44 +3113,23 @@ static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *use
 static void gpumc__thread_join(gpumc__thread t) { pthread_join(t, NULL); }
 #endif
 
-static int gpumc__load_flag(const volatile int *flag)
-{
+/* Flags that threads share. take returns 1 to the one thread that may have it; give publishes its writes. */
 #if defined(__GNUC__) || defined(__clang__)
-    return __atomic_load_n(flag, __ATOMIC_RELAXED);
+static int gpumc__load_flag(const volatile int *f) { return __atomic_load_n(f, __ATOMIC_RELAXED); }
+static void gpumc__store_flag(volatile int *f, int value) { __atomic_store_n(f, value, __ATOMIC_RELAXED); }
+static GPUMC__UNUSED int gpumc__take_flag(volatile int *f)
+{ return !__atomic_exchange_n(f, 1, __ATOMIC_ACQUIRE); }
+static GPUMC__UNUSED void gpumc__give_flag(volatile int *f) { __atomic_store_n(f, 0, __ATOMIC_RELEASE); }
 #else
-    return *flag;
-#endif
-}
-
-static void gpumc__store_flag(volatile int *flag, int value)
-{
-#if defined(__GNUC__) || defined(__clang__)
-    __atomic_store_n(flag, value, __ATOMIC_RELAXED);
+static int gpumc__load_flag(const volatile int *f) { return *f; }
+static void gpumc__store_flag(volatile int *f, int value) { *f = value; }
+#if defined(_WIN32)
+static int gpumc__take_flag(volatile int *f) { return !InterlockedExchange((volatile LONG *)f, 1); }
 #else
-    *flag = value;
+static int gpumc__take_flag(volatile int *f) { return *f ? 0 : (*f = 1); }
 #endif
-}
-
-/* Takes a flag that one thread at a time may have: 1 when it was free. Giving it back publishes writes. */
-static GPUMC__UNUSED int gpumc__take_flag(volatile int *flag)
-{
-#if defined(__GNUC__) || defined(__clang__)
-    return !__atomic_exchange_n(flag, 1, __ATOMIC_ACQUIRE);
-#elif defined(_WIN32)
-    return !InterlockedExchange((volatile LONG *)flag, 1);
-#else
-    return *flag ? 0 : (*flag = 1);
+static void gpumc__give_flag(volatile int *f) { *f = 0; }
 #endif
-}
-
-static GPUMC__UNUSED void gpumc__give_flag(volatile int *flag)
-{
-#if defined(__GNUC__) || defined(__clang__)
-    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
-#else
-    *flag = 0;
-#endif
-}
 
 /* ======================================================================================== >>error
    Texts of statuses from the list above; failures that return their status. */
@@ -5393,13 +5366,14 @@ static void gpumc__link_tables(const gpumc__link *k, const double *x, double *wo
     double *table = work + k->table;
     for (size_t u = 0; u < k->n_units; u++, table += GPUMC__TABLE) {
         const double t = gpumc__link_scale(k, u, x) * k->per_unit[u], log_t = gpumc_log(t);
-        for (int p = 0; p < 11; p++) {
+        for (int p = 0; k->in_use >> p; p++) {
             const double c = p < 10 ? gpumc__tenth[p] : u < k->n_scales ? k->most : 1, rest = 1 - c;
             if (!(k->in_use >> p & 1)) continue;
             const double square = rest + c * t * t;
-            table[p] = rest > 0 ? t / sqrt(square) : 1;
-            table[GPUMC__LOG_R + p] = rest > 0 ? log_t - 0.5 * gpumc_log(square) : 0;
-            table[GPUMC__SLOPE + p] = rest > 0 ? rest / square : 0;
+            const int plain = p == 0 || rest == 0;             /* h is 1 or t */
+            table[p] = rest == 0 ? 1 : plain ? t : t / sqrt(square);
+            table[GPUMC__LOG_R + p] = rest == 0 ? 0 : plain ? log_t : log_t - 0.5 * gpumc_log(square);
+            table[GPUMC__SLOPE + p] = plain ? rest : rest / square;
         }
     }
 }

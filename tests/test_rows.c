@@ -409,6 +409,13 @@ static void count_part(size_t part, int member, void *user)
     ((unsigned char *)user)[part] = (unsigned char)(1 + member);
 }
 
+/* Threads other than the caller's take their time. */
+static void count_slowly(size_t part, int member, void *user)
+{
+    for (volatile int k = 0; member > 0 && k < 3000; k++) continue;
+    count_part(part, member, user);
+}
+
 static void check_team(void)
 {
     gpumc_team *team = gpumc_team_start(3, NULL);
@@ -416,7 +423,7 @@ static void check_team(void)
     int all = 1;
     for (int round = 0; round < 200; round++) {
         memset(done, 0, sizeof done);
-        gpumc_team_run(team, count_part, (size_t)(round * 5), done);
+        gpumc_team_run(team, round % 2 ? count_slowly : count_part, (size_t)(round * 5), done);
         for (int i = 0; i < 1000; i++)
             all &= (done[i] != 0) == (i < round * 5) && done[i] <= gpumc_team_threads(team);
     }
