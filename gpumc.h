@@ -2477,7 +2477,7 @@ typedef struct gpumc_sample_options {
     double path_length;       /* of MAMS and HMC, in standard deviations (0: see gpumc_adapt_options) */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
-    int threads;  /* 0: as many as cores; what chains leave idle goes to the model, see its share */
+    int threads;  /* 0: one a core it may use; what chains leave idle goes to the model, see its share */
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
     int early_stop, keep_stuck_chains;
     int save_warmup, save_unconstrained;
@@ -3019,6 +3019,17 @@ static int gpumc__processor(void) { return -1; }
 static void gpumc__leave_processor(int cpu) { (void)cpu; }
 #endif
 
+/* How many processors' time a container may take, rounded up: its quota and period in microseconds stand in a
+   file of Linux. 0 where there is no limit. */
+static GPUMC__UNUSED long gpumc__quota(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    long quota = 0, period = 0;
+    const int found = file && fscanf(file, "%ld %ld", &quota, &period) == 2;
+    if (file) fclose(file);
+    return found && quota > 0 && period > 0 ? (quota - 1) / period + 1 : 0;
+}
+
 static int gpumc__cores(void)
 {
 #if defined(GPUMC_NO_THREADS)
@@ -3030,7 +3041,8 @@ static int gpumc__cores(void)
 #else
     gpumc__cpus cpus;
     const long allowed = gpumc__allowed(&cpus), n = allowed ? allowed : sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 && n < 4096 ? (int)n : 1;
+    const long quota = gpumc__quota("/sys/fs/cgroup/cpu.max"), least = quota > 0 && quota < n ? quota : n;
+    return least > 0 && least < 4096 ? (int)least : 1;
 #endif
 }
 

@@ -119,7 +119,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "path_length", REAL, &o->path_length, "of MAMS and HMC, in standard deviations (0: by model)" },
         { "thin", WHOLE, &o->thin, "keeps every thin-th draw (0: every one)" },
         { "seed", SEED, &o->seed, "of the random numbers" },
-        { "threads", WHOLE, &o->threads, "threads (0: as many as cores)" },
+        { "threads", WHOLE, &o->threads, "threads (0: one a core it may use)" },
         { "summary", TEXT, &r->summary, "FILE: writes the summary of every parameter as CSV" },
         { "csv", TEXT, &r->csv, "PREFIX: writes the draws as Stan CSV, PREFIX_1.csv and so on" },
         { "checkpoint", TEXT, &o->checkpoint, "FILE: saves the run there; goes on with one that is there" },
