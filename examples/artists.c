@@ -47,6 +47,7 @@
    warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 515 quantities (sd[2] 294): estimates are noisy; R-hat is good, just run longer
    gradients=33885 divergences=0 warmup_s=0.1294 sampling_s=0.1553
 */
+#define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "arguments.h"

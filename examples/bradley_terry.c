@@ -28,6 +28,7 @@
    ... 90 more, largest r_hat: skill[35] 1.003; smallest ess: skill[72] 2205
    gradients=17645 divergences=0 warmup_s=0.1012 sampling_s=0.1052
 */
+#define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "arguments.h"

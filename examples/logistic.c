@@ -28,6 +28,7 @@
    ... 10 more, largest r_hat: beta[11] 1.001; smallest ess: beta[15] 2364
    gradients=12640 divergences=0 warmup_s=0.0864 sampling_s=0.1441
 */
+#define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "arguments.h"

@@ -27,6 +27,7 @@
    log_lik: 17 log likelihoods, not shown
    gradients=10795 divergences=0 warmup_s=0.0037 sampling_s=0.0114
 */
+#define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "arguments.h"

@@ -9,6 +9,7 @@
            cc -O2 -DGPUMC_CUDA examples/verify.c gpumc_cuda.o -o verify -lm -pthread -lcudart -lstdc++
    Run:    ./verify
 */
+#define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "arguments.h"
