@@ -1409,7 +1409,7 @@ static void check_speed(void)
     free(text);
 }
 
-/* ---- what a container may take -------------------------------------------------------------------- */
+/* ---- processors that may be used ------------------------------------------------------------------ */
 
 static void check_quota(void)
 {
@@ -1424,6 +1424,15 @@ static void check_quota(void)
         CHECK(gpumc__quota(path) == files[i].cores, "%s: %ld", files[i].text, gpumc__quota(path));
     }
     remove(path);
+}
+
+/* Whoever leaves a processor may go on using all that it could. */
+static void check_leaving(void)
+{
+    gpumc__cpus before, after;
+    const int n = gpumc__allowed(&before);
+    gpumc__leave_processor(gpumc__processor());
+    CHECK(gpumc__allowed(&after) == n && memcmp(&before, &after, sizeof before) == 0, "%d before", n);
 }
 
 int main(void)
@@ -1449,6 +1458,7 @@ int main(void)
     check_locale();
     check_failures();
     check_quota();
+    check_leaving();
     check_damaged(0, 100000);
     check_damaged(1, 100000);
     check_is_sound();
