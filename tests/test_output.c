@@ -1409,32 +1409,6 @@ static void check_speed(void)
     free(text);
 }
 
-/* ---- processors that may be used ------------------------------------------------------------------ */
-
-static void check_quota(void)
-{
-    const struct { const char *text; long cores; } files[] = {
-        { "max 100000\n", 0 }, { "200000 100000\n", 2 }, { "200001 100000\n", 3 }, { "50000 100000\n", 1 },
-        { "-1 100000\n", 0 }, { "200000 0\n", 0 }, { "200000", 0 }, { "", 0 },
-    };
-    const char *path = in_folder("cpu.max");
-    CHECK(gpumc__quota(path) == 0, "no file");
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        write_text(path, files[i].text, strlen(files[i].text));
-        CHECK(gpumc__quota(path) == files[i].cores, "%s: %ld", files[i].text, gpumc__quota(path));
-    }
-    remove(path);
-}
-
-/* Whoever leaves a processor may go on using all that it could. */
-static void check_leaving(void)
-{
-    gpumc__cpus before, after;
-    const int n = gpumc__allowed(&before);
-    gpumc__leave_processor(gpumc__processor());
-    CHECK(gpumc__allowed(&after) == n && memcmp(&before, &after, sizeof before) == 0, "%d before", n);
-}
-
 int main(void)
 {
     if (!folder_open("output")) return 1;
@@ -1457,8 +1431,6 @@ int main(void)
     check_summary();
     check_locale();
     check_failures();
-    check_quota();
-    check_leaving();
     check_damaged(0, 100000);
     check_damaged(1, 100000);
     check_is_sound();
