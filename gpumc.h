@@ -174,7 +174,7 @@
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
      Threads that no chain needs share the rows of hierarchical models where these are 10,000 or more.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
-     in a third of the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
+     in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
      a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH. GPUMC_MAX_JSON_DEPTH (16) and
      GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.
@@ -374,8 +374,8 @@ typedef struct gpumc_allocator {
     void *user;
 } gpumc_allocator;
 
-/* Threads that wait for work to share: at most num_threads with the caller's own, 0 for one a core. One
-   thread at a time may use a team. run is called once for each part below n_parts; member is below the
+/* Threads that wait for work to share: at most num_threads with the caller's own; 0: one a core it may use.
+   One thread at a time may use a team. run is called once for each part below n_parts; member is below the
    number of threads. NULL when out of memory. */
 typedef struct gpumc_team gpumc_team;
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
@@ -2977,9 +2977,9 @@ static int gpumc__is_terminal(FILE *stream)
 #endif
 }
 
-/* The processors that this process may use, on clusters fewer than there are; returns their number, 0 when
-   unknown. And a remedy: a woken thread may be put onto its waker's processor and stay for milliseconds while
-   another is idle, as is usual in virtual machines; leave_processor moves the caller if it is there. */
+/* How many processors this process may use, on clusters fewer than there are; 0: unknown. The system refuses
+   sets too small for it, so every processor is in them. And a remedy: a woken thread may be put onto its waker's
+   processor and stay for milliseconds while another is idle, usual in virtual machines: then it leaves. */
 #if defined(__linux__) && !defined(GPUMC_NO_THREADS)
 #if defined(CPU_SETSIZE)
 typedef cpu_set_t gpumc__cpu_set;
@@ -15342,7 +15342,7 @@ typedef struct gpumc__chain {
     gpumc_progress progress;                 /* as last reported, under the lock */
     gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
     double *work, *row;                      /* scratch of the model; one row of columns */
-    int member;                              /* in whose cache it is */
+    int member;                              /* in whose cache it is; no checkpoint needs to know */
     char apart[64];                          /* from the counters of the next, which another thread writes */
 } gpumc__chain;
 

@@ -1074,7 +1074,7 @@ static int command_plan(int argc, char **argv)
         { "model", CHOICE, &kind, KINDS },
         { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
         { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1500)" },
-        { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
+        { "threads", WHOLE, &o.threads, "threads (one a core it may use)" },
     };
     memset(&o, 0, sizeof o);
     memset(&from, 0, sizeof from);
@@ -1582,7 +1582,7 @@ static int command_bench(int argc, char **argv)
         { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
         { "num_warmup", WHOLE, &o.num_warmup, "warm-up iterations a chain (0: by model)" },
         { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1500)" },
-        { "threads", WHOLE, &o.threads, "threads (as many as cores)" },
+        { "threads", WHOLE, &o.threads, "threads (one a core it may use)" },
         { "csv", TEXT, &csv, "FILE: writes the table as CSV" },
         { "json", TEXT, &json, "FILE: writes the table as JSON" },
     };
