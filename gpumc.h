@@ -2978,8 +2978,8 @@ static int gpumc__is_terminal(FILE *stream)
 }
 
 /* How many processors this process may use, on clusters fewer than there are; 0: unknown. The system refuses
-   sets too small for it, so every processor is in them. And a remedy: a woken thread may be put onto its waker's
-   processor and stay for milliseconds while another is idle, usual in virtual machines: then it leaves. */
+   sets too small for it, so every processor is in them. And a remedy: a woken thread may be put onto its
+   waker's processor and stay for milliseconds while another is idle, usual in virtual machines: it leaves. */
 #if defined(__linux__) && !defined(GPUMC_NO_THREADS)
 #if defined(CPU_SETSIZE)
 typedef cpu_set_t gpumc__cpu_set;
