@@ -3757,15 +3757,15 @@ GPUMC_FN double gpumc__lane_sum(const double *a)
         (sum) = GPUMC_TEAM_SUM(gpumc__lane_sum(lane_sums)); \
     } while (0)
 
-static GPUMC_TEAM GPUMC_LOOP double gpumc__dot(const double *GPUMC__RESTRICT a,
-                                               const double *GPUMC__RESTRICT b, size_t n)
+GPUMC__COPIES(return, double, gpumc__dot,
+              (const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b, size_t n), (a, b, n), n > 64)
 {
     double sum;
     GPUMC_TEAM_SYNC();                       /* lanes read what other members wrote by GPUMC_EACH */
     GPUMC__SUM(sum, i, n, a[i] * b[i]);
     return sum;
 }
-static GPUMC_LOOP double gpumc__sum(const double *v, size_t n)
+GPUMC__COPIES(return, double, gpumc__sum, (const double *v, size_t n), (v, n), n > 64)
 {
     double sum;
     GPUMC__SUM(sum, i, n, v[i]);
@@ -11071,7 +11071,7 @@ typedef struct gpumc__sheet {
     double *x, *y;                  /* all draws, chain by chain; the series under study */
     gpumc__ranked *sorted, *spare;  /* all of sorted_of ascending; what is being ranked */
     const double *sorted_of;
-    double *scores;                 /* normal score of each rank among kept values, once has_scores */
+    double *scores;                 /* of ranks among kept values and of those between, once has_scores */
     double within, between;         /* mean variance of the halves of y, variance of their means */
     double *lags;                   /* autocovariances of y, mean over the halves; n_lags are known */
     double *wave;                   /* work of the Fourier transform, whose length is at least twice half */
@@ -11124,6 +11124,19 @@ static int gpumc__flags_of_value(double x)
     return gpumc__is_finite(x) ? 0 : gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE;
 }
 
+/* Whether all are finite, and whether any is smaller or larger than the first. */
+static GPUMC_LOOP int gpumc__all_finite(const double *x, size_t n, int *varies)
+{
+    const double first = x[0];
+    uint64_t special = 0, different = 0;     /* the top bit of a sum tells: exponents of all ones carry into it */
+    for (size_t i = 0; i < n; i++) {
+        special |= (gpumc__bits_of(x[i]) & ~GPUMC__SIGN_BIT) + 0x0010000000000000ULL;
+        different |= (uint64_t)(x[i] < first) | (uint64_t)(x[i] > first);
+    }
+    *varies = different != 0;
+    return !(special >> 63);
+}
+
 /* Copies a series of the sheet's shape and notes what is unusual about it. */
 static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
 {
@@ -11134,12 +11147,11 @@ static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
     s->sorted_of = NULL;
     for (size_t c = 0; c < s->n_chains; c++) {
         const double *from = series.x + c * (strided ? series.chain_stride : s->n_draws), first = from[0];
-        int varies = 0;
-        for (size_t i = 0; i < s->n_draws; i++) {
-            const double x = s->x[c * s->n_draws + i] = from[i * stride];
-            s->flags |= gpumc__flags_of_value(x);
-            varies |= x < first || x > first;
-        }
+        double *x = s->x + c * s->n_draws;
+        int varies;
+        for (size_t i = 0; i < s->n_draws; i++) x[i] = from[i * stride];
+        if (!gpumc__all_finite(x, s->n_draws, &varies))
+            for (size_t i = 0; i < s->n_draws; i++) s->flags |= gpumc__flags_of_value(x[i]);
         one_is_constant |= !varies;
         one_varies |= varies || first < s->x[0] || first > s->x[0];
     }
@@ -11163,12 +11175,12 @@ static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_
     s->kept = s->n_halves * s->half;
     for (s->length = 2; s->length < s->n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
     const size_t of_chain = gpumc__size_add(gpumc__size_mul(6, s->length), s->half + GPUMC__LANES);
-    const size_t room = gpumc__size_add(gpumc__size_mul(8, s->total), of_chain);   /* of ranked: two */
+    const size_t room = gpumc__size_add(gpumc__size_mul(9, s->total), of_chain);
     s->x = (double *)gpumc__allocate(allocator, gpumc__size_mul(room, sizeof(double)));
     if (!s->x) return 0;
     s->y = s->x + s->total;
     s->scores = s->y + s->total;
-    s->weights = s->scores + s->total;
+    s->weights = s->scores + 2 * s->total;
     s->lags = s->weights + s->total;
     s->wave = s->lags + s->half + GPUMC__LANES;
     s->sorted = (gpumc__ranked *)(s->wave + 6 * s->length);
@@ -11190,26 +11202,29 @@ static int gpumc__take_moments(gpumc__sheet *s)
     return 1;
 }
 
-/* An integer that orders as the number does. */
-static uint64_t gpumc__sort_key(double x)
+/* Integers that order as the numbers do; returns the bits in which they differ. */
+static GPUMC_LOOP uint64_t gpumc__sort_keys(const double *GPUMC__RESTRICT x, size_t n,
+                                            uint64_t *GPUMC__RESTRICT keys)
 {
-    const uint64_t bits = gpumc__bits_of(x);
-    return bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
+    uint64_t differ = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t bits = gpumc__bits_of(x[i]);
+        keys[i] = bits ^ ((0 - (bits >> 63)) | GPUMC__SIGN_BIT);
+    }
+    for (size_t i = 0; i < n; i++) differ |= keys[i] ^ keys[0];
+    return differ;
 }
 
 /* One pass of a radix sort: by the eleven bits from low on, the order of equal ones kept. */
-static void gpumc__sort_pass(gpumc__sheet *s, unsigned low)
+static void gpumc__sort_pass(const uint64_t *from, uint64_t *to, size_t n, unsigned low)
 {
-    gpumc__ranked *from = s->sorted, *to = s->spare;
     size_t start[2048] = { 0 }, sum = 0;
-    for (size_t i = 0; i < s->total; i++) start[gpumc__sort_key(from[i].value) >> low & 2047]++;
+    for (size_t i = 0; i < n; i++) start[from[i] >> low & 2047]++;
     for (int b = 0; b < 2048; b++) {
         sum += start[b];
         start[b] = sum - start[b];
     }
-    for (size_t i = 0; i < s->total; i++) to[start[gpumc__sort_key(from[i].value) >> low & 2047]++] = from[i];
-    s->sorted = to;
-    s->spare = from;
+    for (size_t i = 0; i < n; i++) to[start[from[i] >> low & 2047]++] = from[i];
 }
 
 /* Puts right what the passes have left; gives up after so many steps. */
@@ -11224,23 +11239,36 @@ static int gpumc__sort_insert(gpumc__ranked *v, size_t n, size_t steps)
     return steps > 0;
 }
 
-/* s->sorted becomes x ascending, equal values in their order. The 33 bits from the first in which values
-   differ tell nearly all of them apart. */
+static int gpumc__compare_ranked(const void *a, const void *b)
+{
+    const gpumc__ranked *x = (const gpumc__ranked *)a, *y = (const gpumc__ranked *)b;
+    const int by_value = (x->value > y->value) - (x->value < y->value);
+    return by_value ? by_value : (x->index > y->index) - (x->index < y->index);
+}
+
+/* s->sorted becomes x ascending, equal values in their order. What is sorted are words: the bits of the key
+   from the first in which values differ, of which the leading 33 tell nearly all of them apart, then the
+   index. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
-    uint64_t differ = 0;
-    unsigned top = 0;
+    const size_t n = s->total;
+    uint64_t *words = (uint64_t *)s->spare, *other = words + n;
+    unsigned shift = 0, index_bits = 0;
     if (s->sorted_of == x) return;
     s->sorted_of = x;
-    for (size_t i = 0; i < s->total; i++) {
-        const gpumc__ranked value = { x[i], i };
-        s->sorted[i] = value;
-        differ |= gpumc__sort_key(x[i]) ^ gpumc__sort_key(x[0]);
+    const uint64_t differ = gpumc__sort_keys(x, n, words);
+    while (shift < 63 && !(differ >> (63 - shift))) shift++;
+    while (n >> index_bits) index_bits++;
+    for (size_t i = 0; i < n; i++) words[i] = words[i] << shift >> index_bits << index_bits | i;
+    gpumc__sort_pass(words, other, n, 31);
+    gpumc__sort_pass(other, words, n, 42);
+    gpumc__sort_pass(words, other, n, 53);
+    for (size_t k = 0; k < n; k++) {
+        s->sorted[k].index = other[k] & (((uint64_t)1 << index_bits) - 1);
+        s->sorted[k].value = x[s->sorted[k].index];
     }
-    while (top < 64 && differ >> top) top++;
-    for (unsigned low = top > 33 ? top - 33 : 0; low < top; low += 11) gpumc__sort_pass(s, low);
-    if (top <= 33 || gpumc__sort_insert(s->sorted, s->total, 8 * s->total)) return;
-    for (unsigned low = 0; low < top; low += 11) gpumc__sort_pass(s, low);
+    if (gpumc__sort_insert(s->sorted, n, 8 * n)) return;
+    qsort(s->sorted, n, sizeof *s->sorted, gpumc__compare_ranked);
 }
 
 /* Type 7 of Hyndman & Fan (1996). */
@@ -11387,11 +11415,12 @@ static double gpumc__ess(gpumc__sheet *s)
     return (double)s->kept / fmax(tau, bound);
 }
 
+/* Normal scores of the ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
 static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
 {
     const double scale = 1 / ((double)n + 0.25);
-    for (size_t i = 0; i < (n + 1) / 2; i++) scores[i] = gpumc_inv_Phi(((double)i + 0.625) * scale);
-    for (size_t i = (n + 1) / 2; i < n; i++) scores[i] = -scores[n - 1 - i];
+    for (size_t i = 0; i < n; i++) scores[i] = gpumc_inv_Phi((0.5 * (double)i + 0.625) * scale);
+    for (size_t i = n; i + 1 < 2 * n; i++) scores[i] = -scores[2 * n - 2 - i];
 }
 
 static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
@@ -11399,19 +11428,16 @@ static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
     return s->n_draws % 2 == 0 || index % s->n_draws != s->half;
 }
 
-/* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order; ties
-   share the score of their mean rank. */
+/* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order. */
 static void gpumc__score(gpumc__sheet *s)
 {
     const gpumc__ranked *v = s->spare;
-    if (!s->has_scores) gpumc__fill_scores(s->scores, s->kept);
+    const size_t n = s->kept;
+    if (!s->has_scores) gpumc__fill_scores(s->scores, n);
     s->has_scores = 1;
-    for (size_t a = 0, b; a < s->kept; a = b) {
-        double score;
-        for (b = a + 1; b < s->kept && v[b].value <= v[a].value; b++) continue;
-        if ((b - a) % 2) score = s->scores[a + (b - a) / 2];
-        else score = gpumc_inv_Phi((0.5 * (double)(a + b + 1) - 0.375) / ((double)s->kept + 0.25));
-        for (size_t k = a; k < b; k++) s->y[v[k].index] = score;
+    for (size_t a = 0, b; a < n; a = b) {
+        for (b = a + 1; b < n && v[b].value <= v[a].value; b++) continue;
+        for (size_t k = a; k < b; k++) s->y[v[k].index] = s->scores[a + b - 1];
     }
 }
 
@@ -11424,14 +11450,20 @@ static void gpumc__score_values(gpumc__sheet *s)
     gpumc__score(s);
 }
 
-/* Scores of the distances to the median: the largest of what is left stands at either end. */
-static void gpumc__score_distances(gpumc__sheet *s, double median)
+/* Scores of the distances to the median: the largest of what is left stands at either end. Which one nobody
+   can predict, so there is no branch. */
+static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
 {
-    const gpumc__ranked *low = s->sorted, *high = low + s->total - 1;
-    for (size_t n = s->kept; low <= high;) {
-        const double below = median - low->value, above = high->value - median;
-        const gpumc__ranked next = { fmax(below, above), below > above ? low++->index : high--->index };
-        if (gpumc__is_kept(s, next.index)) s->spare[--n] = next;
+    const gpumc__ranked *v = s->sorted;
+    size_t low = 0, high = s->total - 1;
+    for (size_t n = s->kept; n > 0;) {
+        const size_t is_low = median - v[low].value > v[high].value - median;
+        const size_t at = high ^ ((high ^ low) & (0 - is_low));
+        s->spare[n - 1].value = fabs(v[at].value - median);
+        s->spare[n - 1].index = v[at].index;
+        n -= (size_t)gpumc__is_kept(s, v[at].index);
+        low += is_low;
+        high -= 1 - is_low;
     }
     gpumc__score(s);
 }

@@ -195,8 +195,8 @@ typedef struct run_truth { const char *block; const double *values; size_t n; } 
 /* Whether the 90 % interval of a column holds x. */
 static inline int run_holds(const gpumc_fit *fit, size_t column, double x)
 {
-    const gpumc_series s = gpumc_fit_series(fit, column);
-    return gpumc_quantile(s, 0.05).value <= x && x <= gpumc_quantile(s, 0.95).value;
+    const gpumc_summary s = gpumc_summarise(fit, column);
+    return s.q5 <= x && x <= s.q95;
 }
 
 /* For a single value whether its interval holds the truth, for several how many do. */

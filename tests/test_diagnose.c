@@ -524,7 +524,7 @@ static void check_sorted(const char *what)
 {
     const gpumc_series s = { x1, 1, 3000, 0, 0 };
     gpumc__sheet sheet;
-    int ascending = 1, complete = 1;
+    int ascending = 1, complete = 1, stable = 1;
     double sum = 0;
     if (!gpumc__open_series(&sheet, s, NULL)) return;
     gpumc__sort(&sheet, x1);
@@ -532,9 +532,12 @@ static void check_sorted(const char *what)
         const gpumc__ranked *sorted = &sheet.sorted[i];
         if (i && !(sorted[-1].value <= sorted->value)) ascending = 0;
         if (sorted->value != x1[sorted->index]) complete = 0;
+        if (i && memcmp(&sorted[-1].value, &sorted->value, sizeof(double)) == 0
+            && sorted[-1].index > sorted->index) stable = 0;
         sum += (double)sorted->index;
     }
     CHECK(ascending && complete && sum == 3000.0 * 2999 / 2, "%s are not sorted", what);
+    CHECK(stable, "%s: equal ones lost their order", what);
     gpumc__close_sheet(&sheet);
 }
 
