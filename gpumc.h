@@ -11128,7 +11128,7 @@ static int gpumc__flags_of_value(double x)
 static GPUMC_LOOP int gpumc__all_finite(const double *x, size_t n, int *varies)
 {
     const double first = x[0];
-    uint64_t special = 0, different = 0;     /* the top bit of a sum tells: exponents of all ones carry into it */
+    uint64_t special = 0, different = 0;     /* into the top bit of a sum, exponents of all ones carry */
     for (size_t i = 0; i < n; i++) {
         special |= (gpumc__bits_of(x[i]) & ~GPUMC__SIGN_BIT) + 0x0010000000000000ULL;
         different |= (uint64_t)(x[i] < first) | (uint64_t)(x[i] > first);

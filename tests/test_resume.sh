@@ -14,7 +14,6 @@ check 'the example' $CC -O2 -DGPUMC__IMPLEMENTED ../examples/hierarchical.c buil
 [ -x "$scratch/example" ] || finish
 cd "$scratch" || exit 1
 model='size=100 num_samples=300 thin=100'
-delays=$(awk -v n="$kills" 'BEGIN { srand(1); for (i = 0; i < n; i++) printf "%.3f ", 0.02 + 0.5 * rand() }')
 
 # Files of a prefix without the times in them.
 draws() { for chain in 1 2 3 4; do grep -v ' seconds (' "$1_$chain.csv" || return 1; done; }
@@ -25,8 +24,13 @@ run() { $before ./example $model threads=$threads csv="$1" summary="$1.summary" 
         checkpoint_seconds=0.02 >out 2>err; }
 
 before='' threads=2
+begin=$(date +%s%N)
 check 'in one go' run whole
+took=$(($(date +%s%N) - begin))                      # a run is stopped after a third of this
 check 'a checkpoint that has served is removed' test ! -e state -a ! -e state.old
+delays=$(awk -v n="$kills" -v took="$took" \
+    'BEGIN { srand(1); for (i = 0; i < n; i++) printf "%.3f ", 1e-9 * took * (0.05 + rand()) }')
+third=$(awk -v took="$took" 'BEGIN { printf "%.3f", took / 3e9 }')
 rm -f state*
 
 # ---- killed
@@ -52,12 +56,12 @@ rm -f state*
 # ---- stopped
 for signal in TERM INT USR1; do
     stops=0
-    before="timeout --preserve-status -s $signal 0.3" threads=2
+    before="timeout --preserve-status -s $signal $third" threads=2
     while run stopped; [ $? = 75 ]; do
         stops=$((stops + 1))
         check "$signal: says so" grep -q 'stopped and saved: .* saved in state' err
         [ $stops = 1 ] && check "$signal: other options are refused" refuses_seed
-        [ $stops -lt 40 ] || before=''               # a slow machine gets nowhere in its 0.3 s
+        [ $stops -lt 40 ] || before=''               # a busy machine gets nowhere in that time
     done
     check "$signal: stopped at least once" test $stops -gt 0
     check "$signal: the draws of a run in one go" same whole stopped
