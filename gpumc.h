@@ -642,11 +642,11 @@ GPUMC_FN double gpumc_log(double x)
     const double outside = x < 0.0 ? GPUMC_NAN : -GPUMC_INF, inside = 0.0 < x ? y : outside;
     return x < GPUMC_INF ? inside : x;
 }
-/* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; near = u + lo - 1 is used where k = 0. */
-GPUMC_FN double gpumc__log_sum(double u, double lo, double near)
+/* log(u + lo) for normal u > 0 and |lo| at most half an ULP of u; over = u + lo - 1 is used where k = 0. */
+GPUMC_FN double gpumc__log_sum(double u, double lo, double over)
 {
     double f_u;
-    const double k = gpumc__log_split(u, &f_u), f = k == 0.0 ? near : f_u;
+    const double k = gpumc__log_split(u, &f_u), f = k == 0.0 ? over : f_u;
     const uint64_t shifted = gpumc__bits_of(u) + (GPUMC__ONE_BITS - GPUMC__ROOT_HALF_BITS);
     const double over_2_k = gpumc__from_bits(GPUMC__EXPONENT_BITS - (shifted & GPUMC__EXPONENT_BITS));
     const double c = k == 0.0 ? 0.0 : 0.5 * lo * over_2_k;
@@ -681,10 +681,10 @@ GPUMC_FN double gpumc__rsqrt_start(double x)
    One Newton step from s, the residue x - s^2 exact by halves; small x is scaled by 2^108 to keep it so. */
 GPUMC_FN double gpumc_sqrt(double x)
 {
-    const int small = x < 1e-290;
-    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0), y = gpumc__rsqrt_start(a);
+    const int tiny = x < 1e-290;
+    const double a = x * (tiny ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0), y = gpumc__rsqrt_start(a);
     const double s = a * y, h = gpumc__upper(s), l = s - h, residue = ((a - h * h) - 2.0 * h * l) - l * l;
-    const double root = (s + 0.5 * residue * y) * (small ? 1.0 / GPUMC__TWO_54 : 1.0);
+    const double root = (s + 0.5 * residue * y) * (tiny ? 1.0 / GPUMC__TWO_54 : 1.0);
     const double outside = x == 0.0 ? x : GPUMC_NAN, inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x;
 }
@@ -697,9 +697,9 @@ GPUMC_FN double gpumc__rsqrt_normal(double x)
 /* 1 / sqrt(x), at 0 infinity of its sign. 1.3 ULP */
 GPUMC_FN double gpumc_rsqrt(double x)
 {
-    const int small = x < 1e-290;
-    const double a = x * (small ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0);
-    const double root = gpumc__rsqrt_normal(a) * (small ? GPUMC__TWO_54 : 1.0);
+    const int tiny = x < 1e-290;
+    const double a = x * (tiny ? GPUMC__TWO_54 * GPUMC__TWO_54 : 1.0);
+    const double root = gpumc__rsqrt_normal(a) * (tiny ? GPUMC__TWO_54 : 1.0);
     const double of_zero = gpumc__with_sign_of(GPUMC_INF, x), outside = x == 0.0 ? of_zero : GPUMC_NAN;
     const double inside = 0.0 < x ? root : outside;
     return x < GPUMC_INF ? inside : x == GPUMC_INF ? 0.0 : x;
@@ -990,8 +990,8 @@ GPUMC_FN gpumc_real gpumc__stirling_rest(gpumc_real x)
 /* log x - digamma(x), x > 0 */
 GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
 {
-    const gpumc_real p = 1 / (x < 8 ? 8 : x), w = p * p, small = gpumc_log(x) - gpumc_digamma(x);
-    return x < 8 ? small : GPUMC_R(0.5) * p + w * GPUMC_R(gpumc__poly_digamma_far(w));
+    const gpumc_real p = 1 / (x < 8 ? 8 : x), w = p * p, direct = gpumc_log(x) - gpumc_digamma(x);
+    return x < 8 ? direct : GPUMC_R(0.5) * p + w * GPUMC_R(gpumc__poly_digamma_far(w));
 }
 
 /* [digamma(x + d) - log(x + d)] - [digamma(x) - log x], x > 0, d >= 0, relatively accurate as d -> 0 and as
@@ -2770,6 +2770,7 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 #endif
 #include <windows.h>
 #include <direct.h>
+#include <fenv.h>
 #include <io.h>
 #else
 #include <fcntl.h>
@@ -2802,9 +2803,7 @@ static GPUMC__UNUSED GPUMC_TEAM uint64_t gpumc__magnitude_bits(double x)
 }
 
 static GPUMC__UNUSED GPUMC_TEAM int gpumc__is_finite(double x)
-{
-    return gpumc__magnitude_bits(x) < 0x7ff0000000000000ULL;
-}
+{ return gpumc__magnitude_bits(x) < 0x7ff0000000000000ULL; }
 static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(x) > 0x7ff0000000000000ULL; }
 
 /* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
@@ -2910,9 +2909,7 @@ extern int sync_file_range(int file, int64_t offset, int64_t bytes, unsigned fla
 #if defined(_WIN32)
 static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to)
-{
-    return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0;
-}
+{ return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0; }
 static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* written through above */
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
@@ -3070,7 +3067,9 @@ static void gpumc__thread_join(gpumc__thread t) { (void)t; }
 #elif defined(_WIN32)
 typedef CRITICAL_SECTION gpumc__mutex;
 typedef CONDITION_VARIABLE gpumc__condition;
-typedef struct gpumc__thread { HANDLE handle; void *(*run)(void *); void *user; } gpumc__thread;
+/* env: how the thread that starts this one computes. In the old registers that MinGW's exp and log use it
+   does with 64 bits, new threads with 53: draws would depend on who drew. */
+typedef struct gpumc__thread { HANDLE handle; void *(*run)(void *); void *user; fenv_t env; } gpumc__thread;
 #define GPUMC__HAS_THREADS 1
 static void gpumc__mutex_init(gpumc__mutex *m) { InitializeCriticalSection(m); }
 static void gpumc__mutex_free(gpumc__mutex *m) { DeleteCriticalSection(m); }
@@ -3084,6 +3083,7 @@ static void gpumc__give_way(void) { SwitchToThread(); }
 static DWORD WINAPI gpumc__thread_entry(LPVOID thread)
 {
     const gpumc__thread *t = (const gpumc__thread *)thread;
+    fesetenv(&t->env);
     t->run(t->user);
     return 0;
 }
@@ -3091,6 +3091,7 @@ static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *use
 {
     t->run = run;
     t->user = user;
+    fegetenv(&t->env);
     t->handle = CreateThread(NULL, 0, gpumc__thread_entry, t, 0, NULL);
     return t->handle != NULL;
 }
@@ -3119,9 +3120,7 @@ static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { pthread_cond_wai
 static void gpumc__wake(gpumc__condition *c) { pthread_cond_broadcast(c); }
 static void gpumc__give_way(void) { sched_yield(); }
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
-{
-    return pthread_create(t, NULL, run, user) == 0;
-}
+{ return pthread_create(t, NULL, run, user) == 0; }
 static void gpumc__thread_join(gpumc__thread t) { pthread_join(t, NULL); }
 #endif
 
@@ -3171,21 +3170,15 @@ static GPUMC__PRINTF(3, 4) gpumc_status
 }
 
 static GPUMC__UNUSED gpumc_status gpumc__fail_memory(gpumc_error *error, size_t bytes)
-{
-    return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes);
-}
+{ return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes); }
 
 /* ======================================================================================= >>memory
    Sizes are added and multiplied with saturation: a sum that overflowed is SIZE_MAX, which no allocation
    grants. */
 static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
-{
-    return a > SIZE_MAX - b ? SIZE_MAX : a + b;
-}
+{ return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
-{
-    return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
-}
+{ return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 
 static GPUMC__UNUSED size_t gpumc__larger(size_t a, size_t b) { return a < b ? b : a; }
 static GPUMC__UNUSED size_t gpumc__smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -3217,9 +3210,7 @@ static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t
 }
 
 static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t count)
-{
-    return (double *)gpumc__take(arena, count, sizeof(double));
-}
+{ return (double *)gpumc__take(arena, count, sizeof(double)); }
 
 /* ---- teams of threads -------------------------------------------------------------------------- */
 
@@ -4234,10 +4225,10 @@ GPUMC__MEMBERS(geometric, 1, (p), p > 0 && p <= 1, gpumc__geometric_at(u, p),
 static gpumc__tail gpumc__t_outside(double z, double nu)
 {
     const double root = sqrt(nu), size = fabs(z), r = size < root ? size / root : root / size;
-    const double large = 1 / (1 + r * r), small = r * r * large, log_large = -gpumc__log1p(r * r);
-    const double log_r = -fabs(gpumc__log(size) - gpumc__log(root)), log_small = 2 * log_r + log_large;
-    return size < root ? gpumc__beta_tail(0.5 * nu, 0.5, large, small, log_large, log_small)
-                       : gpumc__beta_tail(0.5 * nu, 0.5, small, large, log_small, log_large);
+    const double rest = 1 / (1 + r * r), share = r * r * rest, log_rest = -gpumc__log1p(r * r);
+    const double log_r = -fabs(gpumc__log(size) - gpumc__log(root)), log_share = 2 * log_r + log_rest;
+    return size < root ? gpumc__beta_tail(0.5 * nu, 0.5, rest, share, log_rest, log_share)
+                       : gpumc__beta_tail(0.5 * nu, 0.5, share, rest, log_share, log_rest);
 }
 
 static GPUMC__NOINLINE double gpumc__t_log_density(double z, double nu)
@@ -5391,9 +5382,7 @@ static void gpumc__link_tables(const gpumc__link *k, const double *x, double *wo
 }
 
 GPUMC__INLINE const double *gpumc__link_table(const gpumc__link *k, size_t i, const double *work)
-{
-    return work + k->table + k->unit[i] * GPUMC__TABLE;
-}
+{ return work + k->table + k->unit[i] * GPUMC__TABLE; }
 
 /* c and r of element i. */
 GPUMC__INLINE double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
@@ -5665,9 +5654,7 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
 }
 
 static int gpumc__is_linked(const gpumc_param *p)
-{
-    return p->location || p->scale || p->walk_dim > 0 || p->covariates;
-}
+{ return p->location || p->scale || p->walk_dim > 0 || p->covariates; }
 
 static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
@@ -5726,9 +5713,7 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 }
 
 static size_t gpumc__starts_freely(const gpumc_param *p)
-{
-    return p->walk_dim > 0 && p->scale && !p->location && !p->covariates;
-}
+{ return p->walk_dim > 0 && p->scale && !p->location && !p->covariates; }
 
 /* What ten tenths stand for: a learned 1 is kept off the pole, see the centring part of >>transform. */
 static double gpumc__most_centring(const gpumc_param *p)
@@ -5910,14 +5895,10 @@ static double gpumc__eval(const gpumc_layout *l, int guided, const double *q, do
 }
 
 GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work)
-{
-    return gpumc__eval(layout, 0, q, grad, work);
-}
+{ return gpumc__eval(layout, 0, q, grad, work); }
 
 GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work)
-{
-    gpumc__to_natural(layout, q, x, work);
-}
+{ gpumc__to_natural(layout, q, x, work); }
 
 GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double *x, double *q, double *work,
                                         gpumc_error *error)
@@ -6114,9 +6095,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
 
 /* Of a point and the scratch of its check. */
 static size_t gpumc__check_gradient_bytes(const gpumc_layout *l)
-{
-    return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(5, l->n_free), l->n_work), sizeof(double));
-}
+{ return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(5, l->n_free), l->n_work), sizeof(double)); }
 
 /* Natural start values of the blocks that have them, through the links of the others; free coordinates
    elsewhere. */
@@ -7512,9 +7491,7 @@ static const gpumc__device *gpumc__cuda_device(void)
 }
 #endif
 GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error)
-{
-    return gpumc__cuda_device()->describe(info, error);
-}
+{ return gpumc__cuda_device()->describe(info, error); }
 
 /* Rows or a design matrix on this CPU, in blocks of their own. */
 enum { GPUMC__HOT_POINTS = 16 };          /* in one pass */
@@ -7679,14 +7656,10 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
 }
 GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_points, gpumc_place place,
                                     gpumc_error *error)
-{
-    return gpumc__hot_open(data, NULL, max_points, place, error);
-}
+{ return gpumc__hot_open(data, NULL, max_points, place, error); }
 GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
                                    gpumc_error *error)
-{
-    return gpumc__hot_open(NULL, data, max_points, place, error);
-}
+{ return gpumc__hot_open(NULL, data, max_points, place, error); }
 GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                                       gpumc_error *error)
 {
@@ -7694,9 +7667,7 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
     return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_eval: %s is NULL", !hot ? "hot" : "an array");
 }
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
-{
-    if (hot) hot->release(hot);
-}
+{ if (hot) hot->release(hot); }
 
 /* ========================================================================================= >>hier
    A description is resolved once: names become places, priors and populations functions, rows row objects.
@@ -8997,9 +8968,7 @@ static double gpumc__metric_mixed(const gpumc_metric *m, const double *u, size_t
 
 /* Whether such a metric may hold directions beside its diagonal or blocks. */
 static int gpumc__metric_has_rank(gpumc_metric_kind kind)
-{
-    return kind == GPUMC_METRIC_LOW_RANK || kind == GPUMC_METRIC_BLOCKS;
-}
+{ return kind == GPUMC_METRIC_LOW_RANK || kind == GPUMC_METRIC_BLOCKS; }
 
 /* Element i of the diagonal of M^-1. */
 static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
@@ -9253,9 +9222,7 @@ static GPUMC_TEAM double gpumc__nuts_refresh(gpumc_nuts *s, uint32_t stream)
 }
 
 static GPUMC_TEAM int gpumc__is_diagonal(const gpumc_metric *m)
-{
-    return m->rank == 0 && m->n_blocks == 0 && m->kind != GPUMC_METRIC_DENSE;
-}
+{ return m->rank == 0 && m->n_blocks == 0 && m->kind != GPUMC_METRIC_DENSE; }
 
 /* Vectors of this length repay the AVX2 copies. */
 static GPUMC_TEAM GPUMC__UNUSED int gpumc__is_long(const gpumc_nuts *s) { return s->dim > 64; }
@@ -9339,9 +9306,7 @@ static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
 /* A tree turns when it spans pi or somewhat more of a standard normal. Where eight leaves do not and twelve
    do, doublings start from blocks of three leaves, not one, lest they go on to sixteen. */
 static GPUMC_TEAM int32_t gpumc__nuts_block(const gpumc_nuts *s)
-{
-    return s->depth_limit > 3 && 8 * s->step_size < 3.2 && 12 * s->step_size >= 3.2 ? 3 : 1;
-}
+{ return s->depth_limit > 3 && 8 * s->step_size < 3.2 && 12 * s->step_size >= 3.2 ? 3 : 1; }
 
 /* The next leaf of the first block, which counts as two doublings. Each of the three would have built the
    same block as often, so that one is selected by weight alone, once it is complete. */
@@ -9576,13 +9541,9 @@ GPUMC_API GPUMC_TEAM GPUMC_LOOP int gpumc_nuts_tell(gpumc_nuts *s, double lp, co
 
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s) { return s->phase == GPUMC__PHASE_BAD; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s)
-{
-    return s->current->q;
-}
+{ return s->current->q; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s)
-{
-    return s->current->g;
-}
+{ return s->current->g; }
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s) { return &s->stats; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
 
@@ -9811,9 +9772,7 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
 
 /* Whether the point asked for is the last of a path, so that the density decides there and not a guide. */
 static int gpumc__path_ends(const gpumc_nuts *s)
-{
-    return s->phase == GPUMC__PHASE_PATH && s->stats.n_leapfrog + 1 >= s->n_steps;
-}
+{ return s->phase == GPUMC__PHASE_PATH && s->stats.n_leapfrog + 1 >= s->n_steps; }
 
 /* The gradient at the end of a step is known. A path that diverges is rejected where it does. */
 static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
@@ -10018,9 +9977,7 @@ static size_t gpumc__longest_window(const gpumc_adapt *plan)
 
 /* Whether the directions of a metric with blocks are those of the frame, see below. */
 static int gpumc__adapt_is_framed(gpumc_metric_kind kind, const gpumc__blocks *b, size_t dim)
-{
-    return kind == GPUMC_METRIC_BLOCKS && b->size > 0 && dim > GPUMC__DIM_OF_RANK;
-}
+{ return kind == GPUMC_METRIC_BLOCKS && b->size > 0 && dim > GPUMC__DIM_OF_RANK; }
 
 static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout, size_t dim,
                                        const gpumc_adapt_options *options)
@@ -10133,9 +10090,7 @@ GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout
 }
 
 GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain)
-{
-    return &a->metrics[chain];
-}
+{ return &a->metrics[chain]; }
 
 /* ---- kept draws -------------------------------------------------------------------------------- */
 
@@ -10148,9 +10103,9 @@ static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
     const size_t n = a->dim;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
-        const int near = t->selected >= -4 && t->selected <= 4;
+        const int is_close = t->selected >= -4 && t->selected <= 4;
         if (a->n_kept == a->capacity) return;
-        if (a->iteration > 0 && (t->selected == 0 || (t->divergent && near))) continue;
+        if (a->iteration > 0 && (t->selected == 0 || (t->divergent && is_close))) continue;
         memcpy(a->q + a->n_kept * n, gpumc_nuts_draw(chains[c]), n * sizeof(double));
         memcpy(a->g + a->n_kept * n, gpumc_nuts_gradient(chains[c]), n * sizeof(double));
         a->lp[a->n_kept] = chains[c]->current->lp;
@@ -10303,9 +10258,7 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
 /* y += f x */
 GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x,
                                   size_t n)
-{
-    for (size_t i = 0; i < n; i++) y[i] += f * x[i];
-}
+{ for (size_t i = 0; i < n; i++) y[i] += f * x[i]; }
 
 /* The largest second moment of x + y in any direction, by power iteration. A direction of variance v and
    precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a factor 2: well below that there is none to be
@@ -10569,9 +10522,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 
 /* Mean and squared deviations of log tau of the units of a link, in turns. */
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
-{
-    return a->units + 2 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE);
-}
+{ return a->units + 2 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
 
 /* Fills them, and the information v = Var(tau d l / d theta) of every element, over the healthy draws of the
    foreground window. v goes to moments + dim. Returns the number of draws. */
@@ -10851,9 +10802,7 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
 /* ---- the update -------------------------------------------------------------------------------- */
 
 static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
-{
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size);
-}
+{ for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size); }
 
 /* Before the first iteration: units of the scales from the start points, metrics from the gradients there;
    with three chains from both. */
@@ -11083,14 +11032,10 @@ typedef struct gpumc__sheet {
 } gpumc__sheet;
 
 static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
-{
-    for (size_t i = 0; i < n; i++) y[i] = x[i] - by;
-}
+{ for (size_t i = 0; i < n; i++) y[i] = x[i] - by; }
 
 static GPUMC_LOOP void gpumc__exp_shifted(const double *x, size_t n, double by, double *y)
-{
-    for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by);
-}
+{ for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by); }
 
 /* y becomes x minus its mean, which is returned. Differences to the first number are what is summed, so that
    a large offset costs nothing and constant numbers have themselves as mean. */
@@ -11120,9 +11065,7 @@ static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t
 /* ---- the sheet ----------------------------------------------------------------------------------- */
 
 static int gpumc__flags_of_value(double x)
-{
-    return gpumc__is_finite(x) ? 0 : gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE;
-}
+{ return gpumc__is_finite(x) ? 0 : gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE; }
 
 /* Whether all are finite, and whether any is smaller or larger than the first. */
 static GPUMC_LOOP int gpumc__all_finite(const double *x, size_t n, int *varies)
@@ -11264,7 +11207,7 @@ static void gpumc__sort(gpumc__sheet *s, const double *x)
     gpumc__sort_pass(other, words, n, 42);
     gpumc__sort_pass(words, other, n, 53);
     for (size_t k = 0; k < n; k++) {
-        s->sorted[k].index = other[k] & (((uint64_t)1 << index_bits) - 1);
+        s->sorted[k].index = (size_t)(other[k] & (((uint64_t)1 << index_bits) - 1));
         s->sorted[k].value = x[s->sorted[k].index];
     }
     if (gpumc__sort_insert(s->sorted, n, 8 * n)) return;
@@ -11285,9 +11228,7 @@ static double gpumc__quantile(gpumc__sheet *s, double p)
 /* ---- autocovariance ------------------------------------------------------------------------------ */
 
 static double *gpumc__half(const gpumc__sheet *s, size_t h)
-{
-    return s->y + h / 2 * s->n_draws + h % 2 * (s->n_draws - s->half);
-}
+{ return s->y + h / 2 * s->n_draws + h % 2 * (s->n_draws - s->half); }
 
 /* The next eight lags, summed one by one. */
 static void gpumc__lags_directly(gpumc__sheet *s)
@@ -11424,9 +11365,7 @@ static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
 }
 
 static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
-{
-    return s->n_draws % 2 == 0 || index % s->n_draws != s->half;
-}
+{ return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
 /* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order. */
 static void gpumc__score(gpumc__sheet *s)
@@ -11495,15 +11434,11 @@ static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
 }
 
 static double gpumc__r_hat_of(gpumc__sheet *s, gpumc__view view)
-{
-    return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN;
-}
+{ return gpumc__look(s, view, 0) ? gpumc__r_hat(s) : GPUMC_NAN; }
 
 /* Of p = 1 a draw is left above, or the view would be constant. */
 static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
-{
-    return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN;
-}
+{ return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN; }
 
 /* ---- statistics ---------------------------------------------------------------------------------- */
 
@@ -11741,9 +11676,7 @@ static gpumc_summary gpumc__summarise_sheet(gpumc__sheet *s)
 
 /* As kept in the fit, or worked out on a sheet of its shape. */
 static int gpumc__summary_is_kept(const gpumc_fit *fit, size_t column)
-{
-    return fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0;
-}
+{ return fit && fit->summaries && column < fit->n_columns && fit->summaries[column].flags >= 0; }
 static gpumc_summary gpumc__summary_of(const gpumc_fit *fit, size_t column, gpumc__sheet *s)
 {
     if (gpumc__summary_is_kept(fit, column)) return fit->summaries[column];
@@ -11916,9 +11849,7 @@ static const char *gpumc__decimal(double x, int decimals, char *text)
 
 /* x with so many significant digits. */
 static const char *gpumc__significant(double x, int digits, char *text)
-{
-    return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text);
-}
+{ return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text); }
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
 
@@ -12163,9 +12094,7 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
 
 /* The mean is known to the second digit of its Monte Carlo error; what is on its scale is printed as far. */
 static int gpumc__row_decimals(const gpumc_summary *r)
-{
-    return r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2) : 3 - gpumc__leading_exponent(r->mean, 4);
-}
+{ return r->mcse > 0 ? 1 - gpumc__leading_exponent(r->mcse, 2) : 3 - gpumc__leading_exponent(r->mean, 4); }
 
 static void gpumc__print_row(FILE *stream, const char *name, int width, const gpumc_summary *r)
 {
@@ -12623,9 +12552,7 @@ static int gpumc__json_object(gpumc__reader *r)
 }
 
 GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_data *data, gpumc_error *error)
-{
-    return gpumc__read_text(text, length, NULL, data, NULL, gpumc__json_object, error);
-}
+{ return gpumc__read_text(text, length, NULL, data, NULL, gpumc__json_object, error); }
 
 /* ---- CSV --------------------------------------------------------------------------------------- */
 
@@ -12633,9 +12560,7 @@ static int gpumc__csv_line_ends(const gpumc__reader *r) { return r->at == r->end
 
 /* Blanks around a field do not count, unless they separate fields; nor does the return before a new line. */
 static int gpumc__csv_is_blank(const gpumc__reader *r, char c)
-{
-    return (c == ' ' || c == '\t' || c == '\r') && c != r->csv.delimiter;
-}
+{ return (c == ' ' || c == '\t' || c == '\r') && c != r->csv.delimiter; }
 
 /* Leaves the content of a field in r->field, and r->at where it ends. */
 static int gpumc__csv_field(gpumc__reader *r)
@@ -12731,9 +12656,7 @@ static int gpumc__csv_table(gpumc__reader *r)
 
 GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gpumc_csv_options *options,
                                        gpumc_data *data, gpumc_error *error)
-{
-    return gpumc__read_text(text, length, NULL, data, options, gpumc__csv_table, error);
-}
+{ return gpumc__read_text(text, length, NULL, data, options, gpumc__csv_table, error); }
 
 /* ---- data files -------------------------------------------------------------------------------- */
 
@@ -12772,15 +12695,11 @@ static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const g
 }
 
 GPUMC_API gpumc_status gpumc_read_json(const char *path, gpumc_data *data, gpumc_error *error)
-{
-    return gpumc__read_path(path, data, NULL, gpumc__json_object, error);
-}
+{ return gpumc__read_path(path, data, NULL, gpumc__json_object, error); }
 
 GPUMC_API gpumc_status gpumc_read_csv(const char *path, const gpumc_csv_options *options, gpumc_data *data,
                                       gpumc_error *error)
-{
-    return gpumc__read_path(path, data, options, gpumc__csv_table, error);
-}
+{ return gpumc__read_path(path, data, options, gpumc__csv_table, error); }
 
 GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const char *name, size_t n_values,
                                                int integer, gpumc_error *error)
@@ -12908,9 +12827,7 @@ static void gpumc__summary_contents(gpumc__writer *w, const void *of, size_t par
 }
 
 GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error)
-{
-    return gpumc__write_files(fit, path, 0, gpumc__summary_contents, error);
-}
+{ return gpumc__write_files(fit, path, 0, gpumc__summary_contents, error); }
 
 /* ---- Stan CSV ----------------------------------------------------------------------------------
    The dialect of CmdStan 2.36. Readers hold files to details that no specification names: matrices go first
@@ -13058,14 +12975,10 @@ static void gpumc__tidy_contents(gpumc__writer *w, const void *of, size_t part)
 }
 
 GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *path, gpumc_error *error)
-{
-    return gpumc__write_files(fit, path, 0, gpumc__tidy_contents, error);
-}
+{ return gpumc__write_files(fit, path, 0, gpumc__tidy_contents, error); }
 
 static void gpumc__put_bytes(gpumc__writer *w, const void *bytes, size_t n)
-{
-    if (!w->failed) w->failed = fwrite(bytes, 1, n, w->file) != n;
-}
+{ if (!w->failed) w->failed = fwrite(bytes, 1, n, w->file) != n; }
 
 /* Eight bytes, the lowest first on every host; flat, the loop becomes one store. */
 static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
@@ -13294,9 +13207,7 @@ typedef struct gpumc__store {
 #define GPUMC__REFUSE(s, ...) ((s)->status = gpumc__fail((s)->error, GPUMC_ERROR_ARGUMENT, __VA_ARGS__))
 
 static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i)
-{
-    return (gpumc__entry *)s->entries.items + i;
-}
+{ return (gpumc__entry *)s->entries.items + i; }
 
 /* Path of a file of an entry, or with "" of its folder. */
 static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const char *file)
@@ -13307,9 +13218,7 @@ static const char *gpumc__in_store(gpumc__store *s, const gpumc__entry *e, const
 }
 
 static const char *gpumc__in_root(gpumc__store *s, const char *file)
-{
-    return gpumc__in_store(s, gpumc__nth_entry(s, 0), file);
-}
+{ return gpumc__in_store(s, gpumc__nth_entry(s, 0), file); }
 
 /* Makes the folder of an entry and puts it in its place. */
 static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
@@ -13336,9 +13245,7 @@ static void gpumc__add_entry(gpumc__store *s, const gpumc__entry *e)
 
 /* Text that needs no escapes in JSON. */
 static int gpumc__is_plain(const char *text)
-{
-    return text && gpumc__is_utf8(text) && !strpbrk(text, "\"\\");
-}
+{ return text && gpumc__is_utf8(text) && !strpbrk(text, "\"\\"); }
 
 /* A dimension of a group, which several of its variables may share. */
 static void gpumc__add_dimension(gpumc__store *s, int group, const char *name, size_t count,
@@ -13550,9 +13457,7 @@ static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, s
 /* ---- stores: metadata -------------------------------------------------------------------------- */
 
 static size_t gpumc__draws_in(const gpumc__store *s, int group)
-{
-    return group >= GPUMC__WARMUP ? s->fit->n_warmup : s->n_draws;
-}
+{ return group >= GPUMC__WARMUP ? s->fit->n_warmup : s->n_draws; }
 
 /* [4,1000,8], or what of that is in one file. */
 static void gpumc__put_shape(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int of_file)
@@ -13604,9 +13509,7 @@ static void gpumc__put_group(gpumc__writer *w, const gpumc__store *s, int group)
 
 /* The two metadata files of an entry, in the order of their names. */
 static const char *gpumc__meta_name(const gpumc__entry *e, int second)
-{
-    return e->form == GPUMC__IS_GROUP ? second ? ".zgroup" : ".zattrs" : second ? ".zattrs" : ".zarray";
-}
+{ return e->form == GPUMC__IS_GROUP ? second ? ".zgroup" : ".zattrs" : second ? ".zattrs" : ".zarray"; }
 
 static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc__entry *e, int second)
 {
@@ -14011,9 +13914,7 @@ typedef struct gpumc__merge {
 } gpumc__merge;
 
 static const double *gpumc__facts(const gpumc__merge *m, size_t store)
-{
-    return m->index[store].variables->values;
-}
+{ return m->index[store].variables->values; }
 
 static int gpumc__same_chains(const double *a, const double *b)
 {
@@ -14615,14 +14516,10 @@ static void gpumc__rank_panel(gpumc__page *p)
 }
 
 static size_t gpumc__row_of(const gpumc__page *p, size_t draw)           /* draws of all chains are counted */
-{
-    return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws;
-}
+{ return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws; }
 
 static int gpumc__diverged(const gpumc__page *p, size_t draw)
-{
-    return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent;
-}
+{ return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent; }
 
 /* Up to GPUMC__DOTS draws, by two columns; without them, at their places below a trace. */
 static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
@@ -14722,9 +14619,7 @@ static void gpumc__growth_panel(gpumc__page *p, size_t column)
 }
 
 static int gpumc__can_be_drawn(int flags)
-{
-    return !(flags & GPUMC__NO_NUMBERS) && !(flags & GPUMC_FLAG_CONSTANT);
-}
+{ return !(flags & GPUMC__NO_NUMBERS) && !(flags & GPUMC_FLAG_CONSTANT); }
 
 static void gpumc__put_quantity(gpumc__page *p, size_t column)
 {
@@ -14771,9 +14666,7 @@ static size_t gpumc__other_column(const gpumc__page *p, size_t column)
 }
 
 static void gpumc__fill_other(gpumc__page *p, size_t column)
-{
-    gpumc__fill_sheet(&p->other, gpumc_fit_series(p->options.other, gpumc__other_column(p, column)));
-}
+{ gpumc__fill_sheet(&p->other, gpumc_fit_series(p->options.other, gpumc__other_column(p, column))); }
 
 /* Intervals of columns, one a row. With is_both those of two fits, in standard deviations of the first about
    its mean, so that one axis serves them all; z follows the name. */
@@ -14896,9 +14789,7 @@ static void gpumc__put_pairs(gpumc__page *p)
 /* ---- predictions --------------------------------------------------------------------------------- */
 
 static const double *gpumc__replicate(const gpumc__page *p, size_t draw)
-{
-    return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset;
-}
+{ return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset; }
 
 /* How many data lie in each bin, and how many of a replicated data set: its middle 90 and 50 %. Of counts the
    square roots, after Kleiber & Zeileis's (2016) rootogram. */
@@ -15554,9 +15445,7 @@ static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 
 /* Rows of an array that may not be there. */
 static void gpumc__carry_rows(gpumc__carrier *k, void *rows, size_t each, size_t first, size_t n)
-{
-    if (rows) gpumc__carry(k, (char *)rows + first * each, n * each);
-}
+{ if (rows) gpumc__carry(k, (char *)rows + first * each, n * each); }
 
 static void gpumc__carry_state(gpumc__carrier *k, const gpumc_nuts *s, gpumc__state **at)
 {
@@ -15684,9 +15573,7 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
 /* ---- what must agree: format, build, model, options ---- */
 
 static uint64_t gpumc__digest_text(uint64_t sum, const char *text)
-{
-    return gpumc__checksum(sum, text ? text : "", text ? strlen(text) + 1 : 1);
-}
+{ return gpumc__checksum(sum, text ? text : "", text ? strlen(text) + 1 : 1); }
 
 static uint64_t gpumc__digest_model(const gpumc_model *m)
 {
@@ -15818,9 +15705,7 @@ static int gpumc__save(gpumc__run *r)
 }
 
 static int gpumc__is_due(const gpumc__run *r)
-{
-    return r->checkpoint->path && gpumc__seconds() >= r->checkpoint->due;
-}
+{ return r->checkpoint->path && gpumc__seconds() >= r->checkpoint->due; }
 
 /* Opens a file of which not a byte is wrong; the last eight are the checksum of the others. */
 static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error *error)
@@ -16166,9 +16051,7 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
 
 /* NULL where there are no rows. */
 static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
-{
-    return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL;
-}
+{ return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL; }
 
 /* Everything that outlives the run, in one block. */
 static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layout *l)
@@ -16301,15 +16184,15 @@ static void gpumc__climb_chain(size_t chain, int member, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + chain;
     const gpumc_layout *l = c->layout;
-    double least, far;
+    double least, bar;
     (void)member;
     if (gpumc_model_free(l, c->work, c->first, c->work, NULL) != GPUMC_OK) return;
-    far = gpumc__climb_eval(c, c->first, c->g[0]) + 1000 * (double)l->n_free;
+    bar = gpumc__climb_eval(c, c->first, c->g[0]) + 1000 * (double)l->n_free;
     gpumc__climb_order(c);
     for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) c->waits[i] = GPUMC__CLIMB_HELD;
     gpumc__climb_up(c);
     least = gpumc__climb_least(c);
-    c->arrived = least > far && gpumc__climb_draw(c, least);
+    c->arrived = least > bar && gpumc__climb_draw(c, least);
 }
 
 /* Chains that fall from far away into a hierarchical model land in its necks. Those for which it is worth it
@@ -16394,7 +16277,8 @@ static void gpumc__phase(gpumc__run *r, int warmup)
     r->warmup = warmup;
     r->phase_begin = gpumc__seconds();
     for (size_t c = 0; c < r->n_chains; c++) {
-        r->chains[c].done = r->chains[c].leapfrogs = 0;
+        r->chains[c].done = 0;
+        r->chains[c].leapfrogs = 0;
         r->chains[c].progress.iteration = warmup ? 0 : r->n_iterations[1];
     }
     for (size_t c = 0; c < r->n_chains; c++) gpumc__note_progress(r, c);

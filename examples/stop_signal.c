@@ -898,7 +898,7 @@ static int compare_fits(const gpumc_fit *a, const gpumc_fit *b, const char *cons
                         gpumc_error *error)
 {
     difference *list = (difference *)malloc(a->n_columns * sizeof *list);
-    size_t n_population = 0, n, far = 0, shown;
+    size_t n_population = 0, n, n_apart = 0, shown;
     int ok = 1;
     if (!list) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
     n = differences(a, b, list, &n_population);
@@ -910,9 +910,9 @@ static int compare_fits(const gpumc_fit *a, const gpumc_fit *b, const char *cons
             if (i == n_population) printf("largest of the other %.0f:\n", (double)(n - n_population));
             print_difference(a, b, &list[i]);
         }
-        for (size_t i = 0; i < n; i++) far += fabs(list[i].in_mcse) > 3;
+        for (size_t i = 0; i < n; i++) n_apart += fabs(list[i].in_mcse) > 3;
         printf("%.0f of %.0f means lie more than 3 Monte Carlo standard errors apart (0.3 %% would by chance)"
-               "\n", (double)far, (double)n);
+               "\n", (double)n_apart, (double)n);
         if (page) ok = write_forest(page, a, b, names, list, n_population, shown, error);
     }
     free(list);

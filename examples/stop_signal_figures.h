@@ -11,17 +11,17 @@
 
 /* ---- a panel: axes, and what is drawn in their units --------------------------------------------- */
 
-enum { SS_WIDTH = 380, SS_HEIGHT = 270, SS_LEFT = 52, SS_RIGHT = 10, SS_TOP = 26, SS_BOTTOM = 42 };
+enum { SS_WIDTH = 380, SS_HEIGHT = 270, SS_WEST = 52, SS_EAST = 10, SS_NORTH = 26, SS_SOUTH = 42 };   /* margins */
 
 typedef struct ss_panel { FILE *file; double x0, x1, y0, y1; } ss_panel;
 
 static inline double ss_x(const ss_panel *p, double x)
 {
-    return SS_LEFT + (x - p->x0) / (p->x1 - p->x0) * (SS_WIDTH - SS_LEFT - SS_RIGHT);
+    return SS_WEST + (x - p->x0) / (p->x1 - p->x0) * (SS_WIDTH - SS_WEST - SS_EAST);
 }
 static inline double ss_y(const ss_panel *p, double y)
 {
-    return SS_HEIGHT - SS_BOTTOM - (y - p->y0) / (p->y1 - p->y0) * (SS_HEIGHT - SS_TOP - SS_BOTTOM);
+    return SS_HEIGHT - SS_SOUTH - (y - p->y0) / (p->y1 - p->y0) * (SS_HEIGHT - SS_NORTH - SS_SOUTH);
 }
 
 /* A text with what HTML would take for its own replaced. */
@@ -51,15 +51,15 @@ static inline double ss_tick(double range)
 static inline void ss_panel_ticks(ss_panel *p, int vertical)
 {
     const double from = vertical ? p->y0 : p->x0, to = vertical ? p->y1 : p->x1, step = ss_tick(to - from);
-    const double end = SS_HEIGHT - SS_BOTTOM;
+    const double end = SS_HEIGHT - SS_SOUTH;
     char text[32];
     for (double k = ceil(from / step - 1e-9); k * step <= to + 1e-9 * step; k++) {
         const double at = vertical ? ss_y(p, k * step) : ss_x(p, k * step);
         snprintf(text, sizeof text, "%.4g", k == 0 ? 0 : k * step);
         if (vertical)
-            fprintf(p->file, "<path class=\"g\" d=\"M%d %.1fH%d\"/>", SS_LEFT, at, SS_WIDTH - SS_RIGHT);
-        else fprintf(p->file, "<path class=\"g\" d=\"M%.1f %dV%.1f\"/>", at, SS_TOP, end);
-        if (vertical) ss_panel_label(p, SS_LEFT - 5, at + 4, "end", text);
+            fprintf(p->file, "<path class=\"g\" d=\"M%d %.1fH%d\"/>", SS_WEST, at, SS_WIDTH - SS_EAST);
+        else fprintf(p->file, "<path class=\"g\" d=\"M%.1f %dV%.1f\"/>", at, SS_NORTH, end);
+        if (vertical) ss_panel_label(p, SS_WEST - 5, at + 4, "end", text);
         else ss_panel_label(p, at, end + 15, "middle", text);
     }
 }
@@ -70,12 +70,12 @@ static inline ss_panel ss_panel_begin(FILE *file, const char *title, const char 
     ss_panel p = { file, range[0], range[1], range[2], range[3] };
     fprintf(file, "<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\">\n", SS_WIDTH,
             SS_HEIGHT, SS_WIDTH, SS_HEIGHT);
-    fprintf(file, "<text x=\"%d\" y=\"16\" class=\"t\">", SS_LEFT);
+    fprintf(file, "<text x=\"%d\" y=\"16\" class=\"t\">", SS_WEST);
     ss_put_text(file, title);
     fprintf(file, "</text>\n");
     ss_panel_ticks(&p, 0);
     ss_panel_ticks(&p, 1);
-    ss_panel_label(&p, (SS_LEFT + SS_WIDTH - SS_RIGHT) / 2.0, SS_HEIGHT - 8, "middle", x_name);
+    ss_panel_label(&p, (SS_WEST + SS_WIDTH - SS_EAST) / 2.0, SS_HEIGHT - 8, "middle", x_name);
     return p;
 }
 
@@ -195,7 +195,7 @@ static inline void ss_check_panel(FILE *file, const ss_check *c, ss_what what, s
     if (one) {
         const double from[2] = { range[0], at->observed }, to[2] = { range[1], at->observed };
         ss_panel_segment(&p, from, to, SS_DASHED);
-        ss_panel_label(&p, SS_LEFT + 4, ss_y(&p, to[1]) - 4, "start", ss_what_text(level));
+        ss_panel_label(&p, SS_WEST + 4, ss_y(&p, to[1]) - 4, "start", ss_what_text(level));
     }
     ss_draw_band(&p, s, n, SS_BLUE);
     ss_panel_end(&p);

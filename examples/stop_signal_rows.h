@@ -55,14 +55,14 @@ GPUMC_FN gpumc_real ss_max(gpumc_real a, gpumc_real b) { return a < b ? b : a; }
 GPUMC_FN gpumc_real ss_race(gpumc_real b, gpumc_real v, gpumc_real w, gpumc_real t, gpumc_real *g)
 {
     const gpumc_real root = gpumc__rsqrt_normal(t), inv = root * root, d = b - v * t, slope = d * inv;
-    const gpumc_real z = (b - w * t) * root, far = gpumc__mills((b + w * t) * root);
-    const gpumc_real near = gpumc__mills(gpumc_fabs(z)), phi = ss_bell(z) * SS_INV_ROOT_2PI;
-    const gpumc_real rest = z < 0 ? near - far : 1 - phi * (near + far);
+    const gpumc_real z = (b - w * t) * root, outer = gpumc__mills((b + w * t) * root);
+    const gpumc_real inner = gpumc__mills(gpumc_fabs(z)), phi = ss_bell(z) * SS_INV_ROOT_2PI;
+    const gpumc_real rest = z < 0 ? inner - outer : 1 - phi * (inner + outer);
     const gpumc_real share = 2 * (z < 0 ? 1 : phi) / rest;          /* 2 phi(z) / S */
     const gpumc_real scale = b * root * inv;
-    g[0] += 1 / b - slope + share * (root - w * far);
+    g[0] += 1 / b - slope + share * (root - w * outer);
     g[1] += d;
-    g[2] -= b * far * share;
+    g[2] -= b * outer * share;
     g[3] += slope * (v + GPUMC_R(0.5) * slope) - GPUMC_R(1.5) * inv - GPUMC_R(0.5) * scale * share;
     return gpumc__log_normal(scale * rest) - GPUMC_R(0.5) * d * slope
          - (z < 0 ? GPUMC_R(0.5) * z * z + GPUMC_R(GPUMC_LOG_2PI) : GPUMC_R(GPUMC_LOG_SQRT_2PI));
@@ -103,14 +103,14 @@ typedef struct ss_time { gpumc_real log_base, density, tail, u, a, excess; } ss_
 GPUMC_FN ss_time ss_time_at(gpumc_real x, gpumc_real mu, gpumc_real sigma, gpumc_real tau)
 {
     const gpumc_real u = (x - mu) / sigma, a = sigma / tau, w = a - u, size = gpumc_fabs(w);
-    const gpumc_real excess = gpumc__mills_excess(size), far = 1 / (size + excess);
-    const gpumc_real near = gpumc__mills(gpumc_fabs(u)), phi_u = ss_bell(u) * SS_INV_ROOT_2PI;
-    const gpumc_real phi_w = ss_bell(w) * SS_INV_ROOT_2PI, most = 1 - phi_w * far;       /* Phi(|w|) */
+    const gpumc_real excess = gpumc__mills_excess(size), outer = 1 / (size + excess);
+    const gpumc_real inner = gpumc__mills(gpumc_fabs(u)), phi_u = ss_bell(u) * SS_INV_ROOT_2PI;
+    const gpumc_real phi_w = ss_bell(w) * SS_INV_ROOT_2PI, most = 1 - phi_w * outer;       /* Phi(|w|) */
     const gpumc_real below = u < 0 ? 0 : GPUMC_R(-0.5) * u * u - GPUMC_R(GPUMC_LOG_SQRT_2PI);
-    const gpumc_real density = u < 0 ? phi_u * far : far;
-    const gpumc_real tail = u < 0 ? 1 - phi_u * (near - far) : near + far;
+    const gpumc_real density = u < 0 ? phi_u * outer : outer;
+    const gpumc_real tail = u < 0 ? 1 - phi_u * (inner - outer) : inner + outer;
     const ss_time at = { w < 0 ? a * (GPUMC_R(0.5) * a - u) : below, w < 0 ? most : density,
-                         w < 0 ? most + phi_w * near : tail, u, a, w < 0 ? size + phi_w / most : excess };
+                         w < 0 ? most + phi_w * inner : tail, u, a, w < 0 ? size + phi_w / most : excess };
     return at;
 }
 GPUMC_FN gpumc_real ss_log_tail(ss_time at) { return at.log_base + gpumc__log_normal(at.tail); }
@@ -240,8 +240,8 @@ GPUMC_FN ss_node ss_node_at(ss_limits limits, gpumc_real y, gpumc_real weight, g
     const gpumc_real e = gpumc_exp(limits.middle + limits.half * y), inv = 1 / e;
     const gpumc_real u = 1 + (GPUMC_R(0.5) / SS_GROWTH) * (e - inv), w = a - u, size = gpumc_fabs(w);
     const gpumc_real ahead = gpumc__mills_excess(size), phi = ss_bell(u) * SS_INV_ROOT_2PI;
-    const gpumc_real far = phi / (size + ahead), fall = gpumc__exp_fall(a * (GPUMC_R(0.5) * a - u));
-    const gpumc_real tau_q = w < 0 ? fall - far : far;
+    const gpumc_real outer = phi / (size + ahead), fall = gpumc__exp_fall(a * (GPUMC_R(0.5) * a - u));
+    const gpumc_real tau_q = w < 0 ? fall - outer : outer;
     const ss_node node = { u, (e + inv) * weight * tau_q, w < 0 ? size + phi / tau_q : ahead };
     return node;
 }
@@ -260,10 +260,10 @@ GPUMC_FN void ss_push_node(ss_node node, gpumc_real a, gpumc_real mass, gpumc_re
 typedef struct ss_survivor { gpumc_real S, by_b, by_v, phi; } ss_survivor;
 GPUMC_FN ss_survivor ss_survivor_at(gpumc_real b, gpumc_real v, gpumc_real t, gpumc_real root)
 {
-    const gpumc_real z = (b - v * t) * root, far = gpumc__mills((b + v * t) * root);
-    const gpumc_real near = gpumc__mills(gpumc_fabs(z)), phi = ss_bell(z) * SS_INV_ROOT_2PI;
-    const ss_survivor s = { z < 0 ? phi * (near - far) : 1 - phi * (near + far),
-                            2 * phi * (root - v * far), -2 * b * (phi * far), phi };
+    const gpumc_real z = (b - v * t) * root, outer = gpumc__mills((b + v * t) * root);
+    const gpumc_real inner = gpumc__mills(gpumc_fabs(z)), phi = ss_bell(z) * SS_INV_ROOT_2PI;
+    const ss_survivor s = { z < 0 ? phi * (inner - outer) : 1 - phi * (inner + outer),
+                            2 * phi * (root - v * outer), -2 * b * (phi * outer), phi };
     return s;
 }
 /* Adds mass times S+ S- and its derivatives by b, t0, v+, v-. Before 1e-8 s both are 1 to the last bit. */
@@ -413,11 +413,12 @@ GPUMC_FN ss_part ss_density(gpumc_real b, gpumc_real v, gpumc_real t)
 GPUMC_FN ss_part ss_survival(gpumc_real b, gpumc_real v, gpumc_real t)
 {
     const gpumc_real root = gpumc__rsqrt_normal(t), z = (b - v * t) * root;
-    const gpumc_real near = gpumc__mills(gpumc_fabs(z)), far = gpumc__mills((b + v * t) * root);
+    const gpumc_real inner = gpumc__mills(gpumc_fabs(z)), outer = gpumc__mills((b + v * t) * root);
     const gpumc_real phi = (z < 0 ? 1 : ss_bell(z)) * SS_INV_ROOT_2PI;
     const ss_part part = { z < 0 ? GPUMC_R(-0.5) * z * z : 0,
-                           z < 0 ? phi * (near - far) : 1 - phi * (near + far), 2 * phi * (root - v * far), 0,
-                           -2 * b * phi * far, -b * phi * root * root * root };
+                           z < 0 ? phi * (inner - outer) : 1 - phi * (inner + outer),
+                           2 * phi * (root - v * outer), 0, -2 * b * phi * outer,
+                           -b * phi * root * root * root };
     return part;
 }
 /* Adds a part with a weight and a share of the range to a mean, whose base it takes. */
@@ -452,14 +453,14 @@ GPUMC_FN ss_end ss_end_at(gpumc_real k, gpumc_real v, gpumc_real t, gpumc_real r
     const gpumc_real x = (k - v * t) * root, r = t * root, half = GPUMC_R(0.5) / v, size = gpumc_fabs(x);
     const gpumc_real unit = gpumc_exp(-log_base);
     const gpumc_real phi = gpumc_exp(GPUMC_R(-0.5) * x * x - log_base) * SS_INV_ROOT_2PI;
-    const gpumc_real excess = gpumc__mills_excess(size), near = 1 / (size + excess);
-    const gpumc_real far = gpumc__mills((k + v * t) * root), tail = phi * near, rest = unit - tail;
-    const gpumc_real below = x < 0 ? tail : rest, above = x < 0 ? rest : tail, both = below + phi * far;
-    const gpumc_real step = phi * excess * near + (x < 0 ? 0 : unit * x);          /* x Phi(x) + phi(x) */
-    const gpumc_real late = phi * (r - k * far) / v, gap = phi * (near - far);
-    const ss_end end = { k, phi, below, above, early ? -(above + phi * far) : below - phi * far,
-                         early ? phi * r * excess * near + gap * half : r * step - both * half,
-                         early ? phi * t * near - 2 * gap * half * half + late
+    const gpumc_real excess = gpumc__mills_excess(size), inner = 1 / (size + excess);
+    const gpumc_real outer = gpumc__mills((k + v * t) * root), tail = phi * inner, rest = unit - tail;
+    const gpumc_real below = x < 0 ? tail : rest, above = x < 0 ? rest : tail, both = below + phi * outer;
+    const gpumc_real step = phi * excess * inner + (x < 0 ? 0 : unit * x);          /* x Phi(x) + phi(x) */
+    const gpumc_real late = phi * (r - k * outer) / v, gap = phi * (inner - outer);
+    const ss_end end = { k, phi, below, above, early ? -(above + phi * outer) : below - phi * outer,
+                         early ? phi * r * excess * inner + gap * half : r * step - both * half,
+                         early ? phi * t * inner - 2 * gap * half * half + late
                                : 2 * both * half * half - t * below + late };
     return end;
 }

@@ -66,8 +66,8 @@ crossed() {
 emulated() {
     object=$scratch/gpumc.o
     holds_implementation "$2.c" && object=-DGPUMC_STATIC
-    $cross -std=c99 $1 -static "$2.c" $object -o "$scratch/program" -lm -pthread \
-        && $emulator "$scratch/program" >"$scratch/output"
+    $cross -std=c99 $1 -static "$2.c" $object -o "$scratch/program.exe" -lm -pthread \
+        && $emulator "$scratch/program.exe" >"$scratch/output"
     status=$?
     tail -n 5 "$scratch/output"
     return $status

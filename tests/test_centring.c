@@ -622,7 +622,7 @@ static void check_climb_starts(void)
     static watch w;
     static const double given[] = { 7 };
     for (int k = 0; k < 4; k++) {
-        const int far = k % 2, held = k / 2;
+        const int is_far = k % 2, held = k / 2;
         const gpumc_param params[] = {
             { .name = "mu", .init = held ? given : NULL }, { .name = "tau", .kind = GPUMC_POSITIVE },
             { .name = "sigma", .kind = GPUMC_POSITIVE },
@@ -635,12 +635,12 @@ static void check_climb_starts(void)
         gpumc_fit fit;
         int reached = 0;
         memset(&w, 0, sizeof w);
-        rows_make(&w.rows, WATCHED - 3, 10, 10, far ? 500 : 5, 1);
+        rows_make(&w.rows, WATCHED - 3, 10, 10, is_far ? 500 : 5, 1);
         CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
         for (int j = 3; j < WATCHED; j++) reached += fabs(w.start[j] - 500) < 10;
-        CHECK((memcmp(w.first, w.start, sizeof w.start) == 0) == !far, "%s: the start %s",
-              far ? "far away" : "near", far ? "is left there" : "is moved");
-        CHECK(!far || reached == WATCHED - 3, "%d of %d groups have reached their rows", reached,
+        CHECK((memcmp(w.first, w.start, sizeof w.start) == 0) == !is_far, "%s: the start %s",
+              is_far ? "far away" : "near", is_far ? "is left there" : "is moved");
+        CHECK(!is_far || reached == WATCHED - 3, "%d of %d groups have reached their rows", reached,
               WATCHED - 3);
         CHECK(fit.warmup_gradients > 4 * GPUMC__CLIMB_STRETCH, "the climb is not counted");
         CHECK(!held || w.start[0] == 7, "mu is given as 7 and starts at %g", w.start[0]);

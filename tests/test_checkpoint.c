@@ -135,10 +135,10 @@ static double two_modes_density(const double *x, double *grad, void *data)
 {
     const double a = 0.5 * (x[0] * x[0] + x[1] * x[1]);
     const double b = 60 + 0.5 * ((x[0] - 40) * (x[0] - 40) + (x[1] - 40) * (x[1] - 40));
-    const double near = 1 / (1 + exp(a - b));
+    const double share = 1 / (1 + exp(a - b));
     (void)data;
     count_point(x[0]);
-    for (int i = 0; i < 2; i++) grad[i] -= x[i] - 40 * (1 - near);
+    for (int i = 0; i < 2; i++) grad[i] -= x[i] - 40 * (1 - share);
     return a < b ? -a + log1p(exp(a - b)) : -b + log1p(exp(b - a));
 }
 

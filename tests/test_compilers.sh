@@ -47,6 +47,13 @@ for compiler in g++ clang++; do
     check "$compiler: the program runs" "$scratch/program"
 done
 
+# windows.h takes these names; test_windows.sh has the real one.
+taken='-Dnear= -Dfar= -DNEAR= -DFAR= -DIN= -DOUT= -DOPTIONAL= -Dsmall=char -Dhyper=__int64 -Dinterface=struct'
+for compiler in gcc clang; do
+    have $compiler && check "$compiler: names that windows.h takes" \
+        $compiler -std=c99 $taken $c_warnings -fsyntax-only "$scratch/implementation.c"
+done
+
 # Without threads: no pthread, nothing left unused.
 printf '#define GPUMC_NO_THREADS\n' | cat - "$scratch/implementation.c" >"$scratch/no_threads.c"
 for compiler in gcc clang; do
@@ -60,6 +67,16 @@ no_pthread() {
 for compiler in clang gcc; do
     have $compiler && check "$compiler: GPUMC_NO_THREADS uses no pthread" no_pthread $compiler && break
 done
+
+# Another C library, that of Alpine, linked statically as for a machine where nothing can be installed.
+if have musl-gcc; then
+    check 'musl' musl-gcc -std=c99 -O1 -static $c_warnings "$scratch/implementation.c" -o "$scratch/program" \
+        -lm -pthread
+    check 'musl: the program runs' "$scratch/program"
+    check 'musl: eight schools' musl-gcc -O1 -static ../examples/eight_schools.c -o "$scratch/program" \
+        -lm -pthread
+    check 'musl: eight schools runs' "$scratch/program"
+else skip 'no musl-gcc'; fi
 
 # The declarations must be harmless under any flags of the user; the implementation recognises NaN or says
 # that it cannot.
