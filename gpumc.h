@@ -7,7 +7,7 @@
 
    DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
                                      #include "gpumc.h"
-            and build with:          cc -O2 main.c -lm -pthread
+            and build with:          cc -O2 main.c -lm -pthread     (on Windows gcc of MinGW, the same)
    Other files include it without the #define. Readers of the interface stop at the line of #### below.
 
    A COMPLETE PROGRAM
