@@ -297,7 +297,7 @@ enum { GPUMC__N_ISA = 3 };
    gcc optimises it once before. GPUMC__PEEL unrolls loops of a few vectors. GPUMC__FETCH asks for a line. */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define GPUMC__LOOP_INLINE static inline __attribute__((always_inline, unused)) GPUMC_LOOP
-#define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 2)
+#define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 3)
 #else
 #define GPUMC__LOOP_INLINE static inline
 #define GPUMC__FETCH(p) ((void)(p))
