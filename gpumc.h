@@ -3067,8 +3067,8 @@ static void gpumc__thread_join(gpumc__thread t) { (void)t; }
 #elif defined(_WIN32)
 typedef CRITICAL_SECTION gpumc__mutex;
 typedef CONDITION_VARIABLE gpumc__condition;
-/* env: how the thread that starts this one computes. In the old registers that MinGW's exp and log use it
-   does with 64 bits, new threads with 53: draws would depend on who drew. */
+/* env: rounding as in the thread that starts this one. exp and log of MinGW use the old registers, in which
+   the first thread keeps 64 bits and a new one 53: draws would depend on who drew. */
 typedef struct gpumc__thread { HANDLE handle; void *(*run)(void *); void *user; fenv_t env; } gpumc__thread;
 #define GPUMC__HAS_THREADS 1
 static void gpumc__mutex_init(gpumc__mutex *m) { InitializeCriticalSection(m); }
@@ -11118,7 +11118,7 @@ static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_
     s->kept = s->n_halves * s->half;
     for (s->length = 2; s->length < s->n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
     const size_t of_chain = gpumc__size_add(gpumc__size_mul(6, s->length), s->half + GPUMC__LANES);
-    const size_t room = gpumc__size_add(gpumc__size_mul(9, s->total), of_chain);
+    const size_t room = gpumc__size_add(gpumc__size_mul(9, s->total), of_chain);     /* of ranked: two each */
     s->x = (double *)gpumc__allocate(allocator, gpumc__size_mul(room, sizeof(double)));
     if (!s->x) return 0;
     s->y = s->x + s->total;
