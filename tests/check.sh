@@ -62,7 +62,7 @@ crossed() {
     finish
 }
 
-# emulated LEVEL SOURCE: runs it on that processor, linked with $scratch/gpumc.o where it wants that
+# emulated LEVEL SOURCE: runs it there, linked with $scratch/gpumc.o where it wants that; Windows wants the .exe
 emulated() {
     object=$scratch/gpumc.o
     holds_implementation "$2.c" && object=-DGPUMC_STATIC

@@ -484,8 +484,8 @@ static gpumc__state *copies_state(gpumc_nuts *s, int k)
     return &s->states[k];
 }
 
-/* Whether the copies of one leapfrog step and of 16 normals agree in every bit; the second step begins `off`
-   away from the first. */
+/* Whether the copies of one leapfrog step, of sums and of 16 normals agree in every bit; the second step begins
+   `off` away from the first. */
 static int copies_agree(size_t dim, double off)
 {
     static metric_memory m;
@@ -511,6 +511,8 @@ static int copies_agree(size_t dim, double off)
     gpumc__normals_16_avx2(&rng, z[1]);
     gpumc__normals_32_avx2(&rng, z[1] + 16);
     return memcmp(a->q, b->q, dim * sizeof(double)) == 0 && memcmp(a->p, b->p, dim * sizeof(double)) == 0
+        && gpumc__sum_any(a->q, dim) == gpumc__sum_avx2(b->q, dim)
+        && gpumc__dot_any(a->q, a->p, dim) == gpumc__dot_avx2(b->q, b->p, dim)
         && any == wide && memcmp(z[0], z[1], sizeof z[0]) == 0;
 }
 
