@@ -238,14 +238,21 @@
 
 /* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
    X(suffix, attributes, pragma, ...) once for each; GPUMC__ISA_TABLE(name) lists name_suffix in the order of
-   gpumc_isa. clang wants the width of 512 bits said before the loop. (For equal bits: GPUMC__COPIES.) */
+   gpumc_isa. clang wants the width of 512 bits said before the loop, and would warn of every such loop at -O1
+   and -Os, which follow no hints. (For equal bits: GPUMC__COPIES.) */
 #if defined(__clang__) && defined(__OPTIMIZE__)
 #define GPUMC__LANE_LOOP _Pragma("clang loop vectorize(enable)")
 #define GPUMC__WIDE_LOOP _Pragma("clang loop vectorize_width(8)")
+#define GPUMC__HINTS _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpass-failed\"")
+#define GPUMC__HINTS_END _Pragma("clang diagnostic pop")
 #else
 #define GPUMC__LANE_LOOP
 #define GPUMC__WIDE_LOOP
+#define GPUMC__HINTS
+#define GPUMC__HINTS_END
 #endif
+#define GPUMC__ISA_BASELINE(X, ...) \
+    GPUMC__HINTS X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__) GPUMC__HINTS_END
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__CUDACC__)
 #define GPUMC__AVX2 GPUMC_LOOP __attribute__((target("avx2,fma")))
 #if defined(__clang__)
@@ -256,12 +263,12 @@
     __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,prefer-vector-width=512")))
 #endif
 #define GPUMC__ISA_COPIES(X, ...) \
-    X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__) \
+    GPUMC__ISA_BASELINE(X, __VA_ARGS__) GPUMC__HINTS \
     X(avx2, GPUMC__AVX2, GPUMC__LANE_LOOP, __VA_ARGS__) \
-    X(avx512, GPUMC__AVX512, GPUMC__WIDE_LOOP, __VA_ARGS__)
+    X(avx512, GPUMC__AVX512, GPUMC__WIDE_LOOP, __VA_ARGS__) GPUMC__HINTS_END
 #define GPUMC__ISA_TABLE(name) { name##_baseline, name##_avx2, name##_avx512 }
 #else
-#define GPUMC__ISA_COPIES(X, ...) X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__)
+#define GPUMC__ISA_COPIES(X, ...) GPUMC__ISA_BASELINE(X, __VA_ARGS__)
 #define GPUMC__ISA_TABLE(name) { name##_baseline, name##_baseline, name##_baseline }
 #endif
 /* A strip is as many lanes as a register holds, its loop one vector operation; GPUMC__FLAT marks short loops
@@ -1993,8 +2000,8 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, GPUMC__ISA_TABLE(name##_loop))
 #define GPUMC__ROW_PLAIN(name, n_group, n_shared, n_columns) \
     GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
-    GPUMC__ROW_STRIP(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, name, n_group, n_shared, n_columns) \
-    GPUMC__ROW_LOOP(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, name, n_group, n_shared, n_columns) \
+    GPUMC__ISA_BASELINE(GPUMC__ROW_STRIP, name, n_group, n_shared, n_columns) \
+    GPUMC__ISA_BASELINE(GPUMC__ROW_LOOP, name, n_group, n_shared, n_columns) \
     GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, \
                     { name##_loop_baseline, name##_loop_baseline, name##_loop_baseline })
 
@@ -5277,7 +5284,10 @@ GPUMC_API double gpumc_constrain(const gpumc_transform *t, const double *q, doub
 GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double *x, double *q,
                                          gpumc_error *error)
 {
-    const gpumc__constraint c = gpumc__constraint_of(t);
+    gpumc__constraint c;
+    if (!t || !x || !q)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_unconstrain: t, x or q is NULL");
+    c = gpumc__constraint_of(t);
     return gpumc__inverse(&c, x, q, error);
 }
 
@@ -6374,10 +6384,11 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
 
 static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *error)
 {
-    const gpumc_row_kind *k = d->kind;
+    const gpumc_row_kind *k = d ? d->kind : NULL;
     gpumc_status status = GPUMC_OK;
     if (!k)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: kind is NULL; point it to a GPUMC_ROW");
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: %s", d
+                           ? "kind is NULL; point it to a GPUMC_ROW" : "data is NULL; describe rows in it");
     if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": the row has %.0f columns, the data "
                            "%.0f", k->name, (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
@@ -7019,7 +7030,7 @@ GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
 GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
-GPUMC__GLM_ROWS(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, neg_binomial_rest)
+GPUMC__ISA_BASELINE(GPUMC__GLM_ROWS, neg_binomial_rest)
 static const gpumc__glm_loops *const gpumc__glm_isa[] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
 
 /* ---- one pass -------------------------------------------------------------------------------------- */
@@ -7284,7 +7295,8 @@ GPUMC__SELDOM
 static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error *error)
 {
     const char *wrong = NULL;
-    if ((int)d->family < 0 || d->family >= GPUMC__GLM_N) wrong = "family is unknown; use GPUMC_GLM_...";
+    if (!d) wrong = "data is NULL; describe a design matrix in it";
+    else if ((int)d->family < 0 || d->family >= GPUMC__GLM_N) wrong = "family is unknown; use GPUMC_GLM_...";
     else if (d->n_rows == 0 || !d->y) wrong = "there are no rows; set n_rows and y";
     else if (d->x && d->x_float) wrong = "both x and x_float are given; leave one NULL";
     else if ((d->x || d->x_float) != (d->n_columns > 0)) wrong = "x and n_columns contradict each other";
@@ -7491,7 +7503,10 @@ static const gpumc__device *gpumc__cuda_device(void)
 }
 #endif
 GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error)
-{ return gpumc__cuda_device()->describe(info, error); }
+{
+    if (!info) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_device_describe: info is NULL");
+    return gpumc__cuda_device()->describe(info, error);
+}
 
 /* Rows or a design matrix on this CPU, in blocks of their own. */
 enum { GPUMC__HOT_POINTS = 16 };          /* in one pass */

@@ -458,6 +458,7 @@ static void test_bad_input(void)
     gpumc_error error;
     char memory[64];
 #define BAD(change, undo, text) change; refused(&d, text); undo; d = good
+    refused(NULL, "data is NULL");
     BAD(d.family = (gpumc_glm_family)17, (void)0, "family is unknown");
     BAD(d.n_rows = 0, (void)0, "no rows");
     BAD(d.y = NULL, (void)0, "no rows");

@@ -251,6 +251,7 @@ static void check_refusals(void)
     gpumc_hot *hot;
     problem_make(&q, &device_normal, 10, 1, 0, 0);
     CHECK(gpumc_device_describe(&info, &error) == GPUMC_ERROR_DEVICE, "%s", error.text);
+    CHECK(gpumc_device_describe(NULL, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
     CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "GPUMC_CUDA"), "%s", error.text);
     hot = gpumc_hot_rows(&q.data, 1, GPUMC_ANYWHERE, &error);

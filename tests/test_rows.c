@@ -348,6 +348,7 @@ static void check_bad_input(void)
     for (size_t r = 0; r < 100; r++) group[r] = r % 10;
     d.column_names = names;
 #define REFUSED(change, text) bad = d; change; refused(&bad, GPUMC_ERROR_ARGUMENT, text)
+    refused(NULL, GPUMC_ERROR_ARGUMENT, "data is NULL");
     REFUSED(bad.kind = NULL, "kind is NULL");
     REFUSED(bad.columns = NULL, "1 columns");
     REFUSED(bad.n_columns = 2, "1 columns, the data 2");

@@ -453,6 +453,8 @@ static void check_refusal(gpumc_transform t, const double *x, const char *text)
     CHECK(error.status == GPUMC_ERROR_ARGUMENT && strcmp(error.text, text) == 0, "\"%s\", not \"%s\"",
           error.text, text);
     CHECK(gpumc_unconstrain(&t, x, q, NULL) == GPUMC_ERROR_ARGUMENT, "accepted without an error text");
+    CHECK(gpumc_unconstrain(NULL, x, q, &error) == GPUMC_ERROR_ARGUMENT && strstr(error.text, "NULL"),
+          "NULL: %s", error.text);
 }
 
 static void check_refusals(void)
