@@ -117,8 +117,8 @@
      examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
-     of a hierarchy (linked parameters of one size), and directions; beyond 256 coordinates, where looking for
-     them costs more than it yields, only those of a population and of all its groups together.
+     of a hierarchy (linked parameters of one size), and directions that these get wrong, up to 64 among at
+     most 16,384 coordinates; of larger hierarchies those of a population and of all its groups together.
      Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 7 times as
      many effective draws a gradient: MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with
      random lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or
@@ -3827,14 +3827,17 @@ static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPU
     }
 }
 
-/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z become the eigenvectors. */
+/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z become the eigenvectors. Zero is what
+   is small beside the whole matrix: of many zero eigenvalues none is, beside its neighbours. */
 static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
 {
+    double zero = 0;
+    for (size_t k = 0; k < n; k++) zero = fmax(zero, DBL_EPSILON * (fabs(d[k]) + fabs(e[k])));
     for (size_t l = 0; l < n; l++) {
         for (int sweep = 0;; sweep++) {
             size_t m = l;
             double g, r, s = 1, c = 1, p = 0;
-            while (m + 1 < n && fabs(e[m]) > DBL_EPSILON * (fabs(d[m]) + fabs(d[m + 1]))) m++;
+            while (m + 1 < n && fabs(e[m]) > zero) m++;
             if (m == l) break;
             if (sweep == 60) return 0;
             g = (d[l + 1] - d[l]) / (2 * e[l]);
@@ -9843,11 +9846,14 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
     a->x_mean = (1 - weight) * a->x_mean + weight * a->x;
 }
 
-/* The low-rank metric: ridge of the second moments, in whitened units, and the variance ratio that counts. */
+/* The low-rank metric: ridge of the second moments, in whitened units; variance ratio and misfit that count;
+   what one direction adds to the cost of a step in many dimensions; it vanishes in few. */
 #ifndef GPUMC__RIDGE
 #define GPUMC__RIDGE 0.02
 #define GPUMC__CUTOFF 2.0
+#define GPUMC__DIRECTION (1.0 / 64)
 #endif
+#define GPUMC__MISFIT 0.4
 
 /* ---- state ------------------------------------------------------------------------------------- */
 
@@ -9897,9 +9903,9 @@ struct gpumc_adapt {
    are linked. Of several n that which covers most coordinates; size 0 where there is none. */
 #define GPUMC__MAX_BLOCK 32
 #define GPUMC__MAX_TOPS 64           /* of other coordinates, in directions looked at beside blocks */
-/* Beyond so many coordinates directions must be asked for, or known: a window of draws shows fewer of them
-   than there are, and what it takes to find them is felt where a gradient is cheap. */
-enum { GPUMC__DIM_OF_RANK = 256 };
+/* Up to FULL_DIM coordinates the correlations of all are looked at, where few directions do not do. Beyond
+   RANK_DIM directions must be asked for: what it takes to look for them is memory. */
+enum { GPUMC__FULL_DIM = 256, GPUMC__RANK_DIM = 1 << 14 };
 typedef struct gpumc__blocks { size_t size, n, members[GPUMC__MAX_BLOCK]; } gpumc__blocks;
 
 static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
@@ -9953,7 +9959,7 @@ static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *lay
     if (o->max_treedepth == 0) o->max_treedepth = 10;
     if (o->metric == GPUMC_METRIC_AUTO)
         o->metric = gpumc__layout_blocks(layout).size > 0 ? GPUMC_METRIC_BLOCKS
-            : dim <= GPUMC__DIM_OF_RANK ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
+            : dim <= GPUMC__RANK_DIM ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
 }
 
 /* The switch that follows one at iteration t, or final_start when none fits before it. */
@@ -9992,7 +9998,7 @@ static size_t gpumc__longest_window(const gpumc_adapt *plan)
 
 /* Whether the directions of a metric with blocks are those of the frame, see below. */
 static int gpumc__adapt_is_framed(gpumc_metric_kind kind, const gpumc__blocks *b, size_t dim)
-{ return kind == GPUMC_METRIC_BLOCKS && b->size > 0 && dim > GPUMC__DIM_OF_RANK; }
+{ return kind == GPUMC_METRIC_BLOCKS && b->size > 0 && dim > GPUMC__FULL_DIM; }
 
 static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout, size_t dim,
                                        const gpumc_adapt_options *options)
@@ -10003,8 +10009,11 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const int dense = options->metric == GPUMC_METRIC_DENSE;
     const size_t n_selected = dense && dim > 64 ? 2 * dim
         : dense || (gpumc__metric_has_rank(options->metric) && !framed) ? 128 : 0;
-    const size_t r = framed ? GPUMC__MAX_TOPS + blocks.size : dim <= 2 * n_selected ? dim : 2 * n_selected;
-    const size_t side = r > blocks.size ? r : blocks.size;           /* of the largest matrix */
+    const size_t few = dense || dim <= GPUMC__MAX_RANK || n_selected == 0 ? 0 : GPUMC__MAX_RANK;
+    const size_t r = framed ? GPUMC__MAX_TOPS + blocks.size : few;
+    const size_t full = dense || (n_selected && dim <= GPUMC__FULL_DIM) ? dim : r;
+    const size_t wide = few && full < n_selected ? n_selected : full;
+    const size_t side = wide > blocks.size ? wide : blocks.size;     /* of the largest matrix */
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0, n_rows;
     for (size_t i = 0; layout && i < layout->n_parts; i++)
@@ -10035,10 +10044,10 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
     n_rows = gpumc__size_mul(n_selected, dim);
     if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
-    if (framed) n_rows = gpumc__size_mul(plan.capacity, r);
+    if (n_rows < plan.capacity * r) n_rows = gpumc__size_mul(plan.capacity, r);
     plan.x = gpumc__take_doubles(arena, n_rows);
     plan.y = gpumc__take_doubles(arena, n_rows);
-    plan.basis = gpumc__take_doubles(arena, r < dim ? gpumc__size_mul(r, dim) : 0);
+    plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(r, dim));
     plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
@@ -10235,16 +10244,21 @@ static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
     }
 }
 
+/* y += f x */
+GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x,
+                                  size_t n)
+{ for (size_t i = 0; i < n; i++) y[i] += f * x[i]; }
+
 /* Rows of x and y, n_draws of n numbers, about their means. */
 static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        double mx = 0, my = 0;
-        for (size_t k = 0; k < n_draws; k++) { mx += a->x[k * n + i]; my += a->y[k * n + i]; }
-        for (size_t k = 0; k < n_draws; k++) {
-            a->x[k * n + i] -= mx / (double)n_draws;
-            a->y[k * n + i] -= my / (double)n_draws;
-        }
+    double *mean = a->moments + 2 * a->dim;
+    for (int of = 0; of < 2; of++) {
+        double *rows = of ? a->y : a->x;
+        memset(mean, 0, n * sizeof(double));
+        for (size_t k = 0; k < n_draws; k++) gpumc__add_multiple(mean, 1, rows + k * n, n);
+        for (size_t i = 0; i < n; i++) mean[i] /= (double)n_draws;
+        for (size_t k = 0; k < n_draws; k++) gpumc__add_multiple(rows + k * n, -1, mean, n);
     }
 }
 
@@ -10270,18 +10284,13 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
     return taken;
 }
 
-/* y += f x */
-GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x,
-                                  size_t n)
-{ for (size_t i = 0; i < n; i++) y[i] += f * x[i]; }
-
-/* The largest second moment of x + y in any direction, by power iteration. A direction of variance v and
-   precision 1 / v adds v (1 - 1/v)^2, at least 1/2 beyond a factor 2: well below that there is none to be
-   found, and the eigenproblems can be spared. */
+/* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
+   standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
+   1/2 beyond a factor 2: well below that there is none to be found. */
 static GPUMC_LOOP double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
 {
     const size_t n = a->dim;
-    double *v = a->moments, *w = v + n, norm = 0;
+    double *v = a->moments + 2 * n, *w = v + n, norm = 0;
     for (size_t i = 0; i < n; i++) w[i] = a->x[i] + a->y[i];
     for (int k = 0; k < 10; k++) {
         norm = sqrt(gpumc__dot(w, w, n));
@@ -10297,34 +10306,57 @@ static GPUMC_LOOP double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draw
     return sqrt(gpumc__dot(w, w, n));
 }
 
-/* Orthonormal rows that span x and y, by modified Gram-Schmidt; returns their number. */
-static GPUMC_LOOP size_t gpumc__adapt_basis(gpumc_adapt *a, size_t n_draws)
+/* Orthonormal rows of the basis: the directions in which that moment is above a least, strongest first, as
+   far as a metric holds them, by the eigenvectors of the products of draws. A normal target has no others in
+   x + y, however many coordinates and however few draws: noise is in x and -y alike. Returns their number;
+   leaves the sums in y. */
+static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t n_draws, double least)
 {
-    const size_t n = a->dim;
+    const size_t n = a->dim, N = n_draws;
+    double *products = a->matrices, *z = products + N * N, *d = z + N * N;
     size_t r = 0;
-    for (size_t k = 0; k < 2 * n_draws; k++) {
-        double *row = a->basis + r * n, before, norm;
-        memcpy(row, k < n_draws ? a->x + k * n : a->y + (k - n_draws) * n, n * sizeof(double));
-        before = sqrt(gpumc__dot(row, row, n));
-        for (int pass = 0; pass < 2; pass++)
-            for (size_t j = 0; j < r; j++)
-                gpumc__add_multiple(row, -gpumc__dot(row, a->basis + j * n, n), a->basis + j * n, n);
-        norm = sqrt(gpumc__dot(row, row, n));
-        if (!(norm > 1e-10 * before)) continue;
-        for (size_t i = 0; i < n; i++) row[i] /= norm;
-        r++;
+    for (size_t i = 0; i < N; i++) {
+        gpumc__add_multiple(a->y + i * n, 1, a->x + i * n, n);
+        for (size_t j = 0; j <= i; j++)
+            products[i * N + j] = products[j * N + i] = gpumc__dot(a->y + i * n, a->y + j * n, n) / (double)N;
+    }
+    if (!gpumc__eigen(products, N, d, z, d + N)) return 0;
+    for (; r < GPUMC__MAX_RANK; r++) {
+        double *row = a->basis + r * n, root;
+        size_t k = 0;
+        for (size_t i = 1; i < N; i++) if (d[i] > d[k]) k = i;
+        if (!(d[k] > least)) break;
+        root = sqrt((double)N * d[k]);
+        memset(row, 0, n * sizeof(double));
+        for (size_t i = 0; i < N; i++) gpumc__add_multiple(row, z[k * N + i] / root, a->y + i * n, n);
+        d[k] = 0;
     }
     return r;
 }
 
-/* Replaces each row of x (n_draws x dim) by its coordinates in the basis, packed to rows of r. */
-static GPUMC_LOOP void gpumc__adapt_project(const gpumc_adapt *a, double *x, size_t n_draws, size_t r,
-                                            double *coordinates)
+/* The diagonal of what r such directions leave. Without this the diagonal shares what is theirs, and is wrong
+   in all others. */
+static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
 {
+    const size_t n = a->dim, n_draws = gpumc__adapt_select(a, &a->shared);
+    gpumc_metric *m = &a->shared;
+    const double *mean_q = a->moments;
+    double *of_x = a->moments + 2 * n, *of_y = of_x + n;
+    memset(of_x, 0, 2 * n * sizeof(double));
     for (size_t k = 0; k < n_draws; k++) {
-        for (size_t j = 0; j < r; j++)
-            coordinates[j] = gpumc__dot(x + k * a->dim, a->basis + j * a->dim, a->dim);
-        memcpy(x + k * r, coordinates, r * sizeof(double));
+        double *x = a->x + k * n, *y = a->y + k * n;
+        for (size_t j = 0; j < r; j++) {
+            const double *row = a->basis + j * n;
+            gpumc__add_multiple(x, -gpumc__dot(x, row, n), row, n);
+            gpumc__add_multiple(y, -gpumc__dot(y, row, n), row, n);
+        }
+        for (size_t i = 0; i < n; i++) { of_x[i] += x[i] * x[i]; of_y[i] += y[i] * y[i]; }
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double change = sqrt(of_x[i] / of_y[i]);
+        if (!(change > 0.01 && change < 100)) continue;         /* hardly anything is left of it */
+        m->scale[i] *= sqrt(change);
+        m->mean[i] = mean_q[i] + change * (m->mean[i] - mean_q[i]);
     }
 }
 
@@ -10464,27 +10496,40 @@ static size_t gpumc__adapt_gather_frame(gpumc_adapt *a, size_t r)
     return count;
 }
 
-/* Keeps the directions whose variance is off by more than a factor 2, the strongest first. */
+/* Keeps directions whose variance is off by more than a factor 2, the strongest first, as many as pay: steps
+   go with the root of the ratio between the largest and the least variance left, within the factor where not
+   all are known. */
 static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
     gpumc_metric *m = &a->shared;
     const size_t n = a->dim, rr = r * r;
-    double *sigma = a->matrices, *z = sigma + rr, *d = sigma + 4 * rr;
+    const double direction = GPUMC__DIRECTION * (double)n / (double)(n + GPUMC__FULL_DIM);
+    double *sigma = a->matrices, *z = sigma + rr, *d = sigma + 4 * rr, least = GPUMC_INF;
+    size_t best = 0;
     m->rank = 0;
     if (!gpumc__eigen(sigma, r, d, z, d + r)) return;
-    while (m->rank < GPUMC__MAX_RANK && m->rank < n) {
-        double *to = m->vectors + m->rank * n;
-        size_t k = 0;
-        for (size_t i = 1; i < r; i++) if (fabs(log(d[i])) > fabs(log(d[k]))) k = i;
-        if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF) || !gpumc__is_finite(d[k]) || !(d[k] > 0))
-            return;
+    for (;; m->rank++) {
+        double *to = m->vectors + m->rank * n, cost;
+        double low = projected ? 1 / GPUMC__CUTOFF : GPUMC_INF, high = projected ? GPUMC__CUTOFF : 0;
+        size_t k = r;
+        for (size_t i = 0; i < r; i++) {
+            if (!(d[i] > 0)) continue;                            /* taken already */
+            if (k == r || fabs(log(d[i])) > fabs(log(d[k]))) k = i;
+            low = fmin(low, d[i]);
+            high = fmax(high, d[i]);
+        }
+        cost = sqrt(high > low ? high / low : 1) * (1 + (double)m->rank * direction);
+        if (cost <= least) { least = cost; best = m->rank; }
+        if (m->rank == GPUMC__MAX_RANK || k == r || !gpumc__is_finite(d[k])) break;
+        if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF)) break;
         memset(to, 0, n * sizeof(double));
         if (!projected) memcpy(to, z + k * r, n * sizeof(double));
         for (size_t j = 0; projected && j < r; j++)
             gpumc__add_multiple(to, z[k * r + j], a->basis + j * n, n);
-        m->lambda[m->rank++] = d[k];
-        d[k] = 1;
+        m->lambda[m->rank] = d[k];
+        d[k] = 0;
     }
+    m->rank = best;
 }
 
 static void gpumc__adapt_dense(gpumc_adapt *a)
@@ -10498,15 +10543,37 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
     m->kind = gpumc__cholesky(m->factor, n) ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
 }
 
+/* Directions that the diagonal gets wrong: those of x + y where they are few, else all at once. Strong ones
+   are taken out of the diagonal first. */
+static void gpumc__adapt_correlations(gpumc_adapt *a)
+{
+    const gpumc_metric *m = &a->shared;
+    size_t n_draws = gpumc__adapt_select(a, m), r = a->dim;
+    if (n_draws < 10 || gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
+    if (m->block_size == 0 && r > GPUMC__MAX_RANK) {
+        r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT);
+        if (r > 0 && (8 * r <= a->dim || a->dim > GPUMC__FULL_DIM)) gpumc__adapt_rescale(a, r);
+        n_draws = gpumc__adapt_select(a, m);
+        if (gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
+        r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT);
+    }
+    if (8 * r > a->dim && a->dim <= GPUMC__FULL_DIM) {
+        n_draws = gpumc__adapt_select(a, m);
+        if (gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_low_rank(a, a->dim, 0);
+        return;
+    }
+    n_draws = gpumc__adapt_gather_frame(a, r);
+    if (n_draws < 4 * r) gpumc__adapt_gather_frame(a, r = n_draws / 4);
+    if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, r, 1);
+}
+
 /* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time; not in
    the early phase, where they are those of the way to the bulk. */
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
-    const int dense = a->options.metric == GPUMC_METRIC_DENSE;
-    const int projected = !dense && a->dim > 2 * a->n_selected;
     const gpumc__blocks blocks = gpumc__layout_blocks(a->layout);
-    size_t n_draws, r = a->dim;
+    size_t n_draws, r;
     if (m->kind == GPUMC_METRIC_UNIT) return;
     if (!full || (a->n_selected == 0 && m->block_size == 0)) {
         if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m, GPUMC__NONE);
@@ -10519,18 +10586,10 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
         r = gpumc__adapt_frame(a, &blocks);
         n_draws = gpumc__adapt_gather_frame(a, r);
         if (n_draws >= 4 * r && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, r, 1);
-        return;
-    }
-    n_draws = a->n_selected > 0 ? gpumc__adapt_select(a, m) : 0;
-    if (n_draws < 10 || (!dense && gpumc__adapt_misfit(a, n_draws) < 0.4)) return;
-    if (projected) {
-        r = gpumc__adapt_basis(a, n_draws);
-        gpumc__adapt_project(a, a->x, n_draws, r, a->moments);
-        gpumc__adapt_project(a, a->y, n_draws, r, a->moments);
-    }
-    if (!gpumc__fisher_dense(a, n_draws, r)) return;
-    if (dense) gpumc__adapt_dense(a);
-    else gpumc__adapt_low_rank(a, r, projected);
+    } else if (a->options.metric == GPUMC_METRIC_DENSE) {
+        n_draws = gpumc__adapt_select(a, m);
+        if (n_draws >= 10 && gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_dense(a);
+    } else gpumc__adapt_correlations(a);
 }
 
 /* ---- centring ---------------------------------------------------------------------------------- */
@@ -13370,10 +13429,11 @@ static void gpumc__add_stats(gpumc__store *s, int group)
 
 static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
 {
-    const gpumc_variable *end = data ? data->variables + data->n_variables : NULL;
-    for (const gpumc_variable *v = data ? data->variables : NULL; v < end; v++)
+    for (size_t i = 0; data && i < data->n_variables; i++) {
+        const gpumc_variable *v = &data->variables[i];
         gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8, v->name,
                                   v->dims, v->n_dims, 0, v->values);
+    }
 }
 
 /* Every dimension that the options describe is there, once, and its name can be one. */

@@ -50,6 +50,7 @@ check 'at most 3 #if in 100 lines' at_most "$(($(grep -cE '^ *# *if' $header) * 
 constant() { sed -n "s/^#define GPUMC__$1 //p" $header; }
 check 'test_nuts.c has the ridge and the cutoff of the library' \
     grep -q "test_ridge = $(constant RIDGE), test_cutoff = $(constant CUTOFF);" test_nuts.c
+check 'and the price of a direction' grep -qF "test_direction = $(constant DIRECTION | tr -d '()');" test_nuts.c
 
 # ---- names
 # ------------------------------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
    that make the sampler exact; warm-up's estimators against cases that can be solved by hand; pausing and
    resuming. Every check is also run on something broken, which it must reject. */
 static double test_ridge = 0.02, test_cutoff = 2.0;  /* of the low-rank metric; test_header.sh compares */
+static double test_direction = 1.0 / 64;
 #define GPUMC__RIDGE test_ridge
 #define GPUMC__CUTOFF test_cutoff
+#define GPUMC__DIRECTION test_direction
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -740,14 +742,14 @@ static void test_low_rank(void)
     free(a);
 }
 
-/* Without ridge and cut-off the estimate is exact for any Gaussian, as its gradients are linear. */
+/* Without ridge, cut-off and a price the estimate is exact for any Gaussian, as its gradients are linear. */
 static double recovery_error(double gradient_factor)
 {
     enum { DIM = 20, N = 120 };
     gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
     static double L[DIM * DIM], found[DIM * DIM];
     double worst = 0;
-    test_ridge = 0;
+    test_ridge = test_direction = 0;
     test_cutoff = 1;
     spikes_factor(L, DIM);
     adapt_feed(a, L, N, gradient_factor);
@@ -763,6 +765,62 @@ static double recovery_error(double gradient_factor)
         }
     test_ridge = 0.02;
     test_cutoff = 2;
+    test_direction = 1.0 / 64;
+    free(a);
+    return worst;
+}
+
+/* Three directions among many coordinates, of standard deviations 10, 5 and 1/5, all others 1: the largest
+   factor by which the metric misses a variance, of theirs and of some others, from fewer draws than
+   coordinates. whole: as warm-up does it, or without taking them out of the diagonal. */
+static double directions_error(int whole, double gradient_factor)
+{
+    enum { DIM = 300, N = 120, N_LOOKED = 10 };
+    static const double sd[3] = { 10, 5, 0.2 };
+    static double looked[N_LOOKED][DIM];
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
+    gpumc_rng rng = gpumc_rng_at(11, 0, 0, 0);
+    double worst = 1;
+    size_t r;
+    for (size_t l = 0; l < N_LOOKED; l++) {                      /* orthonormal; the first three stand out */
+        double *v = looked[l], norm;
+        gpumc_rng_normals(&rng, v, DIM);
+        for (size_t j = 0; j < l; j++) gpumc__add_multiple(v, -gpumc__dot(v, looked[j], DIM), looked[j], DIM);
+        norm = sqrt(gpumc__dot(v, v, DIM));
+        for (size_t i = 0; i < DIM; i++) v[i] /= norm;
+    }
+    a->foreground = 0;
+    a->n_kept = N;
+    for (size_t k = 0; k < N; k++) {
+        double *q = a->q + k * DIM, *g = a->g + k * DIM;
+        a->owner[k] = 0;
+        gpumc_rng_normals(&rng, q, DIM);
+        for (size_t i = 0; i < DIM; i++) g[i] = -q[i];
+        for (size_t l = 0; l < 3; l++) {
+            const double z = gpumc__dot(q, looked[l], DIM);
+            gpumc__add_multiple(q, (sd[l] - 1) * z, looked[l], DIM);
+            gpumc__add_multiple(g, (1 - 1 / sd[l]) * z, looked[l], DIM);
+        }
+        for (size_t i = 0; i < DIM; i++) g[i] *= i % 2 ? gradient_factor : 1;
+    }
+    test_ridge = 0;
+    if (whole) gpumc__adapt_pooled_metric(a, 1);
+    else {
+        gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+        gpumc__adapt_select(a, &a->shared);
+        r = gpumc__adapt_directions(a, N, GPUMC__MISFIT);
+        CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
+        gpumc__adapt_gather_frame(a, r);
+        CHECK(gpumc__fisher_dense(a, N, r), "moments of %d directions allow an estimate", (int)r);
+        gpumc__adapt_low_rank(a, r, 1);
+    }
+    test_ridge = 0.02;
+    for (size_t l = 0; l < N_LOOKED; l++) {
+        double v[DIM], ratio;
+        gpumc__metric_velocity(&a->shared, looked[l], v);
+        ratio = gpumc__dot(v, looked[l], DIM) / (l < 3 ? sd[l] * sd[l] : 1);
+        worst = fmax(worst, fmax(ratio, 1 / ratio));
+    }
     free(a);
     return worst;
 }
@@ -904,6 +962,9 @@ static void test_recovery(void)
     CHECK(blocks_error(1.0001) > 1e-8, "with wrong gradients they are found as well");
     CHECK(recovery_error(1) < 1e-8, "the covariance of a Gaussian is found up to %g", recovery_error(1));
     CHECK(recovery_error(1.0001) > 1e-8, "with wrong gradients it is found as well");
+    CHECK(directions_error(1, 1) < 1.1, "few directions are missed by a factor %g", directions_error(1, 1));
+    CHECK(directions_error(0, 1) > 1.1, "the diagonal need not be freed of them");
+    CHECK(directions_error(1, 2) > 1.1, "with wrong gradients they are found as well");
 }
 
 /* Eigenvectors and eigenvalues give the matrix back. */
