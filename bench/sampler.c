@@ -87,7 +87,7 @@ static double median_at(const score *scores, size_t n, size_t offset)
 
 /* ---- synthetic targets: log densities up to a constant ------------------------------------------- */
 
-enum { SPIKES = 3, LOGISTIC_ROWS = 500, LOGISTIC_COLUMNS = 25 };
+enum { SPIKES = 3, MANY = 1000, LOGISTIC_ROWS = 500, LOGISTIC_COLUMNS = 25 };
 
 static double iid_density(const double *x, double *g, void *data)
 {
@@ -124,16 +124,18 @@ static double ar_density(const double *x, double *g, void *data)          /* cor
     return lp;
 }
 
-/* Covariance I + 99 sum of v v' over orthonormal v, which are the data. */
+/* Covariance I + 99 sum of v v' over orthonormal v. */
+struct spikes { size_t n; double v[SPIKES][MANY]; };
+
 static double spikes_density(const double *x, double *g, void *data)
 {
-    const double *v = (const double *)data;
+    const struct spikes *s = (const struct spikes *)data;
     double lp = 0;
-    for (int i = 0; i < 100; i++) { g[i] -= x[i]; lp -= 0.5 * x[i] * x[i]; }
-    for (int k = 0; k < SPIKES; k++, v += 100) {
+    for (size_t i = 0; i < s->n; i++) { g[i] -= x[i]; lp -= 0.5 * x[i] * x[i]; }
+    for (int k = 0; k < SPIKES; k++) {
         double along = 0;
-        for (int i = 0; i < 100; i++) along += v[i] * x[i];
-        for (int i = 0; i < 100; i++) g[i] += 0.99 * along * v[i];
+        for (size_t i = 0; i < s->n; i++) along += s->v[k][i] * x[i];
+        for (size_t i = 0; i < s->n; i++) g[i] += 0.99 * along * s->v[k][i];
         lp += 0.5 * 0.99 * along * along;
     }
     return lp;
@@ -191,19 +193,20 @@ static double schools_density(const double *x, double *g, void *data)     /* mu,
 
 static void make_scales(double *sd) { for (int i = 0; i < 100; i++) sd[i] = pow(10, -2 + 4 * i / 99.0); }
 
-static void make_spikes(double *v)                                        /* Gram-Schmidt on fixed normals */
+static void make_spikes(struct spikes *s, size_t n)                        /* Gram-Schmidt on fixed normals */
 {
     gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
+    s->n = n;
     for (int k = 0; k < SPIKES; k++) {
-        double *u = v + 100 * k, norm = 0;
-        for (int i = 0; i < 100; i++) u[i] = gpumc_rng_normal(&rng);
+        double *u = s->v[k], norm = 0;
+        for (size_t i = 0; i < n; i++) u[i] = gpumc_rng_normal(&rng);
         for (int j = 0; j < k; j++) {
             double along = 0;
-            for (int i = 0; i < 100; i++) along += u[i] * v[100 * j + i];
-            for (int i = 0; i < 100; i++) u[i] -= along * v[100 * j + i];
+            for (size_t i = 0; i < n; i++) along += u[i] * s->v[j][i];
+            for (size_t i = 0; i < n; i++) u[i] -= along * s->v[j][i];
         }
-        for (int i = 0; i < 100; i++) norm += u[i] * u[i];
-        for (int i = 0; i < 100; i++) u[i] /= sqrt(norm);
+        for (size_t i = 0; i < n; i++) norm += u[i] * u[i];
+        for (size_t i = 0; i < n; i++) u[i] /= sqrt(norm);
     }
 }
 
@@ -228,16 +231,19 @@ typedef struct synthetic {
 
 static int bench_targets(size_t n_seeds)
 {
-    static double sd[100], v[100 * SPIKES];
+    static double sd[100];
+    static struct spikes few, many;
     static struct logistic rows;
     const synthetic list[] = {
         { "iid100", 100, iid_density, NULL },      { "scales100", 100, scales_density, sd },
-        { "ar50", 50, ar_density, NULL },          { "spikes100", 100, spikes_density, v },
+        { "ar50", 50, ar_density, NULL },          { "spikes100", 100, spikes_density, &few },
+        { "spikes1000", MANY, spikes_density, &many },
         { "t4", 50, t4_density, NULL },            { "banana", 20, banana_density, NULL },
         { "logistic", LOGISTIC_COLUMNS, logistic_density, &rows }, { "schools", 8, schools_density, NULL },
     };
     make_scales(sd);
-    make_spikes(v);
+    make_spikes(&few, 100);
+    make_spikes(&many, MANY);
     make_logistic(&rows);
     printf("4 chains x (150 + 1000), medians of %.0f seeds\n", (double)n_seeds);
     printf("%-10s %10s %12s %12s %8s %6s %12s\n", "target", "grad/draw", "warm-up", "min ESS", "R-hat", "div",
