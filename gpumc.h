@@ -117,8 +117,8 @@
      examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
-     of a hierarchy (linked parameters of one size), and directions that these get wrong, up to 64 among at
-     most 16,384 coordinates; of larger hierarchies those of a population and of all its groups together.
+     of a hierarchy (linked parameters of one size), and up to 64 directions that these get wrong, among at
+     most 16,384 coordinates.
      Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 7 times as
      many effective draws a gradient: MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with
      random lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or
@@ -9902,7 +9902,6 @@ struct gpumc_adapt {
 /* What belongs to one group of a hierarchy: element j of every parameter of n elements, two of which at least
    are linked. Of several n that which covers most coordinates; size 0 where there is none. */
 #define GPUMC__MAX_BLOCK 32
-#define GPUMC__MAX_TOPS 64           /* of other coordinates, in directions looked at beside blocks */
 /* Up to FULL_DIM coordinates the correlations of all are looked at, where few directions do not do. Beyond
    RANK_DIM directions must be asked for: what it takes to look for them is memory. */
 enum { GPUMC__FULL_DIM = 256, GPUMC__RANK_DIM = 1 << 14 };
@@ -9996,23 +9995,16 @@ static size_t gpumc__longest_window(const gpumc_adapt *plan)
     return longest + 10;
 }
 
-/* Whether the directions of a metric with blocks are those of the frame, see below. */
-static int gpumc__adapt_is_framed(gpumc_metric_kind kind, const gpumc__blocks *b, size_t dim)
-{ return kind == GPUMC_METRIC_BLOCKS && b->size > 0 && dim > GPUMC__FULL_DIM; }
-
 static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout, size_t dim,
                                        const gpumc_adapt_options *options)
 {
     const size_t C = options->num_chains;
     const gpumc__blocks blocks = gpumc__layout_blocks(layout);
-    const int framed = gpumc__adapt_is_framed(options->metric, &blocks, dim);
-    const int dense = options->metric == GPUMC_METRIC_DENSE;
-    const size_t n_selected = dense && dim > 64 ? 2 * dim
-        : dense || (gpumc__metric_has_rank(options->metric) && !framed) ? 128 : 0;
-    const size_t few = dense || dim <= GPUMC__MAX_RANK || n_selected == 0 ? 0 : GPUMC__MAX_RANK;
-    const size_t r = framed ? GPUMC__MAX_TOPS + blocks.size : few;
-    const size_t full = dense || (n_selected && dim <= GPUMC__FULL_DIM) ? dim : r;
-    const size_t wide = few && full < n_selected ? n_selected : full;
+    const int dense = options->metric == GPUMC_METRIC_DENSE, ranked = gpumc__metric_has_rank(options->metric);
+    const size_t n_selected = dense && dim > 64 ? 2 * dim : dense || ranked ? 128 : 0;
+    const size_t r = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
+    const size_t full = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
+    const size_t wide = r && full < n_selected ? n_selected : full;
     const size_t side = wide > blocks.size ? wide : blocks.size;     /* of the largest matrix */
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0, n_rows;
@@ -10453,26 +10445,9 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
     m->n_blocks = n_blocks;
 }
 
-/* Where many groups share a population, what blocks leave are directions of its own parameters, and of all
-   groups together. They are known beforehand: a row of the basis for each coordinate outside the blocks, the
-   first of them, and one for the mean of each member. Returns their number. */
-static size_t gpumc__adapt_frame(gpumc_adapt *a, const gpumc__blocks *b)
-{
-    const size_t n = a->dim;
-    size_t r = 0;
-    memset(a->basis, 0, (GPUMC__MAX_TOPS + b->size) * n * sizeof(double));
-    for (size_t i = 0; i < n && r < GPUMC__MAX_TOPS; i++) {
-        size_t k = 0;
-        while (k < b->size && (i < b->members[k] || i >= b->members[k] + b->n)) k++;
-        if (k == b->size) a->basis[r++ * n + i] = 1;
-    }
-    for (size_t k = 0; k < b->size; k++, r++)
-        for (size_t j = 0; j < b->n; j++) a->basis[r * n + b->members[k] + j] = 1 / sqrt((double)b->n);
-    return r;
-}
-
-/* Healthy draws, whitened by diagonal and blocks, in the frame: into x and y. Returns their number. */
-static size_t gpumc__adapt_gather_frame(gpumc_adapt *a, size_t r)
+/* Healthy draws, whitened by diagonal and blocks, along r rows of the basis: into x and y. Returns their
+   number. */
+static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
 {
     const gpumc_metric *m = &a->shared;
     const size_t n = a->dim;
@@ -10503,7 +10478,7 @@ static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int proje
 {
     gpumc_metric *m = &a->shared;
     const size_t n = a->dim, rr = r * r;
-    const double direction = GPUMC__DIRECTION * (double)n / (double)(n + GPUMC__FULL_DIM);
+    const double direction = m->block_size > 0 ? 0 : GPUMC__DIRECTION * (double)n / (double)(n + GPUMC__FULL_DIM);
     double *sigma = a->matrices, *z = sigma + rr, *d = sigma + 4 * rr, least = GPUMC_INF;
     size_t best = 0;
     m->rank = 0;
@@ -10543,27 +10518,27 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
     m->kind = gpumc__cholesky(m->factor, n) ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
 }
 
-/* Directions that the diagonal gets wrong: those of x + y where they are few, else all at once. Strong ones
-   are taken out of the diagonal first. */
+/* Directions that diagonal and blocks get wrong: those of x + y where they are few, else all at once. Strong
+   ones are taken out of the diagonal first, unless blocks stand on it. */
 static void gpumc__adapt_correlations(gpumc_adapt *a)
 {
     const gpumc_metric *m = &a->shared;
     size_t n_draws = gpumc__adapt_select(a, m), r = a->dim;
     if (n_draws < 10 || gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
-    if (m->block_size == 0 && r > GPUMC__MAX_RANK) {
+    if (r > GPUMC__MAX_RANK && m->block_size == 0) {
         r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT);
         if (r > 0 && (8 * r <= a->dim || a->dim > GPUMC__FULL_DIM)) gpumc__adapt_rescale(a, r);
         n_draws = gpumc__adapt_select(a, m);
         if (gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
         r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT);
-    }
+    } else if (r > GPUMC__FULL_DIM) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT);
     if (8 * r > a->dim && a->dim <= GPUMC__FULL_DIM) {
         n_draws = gpumc__adapt_select(a, m);
         if (gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_low_rank(a, a->dim, 0);
         return;
     }
-    n_draws = gpumc__adapt_gather_frame(a, r);
-    if (n_draws < 4 * r) gpumc__adapt_gather_frame(a, r = n_draws / 4);
+    n_draws = gpumc__adapt_gather_along(a, r);
+    if (n_draws < 4 * r) gpumc__adapt_gather_along(a, r = n_draws / 4);
     if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, r, 1);
 }
 
@@ -10573,7 +10548,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
     const gpumc__blocks blocks = gpumc__layout_blocks(a->layout);
-    size_t n_draws, r;
+    size_t n_draws;
     if (m->kind == GPUMC_METRIC_UNIT) return;
     if (!full || (a->n_selected == 0 && m->block_size == 0)) {
         if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m, GPUMC__NONE);
@@ -10582,11 +10557,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     m->rank = m->n_blocks = 0;
     gpumc__adapt_diagonal(a, m, GPUMC__NONE);
     if (m->block_size > 0) gpumc__adapt_blocks(a, blocks.n);
-    if (gpumc__adapt_is_framed(m->kind, &blocks, a->dim)) {
-        r = gpumc__adapt_frame(a, &blocks);
-        n_draws = gpumc__adapt_gather_frame(a, r);
-        if (n_draws >= 4 * r && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, r, 1);
-    } else if (a->options.metric == GPUMC_METRIC_DENSE) {
+    if (a->options.metric == GPUMC_METRIC_DENSE) {
         n_draws = gpumc__adapt_select(a, m);
         if (n_draws >= 10 && gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_dense(a);
     } else gpumc__adapt_correlations(a);

@@ -571,7 +571,7 @@ static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_war
     return a;
 }
 
-enum { N_FRAMED = 100, FRAME_DIM = 4 + 3 * N_FRAMED };         /* of frame_error, the largest */
+enum { N_SHARING = 100, SHARED_DIM = 4 + 3 * N_SHARING };         /* of shared_error, the largest */
 
 /* Puts n exact draws of a Gaussian with covariance L L' into the window, gradients scaled by a factor that is
    1 if they are right. */
@@ -582,7 +582,7 @@ static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
     a->foreground = 0;
     a->n_kept = n;
     for (size_t k = 0; k < n; k++) {
-        double *q = a->q + k * d, *g = a->g + k * d, z[FRAME_DIM];
+        double *q = a->q + k * d, *g = a->g + k * d, z[SHARED_DIM];
         a->owner[k] = 0;
         for (size_t i = 0; i < d; i++) z[i] = gpumc_rng_normal(&rng);
         for (size_t i = 0; i < d; i++) {
@@ -810,7 +810,7 @@ static double directions_error(int whole, double gradient_factor)
         gpumc__adapt_select(a, &a->shared);
         r = gpumc__adapt_directions(a, N, GPUMC__MISFIT);
         CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
-        gpumc__adapt_gather_frame(a, r);
+        gpumc__adapt_gather_along(a, r);
         CHECK(gpumc__fisher_dense(a, N, r), "moments of %d directions allow an estimate", (int)r);
         gpumc__adapt_low_rank(a, r, 1);
     }
@@ -872,67 +872,68 @@ static double blocks_error(double gradient_factor)
 }
 
 /* Adds variance along one direction: c on mu and on every element of a, as a population's mean has. */
-static void frame_add_mean(double *cov, double c)
+static void shared_add_mean(double *cov, double c)
 {
-    const size_t n = FRAME_DIM;
-    for (size_t i = 2; i < 4 + N_FRAMED; i++)
-        for (size_t j = 2; j < 4 + N_FRAMED; j++)
+    const size_t n = SHARED_DIM;
+    for (size_t i = 2; i < 4 + N_SHARING; i++)
+        for (size_t j = 2; j < 4 + N_SHARING; j++)
             if (i != 3 && j != 3) cov[i * n + j] += c * c;
 }
 
 /* What groups share, beside blocks of 3: nothing, correlations of the 4 parameters above them, or a mean. */
 enum { SHARE_NOTHING, SHARE_TOPS, SHARE_MEAN };
 
-static void frame_covariance(double *cov, int shared)
+static void shared_covariance(double *cov, int shared)
 {
-    const size_t n = FRAME_DIM;
+    const size_t n = SHARED_DIM;
     memset(cov, 0, n * n * sizeof *cov);
     for (size_t i = 0; i < 4; i++)
         for (size_t j = 0; j < 4; j++)
             cov[i * n + j] = (i == j ? 1 : shared == SHARE_TOPS ? 0.95 : 0) * (double)((i + 1) * (j + 1));
-    for (size_t j = 0; j < N_FRAMED; j++)
+    for (size_t j = 0; j < N_SHARING; j++)
         for (size_t k = 0; k < 3; k++)
             for (size_t l = 0; l < 3; l++)
-                cov[(4 + k * N_FRAMED + j) * n + 4 + l * N_FRAMED + j] =
+                cov[(4 + k * N_SHARING + j) * n + 4 + l * N_SHARING + j] =
                     (1 + (double)(j % 3)) * (k == l ? 1 + (double)k : k + l == 1 ? 0.6 : -0.5);
-    if (shared == SHARE_MEAN) frame_add_mean(cov, 1);
+    if (shared == SHARE_MEAN) shared_add_mean(cov, 1);
 }
 
 /* Beyond 256 coordinates correlations beside the blocks are found too: of what all groups share. The metric
    against the covariance, entry by entry, and its quadratic form along the mean of the groups, as a ratio: not
    1, as blocks learned from few draws tilt that direction, but 0.01 where it is not looked at. */
-static double frame_error(double gradient_factor, int shared, double *along_mean)
+static double shared_error(double gradient_factor, int shared, double *along_mean)
 {
     static const gpumc_param params[] = {
         { .name = "beta", .size = 2 }, { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
-        { .name = "a", .size = N_FRAMED, .location = "mu", .scale = "tau" },
-        { .name = "b", .size = N_FRAMED },
-        { .name = "c", .size = N_FRAMED, .location = "mu", .scale = "tau" },
+        { .name = "a", .size = N_SHARING, .location = "mu", .scale = "tau" },
+        { .name = "b", .size = N_SHARING },
+        { .name = "c", .size = N_SHARING, .location = "mu", .scale = "tau" },
     };
-    static const gpumc_model model = { .name = "frame", .params = params, .n_params = 6,
+    static const gpumc_model model = { .name = "shared", .params = params, .n_params = 6,
                                        .log_density = flat_density };
-    static double cov[FRAME_DIM * FRAME_DIM], L[FRAME_DIM * FRAME_DIM], unit[FRAME_DIM], found[FRAME_DIM];
+    static double cov[SHARED_DIM * SHARED_DIM], L[SHARED_DIM * SHARED_DIM];
+    static double unit[SHARED_DIM], found[SHARED_DIM];
     const gpumc_adapt_options o = { .num_warmup = 400 };
     const size_t layout_bytes = gpumc_layout_bytes(&model, NULL);
     gpumc_layout *layout = gpumc_layout_init(&model, malloc(layout_bytes), layout_bytes, NULL);
-    const size_t bytes = gpumc_adapt_bytes(layout, 0, &o), n = FRAME_DIM;
+    const size_t bytes = gpumc_adapt_bytes(layout, 0, &o), n = SHARED_DIM;
     gpumc_adapt *a = gpumc_adapt_init(malloc(bytes), bytes, layout, 0, &o, NULL);
     double worst = 0, sum = 0, truth = 0;
     CHECK(a && a->options.metric == GPUMC_METRIC_BLOCKS, "no blocks at %.0f coordinates", (double)n);
-    frame_covariance(cov, shared);
+    shared_covariance(cov, shared);
     memcpy(L, cov, sizeof L);
     CHECK(gpumc__cholesky(L, n), "no covariance");
     test_ridge = 0;
     adapt_feed(a, L, 60, gradient_factor);
     gpumc__adapt_pooled_metric(a, 1);
     test_ridge = 0.02;
-    CHECK(a->shared.n_blocks == N_FRAMED && (a->shared.rank > 0) == (shared != SHARE_NOTHING),
+    CHECK(a->shared.n_blocks == N_SHARING && (a->shared.rank > 0) == (shared != SHARE_NOTHING),
           "%.0f blocks, rank %.0f", (double)a->shared.n_blocks, (double)a->shared.rank);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) unit[j] = i == j;
         gpumc__metric_velocity(&a->shared, unit, found);
         for (size_t j = 0; j < n; j++) worst = fmax(worst, fabs(found[j] - cov[i * n + j]));
-        for (size_t j = 4; j < 4 + N_FRAMED && i >= 4 && i < 4 + N_FRAMED; j++)
+        for (size_t j = 4; j < 4 + N_SHARING && i >= 4 && i < 4 + N_SHARING; j++)
             sum += found[j], truth += cov[i * n + j];
     }
     *along_mean = sum / truth;
@@ -941,18 +942,20 @@ static double frame_error(double gradient_factor, int shared, double *along_mean
     return worst;
 }
 
-static void test_frame(void)
+static void test_shared(void)
 {
     double along, error;
     test_cutoff = 1.0001;
-    error = frame_error(1, SHARE_TOPS, &along);
+    test_direction = 0;
+    error = shared_error(1, SHARE_TOPS, &along);
     CHECK(error < 1e-2, "what groups share is found up to %g", error);
-    error = frame_error(1.01, SHARE_TOPS, &along);
+    error = shared_error(1.01, SHARE_TOPS, &along);
     CHECK(error > 1e-2, "with wrong gradients it is found as well");
     test_cutoff = 2;
-    error = frame_error(1, SHARE_NOTHING, &along);
+    test_direction = 1.0 / 64;
+    error = shared_error(1, SHARE_NOTHING, &along);
     CHECK(error < 1e-8, "blocks with nothing beside them are found up to %g", error);
-    frame_error(1, SHARE_MEAN, &along);
+    shared_error(1, SHARE_MEAN, &along);
     CHECK(along > 0.2 && along < 1.25, "the variance of the mean of all groups is found %.3f times", along);
 }
 
@@ -1104,7 +1107,7 @@ int main(void)
     test_first_metric();
     test_low_rank();
     test_recovery();
-    test_frame();
+    test_shared();
     test_eigen();
     test_judge();
     test_pause();
