@@ -10473,12 +10473,13 @@ static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
 
 /* Keeps directions whose variance is off by more than a factor 2, the strongest first, as many as pay: steps
    go with the root of the ratio between the largest and the least variance left, within the factor where not
-   all are known. */
+   all are known. Beside blocks, which dear densities have, all pay. */
 static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
     gpumc_metric *m = &a->shared;
     const size_t n = a->dim, rr = r * r;
-    const double direction = m->block_size > 0 ? 0 : GPUMC__DIRECTION * (double)n / (double)(n + GPUMC__FULL_DIM);
+    const double dims = (double)n / (double)(n + GPUMC__FULL_DIM);
+    const double direction = m->block_size > 0 ? 0 : GPUMC__DIRECTION * dims;
     double *sigma = a->matrices, *z = sigma + rr, *d = sigma + 4 * rr, least = GPUMC_INF;
     size_t best = 0;
     m->rank = 0;

@@ -250,8 +250,53 @@ static void check_no_warmup(void)
     gpumc_free(&f);
 }
 
+/* Unit normals about -20 and 20 in each of ten coordinates, the second e^-60 times as likely: no chain crosses
+   over. data: whether the second is there. */
+static double two_modes(const double *x, double *g, void *data)
+{
+    const int second = *(const int *)data && x[0] + x[1] > 0;
+    double lp = second ? -60 : 0;
+    for (int i = 0; i < 10; i++) lp += gpumc_normal_lpdf(x[i], second ? 20 : -20, 1, &g[i], NULL, NULL);
+    return lp;
+}
+
+static const gpumc_warning *warning_of(const gpumc_fit *fit, gpumc_warning_code code)
+{
+    for (size_t k = 0; k < fit->n_warnings; k++)
+        if (fit->warnings[k].code == code) return &fit->warnings[k];
+    return NULL;
+}
+
+/* A chain in a lesser mode is moved to the others, and the fit says so; where that is forbidden it says that
+   the chains have not mixed. With one mode it says neither. */
+static void check_modes(void)
+{
+    static const gpumc_param many[] = { { .name = "x", .size = 10 } };
+    int second;
+    for (int keep = 0; keep < 3; keep++) {
+        const gpumc_model m = { .name = "modes", .params = many, .n_params = 1, .log_density = two_modes,
+                                .data = &second };
+        const gpumc_sample_options o = { .seed = 1, .keep_stuck_chains = keep, .num_samples = 200 };
+        const gpumc_warning *restarted, *unmixed;
+        gpumc_fit fit;
+        double right = 0;
+        second = keep < 2;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        for (size_t i = 0; i < 4 * fit.n_draws; i++) right += fit.draws[10 * i] > 0 ? 0.25 : 0;
+        restarted = warning_of(&fit, GPUMC_W_RESTARTED);
+        unmixed = warning_of(&fit, GPUMC_W_NOT_MIXED);
+        CHECK((restarted != NULL) == (keep == 0), "%s of a restart", restarted ? "a word" : "no word");
+        CHECK((unmixed != NULL) == (keep == 1), "%s of chains apart", unmixed ? "a word" : "no word");
+        CHECK((right > 0) == (keep == 1), "%g draws are of the lesser mode", right);
+        if (unmixed) CHECK(unmixed->value > 5 && unmixed->value < 40, "R-hat %g", unmixed->value);
+        if (restarted) CHECK(strstr(restarted->text, "a second mode would be hidden"), "%s", restarted->text);
+        gpumc_free(&fit);
+    }
+}
+
 int main(void)
 {
+    check_modes();
     check_batch();
     check_generated();
     check_thinning();
