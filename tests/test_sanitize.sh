@@ -62,7 +62,7 @@ runs_clean() {
         compiler=$holders with=-DGPUMC_STATIC
         case " $computing " in *" $1 "*) ;; *) level=-O0 ;; esac
     fi
-    $compiler $flags $level -Wno-pass-failed "$1.c" $with -o "$scratch/$1" -lm -pthread || return 1
+    $compiler $flags $level "$1.c" $with -o "$scratch/$1" -lm -pthread || return 1
     steady "$scratch/$1" >"$scratch/output" 2>&1
     status=$?
     grep -A 12 -E 'ERROR|WARNING|runtime error' "$scratch/output" || tail -n 5 "$scratch/output"
