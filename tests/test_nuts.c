@@ -566,7 +566,7 @@ static gpumc_adapt *adapt_new(size_t dim, gpumc_metric_kind kind, size_t num_war
     o.num_warmup = num_warmup;
     o.num_chains = num_chains;
     bytes = gpumc_adapt_bytes(NULL, dim, &o);
-    a = gpumc_adapt_init(malloc(bytes), bytes, NULL, dim, &o, &error);
+    a = gpumc_adapt_init(calloc(1, bytes), bytes, NULL, dim, &o, &error);
     CHECK(a != NULL, "%s", error.text);
     return a;
 }
@@ -849,7 +849,7 @@ static double blocks_error(double gradient_factor)
     const size_t layout_bytes = gpumc_layout_bytes(&model, NULL);
     gpumc_layout *layout = gpumc_layout_init(&model, malloc(layout_bytes), layout_bytes, NULL);
     const size_t bytes = gpumc_adapt_bytes(layout, DIM, &o);
-    gpumc_adapt *a = gpumc_adapt_init(malloc(bytes), bytes, layout, DIM, &o, NULL);
+    gpumc_adapt *a = gpumc_adapt_init(calloc(1, bytes), bytes, layout, DIM, &o, NULL);
     double worst = 0;
     CHECK(a && a->options.metric == GPUMC_METRIC_BLOCKS && a->shared.block_size == 3, "blocks of 3 unasked");
     metric_clear(&truth, GPUMC_METRIC_BLOCKS, DIM);
@@ -899,8 +899,9 @@ static void shared_covariance(double *cov, int shared)
 }
 
 /* Beyond 256 coordinates correlations beside the blocks are found too: of what all groups share. The metric
-   against the covariance, entry by entry, and its quadratic form along the mean of the groups, as a ratio: not
-   1, as blocks learned from few draws tilt that direction, but 0.01 where it is not looked at. */
+   against the covariance, entry by entry, and its quadratic form along the mean of the groups, as a ratio:
+   not 1, as blocks learned from few draws tilt that direction, but within the factor 2 that a metric is asked
+   for; 0.01 where it is not looked at. */
 static double shared_error(double gradient_factor, int shared, double *along_mean)
 {
     static const gpumc_param params[] = {
@@ -917,7 +918,7 @@ static double shared_error(double gradient_factor, int shared, double *along_mea
     const size_t layout_bytes = gpumc_layout_bytes(&model, NULL);
     gpumc_layout *layout = gpumc_layout_init(&model, malloc(layout_bytes), layout_bytes, NULL);
     const size_t bytes = gpumc_adapt_bytes(layout, 0, &o), n = SHARED_DIM;
-    gpumc_adapt *a = gpumc_adapt_init(malloc(bytes), bytes, layout, 0, &o, NULL);
+    gpumc_adapt *a = gpumc_adapt_init(calloc(1, bytes), bytes, layout, 0, &o, NULL);
     double worst = 0, sum = 0, truth = 0;
     CHECK(a && a->options.metric == GPUMC_METRIC_BLOCKS, "no blocks at %.0f coordinates", (double)n);
     shared_covariance(cov, shared);
@@ -956,7 +957,7 @@ static void test_shared(void)
     error = shared_error(1, SHARE_NOTHING, &along);
     CHECK(error < 1e-8, "blocks with nothing beside them are found up to %g", error);
     shared_error(1, SHARE_MEAN, &along);
-    CHECK(along > 0.2 && along < 1.25, "the variance of the mean of all groups is found %.3f times", along);
+    CHECK(along > 0.5 && along < 2, "the variance of the mean of all groups is found %.3f times", along);
 }
 
 static void test_recovery(void)
