@@ -780,7 +780,7 @@ static double directions_error(int whole, double gradient_factor)
     static double looked[N_LOOKED][DIM];
     gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
     gpumc_rng rng = gpumc_rng_at(11, 0, 0, 0);
-    double worst = 1;
+    double worst = 1, shift = 0;
     size_t r;
     for (size_t l = 0; l < N_LOOKED; l++) {                      /* orthonormal; the first three stand out */
         double *v = looked[l], norm;
@@ -815,6 +815,13 @@ static double directions_error(int whole, double gradient_factor)
         gpumc__adapt_low_rank(a, r, 1);
     }
     test_ridge = 0.02;
+    for (size_t i = 0; i < DIM; i++) {                           /* the centre goes with the scale */
+        double mean_q = 0, mean_g = 0;
+        for (size_t k = 0; k < N; k++) { mean_q += a->q[k * DIM + i] / N; mean_g += a->g[k * DIM + i] / N; }
+        mean_q += a->shared.scale[i] * a->shared.scale[i] * mean_g;
+        shift = fmax(shift, fabs(a->shared.mean[i] - mean_q));
+    }
+    CHECK(shift < 1e-9, "the metric's centre is off by %g", shift);
     for (size_t l = 0; l < N_LOOKED; l++) {
         double v[DIM], ratio;
         gpumc__metric_velocity(&a->shared, looked[l], v);
@@ -823,6 +830,48 @@ static double directions_error(int whole, double gradient_factor)
     }
     free(a);
     return worst;
+}
+
+/* How many of 21 directions are kept, one of variance 100, the others just beyond the cut-off. */
+static size_t directions_kept(void)
+{
+    enum { DIM = 300, R = 21 };
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
+    size_t rank;
+    for (size_t i = 0; i < R; i++) {
+        for (size_t j = 0; j < R; j++) a->matrices[i * R + j] = i != j ? 0 : i == 0 ? 100 : 2.1;
+        for (size_t j = 0; j < DIM; j++) a->basis[i * DIM + j] = i == j;
+    }
+    gpumc__adapt_low_rank(a, R, 1);
+    rank = a->shared.rank;
+    free(a);
+    return rank;
+}
+
+static void test_price(void)
+{
+    CHECK(directions_kept() == 1, "%d directions are kept where one pays", (int)directions_kept());
+    test_direction = 0;
+    CHECK(directions_kept() == 21, "%d of 21 directions are kept that cost nothing", (int)directions_kept());
+    test_direction = 1.0 / 64;
+}
+
+/* Products of more draws than coordinates: most eigenvalues are zero, and rounding makes them differ. */
+static void test_singular_eigen(void)
+{
+    enum { N = 128, DIM = 50 };
+    static double x[N * DIM], products[N * N], copy[N * N], d[N], z[N * N], work[3 * N];
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    double worst = 0;
+    gpumc_rng_normals(&rng, x, N * DIM);
+    for (size_t i = 0; i < N; i++)
+        for (size_t j = 0; j < N; j++) products[i * N + j] = gpumc__dot(x + i * DIM, x + j * DIM, DIM);
+    memcpy(copy, products, sizeof copy);
+    CHECK(gpumc__eigen(products, N, d, z, work), "no eigenvalues of a singular matrix");
+    for (size_t k = 0; k < N; k++)
+        for (size_t i = 0; i < N; i++)
+            worst = fmax(worst, fabs(gpumc__dot(copy + i * N, z + k * N, N) - d[k] * z[k * N + i]));
+    CHECK(worst < 1e-10, "eigenvectors of a singular matrix are off by %g", worst);
 }
 
 static double flat_density(const double *x, double *grad, void *data)
@@ -1107,6 +1156,8 @@ int main(void)
     test_fisher_diagonal();
     test_first_metric();
     test_low_rank();
+    test_price();
+    test_singular_eigen();
     test_recovery();
     test_shared();
     test_eigen();
