@@ -10002,10 +10002,10 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const gpumc__blocks blocks = gpumc__layout_blocks(layout);
     const int dense = options->metric == GPUMC_METRIC_DENSE, ranked = gpumc__metric_has_rank(options->metric);
     const size_t n_selected = dense && dim > 64 ? 2 * dim : dense || ranked ? 128 : 0;
-    const size_t r = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
-    const size_t full = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
-    const size_t wide = r && full < n_selected ? n_selected : full;
-    const size_t side = wide > blocks.size ? wide : blocks.size;     /* of the largest matrix */
+    const size_t n_basis = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
+    const size_t whole = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
+    const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* with products of draws */
+    const size_t side = wide > blocks.size ? wide : blocks.size;              /* of the largest matrix */
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0, n_rows;
     for (size_t i = 0; layout && i < layout->n_parts; i++)
@@ -10036,10 +10036,10 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
     n_rows = gpumc__size_mul(n_selected, dim);
     if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
-    if (n_rows < plan.capacity * r) n_rows = gpumc__size_mul(plan.capacity, r);
+    if (n_rows < plan.capacity * n_basis) n_rows = gpumc__size_mul(plan.capacity, n_basis);
     plan.x = gpumc__take_doubles(arena, n_rows);
     plan.y = gpumc__take_doubles(arena, n_rows);
-    plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(r, dim));
+    plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(n_basis, dim));
     plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
