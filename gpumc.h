@@ -2371,7 +2371,8 @@ typedef struct gpumc_metric {
     gpumc_metric_kind kind;
     size_t dim, rank;
     double *scale;            /* S */
-    double *mean;             /* centre, for whitening only */
+    double *mean;             /* centre, for whitening, and for HMC where spring is set: the target is taken */
+    int spring;               /* for nearly that normal, whose motion is then exact between kicks */
     double *vectors;          /* U, rank rows of dim */
     double *lambda;           /* Lambda, rank */
     double *covariance;       /* M^-1 itself, dim x dim (dense) */
@@ -9038,31 +9039,80 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_momentum(const gpumc_metric *m, 
     GPUMC_EACH(i, n) z[i] /= m->scale[i];
 }
 
-/* |x + g_x|^2 in whitened coordinates x: zero where the metric makes the target a standard normal. */
+/* Whitened coordinates x, q = mean + W x with W W' = M^-1: r = W' g */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, const double *GPUMC__RESTRICT g,
+                                                     double *GPUMC__RESTRICT r)
+{
+    const size_t n = m->dim;
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        GPUMC_TEAM_SYNC();
+        GPUMC_EACH(j, n) r[j] = 0;
+        for (size_t i = 0; i < n; i++) GPUMC_EACH(j, i + 1) r[j] += m->factor[i * n + j] * g[i];
+        return;
+    }
+    GPUMC_EACH(i, n) r[i] = m->scale[i] * g[i];
+    gpumc__metric_blocks(m, 1, 0, r);
+    gpumc__metric_stretch(m, 1, r);
+}
+
+/* v = W u */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, const double *GPUMC__RESTRICT u,
+                                                     double *GPUMC__RESTRICT v)
+{
+    const size_t n = m->dim;
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        GPUMC_TEAM_SYNC();
+        GPUMC_EACH(i, n) {
+            double sum = 0;
+            for (size_t j = 0; j <= i; j++) sum += m->factor[i * n + j] * u[j];
+            v[i] = sum;
+        }
+        return;
+    }
+    GPUMC_EACH(i, n) v[i] = u[i];
+    gpumc__metric_stretch(m, 1, v);
+    gpumc__metric_blocks(m, 0, 0, v);
+    GPUMC_EACH(i, n) v[i] *= m->scale[i];
+}
+
+/* x = W^-1 (q - mean) */
+static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_whiten(const gpumc_metric *m, const double *GPUMC__RESTRICT q,
+                                                       double *GPUMC__RESTRICT x)
+{
+    const size_t n = m->dim;
+    GPUMC_EACH(i, n) x[i] = q[i] - m->mean[i];
+    if (m->kind == GPUMC_METRIC_DENSE) {
+        const double *row = m->factor;
+        GPUMC_TEAM_SYNC();
+        for (size_t i = 0; GPUMC_TEAM_RANK == 0 && i < n; i++, row += n) {
+            for (size_t j = 0; j < i; j++) x[i] -= row[j] * x[j];
+            x[i] /= row[i];
+        }
+        GPUMC_TEAM_SYNC();
+        return;
+    }
+    GPUMC_EACH(i, n) x[i] /= m->scale[i];
+    gpumc__metric_blocks(m, 0, 1, x);
+    gpumc__metric_stretch(m, -1, x);
+}
+
+GPUMC__COPIES(return, double, gpumc__distance,
+              (const double *GPUMC__RESTRICT x, const double *GPUMC__RESTRICT r, size_t n), (x, r, n), n > 64)
+{
+    double square;
+    GPUMC__SUM(square, i, n, gpumc__square(x[i] + r[i]));
+    return square;
+}
+
+/* |x + r|^2: zero where the metric makes the target a standard normal. */
 static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m, const double *q,
                                                            const double *g, double *GPUMC__RESTRICT x,
                                                            double *GPUMC__RESTRICT r)
 {
-    const size_t n = m->dim;
-    GPUMC_EACH(i, n) x[i] = q[i] - m->mean[i];
-    if (m->kind == GPUMC_METRIC_DENSE) {             /* x = L^-1 (q - mean), r = L' g */
-        const double *row = m->factor;
-        GPUMC_TEAM_SYNC();
-        for (size_t i = 0; GPUMC_TEAM_RANK == 0 && i < n; i++, row += n) {
-            for (size_t j = 0; j < i; j++) { x[i] -= row[j] * x[j]; r[j] += row[j] * g[i]; }
-            x[i] /= row[i];
-            r[i] = row[i] * g[i];
-        }
-        GPUMC_TEAM_SYNC();
-    } else {
-        GPUMC_EACH(i, n) { x[i] /= m->scale[i]; r[i] = g[i] * m->scale[i]; }
-        gpumc__metric_blocks(m, 0, 1, x);
-        gpumc__metric_blocks(m, 1, 0, r);
-        gpumc__metric_stretch(m, -1, x);
-        gpumc__metric_stretch(m, 1, r);
-    }
-    GPUMC_EACH(i, n) x[i] += r[i];
-    return gpumc__dot(x, x, n);
+    gpumc__metric_whiten(m, q, x);
+    gpumc__metric_pull(m, g, r);
+    GPUMC_TEAM_SYNC();
+    return gpumc__distance(x, r, m->dim);
 }
 
 /* ---- the machine's state ----------------------------------------------------------------------- */
@@ -9101,7 +9151,7 @@ struct gpumc_nuts {
     gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
-    double length, window, kinetic, norms, cosine, slope, tau, zeta;
+    double length, window, kinetic, norms, cosine, slope, tau, zeta, step, sine, residual;
     double apart[2], guided_accept;  /* log density above the guide's: where the path starts, where it ends */
     int32_t n_steps;
 
@@ -9385,9 +9435,8 @@ static GPUMC_TEAM int gpumc__nuts_finish(gpumc_nuts *s)
     t->step_size = s->step_size;
     t->accept_stat /= t->n_leapfrog;
     t->accept_sym /= t->n_leapfrog;
-    t->fisher_residual = gpumc__metric_residual(s->metric, s->current->q,
-                                                s->current->g, s->scratch,
-                                                s->scratch + s->dim);
+    t->fisher_residual = s->sampler == GPUMC_SAMPLER_HMC && s->phase == GPUMC__PHASE_PATH ? s->residual
+        : gpumc__metric_residual(s->metric, s->current->q, s->current->g, s->scratch, s->scratch + s->dim);
     s->draw++;
     s->phase = GPUMC__PHASE_READY;
     return 1;
@@ -9591,44 +9640,6 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
     s->window = window;
 }
 
-/* ---- the metric's square root ------------------------------------------------------------------- */
-
-/* r = W' g */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_pull(const gpumc_metric *m, const double *GPUMC__RESTRICT g,
-                                                     double *GPUMC__RESTRICT r)
-{
-    const size_t n = m->dim;
-    if (m->kind == GPUMC_METRIC_DENSE) {
-        GPUMC_TEAM_SYNC();
-        GPUMC_EACH(j, n) r[j] = 0;
-        for (size_t i = 0; i < n; i++) GPUMC_EACH(j, i + 1) r[j] += m->factor[i * n + j] * g[i];
-        return;
-    }
-    GPUMC_EACH(i, n) r[i] = m->scale[i] * g[i];
-    gpumc__metric_blocks(m, 1, 0, r);
-    gpumc__metric_stretch(m, 1, r);
-}
-
-/* v = W u */
-static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_push(const gpumc_metric *m, const double *GPUMC__RESTRICT u,
-                                                     double *GPUMC__RESTRICT v)
-{
-    const size_t n = m->dim;
-    if (m->kind == GPUMC_METRIC_DENSE) {
-        GPUMC_TEAM_SYNC();
-        GPUMC_EACH(i, n) {
-            double sum = 0;
-            for (size_t j = 0; j <= i; j++) sum += m->factor[i * n + j] * u[j];
-            v[i] = sum;
-        }
-        return;
-    }
-    GPUMC_EACH(i, n) v[i] = u[i];
-    gpumc__metric_stretch(m, 1, v);
-    gpumc__metric_blocks(m, 0, 0, v);
-    GPUMC_EACH(i, n) v[i] *= m->scale[i];
-}
-
 /* ---- the microcanonical step -------------------------------------------------------------------- */
 
 /* Turns a unit velocity u towards the unit vector e for a while tau, zeta = e^-tau, with cosine = u.e:
@@ -9642,14 +9653,20 @@ static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *al
     return norm;
 }
 
+/* A standard normal velocity for the draw. */
+static GPUMC_TEAM void gpumc__path_velocity(gpumc_nuts *s)
+{
+    if (GPUMC_TEAM_RANK == 0) {
+        gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_MOMENTUM, s->draw, s->chain);
+        gpumc_rng_normals(&rng, s->current->p, s->dim);
+    }
+}
+
 /* A uniform direction for the draw; returns the energy there. */
 static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
 {
     double *u = s->current->p, norm;
-    if (GPUMC_TEAM_RANK == 0) {
-        gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_MOMENTUM, s->draw, s->chain);
-        gpumc_rng_normals(&rng, u, s->dim);
-    }
+    gpumc__path_velocity(s);
     norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
     GPUMC_EACH(i, s->dim) u[i] *= norm;
     s->kinetic = 0;
@@ -9731,6 +9748,63 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
     return gpumc__is_finite(H) && gpumc__is_finite(s->slope) ? H : GPUMC_INF;
 }
 
+/* ---- the turn ----------------------------------------------------------------------------------- */
+
+/* Velocity for the draw, whose whitened position and gradient go to scratch, and the motion for one step;
+   returns the energy. */
+static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
+{
+    const double *u = s->current->p;
+    gpumc__path_velocity(s);
+    gpumc__metric_whiten(s->metric, s->current->q, s->scratch);
+    gpumc__metric_pull(s->metric, s->current->g, s->scratch + s->dim);
+    GPUMC_TEAM_SYNC();
+    s->residual = gpumc__distance(s->scratch, s->scratch + s->dim, s->dim);
+    gpumc_sincos_2pi(s->metric->spring ? s->step / (2 * GPUMC_PI) : 0, &s->sine, &s->cosine);
+    return 0.5 * gpumc__dot(u, u, s->dim) - s->current->lp;
+}
+
+/* Half a kick by the force that the spring does not make, then its motion. */
+GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to),
+              (s, from, to), gpumc__is_long(s))
+{
+    const double half = 0.5 * s->step, spring = s->metric->spring, cosine = s->cosine, sine = s->sine;
+    const double reach = s->metric->spring ? sine : s->step;
+    const double *GPUMC__RESTRICT u0 = from->p, *GPUMC__RESTRICT r = s->scratch + s->dim;
+    const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT mean = s->metric->mean;
+    double *GPUMC__RESTRICT x = s->scratch, *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT q = to->q;
+    GPUMC_EACH(i, s->dim) {
+        const double x0 = x[i], kicked = u0[i] + half * (r[i] + spring * x0);
+        u[i] = cosine * kicked - sine * x0;
+        x[i] = cosine * x0 + reach * kicked;
+        q[i] = mean[i] + S[i] * x[i];
+    }
+    if (gpumc__is_diagonal(s->metric)) return;
+    gpumc__metric_push(s->metric, x, q);
+    GPUMC_EACH(i, s->dim) q[i] += mean[i];
+}
+
+/* The other half of the kick; returns the energy, +infinity where it is not finite. */
+GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to), (s, to), gpumc__is_long(s))
+{
+    const double half = 0.5 * s->step, spring = s->metric->spring;
+    const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT x = s->scratch;
+    const double *GPUMC__RESTRICT S = s->metric->scale;
+    double *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT r = s->scratch + s->dim, energy;
+    if (gpumc__is_diagonal(s->metric)) GPUMC_EACH(i, s->dim) r[i] = S[i] * g[i];
+    else gpumc__metric_pull(s->metric, g, r);
+    GPUMC_TEAM_SYNC();
+    GPUMC__SUM(energy, i, s->dim, gpumc__square(u[i] += half * (r[i] + spring * x[i])));
+    energy *= 0.5;
+    return gpumc__is_finite(energy - to->lp) ? energy - to->lp : GPUMC_INF;
+}
+
+static GPUMC_TEAM void gpumc__hmc_step(gpumc_nuts *s)
+{
+    s->next = gpumc__state_new(s);
+    gpumc__hmc_begin(s, s->from, s->next);
+}
+
 /* ---- transitions ------------------------------------------------------------------------------- */
 
 /* Number k of the Halton sequence: the digits of k mirrored at the point. */
@@ -9745,9 +9819,13 @@ static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
 {
     const double most = (double)((1 << s->max_treedepth) - 1);
     const double share = 1 - s->window + 2 * s->window * gpumc__halton(s->draw + 1, 2);
-    const double n = s->length * share / s->step_size + gpumc__halton(s->draw + 1, 3);
+    const int even = s->sampler == GPUMC_SAMPLER_HMC && s->metric->spring;
+    const double path = s->length * share;
+    const double n = path / s->step_size + (even ? 1 - 1e-9 : gpumc__halton(s->draw + 1, 3));
+    const int32_t n_steps = (int32_t)(n >= most ? most : n > 1 ? n : 1);
     s->stats.hit_max_treedepth = n >= most + 1;
-    return (int32_t)(n >= most ? most : n > 1 ? n : 1);
+    s->step = even && n < most + 1 ? path / n_steps : s->step_size;
+    return n_steps;
 }
 
 static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
@@ -9758,8 +9836,8 @@ static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
     s->from->uses++;
     s->phase = GPUMC__PHASE_PATH;
     if (s->sampler == GPUMC_SAMPLER_HMC) {
-        s->H0 = gpumc__nuts_refresh(s, GPUMC__STREAM_MOMENTUM);
-        gpumc__nuts_step(s, 1);
+        s->H0 = gpumc__hmc_refresh(s);
+        gpumc__hmc_step(s);
         return;
     }
     s->H0 = gpumc__mams_refresh(s);
@@ -9783,6 +9861,7 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
     s->guided_accept = t->divergent ? 0 : by_guide < 0 ? gpumc_exp(by_guide) : 1;
     if (accepted) s->apart[0] = s->apart[1];
+    if (accepted) s->residual = gpumc__distance(s->scratch, s->scratch + s->dim, s->dim);
     gpumc__state_set(&s->next, NULL);
     gpumc__state_set(&s->from, NULL);
     return gpumc__nuts_finish(s);
@@ -9799,7 +9878,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
     gpumc_draw_stats *t = &s->stats;
     double H, w;
     if (!is_hmc) gpumc__mams_meet(s, s->next);
-    H = is_hmc ? gpumc__leapfrog_end(s, s->next, s->step_size) : gpumc__mams_energy(s, s->next);
+    H = is_hmc ? gpumc__hmc_end(s, s->next) : gpumc__mams_energy(s, s->next);
     t->n_leapfrog++;
     w = s->H0 - H + (t->n_leapfrog < s->n_steps ? s->apart[0] : 0);     /* on the way, by the guide */
     if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
@@ -9807,7 +9886,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
     if (t->divergent || t->n_leapfrog == s->n_steps) return gpumc__path_finish(s, H);
     gpumc__state_set(&s->from, NULL);
     s->from = s->next;                            /* the reference of next goes over */
-    if (is_hmc) gpumc__nuts_step(s, 1);
+    if (is_hmc) gpumc__hmc_step(s);
     else gpumc__mams_step(s, 0);
     return 0;
 }
@@ -9878,6 +9957,7 @@ struct gpumc_adapt {
     gpumc__restart restarts[GPUMC__MAX_RESTARTS];
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
+    double residual, n_residual, tree_step;  /* of draws since the last estimate; of trees, before turns */
     gpumc_sampler sampler;                   /* in force, and why */
     int guided;                              /* by the model's guide, which trees take for the model */
     char reason[160];
@@ -10543,6 +10623,23 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, r, 1);
 }
 
+/* The centre of the normal whose gradients these are at these draws, exact as the diagonal's. */
+static void gpumc__adapt_mean(gpumc_adapt *a, gpumc_metric *m)
+{
+    const size_t n = a->dim;
+    double *mean_q = a->moments, *mean_g = mean_q + n, count = 0;
+    memset(a->moments, 0, 2 * n * sizeof(double));
+    for (size_t k = a->foreground; k < a->n_kept; k++) {
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        gpumc__add_multiple(mean_q, 1, a->q + k * n, n);
+        gpumc__add_multiple(mean_g, 1, a->g + k * n, n);
+        count++;
+    }
+    for (size_t i = 0; i < n; i++) mean_g[i] /= count;
+    gpumc__metric_velocity(m, mean_g, m->mean);
+    for (size_t i = 0; i < n; i++) m->mean[i] += mean_q[i] / count;
+}
+
 /* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time; not in
    the early phase, where they are those of the way to the bulk. */
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
@@ -10562,6 +10659,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
         n_draws = gpumc__adapt_select(a, m);
         if (n_draws >= 10 && gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_dense(a);
     } else gpumc__adapt_correlations(a);
+    if (!gpumc__is_diagonal(m)) gpumc__adapt_mean(a, m);
 }
 
 /* ---- centring ---------------------------------------------------------------------------------- */
@@ -10700,8 +10798,15 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 /* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
    shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
-   left out, their scales tell. The constants were fitted to hierarchical models of 10 to 1000 groups. */
+   left out, their scales tell. Where gradients are those of the metric's normal, but for an eighth, HMC on its
+   spring beats both: a step makes an energy error of about h^2 root(rho), rho the residual |x + g|^2 of a draw,
+   so that steps reach rho^(-1/4). This is known from the first pooled metric on, and the rest of warm-up gains
+   by it too. The constants were fitted to hierarchical models of 10 to 1000 groups. */
 #define GPUMC__PATH_LENGTH 1.45
+#define GPUMC__TURN_LENGTH (GPUMC_PI / 2)
+#define GPUMC__TURN_WINDOW 0.25
+#define GPUMC__TURN_PAYS 0.12
+#define GPUMC__TURN_KEEPS 0.17
 
 static double gpumc__path_aim(double target_accept) { return fmax(target_accept, 0.85); }
 
@@ -10732,7 +10837,8 @@ static double gpumc__adapt_kappa(gpumc_adapt *a)
 /* The last trees before the final phase; a change of centring, which moves the energies, begins anew. */
 static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    if (a->iteration + a->options.num_warmup / 5 <= a->final_start || a->iteration > a->final_start) return;
+    if (a->iteration + a->options.num_warmup / 5 <= a->final_start || a->iteration > a->final_start
+        || a->sampler != GPUMC_SAMPLER_NUTS) return;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
         gpumc__trial *trial = &a->trials[c];
@@ -10746,12 +10852,25 @@ static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
+static void gpumc__adapt_measure(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    for (size_t c = 0; c < a->n_chains; c++) {
+        a->residual += gpumc_nuts_stats(chains[c])->fisher_residual;
+        a->n_residual++;
+    }
+}
+
 /* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
    diverge and say so. */
-static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa)
+static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 {
     double n = 0, span = 0, diverged = 0, ebfmi = 0;
     const char *kept = NULL;
+    if (off < GPUMC__TURN_PAYS || (off < GPUMC__TURN_KEEPS && a->sampler == GPUMC_SAMPLER_HMC)) {
+        snprintf(a->reason, sizeof a->reason, "nearly normal: gradients within %.0f %%, variance to metric %.2f",
+                 ceil(100 * off), kappa);
+        return off < GPUMC__TURN_PAYS ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
+    }
     for (size_t c = 0; c < a->n_chains; c++) {
         n += a->trials[c].n;
         span += a->trials[c].span;
@@ -10759,6 +10878,7 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa)
         ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
     }
     if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
+    else if (n == 0) kept = "no trees to judge by";
     else if (diverged > 1 + 0.01 * n) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
     else if (!(span <= 7 * n)) kept = "trees are long";
@@ -10779,9 +10899,9 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
 }
 
 /* From here on paths are decided on by the model itself. */
-static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains)
+static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler)
 {
-    for (size_t c = 0; c < a->n_chains && a->guided; c++) {
+    for (size_t c = 0; c < a->n_chains && a->guided && sampler != GPUMC_SAMPLER_NUTS; c++) {
         gpumc_nuts *s = chains[c];
         const double guide = s->current->lp;
         s->current->lp = gpumc_model_eval(a->layout, gpumc_nuts_draw(s), s->scratch, a->model_work);
@@ -10789,34 +10909,91 @@ static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
-/* Takes what was asked for or follows the rule, and starts the tuning of paths; eps: step size of trees. */
+/* Starts paths of one sort and the tuning of their steps from eps on, which seldom become longer than `most`. */
+static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler,
+                               double length, double window, double eps, double most)
+{
+    gpumc__dual_start(&a->dual, fmin(eps, most));
+    a->dual.mu = log(1.5 * eps);
+    a->dual.limit = log(most);
+    for (size_t c = 0; c < a->n_chains; c++) {
+        gpumc_nuts_set_path(chains[c], sampler, length, window);
+        gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+    }
+    a->sampler = chains[0]->sampler;
+}
+
+static void gpumc__adapt_spring(gpumc_adapt *a, int spring)
+{
+    a->shared.spring = spring;
+    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c].spring = spring;
+}
+
+/* How far gradients are from the metric's normal's, of their own length; NaN where nothing is known. */
+static double gpumc__adapt_off(const gpumc_adapt *a)
+{ return sqrt(a->residual / (a->n_residual * (double)a->dim)); }
+
+/* The step that the residual lets HMC on the spring take. */
+static double gpumc__adapt_reach(const gpumc_adapt *a) { return 1 / sqrt(sqrt(a->residual / a->n_residual)); }
+
+static void gpumc__adapt_turn(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
+{
+    const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__TURN_LENGTH;
+    gpumc__adapt_spring(a, 1);
+    gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_HMC, length, GPUMC__TURN_WINDOW, eps,
+                       length * (1 + GPUMC__TURN_WINDOW));
+}
+
+static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    gpumc__adapt_spring(a, 0);
+    gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_NUTS, 0, 0, a->tree_step, GPUMC_INF);
+}
+
+/* Between the first pooled metric and the final phase: trees or turns, by the draws since the last estimate.
+   eps: the step size in force. */
+static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
+{
+    const double off = gpumc__adapt_off(a);
+    if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided) return;
+    if (a->sampler != GPUMC_SAMPLER_NUTS && !(off < GPUMC__TURN_KEEPS)) gpumc__adapt_trees(a, chains);
+    else if (a->sampler == GPUMC_SAMPLER_NUTS && off < GPUMC__TURN_PAYS) {
+        a->tree_step = eps;
+        gpumc__adapt_turn(a, chains, gpumc__adapt_reach(a));
+    }
+}
+
+/* Takes what was asked for or follows the rule, and starts the tuning of paths. */
 static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1;
     const double stretch = a->shared.kind == GPUMC_METRIC_UNIT && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(pow(slow, 0.3), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
-    a->sampler = a->options.sampler ? gpumc__adapt_asked(a) : gpumc__adapt_rule(a, kappa);
-    if (a->sampler == GPUMC_SAMPLER_NUTS) return;
-    gpumc__adapt_unguide(a, chains);
-    gpumc__dual_start(&a->dual, fmin(eps, length));
-    a->dual.mu = log(1.5 * eps);
-    a->dual.limit = log(length);
-    for (size_t c = 0; c < a->n_chains; c++) {
-        gpumc_nuts_set_path(chains[c], a->sampler, length, slow < 2 ? 0.4 : 0.8);
-        gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
-    }
-    a->sampler = chains[0]->sampler;
+    const double off = gpumc__adapt_off(a);
+    const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, unit = a->shared.kind == GPUMC_METRIC_UNIT;
+    const int turns = off < GPUMC__TURN_KEEPS && kappa <= 2 && !unit;
+    const gpumc_sampler sampler = a->options.sampler ? gpumc__adapt_asked(a)
+        : gpumc__adapt_rule(a, kappa, turns ? off : GPUMC_INF);
+    if (was_tree) a->tree_step = eps;
+    gpumc__adapt_spring(a, 0);
+    gpumc__adapt_unguide(a, chains, sampler);
+    if (sampler == GPUMC_SAMPLER_HMC && turns)
+        gpumc__adapt_turn(a, chains, was_tree ? gpumc__adapt_reach(a) : eps);
+    else if (sampler != GPUMC_SAMPLER_NUTS)
+        gpumc__adapt_paths(a, chains, sampler, length, slow < 2 ? 0.4 : 0.8, a->tree_step, length);
+    else if (!was_tree) gpumc__adapt_trees(a, chains);
 }
 
 static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int done = a->iteration == a->options.num_warmup;
+    const double target = a->options.target_accept;
     double mean = 0;
     for (size_t c = 0; c < a->n_chains; c++)
         mean += (a->guided ? chains[c]->guided_accept : gpumc_nuts_stats(chains[c])->accept_stat)
                 / (double)a->n_chains;
-    gpumc__dual_update(&a->dual, mean, gpumc__path_aim(a->options.target_accept));
+    gpumc__dual_update(&a->dual, mean, a->shared.spring ? fmax(target, 0.9) : gpumc__path_aim(target));
     for (size_t c = 0; c < a->n_chains; c++)
         gpumc_nuts_set_step_size(chains[c], exp(done ? a->dual.x_mean : a->dual.x));
     return !done;
@@ -10829,7 +11006,7 @@ static int gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
     const double length = a->options.path_length > 0 ? a->options.path_length : GPUMC__PATH_LENGTH;
     for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_path(chains[c], asked, length, 0.4);
     a->sampler = chains[0]->sampler;
-    gpumc__adapt_unguide(a, chains);
+    gpumc__adapt_unguide(a, chains, asked);
     return 0;
 }
 
@@ -11020,6 +11197,10 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->mixing = sqrt(1 + between / within);
 }
 
+/* What turns has been learned well enough to wait for the end of the window. */
+static int gpumc__adapt_is_due(const gpumc_adapt *a)
+{ return a->iteration == a->next_switch || (a->iteration % 10 == 0 && a->sampler == GPUMC_SAMPLER_NUTS); }
+
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int limit = a->iteration + 1 < a->early_end ? 5 : 20;    /* unlearned, long trees are lost work */
@@ -11029,15 +11210,21 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
         return a->options.num_warmup > 0;
     }
     a->iteration++;
-    if (a->iteration > a->final_start) gpumc__adapt_mixing(a, chains);
-    if (a->sampler != GPUMC_SAMPLER_NUTS) return gpumc__path_tune(a, chains);
+    if (a->iteration > a->final_start) {
+        gpumc__adapt_mixing(a, chains);
+        if (a->sampler != GPUMC_SAMPLER_NUTS) return gpumc__path_tune(a, chains);
+    }
     gpumc__adapt_keep(a, chains);
     gpumc__adapt_watch(a, chains);
-    gpumc__adapt_step_size(a, chains);
-    if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
+    gpumc__adapt_measure(a, chains);
+    if (a->sampler == GPUMC_SAMPLER_NUTS) gpumc__adapt_step_size(a, chains);
+    else gpumc__path_tune(a, chains);
+    if (a->iteration <= a->final_start && gpumc__adapt_is_due(a)) {
         const double eps = a->iteration > a->own_end ? exp(a->dual.x_mean) : chains[0]->step_size;
         gpumc__adapt_learn(a, chains);
         if (a->iteration == a->final_start) gpumc__adapt_choose(a, chains, eps);
+        else if (a->iteration > a->own_end) gpumc__adapt_try(a, chains, eps);
+        a->residual = a->n_residual = 0;
     }
     for (size_t c = 0; c < a->n_chains; c++)
         chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
@@ -15530,6 +15717,7 @@ static void gpumc__carry_metric(gpumc__carrier *k, gpumc_metric *m)
     const size_t bytes = m->dim * sizeof(double);
     gpumc__carry(k, &m->kind, sizeof m->kind);
     gpumc__carry(k, &m->rank, sizeof m->rank);
+    gpumc__carry(k, &m->spring, sizeof m->spring);
     gpumc__carry(k, &m->n_blocks, sizeof m->n_blocks);
     gpumc__carry(k, m->scale, bytes);
     gpumc__carry(k, m->mean, bytes);
@@ -16344,6 +16532,7 @@ static void gpumc__metric_copy(gpumc_metric *to, const gpumc_metric *from)
     to->kind = from->kind;
     to->rank = gpumc__metric_has_rank(from->kind) ? from->rank : 0;
     to->n_blocks = from->kind == GPUMC_METRIC_BLOCKS ? from->n_blocks : 0;
+    to->spring = from->mean && from->spring;
     memcpy(to->scale, from->scale, bytes);
     if (from->mean) memcpy(to->mean, from->mean, bytes);
     if (to->rank) memcpy(to->vectors, from->vectors, to->rank * bytes);
