@@ -2371,8 +2371,8 @@ typedef struct gpumc_metric {
     gpumc_metric_kind kind;
     size_t dim, rank;
     double *scale;            /* S */
-    double *mean;             /* centre, for whitening, and for HMC where spring is set: the target is taken */
-    int spring;               /* for nearly that normal, whose motion is then exact between kicks */
+    double *mean;             /* centre: for whitening, and where HMC's spring is fixed */
+    int spring;               /* HMC: not 0 where the target is nearly the normal of mean and M^-1 */
     double *vectors;          /* U, rank rows of dim */
     double *lambda;           /* Lambda, rank */
     double *covariance;       /* M^-1 itself, dim x dim (dense) */
@@ -2417,7 +2417,8 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q);
 
 /* ===================================================================================== >>api-mams
    Transitions of the same machine along one path of known length instead of a tree: the Metropolis-adjusted
-   microcanonical sampler and Hamiltonian Monte Carlo. */
+   microcanonical sampler and Hamiltonian Monte Carlo, which swings about the metric's mean where that has a
+   spring: one step a draw will do where the target is that normal, in any number of dimensions. */
 typedef enum gpumc_sampler {
     GPUMC_SAMPLER_AUTO = 0, GPUMC_SAMPLER_NUTS, GPUMC_SAMPLER_MAMS, GPUMC_SAMPLER_HMC
 } gpumc_sampler;
@@ -9151,7 +9152,7 @@ struct gpumc_nuts {
     gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
-    double length, window, kinetic, norms, cosine, slope, tau, zeta, step, sine, residual;
+    double length, window, kinetic, norms, cosine, slope, tau, zeta, step, sine, kick, residual;
     double apart[2], guided_accept;  /* log density above the guide's: where the path starts, where it ends */
     int32_t n_steps;
 
@@ -9617,7 +9618,10 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { 
 /* ========================================================================================= >>mams
    Transitions along one path whose length is fixed before it starts, accepted or rejected at its end. In
    whitened coordinates x, q = mean + W x with W W' = M^-1 and whitened gradient r = W' g:
-     HMC    the leapfrog of >>nuts, momenta as there
+     HMC    velocities u are standard normal, kicks add r. Where the metric has a spring, the target is taken
+            for nearly N(0, 1): x and u turn about the mean exactly and only r + x kicks (Shahbaba, Lan,
+            Johnson & Neal 2014), by tan(h) / 2 for half a step h instead of h / 2: for a residual that is
+            linear in x this leaves no error of first order, h / 2 does. Steps divide a path evenly.
      MAMS   a velocity u of length one, uniform on the sphere at the start; x moves by sqrt(d) eps u, kicks
             turn u towards r. The energy is -lp plus the kinetic energy that the kicks add, zero at the
             start: what they stretch and squeeze the sphere by (Robnik, Cohn-Gordon & Seljak 2025).
@@ -9748,10 +9752,10 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
     return gpumc__is_finite(H) && gpumc__is_finite(s->slope) ? H : GPUMC_INF;
 }
 
-/* ---- the turn ----------------------------------------------------------------------------------- */
+/* ---- the spring --------------------------------------------------------------------------------- */
 
-/* Velocity for the draw, whose whitened position and gradient go to scratch, and the motion for one step;
-   returns the energy. */
+/* Velocity for the draw, whose whitened position and gradient go to scratch, and what one step does; returns
+   the energy there. Where cos is small tan(h) / 2 would exceed any use. */
 static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 {
     const double *u = s->current->p;
@@ -9761,6 +9765,7 @@ static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
     GPUMC_TEAM_SYNC();
     s->residual = gpumc__distance(s->scratch, s->scratch + s->dim, s->dim);
     gpumc_sincos_2pi(s->metric->spring ? s->step / (2 * GPUMC_PI) : 0, &s->sine, &s->cosine);
+    s->kick = 0.5 * (s->metric->spring && s->step < 1 ? s->sine / s->cosine : s->step);
     return 0.5 * gpumc__dot(u, u, s->dim) - s->current->lp;
 }
 
@@ -9768,13 +9773,13 @@ static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to),
               (s, from, to), gpumc__is_long(s))
 {
-    const double half = 0.5 * s->step, spring = s->metric->spring, cosine = s->cosine, sine = s->sine;
+    const double kick = s->kick, spring = s->metric->spring, cosine = s->cosine, sine = s->sine;
     const double reach = s->metric->spring ? sine : s->step;
     const double *GPUMC__RESTRICT u0 = from->p, *GPUMC__RESTRICT r = s->scratch + s->dim;
     const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT mean = s->metric->mean;
     double *GPUMC__RESTRICT x = s->scratch, *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT q = to->q;
     GPUMC_EACH(i, s->dim) {
-        const double x0 = x[i], kicked = u0[i] + half * (r[i] + spring * x0);
+        const double x0 = x[i], kicked = u0[i] + kick * (r[i] + spring * x0);
         u[i] = cosine * kicked - sine * x0;
         x[i] = cosine * x0 + reach * kicked;
         q[i] = mean[i] + S[i] * x[i];
@@ -9787,14 +9792,14 @@ GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from
 /* The other half of the kick; returns the energy, +infinity where it is not finite. */
 GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to), (s, to), gpumc__is_long(s))
 {
-    const double half = 0.5 * s->step, spring = s->metric->spring;
+    const double kick = s->kick, spring = s->metric->spring;
     const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT x = s->scratch;
     const double *GPUMC__RESTRICT S = s->metric->scale;
     double *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT r = s->scratch + s->dim, energy;
     if (gpumc__is_diagonal(s->metric)) GPUMC_EACH(i, s->dim) r[i] = S[i] * g[i];
     else gpumc__metric_pull(s->metric, g, r);
     GPUMC_TEAM_SYNC();
-    GPUMC__SUM(energy, i, s->dim, gpumc__square(u[i] += half * (r[i] + spring * x[i])));
+    GPUMC__SUM(energy, i, s->dim, gpumc__square(u[i] += kick * (r[i] + spring * x[i])));
     energy *= 0.5;
     return gpumc__is_finite(energy - to->lp) ? energy - to->lp : GPUMC_INF;
 }
@@ -9957,7 +9962,8 @@ struct gpumc_adapt {
     gpumc__restart restarts[GPUMC__MAX_RESTARTS];
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
-    double residual, n_residual, tree_step;  /* of draws since the last estimate; of trees, before turns */
+    double residual, n_residual;             /* summed over draws since the last estimate; their number */
+    double tree_step;                        /* step size of trees, before the spring */
     gpumc_sampler sampler;                   /* in force, and why */
     int guided;                              /* by the model's guide, which trees take for the model */
     char reason[160];
@@ -10798,15 +10804,15 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 /* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
    shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
-   left out, their scales tell. Where gradients are those of the metric's normal, but for an eighth, HMC on its
-   spring beats both: a step makes an energy error of about h^2 root(rho), rho the residual |x + g|^2 of a draw,
-   so that steps reach rho^(-1/4). This is known from the first pooled metric on, and the rest of warm-up gains
-   by it too. The constants were fitted to hierarchical models of 10 to 1000 groups. */
+   left out, their scales tell. Where gradients are the metric's normal's but for a fifth, HMC on its spring
+   beats both: a step makes an energy error of about h^2 root(rho), rho the residual |x + g|^2 of a draw, so
+   that steps reach rho^(-1/4). This is known from the first pooled metric on, and the rest of warm-up gains by
+   it too. The constants were fitted to hierarchical models of 10 to 1000 groups. */
 #define GPUMC__PATH_LENGTH 1.45
-#define GPUMC__TURN_LENGTH (GPUMC_PI / 2)
-#define GPUMC__TURN_WINDOW 0.25
-#define GPUMC__TURN_PAYS 0.12
-#define GPUMC__TURN_KEEPS 0.17
+#define GPUMC__SPRING_LENGTH (GPUMC_PI / 2)   /* a quarter turn forgets where it began */
+#define GPUMC__SPRING_WINDOW 0.25
+#define GPUMC__SPRING_PAYS 0.2
+#define GPUMC__SPRING_KEEPS 0.3
 
 static double gpumc__path_aim(double target_accept) { return fmax(target_accept, 0.85); }
 
@@ -10852,6 +10858,7 @@ static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
+/* How normal the target is: see the choice. */
 static void gpumc__adapt_measure(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     for (size_t c = 0; c < a->n_chains; c++) {
@@ -10866,10 +10873,10 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 {
     double n = 0, span = 0, diverged = 0, ebfmi = 0;
     const char *kept = NULL;
-    if (off < GPUMC__TURN_PAYS || (off < GPUMC__TURN_KEEPS && a->sampler == GPUMC_SAMPLER_HMC)) {
-        snprintf(a->reason, sizeof a->reason, "nearly normal: gradients within %.0f %%, variance to metric %.2f",
-                 ceil(100 * off), kappa);
-        return off < GPUMC__TURN_PAYS ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
+    if (off < GPUMC__SPRING_PAYS || (off < GPUMC__SPRING_KEEPS && a->sampler == GPUMC_SAMPLER_HMC)) {
+        snprintf(a->reason, sizeof a->reason, "nearly normal: gradients within %.0f %%, variance to metric "
+                 "%.2f", ceil(100 * off), kappa);
+        return off < GPUMC__SPRING_PAYS ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
     }
     for (size_t c = 0; c < a->n_chains; c++) {
         n += a->trials[c].n;
@@ -10909,7 +10916,7 @@ static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpum
     }
 }
 
-/* Starts paths of one sort and the tuning of their steps from eps on, which seldom become longer than `most`. */
+/* Starts paths of one sort, or trees, and the tuning of their steps from eps on, up to `most`. */
 static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler,
                                double length, double window, double eps, double most)
 {
@@ -10936,12 +10943,12 @@ static double gpumc__adapt_off(const gpumc_adapt *a)
 /* The step that the residual lets HMC on the spring take. */
 static double gpumc__adapt_reach(const gpumc_adapt *a) { return 1 / sqrt(sqrt(a->residual / a->n_residual)); }
 
-static void gpumc__adapt_turn(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
+static void gpumc__adapt_swing(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
-    const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__TURN_LENGTH;
+    const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__SPRING_LENGTH;
     gpumc__adapt_spring(a, 1);
-    gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_HMC, length, GPUMC__TURN_WINDOW, eps,
-                       length * (1 + GPUMC__TURN_WINDOW));
+    gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_HMC, length, GPUMC__SPRING_WINDOW, eps,
+                       length * (1 + GPUMC__SPRING_WINDOW));
 }
 
 static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -10950,36 +10957,35 @@ static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_NUTS, 0, 0, a->tree_step, GPUMC_INF);
 }
 
-/* Between the first pooled metric and the final phase: trees or turns, by the draws since the last estimate.
-   eps: the step size in force. */
+/* Between the first pooled metric and the final phase: trees or the spring, by the draws since the last
+   estimate. eps: the step size in force. */
 static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double off = gpumc__adapt_off(a);
-    if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided) return;
-    if (a->sampler != GPUMC_SAMPLER_NUTS && !(off < GPUMC__TURN_KEEPS)) gpumc__adapt_trees(a, chains);
-    else if (a->sampler == GPUMC_SAMPLER_NUTS && off < GPUMC__TURN_PAYS) {
+    const int is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
+    if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided || is_unit) return;
+    if (a->sampler != GPUMC_SAMPLER_NUTS && !(off < GPUMC__SPRING_KEEPS)) gpumc__adapt_trees(a, chains);
+    else if (a->sampler == GPUMC_SAMPLER_NUTS && off < GPUMC__SPRING_PAYS) {
         a->tree_step = eps;
-        gpumc__adapt_turn(a, chains, gpumc__adapt_reach(a));
+        gpumc__adapt_swing(a, chains, gpumc__adapt_reach(a));
     }
 }
 
 /* Takes what was asked for or follows the rule, and starts the tuning of paths. */
 static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
-    const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1;
-    const double stretch = a->shared.kind == GPUMC_METRIC_UNIT && kappa > 0 ? sqrt(kappa) /* unlearned */
-        : fmin(pow(slow, 0.3), 3);
+    const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
+    const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
+    const int swings = off < GPUMC__SPRING_KEEPS && kappa <= 2 && !is_unit;
+    const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */ : fmin(pow(slow, 0.3), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
-    const double off = gpumc__adapt_off(a);
-    const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int turns = off < GPUMC__TURN_KEEPS && kappa <= 2 && !unit;
     const gpumc_sampler sampler = a->options.sampler ? gpumc__adapt_asked(a)
-        : gpumc__adapt_rule(a, kappa, turns ? off : GPUMC_INF);
+        : gpumc__adapt_rule(a, kappa, swings ? off : GPUMC_INF);
     if (was_tree) a->tree_step = eps;
     gpumc__adapt_spring(a, 0);
     gpumc__adapt_unguide(a, chains, sampler);
-    if (sampler == GPUMC_SAMPLER_HMC && turns)
-        gpumc__adapt_turn(a, chains, was_tree ? gpumc__adapt_reach(a) : eps);
+    if (sampler == GPUMC_SAMPLER_HMC && swings)
+        gpumc__adapt_swing(a, chains, was_tree ? gpumc__adapt_reach(a) : eps);
     else if (sampler != GPUMC_SAMPLER_NUTS)
         gpumc__adapt_paths(a, chains, sampler, length, slow < 2 ? 0.4 : 0.8, a->tree_step, length);
     else if (!was_tree) gpumc__adapt_trees(a, chains);
@@ -11111,6 +11117,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
 static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     double sum = 0, n = 0;
+    if (a->sampler != GPUMC_SAMPLER_NUTS) return;
     if (a->iteration < a->own_end) {
         for (size_t c = 0; c < a->n_chains; c++) gpumc__dual_start(&a->duals[c], chains[c]->step_size);
         return;
@@ -11197,7 +11204,7 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->mixing = sqrt(1 + between / within);
 }
 
-/* What turns has been learned well enough to wait for the end of the window. */
+/* On the spring there is little left to learn before a window ends. */
 static int gpumc__adapt_is_due(const gpumc_adapt *a)
 { return a->iteration == a->next_switch || (a->iteration % 10 == 0 && a->sampler == GPUMC_SAMPLER_NUTS); }
 
