@@ -33,6 +33,7 @@ static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
     m->lambda[0] = 4;
     for (size_t i = 0; i < dim; i++) {
         m->scale[i] = kind == GPUMC_METRIC_UNIT ? 1 : 0.7 + 0.2 * (double)(i % 4);
+        m->mean[i] = kind == GPUMC_METRIC_UNIT ? 0 : 0.05 * (double)(i % 3);
         m->vectors[i] = (i % 2 ? -1 : 1) / sqrt((double)dim);
     }
     for (size_t i = 0; i < dim; i++)
@@ -224,19 +225,27 @@ static void test_flow(void)
 
 typedef enum mistake {
     FAULT_NONE, FAULT_NO_KINETIC, FAULT_ACCEPT_ALWAYS, FAULT_NOT_NORMALISED, FAULT_HALF_KICK_MISSING,
-    FAULT_DIMENSION, FAULT_ONE_SIGN, FAULT_END
+    FAULT_DIMENSION, FAULT_ONE_SIGN, FAULT_PLAIN_KICK, FAULT_NO_MEAN, FAULT_END
 } mistake;
+
+/* What runs a path: HMC with a metric's spring or without. */
+enum { MAMS, HMC, SPRING, N_PATHS };
+static gpumc_sampler sampler_of(int path) { return path == MAMS ? GPUMC_SAMPLER_MAMS : GPUMC_SAMPLER_HMC; }
+/* Whether that can be wrong with it. */
+static int can_fail(int path, int fault)
+{ return fault == FAULT_DIMENSION ? path == MAMS : fault < FAULT_PLAIN_KICK || path == SPRING; }
 
 typedef struct reference {
     const target *target;
     const gpumc_metric *metric;
     gpumc_sampler sampler;
-    double length, window, step_size;
+    double length, window, step_size, step;              /* step: of this path */
     uint64_t seed;
     uint32_t chain, draw;
     mistake fault;
     double root[MAX_DIM][MAX_DIM];                       /* W, where W W' = M^-1 */
     double q[MAX_DIM], g[MAX_DIM], lp, H;                /* H: energy of the draw */
+    double x[MAX_DIM];                                   /* W x = q - mean */
     int accepted, n_steps, divergent;
 } reference;
 
@@ -267,17 +276,36 @@ static void by_root(const reference *c, const double *x, int transpose, double *
     }
 }
 
-/* The isokinetic kick in hyperbolic functions; for HMC the whitened momentum's. Returns the energy gained. */
+/* x from q, by elimination. */
+static void reference_whiten(reference *c)
+{
+    const size_t n = c->target->dim;
+    double a[MAX_DIM][MAX_DIM];
+    memcpy(a, c->root, sizeof a);
+    for (size_t i = 0; i < n; i++) c->x[i] = c->q[i] - (c->fault == FAULT_NO_MEAN ? 0 : c->metric->mean[i]);
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < n; i++) {
+            const double f = i == k ? 0 : a[i][k] / a[k][k];
+            for (size_t j = k; j < n && i != k; j++) a[i][j] -= f * a[k][j];
+            c->x[i] -= f * c->x[k];
+        }
+    for (size_t i = 0; i < n; i++) c->x[i] /= a[i][i];
+}
+
+/* The isokinetic kick in hyperbolic functions; for HMC the whitened momentum's, by the force beyond that of
+   the spring. Returns the energy gained. */
 static double reference_kick(const reference *c, const double *g, double *u)
 {
     const size_t n = c->target->dim;
-    const double d = (double)n - (c->fault == FAULT_DIMENSION ? 0 : 1), half = 0.5 * c->step_size;
+    const int is_tan = c->metric->spring && c->step < 1 && c->fault != FAULT_PLAIN_KICK;
+    const double d = (double)n - (c->fault == FAULT_DIMENSION ? 0 : 1);
+    const double half = 0.5 * (is_tan ? tan(c->step) : c->step);
     double r[MAX_DIM], before = 0, after = 0, slope, delta, cosine, divisor;
     by_root(c, g, 1, r);
     if (c->sampler == GPUMC_SAMPLER_HMC) {
         for (size_t i = 0; i < n; i++) {
             before += 0.5 * u[i] * u[i];
-            u[i] += half * r[i];
+            u[i] += half * (r[i] + (c->metric->spring ? c->x[i] : 0));
             after += 0.5 * u[i] * u[i];
         }
         return after - before;
@@ -306,16 +334,42 @@ static void reference_velocity(const reference *c, double *u)
     if (c->fault == FAULT_ONE_SIGN) u[0] = fabs(u[0]);
 }
 
+/* Moves q along the velocity, or q and velocity as on the spring. The energy of the latter is left alone:
+   returns what its kinetic part gains. */
+static double reference_move(reference *c, double *u)
+{
+    const size_t n = c->target->dim;
+    const double speed = c->sampler == GPUMC_SAMPLER_MAMS ? sqrt((double)n) : 1;
+    double v[MAX_DIM], gained = 0;
+    if (!c->metric->spring || c->sampler == GPUMC_SAMPLER_MAMS) {
+        by_root(c, u, 0, v);
+        for (size_t i = 0; i < n; i++) c->q[i] += c->step * speed * v[i];
+        return 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const double x = c->x[i], u_before = u[i];
+        c->x[i] = cos(c->step) * x + sin(c->step) * u[i];
+        u[i] = cos(c->step) * u[i] - sin(c->step) * x;
+        gained += 0.5 * (u[i] * u[i] - u_before * u_before);
+    }
+    by_root(c, c->x, 0, v);
+    for (size_t i = 0; i < n; i++) c->q[i] = v[i] + (c->fault == FAULT_NO_MEAN ? 0 : c->metric->mean[i]);
+    return gained;
+}
+
 static void reference_transition(reference *c)
 {
     const target *t = c->target;
-    const double speed = c->sampler == GPUMC_SAMPLER_MAMS ? sqrt((double)t->dim) : 1;
+    const int spring = c->metric->spring && c->sampler == GPUMC_SAMPLER_HMC;
     const double share = 1 - c->window + 2 * c->window * digits_mirrored(c->draw + 1, 2);
-    const double wanted = floor(c->length * share / c->step_size + digits_mirrored(c->draw + 1, 3));
+    const double path = c->length * share, third = digits_mirrored(c->draw + 1, 3);
+    const double wanted = spring ? ceil(path / c->step_size) : floor(path / c->step_size + third);
     gpumc_rng rng = gpumc_rng_at(c->seed, 2u << 24, c->draw, c->chain);
-    double q[MAX_DIM], g[MAX_DIM], u[MAX_DIM], v[MAX_DIM], lp = c->lp, kinetic = 0, H0, H;
+    double q[MAX_DIM], g[MAX_DIM], u[MAX_DIM], lp = c->lp, kinetic = 0, H0, H;
     memcpy(q, c->q, sizeof q);
     memcpy(g, c->g, sizeof g);
+    c->step = spring ? path / wanted : c->step_size;
+    if (spring) reference_whiten(c);
     reference_velocity(c, u);
     H0 = -lp;
     for (size_t i = 0; i < t->dim && c->sampler == GPUMC_SAMPLER_HMC; i++) H0 += 0.5 * u[i] * u[i];
@@ -323,9 +377,8 @@ static void reference_transition(reference *c)
     c->divergent = 0;
     for (c->n_steps = 0; c->n_steps < (wanted > 1 ? wanted : 1) && !c->divergent; c->n_steps++) {
         if (c->n_steps > 0 || c->fault != FAULT_HALF_KICK_MISSING) kinetic += reference_kick(c, g, u);
-        by_root(c, u, 0, v);
-        for (size_t i = 0; i < t->dim; i++) q[i] += c->step_size * speed * v[i];
-        lp = t->density(q, g, t->dim);
+        kinetic += reference_move(c, u);
+        lp = t->density(c->q, g, t->dim);
         kinetic += reference_kick(c, g, u);
         H = H0 + c->lp - lp + (c->fault == FAULT_NO_KINETIC ? 0 : kinetic);
         c->divergent = !(H - H0 <= 1000);
@@ -333,8 +386,7 @@ static void reference_transition(reference *c)
     c->accepted = !c->divergent && (log(gpumc_rng_uniform(&rng)) < H0 - H || c->fault == FAULT_ACCEPT_ALWAYS);
     c->H = c->accepted ? H : H0;
     c->draw++;
-    if (!c->accepted) return;
-    memcpy(c->q, q, sizeof q);
+    if (!c->accepted) { memcpy(c->q, q, sizeof q); return; }
     memcpy(c->g, g, sizeof g);
     c->lp = lp;
 }
@@ -394,24 +446,26 @@ static void test_reference(void)
                                         GPUMC_METRIC_DENSE, GPUMC_METRIC_BLOCKS };
     const int n = 400;
     int rejected = 0, divergent = 0, unused = 0;
-    for (int sampler = GPUMC_SAMPLER_MAMS; sampler <= GPUMC_SAMPLER_HMC; sampler++) {
+    for (int path = 0; path < N_PATHS; path++) {
+        const gpumc_sampler sampler = sampler_of(path);
         for (size_t k = 0; k < 5; k++)
             for (size_t i = 0; i < N_TARGETS; i++) {
                 int at;
                 metric_fill(&m, kinds[k], targets[i].dim);
-                at = agreement(&targets[i], &m, (gpumc_sampler)sampler, FAULT_NONE, n, &rejected, &divergent);
-                CHECK(at == n, "%s, metric %d, sampler %d: machine and reference part at transition %d",
-                      targets[i].name, (int)kinds[k], sampler, at);
+                m.metric.spring = path == SPRING;
+                at = agreement(&targets[i], &m, sampler, FAULT_NONE, n, &rejected, &divergent);
+                CHECK(at == n, "%s, metric %d, path %d: machine and reference part at transition %d",
+                      targets[i].name, (int)kinds[k], path, at);
             }
         for (int fault = FAULT_NONE + 1; fault < FAULT_END; fault++) {
             int seen = 0;
-            if (sampler == GPUMC_SAMPLER_HMC && fault == FAULT_DIMENSION) continue;     /* has none */
+            if (!can_fail(path, fault)) continue;
             for (size_t i = 0; i < N_TARGETS; i++) {
                 metric_fill(&m, GPUMC_METRIC_DIAG, targets[i].dim);
-                seen += agreement(&targets[i], &m, (gpumc_sampler)sampler, (mistake)fault, n, &unused,
-                                  &unused) < n;
+                m.metric.spring = path == SPRING;
+                seen += agreement(&targets[i], &m, sampler, (mistake)fault, n, &unused, &unused) < n;
             }
-            CHECK(seen > 0, "sampler %d: a reference with fault %d agrees with the machine", sampler, fault);
+            CHECK(seen > 0, "path %d: a reference with fault %d agrees with the machine", path, fault);
         }
     }
     CHECK(rejected > 1000 && divergent > 200, "%d rejected, %d divergent: the targets exercise too little",
@@ -468,14 +522,16 @@ enum { N_BATCHES = 50, BATCH = 800, N_MOMENTS = 7 };
 
 /* Largest |z| of the means of x, x^2 and |x|^4 over coordinates of the normal in three dimensions, with a
    coarse step; `machine` or reference with a fault. */
-static double worst_z(gpumc_sampler sampler, mistake fault, int machine)
+static double worst_z(int path, mistake fault, int machine)
 {
     static reference c;
     static metric_memory m;
     const target t = { "normal", normal, 3, 1.1 };
+    const gpumc_sampler sampler = sampler_of(path);
     gpumc_nuts *s;
     double means[N_MOMENTS][N_BATCHES] = { { 0 } }, worst = 0;
     metric_fill(&m, GPUMC_METRIC_DIAG, 3);
+    m.metric.spring = path == SPRING;
     reference_begin(&c, &t, &m, sampler, fault);
     s = machine_start(&t, &m.metric, c.seed, c.chain, c.q);
     gpumc_nuts_set_path(s, sampler, c.length, c.window);
@@ -505,17 +561,15 @@ static double worst_z(gpumc_sampler sampler, mistake fault, int machine)
 static void test_moments(void)
 {
     const double limit = 4.5;                            /* t with 49 degrees, 28 of them: 1e-3 in all */
-    for (int k = GPUMC_SAMPLER_MAMS; k <= GPUMC_SAMPLER_HMC; k++) {
-        const gpumc_sampler sampler = (gpumc_sampler)k;
-        CHECK(worst_z(sampler, FAULT_NONE, 1) < limit, "sampler %d: a moment is %.1f standard errors off", k,
-              worst_z(sampler, FAULT_NONE, 1));
-        CHECK(worst_z(sampler, FAULT_NONE, 0) < limit, "the reference of %d is %.1f standard errors off", k,
-              worst_z(sampler, FAULT_NONE, 0));
+    for (int path = 0; path < N_PATHS; path++) {
+        CHECK(worst_z(path, FAULT_NONE, 1) < limit, "path %d: a moment is %.1f standard errors off", path,
+              worst_z(path, FAULT_NONE, 1));
+        CHECK(worst_z(path, FAULT_NONE, 0) < limit, "the reference of %d is %.1f standard errors off", path,
+              worst_z(path, FAULT_NONE, 0));
         for (int fault = FAULT_NONE + 1; fault < FAULT_ONE_SIGN; fault++)
-            if (sampler == GPUMC_SAMPLER_MAMS || fault != FAULT_DIMENSION)
-                CHECK(worst_z(sampler, (mistake)fault, 0) > limit,
-                      "sampler %d with fault %d passes: %.1f standard errors", k, fault,
-                      worst_z(sampler, (mistake)fault, 0));
+            if (can_fail(path, fault))
+                CHECK(worst_z(path, (mistake)fault, 0) > limit, "path %d with fault %d passes: %.1f standard "
+                      "errors", path, fault, worst_z(path, (mistake)fault, 0));
     }
 }
 
@@ -575,8 +629,8 @@ static void test_choice(void)
 {
     static const struct { double (*f)(const double *, double *, void *); size_t n; gpumc_sample_options o;
                           gpumc_sampler wanted; size_t n_warmup; const char *reason; } cases[] = {
-        { iid_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_MAMS, 200, "the metric fits" },
-        { iid_density, 30, { .num_samples = 100, .num_chains = 1 }, GPUMC_SAMPLER_MAMS, 400, "the metric" },
+        { iid_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_HMC, 200, "nearly normal" },
+        { iid_density, 30, { .num_samples = 100, .num_chains = 1 }, GPUMC_SAMPLER_HMC, 400, "nearly normal" },
         { bent_density, 2, { .num_samples = 100 }, GPUMC_SAMPLER_HMC, 200, "the metric fits" },
         { funnel_density, 10, { .num_samples = 100 }, GPUMC_SAMPLER_NUTS, 200, "" },
         { iid_density, 30, { .num_samples = 20, .num_warmup = 12 }, GPUMC_SAMPLER_NUTS, 12, "too few" },
