@@ -119,13 +119,16 @@
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
      of a hierarchy (linked parameters of one size), and up to 64 directions that these get wrong, among at
      most 16,384 coordinates.
-     Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 7 times as
-     many effective draws a gradient: MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with
-     random lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or
-     long trees, NUTS stays, because it says so when a region is missed. fit.sampler and the summary say
-     what was chosen and why; options.sampler forces one. Paths take 2 to 5 gradients a draw instead of 7
-     to 15: where memory counts use thin. Where a density has kinks or is dear, a smoother or cheaper one
-     like it may lead the paths: see guide in gpumc_model.
+     Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 13 times as
+     many effective draws a gradient. Where gradients are within a fifth of those of a normal, as with many
+     data or many groups, that is HMC which moves exactly as that normal would and corrects only for what
+     differs, in one or two gradients a draw in any number of dimensions; warm-up goes over to it as soon as
+     it sees this. Else it is MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with random
+     lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or long
+     trees, NUTS stays, because it says so when a region is missed. fit.sampler and the summary say what was
+     chosen and why; options.sampler forces one. Paths take 1 to 5 gradients a draw instead of 7 to 15:
+     where memory counts use thin. Where a density has kinks or is dear, a smoother or cheaper one like it
+     may lead the paths: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
@@ -2425,7 +2428,8 @@ typedef enum gpumc_sampler {
 
 /* From the next transition: GPUMC_SAMPLER_NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
    units of whitened coordinates (a quarter turn of a standard normal is pi / 2), the same lengths in every
-   chain. MAMS needs two dimensions; with one it is HMC. */
+   chain. MAMS needs two dimensions; with one it is HMC. On the spring of its metric HMC divides a path into
+   equal steps, at most as long as the step size; otherwise paths are whole numbers of steps. */
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
                                               double window);
 
@@ -2434,7 +2438,7 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
     size_t num_warmup;        /* 0: 200 a chain; 400 with one chain */
-    double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85 */
+    double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85, on the spring 0.9 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
     gpumc_sampler sampler;    /* 0: chosen when metric and centring are done */
@@ -2442,7 +2446,8 @@ typedef struct gpumc_adapt_options {
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
     uint32_t first_chain_id;
-    double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, more for slow scales */
+    double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, more for slow scales,
+                                 on the spring pi / 2 */
 } gpumc_adapt_options;
 
 typedef struct gpumc_adapt gpumc_adapt;
@@ -9157,7 +9162,7 @@ struct gpumc_nuts {
     int32_t n_steps;
 
     const gpumc_metric *metric;      /* from here on pointers, which a checkpoint cannot hold */
-    double *scratch, *divergence;    /* 2 dim and dim doubles */
+    double *scratch, *x, *divergence;    /* 2 dim, dim and dim doubles; x: whitened, of HMC's path */
     gpumc__node *stack;
     gpumc__state *states, *current, *next, *from;    /* the draw; what is asked for; what that follows */
     gpumc__state *ends[2], *selected;        /* main tree; ends[0] backward, ends[1] forward */
@@ -9187,7 +9192,7 @@ static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_tr
     const size_t n_states = 2 * ((size_t)max_treedepth + 1) + 7;
     const size_t stride = gpumc__size_add(dim, (8 - dim % 8) % 8);
     gpumc_nuts plan, *s = (gpumc_nuts *)gpumc__take(arena, 1, sizeof(gpumc_nuts));
-    double *values = gpumc__take_doubles(arena, gpumc__size_mul(3 * n_states + 3, stride));
+    double *values = gpumc__take_doubles(arena, gpumc__size_mul(3 * n_states + 4, stride));
     memset(&plan, 0, sizeof plan);
     plan.dim = dim;
     plan.max_treedepth = plan.depth_limit = max_treedepth;
@@ -9198,10 +9203,11 @@ static gpumc_nuts *gpumc__nuts_place(gpumc__arena *arena, size_t dim, int max_tr
     if (!arena->base) return NULL;
     plan.divergence = values;
     plan.scratch = values + stride;
+    plan.x = values + 3 * stride;
     memset(plan.divergence, 0, dim * sizeof(double));
     for (size_t k = 0; k < n_states; k++) {
         gpumc__state *a = &plan.states[k];
-        a->q = values + 3 * (k + 1) * stride;
+        a->q = values + (3 * k + 4) * stride;
         a->p = a->q + stride;
         a->g = a->p + stride;
         a->uses = 0;
@@ -9754,16 +9760,16 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
 
 /* ---- the spring --------------------------------------------------------------------------------- */
 
-/* Velocity for the draw, whose whitened position and gradient go to scratch, and what one step does; returns
-   the energy there. Where cos is small tan(h) / 2 would exceed any use. */
+/* Velocity for the draw, its position and gradient whitened, and what one step does; returns the energy
+   there. Where cos h is small tan(h) / 2 would be too much of a kick. */
 static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 {
     const double *u = s->current->p;
     gpumc__path_velocity(s);
-    gpumc__metric_whiten(s->metric, s->current->q, s->scratch);
-    gpumc__metric_pull(s->metric, s->current->g, s->scratch + s->dim);
+    gpumc__metric_whiten(s->metric, s->current->q, s->x);
+    gpumc__metric_pull(s->metric, s->current->g, s->scratch);
     GPUMC_TEAM_SYNC();
-    s->residual = gpumc__distance(s->scratch, s->scratch + s->dim, s->dim);
+    s->residual = gpumc__distance(s->x, s->scratch, s->dim);
     gpumc_sincos_2pi(s->metric->spring ? s->step / (2 * GPUMC_PI) : 0, &s->sine, &s->cosine);
     s->kick = 0.5 * (s->metric->spring && s->step < 1 ? s->sine / s->cosine : s->step);
     return 0.5 * gpumc__dot(u, u, s->dim) - s->current->lp;
@@ -9775,9 +9781,9 @@ GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from
 {
     const double kick = s->kick, spring = s->metric->spring, cosine = s->cosine, sine = s->sine;
     const double reach = s->metric->spring ? sine : s->step;
-    const double *GPUMC__RESTRICT u0 = from->p, *GPUMC__RESTRICT r = s->scratch + s->dim;
+    const double *GPUMC__RESTRICT u0 = from->p, *GPUMC__RESTRICT r = s->scratch;
     const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT mean = s->metric->mean;
-    double *GPUMC__RESTRICT x = s->scratch, *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT q = to->q;
+    double *GPUMC__RESTRICT x = s->x, *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT q = to->q;
     GPUMC_EACH(i, s->dim) {
         const double x0 = x[i], kicked = u0[i] + kick * (r[i] + spring * x0);
         u[i] = cosine * kicked - sine * x0;
@@ -9793,9 +9799,9 @@ GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from
 GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to), (s, to), gpumc__is_long(s))
 {
     const double kick = s->kick, spring = s->metric->spring;
-    const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT x = s->scratch;
+    const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT x = s->x;
     const double *GPUMC__RESTRICT S = s->metric->scale;
-    double *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT r = s->scratch + s->dim, energy;
+    double *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT r = s->scratch, energy;
     if (gpumc__is_diagonal(s->metric)) GPUMC_EACH(i, s->dim) r[i] = S[i] * g[i];
     else gpumc__metric_pull(s->metric, g, r);
     GPUMC_TEAM_SYNC();
@@ -9866,7 +9872,7 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
     s->guided_accept = t->divergent ? 0 : by_guide < 0 ? gpumc_exp(by_guide) : 1;
     if (accepted) s->apart[0] = s->apart[1];
-    if (accepted) s->residual = gpumc__distance(s->scratch, s->scratch + s->dim, s->dim);
+    if (accepted) s->residual = gpumc__distance(s->x, s->scratch, s->dim);
     gpumc__state_set(&s->next, NULL);
     gpumc__state_set(&s->from, NULL);
     return gpumc__nuts_finish(s);
@@ -10418,7 +10424,6 @@ static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
 {
     const size_t n = a->dim, n_draws = gpumc__adapt_select(a, &a->shared);
     gpumc_metric *m = &a->shared;
-    const double *mean_q = a->moments;
     double *of_x = a->moments + 2 * n, *of_y = of_x + n;
     memset(of_x, 0, 2 * n * sizeof(double));
     for (size_t k = 0; k < n_draws; k++) {
@@ -10432,9 +10437,7 @@ static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
     }
     for (size_t i = 0; i < n; i++) {
         const double change = sqrt(of_x[i] / of_y[i]);
-        if (!(change > 0.01 && change < 100)) continue;         /* hardly anything is left of it */
-        m->scale[i] *= sqrt(change);
-        m->mean[i] = mean_q[i] + change * (m->mean[i] - mean_q[i]);
+        if (change > 0.01 && change < 100) m->scale[i] *= sqrt(change);   /* else hardly anything is left */
     }
 }
 
@@ -10641,6 +10644,7 @@ static void gpumc__adapt_mean(gpumc_adapt *a, gpumc_metric *m)
         gpumc__add_multiple(mean_g, 1, a->g + k * n, n);
         count++;
     }
+    if (count < 3) return;
     for (size_t i = 0; i < n; i++) mean_g[i] /= count;
     gpumc__metric_velocity(m, mean_g, m->mean);
     for (size_t i = 0; i < n; i++) m->mean[i] += mean_q[i] / count;
@@ -10665,7 +10669,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
         n_draws = gpumc__adapt_select(a, m);
         if (n_draws >= 10 && gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_dense(a);
     } else gpumc__adapt_correlations(a);
-    if (!gpumc__is_diagonal(m)) gpumc__adapt_mean(a, m);
+    gpumc__adapt_mean(a, m);
 }
 
 /* ---- centring ---------------------------------------------------------------------------------- */
@@ -10806,8 +10810,8 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
    shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
    left out, their scales tell. Where gradients are the metric's normal's but for a fifth, HMC on its spring
    beats both: a step makes an energy error of about h^2 root(rho), rho the residual |x + g|^2 of a draw, so
-   that steps reach rho^(-1/4). This is known from the first pooled metric on, and the rest of warm-up gains by
-   it too. The constants were fitted to hierarchical models of 10 to 1000 groups. */
+   that steps reach rho^(-1/4). This is known from the first pooled metric on, and the rest of warm-up gains
+   by it too. The constants were fitted to hierarchical models of 10 to 1000 groups. */
 #define GPUMC__PATH_LENGTH 1.45
 #define GPUMC__SPRING_LENGTH (GPUMC_PI / 2)   /* a quarter turn forgets where it began */
 #define GPUMC__SPRING_WINDOW 0.25
@@ -11204,10 +11208,6 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->mixing = sqrt(1 + between / within);
 }
 
-/* On the spring there is little left to learn before a window ends. */
-static int gpumc__adapt_is_due(const gpumc_adapt *a)
-{ return a->iteration == a->next_switch || (a->iteration % 10 == 0 && a->sampler == GPUMC_SAMPLER_NUTS); }
-
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int limit = a->iteration + 1 < a->early_end ? 5 : 20;    /* unlearned, long trees are lost work */
@@ -11226,9 +11226,10 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_measure(a, chains);
     if (a->sampler == GPUMC_SAMPLER_NUTS) gpumc__adapt_step_size(a, chains);
     else gpumc__path_tune(a, chains);
-    if (a->iteration <= a->final_start && gpumc__adapt_is_due(a)) {
+    if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
         const double eps = a->iteration > a->own_end ? exp(a->dual.x_mean) : chains[0]->step_size;
-        gpumc__adapt_learn(a, chains);
+        const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* else a window may wait for its end */
+        if (is_tree || a->iteration == a->next_switch) gpumc__adapt_learn(a, chains);
         if (a->iteration == a->final_start) gpumc__adapt_choose(a, chains, eps);
         else if (a->iteration > a->own_end) gpumc__adapt_try(a, chains, eps);
         a->residual = a->n_residual = 0;
@@ -15709,6 +15710,7 @@ static void gpumc__carry_nuts(gpumc__carrier *k, gpumc_nuts *s)
         gpumc__carry_state(k, s, &s->stack[i].end);
     }
     gpumc__carry(k, s->divergence, bytes);
+    if (s->phase == GPUMC__PHASE_PATH && s->sampler == GPUMC_SAMPLER_HMC) gpumc__carry(k, s->x, bytes);
     for (gpumc__state *a = s->states; a < s->states + s->n_states && !k->failed; a++) {
         gpumc__carry(k, &a->uses, sizeof a->uses);
         if (a->uses == 0) continue;

@@ -583,6 +583,14 @@ static double iid_density(const double *x, double *g, void *data)
     return lp;
 }
 
+static double long_tails_density(const double *x, double *g, void *data)   /* round, and not normal */
+{
+    const size_t n = *(const size_t *)data;
+    double lp = 0;
+    for (size_t i = 0; i < n; i++) lp += gpumc_student_t_lpdf(x[i], 8, 0, 1, &g[i], NULL, NULL, NULL);
+    return lp;
+}
+
 static void iid_batch(size_t n, const double *x, double *g, double *lp, void *data)
 {
     const size_t d = *(const size_t *)data;
@@ -631,6 +639,7 @@ static void test_choice(void)
                           gpumc_sampler wanted; size_t n_warmup; const char *reason; } cases[] = {
         { iid_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_HMC, 200, "nearly normal" },
         { iid_density, 30, { .num_samples = 100, .num_chains = 1 }, GPUMC_SAMPLER_HMC, 400, "nearly normal" },
+        { long_tails_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_MAMS, 200, "the metric fits" },
         { bent_density, 2, { .num_samples = 100 }, GPUMC_SAMPLER_HMC, 200, "the metric fits" },
         { funnel_density, 10, { .num_samples = 100 }, GPUMC_SAMPLER_NUTS, 200, "" },
         { iid_density, 30, { .num_samples = 20, .num_warmup = 12 }, GPUMC_SAMPLER_NUTS, 12, "too few" },
@@ -686,6 +695,65 @@ static void test_drivers(void)
         gpumc_free(&batch);
         gpumc_free(&thinned);
     }
+}
+
+/* ---- the spring ---------------------------------------------------------------------------------- */
+
+typedef struct swing { int at[3], final; double steps[2]; const char *reason; size_t gradients; } swing;
+
+/* Warm-up of four chains for 200 iterations, the density's tails long in iterations first .. last: whether on
+   the spring at 50, 90 and 150, the sampler at the end, and the mean number of steps a path, in the last
+   iterations and afterwards. */
+static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t first, size_t last)
+{
+    enum { DIM = 20, CHAINS = 4 };
+    const gpumc_adapt_options o = { .num_chains = CHAINS, .sampler = sampler, .metric = metric };
+    const size_t bytes = gpumc_adapt_bytes(NULL, DIM, &o), each = gpumc_nuts_bytes(DIM, 10);
+    const double start[DIM] = { 1, -1, 2 };
+    gpumc_adapt *a = gpumc_adapt_init(calloc(1, bytes), bytes, NULL, DIM, &o, NULL);
+    gpumc_nuts *chains[CHAINS];
+    swing r = { { 0, 0, 0 }, 0, { 0, 0 }, NULL, 0 };
+    for (uint32_t c = 0; c < CHAINS; c++)
+        chains[c] = gpumc_nuts_init(calloc(1, each), each, DIM, 10, gpumc_adapt_metric(a, c), 0, 5, c, start,
+                                    NULL);
+    for (size_t i = 0, k = 0; i <= 300; i++) {
+        for (size_t c = 0; c < CHAINS; c++) {
+            double q[DIM];
+            memcpy(q, gpumc_nuts_draw(chains[c]), sizeof q);
+            if (i > 0 && (i == first || i == last)) gpumc_nuts_restart(chains[c], q);
+            machine_draw(chains[c], first <= i && i < last ? flat_tails : normal, DIM);
+            r.gradients += i <= 200 ? (size_t)gpumc_nuts_stats(chains[c])->n_leapfrog : 0;
+            if (i > 180)
+                r.steps[i > 200] += gpumc_nuts_stats(chains[c])->n_leapfrog / (i > 200 ? 400.0 : 80.0);
+        }
+        if (i <= 200) gpumc_adapt_update(a, chains);
+        if (i == 50 || i == 90 || i == 150) r.at[k++] = chains[0]->metric->spring;
+    }
+    r.final = gpumc_adapt_sampler(a, &r.reason) == GPUMC_SAMPLER_HMC && chains[0]->metric->spring;
+    printf("spring %d %d %d %d, %.2f and %.2f steps a path, %.0f gradients: %s\n", r.at[0], r.at[1], r.at[2],
+           r.final, r.steps[0], r.steps[1], (double)r.gradients, r.reason);
+    for (size_t c = 0; c < CHAINS; c++) free(chains[c]);
+    return r;
+}
+
+static void test_spring(void)
+{
+    const swing plain = swing_of(GPUMC_SAMPLER_AUTO, GPUMC_METRIC_AUTO, 0, 0);
+    const swing trees = swing_of(GPUMC_SAMPLER_NUTS, GPUMC_METRIC_AUTO, 0, 0);
+    const swing tails = swing_of(GPUMC_SAMPLER_AUTO, GPUMC_METRIC_AUTO, 0, 301);
+    const swing worse = swing_of(GPUMC_SAMPLER_AUTO, GPUMC_METRIC_AUTO, 55, 301);
+    const swing later = swing_of(GPUMC_SAMPLER_AUTO, GPUMC_METRIC_AUTO, 0, 45);
+    const swing unit = swing_of(GPUMC_SAMPLER_HMC, GPUMC_METRIC_UNIT, 0, 0);
+    CHECK(plain.at[0] && plain.at[1] && plain.at[2] && plain.final, "a normal needs the spring throughout");
+    CHECK(plain.steps[0] < 1.1 && plain.steps[1] < 1.1, "%g and %g steps a path", plain.steps[0],
+          plain.steps[1]);
+    CHECK(3 * plain.gradients < 2 * trees.gradients, "%.0f gradients of warm-up, %.0f with trees alone",
+          (double)plain.gradients, (double)trees.gradients);
+    CHECK(!trees.at[0] && !trees.at[2] && !trees.final, "trees were asked for");
+    CHECK(!tails.at[0] && !tails.at[1] && !tails.at[2] && !tails.final, "long tails are no normal");
+    CHECK(worse.at[0] && !worse.at[1] && !worse.at[2] && !worse.final, "back to trees where tails get long");
+    CHECK(!later.at[0] && later.at[2] && later.final, "the spring where they get short");
+    CHECK(!unit.at[0] && !unit.at[2] && !unit.final, "a metric that does not learn has no spring");
 }
 
 /* ---- guides -------------------------------------------------------------------------------------- */
@@ -858,6 +926,7 @@ int main(void)
     test_moments();
     test_choice();
     test_drivers();
+    test_spring();
     test_guide();
     test_held();
     return check_end();

@@ -700,6 +700,32 @@ static void spikes_factor(double *L, size_t d)
     gpumc__cholesky(L, d);
 }
 
+/* Ten exact draws and a metric that fits give the exact centre, whatever the correlations. */
+static void test_centre(void)
+{
+    enum { DIM = 20 };
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
+    gpumc_metric *m = &a->shared;
+    static metric_memory truth;
+    static double L[DIM * DIM];
+    metric_fill(&truth, GPUMC_METRIC_LOW_RANK, DIM);
+    written_out(&truth.metric, L);
+    gpumc__cholesky(L, DIM);
+    adapt_feed(a, L, 10, 1);
+    memcpy(m->scale, truth.scale, DIM * sizeof(double));
+    memcpy(m->vectors, truth.vectors, 2 * DIM * sizeof(double));
+    memcpy(m->lambda, truth.lambda, sizeof truth.lambda);
+    for (int broken = 0; broken < 2; broken++) {
+        double worst = 0;
+        m->rank = broken ? 0 : truth.metric.rank;
+        gpumc__adapt_mean(a, m);
+        for (size_t i = 0; i < DIM; i++) worst = fmax(worst, fabs(m->mean[i] - 3));
+        CHECK(broken ? worst > 0.01 : worst < 1e-9, "the centre is off by %g%s", worst,
+              broken ? ", and its check sees nothing" : "");
+    }
+    free(a);
+}
+
 static void test_low_rank(void)
 {
     enum { DIM = 20, N = 120 };
@@ -780,7 +806,7 @@ static double directions_error(int whole, double gradient_factor)
     static double looked[N_LOOKED][DIM];
     gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
     gpumc_rng rng = gpumc_rng_at(11, 0, 0, 0);
-    double worst = 1, shift = 0;
+    double mean[3][DIM] = { { 0 } }, worst = 1, shift = 0;
     size_t r;
     for (size_t l = 0; l < N_LOOKED; l++) {                      /* orthonormal; the first three stand out */
         double *v = looked[l], norm;
@@ -815,12 +841,15 @@ static double directions_error(int whole, double gradient_factor)
         gpumc__adapt_low_rank(a, r, 1);
     }
     test_ridge = 0.02;
-    for (size_t i = 0; i < DIM; i++) {                           /* the centre goes with the scale */
-        double mean_q = 0, mean_g = 0;
-        for (size_t k = 0; k < N; k++) { mean_q += a->q[k * DIM + i] / N; mean_g += a->g[k * DIM + i] / N; }
-        mean_q += a->shared.scale[i] * a->shared.scale[i] * mean_g;
-        shift = fmax(shift, fabs(a->shared.mean[i] - mean_q));
+    for (size_t i = 0; whole && i < DIM; i++) {                  /* the centre goes with the metric */
+        for (size_t k = 0; k < N; k++) {
+            mean[0][i] += a->q[k * DIM + i] / N;
+            mean[1][i] += a->g[k * DIM + i] / N;
+        }
+        mean[0][i] -= a->shared.mean[i];
     }
+    gpumc__metric_velocity(&a->shared, mean[1], mean[2]);
+    for (size_t i = 0; i < DIM; i++) shift = fmax(shift, fabs(mean[0][i] + mean[2][i]));
     CHECK(shift < 1e-9, "the metric's centre is off by %g", shift);
     for (size_t l = 0; l < N_LOOKED; l++) {
         double v[DIM], ratio;
@@ -1155,6 +1184,7 @@ int main(void)
     test_dual_averaging();
     test_fisher_diagonal();
     test_first_metric();
+    test_centre();
     test_low_rank();
     test_price();
     test_singular_eigen();
