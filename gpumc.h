@@ -10818,7 +10818,8 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 #define GPUMC__SPRING_PAYS 0.2
 #define GPUMC__SPRING_KEEPS 0.3
 
-static double gpumc__path_aim(double target_accept) { return fmax(target_accept, 0.85); }
+static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
+{ return fmax(target_accept, m->spring ? 0.9 : 0.85); }
 
 static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
 {
@@ -10998,12 +10999,11 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
 static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int done = a->iteration == a->options.num_warmup;
-    const double target = a->options.target_accept;
     double mean = 0;
     for (size_t c = 0; c < a->n_chains; c++)
         mean += (a->guided ? chains[c]->guided_accept : gpumc_nuts_stats(chains[c])->accept_stat)
                 / (double)a->n_chains;
-    gpumc__dual_update(&a->dual, mean, a->shared.spring ? fmax(target, 0.9) : gpumc__path_aim(target));
+    gpumc__dual_update(&a->dual, mean, gpumc__path_aim(&a->shared, a->options.target_accept));
     for (size_t c = 0; c < a->n_chains; c++)
         gpumc_nuts_set_step_size(chains[c], exp(done ? a->dual.x_mean : a->dual.x));
     return !done;
@@ -12240,7 +12240,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
     const double divergent = fmax((double)fit->n_divergent, v->divergent), deep = v->deep / v->draws;
     const double accept = v->accept / v->draws, asked = fit->options.target_accept;
-    const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(asked) : asked;
+    const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&fit->metric, asked) : asked;
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
     char names[GPUMC__NAMES], number[GPUMC__CELL];
     int done = 1;

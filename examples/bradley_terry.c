@@ -9,24 +9,24 @@
    Run:    ./bradley_terry                      (./bradley_terry help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   90 % intervals that hold the truth: skill 85 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.21 s
-   step size 0.546, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.21, E-BFMI 1.03, trees span 3.9
+   90 % intervals that hold the truth: skill 87 of 100
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.09 s
+   step size 0.862, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 18 %, variance to metric 1.36
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0055     0.0017     0.0867     0.8693     1.0018     1.1521      2548      2352   1.001
-   skill[1]     -0.6773     0.0069     0.3614    -1.2968    -0.6760    -0.0908      2759      2719   1.000
-   skill[2]      0.8685     0.0062     0.3498     0.3031     0.8691     1.4333      3141      2374   1.002
-   skill[3]     -1.7470     0.0084     0.4734    -2.5430    -1.7386    -1.0032      3239      2338   1.000
-   skill[4]      0.8481     0.0069     0.3865     0.2137     0.8481     1.4857      3123      2827   1.001
-   skill[5]     -0.4982     0.0064     0.3488    -1.0616    -0.5005     0.0643      2994      2351   1.000
-   skill[6]     -1.2191     0.0065     0.3686    -1.8353    -1.2095    -0.6314      3201      2754   1.000
-   skill[7]     -0.9263     0.0063     0.3570    -1.5098    -0.9232    -0.3354      3206      2914   1.002
-   skill[8]      0.3117     0.0062     0.3278    -0.2311     0.3136     0.8598      2811      2693   1.001
-   skill[9]     -0.3492     0.0059     0.3274    -0.8917    -0.3486     0.1807      3045      2879   1.001
-   skill[10]     0.2591     0.0060     0.3375    -0.2932     0.2553     0.8142      3189      2534   1.001
-   ... 90 more, largest r_hat: skill[35] 1.003; smallest ess: skill[72] 2205
-   gradients=17645 divergences=0 warmup_s=0.1012 sampling_s=0.1052
+   tau           1.0041     0.0019     0.0872     0.8654     0.9997     1.1514      2221      3108   1.001
+   skill[1]     -0.6785     0.0062     0.3686    -1.3099    -0.6748    -0.0837      3548      3331   1.000
+   skill[2]      0.8630     0.0060     0.3491     0.3028     0.8579     1.4312      3429      3313   1.002
+   skill[3]     -1.7465     0.0085     0.4786    -2.5472    -1.7367    -0.9999      3253      3089   1.000
+   skill[4]      0.8448     0.0064     0.3824     0.2375     0.8356     1.4847      3610      3254   1.000
+   skill[5]     -0.5011     0.0064     0.3556    -1.0825    -0.5056     0.0928      3066      2845   1.001
+   skill[6]     -1.2190     0.0064     0.3691    -1.8302    -1.2096    -0.6143      3364      3188   1.000
+   skill[7]     -0.9260     0.0061     0.3589    -1.5201    -0.9270    -0.3409      3467      3369   1.000
+   skill[8]      0.3189     0.0056     0.3266    -0.2186     0.3256     0.8679      3349      3366   1.000
+   skill[9]     -0.3519     0.0056     0.3242    -0.8892    -0.3526     0.1700      3353      3242   1.001
+   skill[10]     0.2557     0.0057     0.3323    -0.2989     0.2598     0.8003      3424      3494   1.001
+   ... 90 more, largest r_hat: skill[86] 1.004; smallest ess: skill[63] 2610
+   gradients=13313 divergences=0 warmup_s=0.0349 sampling_s=0.0545
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

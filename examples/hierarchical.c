@@ -19,25 +19,25 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: mu yes, tau yes, sigma yes, theta 92 of 100
-   groups: 4 chains x 1000 draws after 200 of warm-up, 0.02 s
-   step size 0.530, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.11, E-BFMI 1.07, trees span 3.8
+   groups: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
+   step size 1.19, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 7 %, variance to metric 1.16
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            49.781      0.020      1.095     47.973     49.769     51.587      2910      2944   1.002
-   tau           11.036      0.014      0.783      9.799     11.005     12.360      2967      2929   1.000
-   sigma        2.04974    0.00099    0.04957    1.96881    2.04958    2.13100      2527      2335   1.002
-   theta[1]      44.157      0.012      0.655     43.072     44.156     45.242      2982      2532   1.000
-   theta[2]      35.625      0.012      0.656     34.514     35.640     36.684      3050      2868   1.000
-   theta[3]      51.751      0.012      0.639     50.711     51.739     52.796      2961      2784   1.000
-   theta[4]      42.943      0.012      0.652     41.862     42.942     44.019      2995      2745   1.000
-   theta[5]      50.537      0.012      0.640     49.472     50.534     51.580      3025      2850   1.001
-   theta[6]      65.037      0.012      0.651     63.963     65.051     66.118      2884      2902   1.001
-   theta[7]      53.095      0.012      0.655     52.014     53.094     54.181      2944      2759   1.001
-   theta[8]      56.009      0.012      0.649     54.948     56.011     57.063      2954      2691   1.002
-   theta[9]      29.948      0.012      0.641     28.902     29.949     31.000      2966      2657   1.001
-   theta[10]     36.289      0.012      0.656     35.217     36.292     37.386      3027      2388   1.001
-   ... 90 more, largest r_hat: theta[84] 1.004; smallest ess: theta[82] 2193
-   gradients=17401 divergences=0 warmup_s=0.0121 sampling_s=0.0119
+   mu            49.779      0.019      1.104     47.933     49.761     51.622      3480      3046   1.001
+   tau           11.046      0.014      0.796      9.780     11.014     12.426      3409      3039   1.000
+   sigma        2.05058    0.00094    0.04883    1.97114    2.04919    2.13058      2681      3083   1.002
+   theta[1]      44.151      0.011      0.661     43.085     44.150     45.231      3519      3305   1.000
+   theta[2]      35.620      0.011      0.651     34.546     35.611     36.701      3667      3462   1.001
+   theta[3]      51.751      0.011      0.636     50.705     51.751     52.812      3576      3384   1.000
+   theta[4]      42.936      0.011      0.652     41.872     42.938     43.994      3685      3566   1.000
+   theta[5]      50.530      0.011      0.643     49.467     50.528     51.589      3678      3735   1.000
+   theta[6]      65.049      0.011      0.650     63.965     65.056     66.105      3346      3597   1.001
+   theta[7]      53.089      0.011      0.651     52.006     53.089     54.155      3670      3312   1.001
+   theta[8]      56.007      0.011      0.641     54.961     56.003     57.064      3693      3322   1.001
+   theta[9]      29.951      0.011      0.649     28.914     29.952     31.015      3530      3418   1.001
+   theta[10]     36.277      0.011      0.653     35.225     36.274     37.355      3694      3416   1.000
+   ... 90 more, largest r_hat: theta[84] 1.003; smallest ess: theta[91] 2920
+   gradients=11005 divergences=0 warmup_s=0.0047 sampling_s=0.0075
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -10,23 +10,23 @@
    Run:    ./logistic                           (./logistic help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.23 s
-   step size 0.790, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.36, E-BFMI 0.97, trees span 4.7
+   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.13 s
+   step size 1.46, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 10 %, variance to metric 1.20
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha       0.01673    0.00066    0.03837   -0.04726    0.01629    0.07936      3360      2965   1.001
-   beta[1]    -0.34943    0.00066    0.03834   -0.41330   -0.34953   -0.28695      3346      2962   1.001
-   beta[2]    -0.71659    0.00070    0.04319   -0.78864   -0.71723   -0.64567      3856      3106   1.001
-   beta[3]     0.09389    0.00065    0.03834    0.03192    0.09445    0.15622      3430      3026   1.000
-   beta[4]    -0.31917    0.00068    0.03919   -0.38384   -0.31837   -0.25700      3356      3255   1.001
-   beta[5]     0.07833    0.00064    0.03737    0.01637    0.07793    0.14113      3382      2612   1.001
-   beta[6]     0.74857    0.00068    0.04148    0.68172    0.74831    0.81561      3677      2361   1.000
-   beta[7]     0.12414    0.00065    0.03796    0.06291    0.12347    0.18753      3440      3057   1.001
-   beta[8]     0.25772    0.00069    0.03920    0.19225    0.25792    0.32170      3251      3074   1.000
-   beta[9]    -0.92132    0.00072    0.04424   -0.99412   -0.92118   -0.84871      3764      2844   1.000
-   beta[10]   -0.70100    0.00071    0.04253   -0.77177   -0.70028   -0.63158      3636      3199   1.002
-   ... 10 more, largest r_hat: beta[11] 1.001; smallest ess: beta[15] 2364
-   gradients=12640 divergences=0 warmup_s=0.0864 sampling_s=0.1441
+   alpha       0.01624    0.00064    0.03811   -0.04660    0.01601    0.07997      3604      3311   1.001
+   beta[1]    -0.34901    0.00064    0.03854   -0.41367   -0.34832   -0.28710      3682      3432   1.000
+   beta[2]    -0.71675    0.00066    0.04286   -0.78780   -0.71679   -0.64775      4257      3435   1.001
+   beta[3]     0.09391    0.00065    0.03966    0.03078    0.09389    0.15986      3754      3341   1.000
+   beta[4]    -0.31909    0.00064    0.03906   -0.38399   -0.31948   -0.25481      3755      3455   1.001
+   beta[5]     0.07833    0.00064    0.03795    0.01671    0.07853    0.14179      3509      3035   1.000
+   beta[6]     0.74948    0.00064    0.04184    0.68217    0.74883    0.81645      4250      3339   0.999
+   beta[7]     0.12429    0.00062    0.03812    0.06129    0.12383    0.18751      3765      3626   1.000
+   beta[8]     0.25803    0.00066    0.03912    0.19337    0.25859    0.32268      3560      3497   1.000
+   beta[9]    -0.92161    0.00067    0.04498   -0.99558   -0.92170   -0.84692      4461      3372   1.000
+   beta[10]   -0.70136    0.00063    0.04155   -0.76908   -0.70158   -0.63373      4331      3538   1.001
+   ... 10 more, largest r_hat: beta[20] 1.002; smallest ess: beta[13] 3139
+   gradients=9348 divergences=0 warmup_s=0.0409 sampling_s=0.0889
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -486,13 +486,13 @@ static gpumc__state *copies_state(gpumc_nuts *s, int k)
     return &s->states[k];
 }
 
-/* Whether the copies of one leapfrog step, of sums and of 16 normals agree in every bit; the second step begins
-   `off` away from the first. */
+/* Whether the copies of one leapfrog step, of one on the spring, of sums and of 16 normals agree in every bit;
+   the second step begins `off` away from the first. */
 static int copies_agree(size_t dim, double off)
 {
     static metric_memory m;
     const target t = { "copies", normal, dim, 0.3, 1 };
-    double start[DENSITY_DIM], z[2][48], any, wide;
+    double start[DENSITY_DIM], x[2][DENSITY_DIM], z[2][48], any, wide, swung[2];
     const gpumc_rng rng = gpumc_rng_at(5, 6, 7, 8);
     gpumc__state *from, *a, *b;
     gpumc_nuts *s;
@@ -508,6 +508,19 @@ static int copies_agree(size_t dim, double off)
     gpumc__leapfrog_begin_avx2(s, from, b, 0.3);
     any = gpumc__leapfrog_end_any(s, a, 0.3);
     wide = gpumc__leapfrog_end_avx2(s, b, 0.3);
+    m.metric.spring = 1;
+    s->sine = 0.6;
+    s->cosine = 0.8;
+    s->kick = 0.3;
+    for (int wider = 0; wider < 2; wider++) {
+        gpumc__state *to = copies_state(s, 3 + wider);
+        memcpy(s->scratch, start, dim * sizeof *start);
+        memcpy(s->x, from->g, dim * sizeof *start);
+        s->x[dim - 1] += wider ? off : 0;
+        (wider ? gpumc__hmc_begin_avx2 : gpumc__hmc_begin_any)(s, from, to);
+        swung[wider] = (wider ? gpumc__hmc_end_avx2 : gpumc__hmc_end_any)(s, to);
+        memcpy(x[wider], s->x, dim * sizeof *start);
+    }
     gpumc__normals_16_any(&rng, z[0]);
     gpumc__normals_32_any(&rng, z[0] + 16);
     gpumc__normals_16_avx2(&rng, z[1]);
@@ -515,6 +528,9 @@ static int copies_agree(size_t dim, double off)
     return memcmp(a->q, b->q, dim * sizeof(double)) == 0 && memcmp(a->p, b->p, dim * sizeof(double)) == 0
         && gpumc__sum_any(a->q, dim) == gpumc__sum_avx2(b->q, dim)
         && gpumc__dot_any(a->q, a->p, dim) == gpumc__dot_avx2(b->q, b->p, dim)
+        && memcmp(x[0], x[1], dim * sizeof(double)) == 0 && swung[0] == swung[1]
+        && memcmp(s->states[3].q, s->states[4].q, dim * sizeof(double)) == 0
+        && gpumc__distance_any(a->q, a->p, dim) == gpumc__distance_avx2(b->q, b->p, dim)
         && any == wide && memcmp(z[0], z[1], sizeof z[0]) == 0;
 }
 
