@@ -9911,6 +9911,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
        .. early_end    everything                       every 10, likewise
        .. final        everything                       every 10; windows of W/5 growing by 1.5
        .. W            everything                       step size of the sampler chosen when final begins
+   Trees give way to HMC on its spring as soon as that pays, from the first shared metric on.
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
@@ -10926,7 +10927,7 @@ static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_
                                double length, double window, double eps, double most)
 {
     gpumc__dual_start(&a->dual, fmin(eps, most));
-    a->dual.mu = log(1.5 * eps);
+    a->dual.mu = log(1.5) + a->dual.x;
     a->dual.limit = log(most);
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc_nuts_set_path(chains[c], sampler, length, window);

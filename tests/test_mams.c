@@ -699,6 +699,46 @@ static void test_drivers(void)
 
 /* ---- the spring ---------------------------------------------------------------------------------- */
 
+/* The energy error of a path over a normal whose precision is 1 + off, where the spring takes it for 1. */
+static double spring_error(double off, double step)
+{
+    enum { DIM = 6 };
+    static metric_memory m;
+    double q[DIM], g[DIM];
+    gpumc_nuts *s;
+    int complete = 0;
+    metric_clear(&m, GPUMC_METRIC_DIAG, DIM);
+    for (size_t i = 0; i < DIM; i++) { m.scale[i] = 1; m.mean[i] = 0.3; q[i] = 1 - 0.4 * (double)i; }
+    m.metric.spring = 1;
+    {
+        const target t = { "off", normal, DIM, step };
+        s = machine_start(&t, &m.metric, 3, 0, q);
+    }
+    gpumc_nuts_set_path(s, GPUMC_SAMPLER_HMC, 1.5, 0.25);
+    for (int i = 0; i < 2; i++)
+        for (complete = 0; !complete;) {
+            const double *at = gpumc_nuts_ask(s);
+            double lp = 0;
+            for (size_t k = 0; k < DIM; k++) {
+                g[k] = -(1 + off) * (at[k] - 0.3);
+                lp += 0.5 * g[k] * (at[k] - 0.3);
+            }
+            complete = gpumc_nuts_tell(s, lp, g);
+        }
+    return fabs(gpumc_nuts_stats(s)->max_energy_error);
+}
+
+/* Of second order in what the spring gets wrong where steps are below one, of first order beyond. */
+static void test_spring_kick(void)
+{
+    const double fine = spring_error(0.02, 0.8) / spring_error(0.01, 0.8);
+    const double coarse = spring_error(0.02, 2) / spring_error(0.01, 2);
+    CHECK(spring_error(0, 0.8) < 1e-14 && spring_error(0, 2) < 1e-14, "where nothing is off, %g and %g",
+          spring_error(0, 0.8), spring_error(0, 2));
+    CHECK(fabs(fine - 4) < 0.2, "twice as far off is %g times the error, not 4", fine);
+    CHECK(fabs(coarse - 2) < 0.2, "with half a step for a kick %g times, not 2", coarse);
+}
+
 typedef struct swing { int at[3], final; double steps[2]; const char *reason; size_t gradients; } swing;
 
 /* Warm-up of four chains for 200 iterations, the density's tails long in iterations first .. last: whether on
@@ -926,6 +966,7 @@ int main(void)
     test_moments();
     test_choice();
     test_drivers();
+    test_spring_kick();
     test_spring();
     test_guide();
     test_held();
