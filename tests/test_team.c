@@ -166,6 +166,7 @@ static int sample(const gpumc_metric *metric, size_t size, int reversed, result 
             s->states[i].g = shared.g;
         }
         s->scratch = work.chains[0]->scratch;
+        s->x = work.chains[0]->x;
         s->divergence = work.chains[0]->divergence;
     }
     memset(results, 0, (size_t)work.n_transitions * sizeof *results);
@@ -207,8 +208,9 @@ static void metric_fill(metric_memory *m, gpumc_metric_kind kind, size_t dim)
     }
 }
 
-/* Every metric, size and order with one sampler; returns how many transitions diverged. */
-static size_t check_sampler(void)
+/* Every metric, size and order with one sampler, or with HMC on a spring; returns how many transitions
+   diverged. */
+static size_t check_sampler(int spring)
 {
     static metric_memory m;
     static result alone[N_TRANSITIONS], together[N_TRANSITIONS];
@@ -221,6 +223,7 @@ static size_t check_sampler(void)
             for (work.funnel = 0; work.funnel < 2; work.funnel++) {
                 const int exact = dims[d] <= 8;
                 metric_fill(&m, kinds[k], dims[d]);
+                m.metric.spring = spring;
                 work.dim = dims[d];
                 work.n_transitions = exact ? N_TRANSITIONS : 2;   /* rounding grows from draw to draw */
                 CHECK(sample(&m.metric, 1, 0, alone), "one member runs");
@@ -252,8 +255,9 @@ int main(void)
     size_t n_divergent = 0;
     for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++) {
         work.sampler = (gpumc_sampler)k;
-        n_divergent += check_sampler();
+        n_divergent += check_sampler(0);
     }
+    n_divergent += check_sampler(1);
     CHECK(n_divergent > 20, "only %.0f transitions diverge", (double)n_divergent);
     return check_end();
 }
