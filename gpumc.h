@@ -10846,11 +10846,10 @@ static double gpumc__adapt_kappa(gpumc_adapt *a)
     return count < 50 ? GPUMC_NAN : kappa;
 }
 
-/* The last trees before the final phase; a change of centring, which moves the energies, begins anew. */
+/* The last draws before the final phase; a change of centring, which moves the energies, begins anew. */
 static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    if (a->iteration + a->options.num_warmup / 5 <= a->final_start || a->iteration > a->final_start
-        || a->sampler != GPUMC_SAMPLER_NUTS) return;
+    if (a->iteration + a->options.num_warmup / 5 <= a->final_start || a->iteration > a->final_start) return;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
         gpumc__trial *trial = &a->trials[c];
@@ -10879,10 +10878,10 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 {
     double n = 0, span = 0, diverged = 0, ebfmi = 0;
     const char *kept = NULL;
-    if (off < GPUMC__SPRING_PAYS || (off < GPUMC__SPRING_KEEPS && a->sampler == GPUMC_SAMPLER_HMC)) {
+    if (off < GPUMC__SPRING_PAYS) {
         snprintf(a->reason, sizeof a->reason, "nearly normal: gradients within %.0f %%, variance to metric "
                  "%.2f", ceil(100 * off), kappa);
-        return off < GPUMC__SPRING_PAYS ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
+        return GPUMC_SAMPLER_HMC;
     }
     for (size_t c = 0; c < a->n_chains; c++) {
         n += a->trials[c].n;
@@ -10891,7 +10890,6 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
         ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
     }
     if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
-    else if (n == 0) kept = "no trees to judge by";
     else if (diverged > 1 + 0.01 * n) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
     else if (!(span <= 7 * n)) kept = "trees are long";
@@ -10923,9 +10921,11 @@ static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpum
 }
 
 /* Starts paths of one sort, or trees, and the tuning of their steps from eps on, up to `most`. */
-static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler,
+static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler, int spring,
                                double length, double window, double eps, double most)
 {
+    a->shared.spring = spring;
+    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c].spring = spring;
     gpumc__dual_start(&a->dual, fmin(eps, most));
     a->dual.mu = log(1.5) + a->dual.x;
     a->dual.limit = log(most);
@@ -10934,12 +10934,6 @@ static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_
         gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
     }
     a->sampler = chains[0]->sampler;
-}
-
-static void gpumc__adapt_spring(gpumc_adapt *a, int spring)
-{
-    a->shared.spring = spring;
-    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c].spring = spring;
 }
 
 /* How far gradients are from the metric's normal's, of their own length; NaN where nothing is known. */
@@ -10952,24 +10946,19 @@ static double gpumc__adapt_reach(const gpumc_adapt *a) { return 1 / sqrt(sqrt(a-
 static void gpumc__adapt_swing(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__SPRING_LENGTH;
-    gpumc__adapt_spring(a, 1);
-    gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_HMC, length, GPUMC__SPRING_WINDOW, eps,
+    gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_HMC, 1, length, GPUMC__SPRING_WINDOW, eps,
                        length * (1 + GPUMC__SPRING_WINDOW));
 }
 
 static void gpumc__adapt_trees(gpumc_adapt *a, gpumc_nuts *const *chains)
-{
-    gpumc__adapt_spring(a, 0);
-    gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_NUTS, 0, 0, a->tree_step, GPUMC_INF);
-}
+{ gpumc__adapt_paths(a, chains, GPUMC_SAMPLER_NUTS, 0, 0, 0, a->tree_step, GPUMC_INF); }
 
 /* Between the first pooled metric and the final phase: trees or the spring, by the draws since the last
    estimate. eps: the step size in force. */
 static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
     const double off = gpumc__adapt_off(a);
-    const int is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided || is_unit) return;
+    if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided) return;
     if (a->sampler != GPUMC_SAMPLER_NUTS && !(off < GPUMC__SPRING_KEEPS)) gpumc__adapt_trees(a, chains);
     else if (a->sampler == GPUMC_SAMPLER_NUTS && off < GPUMC__SPRING_PAYS) {
         a->tree_step = eps;
@@ -10982,18 +10971,17 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int swings = off < GPUMC__SPRING_KEEPS && kappa <= 2 && !is_unit;
+    const int swings = off < GPUMC__SPRING_KEEPS && kappa <= 2;
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */ : fmin(pow(slow, 0.3), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
     const gpumc_sampler sampler = a->options.sampler ? gpumc__adapt_asked(a)
         : gpumc__adapt_rule(a, kappa, swings ? off : GPUMC_INF);
     if (was_tree) a->tree_step = eps;
-    gpumc__adapt_spring(a, 0);
     gpumc__adapt_unguide(a, chains, sampler);
     if (sampler == GPUMC_SAMPLER_HMC && swings)
         gpumc__adapt_swing(a, chains, was_tree ? gpumc__adapt_reach(a) : eps);
     else if (sampler != GPUMC_SAMPLER_NUTS)
-        gpumc__adapt_paths(a, chains, sampler, length, slow < 2 ? 0.4 : 0.8, a->tree_step, length);
+        gpumc__adapt_paths(a, chains, sampler, 0, length, slow < 2 ? 0.4 : 0.8, a->tree_step, length);
     else if (!was_tree) gpumc__adapt_trees(a, chains);
 }
 

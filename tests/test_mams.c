@@ -412,6 +412,15 @@ static void reference_begin(reference *c, const target *t, const metric_memory *
     c->lp = t->density(c->q, c->g, t->dim);
 }
 
+/* Whether the reported residual is that of the draw. */
+static int has_residual(const gpumc_nuts *s)
+{
+    double x[MAX_DIM], r[MAX_DIM];
+    const double *q = gpumc_nuts_draw(s), *g = gpumc_nuts_gradient(s);
+    const double residual = gpumc__metric_residual(s->metric, q, g, x, r);
+    return check_distance(gpumc_nuts_stats(s)->fisher_residual, residual, 1) < 1e-8;
+}
+
 /* Every transition from the machine's draw; rounding differs. Returns the first that differs, or n. */
 static int agreement(const target *t, const metric_memory *m, gpumc_sampler sampler, mistake fault, int n,
                      int *rejected, int *divergent)
@@ -431,7 +440,8 @@ static int agreement(const target *t, const metric_memory *m, gpumc_sampler samp
         reference_transition(&c);
         if (a->n_leapfrog != c.n_steps || a->divergent != c.divergent
             || a->selected != (c.accepted ? c.n_steps : 0) || check_distance(a->energy, c.H, 1) > 1e-8
-            || away(gpumc_nuts_draw(s), c.q, t->dim, 1) > 1e-8 || a->lp != s->current->lp)
+            || away(gpumc_nuts_draw(s), c.q, t->dim, 1) > 1e-8 || a->lp != s->current->lp
+            || !has_residual(s))
             return i;
         *rejected += !c.accepted;
         *divergent += c.divergent;
@@ -776,6 +786,25 @@ static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t fi
     return r;
 }
 
+/* The spring that one run has learned, for another without warm-up. */
+static void test_spring_again(void)
+{
+    size_t n = 30;
+    gpumc_sample_options o = { .num_samples = 50 };
+    gpumc_fit first = choice_of(iid_density, &n, o), second;
+    double steps = 0;
+    o.num_warmup = -1;
+    o.sampler = GPUMC_SAMPLER_HMC;
+    o.initial_metric = &first.metric;
+    o.step_size = first.step_size;
+    second = choice_of(iid_density, &n, o);
+    for (size_t i = 0; i < 200; i++) steps += second.stats[i].n_leapfrog / 200.0;
+    CHECK(first.metric.spring && second.metric.spring && steps < 1.1 && first.step_size > 1,
+          "%g steps a path, each of %g", steps, first.step_size);
+    gpumc_free(&first);
+    gpumc_free(&second);
+}
+
 static void test_spring(void)
 {
     const swing plain = swing_of(GPUMC_SAMPLER_AUTO, GPUMC_METRIC_AUTO, 0, 0);
@@ -794,6 +823,7 @@ static void test_spring(void)
     CHECK(worse.at[0] && !worse.at[1] && !worse.at[2] && !worse.final, "back to trees where tails get long");
     CHECK(!later.at[0] && later.at[2] && later.final, "the spring where they get short");
     CHECK(!unit.at[0] && !unit.at[2] && !unit.final, "a metric that does not learn has no spring");
+    test_spring_again();
 }
 
 /* ---- guides -------------------------------------------------------------------------------------- */
@@ -865,7 +895,7 @@ static void test_guide(void)
         const gpumc_sample_options o = { .num_samples = GUIDED_DRAWS, .seed = 3,
                                          .sampler = (gpumc_sampler)k };
         gpumc_fit fit = guided_fit(&d, guided_density, guided_guide, o);
-        const size_t ends = 4 * (GUIDED_DRAWS + fit.n_warmup);
+        const size_t ends = 4 * (GUIDED_DRAWS + fit.n_warmup / 4);        /* and of the final phase */
         CHECK(fit.sampler == (k == GPUMC_SAMPLER_AUTO ? GPUMC_SAMPLER_MAMS : o.sampler), "sampler %d for %d",
               (int)fit.sampler, k);
         CHECK(guided_z(&fit) < 4.5, "sampler %d: %.1f standard errors off", k, guided_z(&fit));

@@ -59,7 +59,7 @@ static double team_sum(double x)
 
 /* ---- the work ------------------------------------------------------------------------------------ */
 
-typedef struct result { double q[MAX_DIM], energy, accept; int depth, n_leapfrog, divergent; } result;
+typedef struct result { double q[MAX_DIM], energy, accept, residual; int depth, n_leapfrog, divergent; } result;
 
 typedef struct job {
     size_t dim;
@@ -114,6 +114,7 @@ static void member(void)
             memcpy(r->q, gpumc_nuts_draw(s), work.dim * sizeof(double));
             r->energy = t->energy;
             r->accept = t->accept_stat;
+            r->residual = t->fisher_residual;
             r->depth = t->tree_depth;
             r->n_leapfrog = t->n_leapfrog;
             r->divergent = t->divergent;
@@ -185,6 +186,7 @@ static double distance(const result *a, const result *b)
         if (a[i].divergent != b[i].divergent) return HUGE_VAL;
         worst = fmax(worst, check_distance(a[i].energy, b[i].energy, 1));
         worst = fmax(worst, check_distance(a[i].accept, b[i].accept, 1));
+        worst = fmax(worst, check_distance(a[i].residual, b[i].residual, 1));
         for (size_t k = 0; k < work.dim; k++) worst = fmax(worst, check_distance(a[i].q[k], b[i].q[k], 1));
     }
     return worst;
