@@ -353,7 +353,8 @@ GPUMC_API const char *gpumc_isa_name(gpumc_isa isa);
 
 /* ==================================================================================== >>api-error
    Calls return a status by value; the text that names the argument, its value and the remedy goes to the
-   fit where there is one, otherwise to a gpumc_error, which may be NULL. */
+   fit where there is one, otherwise to a gpumc_error, which may be NULL. Calls that return a status check
+   what they get; those made for every gradient, in a density or step by step, trust it. */
 #define GPUMC_STATUS_LIST(X) \
     X(GPUMC_OK, 0, "success") \
     X(GPUMC_STOPPED, 1, "stopped on request; the draws so far are kept") \
@@ -5923,6 +5924,8 @@ GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, 
 GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double *x, double *q, double *work,
                                         gpumc_error *error)
 {
+    if (!layout || !x || !q || !work)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_model_free: layout, x, q or work is NULL");
     for (size_t i = 0; i < layout->n_parts; i++) {
         const gpumc__placed *p = &layout->parts[i];
         gpumc_error inner;
@@ -6846,9 +6849,12 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
 GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
                                           gpumc_error *error)
 {
-    const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
-    size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
+    size_t n_group, n, tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
+    if (!rows || !p || !work)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_explain: rows, p or work is NULL");
+    n_group = rows->kind.n_group;
+    n = 1 + n_group + rows->kind.n_shared;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
             const gpumc__row_args a = gpumc__tile_eval(rows, b, tile, p, work);
@@ -8336,8 +8342,11 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
 GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x,
                                              gpumc_error *error)
 {
-    const gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
+    gpumc__hier_point e;
     gpumc_status status = GPUMC_OK;
+    if (!hier || !rng || !x)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_prior_draw: hier, rng or x is NULL");
+    e = gpumc__hier_enter(hier, x, NULL);
     for (size_t k = 0; k < hier->model.n_params && status == GPUMC_OK; k++) {
         const gpumc__hier_block *b = &hier->blocks[k];
         if (b->has_population) status = gpumc__population_draw(&e, b, rng, x, error);
@@ -8354,8 +8363,11 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
 
 GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *x, gpumc_error *error)
 {
-    gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
+    gpumc__hier_point e;
     gpumc_status status = GPUMC_OK;
+    if (!hier || !x)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_explain: hier or x is NULL");
+    e = gpumc__hier_enter(hier, x, NULL);
     e.grad = e.rows_work + hier->rows_work;
     for (size_t i = 0; i < hier->model.n_params && status == GPUMC_OK; i++) {
         const gpumc__hier_block *b = &hier->blocks[i];
@@ -9102,6 +9114,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_whiten(const gpumc_metric *m, co
     gpumc__metric_stretch(m, -1, x);
 }
 
+/* |x + r|^2 */
 GPUMC__COPIES(return, double, gpumc__distance,
               (const double *GPUMC__RESTRICT x, const double *GPUMC__RESTRICT r, size_t n), (x, r, n), n > 64)
 {
@@ -9110,7 +9123,7 @@ GPUMC__COPIES(return, double, gpumc__distance,
     return square;
 }
 
-/* |x + r|^2: zero where the metric makes the target a standard normal. */
+/* The same at q with gradient g, both whitened: zero where the metric makes the target a standard normal. */
 static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m, const double *q,
                                                            const double *g, double *GPUMC__RESTRICT x,
                                                            double *GPUMC__RESTRICT r)
@@ -14098,6 +14111,7 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
                                 const gpumc_draw_stats *stats, void *stream)
 {
     gpumc_stream *z = (gpumc_stream *)stream;
+    if (!z) return 1;
     gpumc_fit *f = &z->rows;
     if (!z->store.status && (chain >= f->n_chains || draw != z->received[chain] || draw >= z->store.planned))
         GPUMC__REFUSE(&z->store, "draw %.0f of chain %.0f is not the next one: sample with the options that "
@@ -16795,7 +16809,7 @@ GPUMC_API void gpumc_free(gpumc_fit *fit)
 
 GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size)
 {
-    for (size_t i = 0; i < fit->n_blocks; i++) {
+    for (size_t i = 0; fit && i < fit->n_blocks; i++) {
         const gpumc_block *b = &fit->blocks[i];
         if (column - b->offset < b->size && column >= b->offset)
             return gpumc__element_name(b->name, b->size, b->dims, b->n_dims, column - b->offset, text, size);
@@ -16807,7 +16821,7 @@ GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *te
 GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
 {
     char text[512];
-    for (size_t i = 0; name && i < fit->n_blocks; i++) {
+    for (size_t i = 0; fit && name && i < fit->n_blocks; i++) {
         const gpumc_block *b = &fit->blocks[i];
         const size_t n = strlen(b->name);
         if (strncmp(name, b->name, n) != 0 || (name[n] != 0 && name[n] != '[')) continue;

@@ -398,6 +398,27 @@ static void check_gradients(void)
     CHECK(gpumc_check_gradient(NULL, NULL, &report, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
 }
 
+/* What a call that failed leaves behind, handed on by a program that did not look at its status. */
+static void check_handles(void)
+{
+    gpumc_error error;
+    gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
+    double x[2] = { 0, 0 };
+    const double *p = x;
+    char name[8] = "before";
+#define REFUSE_HANDLE(word, call) CHECK((memset(&error, 0, sizeof error), call) == GPUMC_ERROR_ARGUMENT \
+                                        && strstr(error.text, word), "%s: %s", word, error.text)
+    REFUSE_HANDLE("layout", gpumc_model_free(NULL, x, x, x, &error));
+    REFUSE_HANDLE("rows", gpumc_rows_explain(NULL, &p, x, &error));
+    REFUSE_HANDLE("hier", gpumc_hier_explain(NULL, x, &error));
+    REFUSE_HANDLE("hier", gpumc_hier_prior_draw(NULL, &rng, x, &error));
+#undef REFUSE_HANDLE
+    CHECK(gpumc_hier_explain(NULL, x, NULL) == GPUMC_ERROR_ARGUMENT, "without room for a text");
+    CHECK(gpumc_column(NULL, "mu") == SIZE_MAX, "a column of no fit");
+    CHECK(gpumc_column_name(NULL, 0, name, sizeof name) == 0 && name[0] == 0, "\"%s\" of no fit", name);
+    CHECK(gpumc_stream_draw(0, 0, x, NULL, NULL) != 0, "a draw of no stream was taken");
+}
+
 /* ---- the state machine's arguments ----------------------------------------------------------- */
 
 static void check_machine(void)
@@ -530,6 +551,7 @@ int main(void)
     check_too_large();
     check_starts();
     check_gradients();
+    check_handles();
     check_machine();
     check_thread_creation();
     check_allocations(quick, "defaults");

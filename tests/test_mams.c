@@ -783,6 +783,7 @@ static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t fi
     printf("spring %d %d %d %d, %.2f and %.2f steps a path, %.0f gradients: %s\n", r.at[0], r.at[1], r.at[2],
            r.final, r.steps[0], r.steps[1], (double)r.gradients, r.reason);
     for (size_t c = 0; c < CHAINS; c++) free(chains[c]);
+    free(a);
     return r;
 }
 
