@@ -137,7 +137,7 @@
                     reaches zero; then try a higher target_accept. More draws never mend it.
        held         a chain stayed at one point for long: a narrow region, missed elsewhere; as for divergent
        treedepth    trajectories are cut short: correlated or badly scaled parameters; costs time only
-       e-bfmi       energies move slowly: heavy tails, a scale that touches zero (try .softplus)
+       e-bfmi       energies move slowly: heavy tails, a scale that touches zero
        r_hat, ess   chains disagree or move slowly: a longer run first, then think of several modes, or of
                     sums that the data do not identify
        restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
@@ -1715,7 +1715,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
    dimension of a block, the correlation factor its last two; further dimensions repeat them. */
 typedef enum gpumc_kind {
     GPUMC_UNBOUNDED = 0,      /* x = q */
-    GPUMC_POSITIVE,  /* x = exp q; with softplus = s > 0: x = s log(1 + exp q), for scales that touch zero */
+    GPUMC_POSITIVE,  /* x = exp q; with typical = s > 0: x = -s log Phi(-q), for scales that touch zero */
     GPUMC_LOWER,              /* x = lower + exp q */
     GPUMC_UPPER,              /* x = upper - exp q */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
@@ -1734,7 +1734,7 @@ typedef struct gpumc_transform {
     size_t count;             /* how many vectors or factors; 0 means 1 */
     double lower, upper;      /* bounds */
     double offset, multiplier;/* GPUMC_AFFINE */
-    double softplus;          /* width, GPUMC_POSITIVE and GPUMC_LOWER; 0 means exponential */
+    double typical;           /* GPUMC_POSITIVE and GPUMC_LOWER; 0 means exponential */
 } gpumc_transform;
 
 GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t);
@@ -1762,7 +1762,7 @@ typedef struct gpumc_param {
     size_t n_dims;
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
     double offset, multiplier;/* GPUMC_AFFINE */
-    double softplus;          /* GPUMC_POSITIVE, GPUMC_LOWER: width of the softplus map; 0: exponential */
+    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER: see gpumc_kind; 0: learned, at first exponential */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
        The density still sees natural values; only the sampler's coordinates change. */
@@ -2555,6 +2555,7 @@ typedef struct gpumc_fit {
     gpumc_sampler sampler;                /* that made the draws, and why */
     char sampler_reason[160];
     double *centring;                     /* weight of every free coordinate; 1 where it has no meaning */
+    double *typical;                      /* learned, of every free coordinate; 0 where it is no normal score */
     struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
     gpumc_warning *warnings;
     size_t n_warnings;
@@ -4847,7 +4848,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
 typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
 
 typedef enum gpumc__shape {
-    GPUMC__IDENTITY, GPUMC__AFFINE, GPUMC__EXPONENTIAL, GPUMC__SOFTPLUS, GPUMC__LOGISTIC
+    GPUMC__IDENTITY, GPUMC__AFFINE, GPUMC__EXPONENTIAL, GPUMC__LOGISTIC
 } gpumc__shape;
 
 /* A transform made ready, once a layout and not once a gradient. */
@@ -4858,6 +4859,8 @@ typedef struct gpumc__constraint {
     size_t count;                    /* vectors; an elementwise block is one */
     gpumc__shape shape;              /* elementwise */
     gpumc__range range;
+    double typical;                  /* of all values where typicals is NULL; 0: exponential */
+    const double *typicals;
 } gpumc__constraint;
 
 typedef struct gpumc__formula {      /* for one vector; map returns log |J|, inverse gets a checked x */
@@ -4873,12 +4876,12 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
     return greatest < x ? greatest : x;
 }
 
-/* ---- positive, lower, upper, the same by softplus; interval, unit; affine, unbounded ------------
+/* ---- positive, lower, upper; interval, unit; affine, unbounded -----------------------------------
    exponential   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
                  dq = (x - base) dx + 1
-   softplus      x = base + s log(1 + e^q), s the width   log |J| = sum log s + log logistic q
-                 q = u + log(1 - e^-u), u = (x - base) / s
-                 dq = s logistic(q) dx + logistic(-q)     with e = e^-|q|: logistic(-|q|) = e / (1 + e)
+   scored        x = base + s E, E = -log Phi(-q): standard normal q make E exponential, and 1 / h its slope
+                 log |J| = sum log s + log h, h = phi(q) / Phi(-q)           q = -Phi^-1(e^-u), u = (x - base) / s
+                 dq = s h dx + h - q
    logistic      x = lower + w p = upper - w (1 - p), p = logistic q, the sum that is nearer to its bound
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
@@ -4902,6 +4905,25 @@ static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
     return sum;
 }
 
+/* E of a score q, and log h, by E where that cancels nothing. */
+static GPUMC__NOINLINE double gpumc__scored(double q) { return -gpumc_log_Phi(-q); }
+static GPUMC__NOINLINE double gpumc__score_slope(double q, double E)
+{ return q > 1 ? gpumc_log(gpumc__log_Phi_slope(-q)) : E - 0.5 * q * q - GPUMC_LOG_SQRT_2PI; }
+/* The score of E; where e^-E is no number any more, by Newton steps. */
+static GPUMC__NOINLINE double gpumc__score_of(double E)
+{
+    double q = sqrt(2 * E);
+    if (E < 0.7) return gpumc_inv_Phi(fmax(-gpumc_expm1(-E), DBL_MIN));
+    if (E < 700) return -gpumc_inv_Phi(gpumc_exp(-E));
+    for (int i = 0; i < 5; i++) {
+        const double reached = gpumc__scored(q);
+        q -= (reached - E) * gpumc_exp(-gpumc__score_slope(q, reached));
+    }
+    return q;
+}
+GPUMC__INLINE double gpumc__typical(const gpumc__constraint *c, size_t i)
+{ return c->typicals ? c->typicals[i] : c->typical; }
+
 /* x also holds what is summed on the way. */
 static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, const double *q, double *x)
 {
@@ -4913,15 +4935,13 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
     case GPUMC__EXPONENTIAL:
         for (size_t i = 0; i < n; i++)
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
-        return gpumc__sum(q, n);
-    case GPUMC__SOFTPLUS:
-        for (size_t i = 0; i < n; i++) x[i] = q[i] < 0 ? q[i] : 0;
-        log_jacobian += gpumc__sum(x, n);
-        for (size_t i = 0; i < n; i++) x[i] = gpumc_exp(-gpumc_fabs(q[i]));
-        for (size_t i = 0; i < n; i++) x[i] = gpumc_log1p(x[i]);
-        log_jacobian -= gpumc__sum(x, n);
-        for (size_t i = 0; i < n; i++)
-            x[i] = gpumc__within(r.base + r.width * ((q[i] < 0 ? 0 : q[i]) + x[i]), r.least, r.greatest);
+        log_jacobian = gpumc__sum(q, n);
+        for (size_t i = 0; i < n; i++) {
+            const double s = gpumc__typical(c, i), E = s > 0 ? gpumc__scored(q[i]) : 0;
+            if (!(s > 0)) continue;
+            x[i] = gpumc__within(r.base + s * E, r.least, r.greatest);
+            log_jacobian += gpumc_log(s) + gpumc__score_slope(q[i], E) - q[i];
+        }
         return log_jacobian;
     case GPUMC__LOGISTIC:
         for (size_t i = 0; i < n; i++) x[i] = gpumc_fabs(q[i]);
@@ -4945,10 +4965,8 @@ static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, co
     for (size_t i = 0; i < c->n; i++) {
         const double gap = x[i] - r.base, u = gap / r.width;
         q[i] = c->shape == GPUMC__EXPONENTIAL ? gpumc_log(r.width * gap)
-            : c->shape == GPUMC__LOGISTIC ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i])
-            : c->shape != GPUMC__SOFTPLUS ? u
-            : u < DBL_EPSILON ? gpumc_log(gap) - r.log_width     /* u may be subnormal where gap is not */
-            : u + gpumc_log(-gpumc_expm1(-u));
+            : c->shape == GPUMC__LOGISTIC ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i]) : u;
+        if (gpumc__typical(c, i) > 0) q[i] = gpumc__score_of(gap / gpumc__typical(c, i));
     }
 }
 
@@ -4960,12 +4978,13 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
     const size_t n = c->n;
     switch (c->shape) {
     case GPUMC__IDENTITY: memcpy(dq, dx, n * sizeof(double)); break;
-    case GPUMC__EXPONENTIAL: for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1; break;
-    case GPUMC__SOFTPLUS:
+    case GPUMC__EXPONENTIAL:
+        for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
         for (size_t i = 0; i < n; i++) {
-            const double e = gpumc_exp(-gpumc_fabs(q[i])), near_1 = 1 / (1 + e), near_0 = e * near_1;
-            const double p = q[i] < 0 ? near_0 : near_1, complement = q[i] < 0 ? near_1 : near_0;
-            dq[i] = r.width * p * dx[i] + complement;
+            const double s = gpumc__typical(c, i);
+            if (!(s > 0)) continue;
+            const double h = gpumc_exp(gpumc__score_slope(q[i], (x[i] - r.base) / s));
+            dq[i] = s * h * dx[i] + (h - q[i]);
         }
         break;
     case GPUMC__LOGISTIC:
@@ -5166,7 +5185,7 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
     const size_t K = t->size, less = K ? K - 1 : 0;
     const int vectors = t->kind >= GPUMC_ORDERED, known = (int)t->kind >= 0 && t->kind <= GPUMC_CHOLESKY_CORR;
     gpumc__constraint c = { NULL, t->kind, K, K, K, t->count ? t->count : 1, GPUMC__EXPONENTIAL,
-                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 } };
+                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 }, 0, NULL };
     gpumc__range *r = &c.range;
     if (known) c.formula = &gpumc__formulas[vectors ? t->kind - GPUMC_ORDERED + 1 : 0];
     switch (t->kind) {
@@ -5185,10 +5204,7 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
     default: break;
     }
     if (c.shape == GPUMC__LOGISTIC) r->width = r->upper - r->lower;
-    if ((t->kind == GPUMC_POSITIVE || t->kind == GPUMC_LOWER) && t->softplus > 0) {
-        c.shape = GPUMC__SOFTPLUS;
-        r->width = t->softplus;
-    }
+    if (t->kind == GPUMC_POSITIVE || t->kind == GPUMC_LOWER) c.typical = t->typical;
     if (!vectors) { c.n = c.n_free = gpumc__size_mul(K, c.count); c.count = 1; }
     if (K == 0 || !known) c.count = 0;
     r->log_width = gpumc_log(gpumc_fabs(r->width));
@@ -5528,6 +5544,7 @@ struct gpumc_layout {
     gpumc__placed *parts;
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
+    double *typical;                 /* of every free coordinate, 0 where its map is another */
 };
 GPUMC__SELDOM
 
@@ -5631,8 +5648,8 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "lower %g must be below upper %g (set both)", lower, upper)
         || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
-        || GPUMC__WRONG(m, i, error, !(p->softplus >= 0 && gpumc__is_finite(p->softplus)),
-                        "softplus width %g must be 0 (off) or positive", p->softplus);
+        || GPUMC__WRONG(m, i, error, !(p->typical >= 0 && gpumc__is_finite(p->typical)),
+                        "typical %g must be 0 (learned) or positive", p->typical);
 }
 
 /* Index of the block a name stands for, among the first n; n when there is none. */
@@ -5729,7 +5746,7 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 {
     const size_t last = p->kind >= GPUMC_ORDERED && p->n_dims ? p->dims[p->n_dims - 1] : size;
     const gpumc_transform t = { p->kind, last, size / (p->kind == GPUMC_CHOLESKY_CORR ? last * last : last),
-                                p->lower, p->upper, p->offset, p->multiplier, p->softplus };
+                                p->lower, p->upper, p->offset, p->multiplier, p->typical };
     return gpumc__constraint_of(&t);
 }
 
@@ -5809,13 +5826,17 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         if (arena->base) l.parts[i] = p;
     }
     l.tenths = (unsigned char *)gpumc__take(arena, l.n_free, 1);
+    l.typical = gpumc__take_doubles(arena, l.n_free);
     l.n_work = 3 * l.n_natural + n_tables;
     if (!arena->base) return NULL;
     memset(l.tenths, 10, l.n_free);
+    memset(l.typical, 0, l.n_free * sizeof *l.typical);
     for (size_t i = 0; i < l.n_parts; i++) {
         gpumc__placed *p = &l.parts[i];
         p->link.tenths = l.tenths + p->free_at;
         p->link.table += 3 * l.n_natural;
+        p->constraint.typicals = l.typical + p->free_at;
+        for (size_t k = 0; k < p->free_size; k++) l.typical[p->free_at + k] = p->constraint.typical;
         if (p->linked) gpumc__link_init(&p->link, &l, p->param);
     }
     *placed = l;
@@ -5951,24 +5972,42 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
     }
 }
 
-/* Free coordinates and gradient in the current frame become those of the centred frame; returns the change of
-   the log density, which is minus the log Jacobian of the links. */
+/* A positive element between x = e^u, with gradient h, and the scored map of a typical size; to: towards the
+   latter. Returns the change of the log density. */
+static double gpumc__rescore(double typical, int to, double *q, double *g)
+{
+    const double score = to ? gpumc__score_of(gpumc_exp(*q) / typical) : *q, E = gpumc__scored(score);
+    const double log_h = gpumc__score_slope(score, E), slope = gpumc_exp(log_h), ratio = slope / E;
+    const double log_x = to ? *q : gpumc_log(typical * E), change = gpumc_log(typical) + log_h - log_x;
+    *g = to ? (*g - 1) * ratio + (slope - score) : (*g - (slope - score)) / ratio + 1;
+    *q = to ? score : log_x;
+    return to ? change : -change;
+}
+static double gpumc__rescore_all(const gpumc_layout *l, int to, double *q, double *g)
+{
+    double change = 0;
+    for (size_t i = 0; i < l->n_free; i++)
+        if (l->typical[i] > 0) change += gpumc__rescore(l->typical[i], to, q + i, g + i);
+    return change;
+}
+
+/* Free coordinates and gradient in the current frame become those of the centred frame, with logarithms for
+   scores; returns the change of the log density, which is minus the log Jacobian of links and scores. */
 static double gpumc__to_centred(const gpumc_layout *l, const double *q, const double *g, double *u, double *h,
                                 double *work)
 {
     double *x = work, *total = work + l->n_natural, *delta = total + l->n_natural, change = 0;
     memcpy(u, q, l->n_free * sizeof(double));
     memcpy(h, g, l->n_free * sizeof(double));
-    if (l->n_linked == 0) return 0;
     memset(delta, 0, l->n_natural * sizeof(double));
-    for (size_t i = 0; i < l->n_parts; i++) {
+    for (size_t i = 0; i < l->n_parts && l->n_linked > 0; i++) {
         const gpumc__placed *p = &l->parts[i];
         const double log_jacobian = gpumc__part_map(p, q, x, work);
         if (!p->linked) continue;
         change -= log_jacobian;
         memcpy(u + p->free_at, x + p->at, p->size * sizeof(double));
     }
-    for (size_t i = l->n_parts; i-- > 0;) {
+    for (size_t i = l->n_linked > 0 ? l->n_parts : 0; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
         double *h_i = h + p->free_at, c;
         if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, h, work); continue; }
@@ -5977,21 +6016,22 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
         gpumc__link_pull(&p->link, x, total, delta, h_i, work);
         for (size_t j = 0; j < p->size; j++) h_i[j] = total[p->at + j] - delta[p->at + j];
     }
-    return change;
+    return change + gpumc__rescore_all(l, 0, u, h);
 }
 
-/* The way back; returns the log Jacobian of the links. */
+/* The way back. */
 static double gpumc__from_centred(const gpumc_layout *l, const double *u, const double *h, double *q,
                                   double *g, double *work)
 {
     double *x = work, *delta = work + 2 * l->n_natural, change = 0;
     memcpy(q, u, l->n_free * sizeof(double));
     memcpy(g, h, l->n_free * sizeof(double));
-    if (l->n_linked == 0) return 0;
+    change = gpumc__rescore_all(l, 1, q, g);
+    if (l->n_linked == 0) return change;
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc__part_map(p, u, x, work); continue; }
+        if (!p->linked) { gpumc__part_map(p, q, x, work); continue; }
         memcpy(x + p->at, u + p->free_at, p->size * sizeof(double));
         memcpy(delta + p->at, h + p->free_at, p->size * sizeof(double));
         change += gpumc__link_inverse(&p->link, x, q + p->free_at, work);
@@ -8472,10 +8512,10 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     b->link = o->link != GPUMC_LINK_BY_KIND ? o->link : truncated || b->quantile_form ? GPUMC_LINK_IDENTITY
         : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
     if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (b->link == GPUMC_LINK_LOG && !above)
-        || (b->link > GPUMC_LINK_LOG && !between) || g->softplus > 0
+        || (b->link > GPUMC_LINK_LOG && !between) || g->typical > 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
         return GPUMC__BAD_PARAM(error, g->name, "link %d is unknown or does not fit "
-                                "kind %d: log wants POSITIVE or LOWER (not softplus), logit and probit UNIT "
+                                "kind %d: log wants POSITIVE or LOWER (not typical), logit and probit UNIT "
                                 "or INTERVAL, a truncated normal the identity", (int)b->link, (int)g->kind);
     if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
@@ -10787,6 +10827,59 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
     gpumc__adapt_reframe(a, chains, 1);
 }
 
+/* ---- scores ------------------------------------------------------------------------------------
+   A scale that the data leave near zero is no normal on the log scale: its density there falls as e^u only.
+   The scored map takes it to one, whatever its typical size within a factor of ten. Which is better shows in
+   the squared correlation of coordinate and gradient, -1 for a normal: a map must gain a tenth to be changed
+   for. Coordinates that are normal enough as they are cost one pass. */
+#define GPUMC__SCORE_GAIN 0.9
+
+/* Var q Var g of coordinate i over the healthy draws of the foreground window, by the map of a typical size
+   from the map in force; at least 1, which is a normal's. mean_x gets the mean of x - base. */
+static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical, double *mean_x)
+{
+    double mean[3] = { 0, 0, 0 }, square[3] = { 0, 0, 0 }, count = 0;
+    for (size_t k = a->foreground; k < a->n_kept; k++) {
+        double v[3] = { a->q[k * a->dim + i], a->g[k * a->dim + i], 0 };
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        if (a->layout->typical[i] > 0) gpumc__rescore(a->layout->typical[i], 0, &v[0], &v[1]);
+        v[2] = gpumc_exp(v[0]);
+        if (typical > 0) gpumc__rescore(typical, 1, &v[0], &v[1]);
+        gpumc__welford(mean, square, v, 3, 1 / ++count);
+    }
+    *mean_x = mean[2];
+    return count > 10 ? square[0] * square[1] / ((count - 1) * (count - 1)) : GPUMC_NAN;
+}
+
+/* Chooses the maps of positive coordinates; returns 1 when one changed. */
+static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const gpumc_layout *l = a->layout;
+    double *chosen = a->moments + 2 * a->dim;
+    int changed = 0;
+    for (size_t i = 0; l && i < l->n_parts; i++) {
+        const gpumc__placed *p = &l->parts[i];
+        const int above = p->param->kind == GPUMC_POSITIVE || p->param->kind == GPUMC_LOWER;
+        for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
+            double size, unused;
+            chosen[j] = l->typical[j];
+            if (!above || p->linked || p->param->typical > 0) continue;
+            const double plain = gpumc__score_trial(a, j, 0, &size);
+            if (!(plain * GPUMC__SCORE_GAIN > 1)) chosen[j] = 0;
+            else if (chosen[j] > 0) {
+                if (plain < GPUMC__SCORE_GAIN * gpumc__score_trial(a, j, chosen[j], &unused)) chosen[j] = 0;
+            } else if (gpumc__score_trial(a, j, size, &unused) < GPUMC__SCORE_GAIN * plain) chosen[j] = size;
+            changed |= chosen[j] != l->typical[j];
+        }
+    }
+    if (!changed) return 0;
+    gpumc__adapt_reframe(a, chains, 0);
+    memcpy(l->typical, chosen, a->dim * sizeof *chosen);
+    gpumc__adapt_reframe(a, chains, 1);
+    gpumc__adapt_judge(a, chains);
+    return 1;
+}
+
 /* Learns weights and units of the links; returns 1 when a weight changed. */
 static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
@@ -11165,7 +11258,7 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
     const int switches = a->iteration == a->next_switch, pooled = a->iteration >= a->own_end;
     int restart = a->iteration == a->own_end;
     gpumc__adapt_judge(a, chains);
-    if (switches && gpumc__adapt_centring(a, chains)) {
+    if (switches && (gpumc__adapt_scores(a, chains) | gpumc__adapt_centring(a, chains))) {
         restart = 1;
         if (a->iteration < a->final_start) memset(a->trials, 0, a->n_chains * sizeof *a->trials);
     }
@@ -15783,6 +15876,7 @@ static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
 static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
 {
     gpumc__carry(k, l->tenths, l->n_free);
+    gpumc__carry(k, l->typical, l->n_free * sizeof *l->typical);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
@@ -15833,7 +15927,7 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
     }
     for (const gpumc_param *p = m->params; p < m->params + m->n_params; p++) {
         const size_t n = gpumc__nth_size(m, (size_t)(p - m->params));
-        const double values[] = { p->lower, p->upper, p->offset, p->multiplier, p->softplus, (double)p->kind,
+        const double values[] = { p->lower, p->upper, p->offset, p->multiplier, p->typical, (double)p->kind,
                                   (double)p->centring, p->centring_weight, (double)p->walk_dim };
         sum = gpumc__checksum(sum, values, sizeof values);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
@@ -16321,6 +16415,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     }
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free, &blocks);
     f->centring = gpumc__take_doubles(arena, l->n_free);
+    f->typical = gpumc__take_doubles(arena, l->n_free);
     rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
     f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
@@ -16622,6 +16717,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->step_size = r->chains[0].nuts->step_size;
     gpumc__metric_copy(&f->metric, &r->adapt->shared);
     for (size_t i = 0; i < f->n_free; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
+    memcpy(f->typical, r->layout->typical, f->n_free * sizeof *f->typical);
     f->n_restarted = r->adapt->n_restarts;
     f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
     memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);

@@ -134,7 +134,7 @@ static int sample(const struct albums *d, gpumc_centring form, const run *r, con
     const size_t shape[] = { d->n_artists, ALBUMS };
     const gpumc_param params[] = {
         { .name = "mu" },
-        { .name = "sd", .kind = GPUMC_POSITIVE, .size = 2, .softplus = 0.05 },    /* sd[2] comes close to 0 */
+        { .name = "sd", .kind = GPUMC_POSITIVE, .size = 2 },    /* sd[2] comes close to 0 */
         { .name = "beta", .size = FEATURES },
         { .name = "rho", .kind = GPUMC_INTERVAL, .lower = -0.99, .upper = 0.99 },
         { .name = "sigma", .kind = GPUMC_POSITIVE },

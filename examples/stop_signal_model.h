@@ -682,8 +682,6 @@ static inline void ss_group_add(ss_model *m, int k)
             ? ss_param_add(m, names->scale, GPUMC_INTERVAL, law.s_a, law.s_b)
             : ss_param_add(m, names->scale, GPUMC_POSITIVE, 0, 0);
         scale->init = &m->start[k][1];
-        if (scale->kind == GPUMC_POSITIVE)
-            scale->softplus = 0.1;        /* what the stop trials say of a scale may leave it near zero */
         ss_prior_add(m, names->scale, law.s_prior, law.s_a, law.s_b);
     }
     if (m->n_covariates[k] > 0) {

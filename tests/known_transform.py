@@ -55,8 +55,8 @@ def correlation(q, c):
 
 
 def above(y, c):
-    """exp, or the softplus map of a width."""
-    return c['softplus'] * mp.log(1 + mp.exp(y)) if c['softplus'] else mp.exp(y)
+    """exp, or what is exponential, of mean typical, for a standard normal y."""
+    return -c['typical'] * mp.log(mp.erfc(y / mp.sqrt(2)) / 2) if c['typical'] else mp.exp(y)
 
 
 def each(f):
@@ -121,10 +121,13 @@ def listed(values):
 
 
 def case(kind, n, q, dx, **given):
-    c = dict(size=n, lower=0.0, upper=0.0, offset=0.0, multiplier=0.0, softplus=0.0)
+    c = dict(size=n, lower=0.0, upper=0.0, offset=0.0, multiplier=0.0, typical=0.0)
     c.update(given)
     q = [mp.mpf(y) for y in q]
     mp.mp.dps = 100 + int(2 * max([0] + [abs(y) for y in q])) * (4 if kind == 'CHOLESKY_CORR' else 1)
+    if c['typical']:                                     # 1 - Phi(-30) begins in digit 196, and so do values
+        q = [max(y, mp.mpf(-30)) for y in q]
+        mp.mp.dps += 1000
     f = lambda point: MAPS[kind](point, c)
     J, step = jacobian(f, q), H ** mp.mpf('0.5')
     at = lambda point: log_jacobian(kind, n, f, point)
@@ -132,7 +135,7 @@ def case(kind, n, q, dx, **given):
     for k in range(len(q)):
         slope = (at(shift(q, k, step)) - at(shift(q, k, -step))) / (2 * step)
         dq.append(mp.fsum(J[i, k] * mp.mpf(dx[i]) for i in range(len(dx))) + slope)
-    head = [c[k] for k in ('lower', 'upper', 'offset', 'multiplier', 'softplus')] + [at(q)]
+    head = [c[k] for k in ('lower', 'upper', 'offset', 'multiplier', 'typical')] + [at(q)]
     print(f'    {{ GPUMC_{kind}, {n}, {listed(head)},')
     for values, end in ((q, ','), (dx, ','), (f(q), ','), (dq, ' },')):
         text = '{ ' + listed(values or [0]) + ' }' + end
@@ -145,12 +148,12 @@ def main():
     print('enum { KNOWN_FREE = 10, KNOWN_NATURAL = 25 };')
     print('typedef struct known_transform {')
     print('    gpumc_kind kind;\n    size_t size;')
-    print('    double lower, upper, offset, multiplier, softplus, log_jacobian;')
+    print('    double lower, upper, offset, multiplier, typical, log_jacobian;')
     print('    double q[KNOWN_FREE], dx[KNOWN_NATURAL], x[KNOWN_NATURAL], dq[KNOWN_FREE];')
     print('} known_transform;')
     print('static const known_transform known_transforms[] = {')
-    settings = [('UNBOUNDED', {}), ('POSITIVE', {}), ('POSITIVE', dict(softplus=0.5)),
-                ('LOWER', dict(lower=-1.5)), ('LOWER', dict(lower=2.0, softplus=3.0)),
+    settings = [('UNBOUNDED', {}), ('POSITIVE', {}), ('POSITIVE', dict(typical=0.5)),
+                ('LOWER', dict(lower=-1.5)), ('LOWER', dict(lower=2.0, typical=3.0)),
                 ('UPPER', dict(upper=2.5)), ('INTERVAL', dict(lower=-1.0, upper=3.0)),
                 ('INTERVAL', dict(lower=0.0, upper=1e-3)), ('UNIT', {}),
                 ('AFFINE', dict(offset=1.0, multiplier=2.5)), ('ORDERED', {}), ('POSITIVE_ORDERED', {}),

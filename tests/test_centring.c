@@ -51,11 +51,15 @@ static void machine_close(machine *m)
     free(m->work);
 }
 
-/* kind 0: centred; 1: non-centred; 2, 3: two mixtures; 4: all between. Units move with the kind. */
+/* kind 0: centred; 1: non-centred; 2, 3: two mixtures; 4: all between. Units move with the kind, and what is
+   positive and no link has normal scores in odd ones, in 3 but for the first of a block. */
 static void set_weights(gpumc_layout *l, int kind)
 {
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
+        const gpumc_kind block = l->parts[i].param->kind;
+        for (size_t j = 0; j < l->parts[i].free_size && (block == GPUMC_POSITIVE || block == GPUMC_LOWER); j++)
+            l->typical[l->parts[i].free_at + j] = kind % 2 && (kind == 1 || j > 0) ? 0.4 * kind : 0;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++)
             k->tenths[j] = (unsigned char)(kind == 0 || gpumc__link_is_start(k, j) ? 10
@@ -179,7 +183,7 @@ static void check_kinds(void)
     const gpumc_param no_scale[] = { { .name = "mu" }, { .name = "s", .kind = GPUMC_POSITIVE },
         { .name = "theta", .size = 6, .location = "mu" } };
     const gpumc_param no_location[] = { { .name = "mu" },
-                                        { .name = "tau", .kind = GPUMC_POSITIVE, .softplus = 0.1 },
+                                        { .name = "tau", .kind = GPUMC_POSITIVE, .typical = 0.1 },
                                         { .name = "theta", .size = 6, .scale = "tau" } };
     const gpumc_param own[] = { { .name = "mu", .size = 6 },
                                 { .name = "tau", .kind = GPUMC_POSITIVE, .size = 6 },
@@ -304,6 +308,58 @@ static void check_learning(void)
     CHECK(fabs(few - 0.3) < 1e-9 && fabs(many - 0.3) < 1e-9, "forced: %g, %g", few, many);
 }
 
+/* Scales: one that the data hold, two that touch their bounds, one of another kind, one whose map is given. */
+static double scales_density(const double *x, double *g, void *data)
+{
+    double below = 0, lp = gpumc_gamma_lpdf(x[0], 50, 10, &g[0], NULL, NULL)
+        + gpumc_half_normal_lpdf(x[1], 1, &g[1], NULL) + gpumc_half_normal_lpdf(x[2] - 3, 0.01, &g[2], NULL)
+        + gpumc_half_normal_lpdf(5 - x[3], 1, &below, NULL) + gpumc_half_normal_lpdf(x[4], 1, &g[4], NULL);
+    g[3] -= below;
+    (void)data;
+    return lp;
+}
+
+/* What touches its bound, and no other, goes over to normal scores, of its mean but for a factor of two; there
+   it moves as freely as the rest, and the maps can be handed on with the metric. */
+static void check_scores(void)
+{
+    gpumc_param params[] = {
+        { .name = "held", .kind = GPUMC_POSITIVE }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "above", .kind = GPUMC_LOWER, .lower = 3 },
+        { .name = "below", .kind = GPUMC_UPPER, .upper = 5 },
+        { .name = "given", .kind = GPUMC_POSITIVE, .typical = 2 },
+    };
+    const gpumc_model model = { .params = params, .n_params = 5, .log_density = scales_density };
+    gpumc_sample_options options = { .seed = 11 };
+    gpumc_fit fit, again;
+    gpumc_summary row;
+    const double mean = sqrt(2 / GPUMC_PI);
+    CHECK(gpumc_sample(&model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+    CHECK(fit.typical[0] == 0 && fit.typical[3] == 0 && fit.typical[4] == 2, "typical %g, %g, %g",
+          fit.typical[0], fit.typical[3], fit.typical[4]);
+    CHECK(fabs(log(fit.typical[1] / mean)) < log(2) && fabs(log(fit.typical[2] / (0.01 * mean))) < log(2),
+          "typical %g, %g", fit.typical[1], fit.typical[2]);
+    for (size_t i = 1; i < 3; i++) {
+        row = gpumc_summarise(&fit, i);
+        printf("%s: %.0f effective draws in the bulk, %.0f in the tail\n", params[i].name, row.ess_bulk,
+               row.ess_tail);
+        CHECK(row.ess_bulk > 2000 && row.ess_tail > 2000, "%s: %g, %g", params[i].name, row.ess_bulk,
+              row.ess_tail);
+    }
+    params[1].typical = fit.typical[1];
+    params[2].typical = fit.typical[2];
+    options.num_warmup = -1;
+    options.initial_metric = &fit.metric;
+    options.step_size = fit.step_size;
+    options.sampler = fit.sampler;
+    CHECK(gpumc_sample(&model, &options, &again) == GPUMC_OK, "%s", again.message);
+    row = gpumc_summarise(&again, 1);
+    CHECK(row.ess_bulk > 2000 && fabs(row.mean - mean) < 4 * row.mcse, "handed on: %g, mean %g +- %g",
+          row.ess_bulk, row.mean, row.mcse);
+    gpumc_free(&fit);
+    gpumc_free(&again);
+}
+
 /* The map as its definition says, down to where the scale is a thousandth of a percent of its unit: there the
    coordinate of every learned weight has a spread that no longer falls. A weight of 1 that was asked for
    leaves theta as it is, to the bit. */
@@ -325,6 +381,7 @@ static void check_map(void)
             const gpumc__link *k = &m.layout->parts[2].link;
             double x[5];
             set_weights(m.layout, kind);
+            m.layout->typical[1] = 0;
             gpumc_model_natural(m.layout, q, x, m.work);
             for (int i = 0; i < 3; i++) {
                 const double c = k->tenths[i] / 10., t = exp(log_tau) * k->per_unit[0];
@@ -726,6 +783,7 @@ int main(void)
     check_spread();
     check_reach();
     check_learning();
+    check_scores();
     check_start_share();
     check_far_starts();
     check_climb();

@@ -509,7 +509,7 @@ static void check_mismatches(void)
     refused(__LINE__, &changed, NULL, GPUMC_ERROR_MODEL, path, "another model"); \
     back
     OTHER_MODEL(list[0].name = "nu"; list[2].location = "nu", memcpy(list, schools_params, sizeof list));
-    OTHER_MODEL(list[1].softplus = 1, memcpy(list, schools_params, sizeof list));
+    OTHER_MODEL(list[1].typical = 1, memcpy(list, schools_params, sizeof list));
     OTHER_MODEL(list[2].location = NULL, memcpy(list, schools_params, sizeof list));
     OTHER_MODEL(list[2].centring = GPUMC_CENTRED, memcpy(list, schools_params, sizeof list));
     OTHER_MODEL(list[0].kind = GPUMC_POSITIVE, memcpy(list, schools_params, sizeof list));

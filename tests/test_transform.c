@@ -18,9 +18,9 @@ static const implementation ours = { gpumc_constrain, gpumc_constrain_gradient }
 static const gpumc_transform kinds[] = {
     { .kind = GPUMC_UNBOUNDED },
     { .kind = GPUMC_POSITIVE },
-    { .kind = GPUMC_POSITIVE, .softplus = 0.3 },
+    { .kind = GPUMC_POSITIVE, .typical = 0.3 },
     { .kind = GPUMC_LOWER, .lower = -1.5 },
-    { .kind = GPUMC_LOWER, .lower = 4, .softplus = 2 },
+    { .kind = GPUMC_LOWER, .lower = 4, .typical = 2 },
     { .kind = GPUMC_UPPER, .upper = 7 },
     { .kind = GPUMC_UPPER, .upper = 0 },
     { .kind = GPUMC_INTERVAL, .lower = -2, .upper = 3 },
@@ -172,7 +172,7 @@ static gpumc_transform known_of(const known_transform *k)
     t.upper = k->upper;
     t.offset = k->offset;
     t.multiplier = k->multiplier;
-    t.softplus = k->softplus;
+    t.typical = k->typical;
     return t;
 }
 
@@ -466,7 +466,7 @@ static void check_refusals(void)
         { { .kind = GPUMC_POSITIVE, .size = 1 }, { INFINITY }, "x[0] = inf is not finite; give a number" },
         { { .kind = GPUMC_LOWER, .size = 1, .lower = 3 }, { 3 },
           "x[0] = 3 is not above the lower bound 3; give a value strictly inside" },
-        { { .kind = GPUMC_LOWER, .size = 1, .lower = 3, .softplus = 1 }, { 2.5 },
+        { { .kind = GPUMC_LOWER, .size = 1, .lower = 3, .typical = 1 }, { 2.5 },
           "x[0] = 2.5 is not above the lower bound 3; give a value strictly inside" },
         { { .kind = GPUMC_UPPER, .size = 1, .upper = -1 }, { 0 },
           "x[0] = 0 is not below the upper bound -1; give a value strictly inside" },
