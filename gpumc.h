@@ -74,6 +74,7 @@
      block (location_index), the element before (walk_dim: random walks, which start at the location, or
      without one anywhere), and may have group covariates added; scales likewise (scale_index).
      Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
+     Scales that touch zero are known by their draws: warm-up gives their coordinates another map (typical).
      Chains that would start far from the posterior climb to it first, except what has an init.
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
@@ -1715,8 +1716,8 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
    dimension of a block, the correlation factor its last two; further dimensions repeat them. */
 typedef enum gpumc_kind {
     GPUMC_UNBOUNDED = 0,      /* x = q */
-    GPUMC_POSITIVE,  /* x = exp q; with typical = s > 0: x = -s log Phi(-q), for scales that touch zero */
-    GPUMC_LOWER,              /* x = lower + exp q */
+    GPUMC_POSITIVE,           /* x = exp q; with typical s > 0: x = -s log Phi(-q), where x may touch zero */
+    GPUMC_LOWER,              /* x = lower + what it is above */
     GPUMC_UPPER,              /* x = upper - exp q */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
     GPUMC_UNIT,               /* x = logistic q, a probability */
@@ -1762,7 +1763,7 @@ typedef struct gpumc_param {
     size_t n_dims;
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
     double offset, multiplier;/* GPUMC_AFFINE */
-    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER: see gpumc_kind; 0: learned, at first exponential */
+    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER: 0: learned, at first exponential */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
        The density still sees natural values; only the sampler's coordinates change. */
@@ -2555,7 +2556,7 @@ typedef struct gpumc_fit {
     gpumc_sampler sampler;                /* that made the draws, and why */
     char sampler_reason[160];
     double *centring;                     /* weight of every free coordinate; 1 where it has no meaning */
-    double *typical;                      /* learned, of every free coordinate; 0 where it is no normal score */
+    double *typical;                      /* of every free coordinate; 0: its map is another */
     struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
     gpumc_warning *warnings;
     size_t n_warnings;
@@ -2568,8 +2569,9 @@ typedef struct gpumc_fit {
     gpumc_allocator allocator;
 } gpumc_fit;
 
-/* With initial_metric, of the model's free coordinates (for learned centring those of fit->centring: better
-   to fix centring_weight then), warm-up starts from its variances and from step_size, and learns as ever.
+/* With initial_metric, of the model's free coordinates (for what is learned those of fit->centring and
+   fit->typical: better to fix centring_weight and typical then), warm-up starts from its variances and from
+   step_size, and learns as ever.
    With num_warmup -1 they are what the run uses. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
@@ -2656,7 +2658,7 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
                                        gpumc_error *error);
 /* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; of low rank and
-   blocks only the diagonal. They belong to the coordinates of the learned centring, fit->centring. */
+   blocks only the diagonal. They belong to the coordinates as learned: fit->centring, fit->typical. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Reads one, for gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
@@ -4879,9 +4881,8 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
 /* ---- positive, lower, upper; interval, unit; affine, unbounded -----------------------------------
    exponential   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
                  dq = (x - base) dx + 1
-   scored        x = base + s E, E = -log Phi(-q): standard normal q make E exponential, and 1 / h its slope
-                 log |J| = sum log s + log h, h = phi(q) / Phi(-q)           q = -Phi^-1(e^-u), u = (x - base) / s
-                 dq = s h dx + h - q
+   scored        x = base + s E, E = -log Phi(-q), exponential for normal q       log |J| = sum log s + log h
+                 dq = s h dx + h - q, h = phi(q) / Phi(-q)      q = -Phi^-1(e^-u), u = (x - base) / s
    logistic      x = lower + w p = upper - w (1 - p), p = logistic q, the sum that is nearer to its bound
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
@@ -10830,12 +10831,12 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 /* ---- scores ------------------------------------------------------------------------------------
    A scale that the data leave near zero is no normal on the log scale: its density there falls as e^u only.
    The scored map takes it to one, whatever its typical size within a factor of ten. Which is better shows in
-   the squared correlation of coordinate and gradient, -1 for a normal: a map must gain a tenth to be changed
-   for. Coordinates that are normal enough as they are cost one pass. */
+   Var q Var g, 1 for a normal and more for everything else: a map must gain a tenth to be changed for.
+   Coordinates that are normal enough as they are cost one pass. */
 #define GPUMC__SCORE_GAIN 0.9
 
-/* Var q Var g of coordinate i over the healthy draws of the foreground window, by the map of a typical size
-   from the map in force; at least 1, which is a normal's. mean_x gets the mean of x - base. */
+/* Var q Var g of coordinate i over the healthy draws of the foreground window, as the map of a typical size
+   would have it; mean_x gets the mean of x - base. */
 static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical, double *mean_x)
 {
     double mean[3] = { 0, 0, 0 }, square[3] = { 0, 0, 0 }, count = 0;
