@@ -10,20 +10,20 @@
    Output: (times differ from run to run, last digits between compilers)
 
    eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 0.324, low-rank metric, 0 divergences
-   sampler HMC: the metric fits: variance to metric 1.44, E-BFMI 1.04, trees span 3.7
+   step size 0.516, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.19, E-BFMI 0.93, trees span 3.6
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.434      0.055      3.289     -1.152      4.438      9.877      3606      3216   1.001
-   tau           3.513      0.073      3.190      0.235      2.690      9.745      1202      1183   1.006
-   theta[1]      6.204      0.090      5.671     -1.444      5.634     15.898      4137      3432   1.001
-   theta[2]      4.907      0.068      4.725     -2.625      4.832     12.472      4837      3217   1.001
-   theta[3]      3.927      0.086      5.212     -4.853      4.291     11.511      3823      3233   1.000
-   theta[4]      4.793      0.069      4.708     -2.587      4.743     12.368      4755      3666   1.003
-   theta[5]      3.716      0.067      4.531     -4.272      3.983     10.585      4664      3776   1.001
-   theta[6]      4.176      0.069      4.796     -3.786      4.345     11.594      4823      3687   1.001
-   theta[7]      6.307      0.078      4.976     -0.879      5.837     15.178      4013      3632   1.001
-   theta[8]      4.883      0.081      5.338     -3.343      4.757     13.491      4391      3226   1.000
-   gradients=27755 divergences=0 warmup_s=0.0043 sampling_s=0.0078
+   mu            4.423      0.060      3.267     -0.901      4.474      9.836      2992      3018   1.002
+   tau           3.500      0.065      3.016      0.225      2.714      9.665      2033      2621   1.002
+   theta[1]      6.166      0.095      5.479     -1.705      5.656     15.765      3424      3026   1.001
+   theta[2]      4.906      0.072      4.685     -2.479      4.858     12.333      4249      3529   1.002
+   theta[3]      4.010      0.086      5.149     -4.563      4.282     11.797      3568      3268   1.001
+   theta[4]      4.826      0.072      4.602     -2.381      4.787     12.214      4124      3628   1.002
+   theta[5]      3.640      0.075      4.606     -4.581      3.902     10.564      3881      3567   1.002
+   theta[6]      4.107      0.075      4.808     -4.238      4.309     11.611      4144      3329   1.001
+   theta[7]      6.304      0.085      5.009     -0.902      5.903     15.349      3475      3337   1.001
+   theta[8]      4.796      0.086      5.290     -3.312      4.706     13.106      3821      3154   1.000
+   gradients=18715 divergences=0 warmup_s=0.0038 sampling_s=0.0027
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */
