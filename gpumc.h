@@ -2546,7 +2546,7 @@ typedef struct gpumc_fit {
     size_t n_blocks;
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
-    double *unconstrained;                /* [chain][draw][free], on request */
+    double *unconstrained;                /* [chain][draw][free], on request; scales by their logarithms */
     size_t *free_blocks;                  /* [block][2]: first free coordinate, number; 0: untransformed */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
@@ -4909,16 +4909,16 @@ static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
 /* E of a score q, and log h, by E where that cancels nothing. */
 static GPUMC__NOINLINE double gpumc__scored(double q) { return -gpumc_log_Phi(-q); }
 static GPUMC__NOINLINE double gpumc__score_slope(double q, double E)
-{ return q > 1 ? gpumc_log(gpumc__log_Phi_slope(-q)) : E - 0.5 * q * q - GPUMC_LOG_SQRT_2PI; }
+{ return q > 1 ? gpumc__log(gpumc__log_Phi_slope(-q)) : E - 0.5 * q * q - GPUMC_LOG_SQRT_2PI; }
 /* The score of E; where e^-E is no number any more, by Newton steps. */
 static GPUMC__NOINLINE double gpumc__score_of(double E)
 {
     double q = sqrt(2 * E);
-    if (E < 0.7) return gpumc_inv_Phi(fmax(-gpumc_expm1(-E), DBL_MIN));
-    if (E < 700) return -gpumc_inv_Phi(gpumc_exp(-E));
+    if (E < 0.7) return gpumc__inv_Phi(fmax(-gpumc_expm1(-E), DBL_MIN));
+    if (E < 700) return -gpumc__inv_Phi(gpumc__exp(-E));
     for (int i = 0; i < 5; i++) {
         const double reached = gpumc__scored(q);
-        q -= (reached - E) * gpumc_exp(-gpumc__score_slope(q, reached));
+        q -= (reached - E) * gpumc__exp(-gpumc__score_slope(q, reached));
     }
     return q;
 }
@@ -5977,9 +5977,9 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
    latter. Returns the change of the log density. */
 static double gpumc__rescore(double typical, int to, double *q, double *g)
 {
-    const double score = to ? gpumc__score_of(gpumc_exp(*q) / typical) : *q, E = gpumc__scored(score);
-    const double log_h = gpumc__score_slope(score, E), slope = gpumc_exp(log_h), ratio = slope / E;
-    const double log_x = to ? *q : gpumc_log(typical * E), change = gpumc_log(typical) + log_h - log_x;
+    const double score = to ? gpumc__score_of(gpumc__exp(*q) / typical) : *q, E = gpumc__scored(score);
+    const double log_h = gpumc__score_slope(score, E), slope = gpumc__exp(log_h), ratio = slope / E;
+    const double log_x = to ? *q : gpumc__log(typical * E), change = gpumc__log(typical) + log_h - log_x;
     *g = to ? (*g - 1) * ratio + (slope - score) : (*g - (slope - score)) / ratio + 1;
     *q = to ? score : log_x;
     return to ? change : -change;
@@ -6288,7 +6288,7 @@ static double gpumc__climb_look(gpumc__climb *c, double part)
     const size_t n = c->layout->n_free;
     double bound = 0;
     for (size_t i = 0; i < n; i++) {
-        const double log_sd = c->log_sd[i] + part * c->log_step[i], sd = exp(log_sd);
+        const double log_sd = c->log_sd[i] + part * c->log_step[i], sd = gpumc__exp(log_sd);
         c->away[i] = gpumc_rng_word(&c->rng) & 1 ? sd : -sd;
         if (sd > 0) bound += log_sd;
     }
@@ -6307,9 +6307,9 @@ static void gpumc__climb_plan(gpumc__climb *c, int t)
         const gpumc__placed *p = &c->layout->parts[k];
         const double most = t < c->waits[k] ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
         for (size_t i = p->free_at; i < p->free_at + p->free_size && c->waits[k] != GPUMC__CLIMB_HELD; i++) {
-            const double log_curvature = log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
+            const double log_curvature = gpumc__log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
             c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
-            c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * exp(2 * (c->log_sd[i] + c->log_step[i]));
+            c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * gpumc__exp(2 * (c->log_sd[i] + c->log_step[i]));
             c->step[i] = fmin(fmax(c->step[i], -most), most);
         }
     }
@@ -6360,7 +6360,8 @@ static int gpumc__climb_draw(gpumc__climb *c, double least)
     const size_t n = c->layout->n_free;
     gpumc_rng_normals(&c->rng, c->away, n);
     for (double width = 2; least > -GPUMC_INF && width > 0.2; width /= 2) {
-        for (size_t i = 0; i < n; i++) c->point[i] = c->mean[i] + width * exp(c->log_sd[i]) * c->away[i];
+        for (size_t i = 0; i < n; i++)
+            c->point[i] = c->mean[i] + width * gpumc__exp(c->log_sd[i]) * c->away[i];
         if (gpumc__climb_eval(c, c->point, c->g[0]) >= least) return 1;
     }
     return 0;
@@ -7818,7 +7819,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
 /* The value with the share u of what lies between the bounds below it. */
 static double gpumc__prior_quantile(const gpumc__prior *p, const gpumc__range *r, double u)
 {
-    const double at = exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * exp(p->log_mass);
+    const double at = gpumc__exp(p->f(GPUMC__LOWER, r->lower, p->a, NULL)) + u * gpumc__exp(p->log_mass);
     return gpumc__within(p->f(GPUMC__QUANTILE, fmin(at, 1), p->a, NULL), r->least, r->greatest);
 }
 GPUMC__OFTEN
@@ -9976,8 +9977,8 @@ typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dua
 
 static void gpumc__dual_start(gpumc__dual *a, double step_size)
 {
-    a->mu = log(10 * step_size);
-    a->x = a->x_mean = log(step_size);
+    a->mu = gpumc__log(10 * step_size);
+    a->x = a->x_mean = gpumc__log(step_size);
     a->h = 0;
     a->limit = GPUMC_INF;
     a->t = 0;
@@ -9985,7 +9986,7 @@ static void gpumc__dual_start(gpumc__dual *a, double step_size)
 
 static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 {
-    const double t = ++a->t, eta = 1 / (t + 10), weight = pow(t, -0.75);
+    const double t = ++a->t, eta = 1 / (t + 10), weight = 1 / (sqrt(t) * sqrt(sqrt(t)));
     a->h = (1 - eta) * a->h + eta * (target - (accept < 1 ? accept : 1));
     a->x = fmin(a->mu - a->h * sqrt(t) / 0.05, a->limit);
     a->x_mean = (1 - weight) * a->x_mean + weight * a->x;
@@ -10321,7 +10322,7 @@ static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_dr
     }
     mass = gpumc__median_of(recent, n_draws);
     for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
-        mass += 0.5 * log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
+        mass += 0.5 * gpumc__log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
     return mass;
 }
 
@@ -10634,7 +10635,7 @@ static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int proje
         size_t k = r;
         for (size_t i = 0; i < r; i++) {
             if (!(d[i] > 0)) continue;                            /* taken already */
-            if (k == r || fabs(log(d[i])) > fabs(log(d[k]))) k = i;
+            if (k == r || fabs(gpumc__log(d[i])) > fabs(gpumc__log(d[k]))) k = i;
             low = fmin(low, d[i]);
             high = fmax(high, d[i]);
         }
@@ -10788,7 +10789,7 @@ static void gpumc__centring_shares(const gpumc__link *k, double *v, double n)
    */
 static unsigned char gpumc__centring_tenths(double share, double sd_log_tau)
 {
-    const double odds = exp(-2 * sd_log_tau) * share / (1 - share);
+    const double odds = gpumc__exp(-2 * sd_log_tau) * share / (1 - share);
     return (unsigned char)(10 * odds / (1 + odds) + 0.5);
 }
 
@@ -10822,7 +10823,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         gpumc__link *k = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
-        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(-gpumc__adapt_units(a, k)[2 * u]);
+        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[2 * u]);
         gpumc__link_settle(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
@@ -10844,7 +10845,7 @@ static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical,
         double v[3] = { a->q[k * a->dim + i], a->g[k * a->dim + i], 0 };
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         if (a->layout->typical[i] > 0) gpumc__rescore(a->layout->typical[i], 0, &v[0], &v[1]);
-        v[2] = gpumc_exp(v[0]);
+        v[2] = gpumc__exp(v[0]);
         if (typical > 0) gpumc__rescore(typical, 1, &v[0], &v[1]);
         gpumc__welford(mean, square, v, 3, 1 / ++count);
     }
@@ -10903,7 +10904,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
             weights[at + j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
             changed |= weights[at + j] != k->tenths[j];
         }
-        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] + log(k->per_unit[u])) > 0.1;
+        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] + gpumc__log(k->per_unit[u])) > 0.1;
     }
     if (changed || moved) {
         gpumc__adapt_recentre(a, chains, weights);
@@ -11034,11 +11035,11 @@ static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_
     a->shared.spring = spring;
     for (size_t c = 0; c < a->n_chains; c++) a->metrics[c].spring = spring;
     gpumc__dual_start(&a->dual, fmin(eps, most));
-    a->dual.mu = log(1.5) + a->dual.x;
-    a->dual.limit = log(most);
+    a->dual.mu = gpumc__log(1.5) + a->dual.x;
+    a->dual.limit = gpumc__log(most);
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc_nuts_set_path(chains[c], sampler, length, window);
-        gpumc_nuts_set_step_size(chains[c], exp(a->dual.x));
+        gpumc_nuts_set_step_size(chains[c], gpumc__exp(a->dual.x));
     }
     a->sampler = chains[0]->sampler;
 }
@@ -11079,7 +11080,8 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
     const int swings = off < GPUMC__SPRING_KEEPS && kappa <= 2;
-    const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */ : fmin(pow(slow, 0.3), 3);
+    const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
+        : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
     const gpumc_sampler sampler = a->options.sampler ? gpumc__adapt_asked(a)
         : gpumc__adapt_rule(a, kappa, swings ? off : GPUMC_INF);
@@ -11101,7 +11103,7 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
                 / (double)a->n_chains;
     gpumc__dual_update(&a->dual, mean, gpumc__path_aim(&a->shared, a->options.target_accept));
     for (size_t c = 0; c < a->n_chains; c++)
-        gpumc_nuts_set_step_size(chains[c], exp(done ? a->dual.x_mean : a->dual.x));
+        gpumc_nuts_set_step_size(chains[c], gpumc__exp(done ? a->dual.x_mean : a->dual.x));
     return !done;
 }
 
@@ -11151,9 +11153,9 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
         for (size_t c = 0; c < a->n_chains; c++) {
             const double curvature = fabs(gpumc_nuts_gradient(chains[c])[i]);
             a->metrics[c].scale[i] = 1 / sqrt(fmin(fmax(curvature, 1e-6), 1e20));
-            mean_log += log(a->metrics[c].scale[i]) / (double)a->n_chains;
+            mean_log += gpumc__log(a->metrics[c].scale[i]) / (double)a->n_chains;
         }
-        a->shared.scale[i] = exp(mean_log);
+        a->shared.scale[i] = gpumc__exp(mean_log);
     }
     if (a->n_kept >= 3 && a->shared.kind != GPUMC_METRIC_UNIT) {
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
@@ -11206,12 +11208,12 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
         gpumc__dual_update(own, accept, a->options.target_accept);
         if (bounded)
             own->x = fmin(own->x, 1.1447298858494002 /* log pi: stability in whitened coordinates */);
-        gpumc_nuts_set_step_size(chains[c], exp(own->x));
+        gpumc_nuts_set_step_size(chains[c], gpumc__exp(own->x));
     }
     if (a->iteration <= a->own_end) return;
     gpumc__dual_update(&a->dual, mean / n, a->options.target_accept);
     if (bounded) a->dual.x = fmin(a->dual.x, 1.1447298858494002);
-    gpumc__adapt_set_step_sizes(a, chains, exp(a->dual.x));
+    gpumc__adapt_set_step_sizes(a, chains, gpumc__exp(a->dual.x));
 }
 
 static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -11223,11 +11225,11 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
         return;
     }
     for (size_t c = 0; c < a->n_chains; c++) {
-        sum += a->healthy[c] ? log(chains[c]->step_size) : 0;
+        sum += a->healthy[c] ? gpumc__log(chains[c]->step_size) : 0;
         n += a->healthy[c];
     }
-    gpumc__dual_start(&a->dual, exp(sum / n));
-    gpumc__adapt_set_step_sizes(a, chains, exp(sum / n));
+    gpumc__dual_start(&a->dual, gpumc__exp(sum / n));
+    gpumc__adapt_set_step_sizes(a, chains, gpumc__exp(sum / n));
 }
 
 /* Chains agree when each one's own diagonal is within the pooled one's by a relative distance of 1 in all. */
@@ -11323,7 +11325,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->sampler == GPUMC_SAMPLER_NUTS) gpumc__adapt_step_size(a, chains);
     else gpumc__path_tune(a, chains);
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
-        const double eps = a->iteration > a->own_end ? exp(a->dual.x_mean) : chains[0]->step_size;
+        const double eps = a->iteration > a->own_end ? gpumc__exp(a->dual.x_mean) : chains[0]->step_size;
         const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* else a window may wait for its end */
         if (is_tree || a->iteration == a->next_switch) gpumc__adapt_learn(a, chains);
         if (a->iteration == a->final_start) gpumc__adapt_choose(a, chains, eps);
@@ -11334,7 +11336,8 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
         chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
     if (a->iteration < a->options.num_warmup) return 1;
     for (size_t c = 0; c < a->n_chains && a->sampler == GPUMC_SAMPLER_NUTS; c++)
-        gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? exp(a->dual.x_mean) : chains[c]->step_size);
+        gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? gpumc__exp(a->dual.x_mean)
+                                                          : chains[c]->step_size);
     return 0;
 }
 
@@ -15743,8 +15746,10 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
         r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
     }
     if (f->stats) f->stats[at] = *stats;
-    if (f->unconstrained)
-        memcpy(f->unconstrained + at * f->n_free, gpumc_nuts_draw(chain->nuts), f->n_free * sizeof(double));
+    for (size_t i = 0; f->unconstrained && i < f->n_free; i++) {
+        const double q = gpumc_nuts_draw(chain->nuts)[i], typical = r->layout->typical[i];
+        f->unconstrained[at * f->n_free + i] = typical > 0 ? gpumc_log(typical * gpumc__scored(q)) : q;
+    }
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
     if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);

@@ -14,7 +14,7 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: level 422 of 500
-   artists: 4 chains x 1000 draws after 200 of warm-up, 0.21 s
+   artists: 4 chains x 1000 draws after 200 of warm-up, 0.19 s
    step size 0.274, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.93, E-BFMI 0.89, trees span 4.1
                     mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -46,7 +46,7 @@
    ... 490 more, largest r_hat: level[53,2] 1.005; smallest ess: level[30,1] 1698
    warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 515 quantities (sd[2] 1.013): chains disagree; run longer first, then suspect several modes, label switching, priors
    warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 515 quantities (sd[2] 267): estimates are noisy; see R-hat first
-   gradients=36142 divergences=0 warmup_s=0.0837 sampling_s=0.1259
+   gradients=36142 divergences=0 warmup_s=0.0788 sampling_s=0.1104
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -23,7 +23,7 @@
    theta[6]      4.107      0.075      4.808     -4.238      4.309     11.611      4144      3329   1.001
    theta[7]      6.304      0.085      5.009     -0.902      5.903     15.349      3475      3337   1.001
    theta[8]      4.796      0.086      5.290     -3.312      4.706     13.106      3821      3154   1.000
-   gradients=18715 divergences=0 warmup_s=0.0038 sampling_s=0.0027
+   gradients=18715 divergences=0 warmup_s=0.0036 sampling_s=0.0038
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

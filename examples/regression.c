@@ -20,12 +20,12 @@
    step size 0.873, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.22, E-BFMI 1.27, trees span 3.3
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22073    0.00079    0.03836   -0.28341   -0.22129   -0.15774      2475      2568   1.002
+   alpha   -0.22073    0.00079    0.03836   -0.28341   -0.22129   -0.15774      2474      2568   1.002
    beta     0.89121    0.00016    0.00701    0.87989    0.89127    0.90194      2130      2330   1.002
-   sigma    0.13927    0.00086    0.04020    0.08677    0.13232    0.21359      2203      2340   1.002
+   sigma    0.13927    0.00086    0.04020    0.08677    0.13232    0.21358      2203      2340   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10227 divergences=0 warmup_s=0.0027 sampling_s=0.0046
+   gradients=10227 divergences=0 warmup_s=0.0026 sampling_s=0.0052
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -66,27 +66,10 @@ static size_t score_residuals(const gpumc_layout *layout, const double *q, doubl
     return 2 * n;
 }
 
-/* The model with the maps that the run has learned for its scales, in whose coordinates the draws are. */
-static gpumc_model learned_maps(const known_target *target, const gpumc_fit *fit, gpumc_param *params)
-{
-    gpumc_model model = target->model;
-    memcpy(params, model.params, model.n_params * sizeof *params);
-    model.params = params;
-    for (size_t i = 0; i < model.n_params; i++) {
-        const double *typical = fit->typical + fit->free_blocks[2 * i];
-        params[i].typical = typical[0];
-        for (size_t k = 1; k < fit->free_blocks[2 * i + 1]; k++)
-            CHECK(typical[k] == typical[0], "%s: maps of block %s differ", target->name, params[i].name);
-    }
-    return model;
-}
-
 static void tally_fit(tally *t, const known_target *target, const gpumc_fit *fit)
 {
     static double memory[1 << 16], work[1 << 12], r[MAX_RESIDUALS];
-    gpumc_param params[16];
-    const gpumc_model model = learned_maps(target, fit, params);
-    const gpumc_layout *layout = gpumc_layout_init(&model, memory, sizeof memory, NULL);
+    const gpumc_layout *layout = gpumc_layout_init(&target->model, memory, sizeof memory, NULL);
     memset(t, 0, sizeof *t);
     for (size_t c = 0; c < fit->n_chains; c++)
         for (size_t d = 0; d < fit->n_draws; d++) {
@@ -443,7 +426,7 @@ static const gpumc_param constrained_params[] = {
     { .name = "proportion", .kind = GPUMC_UNIT },
     { .name = "interval", .kind = GPUMC_INTERVAL, .lower = -3, .upper = 5 },
     { .name = "affine", .kind = GPUMC_AFFINE, .offset = 250, .multiplier = 40 },
-    { .name = "scored", .kind = GPUMC_POSITIVE, .typical = 0.5 },
+    { .name = "soft", .kind = GPUMC_POSITIVE, .softplus = 0.5 },
     { .name = "ordered", .kind = GPUMC_ORDERED, .size = 3 },
     { .name = "positive_ordered", .kind = GPUMC_POSITIVE_ORDERED, .size = 3 },
     { .name = "zero_sum", .kind = GPUMC_SUM_TO_ZERO, .size = 4 },
@@ -647,7 +630,7 @@ static void check_plain_links(void)
 {
     static int forget = 1;
     const gpumc_param plain[] = {
-        { .name = "mu", .size = 2 },   { .name = "tau", .size = 2, .kind = GPUMC_LOWER, .typical = 3 },
+        { .name = "mu", .size = 2 },   { .name = "tau", .size = 2, .kind = GPUMC_LOWER, .softplus = 3 },
         { .name = "beta", .size = 2 }, { .name = "theta", .size = 6 },
         { .name = "walk", .size = 6 }, { .name = "line", .size = 4 },
     };
