@@ -2546,7 +2546,7 @@ typedef struct gpumc_fit {
     size_t n_blocks;
     double *draws;                        /* [chain][draw][column] with stride draw_capacity draws a chain */
     gpumc_draw_stats *stats;              /* [chain][draw] */
-    double *unconstrained;                /* [chain][draw][free], on request; scales by their logarithms */
+    double *unconstrained;                /* [chain][draw][free], on request; for learned scores logarithms */
     size_t *free_blocks;                  /* [block][2]: first free coordinate, number; 0: untransformed */
     double *warmup_draws;                 /* [chain][iteration][column], on request; outputs are NaN */
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
@@ -5990,6 +5990,16 @@ static double gpumc__rescore_all(const gpumc_layout *l, int to, double *q, doubl
     for (size_t i = 0; i < l->n_free; i++)
         if (l->typical[i] > 0) change += gpumc__rescore(l->typical[i], to, q + i, g + i);
     return change;
+}
+
+/* Free coordinates by the maps of the model's description: learned scores become logarithms. */
+static void gpumc__unscore(const gpumc_layout *l, const double *q, double *u)
+{
+    memcpy(u, q, l->n_free * sizeof *u);
+    for (size_t i = 0; i < l->n_parts; i++)
+        for (size_t j = l->parts[i].free_at; j < l->parts[i].free_at + l->parts[i].free_size; j++)
+            if (l->typical[j] > 0 && !(l->parts[i].param->typical > 0))
+                u[j] = gpumc__log(l->typical[j] * gpumc__scored(q[j]));
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame, with logarithms for
@@ -15746,10 +15756,8 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
         r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
     }
     if (f->stats) f->stats[at] = *stats;
-    for (size_t i = 0; f->unconstrained && i < f->n_free; i++) {
-        const double q = gpumc_nuts_draw(chain->nuts)[i], typical = r->layout->typical[i];
-        f->unconstrained[at * f->n_free + i] = typical > 0 ? gpumc_log(typical * gpumc__scored(q)) : q;
-    }
+    if (f->unconstrained)
+        gpumc__unscore(r->layout, gpumc_nuts_draw(chain->nuts), f->unconstrained + at * f->n_free);
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
     if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);

@@ -426,7 +426,7 @@ static const gpumc_param constrained_params[] = {
     { .name = "proportion", .kind = GPUMC_UNIT },
     { .name = "interval", .kind = GPUMC_INTERVAL, .lower = -3, .upper = 5 },
     { .name = "affine", .kind = GPUMC_AFFINE, .offset = 250, .multiplier = 40 },
-    { .name = "soft", .kind = GPUMC_POSITIVE, .softplus = 0.5 },
+    { .name = "scored", .kind = GPUMC_POSITIVE, .typical = 0.5 },
     { .name = "ordered", .kind = GPUMC_ORDERED, .size = 3 },
     { .name = "positive_ordered", .kind = GPUMC_POSITIVE_ORDERED, .size = 3 },
     { .name = "zero_sum", .kind = GPUMC_SUM_TO_ZERO, .size = 4 },
@@ -630,7 +630,7 @@ static void check_plain_links(void)
 {
     static int forget = 1;
     const gpumc_param plain[] = {
-        { .name = "mu", .size = 2 },   { .name = "tau", .size = 2, .kind = GPUMC_LOWER, .softplus = 3 },
+        { .name = "mu", .size = 2 },   { .name = "tau", .size = 2, .kind = GPUMC_LOWER, .typical = 3 },
         { .name = "beta", .size = 2 }, { .name = "theta", .size = 6 },
         { .name = "walk", .size = 6 }, { .name = "line", .size = 4 },
     };
