@@ -5335,12 +5335,17 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    not change. r falls as t near t = 0, so there is no funnel, and stays below 1 / sqrt(c), so that in walks
    the product of many 1 - c r does not grow, as it would with r = t^(1 - c). c = 1 has a pole at t = 0, by
    which a chain that falls in would seem the best of all; learned, it is taken for .999, asked for, as it is.
+   Once the bulk is reached, warm-up also knows where the data alone would have theta, the anchor m. Then
+       theta = mu + (1 - k) (m - mu) + r q,   k = (1 - c) / h^2,
+   k the population's share of what is known: of normal data on normal elements this q is standard normal but
+   for its scale, and knows of neither mu nor tau (without scale: Papaspiliopoulos, Roberts & Skold 2003).
    Where tau is below 1e-13 of |mu|, theta - mu is made of rounding errors, and so is any density by it; below
    1e-100, 1 / tau^2 may overflow. There is no density there, lest a chain that is thrown in stays, with steps
    as small as the noise wants them.
    With G the total derivative by theta (through all that depends on it), the chain rule is
-       d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += (1 - c) / h^2 ((theta - mu) G + 1).
-   Weights are kept in tenths, so that a scale has a table of few ratios.
+       d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += k ((theta - mu) G + 1),
+   and with an anchor d/dmu += k G and d/dlog tau += k ((theta - mu + (1 - k) (m - mu)) G + 1).
+   Weights have few values, notches, so that a scale has a small table.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
    predictor added. The first element of a walk that starts at no location is no deviation from anything: all
    that follow hang on it, and tied to tau it would make a funnel of them. Elements are visited in order of
@@ -5351,9 +5356,20 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
 #define GPUMC__NONE SIZE_MAX
 #define GPUMC__FINEST 1e-13
 #define GPUMC__SMALLEST 1e-100
-/* A unit's table: r, log r and (1 - c) / h^2 by tenths of c. */
-enum { GPUMC__LOG_R = 11, GPUMC__SLOPE = 22, GPUMC__TABLE = 33 };
-static const double gpumc__tenth[] = { 0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1 };
+/* A unit's table: r, log r, k, d theta / d mu and d theta / d m by notches of c. */
+enum { GPUMC__FULL = 20, GPUMC__LOG_R = 21, GPUMC__SLOPE = 42, GPUMC__BY_MU = 63, GPUMC__BY_ANCHOR = 84,
+       GPUMC__TABLE = 105 };
+static const double gpumc__notch[] = { 0, 0.002, 0.004, 0.008, 0.016, 0.03, 0.06, 0.1, 0.2, 0.3, 0.4, 0.5,
+                                       0.6, 0.7, 0.8, 0.9, 0.94, 0.97, 0.984, 0.992, 1 };
+static unsigned char gpumc__nearest_notch(double c)
+{
+    int p = c > 0.5 * gpumc__notch[1];
+    for (; p > 0 && p < GPUMC__FULL; p++) {            /* by odds, whose ratios count */
+        const double here = gpumc__notch[p], next = p + 1 < GPUMC__FULL ? gpumc__notch[p + 1] : 0.996;
+        if (c * c * (1 - here) * (1 - next) < here * next * (1 - c) * (1 - c)) break;
+    }
+    return (unsigned char)p;
+}
 
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
@@ -5364,10 +5380,12 @@ typedef struct gpumc__link {
     size_t n_covariates, coefficients;
     size_t n_scales, n_units; /* scale values (1 without a scale); units: these and, for starts of walks, 1 */
     size_t table;                    /* where the units' tables lie in work */
-    unsigned char *tenths;           /* 10 c, one an element */
+    unsigned char *notches;          /* of c, one an element */
+    double *anchors;                 /* m, one an element */
     double *per_unit;                /* 1 / tau0, one a unit */
-    double most;                     /* c of ten tenths */
-    unsigned in_use;                 /* tenths, a bit each */
+    double most;                     /* c of the last notch */
+    unsigned in_use;                 /* notches, a bit each */
+    int anchored;                    /* the anchors are in force */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
@@ -5396,8 +5414,8 @@ static void gpumc__link_settle(gpumc__link *k)
     k->in_use = 0;
     k->uniform = k->n_covariates == 0;
     for (size_t i = 0; i < k->size; i++) {
-        k->in_use |= 1u << k->tenths[i];
-        k->uniform &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0] && k->tenths[i] == k->tenths[0];
+        k->in_use |= 1u << k->notches[i];
+        k->uniform &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0] && k->notches[i] == k->notches[0];
     }
 }
 
@@ -5408,13 +5426,15 @@ static void gpumc__link_tables(const gpumc__link *k, const double *x, double *wo
     for (size_t u = 0; u < k->n_units; u++, table += GPUMC__TABLE) {
         const double t = gpumc__link_scale(k, u, x) * k->per_unit[u], log_t = gpumc_log(t);
         for (int p = 0; k->in_use >> p; p++) {
-            const double c = p < 10 ? gpumc__tenth[p] : u < k->n_scales ? k->most : 1, rest = 1 - c;
+            const double c = p < GPUMC__FULL ? gpumc__notch[p] : u < k->n_scales ? k->most : 1, rest = 1 - c;
             if (!(k->in_use >> p & 1)) continue;
             const double square = rest + c * t * t;
             const int plain = p == 0 || rest == 0;             /* h is 1 or t */
             table[p] = rest == 0 ? 1 : plain ? t : t / sqrt(square);
             table[GPUMC__LOG_R + p] = rest == 0 ? 0 : plain ? log_t : log_t - 0.5 * gpumc_log(square);
             table[GPUMC__SLOPE + p] = plain ? rest : rest / square;
+            table[GPUMC__BY_MU + p] = k->anchored ? table[GPUMC__SLOPE + p] : 1 - gpumc__notch[p] * table[p];
+            table[GPUMC__BY_ANCHOR + p] = k->anchored ? 1 - table[GPUMC__SLOPE + p] : 0;
         }
     }
 }
@@ -5422,12 +5442,9 @@ static void gpumc__link_tables(const gpumc__link *k, const double *x, double *wo
 GPUMC__INLINE const double *gpumc__link_table(const gpumc__link *k, size_t i, const double *work)
 { return work + k->table + k->unit[i] * GPUMC__TABLE; }
 
-/* c and r of element i. */
-GPUMC__INLINE double gpumc__link_ratio(const gpumc__link *k, size_t i, const double *work, double *c)
-{
-    *c = gpumc__tenth[k->tenths[i]];
-    return gpumc__link_table(k, i, work)[k->tenths[i]];
-}
+/* Column column (0: r) of the table for element i. */
+GPUMC__INLINE double gpumc__link_look_up(const gpumc__link *k, size_t i, const double *work, int column)
+{ return gpumc__link_table(k, i, work)[column + k->notches[i]]; }
 
 /* The largest |mu| from which elements of a unit can still be told, negative where there is none. */
 GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const double *x)
@@ -5440,27 +5457,29 @@ GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const 
    location is beyond reach. */
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
-    double *theta = x + k->at, log_jacobian = 0, c;
+    double *theta = x + k->at, log_jacobian = 0;
+    const double *anchors = k->anchors;
     const size_t n = k->size, step = k->step, *units = k->unit;
-    const unsigned char *tenths = k->tenths;
+    const unsigned char *notches = k->notches;
     gpumc__link_tables(k, x, work);
     if (k->uniform) {
-        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
-        const double shift = mu * (1 - c * r);
+        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
+        const double shift = mu * gpumc__link_look_up(k, 0, work, GPUMC__BY_MU);
+        const double by_anchor = gpumc__link_look_up(k, 0, work, GPUMC__BY_ANCHOR);
         for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
+        for (size_t i = 0; i < n && by_anchor > 0; i++) theta[i] += by_anchor * anchors[i];
         if (!(fabs(mu) <= gpumc__link_reach(k, units[0], x))) return -GPUMC_INF;
-        return (double)n * gpumc__link_table(k, 0, work)[GPUMC__LOG_R + tenths[0]];
+        return (double)n * gpumc__link_look_up(k, 0, work, GPUMC__LOG_R);
     }
     for (size_t t = 0; t < step; t++)
         for (size_t i = t; i < n;) {
             const size_t unit = units[i];
             const double *table = gpumc__link_table(k, i, work), reach = gpumc__link_reach(k, unit, x);
             do {
-                const double r = table[tenths[i]], mu = gpumc__link_mu(k, i, x);
-                c = gpumc__tenth[tenths[i]];
-                theta[i] = r * q[i] + (1 - c * r) * mu;
+                const double *at = table + notches[i], mu = gpumc__link_mu(k, i, x);
+                theta[i] = at[0] * q[i] + at[GPUMC__BY_MU] * mu + at[GPUMC__BY_ANCHOR] * anchors[i];
                 if (!(fabs(mu) <= reach)) log_jacobian = -GPUMC_INF;
-                log_jacobian += table[GPUMC__LOG_R + tenths[i]];
+                log_jacobian += at[GPUMC__LOG_R];
             } while ((i += step) < n && units[i] == unit);
         }
     return log_jacobian;
@@ -5469,12 +5488,13 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
 /* q from theta; fills the tables. Returns log |d theta / d q| as well. */
 static double gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
-    double log_jacobian = 0, c;
+    double log_jacobian = 0;
     gpumc__link_tables(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
-        const double mu = gpumc__link_mu(k, i, x), r = gpumc__link_ratio(k, i, work, &c);
-        q[i] = (x[k->at + i] - mu) / r + c * mu;
-        log_jacobian += gpumc__link_table(k, i, work)[GPUMC__LOG_R + k->tenths[i]];
+        const double *at = gpumc__link_table(k, i, work) + k->notches[i], mu = gpumc__link_mu(k, i, x);
+        const double c = k->anchored ? 0 : gpumc__notch[k->notches[i]];
+        q[i] = (x[k->at + i] - mu - at[GPUMC__BY_ANCHOR] * (k->anchors[i] - mu)) / at[0] + c * mu;
+        log_jacobian += at[GPUMC__LOG_R];
     }
     return log_jacobian;
 }
@@ -5485,18 +5505,19 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
 static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, const double *G,
                                         double *target, double *dq, const double *work)
 {
-    const double *theta = x + k->at, *g = G + k->at;
+    const double *theta = x + k->at, *g = G + k->at, *anchors = k->anchors;
     const size_t step = k->step, *from = k->from, *units = k->unit;
-    const unsigned char *tenths = k->tenths;
-    double received = 0, c;
+    const unsigned char *notches = k->notches;
+    double received = 0;
     if (k->uniform) {
-        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_ratio(k, 0, work, &c);
-        const double slope = gpumc__link_table(k, 0, work)[GPUMC__SLOPE + tenths[0]];
+        const double *at = gpumc__link_table(k, 0, work) + notches[0], r = at[0], slope = at[GPUMC__SLOPE];
         const double sum = slope > 0 ? gpumc__sum(g, k->size) : 0;     /* centred: nothing is received */
         const size_t scale = k->scale + k->unit[0];
-        if (slope > 0 && k->from[0] != GPUMC__NONE) target[k->from[0]] += (1 - c * r) * sum;
+        if (slope > 0 && k->from[0] != GPUMC__NONE) target[k->from[0]] += at[GPUMC__BY_MU] * sum;
         if (slope > 0 && k->scale != GPUMC__NONE) {
-            const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
+            const double mu = gpumc__link_mu(k, 0, x), by_anchor = at[GPUMC__BY_ANCHOR];
+            double moment = gpumc__dot(theta, g, k->size) - mu * sum;
+            if (by_anchor > 0) moment += by_anchor * (gpumc__dot(anchors, g, k->size) - mu * sum);
             target[scale] += slope * (moment + (double)k->size) / x[scale];
         }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
@@ -5508,13 +5529,13 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
             const double *table = gpumc__link_table(k, i - step, work);
             double moment = 0;
             do {
-                const size_t place = from[i -= step], tenths_i = tenths[i];
-                const double r = table[tenths_i], g_i = g[i];
-                c = gpumc__tenth[tenths_i];
-                moment += table[GPUMC__SLOPE + tenths_i] * ((theta[i] - gpumc__link_mu(k, i, x)) * g_i + 1);
-                dq[i] = r * g_i;
-                if (i > t && from[i - step] == place) { received += (1 - c * r) * g_i; continue; }
-                if (place != GPUMC__NONE) target[place] += received + (1 - c * r) * g_i;
+                const size_t place = from[i -= step];
+                const double *at = table + notches[i], g_i = g[i], mu = gpumc__link_mu(k, i, x);
+                const double lever = theta[i] - mu + at[GPUMC__BY_ANCHOR] * (anchors[i] - mu);
+                moment += at[GPUMC__SLOPE] * (lever * g_i + 1);
+                dq[i] = at[0] * g_i;
+                if (i > t && from[i - step] == place) { received += at[GPUMC__BY_MU] * g_i; continue; }
+                if (place != GPUMC__NONE) target[place] += received + at[GPUMC__BY_MU] * g_i;
                 received = 0;
             } while (i > t && units[i - step] == unit);
             if (k->scale != GPUMC__NONE && unit < k->n_scales)
@@ -5522,8 +5543,8 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         }
     for (size_t i = 0; i < k->size * k->n_covariates; i++) {
         const size_t e = i / k->n_covariates;
-        const double r = gpumc__link_ratio(k, e, work, &c);
-        target[k->coefficients + i % k->n_covariates] += k->covariates[i] * (1 - c * r) * g[e];
+        target[k->coefficients + i % k->n_covariates] += k->covariates[i] * g[e]
+            * gpumc__link_look_up(k, e, work, GPUMC__BY_MU);
     }
 }
 
@@ -5544,7 +5565,8 @@ struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
     size_t n_parts, n_free, n_natural, n_work, n_linked;
-    unsigned char *tenths;           /* 10 c of every free coordinate; 10 where centring has no meaning */
+    unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
+    double *anchors;                 /* of every free coordinate of a link */
     double *typical;                 /* of every free coordinate, 0 where its map is another */
 };
 GPUMC__SELDOM
@@ -5754,7 +5776,7 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 static size_t gpumc__starts_freely(const gpumc_param *p)
 { return p->walk_dim > 0 && p->scale && !p->location && !p->covariates; }
 
-/* What ten tenths stand for: a learned 1 is kept off the pole, see the centring part of >>transform. */
+/* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
 static double gpumc__most_centring(const gpumc_param *p)
 { return p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
@@ -5764,8 +5786,8 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
     const size_t location = gpumc__find_param(l->model, n, p->location);
     const size_t coefficients = gpumc__find_param(l->model, n, p->coefficients);
-    const unsigned char forced = (unsigned char)(p->centring == GPUMC_CENTRED ? 10
-        : p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight + 0.5 : 0);
+    const unsigned char forced = p->centring == GPUMC_CENTRED ? GPUMC__FULL
+        : p->centring == GPUMC_CENTRING_WEIGHT ? gpumc__nearest_notch(p->centring_weight) : 0;
     size_t stride = 1, length = p->n_dims ? 0 : k->size;
     for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
     if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
@@ -5781,11 +5803,11 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         k->unit[i] = p->scale_index ? p->scale_index[i] : own_scale ? i : 0;
         k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
             + (p->location_index ? p->location_index[i] : own_location ? i : 0);
-        k->tenths[i] = forced;
+        k->notches[i] = forced;
         if (p->walk_dim > 0 && i / stride % length > 0) k->from[i] = k->at + i - stride;
         else if (k->n_units > k->n_scales) {
             k->unit[i] = k->n_scales;
-            k->tenths[i] = 10;
+            k->notches[i] = GPUMC__FULL;
         }
     }
     for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
@@ -5826,15 +5848,18 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         }
         if (arena->base) l.parts[i] = p;
     }
-    l.tenths = (unsigned char *)gpumc__take(arena, l.n_free, 1);
+    l.notches = (unsigned char *)gpumc__take(arena, l.n_free, 1);
+    l.anchors = gpumc__take_doubles(arena, l.n_free);
     l.typical = gpumc__take_doubles(arena, l.n_free);
     l.n_work = 3 * l.n_natural + n_tables;
     if (!arena->base) return NULL;
-    memset(l.tenths, 10, l.n_free);
+    memset(l.notches, GPUMC__FULL, l.n_free);
+    memset(l.anchors, 0, l.n_free * sizeof *l.anchors);
     memset(l.typical, 0, l.n_free * sizeof *l.typical);
     for (size_t i = 0; i < l.n_parts; i++) {
         gpumc__placed *p = &l.parts[i];
-        p->link.tenths = l.tenths + p->free_at;
+        p->link.notches = l.notches + p->free_at;
+        p->link.anchors = l.anchors + p->free_at;
         p->link.table += 3 * l.n_natural;
         p->constraint.typicals = l.typical + p->free_at;
         for (size_t k = 0; k < p->free_size; k++) l.typical[p->free_at + k] = p->constraint.typical;
@@ -6020,10 +6045,10 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
     }
     for (size_t i = l->n_linked > 0 ? l->n_parts : 0; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
-        double *h_i = h + p->free_at, c;
+        double *h_i = h + p->free_at;
         if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, h, work); continue; }
         for (size_t j = 0; j < p->size; j++)
-            total[p->at + j] = h_i[j] / gpumc__link_ratio(&p->link, j, work, &c);
+            total[p->at + j] = h_i[j] / gpumc__link_look_up(&p->link, j, work, 0);
         gpumc__link_pull(&p->link, x, total, delta, h_i, work);
         for (size_t j = 0; j < p->size; j++) h_i[j] = total[p->at + j] - delta[p->at + j];
     }
@@ -6256,15 +6281,15 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
 }
 
 /* All links centred, and exactly: at .999, theta - mu of thousands, as far away, holds tau where it is. With
-   tenths, back to these. */
-static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *tenths)
+   notches, back to these. */
+static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
 {
-    if (tenths) memcpy(l->tenths, tenths, l->n_free);
-    else memset(l->tenths, 10, l->n_free);
+    if (notches) memcpy(l->notches, notches, l->n_free);
+    else memset(l->notches, GPUMC__FULL, l->n_free);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
-        k->most = tenths ? gpumc__most_centring(l->parts[i].param) : 1;
+        k->most = notches ? gpumc__most_centring(l->parts[i].param) : 1;
         gpumc__link_settle(k);
     }
 }
@@ -10201,7 +10226,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
-    plan.units = gpumc__take_doubles(arena, gpumc__size_mul(2, n_units));
+    plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3, n_units));
     plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
     plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
     if (!arena->base) return NULL;
@@ -10740,40 +10765,55 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 
 /* ---- centring ---------------------------------------------------------------------------------- */
 
-/* Mean and squared deviations of log tau of the units of a link, in turns. */
+/* Of every unit of a link: mean and squared deviations of log tau, and the sum of tau^2. */
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
-{ return a->units + 2 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
+{ return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
 
-/* Fills them, and the information v = Var(tau d l / d theta) of every element, over the healthy draws of the
-   foreground window. v goes to moments + dim. Returns the number of draws. */
-static double gpumc__centring_moments(gpumc_adapt *a)
+/* Element i of a link in a draw: G is the total derivative by theta. Early, moments of tau G; late, those of
+   theta and of the pull of the data, G + (theta - mu) / tau^2; draws with wide populations say most of it. */
+static void gpumc__centring_add(gpumc_adapt *a, const gpumc__placed *p, size_t i, double G, double count,
+                                int late)
+{
+    const gpumc__link *k = &p->link;
+    const double *x = a->model_work, *unit = gpumc__adapt_units(a, k) + 3 * k->unit[i];
+    const double tau = gpumc__link_scale(k, k->unit[i], x), value = tau * G, square = tau * tau;
+    double *m = a->moments + p->free_at + i;
+    if (late) {
+        const double pull = G + (x[k->at + i] - gpumc__link_mu(k, i, x)) / square;
+        const double theta_off = x[k->at + i] - m[0], pull_off = pull - m[2 * a->dim];
+        m[0] += square / unit[2] * theta_off;
+        m[2 * a->dim] += square / unit[2] * pull_off;
+        m[a->dim] += square * theta_off * (x[k->at + i] - m[0]);
+        m[3 * a->dim] += square * pull_off * (x[k->at + i] - m[0]);
+    } else gpumc__welford(m, m + a->dim, &value, 1, 1 / count);
+}
+
+/* Fills the units and the moments, over the healthy draws of the foreground window. Returns their number. */
+static double gpumc__centring_moments(gpumc_adapt *a, int late)
 {
     const gpumc_layout *l = a->layout;
-    double *x = a->model_work, *mean = a->moments, *square = mean + a->dim, count = 0;
-    memset(a->moments, 0, 2 * a->dim * sizeof(double));
+    double *x = a->model_work, count = 0;
+    memset(a->moments, 0, 4 * a->dim * sizeof(double));
     for (size_t k = a->foreground; k < a->n_kept; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         count++;
         gpumc__to_natural(l, a->q + k * a->dim, x, a->model_work);
         for (size_t i = 0; i < l->n_parts; i++) {
             const gpumc__link *link = &l->parts[i].link;
-            const size_t at = l->parts[i].free_at;
+            const double *g = a->g + k * a->dim + l->parts[i].free_at;
             if (!l->parts[i].linked) continue;
             for (size_t u = 0; u < link->n_units; u++) {
-                const double value = gpumc_log(gpumc__link_scale(link, u, x));
-                double *unit = gpumc__adapt_units(a, link) + 2 * u;
-                if (count < 2) unit[0] = unit[1] = 0;
+                const double tau = gpumc__link_scale(link, u, x), value = gpumc__log(tau);
+                double *unit = gpumc__adapt_units(a, link) + 3 * u;
+                if (count < 2) unit[0] = unit[1] = unit[2] = 0;
                 gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
+                unit[2] += tau * tau;
             }
-            for (size_t j = 0; j < link->size; j++) {
-                double c;
-                const double value = gpumc__link_scale(link, link->unit[j], x) * a->g[k * a->dim + at + j]
-                                     / gpumc__link_ratio(link, j, a->model_work, &c);
-                gpumc__welford(&mean[at + j], &square[at + j], &value, 1, 1 / count);
-            }
+            for (size_t j = 0; j < link->size; j++)
+                gpumc__centring_add(a, &l->parts[i], j, g[j] / gpumc__link_look_up(link, j, x, 0), count,
+                                    late);
         }
     }
-    for (size_t i = 0; i < a->dim; i++) square[i] /= count > 1 ? count - 1 : 1;
     return count;
 }
 
@@ -10795,12 +10835,45 @@ static void gpumc__centring_shares(const gpumc__link *k, double *v, double n)
     for (size_t i = 0; i < k->size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 0.999);
 }
 
-/* Weight in tenths from a share and the spread of log tau: leans to non-centred where the scale is uncertain.
-   */
-static unsigned char gpumc__centring_tenths(double share, double sd_log_tau)
+/* On the way to the bulk: weights from how much gradients vary, Var(tau G) = 1 / (1 - share). Leans to
+   non-centred where the scale is uncertain. */
+static void gpumc__centring_early(gpumc_adapt *a, const gpumc__placed *p, double n, double *weights)
 {
-    const double odds = gpumc__exp(-2 * sd_log_tau) * share / (1 - share);
-    return (unsigned char)(10 * odds / (1 + odds) + 0.5);
+    const gpumc__link *k = &p->link;
+    const double *units = gpumc__adapt_units(a, k);
+    double *share = a->moments + a->dim + p->free_at;
+    for (size_t j = 0; j < k->size; j++) share[j] /= n - 1;
+    gpumc__centring_shares(k, share, n);
+    for (size_t j = 0; j < k->size; j++) {
+        const double sd = sqrt(units[3 * k->unit[j] + 1] / (n - 1));
+        const double odds = gpumc__exp(-2 * sd) * share[j] / (1 - share[j]);
+        weights[j] = gpumc__nearest_notch(odds / (1 + odds));
+    }
+}
+
+/* In the bulk: data that know theta with precision w pull by w (m - theta), which gives both, by far fewer
+   draws than variances do. Weights that are alike, within a factor of two, become one, as then the vector
+   loops apply. */
+static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
+{
+    const gpumc__link *k = &p->link;
+    const double *theta = a->moments + p->free_at, *units = gpumc__adapt_units(a, k);
+    double least = GPUMC_INF, most = 0;
+    for (size_t j = 0; j < k->size; j++) {
+        const double odds = -anchors[j] / theta[a->dim + j] * gpumc__exp(2 * units[3 * k->unit[j]]);
+        anchors[j] = weights[j];                       /* the mean pull, until the weight is known */
+        weights[j] = odds > 0 ? odds / (1 + odds) : 0;
+        if (gpumc__link_is_start(k, j)) continue;
+        least = fmin(least, odds > 0 ? odds : 0);
+        most = fmax(most, odds);
+    }
+    for (size_t j = 0; j < k->size; j++) {
+        const double middle = sqrt(least * most), tau0 = gpumc__exp(units[3 * k->unit[j]]);
+        const int notch = gpumc__nearest_notch(most < 2 * least ? middle / (1 + middle) : weights[j]);
+        const double c = gpumc__notch[notch], odds = c / (1 - c);
+        weights[j] = notch;
+        anchors[j] = notch > 0 && notch < GPUMC__FULL ? theta[j] + anchors[j] * tau0 * tau0 / odds : theta[j];
+    }
 }
 
 /* Carries the kept draws and the chains' states from the coordinates before to those after a change of
@@ -10824,16 +10897,19 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
     }
 }
 
-/* Puts weights (in tenths, one a coordinate) and the units' means into force. */
-static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights)
+/* Puts weights (notches, one a coordinate), anchors if they are known, and the units' means into force. */
+static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights, int late)
 {
     const gpumc_layout *l = a->layout;
     gpumc__adapt_reframe(a, chains, 0);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
+        const double *weight = weights + l->parts[i].free_at;
         if (!l->parts[i].linked) continue;
-        for (size_t j = 0; j < k->size; j++) k->tenths[j] = (unsigned char)weights[l->parts[i].free_at + j];
-        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[2 * u]);
+        for (size_t j = 0; j < k->size; j++) k->notches[j] = (unsigned char)weight[j];
+        for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[3 * u]);
+        k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+        if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
@@ -10892,32 +10968,32 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
     return 1;
 }
 
-/* Learns weights and units of the links; returns 1 when a weight changed. */
+/* Learns weights, anchors and units of the links; returns 1 when coordinates changed much. */
 static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
-    const double n = gpumc__adapt_is_linked(a) ? gpumc__centring_moments(a) : 0;
+    const int late = a->iteration > a->early_end;
+    const double n = gpumc__adapt_is_linked(a) ? gpumc__centring_moments(a, late) : 0;
     double *weights = a->moments + 2 * a->dim;
-    int changed = 0, moved = 0;
+    int changed = 0, moved = late;
     if (n < 5) return 0;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
-        const size_t at = l->parts[i].free_at;
-        double *share = a->moments + a->dim + at, *unit;
+        const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+        double *weight = weights + l->parts[i].free_at, *units = gpumc__adapt_units(a, k);
         if (!l->parts[i].linked) continue;
-        unit = gpumc__adapt_units(a, k);
-        gpumc__centring_shares(k, share, n);
+        if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
+        else gpumc__centring_early(a, &l->parts[i], n, weight);
         for (size_t j = 0; j < k->size; j++) {
-            const double sd = sqrt(unit[2 * k->unit[j] + 1] / (n - 1));
-            const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED
-                && !gpumc__link_is_start(k, j);
-            weights[at + j] = learned ? gpumc__centring_tenths(share[j], sd) : k->tenths[j];
-            changed |= weights[at + j] != k->tenths[j];
+            if (!learned || gpumc__link_is_start(k, j)) weight[j] = k->notches[j];
+            changed |= fabs(weight[j] - k->notches[j]) > k->anchored;
         }
-        for (size_t u = 0; u < k->n_units; u++) moved |= fabs(unit[2 * u] + gpumc__log(k->per_unit[u])) > 0.1;
+        changed |= late && learned && !k->anchored;
+        for (size_t u = 0; u < k->n_units; u++)
+            moved |= fabs(units[3 * u] + gpumc__log(k->per_unit[u])) > 0.1;
     }
     if (changed || moved) {
-        gpumc__adapt_recentre(a, chains, weights);
+        gpumc__adapt_recentre(a, chains, weights, late);
         gpumc__adapt_judge(a, chains);               /* log densities are those of the new coordinates */
     }
     return changed;
@@ -11154,9 +11230,9 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_keep(a, chains);
     for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
     if (gpumc__adapt_is_linked(a)) {
-        gpumc__centring_moments(a);
-        for (size_t i = 0; i < a->dim; i++) weights[i] = l->tenths[i];
-        gpumc__adapt_recentre(a, chains, weights);
+        gpumc__centring_moments(a, 0);
+        for (size_t i = 0; i < a->dim; i++) weights[i] = l->notches[i];
+        gpumc__adapt_recentre(a, chains, weights, 0);
     }
     for (size_t i = 0; i < a->dim && a->shared.kind != GPUMC_METRIC_UNIT; i++) {
         double mean_log = 0;
@@ -15889,7 +15965,8 @@ static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
 
 static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
 {
-    gpumc__carry(k, l->tenths, l->n_free);
+    gpumc__carry(k, l->notches, l->n_free);
+    gpumc__carry(k, l->anchors, l->n_free * sizeof *l->anchors);
     gpumc__carry(k, l->typical, l->n_free * sizeof *l->typical);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *link = &l->parts[i].link;
@@ -15897,6 +15974,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         gpumc__carry(k, link->per_unit, link->n_units * sizeof(double));
         gpumc__carry(k, &link->in_use, sizeof link->in_use);
         gpumc__carry(k, &link->uniform, sizeof link->uniform);
+        gpumc__carry(k, &link->anchored, sizeof link->anchored);
     }
 }
 
@@ -16560,14 +16638,14 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     const size_t one = gpumc__size_add(sizeof(gpumc__climb), gpumc__size_mul(stride, sizeof(double)));
     const size_t bytes = gpumc__size_add(gpumc__size_mul(r->n_chains, one), n);
     gpumc__climb *climbs;
-    unsigned char *tenths;
+    unsigned char *notches;
     int given = 1;
     for (size_t i = 0; i < l->n_parts; i++) given &= l->parts[i].param->init != NULL;
     if (given || l->n_linked == 0) return GPUMC_OK;
     climbs = (gpumc__climb *)gpumc__allocate(&r->options->allocator, bytes);
     if (!climbs) return gpumc__fail_memory(error, bytes);
-    tenths = (unsigned char *)climbs + bytes - n;
-    memcpy(tenths, l->tenths, n);
+    notches = (unsigned char *)climbs + bytes - n;
+    memcpy(notches, l->notches, n);
     for (size_t c = 0; c < r->n_chains; c++) {
         const gpumc_rng rng = gpumc__start_rng(r, c, GPUMC__START_TRIES);
         double *memory = (double *)(climbs + r->n_chains) + c * stride;
@@ -16576,7 +16654,7 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     }
     gpumc__layout_centre(l, NULL);
     gpumc_team_run(r->team, gpumc__climb_chain, r->n_chains, climbs);
-    gpumc__layout_centre(l, tenths);
+    gpumc__layout_centre(l, notches);
     for (size_t c = 0; c < r->n_chains; c++) {
         gpumc__climb *k = &climbs[c];
         double lp;
@@ -16730,7 +16808,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
     gpumc__metric_copy(&f->metric, &r->adapt->shared);
-    for (size_t i = 0; i < f->n_free; i++) f->centring[i] = r->layout->tenths[i] / 10.0;
+    for (size_t i = 0; i < f->n_free; i++) f->centring[i] = gpumc__notch[r->layout->notches[i]];
     memcpy(f->typical, r->layout->typical, f->n_free * sizeof *f->typical);
     f->n_restarted = r->adapt->n_restarts;
     f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
