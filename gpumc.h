@@ -5466,8 +5466,8 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
         const double shift = mu * gpumc__link_look_up(k, 0, work, GPUMC__BY_MU);
         const double by_anchor = gpumc__link_look_up(k, 0, work, GPUMC__BY_ANCHOR);
-        for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
-        for (size_t i = 0; i < n && by_anchor > 0; i++) theta[i] += by_anchor * anchors[i];
+        if (by_anchor > 0) for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i] + by_anchor * anchors[i];
+        else for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
         if (!(fabs(mu) <= gpumc__link_reach(k, units[0], x))) return -GPUMC_INF;
         return (double)n * gpumc__link_look_up(k, 0, work, GPUMC__LOG_R);
     }
@@ -10032,6 +10032,7 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 #ifndef GPUMC__RIDGE
 #define GPUMC__RIDGE 0.02
 #define GPUMC__CUTOFF 2.0
+#define GPUMC__FINE_CUTOFF 1.5
 #define GPUMC__DIRECTION (1.0 / 64)
 #endif
 #define GPUMC__MISFIT 0.4
@@ -10651,11 +10652,17 @@ static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
     return count;
 }
 
+/* What anchors leave of a large hierarchy are weak correlations, as of all elements with the scale of the
+   data: finer limits then. In few dimensions these would be at the level of noise. */
+static int gpumc__adapt_is_fine(const gpumc_adapt *a)
+{ return a->layout && a->layout->n_linked > 0 && a->dim > GPUMC__MAX_RANK; }
+
 /* Keeps directions whose variance is off by more than a factor 2, the strongest first, as many as pay: steps
    go with the root of the ratio between the largest and the least variance left, within the factor where not
    all are known. Beside blocks, which dear densities have, all pay. */
 static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
 {
+    const double cutoff = gpumc__adapt_is_fine(a) ? GPUMC__FINE_CUTOFF : GPUMC__CUTOFF;
     gpumc_metric *m = &a->shared;
     const size_t n = a->dim, rr = r * r;
     const double dims = (double)n / (double)(n + GPUMC__FULL_DIM);
@@ -10666,7 +10673,7 @@ static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int proje
     if (!gpumc__eigen(sigma, r, d, z, d + r)) return;
     for (;; m->rank++) {
         double *to = m->vectors + m->rank * n, cost;
-        double low = projected ? 1 / GPUMC__CUTOFF : GPUMC_INF, high = projected ? GPUMC__CUTOFF : 0;
+        double low = projected ? 1 / cutoff : GPUMC_INF, high = projected ? cutoff : 0;
         size_t k = r;
         for (size_t i = 0; i < r; i++) {
             if (!(d[i] > 0)) continue;                            /* taken already */
@@ -10677,7 +10684,7 @@ static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int proje
         cost = sqrt(high > low ? high / low : 1) * (1 + (double)m->rank * direction);
         if (cost <= least) { least = cost; best = m->rank; }
         if (m->rank == GPUMC__MAX_RANK || k == r || !gpumc__is_finite(d[k])) break;
-        if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF)) break;
+        if (!(d[k] > cutoff || d[k] < 1 / cutoff)) break;
         memset(to, 0, n * sizeof(double));
         if (!projected) memcpy(to, z + k * r, n * sizeof(double));
         for (size_t j = 0; projected && j < r; j++)
@@ -10704,15 +10711,16 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
 static void gpumc__adapt_correlations(gpumc_adapt *a)
 {
     const gpumc_metric *m = &a->shared;
+    const double misfit = gpumc__adapt_is_fine(a) ? 0.5 * GPUMC__MISFIT : GPUMC__MISFIT;
     size_t n_draws = gpumc__adapt_select(a, m), r = a->dim;
-    if (n_draws < 10 || gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
+    if (n_draws < 10 || gpumc__adapt_misfit(a, n_draws) < misfit) return;
     if (r > GPUMC__MAX_RANK && m->block_size == 0) {
         r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT);
         if (r > 0 && (8 * r <= a->dim || a->dim > GPUMC__FULL_DIM)) gpumc__adapt_rescale(a, r);
         n_draws = gpumc__adapt_select(a, m);
-        if (gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
-        r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT);
-    } else if (r > GPUMC__FULL_DIM) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT);
+        if (gpumc__adapt_misfit(a, n_draws) < misfit) return;
+        r = gpumc__adapt_directions(a, n_draws, misfit);
+    } else if (r > GPUMC__FULL_DIM) r = gpumc__adapt_directions(a, n_draws, misfit);
     if (8 * r > a->dim && a->dim <= GPUMC__FULL_DIM) {
         n_draws = gpumc__adapt_select(a, m);
         if (gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_low_rank(a, a->dim, 0);
@@ -10846,8 +10854,8 @@ static void gpumc__centring_early(gpumc_adapt *a, const gpumc__placed *p, double
     gpumc__centring_shares(k, share, n);
     for (size_t j = 0; j < k->size; j++) {
         const double sd = sqrt(units[3 * k->unit[j] + 1] / (n - 1));
-        const double odds = gpumc__exp(-2 * sd) * share[j] / (1 - share[j]);
-        weights[j] = gpumc__nearest_notch(odds / (1 + odds));
+        const double odds = gpumc__exp(-2 * sd) * share[j] / (1 - share[j]), c = odds / (1 + odds);
+        weights[j] = c > 0.95 ? GPUMC__FULL : gpumc__nearest_notch(fmin(c, 0.9));
     }
 }
 

@@ -5,6 +5,7 @@
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
+#include "schools.h"
 
 enum { MOST = 40 };
 
@@ -51,8 +52,9 @@ static void machine_close(machine *m)
     free(m->work);
 }
 
-/* kind 0: centred; 1: non-centred; 2, 3: two mixtures; 4: all between. Units move with the kind, and what is
-   positive and no link has normal scores in odd ones, in 3 but for the first of a block. */
+/* kind 0: centred; 1: non-centred; 2, 3: two mixtures; 4: all between. Units move with the kind, anchors are
+   in force in 3 and 4, and what is positive and no link has normal scores in odd ones, in 3 but for the first
+   of a block. */
 static void set_weights(gpumc_layout *l, int kind)
 {
     for (size_t i = 0; i < l->n_parts; i++) {
@@ -62,10 +64,12 @@ static void set_weights(gpumc_layout *l, int kind)
             l->typical[l->parts[i].free_at + j] = kind % 2 && (kind == 1 || j > 0) ? 0.4 * kind : 0;
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++)
-            k->tenths[j] = (unsigned char)(kind == 0 || gpumc__link_is_start(k, j) ? 10
-                                           : kind == 1 ? 0
-                                           : kind == 4 ? 6
-                                                       : (j * (kind == 2 ? 7 : 3) + 1) % 11);
+            k->notches[j] = (unsigned char)(kind == 0 || gpumc__link_is_start(k, j) ? GPUMC__FULL
+                                            : kind == 1 ? 0
+                                            : kind == 4 ? 12
+                                                        : (j * (kind == 2 ? 7 : 3) + 1) % (GPUMC__FULL + 1));
+        k->anchored = kind > 2;
+        for (size_t j = 0; j < k->size; j++) k->anchors[j] = cos(2.3 * (double)j + kind);
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(0.2 * (double)u - 0.3 * kind);
         gpumc__link_settle(k);
     }
@@ -308,6 +312,32 @@ static void check_learning(void)
     CHECK(fabs(few - 0.3) < 1e-9 && fabs(many - 0.3) < 1e-9, "forced: %g, %g", few, many);
 }
 
+/* Of normal data whose scale is known, warm-up finds every weight, by odds within a factor of two of tau0^2 over
+   their variance, and every anchor: what is left for the sampler are mu and tau. Before there were anchors, a
+   gradient was worth 0.1 draws. */
+static void check_anchors(void)
+{
+    const gpumc_model model = { .params = schools_params, .n_params = 3, .log_density = schools_density };
+    const gpumc_sample_options o = { .seed = 5, .num_samples = 4000 };
+    double mean_log = 0, least = HUGE_VAL;
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    for (size_t i = 0; i < 16000; i++) mean_log += log(fit.draws[i * fit.n_columns + 1]) / 16000;
+    for (size_t j = 0; j < 8; j++) {
+        const double c = fit.centring[2 + j], odds = c / (1 - c);
+        const double wanted = exp(2 * mean_log) / (schools_error[j] * schools_error[j]);
+        CHECK(fabs(log(odds / wanted)) < log(2), "school %d: odds %g, not %g", (int)j, odds, wanted);
+    }
+    for (size_t i = 0; i < 10; i++) {
+        const gpumc_summary row = gpumc_summarise(&fit, i);
+        least = fmin(least, fmin(row.ess_bulk, row.ess_tail));
+    }
+    printf("eight schools: %.0f effective draws in %.0f gradients\n", least, (double)fit.sampling_gradients);
+    CHECK(least > 0.2 * (double)fit.sampling_gradients, "%g effective draws in %g gradients", least,
+          (double)fit.sampling_gradients);
+    gpumc_free(&fit);
+}
+
 /* Scales: one that the data hold, two that touch their bounds, one of another kind, one whose map is given. */
 static double scales_density(const double *x, double *g, void *data)
 {
@@ -384,9 +414,10 @@ static void check_map(void)
             m.layout->typical[1] = 0;
             gpumc_model_natural(m.layout, q, x, m.work);
             for (int i = 0; i < 3; i++) {
-                const double c = k->tenths[i] / 10., t = exp(log_tau) * k->per_unit[0];
-                const double held = c < 1 ? c : 0.999, r = t / sqrt(1 - held + held * t * t);
-                const double theta = q[0] + r * (q[2 + i] - c * q[0]);
+                const double c = gpumc__notch[k->notches[i]], t = exp(log_tau) * k->per_unit[0];
+                const double held = c < 1 ? c : 0.999, square = 1 - held + held * t * t, r = t / sqrt(square);
+                const double to_anchor = (1 - (1 - held) / square) * (k->anchors[i] - q[0]);
+                const double theta = q[0] + r * q[2 + i] + (kind > 2 ? to_anchor : -c * r * q[0]);
                 CHECK(fabs(x[2 + i] - theta) < 1e-14 * (1 + fabs(theta)), "weight %g at log tau %g: %.17g, "
                       "not %.17g", c, log_tau, x[2 + i], theta);
             }
@@ -398,33 +429,39 @@ static void check_map(void)
     machine_close(&forced);
 }
 
-/* The definition's promise: where rows hold a share c of what is known of theta at tau = tau0, the standard
-   deviation of its coordinate, given tau, is the same for every tau. */
-static void check_spread(void)
+/* The definition's promise: where rows hold a share c of what is known of theta at tau = tau0, and alone would
+   have it at the anchor, the coordinate's mean and spread, given mu and tau, are the same for all of these. */
+static void check_promise(void)
 {
     const gpumc_param params[] = {
         { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
-        { .name = "theta", .size = 9, .location = "mu", .scale = "tau" },
+        { .name = "theta", .size = GPUMC__FULL - 1, .location = "mu", .scale = "tau" },
     };
     machine m;
     gpumc__link *k;
     machine_open(&m, params, 3);
     k = &m.layout->parts[2].link;
-    for (size_t i = 0; i < 9; i++) k->tenths[i] = (unsigned char)(i + 1);
+    for (size_t i = 0; i < k->size; i++) {
+        k->notches[i] = (unsigned char)(i + 1);
+        k->anchors[i] = (double)i - 7;
+    }
     k->per_unit[0] = 0.5;                                                        /* tau0 = 2 */
+    k->anchored = 1;
     gpumc__link_settle(k);
     for (double log_tau = -5; log_tau < 6; log_tau++)
-        for (size_t i = 0; i < 9; i++) {
-            double q[11] = { 0, log_tau }, low[11], high[11];
-            const double c = (double)(i + 1) / 10, tau = exp(log_tau), of_rows = 4 * (1 - c) / c;
-            const double sd = sqrt(1 / (1 / (tau * tau) + 1 / of_rows));
-            const double sd_0 = sqrt(1 / (1 / 4. + 1 / of_rows));
+        for (size_t i = 0; i < k->size; i++) {
+            double q[MOST] = { log_tau - 2, log_tau }, low[MOST], high[MOST];
+            const double c = gpumc__notch[i + 1], tau = exp(log_tau), of_rows = 4 * (1 - c) / c;
+            const double precision = 1 / (tau * tau) + 1 / of_rows, sd_0 = sqrt(1 / (1 / 4. + 1 / of_rows));
+            const double mean = (q[0] / (tau * tau) + k->anchors[i] / of_rows) / precision;
             gpumc_model_natural(m.layout, q, low, m.work);
             q[2 + i] = 1;
             gpumc_model_natural(m.layout, q, high, m.work);
-            const double of_q = sd / (high[2 + i] - low[2 + i]);
+            const double of_q = 1 / sqrt(precision) / (high[2 + i] - low[2 + i]);
             CHECK(fabs(of_q / sd_0 - 1) < 1e-12, "share %g at log tau %g: the coordinate's spread is %g, at "
                   "tau0 %g", c, log_tau, of_q, sd_0);
+            CHECK(fabs(low[2 + i] - mean) < 1e-12 * (1 + fabs(mean)), "share %g at log tau %g: at 0 theta is "
+                  "%g, its mean %g", c, log_tau, low[2 + i], mean);
         }
     machine_close(&m);
 }
@@ -444,7 +481,7 @@ static void check_reach(void)
         double q[5] = { mu, 0, 0.1, -0.2, 0.3 }, g[5];
         machine m;
         machine_open(&m, params, 3);
-        if (kind == 1) m.layout->parts[2].link.tenths[0] = 3;      /* not uniform */
+        if (kind == 1) m.layout->parts[2].link.notches[0] = 3;      /* not uniform */
         gpumc__link_settle(&m.layout->parts[2].link);
         q[1] = log(least * 1.01);
         CHECK(gpumc__is_finite(gpumc_model_eval(m.layout, q, g, m.work)), "kind %d: no density above", kind);
@@ -780,9 +817,10 @@ int main(void)
 {
     check_kinds();
     check_map();
-    check_spread();
+    check_promise();
     check_reach();
     check_learning();
+    check_anchors();
     check_scores();
     check_start_share();
     check_far_starts();
