@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 0.516, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.19, E-BFMI 0.93, trees span 3.6
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.00 s
+   step size 1.44, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 9 %, variance to metric 1.15
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.423      0.060      3.267     -0.901      4.474      9.836      2992      3018   1.002
-   tau           3.500      0.065      3.016      0.225      2.714      9.665      2033      2621   1.002
-   theta[1]      6.166      0.095      5.479     -1.705      5.656     15.765      3424      3026   1.001
-   theta[2]      4.906      0.072      4.685     -2.479      4.858     12.333      4249      3529   1.002
-   theta[3]      4.010      0.086      5.149     -4.563      4.282     11.797      3568      3268   1.001
-   theta[4]      4.826      0.072      4.602     -2.381      4.787     12.214      4124      3628   1.002
-   theta[5]      3.640      0.075      4.606     -4.581      3.902     10.564      3881      3567   1.002
-   theta[6]      4.107      0.075      4.808     -4.238      4.309     11.611      4144      3329   1.001
-   theta[7]      6.304      0.085      5.009     -0.902      5.903     15.349      3475      3337   1.001
-   theta[8]      4.796      0.086      5.290     -3.312      4.706     13.106      3821      3154   1.000
-   gradients=18715 divergences=0 warmup_s=0.0036 sampling_s=0.0038
+   mu            4.445      0.055      3.313     -0.970      4.401      9.948      3632      3225   1.002
+   tau           3.590      0.056      3.136      0.214      2.789      9.589      3012      2775   1.001
+   theta[1]      6.205      0.095      5.698     -1.511      5.656     16.617      3821      3036   1.001
+   theta[2]      5.019      0.082      4.832     -2.451      4.860     12.869      3570      3370   1.000
+   theta[3]      3.936      0.089      5.306     -4.866      4.136     11.638      3592      3371   1.000
+   theta[4]      4.867      0.081      4.731     -2.572      4.856     12.455      3469      3430   1.001
+   theta[5]      3.709      0.076      4.625     -4.434      3.950     10.727      3689      3774   1.000
+   theta[6]      4.195      0.085      4.863     -3.888      4.296     11.449      3527      2891   1.001
+   theta[7]      6.333      0.086      5.055     -0.957      5.879     15.449      3536      3320   1.001
+   theta[8]      4.825      0.082      5.190     -3.419      4.706     13.399      3958      3735   1.000
+   gradients=11917 divergences=0 warmup_s=0.0030 sampling_s=0.0020
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

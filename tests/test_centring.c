@@ -317,7 +317,8 @@ static void check_learning(void)
    gradient was worth 0.1 draws. */
 static void check_anchors(void)
 {
-    const gpumc_model model = { .params = schools_params, .n_params = 3, .log_density = schools_density };
+    const gpumc_model model = { .params = schools_params, .n_params = 3, .log_density = schools_density,
+                                .outputs = &schools_output, .n_outputs = 1, .generate = schools_generate };
     const gpumc_sample_options o = { .seed = 5, .num_samples = 4000 };
     double mean_log = 0, least = HUGE_VAL;
     gpumc_fit fit;
