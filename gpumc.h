@@ -70,11 +70,11 @@
 
    HIERARCHIES  Elements that spread around a location with a scale should say so. The density stays the
      natural one; the sampler's coordinates move between centred and non-centred, element by element, as
-     warm-up learns how much the data say about each. A location may be one value, an element of another
-     block (location_index), the element before (walk_dim: random walks, which start at the location, or
-     without one anywhere), and may have group covariates added; scales likewise (scale_index).
+     warm-up learns how much and what the data say about each. A location may be one value, an element of
+     another block (location_index), the element before (walk_dim: random walks, which start at the location,
+     or without one anywhere), and may have group covariates added; scales likewise (scale_index).
      Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
-     Scales that touch zero are known by their draws: warm-up gives their coordinates another map (typical).
+     Scales that touch zero are known by their draws: warm-up gives their coordinates another map.
      Chains that would start far from the posterior climb to it first, except what has an init.
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
@@ -1763,7 +1763,7 @@ typedef struct gpumc_param {
     size_t n_dims;
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
     double offset, multiplier;/* GPUMC_AFFINE */
-    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER: 0: learned, at first exponential */
+    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER: see gpumc_kind; 0: learned */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
        The density still sees natural values; only the sampler's coordinates change. */
@@ -2555,7 +2555,7 @@ typedef struct gpumc_fit {
     double step_size;
     gpumc_sampler sampler;                /* that made the draws, and why */
     char sampler_reason[160];
-    double *centring;                     /* weight of every free coordinate; 1 where it has no meaning */
+    double *centring;                     /* share of data in what is known of an element; others 1 */
     double *typical;                      /* of every free coordinate; 0: its map is another */
     struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
     gpumc_warning *warnings;
@@ -5337,8 +5337,8 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    which a chain that falls in would seem the best of all; learned, it is taken for .999, asked for, as it is.
    Once the bulk is reached, warm-up also knows where the data alone would have theta, the anchor m. Then
        theta = mu + (1 - k) (m - mu) + r q,   k = (1 - c) / h^2,
-   k the population's share of what is known: of normal data on normal elements this q is standard normal but
-   for its scale, and knows of neither mu nor tau (without scale: Papaspiliopoulos, Roberts & Skold 2003).
+   k the population's share of what is known. Where data and population are normal, q is normal with a mean
+   and a spread that neither mu nor tau moves (at a known tau: Papaspiliopoulos, Roberts & Skold 2003).
    Where tau is below 1e-13 of |mu|, theta - mu is made of rounding errors, and so is any density by it; below
    1e-100, 1 / tau^2 may overflow. There is no density there, lest a chain that is thrown in stays, with steps
    as small as the noise wants them.
@@ -5466,7 +5466,8 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
         const double shift = mu * gpumc__link_look_up(k, 0, work, GPUMC__BY_MU);
         const double by_anchor = gpumc__link_look_up(k, 0, work, GPUMC__BY_ANCHOR);
-        if (by_anchor > 0) for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i] + by_anchor * anchors[i];
+        if (by_anchor > 0)
+            for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i] + by_anchor * anchors[i];
         else for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
         if (!(fabs(mu) <= gpumc__link_reach(k, units[0], x))) return -GPUMC_INF;
         return (double)n * gpumc__link_look_up(k, 0, work, GPUMC__LOG_R);
@@ -10001,7 +10002,8 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
        .. early_end    everything                       every 10, likewise
        .. final        everything                       every 10; windows of W/5 growing by 1.5
        .. W            everything                       step size of the sampler chosen when final begins
-   Trees give way to HMC on its spring as soon as that pays, from the first shared metric on.
+   Trees give way to HMC on its spring as soon as that pays, from the first shared metric on. Anchors of
+   hierarchies are learned after early_end: before, they would be those of the way.
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
