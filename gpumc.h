@@ -5787,8 +5787,8 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
     const size_t location = gpumc__find_param(l->model, n, p->location);
     const size_t coefficients = gpumc__find_param(l->model, n, p->coefficients);
-    const unsigned char forced = p->centring == GPUMC_CENTRED ? GPUMC__FULL
-        : p->centring == GPUMC_CENTRING_WEIGHT ? gpumc__nearest_notch(p->centring_weight) : 0;
+    const unsigned char forced = gpumc__nearest_notch(p->centring == GPUMC_CENTRED ? 1
+        : p->centring == GPUMC_CENTRING_WEIGHT ? p->centring_weight : 0);
     size_t stride = 1, length = p->n_dims ? 0 : k->size;
     for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
     if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
@@ -10034,10 +10034,10 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 #ifndef GPUMC__RIDGE
 #define GPUMC__RIDGE 0.02
 #define GPUMC__CUTOFF 2.0
-#define GPUMC__FINE_CUTOFF 1.5
 #define GPUMC__DIRECTION (1.0 / 64)
 #endif
 #define GPUMC__MISFIT 0.4
+#define GPUMC__FINE_CUTOFF 1.5     /* see gpumc__adapt_is_fine */
 
 /* ---- state ------------------------------------------------------------------------------------- */
 
@@ -10857,7 +10857,7 @@ static void gpumc__centring_early(gpumc_adapt *a, const gpumc__placed *p, double
     for (size_t j = 0; j < k->size; j++) {
         const double sd = sqrt(units[3 * k->unit[j] + 1] / (n - 1));
         const double odds = gpumc__exp(-2 * sd) * share[j] / (1 - share[j]), c = odds / (1 + odds);
-        weights[j] = c > 0.95 ? GPUMC__FULL : gpumc__nearest_notch(fmin(c, 0.9));
+        weights[j] = gpumc__nearest_notch(c > 0.95 ? 1 : fmin(c, 0.9));
     }
 }
 
