@@ -10779,8 +10779,9 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 { return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
 
-/* Element i of a link in a draw: G is the total derivative by theta. Early, moments of tau G; late, those of
-   theta and of the pull of the data, G + (theta - mu) / tau^2; draws with wide populations say most of it. */
+/* Element i of a link in a draw: G is the total derivative by theta. Early, mean and squares of tau G; late,
+   weighted by tau^2 as wide populations leave data the most to say, mean and squares of theta, mean of the
+   pull of the data G + (theta - mu) / tau^2, and products of both. */
 static void gpumc__centring_add(gpumc_adapt *a, const gpumc__placed *p, size_t i, double G, double count,
                                 int late)
 {
@@ -10863,7 +10864,7 @@ static void gpumc__centring_early(gpumc_adapt *a, const gpumc__placed *p, double
 
 /* In the bulk: data that know theta with precision w pull by w (m - theta), which gives both, by far fewer
    draws than variances do. Weights that are alike, within a factor of two, become one, as then the vector
-   loops apply. */
+   loops apply. On entry weights are mean pulls and anchors the products with theta. */
 static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
@@ -15872,7 +15873,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 1
+#define GPUMC__CHECKPOINT_FORMAT 2     /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -16060,7 +16061,7 @@ static gpumc_status gpumc__check_seal(const gpumc__seal *s, const char *path, gp
 {
     const gpumc__seal own = gpumc__seal_of(NULL);
     const char *what = s->byte_order != own.byte_order ? "on a machine with another byte order"
-        : s->format > own.format ? "in a format from the future"
+        : s->format != own.format ? "in another format"
         : s->build != own.build ? "by another build" : NULL;
     if (!what) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.100s was written %s (gpumc %.15s, this is %s): resume "

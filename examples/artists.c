@@ -44,7 +44,7 @@
    level[2,4]     0.9342     0.0032     0.1779     0.6421     0.9343     1.2246      3122      2916   1.002
    level[2,5]     0.9325     0.0036     0.1927     0.6104     0.9280     1.2458      2984      2374   1.002
    ... 490 more, largest r_hat: level[70,4] 1.003; smallest ess: level[30,1] 1810
-   gradients=21742 divergences=0 warmup_s=0.0697 sampling_s=0.0707
+   gradients=21742 divergences=0 warmup_s=0.0710 sampling_s=0.0719
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

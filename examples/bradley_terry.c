@@ -26,7 +26,7 @@
    skill[9]     -0.3506     0.0055     0.3243    -0.8891    -0.3539     0.1639      3493      3254   1.001
    skill[10]     0.2569     0.0059     0.3334    -0.2925     0.2570     0.8128      3226      3099   1.001
    ... 90 more, largest r_hat: skill[86] 1.004; smallest ess: skill[63] 2579
-   gradients=13129 divergences=0 warmup_s=0.0289 sampling_s=0.0408
+   gradients=13129 divergences=0 warmup_s=0.0280 sampling_s=0.0411
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

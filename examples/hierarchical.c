@@ -37,7 +37,7 @@
    theta[9]      29.951      0.011      0.647     28.917     29.951     31.009      3509      3269   1.001
    theta[10]     36.277      0.011      0.652     35.225     36.272     37.355      3613      3356   1.000
    ... 90 more, largest r_hat: theta[75] 1.004; smallest ess: theta[91] 2750
-   gradients=10693 divergences=0 warmup_s=0.0045 sampling_s=0.0054
+   gradients=10693 divergences=0 warmup_s=0.0047 sampling_s=0.0054
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

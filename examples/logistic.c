@@ -26,7 +26,7 @@
    beta[9]    -0.92161    0.00067    0.04498   -0.99558   -0.92170   -0.84692      4461      3372   1.000
    beta[10]   -0.70136    0.00063    0.04155   -0.76908   -0.70158   -0.63373      4331      3538   1.001
    ... 10 more, largest r_hat: beta[20] 1.002; smallest ess: beta[13] 3139
-   gradients=9348 divergences=0 warmup_s=0.0298 sampling_s=0.0539
+   gradients=9348 divergences=0 warmup_s=0.0251 sampling_s=0.0551
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

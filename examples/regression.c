@@ -25,7 +25,7 @@
    sigma    0.13927    0.00086    0.04020    0.08677    0.13232    0.21358      2203      2340   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10227 divergences=0 warmup_s=0.0026 sampling_s=0.0049
+   gradients=10227 divergences=0 warmup_s=0.0026 sampling_s=0.0048
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
