@@ -5386,6 +5386,8 @@ typedef struct gpumc__link {
     double most;                     /* c of the last notch */
     unsigned in_use;                 /* notches, a bit each */
     int anchored;                    /* the anchors are in force */
+    int tells;                       /* passes messages on */
+    size_t messages, n_all;          /* where they lie in work, of how many natural values */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
@@ -5453,6 +5455,134 @@ GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const 
     return tau >= GPUMC__SMALLEST ? tau / GPUMC__FINEST : -1;
 }
 
+/* ---- messages ----------------------------------------------------------------------------------
+   In a walk, or where groups lie in groups, data know of an element also through those after it, and the less
+   the wider the scale between: weights cannot follow that. Let the data of an element alone say
+   b theta - J theta^2 / 2. From the last to the first, every element tells its location what it knows,
+       k = 1 / (1 + tau^2 J),   J += k J,   b += k b   (the right sides its own, the left its location's),
+   the information filter run backward. All that is known of theta but by its location then gives
+       theta = k mu + v b + sqrt(v) q,   v = tau^2 k.
+   Where data and populations are normal, every q is a standard normal of its own, whatever scales and top
+   locations are. The first element of a walk that starts at no location has k = 0 and v = 1 / J. Derivatives
+   come back through the messages from the first element to the last. */
+typedef struct gpumc__messages { double *J, *b, *k, *r, *by_J, *by_b; } gpumc__messages;
+
+GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k) { return k->tells && k->anchored; }
+
+/* In work, of all natural values: what is known, k, r = sqrt(v), and the log density's derivatives. */
+GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double *work)
+{
+    double *at = work + k->messages;
+    const size_t n = k->n_all;
+    const gpumc__messages m = { at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n };
+    return m;
+}
+
+/* Behind the last element of step t. */
+GPUMC__INLINE size_t gpumc__link_behind(const gpumc__link *k, size_t t)
+{ return t + (k->size - 1 - t) / k->step * k->step + k->step; }
+
+/* What elements tell, r included; of a block after all those that tell it something. */
+static GPUMC_LOOP void gpumc__link_tell(const gpumc__link *k, const double *x, double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    for (size_t t = k->step; t-- > 0;)
+        for (size_t i = gpumc__link_behind(k, t); i > t;) {
+            const size_t place = k->from[i -= k->step], e = k->at + i;
+            const double tau = gpumc__link_scale(k, k->unit[i], x), J = m.J[e], share = 1 / (1 + tau * tau * J);
+            m.k[e] = gpumc__link_is_start(k, i) ? 0 : share;
+            m.r[e] = gpumc__link_is_start(k, i) ? 1 / sqrt(J > 0 ? J : 1) : tau * sqrt(share);
+            if (place == GPUMC__NONE) continue;
+            m.J[place] += share * J;
+            m.b[place] += share * m.b[e];
+        }
+}
+
+static GPUMC_LOOP double gpumc__told_map(const gpumc__link *k, const double *q, double *x, double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    double log_jacobian = 0, product = 1;
+    for (size_t t = 0; t < k->step; t++)
+        for (size_t i = t; i < k->size; i += k->step) {
+            const size_t e = k->at + i;
+            const double mu = gpumc__link_mu(k, i, x), r = m.r[e];
+            x[e] = m.k[e] * mu + r * (r * m.b[e] + q[i]);
+            if (!(fabs(mu) <= gpumc__link_reach(k, k->unit[i], x))) log_jacobian = -GPUMC_INF;
+            product *= r;
+            if (product > 1e-150 && product < 1e150) continue;
+            log_jacobian += gpumc_log(product);
+            product = 1;
+        }
+    return log_jacobian + gpumc_log(product);
+}
+
+static double gpumc__told_inverse(const gpumc__link *k, const double *x, double *q, double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    double log_jacobian = 0;
+    for (size_t i = 0; i < k->size; i++) {
+        const size_t e = k->at + i;
+        q[i] = (x[e] - m.k[e] * gpumc__link_mu(k, i, x)) / m.r[e] - m.r[e] * m.b[e];
+        log_jacobian += gpumc_log(m.r[e]);
+    }
+    return log_jacobian;
+}
+
+static GPUMC_LOOP void gpumc__told_pull(const gpumc__link *k, const double *x, const double *G, double *target,
+                                        double *dq, double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    double moment = 0;
+    for (size_t t = k->step; t-- > 0;)
+        for (size_t i = gpumc__link_behind(k, t); i > t;) {
+            const size_t place = k->from[i -= k->step], e = k->at + i, unit = k->unit[i];
+            const double mu = gpumc__link_mu(k, i, x), g = G[e], v = m.r[e] * m.r[e], share = m.k[e];
+            const double middle = share * mu + v * m.b[e];
+            dq[i] = m.r[e] * g;
+            m.by_b[e] = v * g;
+            m.by_J[e] = -0.5 * v * (g * (x[e] + middle) + 1);
+            if (place != GPUMC__NONE) target[place] += share * g;
+            moment += share * (g * (2 * v * (m.b[e] - m.J[e] * mu) + x[e] - middle) + 1);
+            if ((i > t && k->unit[i - k->step] == unit) || unit == k->n_scales) continue;
+            target[k->scale + unit] += moment / x[k->scale + unit];
+            moment = 0;
+        }
+}
+
+/* The chain rule through what elements tell, of a block after its location. */
+static GPUMC_LOOP void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    double moment = 0;
+    for (size_t t = 0; t < k->step; t++)
+        for (size_t i = t; i < k->size; i += k->step) {
+            const size_t place = k->from[i], e = k->at + i, unit = k->unit[i];
+            if (place == GPUMC__NONE) continue;
+            const double share = m.k[e], J = m.J[e], b = m.b[e], by_J = m.by_J[place], by_b = m.by_b[place];
+            const double by_k = share * m.r[e] * m.r[e];
+            m.by_J[e] += share * share * by_J - by_k * b * by_b;
+            m.by_b[e] += share * by_b;
+            moment -= 2 * by_k * J * (J * by_J + b * by_b);
+            if (i + k->step < k->size && k->unit[i + k->step] == unit) continue;
+            target[k->scale + unit] += moment / x[k->scale + unit];
+            moment = 0;
+        }
+}
+
+/* r and d theta / d mu of element i, in all forms. */
+GPUMC__INLINE double gpumc__link_r(const gpumc__link *k, size_t i, double *work)
+{
+    return gpumc__link_is_told(k) ? gpumc__link_messages(k, work).r[k->at + i]
+                                  : gpumc__link_look_up(k, i, work, 0);
+}
+GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *work)
+{
+    return gpumc__link_is_told(k) ? gpumc__link_messages(k, work).k[k->at + i]
+                                  : gpumc__link_look_up(k, i, work, GPUMC__BY_MU);
+}
+
+/* ---- links of all forms ------------------------------------------------------------------------ */
+
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
    location is beyond reach. */
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
@@ -5461,6 +5591,7 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
     const double *anchors = k->anchors;
     const size_t n = k->size, step = k->step, *units = k->unit;
     const unsigned char *notches = k->notches;
+    if (gpumc__link_is_told(k)) return gpumc__told_map(k, q, x, work);
     gpumc__link_tables(k, x, work);
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
@@ -5490,6 +5621,7 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
 static double gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     double log_jacobian = 0;
+    if (gpumc__link_is_told(k)) return gpumc__told_inverse(k, x, q, work);
     gpumc__link_tables(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
         const double *at = gpumc__link_table(k, i, work) + k->notches[i], mu = gpumc__link_mu(k, i, x);
@@ -5504,12 +5636,13 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
    added to target (natural offsets, like G). G and target may be one array: then a walk's contributions reach
    the elements before in time. */
 static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, const double *G,
-                                        double *target, double *dq, const double *work)
+                                        double *target, double *dq, double *work)
 {
     const double *theta = x + k->at, *g = G + k->at, *anchors = k->anchors;
     const size_t step = k->step, *from = k->from, *units = k->unit;
     const unsigned char *notches = k->notches;
     double received = 0;
+    if (gpumc__link_is_told(k)) { gpumc__told_pull(k, x, G, target, dq, work); return; }
     if (k->uniform) {
         const double *at = gpumc__link_table(k, 0, work) + notches[0], r = at[0], slope = at[GPUMC__SLOPE];
         const double sum = slope > 0 ? gpumc__sum(g, k->size) : 0;     /* centred: nothing is received */
@@ -5565,6 +5698,9 @@ typedef struct gpumc__placed {
 struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
+    size_t *order;                   /* of the parts: those without link first */
+    size_t leader;                   /* the first part that passes messages on, or GPUMC__NONE */
+    double *evidence;                /* J, then b, of the data alone for every natural value */
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
@@ -5777,6 +5913,19 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 static size_t gpumc__starts_freely(const gpumc_param *p)
 { return p->walk_dim > 0 && p->scale && !p->location && !p->covariates; }
 
+/* Whether a block's elements know of each other, or of another block's, by messages. */
+static int gpumc__may_tell(const gpumc_param *p)
+{ return p->scale && !p->covariates && p->centring == GPUMC_CENTRING_LEARNED; }
+static int gpumc__tells(const gpumc_model *m, size_t i)
+{
+    const gpumc_param *p = &m->params[i];
+    const size_t location = gpumc__find_param(m, i, p->location);
+    int tells = p->walk_dim > 0 || (location < i && gpumc__may_tell(&m->params[location]));
+    for (size_t j = i + 1; j < m->n_params; j++)
+        tells |= gpumc__find_param(m, j, m->params[j].location) == i && gpumc__may_tell(&m->params[j]);
+    return tells && gpumc__may_tell(p);
+}
+
 /* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
 static double gpumc__most_centring(const gpumc_param *p)
 { return p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
@@ -5819,10 +5968,11 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
     gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
-    size_t n_tables = 0;
+    size_t n_tables = 0, n_ordered = 0;
     memset(&l, 0, sizeof l);
     l.model = m;
     l.n_parts = m->n_params;
+    l.leader = GPUMC__NONE;
     l.parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
     for (size_t i = 0; i < m->n_params; i++) {
         gpumc__placed p;
@@ -5846,14 +5996,19 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
             p.link.table = n_tables;
             n_tables += p.link.n_units * GPUMC__TABLE;
+            p.link.tells = gpumc__tells(m, i);
+            if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
         }
         if (arena->base) l.parts[i] = p;
     }
     l.notches = (unsigned char *)gpumc__take(arena, l.n_free, 1);
     l.anchors = gpumc__take_doubles(arena, l.n_free);
     l.typical = gpumc__take_doubles(arena, l.n_free);
-    l.n_work = 3 * l.n_natural + n_tables;
+    l.order = (size_t *)gpumc__take(arena, l.n_parts, sizeof(size_t));
+    l.evidence = gpumc__take_doubles(arena, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural);
+    l.n_work = 3 * l.n_natural + n_tables + (l.leader == GPUMC__NONE ? 0 : 6 * l.n_natural);
     if (!arena->base) return NULL;
+    memset(l.evidence, 0, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural * sizeof(double));
     memset(l.notches, GPUMC__FULL, l.n_free);
     memset(l.anchors, 0, l.n_free * sizeof *l.anchors);
     memset(l.typical, 0, l.n_free * sizeof *l.typical);
@@ -5862,10 +6017,15 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         p->link.notches = l.notches + p->free_at;
         p->link.anchors = l.anchors + p->free_at;
         p->link.table += 3 * l.n_natural;
+        p->link.messages = 3 * l.n_natural + n_tables;
+        p->link.n_all = l.n_natural;
         p->constraint.typicals = l.typical + p->free_at;
         for (size_t k = 0; k < p->free_size; k++) l.typical[p->free_at + k] = p->constraint.typical;
         if (p->linked) gpumc__link_init(&p->link, &l, p->param);
+        else l.order[n_ordered++] = i;
     }
+    for (size_t i = 0; i < l.n_parts; i++)
+        if (l.parts[i].linked) l.order[n_ordered++] = i;
     *placed = l;
     return placed;
 }
@@ -5901,17 +6061,44 @@ GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
 
-/* One block, of all free coordinates q and natural values x. */
-static double gpumc__part_map(const gpumc__placed *p, const double *q, double *x, double *work)
+/* Parts are visited in an order in which all scales are known before the first link. Then all messages are
+   passed at once, when the first part that tells is mapped; their chain rule comes after its own. */
+static gpumc__placed *gpumc__part(const gpumc_layout *l, size_t i) { return &l->parts[l->order[i]]; }
+
+static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const double *x, double *work)
 {
+    const size_t n = l->n_natural;
+    if (p != l->parts + l->leader || !p->link.anchored) return;
+    memcpy(work + p->link.messages, l->evidence, 2 * n * sizeof(double));
+    memset(gpumc__link_messages(&p->link, work).by_J, 0, 2 * n * sizeof(double));
+    for (size_t i = l->n_parts; i-- > 0;)
+        if (l->parts[i].link.tells) gpumc__link_tell(&l->parts[i].link, x, work);
+}
+
+/* dq of a link from total derivatives, what others receive added to target, as gpumc__link_pull. */
+static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, const double *x, const double *G,
+                             double *target, double *dq, double *work)
+{
+    gpumc__link_pull(&p->link, x, G, target, dq + p->free_at, work);
+    if (p != l->parts + l->leader || !p->link.anchored) return;
+    for (size_t i = 0; i < l->n_parts; i++)
+        if (l->parts[i].link.tells) gpumc__told_pull_back(&l->parts[i].link, x, target, work);
+}
+
+/* One block, of all free coordinates q and natural values x. */
+static double gpumc__part_map(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *x,
+                              double *work)
+{
+    gpumc__tell(l, p, x, work);
     return p->linked ? gpumc__link_map(&p->link, q + p->free_at, x, work)
                      : gpumc__map(&p->constraint, q + p->free_at, x + p->at);
 }
 
-static gpumc_status gpumc__part_inverse(const gpumc__placed *p, const double *x, double *q, double *work,
-                                        gpumc_error *error)
+static gpumc_status gpumc__part_inverse(const gpumc_layout *l, const gpumc__placed *p, const double *x,
+                                        double *q, double *work, gpumc_error *error)
 {
     const gpumc_status status = gpumc__inverse(&p->constraint, x + p->at, q + p->free_at, error);
+    gpumc__tell(l, p, x, work);
     if (p->linked && status == GPUMC_OK) gpumc__link_inverse(&p->link, x, q + p->free_at, work);
     return status;
 }
@@ -5920,7 +6107,7 @@ static gpumc_status gpumc__part_inverse(const gpumc__placed *p, const double *x,
 static double gpumc__to_natural(const gpumc_layout *l, const double *q, double *x, double *work)
 {
     double log_jacobian = 0;
-    for (size_t i = 0; i < l->n_parts; i++) log_jacobian += gpumc__part_map(&l->parts[i], q, x, work);
+    for (size_t i = 0; i < l->n_parts; i++) log_jacobian += gpumc__part_map(l, gpumc__part(l, i), q, x, work);
     return log_jacobian;
 }
 
@@ -5936,8 +6123,8 @@ static double gpumc__eval_finish(const gpumc_layout *l, const double *q, double 
         return -GPUMC_INF;
     }
     for (size_t i = l->n_parts; i-- > 0;) {
-        const gpumc__placed *p = &l->parts[i];
-        if (p->linked) gpumc__link_pull(&p->link, x, g, g, grad + p->free_at, work);
+        const gpumc__placed *p = gpumc__part(l, i);
+        if (p->linked) gpumc__part_pull(l, p, x, g, g, grad, work);
         else gpumc__pull(&p->constraint, q + p->free_at, x + p->at, g + p->at, grad + p->free_at);
     }
     return total;
@@ -5975,9 +6162,9 @@ GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double
     if (!layout || !x || !q || !work)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_model_free: layout, x, q or work is NULL");
     for (size_t i = 0; i < layout->n_parts; i++) {
-        const gpumc__placed *p = &layout->parts[i];
+        const gpumc__placed *p = gpumc__part(layout, i);
         gpumc_error inner;
-        if (gpumc__part_inverse(p, x, q, work, &inner) != GPUMC_OK)
+        if (gpumc__part_inverse(layout, p, x, q, work, &inner) != GPUMC_OK)
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "parameter \"%.60s\": %.180s", p->param->name,
                                inner.text);
     }
@@ -6038,19 +6225,18 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
     memcpy(h, g, l->n_free * sizeof(double));
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts && l->n_linked > 0; i++) {
-        const gpumc__placed *p = &l->parts[i];
-        const double log_jacobian = gpumc__part_map(p, q, x, work);
+        const gpumc__placed *p = gpumc__part(l, i);
+        const double log_jacobian = gpumc__part_map(l, p, q, x, work);
         if (!p->linked) continue;
         change -= log_jacobian;
         memcpy(u + p->free_at, x + p->at, p->size * sizeof(double));
     }
     for (size_t i = l->n_linked > 0 ? l->n_parts : 0; i-- > 0;) {
-        const gpumc__placed *p = &l->parts[i];
+        const gpumc__placed *p = gpumc__part(l, i);
         double *h_i = h + p->free_at;
         if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, h, work); continue; }
-        for (size_t j = 0; j < p->size; j++)
-            total[p->at + j] = h_i[j] / gpumc__link_look_up(&p->link, j, work, 0);
-        gpumc__link_pull(&p->link, x, total, delta, h_i, work);
+        for (size_t j = 0; j < p->size; j++) total[p->at + j] = h_i[j] / gpumc__link_r(&p->link, j, work);
+        gpumc__part_pull(l, p, x, total, delta, h, work);
         for (size_t j = 0; j < p->size; j++) h_i[j] = total[p->at + j] - delta[p->at + j];
     }
     return change + gpumc__rescore_all(l, 0, u, h);
@@ -6067,15 +6253,16 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
     if (l->n_linked == 0) return change;
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts; i++) {
-        const gpumc__placed *p = &l->parts[i];
-        if (!p->linked) { gpumc__part_map(p, q, x, work); continue; }
+        const gpumc__placed *p = gpumc__part(l, i);
+        if (!p->linked) { gpumc__part_map(l, p, q, x, work); continue; }
         memcpy(x + p->at, u + p->free_at, p->size * sizeof(double));
         memcpy(delta + p->at, h + p->free_at, p->size * sizeof(double));
+        gpumc__tell(l, p, x, work);
         change += gpumc__link_inverse(&p->link, x, q + p->free_at, work);
     }
     for (size_t i = l->n_parts; i-- > 0;) {
-        const gpumc__placed *p = &l->parts[i];
-        if (p->linked) gpumc__link_pull(&p->link, x, delta, delta, g + p->free_at, work);
+        const gpumc__placed *p = gpumc__part(l, i);
+        if (p->linked) gpumc__part_pull(l, p, x, delta, delta, g, work);
         else gpumc__add_pulled(l, p, q, delta, 1, g, work);
     }
     return change;
@@ -6203,17 +6390,17 @@ static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, doub
                                        gpumc_error *error)
 {
     for (size_t i = 0; i < l->n_parts; i++) {
-        const gpumc__placed *p = &l->parts[i];
+        const gpumc__placed *p = gpumc__part(l, i);
         const double *init = p->param->init;
         gpumc_error inner;
-        if (!init) { gpumc__part_map(p, q, work, work); continue; }
+        if (!init) { gpumc__part_map(l, p, q, work, work); continue; }
         if (p->param->n_inits > 0) init += chain % p->param->n_inits * p->size;
         for (size_t j = 0; j < p->size; j++)
             if (!gpumc__is_finite(init[j]))
                 return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init[%.0f] = %g is not "
                                    "finite", p->param->name, (double)j, init[j]);
         memcpy(work + p->at, init, p->size * sizeof(double));
-        if (gpumc__part_inverse(p, work, q, work, &inner) != GPUMC_OK)
+        if (gpumc__part_inverse(l, p, work, q, work, &inner) != GPUMC_OK)
             return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init: %.170s",
                                p->param->name, inner.text);
     }
@@ -10781,16 +10968,20 @@ static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 
 /* Element i of a link in a draw: G is the total derivative by theta. Early, mean and squares of tau G; late,
    weighted by tau^2 as wide populations leave data the most to say, mean and squares of theta, mean of the
-   pull of the data G + (theta - mu) / tau^2, and products of both. */
+   pull of the data G + (theta - mu) / tau^2, and products of both. Where messages tell of later elements,
+   what these pull, collected in told, is not the data's. */
 static void gpumc__centring_add(gpumc_adapt *a, const gpumc__placed *p, size_t i, double G, double count,
-                                int late)
+                                int late, double *told)
 {
     const gpumc__link *k = &p->link;
+    const size_t e = k->at + i, place = k->from[i];
     const double *x = a->model_work, *unit = gpumc__adapt_units(a, k) + 3 * k->unit[i];
     const double tau = gpumc__link_scale(k, k->unit[i], x), value = tau * G, square = tau * tau;
     double *m = a->moments + p->free_at + i;
     if (late) {
-        const double pull = G + (x[k->at + i] - gpumc__link_mu(k, i, x)) / square;
+        const double off = (x[e] - gpumc__link_mu(k, i, x)) / square;
+        const double pull = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
+        if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, a->model_work) * G;
         const double theta_off = x[k->at + i] - m[0], pull_off = pull - m[2 * a->dim];
         m[0] += square / unit[2] * theta_off;
         m[2 * a->dim] += square / unit[2] * pull_off;
@@ -10803,13 +10994,14 @@ static void gpumc__centring_add(gpumc_adapt *a, const gpumc__placed *p, size_t i
 static double gpumc__centring_moments(gpumc_adapt *a, int late)
 {
     const gpumc_layout *l = a->layout;
-    double *x = a->model_work, count = 0;
+    double *x = a->model_work, *told = x + l->n_natural, count = 0;
     memset(a->moments, 0, 4 * a->dim * sizeof(double));
     for (size_t k = a->foreground; k < a->n_kept; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         count++;
         gpumc__to_natural(l, a->q + k * a->dim, x, a->model_work);
-        for (size_t i = 0; i < l->n_parts; i++) {
+        memset(told, 0, l->n_natural * sizeof *told);
+        for (size_t i = l->n_parts; i-- > 0;) {
             const gpumc__link *link = &l->parts[i].link;
             const double *g = a->g + k * a->dim + l->parts[i].free_at;
             if (!l->parts[i].linked) continue;
@@ -10820,9 +11012,8 @@ static double gpumc__centring_moments(gpumc_adapt *a, int late)
                 gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
                 unit[2] += tau * tau;
             }
-            for (size_t j = 0; j < link->size; j++)
-                gpumc__centring_add(a, &l->parts[i], j, g[j] / gpumc__link_look_up(link, j, x, 0), count,
-                                    late);
+            for (size_t j = link->size; j-- > 0;)
+                gpumc__centring_add(a, &l->parts[i], j, g[j] / gpumc__link_r(link, j, x), count, late, told);
         }
     }
     return count;
@@ -10862,9 +11053,27 @@ static void gpumc__centring_early(gpumc_adapt *a, const gpumc__placed *p, double
     }
 }
 
-/* In the bulk: data that know theta with precision w pull by w (m - theta), which gives both, by far fewer
-   draws than variances do. Weights that are alike, within a factor of two, become one, as then the vector
-   loops apply. On entry weights are mean pulls and anchors the products with theta. */
+/* The notch for data that know an element of link k with precision J. */
+static unsigned char gpumc__centring_notch(const gpumc_adapt *a, const gpumc__link *k, size_t j, double J)
+{
+    const double odds = J * gpumc__exp(2 * gpumc__adapt_units(a, k)[3 * k->unit[j]]);
+    return gpumc__nearest_notch(odds < 1e9 ? odds / (1 + odds) : 1);
+}
+
+/* In the bulk: data that know theta with precision J pull by b - J theta. On entry weights are mean pulls and
+   anchors their products with theta, on return J and b. */
+static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
+{
+    const double *theta = a->moments + p->free_at;
+    for (size_t j = 0; j < p->size; j++) {
+        const double J = -anchors[j] / theta[a->dim + j];
+        anchors[j] = weights[j] + (J > 0 ? J * theta[j] : 0);
+        weights[j] = J > 0 ? J : 0;
+    }
+}
+
+/* The same as weights (notches) and anchors b / J, from far fewer draws than variances need. Weights that are
+   alike, within a factor of two, become one, as then the vector loops apply. */
 static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
@@ -10917,10 +11126,15 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         gpumc__link *k = &l->parts[i].link;
         const double *weight = weights + l->parts[i].free_at;
         if (!l->parts[i].linked) continue;
-        for (size_t j = 0; j < k->size; j++) k->notches[j] = (unsigned char)weight[j];
+        for (size_t j = 0; j < k->size; j++)
+            k->notches[j] = k->tells && late ? gpumc__centring_notch(a, k, j, weight[j])
+                                             : (unsigned char)weight[j];
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[3 * u]);
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
-        if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
+        if (k->anchored && k->tells) {
+            memcpy(l->evidence + k->at, weight, k->size * sizeof *weight);
+            memcpy(l->evidence + l->n_natural + k->at, weight + a->dim, k->size * sizeof *weight);
+        } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }
     gpumc__adapt_reframe(a, chains, 1);
@@ -10993,11 +11207,14 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         double *weight = weights + l->parts[i].free_at, *units = gpumc__adapt_units(a, k);
         if (!l->parts[i].linked) continue;
-        if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
+        if (late && k->tells) gpumc__centring_told(a, &l->parts[i], weight, weight + a->dim);
+        else if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
         else gpumc__centring_early(a, &l->parts[i], n, weight);
         for (size_t j = 0; j < k->size; j++) {
-            if (!learned || gpumc__link_is_start(k, j)) weight[j] = k->notches[j];
-            changed |= fabs(weight[j] - k->notches[j]) > k->anchored;
+            const int told = late && k->tells;
+            if (!learned || (gpumc__link_is_start(k, j) && !told)) weight[j] = k->notches[j];
+            changed |= fabs((told ? gpumc__centring_notch(a, k, j, weight[j]) : weight[j]) - k->notches[j])
+                > k->anchored;
         }
         changed |= late && learned && !k->anchored;
         for (size_t u = 0; u < k->n_units; u++)
@@ -15979,6 +16196,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     gpumc__carry(k, l->notches, l->n_free);
     gpumc__carry(k, l->anchors, l->n_free * sizeof *l->anchors);
     gpumc__carry(k, l->typical, l->n_free * sizeof *l->typical);
+    if (l->leader != GPUMC__NONE) gpumc__carry(k, l->evidence, 2 * l->n_natural * sizeof *l->evidence);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
