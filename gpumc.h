@@ -4906,10 +4906,18 @@ static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
     return sum;
 }
 
-/* E of a score q, and log h, by E where that cancels nothing. */
-static GPUMC__NOINLINE double gpumc__scored(double q) { return -gpumc_log_Phi(-q); }
-static GPUMC__NOINLINE double gpumc__score_slope(double q, double E)
+/* Normal scores: x = s E / sqrt(1 + E), E = -log Phi(-q), takes a standard normal q to nearly every law on
+   the positive half-line that a scale has: exponential where s is large beside x, half-normal, and, s small,
+   what is normal but for a bound. h = dE / dq; log h by E where that cancels nothing. */
+static GPUMC__NOINLINE double gpumc__score_E(double q) { return -gpumc_log_Phi(-q); }
+GPUMC__INLINE double gpumc__scored(double E) { return E / sqrt(1 + E); }
+GPUMC__INLINE double gpumc__score_ratio(double E) { return (1 + 0.5 * E) / ((1 + E) * sqrt(1 + E)); }
+GPUMC__INLINE double gpumc__unscored(double y) { return y * (0.5 * y + sqrt(0.25 * y * y + 1)); }
+static GPUMC__NOINLINE double gpumc__score_log_h(double q, double E)
 { return q > 1 ? gpumc__log(gpumc__log_Phi_slope(-q)) : E - 0.5 * q * q - GPUMC_LOG_SQRT_2PI; }
+/* d log |dx / dq| / dq. */
+GPUMC__INLINE double gpumc__score_bend(double q, double E, double h)
+{ return h * (1 + 1 / (2 + E) - 1.5 / (1 + E)) - q; }
 /* The score of E; where e^-E is no number any more, by Newton steps. */
 static GPUMC__NOINLINE double gpumc__score_of(double E)
 {
@@ -4917,8 +4925,8 @@ static GPUMC__NOINLINE double gpumc__score_of(double E)
     if (E < 0.7) return gpumc__inv_Phi(fmax(-gpumc_expm1(-E), DBL_MIN));
     if (E < 700) return -gpumc__inv_Phi(gpumc__exp(-E));
     for (int i = 0; i < 5; i++) {
-        const double reached = gpumc__scored(q);
-        q -= (reached - E) * gpumc__exp(-gpumc__score_slope(q, reached));
+        const double reached = gpumc__score_E(q);
+        q -= (reached - E) * gpumc__exp(-gpumc__score_log_h(q, reached));
     }
     return q;
 }
@@ -4938,10 +4946,10 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
         log_jacobian = gpumc__sum(q, n);
         for (size_t i = 0; i < n; i++) {
-            const double s = gpumc__typical(c, i), E = s > 0 ? gpumc__scored(q[i]) : 0;
+            const double s = gpumc__typical(c, i), E = s > 0 ? gpumc__score_E(q[i]) : 0;
             if (!(s > 0)) continue;
-            x[i] = gpumc__within(r.base + s * E, r.least, r.greatest);
-            log_jacobian += gpumc_log(s) + gpumc__score_slope(q[i], E) - q[i];
+            x[i] = gpumc__within(r.base + s * gpumc__scored(E), r.least, r.greatest);
+            log_jacobian += gpumc_log(s * gpumc__score_ratio(E)) + gpumc__score_log_h(q[i], E) - q[i];
         }
         return log_jacobian;
     case GPUMC__LOGISTIC:
@@ -4967,7 +4975,7 @@ static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, co
         const double gap = x[i] - r.base, u = gap / r.width;
         q[i] = c->shape == GPUMC__EXPONENTIAL ? gpumc_log(r.width * gap)
             : c->shape == GPUMC__LOGISTIC ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i]) : u;
-        if (gpumc__typical(c, i) > 0) q[i] = gpumc__score_of(gap / gpumc__typical(c, i));
+        if (gpumc__typical(c, i) > 0) q[i] = gpumc__score_of(gpumc__unscored(gap / gpumc__typical(c, i)));
     }
 }
 
@@ -4984,8 +4992,8 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
         for (size_t i = 0; i < n; i++) {
             const double s = gpumc__typical(c, i);
             if (!(s > 0)) continue;
-            const double h = gpumc_exp(gpumc__score_slope(q[i], (x[i] - r.base) / s));
-            dq[i] = s * h * dx[i] + (h - q[i]);
+            const double E = gpumc__unscored((x[i] - r.base) / s), h = gpumc_exp(gpumc__score_log_h(q[i], E));
+            dq[i] = s * h * gpumc__score_ratio(E) * dx[i] + gpumc__score_bend(q[i], E, h);
         }
         break;
     case GPUMC__LOGISTIC:
@@ -6190,10 +6198,12 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
    latter. Returns the change of the log density. */
 static double gpumc__rescore(double typical, int to, double *q, double *g)
 {
-    const double score = to ? gpumc__score_of(gpumc__exp(*q) / typical) : *q, E = gpumc__scored(score);
-    const double log_h = gpumc__score_slope(score, E), slope = gpumc__exp(log_h), ratio = slope / E;
-    const double log_x = to ? *q : gpumc__log(typical * E), change = gpumc__log(typical) + log_h - log_x;
-    *g = to ? (*g - 1) * ratio + (slope - score) : (*g - (slope - score)) / ratio + 1;
+    const double score = to ? gpumc__score_of(gpumc__unscored(gpumc__exp(*q) / typical)) : *q;
+    const double E = gpumc__score_E(score), h = gpumc__exp(gpumc__score_log_h(score, E));
+    const double y = gpumc__scored(E), slope = h * gpumc__score_ratio(E), ratio = slope / y;
+    const double log_x = to ? *q : gpumc__log(typical * y), change = gpumc__log(typical * slope) - log_x;
+    const double bend = gpumc__score_bend(score, E, h);
+    *g = to ? (*g - 1) * ratio + bend : (*g - bend) / ratio + 1;
     *q = to ? score : log_x;
     return to ? change : -change;
 }
@@ -6212,7 +6222,7 @@ static void gpumc__unscore(const gpumc_layout *l, const double *q, double *u)
     for (size_t i = 0; i < l->n_parts; i++)
         for (size_t j = l->parts[i].free_at; j < l->parts[i].free_at + l->parts[i].free_size; j++)
             if (l->typical[j] > 0 && !(l->parts[i].param->typical > 0))
-                u[j] = gpumc__log(l->typical[j] * gpumc__scored(q[j]));
+                u[j] = gpumc__log(l->typical[j] * gpumc__scored(gpumc__score_E(q[j])));
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame, with logarithms for
@@ -11164,6 +11174,17 @@ static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical,
     return count > 10 ? square[0] * square[1] / ((count - 1) * (count - 1)) : GPUMC_NAN;
 }
 
+/* The best typical size for coordinate i, of mean size, if it pays. */
+static double gpumc__score_search(const gpumc_adapt *a, size_t i, double size, double plain)
+{
+    double best = 0, least = GPUMC__SCORE_GAIN * plain, unused;
+    for (double typical = 12 * size; typical > 0.5 * size; typical *= 0.5) {
+        const double trial = gpumc__score_trial(a, i, typical, &unused);
+        if (trial < least) best = typical, least = trial;
+    }
+    return best;
+}
+
 /* Chooses the maps of positive coordinates; returns 1 when one changed. */
 static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
@@ -11181,7 +11202,7 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
             if (!(plain * GPUMC__SCORE_GAIN > 1)) chosen[j] = 0;
             else if (chosen[j] > 0) {
                 if (plain < GPUMC__SCORE_GAIN * gpumc__score_trial(a, j, chosen[j], &unused)) chosen[j] = 0;
-            } else if (gpumc__score_trial(a, j, size, &unused) < GPUMC__SCORE_GAIN * plain) chosen[j] = size;
+            } else chosen[j] = gpumc__score_search(a, j, size, plain);
             changed |= chosen[j] != l->typical[j];
         }
     }
