@@ -4906,18 +4906,20 @@ static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
     return sum;
 }
 
-/* Normal scores: x = s E / sqrt(1 + E), E = -log Phi(-q), takes a standard normal q to nearly every law on
-   the positive half-line that a scale has: exponential where s is large beside x, half-normal, and, s small,
-   what is normal but for a bound. h = dE / dq; log h by E where that cancels nothing. */
+/* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-q). A standard normal
+   q has an exponential x in the first, and in the second nearly what a bound leaves of any normal, half of one
+   at s = -2 of the mean. h = dE / dq; log h by E where that cancels nothing. */
 static GPUMC__NOINLINE double gpumc__score_E(double q) { return -gpumc_log_Phi(-q); }
-GPUMC__INLINE double gpumc__scored(double E) { return E / sqrt(1 + E); }
-GPUMC__INLINE double gpumc__score_ratio(double E) { return (1 + 0.5 * E) / ((1 + E) * sqrt(1 + E)); }
-GPUMC__INLINE double gpumc__unscored(double y) { return y * (0.5 * y + sqrt(0.25 * y * y + 1)); }
+GPUMC__INLINE double gpumc__scored(double s, double E) { return s < 0 ? E / sqrt(1 + E) : E; }
+GPUMC__INLINE double gpumc__unscored(double s, double y)
+{ return s < 0 ? y * (0.5 * y + sqrt(0.25 * y * y + 1)) : y; }
+GPUMC__INLINE double gpumc__score_ratio(double s, double E)             /* dy / dE */
+{ return s < 0 ? (1 + 0.5 * E) / ((1 + E) * sqrt(1 + E)) : 1; }
 static GPUMC__NOINLINE double gpumc__score_log_h(double q, double E)
 { return q > 1 ? gpumc__log(gpumc__log_Phi_slope(-q)) : E - 0.5 * q * q - GPUMC_LOG_SQRT_2PI; }
 /* d log |dx / dq| / dq. */
-GPUMC__INLINE double gpumc__score_bend(double q, double E, double h)
-{ return h * (1 + 1 / (2 + E) - 1.5 / (1 + E)) - q; }
+GPUMC__INLINE double gpumc__score_bend(double s, double q, double E, double h)
+{ return h + (s < 0 ? h * (1 / (2 + E) - 1.5 / (1 + E)) : 0) - q; }
 /* The score of E; where e^-E is no number any more, by Newton steps. */
 static GPUMC__NOINLINE double gpumc__score_of(double E)
 {
@@ -4946,10 +4948,10 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
         log_jacobian = gpumc__sum(q, n);
         for (size_t i = 0; i < n; i++) {
-            const double s = gpumc__typical(c, i), E = s > 0 ? gpumc__score_E(q[i]) : 0;
-            if (!(s > 0)) continue;
-            x[i] = gpumc__within(r.base + s * gpumc__scored(E), r.least, r.greatest);
-            log_jacobian += gpumc_log(s * gpumc__score_ratio(E)) + gpumc__score_log_h(q[i], E) - q[i];
+            const double s = gpumc__typical(c, i), E = s != 0 ? gpumc__score_E(q[i]) : 0;
+            if (s == 0) continue;
+            x[i] = gpumc__within(r.base + fabs(s) * gpumc__scored(s, E), r.least, r.greatest);
+            log_jacobian += gpumc_log(fabs(s) * gpumc__score_ratio(s, E)) + gpumc__score_log_h(q[i], E) - q[i];
         }
         return log_jacobian;
     case GPUMC__LOGISTIC:
@@ -4972,10 +4974,10 @@ static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, co
 {
     const gpumc__range r = c->range;
     for (size_t i = 0; i < c->n; i++) {
-        const double gap = x[i] - r.base, u = gap / r.width;
+        const double gap = x[i] - r.base, u = gap / r.width, s = gpumc__typical(c, i);
         q[i] = c->shape == GPUMC__EXPONENTIAL ? gpumc_log(r.width * gap)
             : c->shape == GPUMC__LOGISTIC ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i]) : u;
-        if (gpumc__typical(c, i) > 0) q[i] = gpumc__score_of(gpumc__unscored(gap / gpumc__typical(c, i)));
+        if (s != 0) q[i] = gpumc__score_of(gpumc__unscored(s, gap / fabs(s)));
     }
 }
 
@@ -4991,9 +4993,10 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
         for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
         for (size_t i = 0; i < n; i++) {
             const double s = gpumc__typical(c, i);
-            if (!(s > 0)) continue;
-            const double E = gpumc__unscored((x[i] - r.base) / s), h = gpumc_exp(gpumc__score_log_h(q[i], E));
-            dq[i] = s * h * gpumc__score_ratio(E) * dx[i] + gpumc__score_bend(q[i], E, h);
+            if (s == 0) continue;
+            const double E = gpumc__unscored(s, (x[i] - r.base) / fabs(s));
+            const double h = gpumc_exp(gpumc__score_log_h(q[i], E));
+            dq[i] = fabs(s) * h * gpumc__score_ratio(s, E) * dx[i] + gpumc__score_bend(s, q[i], E, h);
         }
         break;
     case GPUMC__LOGISTIC:
@@ -5816,8 +5819,8 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "lower %g must be below upper %g (set both)", lower, upper)
         || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
-        || GPUMC__WRONG(m, i, error, !(p->typical >= 0 && gpumc__is_finite(p->typical)),
-                        "typical %g must be 0 (learned) or positive", p->typical);
+        || GPUMC__WRONG(m, i, error, !gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned",
+                        p->typical);
 }
 
 /* Index of the block a name stands for, among the first n; n when there is none. */
@@ -6194,15 +6197,15 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
     }
 }
 
-/* A positive element between x = e^u, with gradient h, and the scored map of a typical size; to: towards the
-   latter. Returns the change of the log density. */
-static double gpumc__rescore(double typical, int to, double *q, double *g)
+/* A positive element between x = e^u, with gradient h, and the scored map of a typical size s; to: towards
+   the latter. Returns the change of the log density. */
+static double gpumc__rescore(double s, int to, double *q, double *g)
 {
-    const double score = to ? gpumc__score_of(gpumc__unscored(gpumc__exp(*q) / typical)) : *q;
+    const double score = to ? gpumc__score_of(gpumc__unscored(s, gpumc__exp(*q) / fabs(s))) : *q;
     const double E = gpumc__score_E(score), h = gpumc__exp(gpumc__score_log_h(score, E));
-    const double y = gpumc__scored(E), slope = h * gpumc__score_ratio(E), ratio = slope / y;
-    const double log_x = to ? *q : gpumc__log(typical * y), change = gpumc__log(typical * slope) - log_x;
-    const double bend = gpumc__score_bend(score, E, h);
+    const double y = gpumc__scored(s, E), slope = h * gpumc__score_ratio(s, E), ratio = slope / y;
+    const double log_x = to ? *q : gpumc__log(fabs(s) * y), change = gpumc__log(fabs(s) * slope) - log_x;
+    const double bend = gpumc__score_bend(s, score, E, h);
     *g = to ? (*g - 1) * ratio + bend : (*g - bend) / ratio + 1;
     *q = to ? score : log_x;
     return to ? change : -change;
@@ -6211,7 +6214,7 @@ static double gpumc__rescore_all(const gpumc_layout *l, int to, double *q, doubl
 {
     double change = 0;
     for (size_t i = 0; i < l->n_free; i++)
-        if (l->typical[i] > 0) change += gpumc__rescore(l->typical[i], to, q + i, g + i);
+        if (l->typical[i] != 0) change += gpumc__rescore(l->typical[i], to, q + i, g + i);
     return change;
 }
 
@@ -6221,8 +6224,8 @@ static void gpumc__unscore(const gpumc_layout *l, const double *q, double *u)
     memcpy(u, q, l->n_free * sizeof *u);
     for (size_t i = 0; i < l->n_parts; i++)
         for (size_t j = l->parts[i].free_at; j < l->parts[i].free_at + l->parts[i].free_size; j++)
-            if (l->typical[j] > 0 && !(l->parts[i].param->typical > 0))
-                u[j] = gpumc__log(l->typical[j] * gpumc__scored(gpumc__score_E(q[j])));
+            if (l->typical[j] != 0 && l->parts[i].param->typical == 0)
+                u[j] = gpumc__log(fabs(l->typical[j]) * gpumc__scored(l->typical[j], gpumc__score_E(q[j])));
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame, with logarithms for
@@ -8747,7 +8750,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     b->link = o->link != GPUMC_LINK_BY_KIND ? o->link : truncated || b->quantile_form ? GPUMC_LINK_IDENTITY
         : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
     if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (b->link == GPUMC_LINK_LOG && !above)
-        || (b->link > GPUMC_LINK_LOG && !between) || g->typical > 0
+        || (b->link > GPUMC_LINK_LOG && !between) || g->typical != 0
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
         return GPUMC__BAD_PARAM(error, g->name, "link %d is unknown or does not fit "
                                 "kind %d: log wants POSITIVE or LOWER (not typical), logit and probit UNIT "
@@ -11165,22 +11168,25 @@ static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical,
     for (size_t k = a->foreground; k < a->n_kept; k++) {
         double v[3] = { a->q[k * a->dim + i], a->g[k * a->dim + i], 0 };
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        if (a->layout->typical[i] > 0) gpumc__rescore(a->layout->typical[i], 0, &v[0], &v[1]);
+        if (a->layout->typical[i] != 0) gpumc__rescore(a->layout->typical[i], 0, &v[0], &v[1]);
         v[2] = gpumc__exp(v[0]);
-        if (typical > 0) gpumc__rescore(typical, 1, &v[0], &v[1]);
+        if (typical != 0) gpumc__rescore(typical, 1, &v[0], &v[1]);
         gpumc__welford(mean, square, v, 3, 1 / ++count);
     }
     *mean_x = mean[2];
     return count > 10 ? square[0] * square[1] / ((count - 1) * (count - 1)) : GPUMC_NAN;
 }
 
-/* The best typical size for coordinate i, of mean size, if it pays. */
-static double gpumc__score_search(const gpumc_adapt *a, size_t i, double size, double plain)
+/* The map for coordinate i: another than that in force if it pays. */
+static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
-    double best = 0, least = GPUMC__SCORE_GAIN * plain, unused;
-    for (double typical = 12 * size; typical > 0.5 * size; typical *= 0.5) {
-        const double trial = gpumc__score_trial(a, i, typical, &unused);
-        if (trial < least) best = typical, least = trial;
+    static const double by_size[] = { 0, 1, -3, -1.5, -0.75 };
+    double best = a->layout->typical[i], size, unused;
+    double least = GPUMC__SCORE_GAIN * gpumc__score_trial(a, i, best, &size);
+    for (int k = 0; k < 5 && least > 1; k++) {
+        const double trial = gpumc__score_trial(a, i, by_size[k] * size, &unused);
+        if (trial < least) best = by_size[k] * size, least = trial;
+        if (k == 1) least *= GPUMC__SCORE_GAIN;
     }
     return best;
 }
@@ -11195,14 +11201,7 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
         const gpumc__placed *p = &l->parts[i];
         const int above = p->param->kind == GPUMC_POSITIVE || p->param->kind == GPUMC_LOWER;
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
-            double size, unused;
-            chosen[j] = l->typical[j];
-            if (!above || p->linked || p->param->typical > 0) continue;
-            const double plain = gpumc__score_trial(a, j, 0, &size);
-            if (!(plain * GPUMC__SCORE_GAIN > 1)) chosen[j] = 0;
-            else if (chosen[j] > 0) {
-                if (plain < GPUMC__SCORE_GAIN * gpumc__score_trial(a, j, chosen[j], &unused)) chosen[j] = 0;
-            } else chosen[j] = gpumc__score_search(a, j, size, plain);
+            chosen[j] = !above || p->linked || p->param->typical != 0 ? l->typical[j] : gpumc__score_choice(a, j);
             changed |= chosen[j] != l->typical[j];
         }
     }
