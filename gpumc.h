@@ -74,6 +74,8 @@
      another block (location_index), the element before (walk_dim: random walks, which start at the location,
      or without one anywhere), and may have group covariates added; scales likewise (scale_index).
      Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
+     In walks, and where the groups of one block lie in those of another, what data know of an element through
+     those after it is passed back to it, so that long walks with little data cost no more draws than others.
      Scales that touch zero are known by their draws: warm-up gives their coordinates another map.
      Chains that would start far from the posterior climb to it first, except what has an init.
 
@@ -1716,7 +1718,8 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
    dimension of a block, the correlation factor its last two; further dimensions repeat them. */
 typedef enum gpumc_kind {
     GPUMC_UNBOUNDED = 0,      /* x = q */
-    GPUMC_POSITIVE,           /* x = exp q; with typical s > 0: x = -s log Phi(-q), where x may touch zero */
+    GPUMC_POSITIVE,           /* x = exp q; where x may touch zero, with typical s and E = -log Phi(-q):
+                                 x = s E, s > 0, or x = -s E / sqrt(1 + E), s < 0, whose tail is normal */
     GPUMC_LOWER,              /* x = lower + what it is above */
     GPUMC_UPPER,              /* x = upper - exp q */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
@@ -4906,9 +4909,9 @@ static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
     return sum;
 }
 
-/* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-q). A standard normal
-   q has an exponential x in the first, and in the second nearly what a bound leaves of any normal, half of one
-   at s = -2 of the mean. h = dE / dq; log h by E where that cancels nothing. */
+/* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-q). Where q is a
+   standard normal, x is exponential by the first, and by the second nearly what a bound leaves of a normal,
+   half of it at |s| = twice the mean. h = dE / dq; log h by E where that cancels nothing. */
 static GPUMC__NOINLINE double gpumc__score_E(double q) { return -gpumc_log_Phi(-q); }
 GPUMC__INLINE double gpumc__scored(double s, double E) { return s < 0 ? E / sqrt(1 + E) : E; }
 GPUMC__INLINE double gpumc__unscored(double s, double y)
@@ -4951,7 +4954,8 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             const double s = gpumc__typical(c, i), E = s != 0 ? gpumc__score_E(q[i]) : 0;
             if (s == 0) continue;
             x[i] = gpumc__within(r.base + fabs(s) * gpumc__scored(s, E), r.least, r.greatest);
-            log_jacobian += gpumc_log(fabs(s) * gpumc__score_ratio(s, E)) + gpumc__score_log_h(q[i], E) - q[i];
+            log_jacobian += gpumc_log(fabs(s) * gpumc__score_ratio(s, E)) - q[i]
+                + gpumc__score_log_h(q[i], E);
         }
         return log_jacobian;
     case GPUMC__LOGISTIC:
@@ -5500,7 +5504,8 @@ static GPUMC_LOOP void gpumc__link_tell(const gpumc__link *k, const double *x, d
     for (size_t t = k->step; t-- > 0;)
         for (size_t i = gpumc__link_behind(k, t); i > t;) {
             const size_t place = k->from[i -= k->step], e = k->at + i;
-            const double tau = gpumc__link_scale(k, k->unit[i], x), J = m.J[e], share = 1 / (1 + tau * tau * J);
+            const double tau = gpumc__link_scale(k, k->unit[i], x), J = m.J[e];
+            const double share = 1 / (1 + tau * tau * J);
             m.k[e] = gpumc__link_is_start(k, i) ? 0 : share;
             m.r[e] = gpumc__link_is_start(k, i) ? 1 / sqrt(J > 0 ? J : 1) : tau * sqrt(share);
             if (place == GPUMC__NONE) continue;
@@ -5539,8 +5544,8 @@ static double gpumc__told_inverse(const gpumc__link *k, const double *x, double 
     return log_jacobian;
 }
 
-static GPUMC_LOOP void gpumc__told_pull(const gpumc__link *k, const double *x, const double *G, double *target,
-                                        double *dq, double *work)
+static GPUMC_LOOP void gpumc__told_pull(const gpumc__link *k, const double *x, const double *G,
+                                        double *target, double *dq, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     double moment = 0;
@@ -5561,7 +5566,8 @@ static GPUMC_LOOP void gpumc__told_pull(const gpumc__link *k, const double *x, c
 }
 
 /* The chain rule through what elements tell, of a block after its location. */
-static GPUMC_LOOP void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
+static GPUMC_LOOP void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target,
+                                             double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     double moment = 0;
@@ -11155,9 +11161,9 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 
 /* ---- scores ------------------------------------------------------------------------------------
    A scale that the data leave near zero is no normal on the log scale: its density there falls as e^u only.
-   The scored map takes it to one, whatever its typical size within a factor of ten. Which is better shows in
-   Var q Var g, 1 for a normal and more for everything else: a map must gain a tenth to be changed for.
-   Coordinates that are normal enough as they are cost one pass. */
+   Scored maps take it to one, that of an exponential law where its tail is long, else one with the tail of a
+   normal. Which is best shows in Var q Var g, 1 for a normal and more for everything else: a map must gain a
+   tenth to be changed for. Coordinates that are normal enough as they are cost one pass. */
 #define GPUMC__SCORE_GAIN 0.9
 
 /* Var q Var g of coordinate i over the healthy draws of the foreground window, as the map of a typical size
@@ -11177,13 +11183,15 @@ static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical,
     return count > 10 ? square[0] * square[1] / ((count - 1) * (count - 1)) : GPUMC_NAN;
 }
 
-/* The map for coordinate i: another than that in force if it pays. */
+/* The map for coordinate i: another than that in force if it pays. Light tails, which cost much where they
+   are wrong, must pay once more, and are dropped where a medium size does not. */
 static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
-    static const double by_size[] = { 0, 1, -3, -1.5, -0.75 };
-    double best = a->layout->typical[i], size, unused;
-    double least = GPUMC__SCORE_GAIN * gpumc__score_trial(a, i, best, &size);
-    for (int k = 0; k < 5 && least > 1; k++) {
+    static const double by_size[] = { 0, 1, -1.5, -3, -0.75 };
+    const double given = a->layout->typical[i];
+    double best = given, size, unused;
+    double least = GPUMC__SCORE_GAIN * gpumc__score_trial(a, i, given, &size);
+    for (int k = given == 0; k < 5 && least > 1 && (k < 3 || best < 0); k++) {
         const double trial = gpumc__score_trial(a, i, by_size[k] * size, &unused);
         if (trial < least) best = by_size[k] * size, least = trial;
         if (k == 1) least *= GPUMC__SCORE_GAIN;
@@ -11201,7 +11209,8 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
         const gpumc__placed *p = &l->parts[i];
         const int above = p->param->kind == GPUMC_POSITIVE || p->param->kind == GPUMC_LOWER;
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
-            chosen[j] = !above || p->linked || p->param->typical != 0 ? l->typical[j] : gpumc__score_choice(a, j);
+            const int learned = above && !p->linked && p->param->typical == 0;
+            chosen[j] = learned ? gpumc__score_choice(a, j) : l->typical[j];
             changed |= chosen[j] != l->typical[j];
         }
     }
@@ -16110,7 +16119,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 2     /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 3     /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {

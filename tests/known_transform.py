@@ -55,8 +55,10 @@ def correlation(q, c):
 
 
 def above(y, c):
-    """exp, or what is exponential, of mean typical, for a standard normal y."""
-    return -c['typical'] * mp.log(mp.erfc(y / mp.sqrt(2)) / 2) if c['typical'] else mp.exp(y)
+    """exp, or what is exponential or, typical negative, half-normal or the like for a standard normal y."""
+    E = -mp.log(mp.erfc(y / mp.sqrt(2)) / 2)
+    return mp.exp(y) if not c['typical'] else c['typical'] * E if c['typical'] > 0 \
+        else -c['typical'] * E / mp.sqrt(1 + E)
 
 
 def each(f):
@@ -157,7 +159,8 @@ def main():
                 ('UPPER', dict(upper=2.5)), ('INTERVAL', dict(lower=-1.0, upper=3.0)),
                 ('INTERVAL', dict(lower=0.0, upper=1e-3)), ('UNIT', {}),
                 ('AFFINE', dict(offset=1.0, multiplier=2.5)), ('ORDERED', {}), ('POSITIVE_ORDERED', {}),
-                ('SUM_TO_ZERO', {}), ('SIMPLEX', {}), ('CHOLESKY_CORR', {})]
+                ('SUM_TO_ZERO', {}), ('SIMPLEX', {}), ('CHOLESKY_CORR', {}),
+                ('POSITIVE', dict(typical=-0.5)), ('LOWER', dict(lower=2.0, typical=-3.0))]
     for kind, given in settings:
         for n in (1, 2, 5):
             free = n_free(kind, n)

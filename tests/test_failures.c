@@ -184,7 +184,7 @@ static void check_kinds(void)
                   { .name = "p", .kind = GPUMC_INTERVAL, .lower = -1.7e308, .upper = 1.7e308 });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier 0", "positive"), { .name = "p", .kind = GPUMC_AFFINE });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier -1"), { .name = "p", .kind = GPUMC_AFFINE, .multiplier = -1 });
-    REFUSE_PARAMS(WORDS("\"p\"", "typical", "-1"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = -1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "typical", "inf"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = INFINITY });
     REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2", "1"), { .name = "p", .kind = GPUMC_SIMPLEX });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2"), { .name = "p", .kind = GPUMC_SUM_TO_ZERO, .size = 1 });
