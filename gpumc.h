@@ -6085,7 +6085,7 @@ static gpumc__placed *gpumc__part(const gpumc_layout *l, size_t i) { return &l->
 static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const double *x, double *work)
 {
     const size_t n = l->n_natural;
-    if (p != l->parts + l->leader || !p->link.anchored) return;
+    if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
     memcpy(work + p->link.messages, l->evidence, 2 * n * sizeof(double));
     memset(gpumc__link_messages(&p->link, work).by_J, 0, 2 * n * sizeof(double));
     for (size_t i = l->n_parts; i-- > 0;)
@@ -6097,7 +6097,7 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
                              double *target, double *dq, double *work)
 {
     gpumc__link_pull(&p->link, x, G, target, dq + p->free_at, work);
-    if (p != l->parts + l->leader || !p->link.anchored) return;
+    if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
     for (size_t i = 0; i < l->n_parts; i++)
         if (l->parts[i].link.tells) gpumc__told_pull_back(&l->parts[i].link, x, target, work);
 }
@@ -11184,17 +11184,17 @@ static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical,
 }
 
 /* The map for coordinate i: another than that in force if it pays. Light tails, which cost much where they
-   are wrong, must pay once more, and are dropped where a medium size does not. */
+   are wrong, must pay once more whenever asked, and are dropped where a medium size does not. */
 static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
     static const double by_size[] = { 0, 1, -1.5, -3, -0.75 };
     const double given = a->layout->typical[i];
-    double best = given, size, unused;
-    double least = GPUMC__SCORE_GAIN * gpumc__score_trial(a, i, given, &size);
+    double best = given, size, unused, least = gpumc__score_trial(a, i, given, &size);
+    if (given >= 0) least *= GPUMC__SCORE_GAIN;
     for (int k = given == 0; k < 5 && least > 1 && (k < 3 || best < 0); k++) {
         const double trial = gpumc__score_trial(a, i, by_size[k] * size, &unused);
+        if (k == 2) least *= GPUMC__SCORE_GAIN;
         if (trial < least) best = by_size[k] * size, least = trial;
-        if (k == 1) least *= GPUMC__SCORE_GAIN;
     }
     return best;
 }
