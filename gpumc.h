@@ -4954,8 +4954,8 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             const double s = gpumc__typical(c, i), E = s != 0 ? gpumc__score_E(q[i]) : 0;
             if (s == 0) continue;
             x[i] = gpumc__within(r.base + fabs(s) * gpumc__scored(s, E), r.least, r.greatest);
-            log_jacobian += gpumc_log(fabs(s) * gpumc__score_ratio(s, E)) - q[i]
-                + gpumc__score_log_h(q[i], E);
+            log_jacobian += gpumc_log(fabs(s) * gpumc__score_ratio(s, E)) + gpumc__score_log_h(q[i], E)
+                - q[i];
         }
         return log_jacobian;
     case GPUMC__LOGISTIC:
@@ -6208,9 +6208,10 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
 static double gpumc__rescore(double s, int to, double *q, double *g)
 {
     const double score = to ? gpumc__score_of(gpumc__unscored(s, gpumc__exp(*q) / fabs(s))) : *q;
-    const double E = gpumc__score_E(score), h = gpumc__exp(gpumc__score_log_h(score, E));
-    const double y = gpumc__scored(s, E), slope = h * gpumc__score_ratio(s, E), ratio = slope / y;
-    const double log_x = to ? *q : gpumc__log(fabs(s) * y), change = gpumc__log(fabs(s) * slope) - log_x;
+    const double E = gpumc__score_E(score), log_h = gpumc__score_log_h(score, E), h = gpumc__exp(log_h);
+    const double y = gpumc__scored(s, E), bent = gpumc__score_ratio(s, E), ratio = h * bent / y;
+    const double log_x = to ? *q : gpumc__log(fabs(s) * y);
+    const double change = gpumc__log(fabs(s) * bent) + log_h - log_x;
     const double bend = gpumc__score_bend(s, score, E, h);
     *g = to ? (*g - 1) * ratio + bend : (*g - bend) / ratio + 1;
     *q = to ? score : log_x;
@@ -11183,17 +11184,23 @@ static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical,
     return count > 10 ? square[0] * square[1] / ((count - 1) * (count - 1)) : GPUMC_NAN;
 }
 
-/* The map for coordinate i: another than that in force if it pays. Light tails, which cost much where they
-   are wrong, must pay once more whenever asked, and are dropped where a medium size does not. */
+/* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
+   Light tails, which cost much where they are wrong, as on the way to the bulk, must pay beside long ones
+   too, and are dropped where a medium size does not. */
 static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
-    static const double by_size[] = { 0, 1, -1.5, -3, -0.75 };
+    static const double by_size[] = { -1.5, -3, -0.75 };
     const double given = a->layout->typical[i];
-    double best = given, size, unused, least = gpumc__score_trial(a, i, given, &size);
-    if (given >= 0) least *= GPUMC__SCORE_GAIN;
-    for (int k = given == 0; k < 5 && least > 1 && (k < 3 || best < 0); k++) {
-        const double trial = gpumc__score_trial(a, i, by_size[k] * size, &unused);
-        if (k == 2) least *= GPUMC__SCORE_GAIN;
+    double size, unused, least = gpumc__score_trial(a, i, 0, &size), best = 0, trial;
+    if (!(least * GPUMC__SCORE_GAIN > 1)) return 0;
+    const double s = given > 0 ? given : size;
+    trial = gpumc__score_trial(a, i, s, &unused);
+    if (given > 0 ? trial * GPUMC__SCORE_GAIN <= least : trial < least * GPUMC__SCORE_GAIN)
+        best = s, least = trial;
+    if (given < 0 && gpumc__score_trial(a, i, given, &unused) < least) return given;
+    least *= GPUMC__SCORE_GAIN;
+    for (int k = 0; k < 3 && a->iteration > a->early_end && (k == 0 || best < 0); k++) {
+        trial = gpumc__score_trial(a, i, by_size[k] * size, &unused);
         if (trial < least) best = by_size[k] * size, least = trial;
     }
     return best;
