@@ -599,7 +599,7 @@ static void check_failed_stop(void)
         unsigned char *bytes, *now;
         stopped_run(&m, 500);
         stored = read_bytes(path, &bytes);
-        arm(500);
+        arm(700);
         io_calls = 0;
         io_refuse_at = n;
         CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED, "call %d: %s", (int)n, fit.message);
