@@ -12,7 +12,7 @@
 #include "samplers.h"
 
 #ifndef N_SIMULATIONS
-#define N_SIMULATIONS 400            /* long_sbc.c: 4000, by every sampler */
+#define N_SIMULATIONS 1000           /* long_sbc.c: 4000, by every sampler */
 #endif
 enum { N_RANKED = 99, N_BINS = 20, MAX_QUANTITIES = 16, MAX_NATURAL = 10 };
 static const double LIMIT = 1e-4;
