@@ -3242,8 +3242,8 @@ struct gpumc_team {
     gpumc__mutex mutex;
     gpumc__condition work, done;
     int n_threads, n_busy, open, stop;    /* busy: members in the round; open: until its parts are taken */
-    int home;                             /* the processor of the thread that called */
-    volatile int round, idle;             /* idle: no member is busy */
+    int first_home, home;                 /* the processors of the threads that started and that called */
+    volatile int round, idle, n_here;     /* idle: no member is busy; n_here: members that have begun */
     size_t next, n_parts;
     void (*run)(size_t part, int member, void *user);
     void *user;
@@ -3280,6 +3280,10 @@ static void *gpumc__team_member(void *user)
     gpumc__member *m = (gpumc__member *)user;
     gpumc_team *t = m->team;
     int seen = 0;
+    gpumc__leave_processor(t->first_home);
+    gpumc__lock(&t->mutex);
+    gpumc__store_flag(&t->n_here, t->n_here + 1);
+    gpumc__unlock(&t->mutex);
     for (;;) {
         int stop, joins, home;
         gpumc__team_look(&t->round, seen);
@@ -3305,6 +3309,13 @@ static void *gpumc__team_member(void *user)
     }
 }
 
+/* Gives way for a millisecond at most to members that have not begun: they may stand on this processor. */
+static void gpumc__team_gather(const gpumc_team *t)
+{
+    const double end = gpumc__seconds() + 1e-3;
+    while (gpumc__load_flag(&t->n_here) < t->n_threads - 1 && gpumc__seconds() < end) gpumc__give_way();
+}
+
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
 {
     const int wanted = !GPUMC__HAS_THREADS ? 1 : num_threads > 0 ? num_threads : gpumc__cores();
@@ -3322,12 +3333,14 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
     gpumc__mutex_init(&t->mutex);
     gpumc__condition_init(&t->work);
     gpumc__condition_init(&t->done);
+    t->first_home = gpumc__processor();
     for (t->n_threads = 1; t->n_threads < wanted; t->n_threads++) {
         gpumc__member *m = &t->members[t->n_threads];
         m->team = t;
         m->rank = t->n_threads;
         if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
     }
+    gpumc__team_gather(t);
     return t;
 }
 
@@ -6241,8 +6254,8 @@ static double gpumc__to_centred(const gpumc_layout *l, const double *q, const do
                                 double *work)
 {
     double *x = work, *total = work + l->n_natural, *delta = total + l->n_natural, change = 0;
-    memcpy(u, q, l->n_free * sizeof(double));
-    memcpy(h, g, l->n_free * sizeof(double));
+    memmove(u, q, l->n_free * sizeof(double));
+    memmove(h, g, l->n_free * sizeof(double));
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts && l->n_linked > 0; i++) {
         const gpumc__placed *p = gpumc__part(l, i);
@@ -6267,8 +6280,8 @@ static double gpumc__from_centred(const gpumc_layout *l, const double *u, const 
                                   double *g, double *work)
 {
     double *x = work, *delta = work + 2 * l->n_natural, change = 0;
-    memcpy(q, u, l->n_free * sizeof(double));
-    memcpy(g, h, l->n_free * sizeof(double));
+    memmove(q, u, l->n_free * sizeof(double));
+    memmove(g, h, l->n_free * sizeof(double));
     change = gpumc__rescore_all(l, 1, q, g);
     if (l->n_linked == 0) return change;
     memset(delta, 0, l->n_natural * sizeof(double));
@@ -10288,7 +10301,9 @@ struct gpumc_adapt {
     double *moments;                         /* 4 dim: for means and variances */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices;
+    gpumc_team *team;                        /* or NULL; model_work has room for each of its members */
     double *model_work, *trial;              /* trial: scales, two, and mean of metrics only looked at */
+    double *pairs;                           /* of one coordinate, 2 a kept draw, twice */
     double *units;                           /* mean, then squared deviations, of log tau, one a unit */
 };
 
@@ -10436,6 +10451,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
+    plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3, n_units));
     plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
     plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
@@ -10986,28 +11002,35 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 { return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
 
-/* Element i of a link in a draw: G is the total derivative by theta. Early, mean and squares of tau G; late,
-   weighted by tau^2 as wide populations leave data the most to say, mean and squares of theta, mean of the
-   pull of the data G + (theta - mu) / tau^2, and products of both. Where messages tell of later elements,
-   what these pull, collected in told, is not the data's. */
-static void gpumc__centring_add(gpumc_adapt *a, const gpumc__placed *p, size_t i, double G, double count,
-                                int late, double *told)
+/* A draw of a link, g the gradient there, on the way to the bulk: mean and squares of tau G, where G is the
+   total derivative by theta. */
+static void gpumc__centring_add_early(gpumc_adapt *a, const gpumc__placed *p, const double *g, double count)
+{
+    const gpumc__link *k = &p->link;
+    double *x = a->model_work, *value = x + 2 * a->layout->n_natural, *m = a->moments + p->free_at;
+    for (size_t i = 0; i < k->size; i++)
+        value[i] = gpumc__link_scale(k, k->unit[i], x) * (g[i] / gpumc__link_r(k, i, x));
+    gpumc__welford(m, m + a->dim, value, k->size, 1 / count);
+}
+
+/* Element i of a link in a draw in the bulk, weighted by tau^2 as wide populations leave data the most to
+   say: mean and squares of theta, mean of the pull of the data G + (theta - mu) / tau^2, and products of
+   both. Where messages tell of later elements, what these pull, collected in told, is not the data's. */
+static void gpumc__centring_add_late(gpumc_adapt *a, const gpumc__placed *p, size_t i, double G, double *told)
 {
     const gpumc__link *k = &p->link;
     const size_t e = k->at + i, place = k->from[i];
     const double *x = a->model_work, *unit = gpumc__adapt_units(a, k) + 3 * k->unit[i];
-    const double tau = gpumc__link_scale(k, k->unit[i], x), value = tau * G, square = tau * tau;
+    const double tau = gpumc__link_scale(k, k->unit[i], x), square = tau * tau;
+    const double off = (x[e] - gpumc__link_mu(k, i, x)) / square;
+    const double pull = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
     double *m = a->moments + p->free_at + i;
-    if (late) {
-        const double off = (x[e] - gpumc__link_mu(k, i, x)) / square;
-        const double pull = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
-        if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, a->model_work) * G;
-        const double theta_off = x[k->at + i] - m[0], pull_off = pull - m[2 * a->dim];
-        m[0] += square / unit[2] * theta_off;
-        m[2 * a->dim] += square / unit[2] * pull_off;
-        m[a->dim] += square * theta_off * (x[k->at + i] - m[0]);
-        m[3 * a->dim] += square * pull_off * (x[k->at + i] - m[0]);
-    } else gpumc__welford(m, m + a->dim, &value, 1, 1 / count);
+    if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, a->model_work) * G;
+    const double theta_off = x[e] - m[0], pull_off = pull - m[2 * a->dim];
+    m[0] += square / unit[2] * theta_off;
+    m[2 * a->dim] += square / unit[2] * pull_off;
+    m[a->dim] += square * theta_off * (x[e] - m[0]);
+    m[3 * a->dim] += square * pull_off * (x[e] - m[0]);
 }
 
 /* Fills the units and the moments, over the healthy draws of the foreground window. Returns their number. */
@@ -11032,8 +11055,9 @@ static double gpumc__centring_moments(gpumc_adapt *a, int late)
                 gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
                 unit[2] += tau * tau;
             }
-            for (size_t j = link->size; j-- > 0;)
-                gpumc__centring_add(a, &l->parts[i], j, g[j] / gpumc__link_r(link, j, x), count, late, told);
+            if (!late) gpumc__centring_add_early(a, &l->parts[i], g, count);
+            for (size_t j = late ? link->size : 0; j-- > 0;)
+                gpumc__centring_add_late(a, &l->parts[i], j, g[j] / gpumc__link_r(link, j, x), told);
         }
     }
     return count;
@@ -11116,24 +11140,31 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
     }
 }
 
+typedef struct gpumc__reframe { gpumc_adapt *adapt; int back; } gpumc__reframe;
+
+static void gpumc__reframe_draw(size_t k, int member, void *reframe)
+{
+    const gpumc__reframe *of = (const gpumc__reframe *)reframe;
+    const gpumc_adapt *a = of->adapt;
+    double *q = a->q + k * a->dim, *g = a->g + k * a->dim;
+    double *work = a->model_work + (size_t)member * a->layout->n_work;
+    a->lp[k] += of->back ? gpumc__from_centred(a->layout, q, g, q, g, work)
+                         : gpumc__to_centred(a->layout, q, g, q, g, work);
+}
+
 /* Carries the kept draws and the chains' states from the coordinates before to those after a change of
    weights. */
 static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int back)
 {
-    const size_t n = a->dim;
-    double *u = a->moments, *h = u + n;
-    for (size_t k = 0; k < a->n_kept + a->n_chains; k++) {
-        gpumc_nuts *s = k < a->n_kept ? NULL : chains[k - a->n_kept];
-        const double *q = s ? gpumc_nuts_draw(s) : a->q + k * n,
-                     *g = s ? gpumc_nuts_gradient(s) : a->g + k * n;
+    gpumc__reframe of = { a, back };
+    double *u = a->moments, *h = u + a->dim;
+    if (a->team) gpumc_team_run(a->team, gpumc__reframe_draw, a->n_kept, &of);
+    else for (size_t k = 0; k < a->n_kept; k++) gpumc__reframe_draw(k, 0, &of);
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const double *q = gpumc_nuts_draw(chains[c]), *g = gpumc_nuts_gradient(chains[c]);
         const double change = back ? gpumc__from_centred(a->layout, q, g, u, h, a->model_work)
             : gpumc__to_centred(a->layout, q, g, u, h, a->model_work);
-        if (s) gpumc__nuts_move(s, u, s->current->lp + change, h);
-        else {
-            memcpy(a->q + k * n, u, n * sizeof(double));
-            memcpy(a->g + k * n, h, n * sizeof(double));
-            a->lp[k] += change;
-        }
+        gpumc__nuts_move(chains[c], u, chains[c]->current->lp + change, h);
     }
 }
 
@@ -11167,21 +11198,57 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
    tenth to be changed for. Coordinates that are normal enough as they are cost one pass. */
 #define GPUMC__SCORE_GAIN 0.9
 
-/* Var q Var g of coordinate i over the healthy draws of the foreground window, as the map of a typical size
-   would have it; mean_x gets the mean of x - base. */
-static double gpumc__score_trial(const gpumc_adapt *a, size_t i, double typical, double *mean_x)
+/* Pairs q, g of a coordinate, from one map to the logarithm or from that to another. */
+typedef struct gpumc__rescoring { double typical; int to; size_t n; double *pairs; } gpumc__rescoring;
+enum { GPUMC__RESCORED = 32 };  /* in a part of the team's */
+
+static void gpumc__rescore_part(size_t part, int member, void *rescoring)
 {
-    double mean[3] = { 0, 0, 0 }, square[3] = { 0, 0, 0 }, count = 0;
+    const gpumc__rescoring *of = (const gpumc__rescoring *)rescoring;
+    const size_t end = (part + 1) * GPUMC__RESCORED < of->n ? (part + 1) * GPUMC__RESCORED : of->n;
+    (void)member;
+    for (size_t k = part * GPUMC__RESCORED; k < end; k++)
+        gpumc__rescore(of->typical, of->to, of->pairs + 2 * k, of->pairs + 2 * k + 1);
+}
+
+static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, double *pairs, size_t n)
+{
+    gpumc__rescoring of = { typical, to, n, pairs };
+    const size_t n_parts = (n + GPUMC__RESCORED - 1) / GPUMC__RESCORED;
+    if (typical == 0) return;
+    if (a->team) gpumc_team_run(a->team, gpumc__rescore_part, n_parts, &of);
+    else for (size_t k = 0; k < n_parts; k++) gpumc__rescore_part(k, 0, &of);
+}
+
+/* The first pairs: those of coordinate i in the healthy draws of the foreground window, on the log scale.
+   Returns their number; mean_x gets the mean of x - base. */
+static size_t gpumc__score_gather(const gpumc_adapt *a, size_t i, double *mean_x)
+{
+    double square = 0;
+    size_t n = 0;
     for (size_t k = a->foreground; k < a->n_kept; k++) {
-        double v[3] = { a->q[k * a->dim + i], a->g[k * a->dim + i], 0 };
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        if (a->layout->typical[i] != 0) gpumc__rescore(a->layout->typical[i], 0, &v[0], &v[1]);
-        v[2] = gpumc__exp(v[0]);
-        if (typical != 0) gpumc__rescore(typical, 1, &v[0], &v[1]);
-        gpumc__welford(mean, square, v, 3, 1 / ++count);
+        a->pairs[2 * n] = a->q[k * a->dim + i];
+        a->pairs[2 * n++ + 1] = a->g[k * a->dim + i];
     }
-    *mean_x = mean[2];
-    return count > 10 ? square[0] * square[1] / ((count - 1) * (count - 1)) : GPUMC_NAN;
+    gpumc__adapt_rescore(a, a->layout->typical[i], 0, a->pairs, n);
+    *mean_x = 0;
+    for (size_t k = 0; k < n; k++) {
+        const double x = gpumc__exp(a->pairs[2 * k]);
+        gpumc__welford(mean_x, &square, &x, 1, 1 / (double)(k + 1));
+    }
+    return n;
+}
+
+/* Var q Var g of the first n pairs as the map of a typical size would have them. */
+static double gpumc__score_trial(const gpumc_adapt *a, size_t n, double typical)
+{
+    double mean[2] = { 0, 0 }, square[2] = { 0, 0 }, *mapped = a->pairs + 2 * n;
+    if (n <= 10) return GPUMC_NAN;
+    memcpy(mapped, a->pairs, 2 * n * sizeof(double));
+    gpumc__adapt_rescore(a, typical, 1, mapped, n);
+    for (size_t k = 0; k < n; k++) gpumc__welford(mean, square, mapped + 2 * k, 2, 1 / (double)(k + 1));
+    return square[0] * square[1] / ((double)(n - 1) * (double)(n - 1));
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
@@ -11191,16 +11258,18 @@ static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
     static const double by_size[] = { -1.5, -3, -0.75 };
     const double given = a->layout->typical[i];
-    double size, unused, least = gpumc__score_trial(a, i, 0, &size), best = 0, trial;
+    double size, best = 0, trial;
+    const size_t n = gpumc__score_gather(a, i, &size);
+    double least = gpumc__score_trial(a, n, 0);
     if (!(least * GPUMC__SCORE_GAIN > 1)) return 0;
     const double s = given > 0 ? given : size;
-    trial = gpumc__score_trial(a, i, s, &unused);
+    trial = gpumc__score_trial(a, n, s);
     if (given > 0 ? trial * GPUMC__SCORE_GAIN <= least : trial < least * GPUMC__SCORE_GAIN)
         best = s, least = trial;
-    if (given < 0 && gpumc__score_trial(a, i, given, &unused) < least) return given;
+    if (given < 0 && gpumc__score_trial(a, n, given) < least) return given;
     least *= GPUMC__SCORE_GAIN;
     for (int k = 0; k < 3 && a->iteration > a->early_end && (k == 0 || best < 0); k++) {
-        trial = gpumc__score_trial(a, i, by_size[k] * size, &unused);
+        trial = gpumc__score_trial(a, n, by_size[k] * size);
         if (trial < least) best = by_size[k] * size, least = trial;
     }
     return best;
@@ -16795,16 +16864,18 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     const size_t adapt_bytes = gpumc_adapt_bytes(r->layout, 0, &a);
     const size_t nuts_bytes = gpumc_nuts_bytes(dim, o->max_treedepth);
     char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
-    double *q = gpumc__take_doubles(arena, dim);
+    double *q = gpumc__take_doubles(arena, dim), *scratch;
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
     r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
                                           2 * r->layout->n_natural + 2, sizeof(double));
+    scratch = (double *)gpumc__take_rows(arena, (size_t)o->threads, r->layout->n_work, sizeof(double));
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
         r->adapt = gpumc_adapt_init(adapt, adapt_bytes, r->layout, 0, &a, error);
         if (!r->adapt) return error->status;
+        r->adapt->model_work = scratch;
         r->adapt->guided = r->model->guide && o->sampler != GPUMC_SAMPLER_NUTS;
     }
     for (size_t c = 0; c < chains; c++) {
@@ -17116,6 +17187,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     int finished;
     r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
     if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
+    r->adapt->team = r->team;
     status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
     if (status != GPUMC_OK) { gpumc_team_stop(r->team); return status; }
