@@ -2797,6 +2797,9 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 #if !defined(GPUMC_NO_THREADS)
 #include <pthread.h>
 #include <sched.h>
@@ -2848,6 +2851,24 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #else
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static GPUMC_TEAM GPUMC_LOOP result name parameters
+#endif
+
+/* Before it, a third copy for AVX-512, for what computes more than it loads; GPUMC__WIDEST calls it where it
+   can. Only gcc can be kept from fusing products there. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__AVX2__) && !defined(__CUDACC__)
+#define GPUMC__COPY_512(give, result, name, parameters, arguments) \
+    static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
+    static __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,prefer-vector-width=512"), \
+                          optimize(GPUMC__LOOP_OPTIONS, "fp-contract=off"))) result name##_avx512 parameters \
+    { \
+        give name##_text arguments; \
+    }
+#define GPUMC__WIDEST(name, arguments) \
+    (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") \
+     && __builtin_cpu_supports("avx512bw") ? name##_avx512 arguments : name arguments)
+#else
+#define GPUMC__COPY_512(give, result, name, parameters, arguments)
+#define GPUMC__WIDEST(name, arguments) name arguments
 #endif
 
 /* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, take
@@ -2925,6 +2946,7 @@ extern int fileno(FILE *stream);
 #if defined(__linux__) && !defined(__cplusplus)
 extern int syncfs(int file);
 extern int sync_file_range(int file, int64_t offset, int64_t bytes, unsigned flags);
+extern int madvise(void *block, size_t bytes, int advice);
 #endif
 
 #if defined(_WIN32)
@@ -2968,6 +2990,16 @@ static int gpumc__sync_all(const char *folder)
 #define GPUMC__HAS_SYNC_ALL 0
 static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
+#endif
+
+/* Asks for memory in pages of 2 MB, where the system has them: a page of 4 kB costs a microsecond when it is
+   first touched, as much as two draws of 500 bytes. */
+#define GPUMC__LARGE_PAGE ((size_t)1 << 21)
+#if defined(__linux__)
+static void gpumc__prefer_large_pages(void *block, size_t bytes)
+{ (void)madvise(block, bytes, 14 /* MADV_HUGEPAGE */); }
+#else
+static void gpumc__prefer_large_pages(void *block, size_t bytes) { (void)block, (void)bytes; }
 #endif
 
 static double gpumc__seconds(void)
@@ -3217,6 +3249,22 @@ static GPUMC__UNUSED void gpumc__release(const gpumc_allocator *allocator, void 
     if (!block) return;
     if (allocator && allocator->release) allocator->release(block, allocator->user);
     else free(block);
+}
+
+/* A block that will be filled from one end to the other, in large pages where it has at least one. Returns
+   where it is to be used; *block is to be released. */
+static GPUMC__UNUSED char *gpumc__allocate_large(const gpumc_allocator *allocator, size_t bytes, void **block)
+{
+    const size_t page = GPUMC__LARGE_PAGE;
+    const int is_large = bytes >= page && bytes < SIZE_MAX - 3 * page && !allocator->allocate;
+    const size_t whole = (bytes + page - 1) / page * page;
+    char *base;
+    *block = gpumc__allocate(allocator, is_large ? whole + page : bytes);
+    base = (char *)*block;
+    if (!base || !is_large) return base;
+    base += (page - (uintptr_t)base % page) % page;
+    gpumc__prefer_large_pages(base, whole);
+    return base;
 }
 
 /* Hands out parts of one block, 64-byte aligned from an aligned base; with base NULL it only counts. */
@@ -4013,6 +4061,7 @@ GPUMC_FN void gpumc__normal_blocks(const gpumc_rng *rng, double *GPUMC__RESTRICT
     for (uint32_t i = 0; i < lanes; i++)
         gpumc__box_muller(gpumc__unit(a[i], b[i]), gpumc__unit(c[i], d[i]), &z[2 * i], &z[2 * i + 1]);
 }
+GPUMC__COPY_512(, void, gpumc__normals_32, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z))
 GPUMC__COPIES(, void, gpumc__normals_32, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
 { gpumc__normal_blocks(rng, z, 16); }
 GPUMC__COPIES(, void, gpumc__normals_16, (const gpumc_rng *rng, double *GPUMC__RESTRICT z), (rng, z), 1)
@@ -4023,7 +4072,7 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
     double last[16];
     rng->left = 0;
-    for (; n >= 32; z += 32, n -= 32, rng->counter[0] += 16) gpumc__normals_32(rng, z);
+    for (; n >= 32; z += 32, n -= 32, rng->counter[0] += 16) GPUMC__WIDEST(gpumc__normals_32, (rng, z));
     for (size_t m; n > 0; z += m, n -= m) {
         m = n < 16 ? n : 16;
         gpumc__normals_16(rng, m < 16 ? last : z);
@@ -10099,9 +10148,11 @@ GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from
         const double x0 = x[i], kicked = u0[i] + kick * (r[i] + spring * x0);
         u[i] = cosine * kicked - sine * x0;
         x[i] = cosine * x0 + reach * kicked;
-        q[i] = mean[i] + S[i] * x[i];
     }
-    if (gpumc__is_diagonal(s->metric)) return;
+    if (gpumc__is_diagonal(s->metric)) {             /* apart: gcc vectorises no loop over so many arrays */
+        GPUMC_EACH(i, s->dim) q[i] = mean[i] + S[i] * x[i];
+        return;
+    }
     gpumc__metric_push(s->metric, x, q);
     GPUMC_EACH(i, s->dim) q[i] += mean[i];
 }
@@ -16137,13 +16188,22 @@ static void gpumc__report(gpumc__run *r, size_t c)
 
 /* ---- draws ------------------------------------------------------------------------------------- */
 
+/* Natural values of the draw. A path that was accepted ends where the density was last called. */
+static void gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row)
+{
+    const gpumc_nuts *s = chain->nuts;
+    if (s->sampler != GPUMC_SAMPLER_NUTS && gpumc_nuts_stats(s)->selected > 0)
+        memcpy(row, chain->work, r->layout->n_natural * sizeof(double));
+    else gpumc__to_natural(r->layout, gpumc_nuts_draw(s), row, chain->work);
+}
+
 static void gpumc__keep_warmup(gpumc__run *r, size_t c)
 {
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const size_t at = c * f->n_warmup + chain->done;
     double *row = f->warmup_draws + at * f->n_columns;
-    gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
+    gpumc__natural_draw(r, chain, row);
     for (size_t i = f->n_params_columns; i < f->n_columns; i++) row[i] = GPUMC_NAN;
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
 }
@@ -16158,7 +16218,7 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     double *row = f->draws ? f->draws + at * f->n_columns : chain->row;
     chain->divergences += stats->divergent;
     if ((chain->done + 1) % thin != 0) return;
-    gpumc__to_natural(r->layout, gpumc_nuts_draw(chain->nuts), row, chain->work);
+    gpumc__natural_draw(r, chain, row);
     if (r->model->generate) {
         gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
                                      o->first_chain_id + (uint32_t)c);
@@ -17255,7 +17315,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    fit->memory = kept.base = (char *)gpumc__allocate(&fit->allocator, kept.used);
+    kept.base = gpumc__allocate_large(&fit->allocator, kept.used, &fit->memory);
     scratch.base = (char *)gpumc__allocate(&fit->allocator, scratch.used);
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
