@@ -5422,6 +5422,9 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    With G the total derivative by theta (through all that depends on it), the chain rule is
        d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += k ((theta - mu) G + 1),
    and with an anchor d/dmu += k G and d/dlog tau += k ((theta - mu + (1 - k) (m - mu)) G + 1).
+   What data know may itself go with a value that all of them share: with sigma^-2, where sigma is the scale
+   of their noise. Warm-up finds the value and the power p; with s = (sigma / sigma0)^p, s stands before t^2 in
+   h^2, and d/dlog sigma += p (1 - k) / 2 (((1 + k) (m - mu) - (theta - mu)) G - 1).
    Weights have few values, notches, so that a scale has a small table.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
    predictor added. The first element of a walk that starts at no location is no deviation from anything: all
@@ -5448,6 +5451,9 @@ static unsigned char gpumc__nearest_notch(double c)
     return (unsigned char)p;
 }
 
+/* What data know of the elements goes with (x[at] per_unit)^(halves / 2); halves 0: with nothing. */
+typedef struct gpumc__noise { size_t at; int halves; double per_unit; } gpumc__noise;
+
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
     size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
@@ -5463,6 +5469,7 @@ typedef struct gpumc__link {
     double most;                     /* c of the last notch */
     unsigned in_use;                 /* notches, a bit each */
     int anchored;                    /* the anchors are in force */
+    gpumc__noise noise, found;       /* with them; found: to be in force next */
     int tells;                       /* passes messages on */
     size_t messages, n_all;          /* where they lie in work, of how many natural values */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
@@ -5487,6 +5494,17 @@ GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
     return mu;
 }
 
+/* How many times what they know at the usual noise the data know at x. */
+static double gpumc__link_news(const gpumc__link *k, const double *x)
+{
+    const int n = k->noise.halves;
+    double ratio, s = 1;
+    if (n == 0) return 1;
+    ratio = sqrt(x[k->noise.at] * k->noise.per_unit);
+    for (int i = 0; i < (n < 0 ? -n : n); i++) s *= ratio;
+    return n < 0 ? 1 / s : s;
+}
+
 /* To be called when weights have changed. */
 static void gpumc__link_settle(gpumc__link *k)
 {
@@ -5502,12 +5520,13 @@ static void gpumc__link_settle(gpumc__link *k)
 static void gpumc__link_tables(const gpumc__link *k, const double *x, double *work)
 {
     double *table = work + k->table;
+    const double news = gpumc__link_news(k, x);
     for (size_t u = 0; u < k->n_units; u++, table += GPUMC__TABLE) {
         const double t = gpumc__link_scale(k, u, x) * k->per_unit[u], log_t = gpumc_log(t);
         for (int p = 0; k->in_use >> p; p++) {
             const double c = p < GPUMC__FULL ? gpumc__notch[p] : u < k->n_scales ? k->most : 1, rest = 1 - c;
             if (!(k->in_use >> p & 1)) continue;
-            const double square = rest + c * t * t;
+            const double square = rest + c * (t * t * news);
             const int plain = p == 0 || rest == 0;             /* h is 1 or t */
             table[p] = rest == 0 ? 1 : plain ? t : t / sqrt(square);
             table[GPUMC__LOG_R + p] = rest == 0 ? 0 : plain ? log_t : log_t - 0.5 * gpumc_log(square);
@@ -5627,6 +5646,18 @@ static GPUMC_LOOP void gpumc__told_pull(const gpumc__link *k, const double *x, c
         }
 }
 
+/* The same through the noise, once that is done: J and b of every element go with it. */
+static void gpumc__told_noise(const gpumc__link *k, const double *x, const double *evidence, double *target,
+                              double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    double sum = 0;
+    if (k->noise.halves == 0) return;
+    for (size_t e = k->at; e < k->at + k->size; e++)
+        sum += m.by_J[e] * evidence[e] + m.by_b[e] * evidence[k->n_all + e];
+    target[k->noise.at] += 0.5 * k->noise.halves * gpumc__link_news(k, x) * sum / x[k->noise.at];
+}
+
 /* The chain rule through what elements tell, of a block after its location. */
 static GPUMC_LOOP void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target,
                                              double *work)
@@ -5711,6 +5742,10 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
     return log_jacobian;
 }
 
+/* What the noise of the data receives: sum is over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
+static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
+{ if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
+
 /* Backward sweep: dq = r G from total derivatives G, and what location and scale of every element receive is
    added to target (natural offsets, like G). G and target may be one array: then a walk's contributions reach
    the elements before in time. */
@@ -5720,7 +5755,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     const double *theta = x + k->at, *g = G + k->at, *anchors = k->anchors;
     const size_t step = k->step, *from = k->from, *units = k->unit;
     const unsigned char *notches = k->notches;
-    double received = 0;
+    double received = 0, heard = 0;
     if (gpumc__link_is_told(k)) { gpumc__told_pull(k, x, G, target, dq, work); return; }
     if (k->uniform) {
         const double *at = gpumc__link_table(k, 0, work) + notches[0], r = at[0], slope = at[GPUMC__SLOPE];
@@ -5730,7 +5765,9 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         if (slope > 0 && k->scale != GPUMC__NONE) {
             const double mu = gpumc__link_mu(k, 0, x), by_anchor = at[GPUMC__BY_ANCHOR];
             double moment = gpumc__dot(theta, g, k->size) - mu * sum;
-            if (by_anchor > 0) moment += by_anchor * (gpumc__dot(anchors, g, k->size) - mu * sum);
+            const double away = by_anchor > 0 ? gpumc__dot(anchors, g, k->size) - mu * sum : 0;
+            gpumc__link_hear(k, x, by_anchor * ((1 + slope) * away - moment - (double)k->size), target);
+            moment += by_anchor * away;
             target[scale] += slope * (moment + (double)k->size) / x[scale];
         }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
@@ -5744,8 +5781,10 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
             do {
                 const size_t place = from[i -= step];
                 const double *at = table + notches[i], g_i = g[i], mu = gpumc__link_mu(k, i, x);
-                const double lever = theta[i] - mu + at[GPUMC__BY_ANCHOR] * (anchors[i] - mu);
-                moment += at[GPUMC__SLOPE] * (lever * g_i + 1);
+                const double away = at[GPUMC__BY_ANCHOR] * (anchors[i] - mu), slope = at[GPUMC__SLOPE];
+                moment += slope * ((theta[i] - mu + away) * g_i + 1);
+                heard += ((1 + slope) * away - at[GPUMC__BY_ANCHOR] * (theta[i] - mu)) * g_i
+                    - at[GPUMC__BY_ANCHOR];
                 dq[i] = at[0] * g_i;
                 if (i > t && from[i - step] == place) { received += at[GPUMC__BY_MU] * g_i; continue; }
                 if (place != GPUMC__NONE) target[place] += received + at[GPUMC__BY_MU] * g_i;
@@ -5754,6 +5793,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
             if (k->scale != GPUMC__NONE && unit < k->n_scales)
                 target[k->scale + unit] += moment / x[k->scale + unit];
         }
+    gpumc__link_hear(k, x, heard, target);
     for (size_t i = 0; i < k->size * k->n_covariates; i++) {
         const size_t e = i / k->n_covariates;
         target[k->coefficients + i % k->n_covariates] += k->covariates[i] * g[e]
@@ -6150,8 +6190,17 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
     memcpy(work + p->link.messages, l->evidence, 2 * n * sizeof(double));
     memset(gpumc__link_messages(&p->link, work).by_J, 0, 2 * n * sizeof(double));
-    for (size_t i = l->n_parts; i-- > 0;)
-        if (l->parts[i].link.tells) gpumc__link_tell(&l->parts[i].link, x, work);
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__link *k = &l->parts[i].link;
+        const gpumc__messages m = gpumc__link_messages(k, work);
+        const double news = k->tells ? gpumc__link_news(k, x) : 1;
+        if (!k->tells) continue;
+        for (size_t e = k->at; k->noise.halves && e < k->at + k->size; e++) {
+            m.J[e] += (news - 1) * l->evidence[e];
+            m.b[e] += (news - 1) * l->evidence[n + e];
+        }
+        gpumc__link_tell(k, x, work);
+    }
 }
 
 /* dq of a link from total derivatives, what others receive added to target, as gpumc__link_pull. */
@@ -6160,8 +6209,11 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
 {
     gpumc__link_pull(&p->link, x, G, target, dq + p->free_at, work);
     if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
-    for (size_t i = 0; i < l->n_parts; i++)
-        if (l->parts[i].link.tells) gpumc__told_pull_back(&l->parts[i].link, x, target, work);
+    for (size_t i = 0; i < l->n_parts; i++) {
+        if (!l->parts[i].link.tells) continue;
+        gpumc__told_pull_back(&l->parts[i].link, x, target, work);
+        gpumc__told_noise(&l->parts[i].link, x, l->evidence, target, work);
+    }
 }
 
 /* One block, of all free coordinates q and natural values x. */
@@ -11064,24 +11116,33 @@ static void gpumc__centring_add_early(gpumc_adapt *a, const gpumc__placed *p, co
     gpumc__welford(m, m + a->dim, value, k->size, 1 / count);
 }
 
-/* Element i of a link in a draw in the bulk, weighted by tau^2 as wide populations leave data the most to
-   say: mean and squares of theta, mean of the pull of the data G + (theta - mu) / tau^2, and products of
-   both. Where messages tell of later elements, what these pull, collected in told, is not the data's. */
-static void gpumc__centring_add_late(gpumc_adapt *a, const gpumc__placed *p, size_t i, double G, double *told)
+/* The pull of the data on element i of a link, G + (theta - mu) / tau^2 where G is the total derivative, g by
+   its coordinate. Where messages tell of later elements, what these pull, collected in told, is not the data's.
+   Elements are to come from the last on. */
+static double gpumc__centring_pull(gpumc_adapt *a, const gpumc__placed *p, size_t i, double g, double *told)
 {
     const gpumc__link *k = &p->link;
     const size_t e = k->at + i, place = k->from[i];
-    const double *x = a->model_work, *unit = gpumc__adapt_units(a, k) + 3 * k->unit[i];
-    const double tau = gpumc__link_scale(k, k->unit[i], x), square = tau * tau;
-    const double off = (x[e] - gpumc__link_mu(k, i, x)) / square;
+    const double *x = a->model_work, tau = gpumc__link_scale(k, k->unit[i], x);
+    const double G = g / gpumc__link_r(k, i, a->model_work), off = (x[e] - gpumc__link_mu(k, i, x)) / (tau * tau);
     const double pull = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
-    double *m = a->moments + p->free_at + i;
     if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, a->model_work) * G;
-    const double theta_off = x[e] - m[0], pull_off = pull - m[2 * a->dim];
+    return pull;
+}
+
+/* Element i in a draw in the bulk, weighted by tau^2 as wide populations leave data the most to say: mean and
+   squares of theta, mean of the pull, and products of both. */
+static void gpumc__centring_add_late(gpumc_adapt *a, const gpumc__placed *p, size_t i, double pull)
+{
+    const gpumc__link *k = &p->link;
+    const double *x = a->model_work, *unit = gpumc__adapt_units(a, k) + 3 * k->unit[i];
+    const double tau = gpumc__link_scale(k, k->unit[i], x), square = tau * tau, theta = x[k->at + i];
+    double *m = a->moments + p->free_at + i;
+    const double theta_off = theta - m[0], pull_off = pull - m[2 * a->dim];
     m[0] += square / unit[2] * theta_off;
     m[2 * a->dim] += square / unit[2] * pull_off;
-    m[a->dim] += square * theta_off * (x[e] - m[0]);
-    m[3 * a->dim] += square * pull_off * (x[e] - m[0]);
+    m[a->dim] += square * theta_off * (theta - m[0]);
+    m[3 * a->dim] += square * pull_off * (theta - m[0]);
 }
 
 /* Fills the units and the moments, over the healthy draws of the foreground window. Returns their number. */
@@ -11107,8 +11168,10 @@ static double gpumc__centring_moments(gpumc_adapt *a, int late)
                 unit[2] += tau * tau;
             }
             if (!late) gpumc__centring_add_early(a, &l->parts[i], g, count);
+            const double news = late ? gpumc__link_news(link, x) : 1;
             for (size_t j = late ? link->size : 0; j-- > 0;)
-                gpumc__centring_add_late(a, &l->parts[i], j, g[j] / gpumc__link_r(link, j, x), told);
+                gpumc__centring_add_late(a, &l->parts[i], j,
+                                         gpumc__centring_pull(a, &l->parts[i], j, g[j], told) / news);
         }
     }
     return count;
@@ -11191,6 +11254,103 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
     }
 }
 
+/* ---- the noise of the data ----
+   How much more the data of a link know in one draw than on average is sum w (b - J theta) pull over sum
+   w (b - J theta)^2: where they are normal exactly, whatever J and b, as w their own sizes will do. A single
+   positive value that explains most of it across draws, by a power, is the scale of their noise. */
+enum { GPUMC__NOISE_DRAWS = 64, GPUMC__NOISE_LEAST = 20 };
+
+/* The logarithm of that for one draw, of every link; weights and anchors as found. */
+static void gpumc__noise_look(gpumc_adapt *a, size_t draw, const double *weights, double *log_news)
+{
+    const gpumc_layout *l = a->layout;
+    double *x = a->model_work, *told = x + l->n_natural;
+    gpumc__to_natural(l, a->q + draw * a->dim, x, a->model_work);
+    memset(told, 0, l->n_natural * sizeof *told);
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        const double *weight = weights + p->free_at, *anchor = weight + a->dim;
+        double product = 0, square = 0;
+        for (size_t j = p->linked ? p->size : 0; j-- > 0;) {
+            const double tau0 = gpumc__exp(gpumc__adapt_units(a, &p->link)[3 * p->link.unit[j]]);
+            const double c = p->link.tells ? 0 : gpumc__notch[(int)weight[j]] * p->link.most;
+            const double J = p->link.tells ? weight[j] : c / (1 - c) / (tau0 * tau0);
+            const double b = p->link.tells ? anchor[j] : J * anchor[j];
+            const double expected = b - J * x[p->at + j];
+            product += expected * gpumc__centring_pull(a, p, j, a->g[draw * a->dim + p->free_at + j], told);
+            square += expected * expected;
+        }
+        log_news[i] = product > 0 ? gpumc__log(product / square) : GPUMC_NAN;
+    }
+}
+
+/* What the news of a link, one number a draw, go with: with the value of part c by a power, or with nothing.
+   fit: least share of their variance; on return the one explained. */
+static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const size_t *draws, const double *log_news,
+                                         size_t n_draws, size_t c, double *fit)
+{
+    const gpumc__placed *p = &a->layout->parts[c];
+    gpumc__noise noise = { p->at, 0, 1 };
+    double n = 0, mean[2] = { 0, 0 }, xx = 0, xy = 0, yy = 0, slope;
+    for (size_t k = 0; k < n_draws; k++) {
+        double value, off[2];
+        gpumc__map(&p->constraint, a->q + draws[k] * a->dim + p->free_at, &value);
+        off[0] = gpumc__log(value) - mean[0];
+        off[1] = log_news[k * a->layout->n_parts] - mean[1];
+        if (!gpumc__is_finite(off[1])) continue;
+        n++;
+        mean[0] += off[0] / n;
+        mean[1] += off[1] / n;
+        xx += off[0] * off[0] * (n - 1) / n;
+        xy += off[0] * off[1] * (n - 1) / n;
+        yy += off[1] * off[1] * (n - 1) / n;
+    }
+    slope = xy / xx;
+    if (n < GPUMC__NOISE_LEAST || !(xy * xy > *fit * xx * yy) || !(fabs(slope) <= 4)) return noise;
+    *fit = xy * xy / (xx * yy);
+    noise.halves = (int)floor(2 * slope + 0.5);
+    noise.per_unit = gpumc__exp(-mean[0]);
+    return noise;
+}
+
+/* Whether others spread by the value of part c, or about it. */
+static int gpumc__noise_may_be(const gpumc_model *m, size_t c)
+{
+    int named = 0;
+    for (size_t i = c + 1; i < m->n_params; i++)
+        named |= gpumc__find_param(m, i, m->params[i].scale) == c
+            || gpumc__find_param(m, i, m->params[i].location) == c;
+    return !named && m->params[c].kind == GPUMC_POSITIVE && gpumc__nth_size(m, c) == 1;
+}
+
+/* Finds the noise of every link whose anchors are to be learned. */
+static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
+{
+    const gpumc_layout *l = a->layout;
+    const size_t n = l->n_parts, room = 4 * a->capacity / n;
+    const size_t most = room < GPUMC__NOISE_DRAWS ? room : GPUMC__NOISE_DRAWS;
+    size_t draws[GPUMC__NOISE_DRAWS], available = 0, seen = 0, taken = 0, n_candidates = 0;
+    for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
+    for (size_t k = a->foreground; k < a->n_kept; k++)
+        available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
+    for (size_t k = a->foreground; k < a->n_kept && taken < most && n_candidates > 0; k++) {
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        if (available > most && seen++ * most / available < taken) continue;
+        gpumc__noise_look(a, k, weights, a->pairs + taken * n);
+        draws[taken++] = k;
+    }
+    for (size_t i = 0; i < n; i++) {
+        gpumc__link *k = &l->parts[i].link;
+        double fit = 0.5;
+        k->found.halves = 0;
+        for (size_t c = 0; c < n && l->parts[i].linked && taken >= GPUMC__NOISE_LEAST; c++) {
+            if (!gpumc__noise_may_be(l->model, c)) continue;
+            const gpumc__noise noise = gpumc__noise_regress(a, draws, a->pairs + i, taken, c, &fit);
+            if (noise.halves) k->found = noise;
+        }
+    }
+}
+
 typedef struct gpumc__reframe { gpumc_adapt *adapt; int back; } gpumc__reframe;
 
 static void gpumc__reframe_draw(size_t k, int member, void *reframe)
@@ -11233,6 +11393,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
                                              : (unsigned char)weight[j];
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[3 * u]);
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
+        if (k->anchored) k->noise = k->found;
         if (k->anchored && k->tells) {
             memcpy(l->evidence + k->at, weight, k->size * sizeof *weight);
             memcpy(l->evidence + l->n_natural + k->at, weight + a->dim, k->size * sizeof *weight);
@@ -11376,6 +11537,9 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
         for (size_t u = 0; u < k->n_units; u++)
             moved |= fabs(units[3 * u] + gpumc__log(k->per_unit[u])) > 0.1;
     }
+    if (late) gpumc__centring_noise(a, weights);
+    for (size_t i = 0; i < l->n_parts && late; i++)
+        changed |= l->parts[i].link.found.halves != l->parts[i].link.noise.halves;
     if (changed || moved) {
         gpumc__adapt_recentre(a, chains, weights, late);
         gpumc__adapt_judge(a, chains);               /* log densities are those of the new coordinates */
@@ -11398,7 +11562,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 #define GPUMC__SPRING_KEEPS 0.3
 
 static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
-{ return fmax(target_accept, m->spring ? 0.9 : 0.85); }
+{ return fmax(target_accept, m->spring ? 0.95 : 0.85); }
 
 static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
 {
@@ -16255,7 +16419,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 3     /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 4     /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -16369,6 +16533,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         gpumc__carry(k, &link->in_use, sizeof link->in_use);
         gpumc__carry(k, &link->uniform, sizeof link->uniform);
         gpumc__carry(k, &link->anchored, sizeof link->anchored);
+        gpumc__carry(k, &link->noise, sizeof link->noise);
     }
 }
 
