@@ -5761,14 +5761,15 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         const double *at = gpumc__link_table(k, 0, work) + notches[0], r = at[0], slope = at[GPUMC__SLOPE];
         const double sum = slope > 0 ? gpumc__sum(g, k->size) : 0;     /* centred: nothing is received */
         const size_t scale = k->scale + k->unit[0];
-        if (slope > 0 && k->from[0] != GPUMC__NONE) target[k->from[0]] += at[GPUMC__BY_MU] * sum;
-        if (slope > 0 && k->scale != GPUMC__NONE) {
+        if (slope > 0) {
             const double mu = gpumc__link_mu(k, 0, x), by_anchor = at[GPUMC__BY_ANCHOR];
-            double moment = gpumc__dot(theta, g, k->size) - mu * sum;
+            const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
             const double away = by_anchor > 0 ? gpumc__dot(anchors, g, k->size) - mu * sum : 0;
-            gpumc__link_hear(k, x, by_anchor * ((1 + slope) * away - moment - (double)k->size), target);
-            moment += by_anchor * away;
-            target[scale] += slope * (moment + (double)k->size) / x[scale];
+            const double n = (double)k->size;
+            if (k->from[0] != GPUMC__NONE) target[k->from[0]] += at[GPUMC__BY_MU] * sum;
+            gpumc__link_hear(k, x, by_anchor * ((1 + slope) * away - moment - n), target);
+            if (k->scale != GPUMC__NONE)
+                target[scale] += slope * (moment + by_anchor * away + n) / x[scale];
         }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
