@@ -5011,7 +5011,7 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
     case GPUMC__EXPONENTIAL:
         for (size_t i = 0; i < n; i++)
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
-        log_jacobian = gpumc__sum(q, n);
+        log_jacobian = n == 1 ? q[0] : gpumc__sum(q, n);
         for (size_t i = 0; i < n; i++) {
             const double s = gpumc__typical(c, i), E = s != 0 ? gpumc__score_E(q[i]) : 0;
             if (s == 0) continue;
@@ -5468,6 +5468,7 @@ typedef struct gpumc__link {
     double *per_unit;                /* 1 / tau0, one a unit */
     double most;                     /* c of the last notch */
     unsigned in_use;                 /* notches, a bit each */
+    int first_in_use;
     int anchored;                    /* the anchors are in force */
     gpumc__noise noise, found;       /* with them; found: to be in force next */
     int tells;                       /* passes messages on */
@@ -5497,12 +5498,13 @@ GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
 /* How many times what they know at the usual noise the data know at x. */
 static double gpumc__link_news(const gpumc__link *k, const double *x)
 {
-    const int n = k->noise.halves;
-    double ratio, s = 1;
+    const int n = k->noise.halves < 0 ? -k->noise.halves : k->noise.halves;
+    double ratio, s;
     if (n == 0) return 1;
-    ratio = sqrt(x[k->noise.at] * k->noise.per_unit);
-    for (int i = 0; i < (n < 0 ? -n : n); i++) s *= ratio;
-    return n < 0 ? 1 / s : s;
+    ratio = x[k->noise.at] * k->noise.per_unit;
+    s = n % 2 ? sqrt(ratio) : 1;
+    for (int i = 0; i < n / 2; i++) s *= ratio;
+    return k->noise.halves < 0 ? 1 / s : s;
 }
 
 /* To be called when weights have changed. */
@@ -5514,6 +5516,7 @@ static void gpumc__link_settle(gpumc__link *k)
         k->in_use |= 1u << k->notches[i];
         k->uniform &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0] && k->notches[i] == k->notches[0];
     }
+    for (k->first_in_use = 0; !(k->in_use >> k->first_in_use & 1); k->first_in_use++) continue;
 }
 
 /* The tables of every scale value, for the weights in use. */
@@ -5522,15 +5525,15 @@ static void gpumc__link_tables(const gpumc__link *k, const double *x, double *wo
     double *table = work + k->table;
     const double news = gpumc__link_news(k, x);
     for (size_t u = 0; u < k->n_units; u++, table += GPUMC__TABLE) {
-        const double t = gpumc__link_scale(k, u, x) * k->per_unit[u], log_t = gpumc_log(t);
-        for (int p = 0; k->in_use >> p; p++) {
+        const double t = gpumc__link_scale(k, u, x) * k->per_unit[u];
+        for (int p = k->first_in_use; k->in_use >> p; p++) {
             const double c = p < GPUMC__FULL ? gpumc__notch[p] : u < k->n_scales ? k->most : 1, rest = 1 - c;
             if (!(k->in_use >> p & 1)) continue;
-            const double square = rest + c * (t * t * news);
+            const double inv = 1 / (rest + c * (t * t * news)), rr = t * t * inv;     /* 1 / h^2, r^2 */
             const int plain = p == 0 || rest == 0;             /* h is 1 or t */
-            table[p] = rest == 0 ? 1 : plain ? t : t / sqrt(square);
-            table[GPUMC__LOG_R + p] = rest == 0 ? 0 : plain ? log_t : log_t - 0.5 * gpumc_log(square);
-            table[GPUMC__SLOPE + p] = plain ? rest : rest / square;
+            table[p] = rest == 0 ? 1 : plain ? t : sqrt(rr);
+            table[GPUMC__LOG_R + p] = rest == 0 ? 0 : plain ? gpumc_log(t) : 0.5 * gpumc_log(rr);
+            table[GPUMC__SLOPE + p] = plain ? rest : rest * inv;
             table[GPUMC__BY_MU + p] = k->anchored ? table[GPUMC__SLOPE + p] : 1 - gpumc__notch[p] * table[p];
             table[GPUMC__BY_ANCHOR + p] = k->anchored ? 1 - table[GPUMC__SLOPE + p] : 0;
         }
@@ -9922,7 +9925,8 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
     const double H = gpumc__leapfrog_end(s, s->next, s->direction * s->step_size), w = s->H0 - H;
     const int divergent = !(-w <= GPUMC__DIVERGENCE), forward = s->direction > 0;
     const int level = s->block > 1 ? 2 : 0;       /* of a block: three leaves are nearly two doublings */
-    const double e = divergent ? 0 : gpumc_exp(-fabs(w)), weight = divergent ? 0 : gpumc__leaf_weight(s, w);
+    const double e = divergent ? 0 : gpumc_exp(-fabs(w));
+    const double weight = divergent ? 0 : s->shift == 0 && w <= 0 ? e : gpumc__leaf_weight(s, w);
     gpumc__node *node = &s->stack[s->n_stack];
     gpumc_draw_stats *t = &s->stats;
     t->n_leapfrog++;
@@ -11563,7 +11567,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 #define GPUMC__SPRING_KEEPS 0.3
 
 static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
-{ return fmax(target_accept, m->spring ? 0.95 : 0.85); }
+{ return fmax(target_accept, m->spring ? 0.93 : 0.85); }
 
 static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
 {
@@ -16532,6 +16536,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         if (!l->parts[i].linked) continue;
         gpumc__carry(k, link->per_unit, link->n_units * sizeof(double));
         gpumc__carry(k, &link->in_use, sizeof link->in_use);
+        gpumc__carry(k, &link->first_in_use, sizeof link->first_in_use);
         gpumc__carry(k, &link->uniform, sizeof link->uniform);
         gpumc__carry(k, &link->anchored, sizeof link->anchored);
         gpumc__carry(k, &link->noise, sizeof link->noise);

@@ -1,7 +1,7 @@
 /* How well, and how fast, the sampler works.
 
        sampler targets [seeds=5]    synthetic targets: gradients a draw, effective draws per 1000 gradients
-       sampler overhead             nanoseconds of a leapfrog step that are not the density's
+       sampler overhead             nanoseconds of a leapfrog step that are not the density's, and of a draw
        sampler groups [seeds=10] [models=...] [forms=learned,centred,noncentred]
                                     a hierarchical model: learned centring against both fixed forms
        sampler posteriordb [seeds=3]
@@ -456,7 +456,7 @@ typedef struct chain {
     gpumc_layout *layout;
     gpumc_adapt *adapt;
     gpumc_nuts *nuts;
-    double *q, *g, *work;
+    double *q, *work;
 } chain;
 
 static size_t chain_draws(chain *c, size_t n_draws, int warmup)
@@ -464,9 +464,10 @@ static size_t chain_draws(chain *c, size_t n_draws, int warmup)
     size_t n_gradients = 0;
     for (size_t i = 0; i < n_draws;) {
         const double *q = gpumc_nuts_ask(c->nuts);
-        const double lp = gpumc_model_eval(c->layout, q, c->g, c->work);
+        double *g = gpumc__nuts_gradient_wanted(c->nuts);          /* in place, as gpumc_sample has it */
+        const double lp = gpumc_model_eval(c->layout, q, g, c->work);
         n_gradients++;
-        if (!gpumc_nuts_tell(c->nuts, lp, c->g)) continue;
+        if (!gpumc_nuts_tell(c->nuts, lp, g)) continue;
         if (warmup && !gpumc_adapt_update(c->adapt, &c->nuts)) break;
         i += !warmup;
     }
@@ -486,7 +487,6 @@ static chain chain_new(const gpumc_model *model)
     const size_t adapt = gpumc_adapt_bytes(c.layout, dim, &o);
     c.adapt = gpumc_adapt_init(doubles(adapt), adapt, c.layout, dim, &o, NULL);
     c.q = doubles(dim * sizeof(double));
-    c.g = doubles(dim * sizeof(double));
     c.work = doubles(gpumc_layout_work(c.layout) * sizeof(double));
     c.nuts = gpumc_nuts_init(doubles(nuts), nuts, dim, 10, gpumc_adapt_metric(c.adapt, 0), 0, 1, 0, c.q,
                              NULL);
@@ -494,30 +494,45 @@ static chain chain_new(const gpumc_model *model)
     return c;
 }
 
+/* Nanoseconds of a draw, least of 7 runs, and its gradients. */
+static double draw_time(chain *c, size_t n_draws, double *gradients)
+{
+    double least = HUGE_VAL;
+    for (int repeat = 0; repeat < 7; repeat++) {
+        const double begin = bench_seconds();
+        *gradients = (double)chain_draws(c, n_draws, 0) / (double)n_draws;
+        least = fmin(least, 1e9 * (bench_seconds() - begin) / (double)n_draws);
+    }
+    return least;
+}
+
+/* A path four times as long tells what a step costs and what a draw; of trees there is only the mean. */
 static int bench_overhead(void)
 {
     const size_t dims[] = { 10, 100, 1000 };
     printf("one chain, groups of 10 rows; nanoseconds of processor time, least of 7 runs\n");
-    printf("%10s %12s %10s %10s %14s\n", "parameters", "leapfrog", "density", "overhead", "gradients/draw");
+    printf("%10s %12s %10s %10s %10s %14s\n", "parameters", "leapfrog", "density", "overhead", "and a draw",
+           "gradients/draw");
     for (int k = 0; k < 3; k++) {
         const groups_case groups = { "overhead", dims[k] - 3, 10, 10, 10 };
         struct rows d;
         const size_t n_draws = 2000000 / dims[k];
-        double least = HUGE_VAL, density, per_draw = 0;
+        double draw, leapfrog, density, gradients, more = 0, own = 0;
         if (!groups_make(&d, &groups)) return run_failed("out of memory");
         const gpumc_param params[] = GROUPS_PARAMS(d.n_groups, GPUMC_CENTRING_LEARNED);
         const gpumc_model model = { .name = "groups", .params = params, .n_params = 4,
                                     .log_density = log_density, .data = &d };
         chain c = chain_new(&model);
-        for (int repeat = 0; repeat < 7; repeat++) {
-            const double begin = bench_seconds();
-            const size_t n_gradients = chain_draws(&c, n_draws, 0);
-            per_draw = (double)n_gradients / (double)n_draws;
-            least = fmin(least, 1e9 * (bench_seconds() - begin) / (double)n_gradients);
+        draw = draw_time(&c, n_draws, &gradients);
+        leapfrog = draw / gradients;
+        if (c.nuts->sampler != GPUMC_SAMPLER_NUTS) {
+            gpumc_nuts_set_path(c.nuts, c.nuts->sampler, 4 * c.nuts->length, c.nuts->window);
+            leapfrog = (draw_time(&c, n_draws / 4, &more) - draw) / (more - gradients);
+            own = draw - gradients * leapfrog;
         }
         density = density_time(&d, c.work);               /* at the natural values of the last point */
-        printf("%10.0f %12.0f %10.0f %10.0f %14.1f\n", (double)dims[k], least, density, least - density,
-               per_draw);
+        printf("%10.0f %12.0f %10.0f %10.0f %10.0f %14.1f\n", (double)dims[k], leapfrog, density,
+               leapfrog - density, own, gradients);
         groups_free(&d);
     }
     return EXIT_SUCCESS;
