@@ -11844,7 +11844,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
         mean += a->healthy[c] ? accept : 0;
         n += a->healthy[c];
         if (a->iteration >= a->own_end) continue;
-        gpumc__dual_update(own, accept, a->options.target_accept);
+        gpumc__dual_update(own, accept, fmin(a->options.target_accept, 0.8));  /* shorter steps can wait */
         if (bounded)
             own->x = fmin(own->x, 1.1447298858494002 /* log pi: stability in whitened coordinates */);
         gpumc_nuts_set_step_size(chains[c], gpumc__exp(own->x));
