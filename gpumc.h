@@ -2855,7 +2855,8 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 
 /* Before it, a third copy for AVX-512, for what computes more than it loads; GPUMC__WIDEST calls it where it
    can. Only gcc can be kept from fusing products there. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__AVX2__) && !defined(__CUDACC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__AVX2__)                    \
+    && !defined(__CUDACC__)
 #define GPUMC__COPY_512(give, result, name, parameters, arguments) \
     static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
     static __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,prefer-vector-width=512"), \
@@ -2872,10 +2873,15 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #endif
 
 /* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, take
-   a quarter off the time to compile a program. Loops in it keep their attributes, and with them their speed.
-   */
+   a third off the time to compile a program. Loops in it keep their attributes, and with them their speed. At
+   O0 gcc drops unused functions only if they are declared inline. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
-#define GPUMC__SELDOM _Pragma("GCC push_options") _Pragma("GCC optimize(\"O1\")")
+#define GPUMC__SELDOM _Pragma("GCC push_options") \
+    _Pragma("GCC optimize(\"O1\", \"no-tree-bit-ccp\", \"no-tree-ch\", \"no-tree-copy-prop\")") \
+    _Pragma("GCC optimize(\"no-tree-dominator-opts\", \"no-tree-loop-optimize\", \"no-tree-pta\")") \
+    _Pragma("GCC optimize(\"no-tree-sink\")") \
+    _Pragma("GCC optimize(\"no-forward-propagate\", \"no-if-conversion\", \"no-move-loop-invariants\")") \
+    _Pragma("GCC optimize(\"no-guess-branch-probability\", \"no-reorder-blocks\")")
 #define GPUMC__ONCE _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
 #define GPUMC__OFTEN _Pragma("GCC pop_options")
 #elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
@@ -5423,8 +5429,8 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
        d/dq = r G,   d/dmu += (1 - c r) G,   d/dlog tau += k ((theta - mu) G + 1),
    and with an anchor d/dmu += k G and d/dlog tau += k ((theta - mu + (1 - k) (m - mu)) G + 1).
    What data know may itself go with a value that all of them share: with sigma^-2, where sigma is the scale
-   of their noise. Warm-up finds the value and the power p; with s = (sigma / sigma0)^p, s stands before t^2 in
-   h^2, and d/dlog sigma += p (1 - k) / 2 (((1 + k) (m - mu) - (theta - mu)) G - 1).
+   of their noise. Warm-up finds the value and the power p. With s = (sigma / sigma0)^p, h^2 = 1 - c + c s t^2
+   and d/dlog sigma += p (1 - k) / 2 (((1 + k) (m - mu) - (theta - mu)) G - 1).
    Weights have few values, notches, so that a scale has a small table.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
    predictor added. The first element of a walk that starts at no location is no deviation from anything: all
@@ -10665,8 +10671,9 @@ static double gpumc__median_of(double *x, size_t n)
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
 }
 
-static GPUMC_LOOP void gpumc__welford(double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares,
-                                      const double *GPUMC__RESTRICT x, size_t n, double weight)
+GPUMC__COPIES(, void, gpumc__welford,
+              (double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares, const double *GPUMC__RESTRICT x,
+               size_t n, double weight), (mean, squares, x, n, weight), n > 64)
 {
     for (size_t i = 0; i < n; i++) {
         const double d = x[i] - mean[i];
@@ -10795,21 +10802,20 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
 
 /* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
    standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
-   1/2 beyond a factor 2: well below that there is none to be found. */
-static GPUMC_LOOP double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draws)
+   1/2 beyond a factor 2: well below that there is none to be found. Leaves the sums in y. */
+static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
 {
     const size_t n = a->dim;
     double *v = a->moments + 2 * n, *w = v + n, norm = 0;
-    for (size_t i = 0; i < n; i++) w[i] = a->x[i] + a->y[i];
+    gpumc__add_multiple(a->y, 1, a->x, n_draws * n);
+    memcpy(w, a->y, n * sizeof *w);
     for (int k = 0; k < 10; k++) {
         norm = sqrt(gpumc__dot(w, w, n));
         for (size_t i = 0; i < n; i++) v[i] = norm > 0 ? w[i] / norm : 0;
         memset(w, 0, n * sizeof(double));
         for (size_t d = 0; d < n_draws; d++) {
-            const double *x = a->x + d * n, *y = a->y + d * n;
-            const double along = (gpumc__dot(x, v, n) + gpumc__dot(y, v, n)) / (double)n_draws;
-            gpumc__add_multiple(w, along, x, n);
-            gpumc__add_multiple(w, along, y, n);
+            const double *sum = a->y + d * n;
+            gpumc__add_multiple(w, gpumc__dot(sum, v, n) / (double)n_draws, sum, n);
         }
     }
     return sqrt(gpumc__dot(w, w, n));
@@ -10817,15 +10823,14 @@ static GPUMC_LOOP double gpumc__adapt_misfit(const gpumc_adapt *a, size_t n_draw
 
 /* Orthonormal rows of the basis: the directions in which that moment is above a least, strongest first, as
    far as a metric holds them, by the eigenvectors of the products of draws. A normal target has no others in
-   x + y, however many coordinates and however few draws: noise is in x and -y alike. Returns their number;
-   leaves the sums in y. */
+   x + y, which misfit has left in y, however many coordinates and however few draws: noise is in x and -y
+   alike. Returns their number. */
 static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t n_draws, double least)
 {
     const size_t n = a->dim, N = n_draws;
     double *products = a->matrices, *z = products + N * N, *d = z + N * N;
     size_t r = 0;
     for (size_t i = 0; i < N; i++) {
-        gpumc__add_multiple(a->y + i * n, 1, a->x + i * n, n);
         for (size_t j = 0; j <= i; j++)
             products[i * N + j] = products[j * N + i] = gpumc__dot(a->y + i * n, a->y + j * n, n) / (double)N;
     }
@@ -11121,15 +11126,16 @@ static void gpumc__centring_add_early(gpumc_adapt *a, const gpumc__placed *p, co
     gpumc__welford(m, m + a->dim, value, k->size, 1 / count);
 }
 
-/* The pull of the data on element i of a link, G + (theta - mu) / tau^2 where G is the total derivative, g by
-   its coordinate. Where messages tell of later elements, what these pull, collected in told, is not the data's.
-   Elements are to come from the last on. */
+/* The pull of the data on element i of a link, G + (theta - mu) / tau^2 where G is the total derivative and g
+   that by its coordinate. Where messages tell of later elements, what these pull, collected in told, is not the
+   data's. Elements are to come from the last on. */
 static double gpumc__centring_pull(gpumc_adapt *a, const gpumc__placed *p, size_t i, double g, double *told)
 {
     const gpumc__link *k = &p->link;
     const size_t e = k->at + i, place = k->from[i];
     const double *x = a->model_work, tau = gpumc__link_scale(k, k->unit[i], x);
-    const double G = g / gpumc__link_r(k, i, a->model_work), off = (x[e] - gpumc__link_mu(k, i, x)) / (tau * tau);
+    const double G = g / gpumc__link_r(k, i, a->model_work);
+    const double off = (x[e] - gpumc__link_mu(k, i, x)) / (tau * tau);
     const double pull = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
     if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, a->model_work) * G;
     return pull;
@@ -11143,9 +11149,9 @@ static void gpumc__centring_add_late(gpumc_adapt *a, const gpumc__placed *p, siz
     const double *x = a->model_work, *unit = gpumc__adapt_units(a, k) + 3 * k->unit[i];
     const double tau = gpumc__link_scale(k, k->unit[i], x), square = tau * tau, theta = x[k->at + i];
     double *m = a->moments + p->free_at + i;
-    const double theta_off = theta - m[0], pull_off = pull - m[2 * a->dim];
-    m[0] += square / unit[2] * theta_off;
-    m[2 * a->dim] += square / unit[2] * pull_off;
+    const double theta_off = theta - m[0], pull_off = pull - m[2 * a->dim], weight = square / unit[2];
+    m[0] += weight * theta_off;
+    m[2 * a->dim] += weight * pull_off;
     m[a->dim] += square * theta_off * (theta - m[0]);
     m[3 * a->dim] += square * pull_off * (theta - m[0]);
 }
@@ -11173,10 +11179,10 @@ static double gpumc__centring_moments(gpumc_adapt *a, int late)
                 unit[2] += tau * tau;
             }
             if (!late) gpumc__centring_add_early(a, &l->parts[i], g, count);
-            const double news = late ? gpumc__link_news(link, x) : 1;
+            const double inv_news = late ? 1 / gpumc__link_news(link, x) : 1;
             for (size_t j = late ? link->size : 0; j-- > 0;)
                 gpumc__centring_add_late(a, &l->parts[i], j,
-                                         gpumc__centring_pull(a, &l->parts[i], j, g[j], told) / news);
+                                         inv_news * gpumc__centring_pull(a, &l->parts[i], j, g[j], told));
         }
     }
     return count;
@@ -11265,8 +11271,25 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
    positive value that explains most of it across draws, by a power, is the scale of their noise. */
 enum { GPUMC__NOISE_DRAWS = 64, GPUMC__NOISE_LEAST = 20 };
 
-/* The logarithm of that for one draw, of every link; weights and anchors as found. */
-static void gpumc__noise_look(gpumc_adapt *a, size_t draw, const double *weights, double *log_news)
+/* J and b of every element, from weights and anchors as found, into the first two rows of moments. */
+static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
+{
+    double *J = a->moments, *b = J + a->dim;
+    for (size_t i = 0; i < a->layout->n_parts; i++) {
+        const gpumc__placed *p = &a->layout->parts[i];
+        const gpumc__link *k = &p->link;
+        for (size_t j = 0; p->linked && j < p->size; j++) {
+            const size_t at = p->free_at + j;
+            const double c = k->tells ? 0 : gpumc__notch[(int)weights[at]] * k->most;
+            J[at] = k->tells ? weights[at]
+                : c / (1 - c) * gpumc__exp(-2 * gpumc__adapt_units(a, k)[3 * k->unit[j]]);
+            b[at] = weights[a->dim + at] * (k->tells ? 1 : J[at]);
+        }
+    }
+}
+
+/* The logarithm of the news in one draw, of every link. */
+static void gpumc__noise_look(gpumc_adapt *a, size_t draw, double *log_news)
 {
     const gpumc_layout *l = a->layout;
     double *x = a->model_work, *told = x + l->n_natural;
@@ -11274,15 +11297,11 @@ static void gpumc__noise_look(gpumc_adapt *a, size_t draw, const double *weights
     memset(told, 0, l->n_natural * sizeof *told);
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
-        const double *weight = weights + p->free_at, *anchor = weight + a->dim;
+        const double *J = a->moments + p->free_at, *b = J + a->dim, *g = a->g + draw * a->dim + p->free_at;
         double product = 0, square = 0;
         for (size_t j = p->linked ? p->size : 0; j-- > 0;) {
-            const double tau0 = gpumc__exp(gpumc__adapt_units(a, &p->link)[3 * p->link.unit[j]]);
-            const double c = p->link.tells ? 0 : gpumc__notch[(int)weight[j]] * p->link.most;
-            const double J = p->link.tells ? weight[j] : c / (1 - c) / (tau0 * tau0);
-            const double b = p->link.tells ? anchor[j] : J * anchor[j];
-            const double expected = b - J * x[p->at + j];
-            product += expected * gpumc__centring_pull(a, p, j, a->g[draw * a->dim + p->free_at + j], told);
+            const double expected = b[j] - J[j] * x[p->at + j];
+            product += expected * gpumc__centring_pull(a, p, j, g[j], told);
             square += expected * expected;
         }
         log_news[i] = product > 0 ? gpumc__log(product / square) : GPUMC_NAN;
@@ -11338,10 +11357,11 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
     for (size_t k = a->foreground; k < a->n_kept; k++)
         available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
+    if (n_candidates > 0) gpumc__noise_expect(a, weights);
     for (size_t k = a->foreground; k < a->n_kept && taken < most && n_candidates > 0; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         if (available > most && seen++ * most / available < taken) continue;
-        gpumc__noise_look(a, k, weights, a->pairs + taken * n);
+        gpumc__noise_look(a, k, a->pairs + taken * n);
         draws[taken++] = k;
     }
     for (size_t i = 0; i < n; i++) {
@@ -15199,7 +15219,7 @@ static const char *const gpumc__line_styles[] = { "l c0", "l c1", "l c2", "l c3"
 
 /* ---- the plotting core --------------------------------------------------------------------------- */
 
-static void gpumc__put_escaped(gpumc__page *p, const char *text)
+static inline void gpumc__put_escaped(gpumc__page *p, const char *text)
 {
     static const char special[] = "<>&\"\n", *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;", " " };
     for (size_t n; *text; text += n) {
@@ -15209,7 +15229,7 @@ static void gpumc__put_escaped(gpumc__page *p, const char *text)
     }
 }
 
-static void gpumc__put_column_name(gpumc__page *p, size_t column)
+static inline void gpumc__put_column_name(gpumc__page *p, size_t column)
 {
     char name[128];
     gpumc_column_name(&p->fit, column, name, sizeof name);
@@ -15217,7 +15237,7 @@ static void gpumc__put_column_name(gpumc__page *p, size_t column)
 }
 
 /* The end of a long name, where its indices are. */
-static void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
+static inline void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
 {
     char whole[128];
     gpumc_column_name(&p->fit, column, whole, sizeof whole);
@@ -15228,7 +15248,8 @@ static void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, 
 
 /* A number to so many significant digits, or decimals where these are negative; with 0 what stands before its
    point. A dash where there is none. */
-static void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits, const char *after)
+static inline void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits,
+                                     const char *after)
 {
     char text[GPUMC__CELL];
     gpumc__put(p->w, "%s%s%s", before, gpumc__is_nan(x) ? "&#8211;"
@@ -15237,13 +15258,13 @@ static void gpumc__put_figure(gpumc__page *p, const char *before, double x, int 
 }
 
 /* In tenths of a pixel; what is beyond an end lies at the end. */
-static long gpumc__at(const gpumc__axis *a, double value)
+static inline long gpumc__at(const gpumc__axis *a, double value)
 {
     const double share = fmin(fmax((value - a->low) / (a->high - a->low), 0), 1);
     return lround(10 * (a->from + (a->to - a->from) * share));
 }
 
-static void gpumc__put_tenths(gpumc__page *p, const char *before, long tenths)
+static inline void gpumc__put_tenths(gpumc__page *p, const char *before, long tenths)
 {
     const long size = tenths < 0 ? -tenths : tenths;
     gpumc__put(p->w, "%s%s%ld", before, tenths < 0 ? "-" : "", size / 10);
@@ -15251,8 +15272,9 @@ static void gpumc__put_tenths(gpumc__page *p, const char *before, long tenths)
 }
 
 /* From point to point, interrupted where a value is not finite; with low, back along low, and filled. */
-static void gpumc__put_path(gpumc__page *p, const char *style, size_t n, const double *x, const double *y,
-                            const double *low)
+static inline void gpumc__put_path(gpumc__page *p, const char *style, size_t n, const double *x,
+                                   const double *y,
+                                   const double *low)
 {
     long last_x = 0, last_y = 0;
     gpumc__put(p->w, "<path class=\"%s\" d=\"", style);
@@ -15270,14 +15292,15 @@ static void gpumc__put_path(gpumc__page *p, const char *style, size_t n, const d
     gpumc__put(p->w, low ? "z\"/>" : "\"/>");
 }
 
-static void gpumc__put_rule(gpumc__page *p, const char *style, double x_0, double y_0, double x_1, double y_1)
+static inline void gpumc__put_rule(gpumc__page *p, const char *style, double x_0, double y_0, double x_1,
+                                   double y_1)
 {
     const double x[] = { x_0, x_1 }, y[] = { y_0, y_1 };
     gpumc__put_path(p, style, 2, x, y, NULL);
 }
 
 /* Part of a path of dots; none outside the axes. */
-static void gpumc__put_dot(gpumc__page *p, double x, double y)
+static inline void gpumc__put_dot(gpumc__page *p, double x, double y)
 {
     if (!(x >= p->x.low && x <= p->x.high && y >= p->y.low && y <= p->y.high)) return;
     gpumc__put_tenths(p, "M", gpumc__at(&p->x, x));
@@ -15285,7 +15308,7 @@ static void gpumc__put_dot(gpumc__page *p, double x, double y)
     gpumc__put(p->w, "h.1");
 }
 
-static void gpumc__put_words(gpumc__page *p, const char *style, double x, double y, const char *words)
+static inline void gpumc__put_words(gpumc__page *p, const char *style, double x, double y, const char *words)
 {
     gpumc__put(p->w, "<text class=\"%s", style);
     gpumc__put_tenths(p, "\" x=\"", lround(10 * x));
@@ -15296,7 +15319,7 @@ static void gpumc__put_words(gpumc__page *p, const char *style, double x, double
 }
 
 /* An axis has two ends, also for a single value. */
-static void gpumc__set_range(gpumc__axis *a, double low, double high)
+static inline void gpumc__set_range(gpumc__axis *a, double low, double high)
 {
     const double apart = fabs(high - low), middle = gpumc__is_finite(apart) ? 0.5 * low + 0.5 * high : 0;
     const double half = fabs(middle) > 0 ? 0.1 * fabs(middle) : 1;
@@ -15306,7 +15329,7 @@ static void gpumc__set_range(gpumc__axis *a, double low, double high)
 }
 
 /* Steps of 1, 2 or 5 times a power of ten, as short as the labels allow; an upright axis has hairlines. */
-static void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
+static inline void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
 {
     const int upright = a == &p->y;
     const double range = a->high - a->low, length = fabs(a->to - a->from);
@@ -15330,8 +15353,9 @@ static void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
 }
 
 /* Begins a panel of 1 to 6 columns of the page and ends the one before. */
-static void gpumc__open_panel(gpumc__page *p, int columns, double height, int margin, const char *title,
-                              double x_0, double x_1, double y_0, double y_1)
+static inline void gpumc__open_panel(gpumc__page *p, int columns, double height, int margin,
+                                     const char *title,
+                                     double x_0, double x_1, double y_0, double y_1)
 {
     const gpumc__axis x = { 0, 1, (double)margin, 182.0 * columns - 22 }, y = { 0, 1, height - 16, 22 };
     p->x = x;
@@ -15349,14 +15373,14 @@ static void gpumc__open_panel(gpumc__page *p, int columns, double height, int ma
     gpumc__put_rule(p, "x", p->x.low, p->y.low, p->x.high, p->y.low);
 }
 
-static void gpumc__close_panels(gpumc__page *p)
+static inline void gpumc__close_panels(gpumc__page *p)
 {
     gpumc__put(p->w, p->in_panel ? "</svg></div>\n" : "</div>\n");
     p->in_panel = 0;
 }
 
 /* A thin bar from the 5 % to the 95 % quantile, a thick one between the quartiles, a dot at the median. */
-static void gpumc__put_interval(gpumc__page *p, const char *style, const double *q, double at)
+static inline void gpumc__put_interval(gpumc__page *p, const char *style, const double *q, double at)
 {
     for (int k = 0; k < 3; k++) {
         char name[16];
@@ -15365,7 +15389,7 @@ static void gpumc__put_interval(gpumc__page *p, const char *style, const double 
     }
 }
 
-static void gpumc__take_quantiles(gpumc__sheet *s, double *q)
+static inline void gpumc__take_quantiles(gpumc__sheet *s, double *q)
 {
     static const double levels[] = { 0.05, 0.25, 0.5, 0.75, 0.95 };
     for (int k = 0; k < 5; k++)
@@ -15375,7 +15399,7 @@ static void gpumc__take_quantiles(gpumc__sheet *s, double *q)
 /* ---- curves -------------------------------------------------------------------------------------- */
 
 /* The ends of the draws, but no further beyond the outer half percents than a third of what lies between. */
-static void gpumc__fence(gpumc__sheet *s, double *low, double *high)
+static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
 {
     const double first = gpumc__quantile(s, 0.005), last = gpumc__quantile(s, 0.995);
     *low = fmax(gpumc__quantile(s, 0), first - (last - first) / 3);
@@ -15383,7 +15407,7 @@ static void gpumc__fence(gpumc__sheet *s, double *low, double *high)
 }
 
 /* Silverman's (1986) rule; whole numbers, of which there are few, keep apart. */
-static double gpumc__kernel_width(gpumc__sheet *s, double range)
+static inline double gpumc__kernel_width(gpumc__sheet *s, double range)
 {
     const double quartiles = gpumc__quantile(s, 0.75) - gpumc__quantile(s, 0.25);
     int whole = range <= 40;
@@ -15395,8 +15419,8 @@ static double gpumc__kernel_width(gpumc__sheet *s, double range)
 
 /* A density at GPUMC__POINTS points u from low to high: a normal kernel, mirrored at both ends, beyond which
    there is nothing. Returns its largest value. */
-static double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
-                                      double *u, double *density)
+static inline double gpumc__estimate_density(const double *x, size_t n, double low, double high, double width,
+                                             double *u, double *density)
 {
     enum { last = GPUMC__POINTS - 1 };
     const double step = (high - low) / (int)last;
@@ -15426,12 +15450,13 @@ static double gpumc__estimate_density(const double *x, size_t n, double low, dou
 /* Standard deviations within which so many Brownian bridges all stay with 99 %, at z = 1 %, ..., 99 %. In log
    odds of z they are stationary; this is a fit, within 0.005 up to 65536 lines, to the level that they cross
    with 1 %, by Siegmund's (1985) approximation for crossings in steps. */
-static double gpumc__band_width(double n_lines) { return sqrt(12.85 + 2.01 * log(n_lines)); }
+static inline double gpumc__band_width(double n_lines) { return sqrt(12.85 + 2.01 * log(n_lines)); }
 
 /* Lines ECDF(z) - z, in the band of n even numbers for so many of them: binomial quantiles of one level. */
-static void gpumc__gap_panel(gpumc__page *p, int columns, double height, const char *title, size_t n_points,
-                             const double *z, double (*gaps)[GPUMC__RANKS], size_t n_lines, double n,
-                             double of)
+static inline void gpumc__gap_panel(gpumc__page *p, int columns, double height, const char *title,
+                                    size_t n_points,
+                                    const double *z, double (*gaps)[GPUMC__RANKS], size_t n_lines, double n,
+                                    double of)
 {
     const double width = gpumc__band_width(of), level = gpumc_Phi(-width);
     double reach = 0.55 * width / sqrt(n), low[GPUMC__RANKS], high[GPUMC__RANKS];
@@ -15450,7 +15475,7 @@ static void gpumc__gap_panel(gpumc__page *p, int columns, double height, const c
 
 /* ECDF of each group minus that of all, at most GPUMC__RANKS times and never within ties. Leaves p->reach,
    z = p->u and the differences of the groups that are drawn; returns how many. */
-static size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
+static inline size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
 {
     const gpumc__sheet *s = &p->sheet;
     const double total = (double)s->total, each = total / (double)p->n_groups;
@@ -15471,7 +15496,7 @@ static size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
 }
 
 /* The groups furthest from even ranks are drawn, in their own order. */
-static void gpumc__choose_chains(gpumc__page *p)
+static inline void gpumc__choose_chains(gpumc__page *p)
 {
     p->n_drawn = 0;
     gpumc__rank_gaps(p, NULL);
@@ -15485,7 +15510,7 @@ static void gpumc__choose_chains(gpumc__page *p)
 
 /* The band is that of as many independent draws as the chains are worth by themselves: what keeps them apart
    must not widen it. A group of m is compared with all, itself included: as good as m / (1 - 1 / groups). */
-static void gpumc__rank_panel(gpumc__page *p)
+static inline void gpumc__rank_panel(gpumc__page *p)
 {
     double gaps[GPUMC__DRAWN][GPUMC__RANKS];
     const double all = (double)p->sheet.total, groups = (double)p->n_groups;
@@ -15496,14 +15521,14 @@ static void gpumc__rank_panel(gpumc__page *p)
     gpumc__gap_panel(p, 1, 140, "Ranks", n_points, p->u, gaps, p->n_drawn, floor(fmax(n, 1)), groups);
 }
 
-static size_t gpumc__row_of(const gpumc__page *p, size_t draw)           /* draws of all chains are counted */
+static inline size_t gpumc__row_of(const gpumc__page *p, size_t draw)    /* draws of all chains are counted */
 { return draw / p->fit.n_draws * p->fit.draw_capacity + draw % p->fit.n_draws; }
 
-static int gpumc__diverged(const gpumc__page *p, size_t draw)
+static inline int gpumc__diverged(const gpumc__page *p, size_t draw)
 { return p->fit.stats && p->fit.stats[gpumc__row_of(p, draw)].divergent; }
 
 /* Up to GPUMC__DOTS draws, by two columns; without them, at their places below a trace. */
-static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
+static inline void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
 {
     const size_t total = p->fit.n_chains * p->fit.n_draws;
     const size_t step = (divergent ? p->n_divergent : total) / GPUMC__DOTS + 1;
@@ -15518,7 +15543,7 @@ static void gpumc__put_draws(gpumc__page *p, int divergent, size_t a, size_t b)
 }
 
 /* The smallest and the largest draw of each of up to GPUMC__POINTS stretches. */
-static void gpumc__trace_panel(gpumc__page *p)
+static inline void gpumc__trace_panel(gpumc__page *p)
 {
     const gpumc__sheet *s = &p->sheet;
     const size_t n = s->n_draws, bins = gpumc__smaller(n, GPUMC__POINTS);
@@ -15542,7 +15567,7 @@ static void gpumc__trace_panel(gpumc__page *p)
     gpumc__put_draws(p, 1, SIZE_MAX, SIZE_MAX);
 }
 
-static void gpumc__density_panel(gpumc__page *p)
+static inline void gpumc__density_panel(gpumc__page *p)
 {
     gpumc__sheet *s = &p->sheet;
     double q[5], low, high;
@@ -15555,7 +15580,7 @@ static void gpumc__density_panel(gpumc__page *p)
     gpumc__put_interval(p, "k", q, -0.06 * top);
 }
 
-static void gpumc__lags_panel(gpumc__page *p)
+static inline void gpumc__lags_panel(gpumc__page *p)
 {
     gpumc__sheet *s = &p->sheet;
     const size_t n = s->n_draws, n_lags = gpumc__smaller(n / 4, 50);
@@ -15574,7 +15599,7 @@ static void gpumc__lags_panel(gpumc__page *p)
 }
 
 /* Twenty times the first draws of each chain, on a shorter sheet in the same memory. */
-static void gpumc__growth_panel(gpumc__page *p, size_t column)
+static inline void gpumc__growth_panel(gpumc__page *p, size_t column)
 {
     enum { n_points = 20 };
     double bulk[n_points], tail[n_points], most = 100 * (double)p->fit.n_chains;
@@ -15599,10 +15624,10 @@ static void gpumc__growth_panel(gpumc__page *p, size_t column)
     gpumc__put_path(p, "l k t", n_points, p->u, tail, NULL);
 }
 
-static int gpumc__can_be_drawn(int flags)
+static inline int gpumc__can_be_drawn(int flags)
 { return !(flags & GPUMC__NO_NUMBERS) && !(flags & GPUMC_FLAG_CONSTANT); }
 
-static void gpumc__put_quantity(gpumc__page *p, size_t column)
+static inline void gpumc__put_quantity(gpumc__page *p, size_t column)
 {
     const gpumc_summary *r = &p->summaries[column];
     gpumc__put(p->w, "<h3>");
@@ -15627,7 +15652,8 @@ static void gpumc__put_quantity(gpumc__page *p, size_t column)
 /* ---- several quantities -------------------------------------------------------------------------- */
 
 /* Appends a column that can be drawn and is not among them yet. */
-static void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, size_t most, size_t column)
+static inline void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, size_t most,
+                                     size_t column)
 {
     int is_new = *n < most && gpumc__can_be_drawn(p->summaries[column].flags);
     for (size_t k = 0; k < *n; k++) is_new &= columns[k] != column;
@@ -15636,7 +15662,7 @@ static void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, 
 
 /* The column of the second fit that stands where this one does in a block of the same name and size;
    SIZE_MAX where there is none. */
-static size_t gpumc__other_column(const gpumc__page *p, size_t column)
+static inline size_t gpumc__other_column(const gpumc__page *p, size_t column)
 {
     const gpumc_fit *other = p->options.other;
     const gpumc_block *mine = gpumc__block_of(&p->fit, column);
@@ -15646,13 +15672,13 @@ static size_t gpumc__other_column(const gpumc__page *p, size_t column)
     return SIZE_MAX;
 }
 
-static void gpumc__fill_other(gpumc__page *p, size_t column)
+static inline void gpumc__fill_other(gpumc__page *p, size_t column)
 { gpumc__fill_sheet(&p->other, gpumc_fit_series(p->options.other, gpumc__other_column(p, column))); }
 
 /* Intervals of columns, one a row. With is_both those of two fits, in standard deviations of the first about
    its mean, so that one axis serves them all; z follows the name. */
-static void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t *columns, size_t n,
-                                int is_both)
+static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t *columns, size_t n,
+                                       int is_both)
 {
     double q[GPUMC__FOREST_ROWS][2][5], low = GPUMC_INF, high = -GPUMC_INF;
     char name[64], z[GPUMC__CELL];
@@ -15685,7 +15711,7 @@ static void gpumc__forest_panel(gpumc__page *p, const char *title, const size_t 
 
 /* Energies about their mean, and steps from draw to draw: much narrower steps mean a slow walk through the
    energies (Betancourt 2016). */
-static void gpumc__energy_panel(gpumc__page *p)
+static inline void gpumc__energy_panel(gpumc__page *p)
 {
     const size_t each = sizeof(gpumc_draw_stats) / sizeof(double);
     const gpumc_series energies = { &p->fit.stats->energy, p->fit.n_chains, p->fit.n_draws,
@@ -15706,7 +15732,7 @@ static void gpumc__energy_panel(gpumc__page *p)
     gpumc__put_path(p, "l c1", GPUMC__POINTS, p->u, p->v + GPUMC__POINTS, NULL);
 }
 
-static void gpumc__steps_panel(gpumc__page *p)
+static inline void gpumc__steps_panel(gpumc__page *p)
 {
     const size_t n = p->fit.n_warmup, n_points = gpumc__smaller(n, GPUMC__POINTS);
     double low = GPUMC_INF, high = -GPUMC_INF;
@@ -15725,7 +15751,7 @@ static void gpumc__steps_panel(gpumc__page *p)
     }
 }
 
-static void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
+static inline void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
 {
     const size_t columns[] = { a, b };
     double low[2], high[2];
@@ -15742,7 +15768,7 @@ static void gpumc__pair_panel(gpumc__page *p, size_t a, size_t b)
 }
 
 /* Those in which diverging draws differ most from the rest, then those looked at, then any. */
-static void gpumc__put_pairs(gpumc__page *p)
+static inline void gpumc__put_pairs(gpumc__page *p)
 {
     gpumc__review v;
     size_t columns[GPUMC__PAIRED], n = 0;
@@ -15769,12 +15795,12 @@ static void gpumc__put_pairs(gpumc__page *p)
 
 /* ---- predictions --------------------------------------------------------------------------------- */
 
-static const double *gpumc__replicate(const gpumc__page *p, size_t draw)
+static inline const double *gpumc__replicate(const gpumc__page *p, size_t draw)
 { return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset; }
 
 /* How many data lie in each bin, and how many of a replicated data set: its middle 90 and 50 %. Of counts the
    square roots, after Kleiber & Zeileis's (2016) rootogram. */
-static void gpumc__predictive_panel(gpumc__page *p)
+static inline void gpumc__predictive_panel(gpumc__page *p)
 {
     const size_t n = p->options.n_observed, total = p->sheet.total;
     const double *y = p->options.observed;
@@ -15815,7 +15841,7 @@ static void gpumc__predictive_panel(gpumc__page *p)
 
 /* Notes P(replicate of observation i < observed | the others), ties broken by a number that depends on i
    alone. The weights of the draws are those that gpumc__leave_out has just left. */
-static void gpumc__note_pit(void *page, size_t i)
+static inline void gpumc__note_pit(void *page, size_t i)
 {
     const gpumc__page *p = (const gpumc__page *)page;
     const gpumc__sheet *s = &p->sheet;
@@ -15829,7 +15855,7 @@ static void gpumc__note_pit(void *page, size_t i)
     p->pits[i] = below;
 }
 
-static void gpumc__pit_panel(gpumc__page *p)
+static inline void gpumc__pit_panel(gpumc__page *p)
 {
     const size_t n = p->n_observations;
     double z[GPUMC__RANKS - 1], gaps[1][GPUMC__RANKS];
@@ -15843,7 +15869,7 @@ static void gpumc__pit_panel(gpumc__page *p)
 }
 
 /* Infinite ones stand at the top. */
-static void gpumc__pareto_panel(gpumc__page *p, const gpumc_loo *loo)
+static inline void gpumc__pareto_panel(gpumc__page *p, const gpumc_loo *loo)
 {
     const size_t n = loo->n_observations;
     double low = 0, high = 1.05;
@@ -15864,7 +15890,7 @@ static void gpumc__pareto_panel(gpumc__page *p, const gpumc_loo *loo)
     }
 }
 
-static void gpumc__put_predictions(gpumc__page *p)
+static inline void gpumc__put_predictions(gpumc__page *p)
 {
     const int with_pit = p->predictive && p->predictive->size == p->n_observations;
     gpumc_loo loo;
@@ -15929,7 +15955,7 @@ static const char gpumc__report_style[] =
     ".q{columns:1}.u2,.u3{grid-column:span 2}}@media print{body{font-size:10px;padding:0}h2{margin-top:20px}"
     "table{font-size:9px}th,td{padding:1px 5px}}\n";
 
-static void gpumc__put_header(gpumc__page *p)
+static inline void gpumc__put_header(gpumc__page *p)
 {
     const gpumc_fit *fit = &p->fit;
     const char *title = fit->model_name ? fit->model_name : "model";
@@ -15948,7 +15974,7 @@ static void gpumc__put_header(gpumc__page *p)
     gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
 }
 
-static void gpumc__put_finding(gpumc__page *p, int note, const char *name, const char *text)
+static inline void gpumc__put_finding(gpumc__page *p, int note, const char *name, const char *text)
 {
     gpumc__put(p->w, note ? "<li><b>note %s</b>" : "<li class=\"w\"><b>warning %s</b>", name);
     gpumc__put_escaped(p, text);
@@ -15956,7 +15982,7 @@ static void gpumc__put_finding(gpumc__page *p, int note, const char *name, const
 }
 
 /* The numbers behind a verdict; the two columns are those with the largest R-hat and the smallest ESS. */
-static void gpumc__put_worst(gpumc__page *p)
+static inline void gpumc__put_worst(gpumc__page *p)
 {
     const gpumc_summary *r = p->summaries;
     size_t least = p->listed[0].index;
@@ -15980,7 +16006,7 @@ static void gpumc__put_worst(gpumc__page *p)
 }
 
 /* What the run has found, as it stands in the fit. */
-static void gpumc__put_verdict(gpumc__page *p)
+static inline void gpumc__put_verdict(gpumc__page *p)
 {
     const gpumc_warning *w = p->fit.warnings;
     size_t n = p->fit.status < 0;
@@ -15996,7 +16022,7 @@ static void gpumc__put_verdict(gpumc__page *p)
     if (p->n_listed > 0) gpumc__put_worst(p);
 }
 
-static void gpumc__put_comparison(gpumc__page *p)
+static inline void gpumc__put_comparison(gpumc__page *p)
 {
     const size_t n = gpumc__smaller(p->n_apart, GPUMC__FOREST_ROWS);
     size_t columns[GPUMC__FOREST_ROWS];
@@ -16012,7 +16038,7 @@ static void gpumc__put_comparison(gpumc__page *p)
     gpumc__close_panels(p);
 }
 
-static void gpumc__put_row(gpumc__page *p, size_t column)
+static inline void gpumc__put_row(gpumc__page *p, size_t column)
 {
     const gpumc_summary *r = &p->summaries[column];
     const double values[] = { r->mean, r->mcse, r->sd, r->q5, r->q50, r->q95 };
@@ -16030,7 +16056,7 @@ static void gpumc__put_row(gpumc__page *p, size_t column)
 }
 
 /* The first rows, then those that are folded away. */
-static void gpumc__put_table(gpumc__page *p)
+static inline void gpumc__put_table(gpumc__page *p)
 {
     const size_t n = p->n_listed, shown = gpumc__smaller(n, GPUMC__TABLE_ROWS);
     gpumc__put(p->w, "<h2>Summary</h2>\n<p>Largest R-hat first. mcse: Monte Carlo standard error of the "
@@ -16047,7 +16073,7 @@ static void gpumc__put_table(gpumc__page *p)
     }
 }
 
-static void gpumc__put_quantities(gpumc__page *p)
+static inline void gpumc__put_quantities(gpumc__page *p)
 {
     gpumc__put(p->w, "<h2>Quantities</h2>\n<p>Below a density: 5 to 95&#160;%%, quartiles, median. Ranks: "
                "ECDF of a chain minus that of all, in the grey 99&#160;%% band when chains agree. ESS: bulk "
@@ -16063,7 +16089,7 @@ static void gpumc__put_quantities(gpumc__page *p)
 }
 
 /* The sampler and blocks, then pairs. */
-static void gpumc__put_overview(gpumc__page *p)
+static inline void gpumc__put_overview(gpumc__page *p)
 {
     size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
     char title[160];
@@ -16085,7 +16111,7 @@ static void gpumc__put_overview(gpumc__page *p)
     gpumc__put_pairs(p);
 }
 
-static void gpumc__report_contents(gpumc__writer *w, const void *of, size_t part)
+static inline void gpumc__report_contents(gpumc__writer *w, const void *of, size_t part)
 {
     gpumc__page *p = (gpumc__page *)(uintptr_t)of;       /* whose first member is the fit */
     (void)part;
@@ -16103,7 +16129,7 @@ static void gpumc__report_contents(gpumc__writer *w, const void *of, size_t part
 /* ---- what the page will show --------------------------------------------------------------------- */
 
 /* Returns the bytes wanted; NULL: only these. */
-static size_t gpumc__place_page(gpumc__page *p, void *base)
+static inline size_t gpumc__place_page(gpumc__page *p, void *base)
 {
     gpumc__arena arena = { (char *)base, 0 };
     const size_t n = p->fit.n_columns;
@@ -16118,7 +16144,7 @@ static size_t gpumc__place_page(gpumc__page *p, void *base)
     return arena.used;
 }
 
-static int gpumc__largest_first(const void *a, const void *b)
+static inline int gpumc__largest_first(const void *a, const void *b)
 {
     const gpumc__ranked *x = (const gpumc__ranked *)a, *y = (const gpumc__ranked *)b;
     const int order = (x->value < y->value) - (x->value > y->value);
@@ -16126,7 +16152,7 @@ static int gpumc__largest_first(const void *a, const void *b)
 }
 
 /* Parameters and generated quantities by R-hat, then by the z of what two fits have in common. */
-static void gpumc__list_columns(gpumc__page *p)
+static inline void gpumc__list_columns(gpumc__page *p)
 {
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
         for (size_t i = 0; b->group == GPUMC_GENERATED && i < b->size; i++) {
@@ -16148,7 +16174,7 @@ static void gpumc__list_columns(gpumc__page *p)
 }
 
 /* What the user names; or what fails a check, scalars, and the rest, each by R-hat. */
-static gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
+static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
 {
     const size_t most = GPUMC__LOOKED_AT, n_named = p->options.n_names;
     const double enough = 100 * (double)p->fit.n_chains;
@@ -16173,7 +16199,7 @@ static gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
 }
 
 /* The block that predicts the data. */
-static gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *error)
+static inline gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *error)
 {
     const size_t n = p->options.n_observed;
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
@@ -16190,7 +16216,7 @@ static gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *error)
     return GPUMC_OK;
 }
 
-static gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpumc_error *error)
+static inline gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpumc_error *error)
 {
     const gpumc_fit *other = p->options.other;
     const gpumc_status status = gpumc__find_predictive(p, error);
@@ -16210,6 +16236,7 @@ static gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpumc_erro
     return gpumc__choose_focus(p, error);
 }
 
+GPUMC__OFTEN
 /* A fit that cannot be shown is refused by the writer. */
 GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_report_options *options,
                                           const char *path, gpumc_error *error)
@@ -16228,7 +16255,6 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
     gpumc__release(&fit->allocator, block);
     return status;
 }
-GPUMC__OFTEN
 
 /* ========================================================================================== >>run
    From a model to a fit: start points, gradient check, warm-up, chains on threads, callbacks.
