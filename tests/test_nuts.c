@@ -486,13 +486,14 @@ static gpumc__state *copies_state(gpumc_nuts *s, int k)
     return &s->states[k];
 }
 
-/* Whether the copies of one leapfrog step, of one on the spring, of sums and of 16 normals agree in every bit;
-   the second step begins `off` away from the first. */
+/* Whether the copies of one leapfrog step, of one on the spring, of sums, moments and normals agree in every
+   bit; the second step begins `off` away from the first. */
 static int copies_agree(size_t dim, double off)
 {
     static metric_memory m;
     const target t = { "copies", normal, dim, 0.3, 1 };
-    double start[DENSITY_DIM], x[2][DENSITY_DIM], z[2][48], any, wide, swung[2];
+    double start[DENSITY_DIM], x[2][DENSITY_DIM], z[3][80], any, wide, swung[2];
+    int same_normals;
     const gpumc_rng rng = gpumc_rng_at(5, 6, 7, 8);
     gpumc__state *from, *a, *b;
     gpumc_nuts *s;
@@ -522,16 +523,20 @@ static int copies_agree(size_t dim, double off)
         memcpy(x[wider], s->x, dim * sizeof *start);
     }
     gpumc__normals_16_any(&rng, z[0]);
-    gpumc__normals_32_any(&rng, z[0] + 16);
+    gpumc__normals_64_any(&rng, z[0] + 16);
     gpumc__normals_16_avx2(&rng, z[1]);
-    gpumc__normals_32_avx2(&rng, z[1] + 16);
+    gpumc__normals_64_avx2(&rng, z[1] + 16);
+    GPUMC__WIDEST(gpumc__normals_64, (&rng, z[2] + 16));
+    gpumc__welford_any(z[0], z[0] + 16, z[0] + 32, 16, 0.3);
+    gpumc__welford_avx2(z[1], z[1] + 16, z[1] + 32, 16, 0.3);
+    same_normals = memcmp(z[0] + 32, z[2] + 32, 48 * sizeof **z) == 0;
     return memcmp(a->q, b->q, dim * sizeof(double)) == 0 && memcmp(a->p, b->p, dim * sizeof(double)) == 0
         && gpumc__sum_any(a->q, dim) == gpumc__sum_avx2(b->q, dim)
         && gpumc__dot_any(a->q, a->p, dim) == gpumc__dot_avx2(b->q, b->p, dim)
         && memcmp(x[0], x[1], dim * sizeof(double)) == 0 && swung[0] == swung[1]
         && memcmp(s->states[3].q, s->states[4].q, dim * sizeof(double)) == 0
         && gpumc__distance_any(a->q, a->p, dim) == gpumc__distance_avx2(b->q, b->p, dim)
-        && any == wide && memcmp(z[0], z[1], sizeof z[0]) == 0;
+        && any == wide && memcmp(z[0], z[1], sizeof z[0]) == 0 && same_normals;
 }
 
 static void test_copies(void)
@@ -850,6 +855,7 @@ static double directions_error(int whole, double gradient_factor)
     else {
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
         gpumc__adapt_select(a, &a->shared);
+        CHECK(gpumc__adapt_misfit(a, N) > GPUMC__MISFIT, "no misfit is seen");
         r = gpumc__adapt_directions(a, N, GPUMC__MISFIT);
         CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
         gpumc__adapt_gather_along(a, r);

@@ -225,26 +225,34 @@ static void check_small_shapes(void)
 
 /* ---- normals in bulk ---------------------------------------------------------------------------- */
 
-/* z[i] is Box-Muller's number i of the blocks from the counter on, up to rounding. */
+/* z is Box-Muller's of 64 bits a pair, 40 of them for the radius: of the first words of 16 blocks from the
+   counter on, then of their last words, up to rounding. */
 static void check_normals(void)
 {
-    double z[203], alone, worst = 0;
-    const size_t sizes[] = { 0, 1, 2, 31, 32, 33, 64, 203 };
+    double z[203], worst = 0;
+    const size_t sizes[] = { 0, 1, 2, 16, 17, 31, 32, 33, 64, 65, 203 };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         gpumc_rng bulk = gpumc_rng_at(6, 1, 2, 3), single = bulk;
-        const size_t n = sizes[s];
+        const size_t n = sizes[s], rest = n % 64;
+        const uint32_t blocks = (uint32_t)(n / 64 * 16 + (rest > 16 ? 16 : rest > 0 ? 8 : 0));
         gpumc_rng_word(&bulk);                          /* part of a block is given up */
-        single.counter[0] = 1;
         for (size_t i = 0; i < 203; i++) z[i] = -99;
         gpumc_rng_normals(&bulk, z, n);
         for (size_t i = 0; i < n; i += 2) {
-            const double u = gpumc_rng_uniform(&single), angle = 2 * GPUMC_PI * gpumc_rng_uniform(&single);
-            alone = sqrt(-2 * log(u));
-            worst = fmax(worst, fabs(z[i] - alone * cos(angle)));
-            if (i + 1 < n) worst = fmax(worst, fabs(z[i + 1] - alone * sin(angle)));
+            const size_t place = i % 64, half = place / 32;
+            double words[4], radius, angle;
+            single.counter[0] = (uint32_t)(1 + i / 64 * 16 + place % 32 / 2);
+            single.left = 0;
+            for (int w = 0; w < 4; w++) words[w] = gpumc_rng_word(&single);
+            radius = ldexp(words[2 * half + 1], 8) + floor(ldexp(words[2 * half], -24));     /* 40 bits */
+            angle = fmod(words[2 * half], 0x1p24);
+            radius = sqrt(-2 * log(ldexp(radius + 0.5, -40)));
+            angle = 2 * GPUMC_PI * ldexp(angle + 0.5, -24);
+            worst = fmax(worst, fabs(z[i] - radius * cos(angle)));
+            if (i + 1 < n) worst = fmax(worst, fabs(z[i + 1] - radius * sin(angle)));
         }
         CHECK(n == 203 || z[n] == -99, "n = %d: written past the end", (int)n);
-        CHECK(bulk.counter[0] == 1 + (n + 1) / 2 && bulk.left == 0, "n = %d: counter %u", (int)n,
+        CHECK(bulk.counter[0] == 1 + blocks && bulk.left == 0, "n = %d: counter %u", (int)n,
               (unsigned)bulk.counter[0]);
     }
     CHECK(worst < 1e-14, "bulk and single differ by %g", worst);
