@@ -11347,7 +11347,7 @@ static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const size_t *dra
         yy += off[1] * off[1] * (n - 1) / n;
     }
     slope = xy / xx;
-    if (n < GPUMC__NOISE_LEAST || !(xy * xy > *fit * xx * yy) || !(fabs(slope) <= 4)) return noise;
+    if (n < (double)GPUMC__NOISE_LEAST || !(xy * xy > *fit * xx * yy) || !(fabs(slope) <= 4)) return noise;
     *fit = xy * xy / (xx * yy);
     noise.halves = (int)floor(2 * slope + 0.5);
     noise.per_unit = gpumc__exp(-mean[0]);
@@ -11369,7 +11369,7 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
 {
     const gpumc_layout *l = a->layout;
     const size_t n = l->n_parts, room = 4 * a->capacity / n;
-    const size_t most = room < GPUMC__NOISE_DRAWS ? room : GPUMC__NOISE_DRAWS;
+    const size_t most = gpumc__smaller(room, GPUMC__NOISE_DRAWS);
     size_t draws[GPUMC__NOISE_DRAWS], available = 0, seen = 0, taken = 0, n_candidates = 0;
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
     for (size_t k = a->foreground; k < a->n_kept; k++)

@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 1.44, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 9 %, variance to metric 1.15
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.00 s
+   step size 1.47, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 9 %, variance to metric 1.16
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.445      0.055      3.313     -0.970      4.401      9.948      3632      3225   1.002
-   tau           3.590      0.056      3.136      0.214      2.789      9.589      3012      2775   1.001
-   theta[1]      6.205      0.095      5.698     -1.511      5.656     16.617      3821      3036   1.001
-   theta[2]      5.019      0.082      4.832     -2.451      4.860     12.869      3570      3370   1.000
-   theta[3]      3.936      0.089      5.306     -4.866      4.136     11.638      3592      3371   1.000
-   theta[4]      4.867      0.081      4.731     -2.572      4.856     12.455      3469      3430   1.001
-   theta[5]      3.709      0.076      4.625     -4.434      3.950     10.727      3689      3774   1.000
-   theta[6]      4.195      0.085      4.863     -3.888      4.296     11.449      3527      2891   1.001
-   theta[7]      6.333      0.086      5.055     -0.957      5.879     15.449      3536      3320   1.001
-   theta[8]      4.825      0.082      5.190     -3.419      4.706     13.399      3958      3735   1.000
-   gradients=11917 divergences=0 warmup_s=0.0031 sampling_s=0.0023
+   mu            4.433      0.057      3.296     -1.207      4.476      9.860      3354      3122   1.001
+   tau           3.629      0.055      3.221      0.246      2.789     10.169      3325      2740   1.001
+   theta[1]      6.275      0.097      5.920     -1.480      5.633     16.850      3932      3495   1.001
+   theta[2]      4.924      0.082      4.797     -2.789      4.946     12.792      3438      3211   1.000
+   theta[3]      3.921      0.090      5.259     -4.706      4.250     11.728      3530      3094   1.001
+   theta[4]      4.816      0.076      4.751     -2.512      4.703     12.784      3924      3388   1.002
+   theta[5]      3.565      0.082      4.735     -4.792      3.794     10.690      3437      3226   1.001
+   theta[6]      4.099      0.079      4.833     -4.046      4.357     11.612      3773      3350   1.000
+   theta[7]      6.456      0.087      5.052     -0.935      6.048     15.364      3510      3118   1.001
+   theta[8]      4.890      0.090      5.320     -3.492      4.827     13.358      3560      3175   1.000
+   gradients=11454 divergences=0 warmup_s=0.0023 sampling_s=0.0016
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */
