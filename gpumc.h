@@ -76,7 +76,8 @@
      Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
      In walks, and where the groups of one block lie in those of another, what data know of an element through
      those after it is passed back to it, so that long walks with little data cost no more draws than others.
-     Scales that touch zero are known by their draws: warm-up gives their coordinates another map.
+     Scales that touch zero are known by their draws: warm-up gives their coordinates another map. So is the
+     scale of the data's noise, if one value has it: what data say of the elements follows it.
      Chains that would start far from the posterior climb to it first, except what has an init.
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
@@ -11297,7 +11298,8 @@ static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
         const gpumc__link *k = &p->link;
         for (size_t j = 0; p->linked && j < p->size; j++) {
             const size_t at = p->free_at + j;
-            const double c = k->tells ? 0 : gpumc__notch[(int)weights[at]] * k->most;
+            const int notch = k->tells ? 0 : (int)weights[at];
+            const double c = notch < GPUMC__FULL ? gpumc__notch[notch] : k->most;
             J[at] = k->tells ? weights[at]
                 : c / (1 - c) * gpumc__exp(-2 * gpumc__adapt_units(a, k)[3 * k->unit[j]]);
             b[at] = weights[a->dim + at] * (k->tells ? 1 : J[at]);
