@@ -2880,9 +2880,10 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #define GPUMC__SELDOM _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"O1\", \"no-tree-bit-ccp\", \"no-tree-ch\", \"no-tree-copy-prop\")") \
     _Pragma("GCC optimize(\"no-tree-dominator-opts\", \"no-tree-loop-optimize\", \"no-tree-pta\")") \
-    _Pragma("GCC optimize(\"no-tree-sink\")") \
-    _Pragma("GCC optimize(\"no-forward-propagate\", \"no-if-conversion\", \"no-move-loop-invariants\")") \
-    _Pragma("GCC optimize(\"no-guess-branch-probability\", \"no-reorder-blocks\")")
+    _Pragma("GCC optimize(\"no-tree-dse\", \"no-tree-sink\", \"no-compare-elim\", \"no-cprop-registers\")") \
+    _Pragma("GCC optimize(\"no-dse\", \"no-forward-propagate\", \"no-if-conversion\")") \
+    _Pragma("GCC optimize(\"no-guess-branch-probability\", \"no-move-loop-invariants\")") \
+    _Pragma("GCC optimize(\"no-reorder-blocks\")")
 #define GPUMC__ONCE _Pragma("GCC push_options") _Pragma("GCC optimize(\"O0\")")
 #define GPUMC__OFTEN _Pragma("GCC pop_options")
 #elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
@@ -3258,12 +3259,12 @@ static GPUMC__UNUSED void gpumc__release(const gpumc_allocator *allocator, void 
     else free(block);
 }
 
-/* A block that will be filled from one end to the other, in large pages where it has at least one. Returns
-   where it is to be used; *block is to be released. */
+/* A block that will be filled from one end to the other, in large pages where it has at least half of one.
+   Returns where it is to be used; *block is to be released. */
 static GPUMC__UNUSED char *gpumc__allocate_large(const gpumc_allocator *allocator, size_t bytes, void **block)
 {
     const size_t page = GPUMC__LARGE_PAGE;
-    const int is_large = bytes >= page && bytes < SIZE_MAX - 3 * page && !allocator->allocate;
+    const int is_large = bytes >= page / 2 && bytes < SIZE_MAX - 3 * page && !allocator->allocate;
     const size_t whole = (bytes + page - 1) / page * page;
     char *base;
     *block = gpumc__allocate(allocator, is_large ? whole + page : bytes);
@@ -17516,6 +17517,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     gpumc_sample_options *o = &fit->options;
     gpumc__run run;
     gpumc__arena kept = { NULL, 0 }, scratch = { NULL, 0 };
+    void *block;
     gpumc_status status;
     memset(&run, 0, sizeof run);
     run.model = layout->model;
@@ -17532,7 +17534,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
     kept.base = gpumc__allocate_large(&fit->allocator, kept.used, &fit->memory);
-    scratch.base = (char *)gpumc__allocate(&fit->allocator, scratch.used);
+    scratch.base = gpumc__allocate_large(&fit->allocator, scratch.used, &block);
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
@@ -17543,7 +17545,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
         status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
                              "run; fewer draws, thin or discard_draws need less", (double)kept.used,
                              (double)scratch.used);
-    gpumc__release(&fit->allocator, scratch.base);
+    gpumc__release(&fit->allocator, block);
     return status;
 }
 
