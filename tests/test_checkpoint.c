@@ -142,6 +142,22 @@ static double two_modes_density(const double *x, double *grad, void *data)
     return a < b ? -a + log1p(exp(a - b)) : -b + log1p(exp(b - a));
 }
 
+/* Twenty groups whose noise has a scale, which warm-up finds and the coordinates follow. */
+enum { NOISY = 20 };
+static double noisy_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 10, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
+        + gpumc_half_normal_lpdf(x[2], 5, &g[2], NULL);
+    (void)data;
+    count_point(x[0]);
+    for (size_t i = 0; i < 4 * NOISY; i++)
+        lp += gpumc_normal_lpdf(3 * sin((double)(i % NOISY)) + cos(2.1 * (double)i), x[3 + i % NOISY], x[2], NULL,
+                                &g[3 + i % NOISY], &g[2]);
+    for (size_t j = 3; j < 3 + NOISY; j++)
+        lp += gpumc_normal_lpdf(x[j], x[0], x[1], &g[j], &g[0], &g[1]);
+    return lp;
+}
+
 /* ---- equality -------------------------------------------------------------------------------------- */
 
 /* What differs between two fits of the same run, or NULL. */
@@ -259,6 +275,16 @@ static void check_kinds(void)
             o.first_chain_id = (uint32_t)metric;
             check_pieces(what, metric % 2 ? &batch : &one, o, 300, 1);
         }
+}
+
+static void check_noise(void)
+{
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = NOISY, .location = "mu", .scale = "tau" },
+    };
+    const gpumc_model m = { .params = params, .n_params = 4, .log_density = noisy_density };
+    check_pieces("noise of the data", &m, small, 200, 1);
 }
 
 static void check_options(void)
@@ -717,6 +743,7 @@ int main(void)
     strcpy(other, in_folder("copy"));
     check_every_point();
     check_kinds();
+    check_noise();
     check_options();
     check_callbacks();
     check_interval();
