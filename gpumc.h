@@ -1051,7 +1051,7 @@ GPUMC_API double gpumc_rng_exponential(gpumc_rng *rng);         /* rate 1 */
 GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape); /* scale 1 (Marsaglia & Tsang 2000) */
 GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b);
 GPUMC_API uint64_t gpumc_rng_below(gpumc_rng *rng, uint64_t n); /* 0 .. n - 1, without bias */
-/* n of N(0, 1), vectorised */
+/* n of N(0, 1), vectorised, of 64 bits a pair: none is beyond 7.6 */
 GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n);
 
 /* ===================================================================================== >>api-dist
@@ -2873,9 +2873,9 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #define GPUMC__WIDEST(name, arguments) name arguments
 #endif
 
-/* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, take
-   a third off the time to compile a program. Loops in it keep their attributes, and with them their speed. At
-   O0 gcc drops unused functions only if they are declared inline. */
+/* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, as a
+   user waits for the compiler (bench/compile.sh). Loops in it keep their attributes, and with them their speed.
+   At O0 gcc drops unused functions only if they are declared inline. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"O1\", \"no-tree-bit-ccp\", \"no-tree-ch\", \"no-tree-copy-prop\")") \
@@ -3000,8 +3000,8 @@ static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
 #endif
 
-/* Asks for memory in pages of 2 MB, where the system has them: a page of 4 kB costs a microsecond when it is
-   first touched, as much as two draws of 500 bytes. */
+/* Asks for memory in pages of 2 MB, where the system has them: to touch a page of 4 kB for the first time can
+   cost as much as the draw that goes there. */
 #define GPUMC__LARGE_PAGE ((size_t)1 << 21)
 #if defined(__linux__)
 static void gpumc__prefer_large_pages(void *block, size_t bytes)
@@ -3968,8 +3968,8 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 
 /* ========================================================================================== >>rng
    Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
-   repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (8.6e9 normals) before it
-   repeats. Samplers use the leaf functions, not libm, so that a seed means the same draws on every system.
+   repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (1.7e10 normals in bulk) before
+   it repeats. Samplers use the leaf functions, not libm, so that a seed means the same draws on every system.
    Read first: Salmon, Moraes, Dror & Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3". */
 GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
                                   uint32_t key_0, uint32_t key_1)
@@ -5520,7 +5520,7 @@ GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
     return mu;
 }
 
-/* How many times what they know at the usual noise the data know at x. */
+/* How much the data know at x, in units of what they know at the usual noise. */
 static double gpumc__link_news(const gpumc__link *k, const double *x)
 {
     const int n = k->noise.halves < 0 ? -k->noise.halves : k->noise.halves;
@@ -6221,9 +6221,9 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     memset(gpumc__link_messages(&p->link, work).by_J, 0, 2 * n * sizeof(double));
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__link *k = &l->parts[i].link;
-        const gpumc__messages m = gpumc__link_messages(k, work);
-        const double news = k->tells ? gpumc__link_news(k, x) : 1;
         if (!k->tells) continue;
+        const gpumc__messages m = gpumc__link_messages(k, work);
+        const double news = gpumc__link_news(k, x);
         for (size_t e = k->at; k->noise.halves && e < k->at + k->size; e++) {
             m.J[e] += (news - 1) * l->evidence[e];
             m.b[e] += (news - 1) * l->evidence[n + e];
@@ -11357,7 +11357,7 @@ static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const size_t *dra
     return noise;
 }
 
-/* Whether others spread by the value of part c, or about it. */
+/* Whether part c may be a noise: one positive value by which, or about which, no others spread. */
 static int gpumc__noise_may_be(const gpumc_model *m, size_t c)
 {
     int named = 0;
@@ -15293,8 +15293,7 @@ static inline void gpumc__put_tenths(gpumc__page *p, const char *before, long te
 
 /* From point to point, interrupted where a value is not finite; with low, back along low, and filled. */
 static inline void gpumc__put_path(gpumc__page *p, const char *style, size_t n, const double *x,
-                                   const double *y,
-                                   const double *low)
+                                   const double *y, const double *low)
 {
     long last_x = 0, last_y = 0;
     gpumc__put(p->w, "<path class=\"%s\" d=\"", style);
@@ -15374,8 +15373,7 @@ static inline void gpumc__put_ticks(gpumc__page *p, const gpumc__axis *a)
 
 /* Begins a panel of 1 to 6 columns of the page and ends the one before. */
 static inline void gpumc__open_panel(gpumc__page *p, int columns, double height, int margin,
-                                     const char *title,
-                                     double x_0, double x_1, double y_0, double y_1)
+                                     const char *title, double x_0, double x_1, double y_0, double y_1)
 {
     const gpumc__axis x = { 0, 1, (double)margin, 182.0 * columns - 22 }, y = { 0, 1, height - 16, 22 };
     p->x = x;
@@ -15474,9 +15472,8 @@ static inline double gpumc__band_width(double n_lines) { return sqrt(12.85 + 2.0
 
 /* Lines ECDF(z) - z, in the band of n even numbers for so many of them: binomial quantiles of one level. */
 static inline void gpumc__gap_panel(gpumc__page *p, int columns, double height, const char *title,
-                                    size_t n_points,
-                                    const double *z, double (*gaps)[GPUMC__RANKS], size_t n_lines, double n,
-                                    double of)
+                                    size_t n_points, const double *z, double (*gaps)[GPUMC__RANKS],
+                                    size_t n_lines, double n, double of)
 {
     const double width = gpumc__band_width(of), level = gpumc_Phi(-width);
     double reach = 0.55 * width / sqrt(n), low[GPUMC__RANKS], high[GPUMC__RANKS];

@@ -349,8 +349,7 @@ static void check_anchors(void)
 }
 
 /* Five hundred groups of ten rows whose noise is unknown: its scale, or its precision where that is the
-   parameter, or one of another name. Warm-up finds it, and hardly more than one gradient a draw is left to do;
-   before, it was two. */
+   parameter, beside another lone value. Warm-up finds it, and hardly more than one gradient a draw is left. */
 enum { NOISY = 500 };
 static double noisy_density(const double *x, double *g, void *data)
 {

@@ -621,7 +621,7 @@ static double funnel_density(const double *x, double *g, void *data)      /* not
     return lp;
 }
 
-static double bent_density(const double *x, double *g, void *data)  /* few, and bent: of 400 seeds 77 diverge */
+static double bent_density(const double *x, double *g, void *data)  /* few, and bent: some seeds diverge */
 {
     double bend = 0;
     const double lp = gpumc_std_normal_lpdf(x[0], &g[0])
