@@ -2874,8 +2874,8 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #endif
 
 /* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, as a
-   user waits for the compiler (bench/compile.sh). Loops in it keep their attributes, and with them their speed.
-   At O0 gcc drops unused functions only if they are declared inline. */
+   user waits for the compiler (bench/compile.sh). Loops in it keep their attributes, and with them speed. At
+   O0 gcc drops unused functions only if they are declared inline. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"O1\", \"no-tree-bit-ccp\", \"no-tree-ch\", \"no-tree-copy-prop\")") \
@@ -3968,8 +3968,8 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
 
 /* ========================================================================================== >>rng
    Philox4x32-10 and the samplers that need more than a quantile function. A generator is a value: copy it to
-   repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (1.7e10 normals in bulk) before
-   it repeats. Samplers use the leaf functions, not libm, so that a seed means the same draws on every system.
+   repeat a stream, start another by gpumc_rng_at. One stream holds 2^32 blocks (1.7e10 normals in bulk) and
+   then repeats. Samplers use leaf functions, not libm, so that a seed means the same draws on every system.
    Read first: Salmon, Moraes, Dror & Shaw (2011), "Parallel random numbers: as easy as 1, 2, 3". */
 GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_t *d,
                                   uint32_t key_0, uint32_t key_1)
