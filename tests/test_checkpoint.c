@@ -317,7 +317,7 @@ static void check_options(void)
     o.num_chains = 8;
     o.num_warmup = 200;
     o.num_samples = 200;
-    check_pieces("defaults of eight chains", &one, o, 4000, 1);
+    check_pieces("defaults of eight chains", &one, o, 1000, 1);
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------------- */
