@@ -10382,15 +10382,18 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
     a->x_mean = (1 - weight) * a->x_mean + weight * a->x;
 }
 
-/* The low-rank metric: ridge of the second moments, in whitened units; variance ratio and misfit that count;
-   what one direction adds to the cost of a step in many dimensions; it vanishes in few. */
+/* The low-rank metric: ridge of the second moments, in whitened units, for few draws and for enough; variance
+   ratio that counts for trees; what one direction adds to the cost of a step; the residual |x + y|^2 of a
+   draw, x and y whitened, below which HMC on its spring gains no more. */
 #ifndef GPUMC__RIDGE
 #define GPUMC__RIDGE 0.02
+#define GPUMC__FINE_RIDGE 1e-5
 #define GPUMC__CUTOFF 2.0
 #define GPUMC__DIRECTION (1.0 / 64)
+#define GPUMC__RESIDUAL 0.03
 #endif
 #define GPUMC__MISFIT 0.4
-#define GPUMC__FINE_CUTOFF 1.5     /* see gpumc__adapt_is_fine */
+#define GPUMC__SPRING_PAYS 0.2     /* see the choice of the sampler */
 
 /* ---- state ------------------------------------------------------------------------------------- */
 
@@ -10542,10 +10545,11 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const size_t C = options->num_chains;
     const gpumc__blocks blocks = gpumc__layout_blocks(layout);
     const int dense = options->metric == GPUMC_METRIC_DENSE, ranked = gpumc__metric_has_rank(options->metric);
-    const size_t n_selected = dense && dim > 64 ? 2 * dim : dense || ranked ? 128 : 0;
+    const int whole = dense || (ranked && dim <= GPUMC__FULL_DIM);
+    const size_t n_selected = (dense && dim > 64) || (ranked && dim > 64 && dim <= 128) ? 2 * dim
+        : dense || ranked ? 128 : 0;
     const size_t n_basis = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
-    const size_t whole = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
-    const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* with products of draws */
+    const size_t wide = n_basis ? n_selected : whole ? dim : 0;               /* with products of draws */
     const size_t side = wide > blocks.size ? wide : blocks.size;              /* of the largest matrix */
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0, n_rows;
@@ -10843,12 +10847,14 @@ static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
 /* Orthonormal rows of the basis: the directions in which that moment is above a least, strongest first, as
    far as a metric holds them, by the eigenvectors of the products of draws. A normal target has no others in
    x + y, which misfit has left in y, however many coordinates and however few draws: noise is in x and -y
-   alike. Returns their number. */
-static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t n_draws, double least)
+   alike. Returns their number; outside gets the moment in all others. */
+static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t n_draws, double least,
+                                                 double *outside)
 {
     const size_t n = a->dim, N = n_draws;
     double *products = a->matrices, *z = products + N * N, *d = z + N * N;
     size_t r = 0;
+    *outside = 0;
     for (size_t i = 0; i < N; i++) {
         for (size_t j = 0; j <= i; j++)
             products[i * N + j] = products[j * N + i] = gpumc__dot(a->y + i * n, a->y + j * n, n) / (double)N;
@@ -10864,6 +10870,7 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t n_draws,
         for (size_t i = 0; i < N; i++) gpumc__add_multiple(row, z[k * N + i] / root, a->y + i * n, n);
         d[k] = 0;
     }
+    for (size_t i = 0; i < N; i++) *outside += fmax(d[i], 0);
     return r;
 }
 
@@ -10890,15 +10897,16 @@ static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
     }
 }
 
-/* c = x'x / n + ridge I. The ridge keeps directions that were seen in x but not in g from looking infinitely
-   long. */
+/* c = x'x / n + ridge I. The ridge keeps directions that few draws have seen in x but not in g from looking
+   infinitely long. */
 static GPUMC_LOOP void gpumc__gram(const double *x, size_t n_draws, size_t r, double *c)
 {
+    const double ridge = n_draws < 2 * r ? GPUMC__RIDGE : GPUMC__FINE_RIDGE;
     memset(c, 0, r * r * sizeof(double));
     for (size_t k = 0; k < n_draws; k++)
         for (size_t i = 0; i < r; i++)
             gpumc__add_multiple(c + i * r, x[k * r + i] / (double)n_draws, x + k * r, r);
-    for (size_t i = 0; i < r; i++) c[i * r + i] += GPUMC__RIDGE;
+    for (size_t i = 0; i < r; i++) c[i * r + i] += ridge;
 }
 
 /* out = a b, all n x n; with transpose, a' b. */
@@ -11009,28 +11017,33 @@ static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
     return count;
 }
 
-/* What anchors leave of a large hierarchy are weak correlations, as of all elements with the scale of the
-   data: finer limits then. In few dimensions these would be at the level of noise. */
-static int gpumc__adapt_is_fine(const gpumc_adapt *a)
-{ return a->layout && a->layout->n_linked > 0 && a->dim > GPUMC__MAX_RANK; }
-
-/* Keeps directions whose variance is off by more than a factor 2, the strongest first, as many as pay: steps
-   go with the root of the ratio between the largest and the least variance left, within the factor where not
-   all are known. Beside blocks, which dear densities have, all pay. */
-static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int projected)
+/* One more direction of variance lambda: z, in coordinates of the basis if there is one. */
+static void gpumc__adapt_add(gpumc_adapt *a, const double *z, size_t r, int projected, double lambda)
 {
-    const double cutoff = gpumc__adapt_is_fine(a) ? GPUMC__FINE_CUTOFF : GPUMC__CUTOFF;
     gpumc_metric *m = &a->shared;
-    const size_t n = a->dim, rr = r * r;
-    const double dims = (double)n / (double)(n + GPUMC__FULL_DIM);
-    const double direction = m->block_size > 0 ? 0 : GPUMC__DIRECTION * dims;
-    double *sigma = a->matrices, *z = sigma + rr, *d = sigma + 4 * rr, least = GPUMC_INF;
+    double *to = m->vectors + m->rank * a->dim;
+    memset(to, 0, a->dim * sizeof(double));
+    for (size_t j = 0; projected && j < r; j++)
+        gpumc__add_multiple(to, z[j], a->basis + j * a->dim, a->dim);
+    if (!projected) memcpy(to, z, r * sizeof(double));
+    m->lambda[m->rank++] = lambda;
+}
+
+static double gpumc__adapt_direction_cost(const gpumc_adapt *a)
+{ return a->shared.block_size > 0 ? 0 : GPUMC__DIRECTION; }      /* blocks, which dear densities have */
+
+/* For trees: keeps directions whose variance is off by more than a factor 2, the strongest first, as many as
+   pay: steps go with the root of the ratio between the largest and the least variance left, within the factor
+   where not all are known. */
+static void gpumc__adapt_keep_wide(gpumc_adapt *a, size_t r, int projected, const double *z, double *d)
+{
+    const double many = (double)a->dim / (double)(a->dim + GPUMC__FULL_DIM);
+    const double direction = many * gpumc__adapt_direction_cost(a);      /* in few, a leaf costs more */
+    gpumc_metric *m = &a->shared;
+    double least = GPUMC_INF;
     size_t best = 0;
-    m->rank = 0;
-    if (!gpumc__eigen(sigma, r, d, z, d + r)) return;
-    for (;; m->rank++) {
-        double *to = m->vectors + m->rank * n, cost;
-        double low = projected ? 1 / cutoff : GPUMC_INF, high = projected ? cutoff : 0;
+    for (;;) {
+        double low = projected ? 1 / GPUMC__CUTOFF : GPUMC_INF, high = projected ? GPUMC__CUTOFF : 0, cost;
         size_t k = r;
         for (size_t i = 0; i < r; i++) {
             if (!(d[i] > 0)) continue;                            /* taken already */
@@ -11041,15 +11054,66 @@ static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t r, int proje
         cost = sqrt(high > low ? high / low : 1) * (1 + (double)m->rank * direction);
         if (cost <= least) { least = cost; best = m->rank; }
         if (m->rank == GPUMC__MAX_RANK || k == r || !gpumc__is_finite(d[k])) break;
-        if (!(d[k] > cutoff || d[k] < 1 / cutoff)) break;
-        memset(to, 0, n * sizeof(double));
-        if (!projected) memcpy(to, z + k * r, n * sizeof(double));
-        for (size_t j = 0; projected && j < r; j++)
-            gpumc__add_multiple(to, z[k * r + j], a->basis + j * n, n);
-        m->lambda[m->rank] = d[k];
+        if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF)) break;
+        gpumc__adapt_add(a, z + k * r, r, projected, d[k]);
         d[k] = 0;
     }
     m->rank = best;
+}
+
+/* What direction z of variance d takes off the residual of a draw, which falls by it. */
+static double gpumc__adapt_gain(const gpumc_adapt *a, const double *z, double d, size_t n_draws, size_t r,
+                                double *residual)
+{
+    double before = 0, after = 0;
+    for (size_t k = 0; k < n_draws; k++) {
+        const double x = gpumc__dot(z, a->x + k * r, r), y = gpumc__dot(z, a->y + k * r, r);
+        before += gpumc__square(x + y) / (double)n_draws;
+        after += gpumc__square(x + d * y) / d / (double)n_draws;
+    }
+    *residual += before;
+    return before - after;
+}
+
+/* For HMC on its spring, whose steps go with residual^(-1/4): keeps those directions that gain most, as many
+   as make a draw a tenth cheaper. Returns 0, and keeps none, where even all would leave gradients too far
+   from the normal's, and where draws are too few to tell. outside: the residual that no direction reaches. */
+static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, int projected, double outside,
+                                   const double *z, const double *d, double *gain)
+{
+    const double direction = gpumc__adapt_direction_cost(a);
+    double residual = outside, least = GPUMC_INF, left;
+    size_t best = 0;
+    if (n_draws < 2 * r) return 0;
+    for (size_t i = 0; i < r; i++)
+        gain[i] = gpumc__adapt_gain(a, z + i * r, d[i], n_draws, r, &residual);
+    left = residual;
+    for (size_t i = 0; i < r; i++) left -= fmax(gain[i], 0);
+    if (!(left < gpumc__square(GPUMC__SPRING_PAYS) * (double)a->dim)) return 0;
+    for (;;) {
+        const double cost = sqrt(sqrt(fmax(residual, GPUMC__RESIDUAL)))
+            * (1 + (double)a->shared.rank * direction);
+        size_t k = 0;
+        if (cost < 0.9 * least) { least = cost; best = a->shared.rank; }
+        for (size_t i = 1; i < r; i++) if (gain[i] > gain[k]) k = i;
+        if (a->shared.rank == GPUMC__MAX_RANK || !(gain[k] > 0)) break;
+        gpumc__adapt_add(a, z + k * r, r, projected, d[k]);
+        residual -= gain[k];
+        gain[k] = 0;
+    }
+    a->shared.rank = best;
+    return 1;
+}
+
+/* The directions of the metric, from the draws in x and y and the matrix that fisher_dense has left. */
+static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t n_draws, size_t r, int projected,
+                                             double outside)
+{
+    double *sigma = a->matrices, *z = sigma + r * r, *d = sigma + 4 * r * r;
+    a->shared.rank = 0;
+    if (!gpumc__eigen(sigma, r, d, z, d + r)) return;
+    if (!gpumc__adapt_keep_gains(a, n_draws, r, projected, outside, z, d, d + r))
+        gpumc__adapt_keep_wide(a, r, projected, z, d);
 }
 
 static void gpumc__adapt_dense(gpumc_adapt *a)
@@ -11063,29 +11127,36 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
     m->kind = gpumc__cholesky(m->factor, n) ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
 }
 
-/* Directions that diagonal and blocks get wrong: those of x + y where they are few, else all at once. Strong
-   ones are taken out of the diagonal first, unless blocks stand on it. */
+/* Directions that diagonal and blocks get wrong: all at once where coordinates are few or draws show those of
+   a normal exactly, which is dear in many, else those of x + y. Strong ones are taken out of the diagonal
+   first, unless blocks stand on it. */
 static void gpumc__adapt_correlations(gpumc_adapt *a)
 {
     const gpumc_metric *m = &a->shared;
-    const double misfit = gpumc__adapt_is_fine(a) ? 0.5 * GPUMC__MISFIT : GPUMC__MISFIT;
     size_t n_draws = gpumc__adapt_select(a, m), r = a->dim;
-    if (n_draws < 10 || gpumc__adapt_misfit(a, n_draws) < misfit) return;
+    const int all = r <= GPUMC__FULL_DIM && n_draws >= 2 * r;
+    const double worth = r > GPUMC__MAX_RANK ? 10 * GPUMC__RESIDUAL : GPUMC__RESIDUAL;
+    double misfit, outside = 0;
+    if (n_draws < 10) return;
+    misfit = gpumc__adapt_misfit(a, n_draws);
+    if (all ? gpumc__dot(a->y, a->y, n_draws * r) < worth * (double)n_draws : misfit < GPUMC__MISFIT) return;
     if (r > GPUMC__MAX_RANK && m->block_size == 0) {
-        r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT);
+        r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT, &outside);
         if (r > 0 && (8 * r <= a->dim || a->dim > GPUMC__FULL_DIM)) gpumc__adapt_rescale(a, r);
         n_draws = gpumc__adapt_select(a, m);
-        if (gpumc__adapt_misfit(a, n_draws) < misfit) return;
-        r = gpumc__adapt_directions(a, n_draws, misfit);
-    } else if (r > GPUMC__FULL_DIM) r = gpumc__adapt_directions(a, n_draws, misfit);
+        if (gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT && !all) return;
+    }
+    if (a->dim > GPUMC__MAX_RANK && !all && (m->block_size == 0 || a->dim > GPUMC__FULL_DIM))
+        r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, &outside);
+    else r = a->dim;
     if (8 * r > a->dim && a->dim <= GPUMC__FULL_DIM) {
         n_draws = gpumc__adapt_select(a, m);
-        if (gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_low_rank(a, a->dim, 0);
+        if (gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_low_rank(a, n_draws, a->dim, 0, 0);
         return;
     }
     n_draws = gpumc__adapt_gather_along(a, r);
     if (n_draws < 4 * r) gpumc__adapt_gather_along(a, r = n_draws / 4);
-    if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, r, 1);
+    if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, n_draws, r, 1, outside);
 }
 
 /* The centre of the normal whose gradients these are at these draws, exact as the diagonal's. */
@@ -11603,7 +11674,6 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 #define GPUMC__PATH_LENGTH 1.45
 #define GPUMC__SPRING_LENGTH (GPUMC_PI / 2)   /* a quarter turn forgets where it began */
 #define GPUMC__SPRING_WINDOW 0.25
-#define GPUMC__SPRING_PAYS 0.2
 #define GPUMC__SPRING_KEEPS 0.3
 
 static double gpumc__path_aim(const gpumc_metric *m, double target_accept)

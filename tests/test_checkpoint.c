@@ -543,7 +543,7 @@ static void check_mismatches(void)
     OTHER_MODEL(list[2].size = 9, memcpy(list, schools_params, sizeof list));
     OTHER_MODEL(changed.n_outputs = 0, changed.n_outputs = 1);
     OTHER_MODEL(changed.name = "colleges", changed.name = "schools");
-    schools_effect[3] += 0.001;
+    schools_effect[3] += 0.1;
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
     schools_effect[3] = 7;
     refused(__LINE__, NULL, NULL, GPUMC_ERROR_ARGUMENT, "model", "NULL");
@@ -618,14 +618,15 @@ static void check_failed_stop(void)
     const gpumc_model m = schools(0);
     gpumc_sample_options later = { .stop = &stop, .threads = 1 };
     gpumc_fit whole, fit;
-    size_t n = 1, stored;
+    size_t n = 1, stored, middle;                      /* of the draws */
     arm(0);
     CHECK(gpumc_sample(&m, &small, &whole) == GPUMC_OK, "%s", whole.message);
+    middle = points - (size_t)whole.sampling_gradients / 2;
     for (; n < 10000; n += n < 20 ? 1 : 1 + random_below(40)) {
         unsigned char *bytes, *now;
         stopped_run(&m, 500);
         stored = read_bytes(path, &bytes);
-        arm(580);
+        arm(middle - 500);
         io_calls = 0;
         io_refuse_at = n;
         CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED, "call %d: %s", (int)n, fit.message);

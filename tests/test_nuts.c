@@ -1,11 +1,15 @@
 /* The state machine of NUTS against a recursive reference, bit for bit; its integrator against the properties
    that make the sampler exact; warm-up's estimators against cases that can be solved by hand; pausing and
    resuming. Every check is also run on something broken, which it must reject. */
-static double test_ridge = 0.02, test_cutoff = 2.0;  /* of the low-rank metric; test_header.sh compares */
-static double test_direction = 1.0 / 64;
-#define GPUMC__RIDGE test_ridge
-#define GPUMC__CUTOFF test_cutoff
-#define GPUMC__DIRECTION test_direction
+struct of_rank { double ridge, fine_ridge, cutoff, direction, residual; };  /* of the low-rank metric */
+#define SHIPPED { 0.02, 1e-5, 2.0, 1.0 / 64, 0.03 }                          /* test_header.sh compares */
+static const struct of_rank shipped = SHIPPED;
+static struct of_rank of_rank = SHIPPED;
+#define GPUMC__RIDGE of_rank.ridge
+#define GPUMC__FINE_RIDGE of_rank.fine_ridge
+#define GPUMC__CUTOFF of_rank.cutoff
+#define GPUMC__DIRECTION of_rank.direction
+#define GPUMC__RESIDUAL of_rank.residual
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
 #include "check.h"
@@ -697,8 +701,8 @@ static double fisher_residual(gpumc_adapt *a, size_t n)
                 x += a->x[k * d + i] * a->x[k * d + j];
                 g += a->y[k * d + i] * a->y[k * d + j];
             }
-            cx[i * d + j] = x / (double)n + (i == j ? test_ridge : 0);
-            cg[i * d + j] = g / (double)n + (i == j ? test_ridge : 0);
+            cx[i * d + j] = x / (double)n + (i == j ? of_rank.fine_ridge : 0);
+            cg[i * d + j] = g / (double)n + (i == j ? of_rank.fine_ridge : 0);
         }
     gpumc__multiply(sigma, 0, cg, t, d);
     gpumc__multiply(t, 0, sigma, left, d);
@@ -766,7 +770,7 @@ static void test_low_rank(void)
     CHECK(fisher_residual(a, N) > 1e-9, "a wrong Sigma passes");
     a->matrices[1] -= 0.01;
 
-    gpumc__adapt_low_rank(a, DIM, 0);
+    gpumc__adapt_low_rank(a, N, DIM, 0, 0);
     CHECK(a->shared.rank >= 2, "rank %.0f for two directions that stand out", (double)a->shared.rank);
     for (size_t k = 0; k < a->shared.rank; k++)                   /* eigenvectors are orthonormal rows */
         for (size_t j = 0; j <= k; j++)
@@ -790,29 +794,27 @@ static void test_low_rank(void)
 }
 
 /* Without ridge, cut-off and a price the estimate is exact for any Gaussian, as its gradients are linear. */
-static double recovery_error(double gradient_factor)
+static double recovery_error(int by_gains, double gradient_factor)
 {
     enum { DIM = 20, N = 120 };
     gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
     static double L[DIM * DIM], found[DIM * DIM];
     double worst = 0;
-    test_ridge = test_direction = 0;
-    test_cutoff = 1;
+    of_rank.fine_ridge = of_rank.direction = of_rank.residual = 0;
+    of_rank.cutoff = 1;
     spikes_factor(L, DIM);
     adapt_feed(a, L, N, gradient_factor);
     gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
     gpumc__adapt_select(a, &a->shared);
     CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate without a ridge");
-    gpumc__adapt_low_rank(a, DIM, 0);
+    gpumc__adapt_low_rank(a, by_gains ? N : 0, DIM, 0, 0);
     written_out(&a->shared, found);
     for (size_t i = 0; i < DIM; i++)
         for (size_t j = 0; j < DIM; j++) {
             const double covariance = gpumc__dot(L + i * DIM, L + j * DIM, DIM);
             worst = fmax(worst, fabs(found[i * DIM + j] - covariance));
         }
-    test_ridge = 0.02;
-    test_cutoff = 2;
-    test_direction = 1.0 / 64;
+    of_rank = shipped;
     free(a);
     return worst;
 }
@@ -827,7 +829,7 @@ static double directions_error(int whole, double gradient_factor)
     static double looked[N_LOOKED][DIM];
     gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
     gpumc_rng rng = gpumc_rng_at(11, 0, 0, 0);
-    double mean[3][DIM] = { { 0 } }, worst = 1, shift = 0;
+    double mean[3][DIM] = { { 0 } }, worst = 1, shift = 0, outside;
     size_t r;
     for (size_t l = 0; l < N_LOOKED; l++) {                      /* orthonormal; the first three stand out */
         double *v = looked[l], norm;
@@ -850,19 +852,19 @@ static double directions_error(int whole, double gradient_factor)
         }
         for (size_t i = 0; i < DIM; i++) g[i] *= i % 2 ? gradient_factor : 1;
     }
-    test_ridge = 0;
+    of_rank.fine_ridge = 0;
     if (whole) gpumc__adapt_pooled_metric(a, 1);
     else {
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
         gpumc__adapt_select(a, &a->shared);
         CHECK(gpumc__adapt_misfit(a, N) > GPUMC__MISFIT, "no misfit is seen");
-        r = gpumc__adapt_directions(a, N, GPUMC__MISFIT);
+        r = gpumc__adapt_directions(a, N, GPUMC__MISFIT, &outside);
         CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
         gpumc__adapt_gather_along(a, r);
         CHECK(gpumc__fisher_dense(a, N, r), "moments of %d directions allow an estimate", (int)r);
-        gpumc__adapt_low_rank(a, r, 1);
+        gpumc__adapt_low_rank(a, 0, r, 1, outside);
     }
-    test_ridge = 0.02;
+    of_rank = shipped;
     for (size_t i = 0; whole && i < DIM; i++) {                  /* the centre goes with the metric */
         for (size_t k = 0; k < N; k++) {
             mean[0][i] += a->q[k * DIM + i] / N;
@@ -883,6 +885,71 @@ static double directions_error(int whole, double gradient_factor)
     return worst;
 }
 
+/* A normal of dim coordinates, n_wide directions of which have that variance, all others 1; n_draws draws of it,
+   whose gradients are off by so much of their own length, and the metric that warm-up makes of them. Returns
+   the mean residual |x + y|^2 of a draw; along: the variance that the metric gives the first direction. */
+static double gains_residual(size_t dim, size_t n_wide, double variance, size_t n_draws, double off,
+                             double *along)
+{
+    enum { MOST = 100 };
+    static double v[MOST][MOST];
+    double x[MOST], y[MOST], residual = 0;
+    gpumc_adapt *a = adapt_new(dim, GPUMC_METRIC_LOW_RANK, 400, 1);
+    gpumc_rng rng = gpumc_rng_at(12, 0, 0, 0);
+    for (size_t l = 0; l < n_wide; l++) {
+        double norm;
+        gpumc_rng_normals(&rng, v[l], dim);
+        for (size_t j = 0; j < l; j++) gpumc__add_multiple(v[l], -gpumc__dot(v[l], v[j], dim), v[j], dim);
+        norm = sqrt(gpumc__dot(v[l], v[l], dim));
+        for (size_t i = 0; i < dim; i++) v[l][i] /= norm;
+    }
+    a->n_kept = n_draws;
+    for (size_t k = 0; k < n_draws; k++) {
+        double *q = a->q + k * dim, *g = a->g + k * dim;
+        gpumc_rng_normals(&rng, q, dim);
+        for (size_t i = 0; i < dim; i++) g[i] = -q[i];
+        for (size_t l = 0; l < n_wide; l++) {
+            const double z = gpumc__dot(q, v[l], dim);
+            gpumc__add_multiple(q, (sqrt(variance) - 1) * z, v[l], dim);
+            gpumc__add_multiple(g, (1 - 1 / sqrt(variance)) * z, v[l], dim);
+        }
+        for (size_t i = 0; i < dim; i++) g[i] *= 1 + off * gpumc_rng_normal(&rng);
+    }
+    gpumc__adapt_pooled_metric(a, 1);
+    for (size_t k = 0; k < n_draws; k++)
+        residual += gpumc__metric_residual(&a->shared, a->q + k * dim, a->g + k * dim, x, y) / (double)n_draws;
+    gpumc__metric_velocity(&a->shared, v[0], y);
+    *along = gpumc__dot(v[0], y, dim);
+    free(a);
+    return residual;
+}
+
+/* Directions too weak for trees are kept for the spring, where draws tell and the target is so near a normal
+   that it pays; strong ones are not cut short. */
+static void test_gains(void)
+{
+    double along, residual = gains_residual(20, 6, 1.8, 120, 0, &along);
+    CHECK(residual < 0.1, "directions of variance 1.8 leave a residual of %g", residual);
+    residual = gains_residual(20, 6, 1.8, 39, 0, &along);
+    CHECK(residual > 0.5, "39 draws tell of 20 coordinates (%g)", residual);
+    of_rank.direction = 1;
+    residual = gains_residual(20, 6, 1.8, 120, 0, &along);
+    CHECK(residual > 0.5, "directions are kept that cost too much (%g)", residual);
+    of_rank = shipped;
+    gains_residual(20, 6, 1.8, 120, 0.6, &along);
+    CHECK(along < 1.4, "where gradients are not the normal's a weak direction is kept (%g)", along);
+    residual = gains_residual(100, 12, 1.8, 200, 0, &along);
+    CHECK(residual < 1, "12 directions of 100 leave a residual of %g", residual);
+    residual = gains_residual(100, 12, 1.8, 199, 0, &along);
+    CHECK(residual > 2, "too few draws tell of 100 coordinates (%g)", residual);
+    gains_residual(20, 1, 1e4, 120, 0, &along);
+    CHECK(along > 0.8e4 && along < 1.2e4, "a variance of 10000 is found as %g", along);
+    of_rank.fine_ridge = of_rank.ridge;
+    gains_residual(20, 1, 1e4, 120, 0, &along);
+    CHECK(along < 0.5e4, "the ridge of few draws does not cut it short (%g)", along);
+    of_rank = shipped;
+}
+
 /* How many of 21 directions are kept, one of variance 100, the others just beyond the cut-off. */
 static size_t directions_kept(void)
 {
@@ -893,7 +960,7 @@ static size_t directions_kept(void)
         for (size_t j = 0; j < R; j++) a->matrices[i * R + j] = i != j ? 0 : i == 0 ? 100 : 2.1;
         for (size_t j = 0; j < DIM; j++) a->basis[i * DIM + j] = i == j;
     }
-    gpumc__adapt_low_rank(a, R, 1);
+    gpumc__adapt_low_rank(a, 0, R, 1, 0);
     rank = a->shared.rank;
     free(a);
     return rank;
@@ -902,9 +969,9 @@ static size_t directions_kept(void)
 static void test_price(void)
 {
     CHECK(directions_kept() == 1, "%d directions are kept where one pays", (int)directions_kept());
-    test_direction = 0;
+    of_rank.direction = 0;
     CHECK(directions_kept() == 21, "%d of 21 directions are kept that cost nothing", (int)directions_kept());
-    test_direction = 1.0 / 64;
+    of_rank = shipped;
 }
 
 /* Products of more draws than coordinates: most eigenvalues are zero, and rounding makes them differ. */
@@ -957,10 +1024,10 @@ static double blocks_error(double gradient_factor)
     metric_fill_blocks(&truth);
     written_out(&truth.metric, L);
     gpumc__cholesky(L, DIM);
-    test_ridge = 0;
+    of_rank.ridge = of_rank.fine_ridge = 0;
     adapt_feed(a, L, N, gradient_factor);
     gpumc__adapt_pooled_metric(a, 1);
-    test_ridge = 0.02;
+    of_rank = shipped;
     CHECK(a->shared.n_blocks == N_GROUPS && a->shared.rank == 0, "%.0f blocks, rank %.0f",
           (double)a->shared.n_blocks, (double)a->shared.rank);
     written_out(&a->shared, found);
@@ -1024,10 +1091,10 @@ static double shared_error(double gradient_factor, int shared, double *along_mea
     shared_covariance(cov, shared);
     memcpy(L, cov, sizeof L);
     CHECK(gpumc__cholesky(L, n), "no covariance");
-    test_ridge = 0;
+    of_rank.ridge = of_rank.fine_ridge = 0;
     adapt_feed(a, L, 60, gradient_factor);
     gpumc__adapt_pooled_metric(a, 1);
-    test_ridge = 0.02;
+    of_rank = shipped;
     CHECK(a->shared.n_blocks == N_SHARING && (a->shared.rank > 0) == (shared != SHARE_NOTHING),
           "%.0f blocks, rank %.0f", (double)a->shared.n_blocks, (double)a->shared.rank);
     for (size_t i = 0; i < n; i++) {
@@ -1046,14 +1113,13 @@ static double shared_error(double gradient_factor, int shared, double *along_mea
 static void test_shared(void)
 {
     double along, error;
-    test_cutoff = 1.0001;
-    test_direction = 0;
+    of_rank.cutoff = 1.0001;
+    of_rank.direction = 0;
     error = shared_error(1, SHARE_TOPS, &along);
     CHECK(error < 1e-2, "what groups share is found up to %g", error);
     error = shared_error(1.01, SHARE_TOPS, &along);
     CHECK(error > 1e-2, "with wrong gradients it is found as well");
-    test_cutoff = 2;
-    test_direction = 1.0 / 64;
+    of_rank = shipped;
     error = shared_error(1, SHARE_NOTHING, &along);
     CHECK(error < 1e-8, "blocks with nothing beside them are found up to %g", error);
     shared_error(1, SHARE_MEAN, &along);
@@ -1064,8 +1130,11 @@ static void test_recovery(void)
 {
     CHECK(blocks_error(1) < 1e-8, "the blocks of a Gaussian are found up to %g", blocks_error(1));
     CHECK(blocks_error(1.0001) > 1e-8, "with wrong gradients they are found as well");
-    CHECK(recovery_error(1) < 1e-8, "the covariance of a Gaussian is found up to %g", recovery_error(1));
-    CHECK(recovery_error(1.0001) > 1e-8, "with wrong gradients it is found as well");
+    for (int by_gains = 0; by_gains < 2; by_gains++) {
+        const double error = recovery_error(by_gains, 1);
+        CHECK(error < 1e-8, "the covariance of a Gaussian is found up to %g", error);
+        CHECK(recovery_error(by_gains, 1.0001) > 1e-8, "with wrong gradients it is found as well");
+    }
     CHECK(directions_error(1, 1) < 1.1, "few directions are missed by a factor %g", directions_error(1, 1));
     CHECK(directions_error(0, 1) > 1.1, "the diagonal need not be freed of them");
     CHECK(directions_error(1, 2) > 1.1, "with wrong gradients they are found as well");
@@ -1209,6 +1278,7 @@ int main(void)
     test_centre();
     test_low_rank();
     test_price();
+    test_gains();
     test_singular_eigen();
     test_recovery();
     test_shared();
