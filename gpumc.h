@@ -10844,22 +10844,26 @@ static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
     return sqrt(gpumc__dot(w, w, n));
 }
 
-/* Orthonormal rows of the basis: the directions in which that moment is above a least, strongest first, as
-   far as a metric holds them, by the eigenvectors of the products of draws. A normal target has no others in
-   x + y, which misfit has left in y, however many coordinates and however few draws: noise is in x and -y
-   alike. Returns their number; outside gets the moment in all others. */
-static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t n_draws, double least,
-                                                 double *outside)
+/* Eigenvectors and eigenvalues of the products of the draws in y; 0 when they are not to be had. */
+static GPUMC_LOOP int gpumc__adapt_products(gpumc_adapt *a, size_t N)
 {
-    const size_t n = a->dim, N = n_draws;
+    const size_t n = a->dim;
     double *products = a->matrices, *z = products + N * N, *d = z + N * N;
-    size_t r = 0;
-    *outside = 0;
-    for (size_t i = 0; i < N; i++) {
+    for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j <= i; j++)
             products[i * N + j] = products[j * N + i] = gpumc__dot(a->y + i * n, a->y + j * n, n) / (double)N;
-    }
-    if (!gpumc__eigen(products, N, d, z, d + N)) return 0;
+    return gpumc__eigen(products, N, d, z, d + N);
+}
+
+/* Orthonormal rows of the basis, after r that are there: the directions in which the second moment of x + y,
+   which misfit has left in y, is above a least, strongest first, as far as a metric holds them. A normal
+   target has no others in x + y, however many coordinates and however few draws: noise is in x and -y alike.
+   Returns their number; outside gets the moment in all others. */
+static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, double least, size_t r,
+                                                 double *outside)
+{
+    const size_t n = a->dim;
+    double *z = a->matrices + N * N, *d = z + N * N;
     for (; r < GPUMC__MAX_RANK; r++) {
         double *row = a->basis + r * n, root;
         size_t k = 0;
@@ -10870,6 +10874,7 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t n_draws,
         for (size_t i = 0; i < N; i++) gpumc__add_multiple(row, z[k * N + i] / root, a->y + i * n, n);
         d[k] = 0;
     }
+    *outside = 0;
     for (size_t i = 0; i < N; i++) *outside += fmax(d[i], 0);
     return r;
 }
@@ -11076,14 +11081,16 @@ static double gpumc__adapt_gain(const gpumc_adapt *a, const double *z, double d,
 }
 
 /* For HMC on its spring, whose steps go with residual^(-1/4): keeps those directions that gain most, as many
-   as make a draw a tenth cheaper. Returns 0, and keeps none, where even all would leave gradients too far
-   from the normal's, and where draws are too few to tell. outside: the residual that no direction reaches. */
+   as make a draw a tenth cheaper, and all that trees would want; one of these is enough to shorten steps.
+   Returns 0, and keeps none, where even all would leave gradients too far from the normal's, and where draws
+   are too few to tell. outside: the residual that no direction reaches. */
 static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, int projected, double outside,
                                    const double *z, const double *d, double *gain)
 {
     const double direction = gpumc__adapt_direction_cost(a);
     double residual = outside, least = GPUMC_INF, left;
     size_t best = 0;
+    int wanted = 1;
     if (n_draws < 2 * r) return 0;
     for (size_t i = 0; i < r; i++)
         gain[i] = gpumc__adapt_gain(a, z + i * r, d[i], n_draws, r, &residual);
@@ -11094,10 +11101,11 @@ static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, int
         const double cost = sqrt(sqrt(fmax(residual, GPUMC__RESIDUAL)))
             * (1 + (double)a->shared.rank * direction);
         size_t k = 0;
-        if (cost < 0.9 * least) { least = cost; best = a->shared.rank; }
+        if (wanted || cost < 0.9 * least) { least = cost; best = a->shared.rank; }
         for (size_t i = 1; i < r; i++) if (gain[i] > gain[k]) k = i;
         if (a->shared.rank == GPUMC__MAX_RANK || !(gain[k] > 0)) break;
         gpumc__adapt_add(a, z + k * r, r, projected, d[k]);
+        wanted = d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF;
         residual -= gain[k];
         gain[k] = 0;
     }
@@ -11132,26 +11140,29 @@ static void gpumc__adapt_dense(gpumc_adapt *a)
    first, unless blocks stand on it. */
 static void gpumc__adapt_correlations(gpumc_adapt *a)
 {
-    const gpumc_metric *m = &a->shared;
-    size_t n_draws = gpumc__adapt_select(a, m), r = a->dim;
-    const int all = r <= GPUMC__FULL_DIM && n_draws >= 2 * r;
-    const double worth = r > GPUMC__MAX_RANK ? 10 * GPUMC__RESIDUAL : GPUMC__RESIDUAL;
+    const size_t n = a->dim;
+    const double worth = n > GPUMC__MAX_RANK ? 10 * GPUMC__RESIDUAL : GPUMC__RESIDUAL;
+    const int free_diagonal = n > GPUMC__MAX_RANK && a->shared.block_size == 0;
+    size_t n_draws = gpumc__adapt_select(a, &a->shared), r = 0;
+    const int all = n <= GPUMC__FULL_DIM && n_draws >= 2 * n;
+    const int whole = all || n <= GPUMC__MAX_RANK || (n <= GPUMC__FULL_DIM && !free_diagonal);
     double misfit, outside = 0;
     if (n_draws < 10) return;
     misfit = gpumc__adapt_misfit(a, n_draws);
-    if (all ? gpumc__dot(a->y, a->y, n_draws * r) < worth * (double)n_draws : misfit < GPUMC__MISFIT) return;
-    if (r > GPUMC__MAX_RANK && m->block_size == 0) {
-        r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT, &outside);
-        if (r > 0 && (8 * r <= a->dim || a->dim > GPUMC__FULL_DIM)) gpumc__adapt_rescale(a, r);
-        n_draws = gpumc__adapt_select(a, m);
-        if (gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT && !all) return;
+    if (all ? gpumc__dot(a->y, a->y, n_draws * n) < worth * (double)n_draws : misfit < GPUMC__MISFIT) return;
+    if ((free_diagonal || !whole) && !gpumc__adapt_products(a, n_draws)) return;
+    if (free_diagonal) r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT, 0, &outside);
+    if (r > 0 && (8 * r <= n || n > GPUMC__FULL_DIM)) {
+        gpumc__adapt_rescale(a, r);
+        n_draws = gpumc__adapt_select(a, &a->shared);
+        misfit = gpumc__adapt_misfit(a, n_draws);
+        if (!all && (misfit < GPUMC__MISFIT || !gpumc__adapt_products(a, n_draws))) return;
+        r = 0;
     }
-    if (a->dim > GPUMC__MAX_RANK && !all && (m->block_size == 0 || a->dim > GPUMC__FULL_DIM))
-        r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, &outside);
-    else r = a->dim;
-    if (8 * r > a->dim && a->dim <= GPUMC__FULL_DIM) {
-        n_draws = gpumc__adapt_select(a, m);
-        if (gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_low_rank(a, n_draws, a->dim, 0, 0);
+    if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
+    if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
+        n_draws = gpumc__adapt_select(a, &a->shared);
+        if (gpumc__fisher_dense(a, n_draws, n)) gpumc__adapt_low_rank(a, n_draws, n, 0, 0);
         return;
     }
     n_draws = gpumc__adapt_gather_along(a, r);
@@ -11729,6 +11740,19 @@ static void gpumc__adapt_measure(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
+/* The same under a metric that has just been learned, by the last draws that are kept. */
+static void gpumc__adapt_remeasure(gpumc_adapt *a)
+{
+    const size_t n = a->dim, last = 64;
+    double *x = a->moments, *r = x + n;
+    a->residual = a->n_residual = 0;
+    for (size_t k = a->n_kept > last ? a->n_kept - last : 0; k < a->n_kept; k++) {
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        a->residual += gpumc__metric_residual(&a->shared, a->q + k * n, a->g + k * n, x, r);
+        a->n_residual++;
+    }
+}
+
 /* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
    diverge and say so. */
 static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
@@ -12055,9 +12079,17 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->mixing = sqrt(1 + between / within);
 }
 
+/* Long trees are lost work in coordinates that are still to be learned. */
+static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const size_t window_end = a->early_end + a->options.num_warmup / 5;
+    const int limit = a->iteration < a->early_end ? 3 : a->iteration < window_end ? 5 : GPUMC__MAX_DEPTH;
+    for (size_t c = 0; c < a->n_chains; c++)
+        chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
+}
+
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const int limit = a->iteration + 1 < a->early_end ? 5 : 20;    /* unlearned, long trees are lost work */
     if (!a->started) {
         a->started = 1;
         if (a->options.num_warmup > 0) gpumc__adapt_begin(a, chains);
@@ -12076,13 +12108,15 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
         const double eps = a->iteration > a->own_end ? gpumc__exp(a->dual.x_mean) : chains[0]->step_size;
         const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* else a window may wait for its end */
-        if (is_tree || a->iteration == a->next_switch) gpumc__adapt_learn(a, chains);
+        if (is_tree || a->iteration == a->next_switch) {
+            gpumc__adapt_learn(a, chains);
+            if (a->iteration > a->own_end) gpumc__adapt_remeasure(a);
+        }
         if (a->iteration == a->final_start) gpumc__adapt_choose(a, chains, eps);
         else if (a->iteration > a->own_end) gpumc__adapt_try(a, chains, eps);
         a->residual = a->n_residual = 0;
     }
-    for (size_t c = 0; c < a->n_chains; c++)
-        chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
+    gpumc__adapt_limit_trees(a, chains);
     if (a->iteration < a->options.num_warmup) return 1;
     for (size_t c = 0; c < a->n_chains && a->sampler == GPUMC_SAMPLER_NUTS; c++)
         gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? gpumc__exp(a->dual.x_mean)

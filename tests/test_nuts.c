@@ -858,7 +858,8 @@ static double directions_error(int whole, double gradient_factor)
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
         gpumc__adapt_select(a, &a->shared);
         CHECK(gpumc__adapt_misfit(a, N) > GPUMC__MISFIT, "no misfit is seen");
-        r = gpumc__adapt_directions(a, N, GPUMC__MISFIT, &outside);
+        CHECK(gpumc__adapt_products(a, N), "no eigenvalues");
+        r = gpumc__adapt_directions(a, N, GPUMC__MISFIT, 0, &outside);
         CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
         gpumc__adapt_gather_along(a, r);
         CHECK(gpumc__fisher_dense(a, N, r), "moments of %d directions allow an estimate", (int)r);
@@ -935,6 +936,8 @@ static void test_gains(void)
     of_rank.direction = 1;
     residual = gains_residual(20, 6, 1.8, 120, 0, &along);
     CHECK(residual > 0.5, "directions are kept that cost too much (%g)", residual);
+    gains_residual(20, 1, 4, 120, 0, &along);
+    CHECK(along > 3, "a direction that trees want is not kept, dear as it is (%g)", along);
     of_rank = shipped;
     gains_residual(20, 6, 1.8, 120, 0.6, &along);
     CHECK(along < 1.4, "where gradients are not the normal's a weak direction is kept (%g)", along);
@@ -948,6 +951,22 @@ static void test_gains(void)
     gains_residual(20, 1, 1e4, 120, 0, &along);
     CHECK(along < 0.5e4, "the ridge of few draws does not cut it short (%g)", along);
     of_rank = shipped;
+}
+
+/* The residual that decides on the spring is that of the metric in force, though draws were made with another. */
+static void test_remeasure(void)
+{
+    enum { DIM = 20, N = 120 };
+    static double L[DIM * DIM];
+    gpumc_adapt *a = adapt_new(DIM, GPUMC_METRIC_LOW_RANK, 400, 1);
+    spikes_factor(L, DIM);
+    adapt_feed(a, L, N, 1);
+    gpumc__adapt_remeasure(a);
+    CHECK(gpumc__adapt_off(a) > 1, "without a metric gradients are off by %g", gpumc__adapt_off(a));
+    gpumc__adapt_pooled_metric(a, 1);
+    gpumc__adapt_remeasure(a);
+    CHECK(gpumc__adapt_off(a) < 0.1, "with one that fits they are off by %g", gpumc__adapt_off(a));
+    free(a);
 }
 
 /* How many of 21 directions are kept, one of variance 100, the others just beyond the cut-off. */
@@ -1279,6 +1298,7 @@ int main(void)
     test_low_rank();
     test_price();
     test_gains();
+    test_remeasure();
     test_singular_eigen();
     test_recovery();
     test_shared();
