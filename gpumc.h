@@ -10545,11 +10545,11 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const size_t C = options->num_chains;
     const gpumc__blocks blocks = gpumc__layout_blocks(layout);
     const int dense = options->metric == GPUMC_METRIC_DENSE, ranked = gpumc__metric_has_rank(options->metric);
-    const int whole = dense || (ranked && dim <= GPUMC__FULL_DIM);
+    const size_t whole = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
     const size_t n_selected = (dense && dim > 64) || (ranked && dim > 64 && dim <= 128) ? 2 * dim
         : dense || ranked ? 128 : 0;
     const size_t n_basis = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
-    const size_t wide = n_basis ? n_selected : whole ? dim : 0;               /* with products of draws */
+    const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* with products of draws */
     const size_t side = wide > blocks.size ? wide : blocks.size;              /* of the largest matrix */
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0, n_rows;
@@ -12079,13 +12079,18 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->mixing = sqrt(1 + between / within);
 }
 
-/* Long trees are lost work in coordinates that are still to be learned. */
+/* Long trees are lost work in coordinates that are still to be learned, but bring chains in from afar, where
+   gradients have little to do with any metric: the first 20 iterations may have them. */
 static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const size_t window_end = a->early_end + a->options.num_warmup / 5;
-    const int limit = a->iteration < a->early_end ? 3 : a->iteration < window_end ? 5 : GPUMC__MAX_DEPTH;
-    for (size_t c = 0; c < a->n_chains; c++)
+    const int early = a->iteration < a->early_end;
+    const int learns = a->iteration < a->early_end + a->options.num_warmup / 5;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const int is_near = a->iteration >= 20
+            || gpumc_nuts_stats(chains[c])->fisher_residual < (double)a->dim;
+        const int limit = early && is_near ? 3 : learns ? 5 : GPUMC__MAX_DEPTH;
         chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
+    }
 }
 
 GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)

@@ -10,23 +10,23 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 93 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.08 s
-   step size 0.830, low-rank metric, 0 divergences
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.07 s
+   step size 0.890, low-rank metric, 0 divergences
    sampler HMC: nearly normal: gradients within 17 %, variance to metric 1.14
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0015     0.0016     0.0904     0.8646     0.9964     1.1592      3330      3185   1.001
-   skill[1]      0.7108     0.0065     0.3803     0.0753     0.7076     1.3471      3380      3094   1.002
-   skill[2]     -0.7770     0.0059     0.3461    -1.3343    -0.7807    -0.2273      3434      3118   1.001
-   skill[3]      0.8924     0.0069     0.4065     0.2460     0.8849     1.5619      3480      3527   1.000
-   skill[4]     -0.4770     0.0061     0.3694    -1.0695    -0.4784     0.1411      3682      3496   1.001
-   skill[5]     -0.4925     0.0062     0.3580    -1.0898    -0.4940     0.0865      3361      3148   1.001
-   skill[6]      0.2259     0.0060     0.3248    -0.3135     0.2264     0.7613      2981      2906   1.000
-   skill[7]      0.0335     0.0055     0.3275    -0.4971     0.0306     0.5647      3523      3331   0.999
-   skill[8]     -0.3699     0.0057     0.3340    -0.9270    -0.3692     0.1781      3502      3371   1.000
-   skill[9]     -0.4349     0.0054     0.3206    -0.9808    -0.4326     0.0955      3563      3348   1.001
-   skill[10]    -0.4229     0.0055     0.3347    -0.9676    -0.4230     0.1214      3655      3299   1.000
-   ... 90 more, largest r_hat: skill[37] 1.003; smallest ess: skill[34] 2730
-   gradients=13468 divergences=0 warmup_s=0.0286 sampling_s=0.0468
+   tau           1.0009     0.0016     0.0903     0.8626     0.9955     1.1597      3353      3200   1.002
+   skill[1]      0.7103     0.0066     0.3797     0.0855     0.7050     1.3497      3304      3113   1.001
+   skill[2]     -0.7765     0.0059     0.3465    -1.3374    -0.7794    -0.2268      3409      2935   1.001
+   skill[3]      0.8892     0.0070     0.4082     0.2450     0.8849     1.5558      3458      3108   1.001
+   skill[4]     -0.4793     0.0062     0.3696    -1.0837    -0.4820     0.1441      3588      3102   1.001
+   skill[5]     -0.4937     0.0061     0.3580    -1.0862    -0.4956     0.0942      3396      3195   1.002
+   skill[6]      0.2251     0.0059     0.3244    -0.3121     0.2282     0.7604      3001      2855   1.000
+   skill[7]      0.0338     0.0055     0.3273    -0.4952     0.0308     0.5623      3488      3189   1.000
+   skill[8]     -0.3707     0.0059     0.3349    -0.9273    -0.3682     0.1744      3197      3255   1.000
+   skill[9]     -0.4347     0.0059     0.3203    -0.9767    -0.4315     0.0870      2942      3246   1.001
+   skill[10]    -0.4241     0.0057     0.3349    -0.9680    -0.4264     0.1195      3500      3270   1.000
+   ... 90 more, largest r_hat: skill[37] 1.002; smallest ess: skill[34] 2729
+   gradients=11912 divergences=0 warmup_s=0.0365 sampling_s=0.0375
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

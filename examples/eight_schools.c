@@ -10,20 +10,20 @@
    Output: (times differ from run to run, last digits between compilers)
 
    eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.00 s
-   step size 1.47, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 9 %, variance to metric 1.16
+   step size 1.37, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 8 %, variance to metric 1.20
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.433      0.057      3.296     -1.207      4.476      9.860      3354      3122   1.001
-   tau           3.629      0.055      3.221      0.246      2.789     10.169      3325      2740   1.001
-   theta[1]      6.275      0.097      5.920     -1.480      5.633     16.850      3932      3495   1.001
-   theta[2]      4.924      0.082      4.797     -2.789      4.946     12.792      3438      3211   1.000
-   theta[3]      3.921      0.090      5.259     -4.706      4.250     11.728      3530      3094   1.001
-   theta[4]      4.816      0.076      4.751     -2.512      4.703     12.784      3924      3388   1.002
-   theta[5]      3.565      0.082      4.735     -4.792      3.794     10.690      3437      3226   1.001
-   theta[6]      4.099      0.079      4.833     -4.046      4.357     11.612      3773      3350   1.000
-   theta[7]      6.456      0.087      5.052     -0.935      6.048     15.364      3510      3118   1.001
-   theta[8]      4.890      0.090      5.320     -3.492      4.827     13.358      3560      3175   1.000
-   gradients=11454 divergences=0 warmup_s=0.0023 sampling_s=0.0016
+   mu            4.393      0.055      3.302     -1.261      4.426      9.821      3554      3098   1.003
+   tau           3.641      0.055      3.270      0.248      2.799     10.050      3306      3066   1.001
+   theta[1]      6.302      0.098      5.876     -1.434      5.646     16.813      3843      3339   1.001
+   theta[2]      4.905      0.080      4.834     -2.867      4.918     12.652      3725      3305   1.000
+   theta[3]      3.861      0.090      5.182     -4.675      4.220     11.450      3450      3044   1.001
+   theta[4]      4.798      0.080      4.723     -2.649      4.743     12.671      3489      3132   1.002
+   theta[5]      3.557      0.080      4.728     -4.639      3.830     10.788      3550      3404   1.000
+   theta[6]      4.109      0.083      4.796     -4.072      4.300     11.556      3433      3400   1.000
+   theta[7]      6.410      0.084      5.001     -0.941      6.021     15.220      3510      3616   1.002
+   theta[8]      4.889      0.085      5.230     -3.297      4.866     13.230      3841      3496   1.002
+   gradients=10818 divergences=0 warmup_s=0.0022 sampling_s=0.0017
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

@@ -10,23 +10,23 @@
    Run:    ./logistic                           (./logistic help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.11 s
-   step size 1.37, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 10 %, variance to metric 1.20
+   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.05 s
+   step size 1.92, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 4 %, variance to metric 1.20
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha       0.01583    0.00062    0.03817   -0.04664    0.01611    0.07954      3744      3388   1.002
-   beta[1]    -0.34847    0.00062    0.03824   -0.41164   -0.34803   -0.28551      3799      3626   1.001
-   beta[2]    -0.71615    0.00064    0.04245   -0.78561   -0.71635   -0.64737      4461      3529   1.001
-   beta[3]     0.09464    0.00064    0.03944    0.03057    0.09470    0.15819      3843      3277   1.000
-   beta[4]    -0.31959    0.00062    0.03878   -0.38227   -0.31944   -0.25541      3929      3528   1.001
-   beta[5]     0.07885    0.00063    0.03790    0.01607    0.07823    0.14067      3661      3685   1.000
-   beta[6]     0.74869    0.00063    0.04133    0.68242    0.74867    0.81809      4358      3717   1.000
-   beta[7]     0.12406    0.00062    0.03784    0.06134    0.12461    0.18540      3767      3456   1.000
-   beta[8]     0.25886    0.00063    0.03918    0.19408    0.25907    0.32336      3892      3527   1.000
-   beta[9]    -0.92008    0.00068    0.04518   -0.99573   -0.91939   -0.84583      4461      3458   1.000
-   beta[10]   -0.70141    0.00064    0.04241   -0.77118   -0.70131   -0.63171      4395      3544   1.001
-   ... 10 more, largest r_hat: beta[11] 1.002; smallest ess: beta[11] 3296
-   gradients=9464 divergences=0 warmup_s=0.0243 sampling_s=0.0861
+   alpha       0.01588    0.00069    0.03823   -0.04704    0.01582    0.08043      3095      2878   1.002
+   beta[1]    -0.34861    0.00066    0.03844   -0.41240   -0.34896   -0.28562      3416      3358   1.001
+   beta[2]    -0.71646    0.00073    0.04268   -0.78624   -0.71652   -0.64617      3458      3168   1.001
+   beta[3]     0.09442    0.00068    0.03939    0.03040    0.09435    0.15942      3349      3132   1.000
+   beta[4]    -0.31956    0.00065    0.03849   -0.38166   -0.31979   -0.25564      3512      3251   1.000
+   beta[5]     0.07833    0.00069    0.03824    0.01521    0.07822    0.14024      3120      3244   1.001
+   beta[6]     0.74830    0.00072    0.04134    0.68119    0.74842    0.81632      3313      2971   1.000
+   beta[7]     0.12437    0.00066    0.03782    0.06208    0.12472    0.18573      3323      2731   1.000
+   beta[8]     0.25899    0.00068    0.03913    0.19501    0.25847    0.32442      3376      3241   1.000
+   beta[9]    -0.92012    0.00079    0.04531   -0.99540   -0.91972   -0.84588      3299      3061   1.001
+   beta[10]   -0.70137    0.00072    0.04231   -0.77156   -0.70093   -0.63317      3489      3271   1.002
+   ... 10 more, largest r_hat: beta[11] 1.001; smallest ess: beta[20] 2677
+   gradients=6268 divergences=0 warmup_s=0.0168 sampling_s=0.0353
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
