@@ -631,6 +631,18 @@ static double bent_density(const double *x, double *g, void *data)  /* few, and 
     return lp;
 }
 
+static double chain_density(const double *x, double *g, void *data)    /* neighbours correlate by 0.99 */
+{
+    const size_t n = *(const size_t *)data;
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0]);
+    for (size_t i = 1; i < n; i++) {
+        double by_mean = 0;
+        lp += gpumc_normal_lpdf(x[i], 0.99 * x[i - 1], sqrt(1 - 0.99 * 0.99), &g[i], &by_mean, NULL);
+        g[i - 1] += 0.99 * by_mean;
+    }
+    return lp;
+}
+
 static gpumc_fit choice_of(double (*f)(const double *, double *, void *), size_t *n, gpumc_sample_options o)
 {
     const gpumc_param p = { .name = "x", .size = *n };
@@ -680,6 +692,22 @@ static void test_choice(void)
             CHECK(fread(line, 1, sizeof line - 1, file) > 0 && strstr(line, fit.sampler_reason), "%s", line);
         }
         if (file) fclose(file);
+        gpumc_free(&fit);
+    }
+}
+
+/* A normal takes one gradient a draw however its coordinates correlate. Where the last window is the first
+   from which all of that can be learned, the draws before it, made under a metric that was wrong, must not
+   decide: two of eight seeds would end with another sampler. */
+static void test_correlated(void)
+{
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        const gpumc_sample_options o = { .num_warmup = 60, .num_samples = 200, .seed = seed };
+        size_t n = 30;
+        gpumc_fit fit = choice_of(chain_density, &n, o);
+        CHECK(fit.sampler == GPUMC_SAMPLER_HMC && fit.sampling_gradients < 1.5 * 800,
+              "seed %d: sampler %d, %.0f gradients: %s", (int)seed, (int)fit.sampler,
+              (double)fit.sampling_gradients, fit.sampler_reason);
         gpumc_free(&fit);
     }
 }
@@ -996,6 +1024,7 @@ int main(void)
     test_lengths();
     test_moments();
     test_choice();
+    test_correlated();
     test_drivers();
     test_spring_kick();
     test_spring();
