@@ -11154,10 +11154,10 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (free_diagonal) r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT, 0, &outside);
     if (r > 0 && (8 * r <= n || n > GPUMC__FULL_DIM)) {
         gpumc__adapt_rescale(a, r);
-        n_draws = gpumc__adapt_select(a, &a->shared);
-        misfit = gpumc__adapt_misfit(a, n_draws);
-        if (!all && (misfit < GPUMC__MISFIT || !gpumc__adapt_products(a, n_draws))) return;
         r = 0;
+        n_draws = gpumc__adapt_select(a, &a->shared);
+        if (!all && gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
+        if (!all && !gpumc__adapt_products(a, n_draws)) return;
     }
     if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
     if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
