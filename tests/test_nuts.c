@@ -886,9 +886,9 @@ static double directions_error(int whole, double gradient_factor)
     return worst;
 }
 
-/* A normal of dim coordinates, n_wide directions of which have that variance, all others 1; n_draws draws of it,
-   whose gradients are off by so much of their own length, and the metric that warm-up makes of them. Returns
-   the mean residual |x + y|^2 of a draw; along: the variance that the metric gives the first direction. */
+/* A normal of dim coordinates, n_wide directions of which have that variance, all others 1; n_draws draws of
+   it, whose gradients are off by so much of their own length, and the metric that warm-up makes of them.
+   Returns the mean residual |x + y|^2 of a draw; along: the variance that the metric gives the first one. */
 static double gains_residual(size_t dim, size_t n_wide, double variance, size_t n_draws, double off,
                              double *along)
 {
@@ -918,11 +918,11 @@ static double gains_residual(size_t dim, size_t n_wide, double variance, size_t 
     }
     gpumc__adapt_pooled_metric(a, 1);
     for (size_t k = 0; k < n_draws; k++)
-        residual += gpumc__metric_residual(&a->shared, a->q + k * dim, a->g + k * dim, x, y) / (double)n_draws;
+        residual += gpumc__metric_residual(&a->shared, a->q + k * dim, a->g + k * dim, x, y);
     gpumc__metric_velocity(&a->shared, v[0], y);
     *along = gpumc__dot(v[0], y, dim);
     free(a);
-    return residual;
+    return residual / (double)n_draws;
 }
 
 /* Directions too weak for trees are kept for the spring, where draws tell and the target is so near a normal
@@ -956,7 +956,7 @@ static void test_gains(void)
     of_rank = shipped;
 }
 
-/* The residual that decides on the spring is that of the metric in force, though draws were made with another. */
+/* The residual that decides on the spring is that of the metric in force, whatever made the draws. */
 static void test_remeasure(void)
 {
     enum { DIM = 20, N = 120 };
