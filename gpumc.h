@@ -10547,7 +10547,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const int dense = options->metric == GPUMC_METRIC_DENSE, ranked = gpumc__metric_has_rank(options->metric);
     const size_t whole = dense || (ranked && dim <= GPUMC__FULL_DIM) ? dim : 0;
     const size_t n_selected = (dense && dim > 64) || (ranked && dim > 64 && dim <= 128) ? 2 * dim
-        : dense || ranked ? 128 : 0;      /* 2 dim show all correlations; beyond 128 that is too dear unasked */
+        : dense || ranked ? 128 : 0;      /* 2 dim show all correlations; too dear beyond 128 unless asked */
     const size_t n_basis = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
     const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* with products of draws */
     const size_t side = wide > blocks.size ? wide : blocks.size;              /* of the largest matrix */
