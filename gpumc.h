@@ -2954,7 +2954,6 @@ extern int fileno(FILE *stream);
 #if defined(__linux__) && !defined(__cplusplus)
 extern int syncfs(int file);
 extern int sync_file_range(int file, int64_t offset, int64_t bytes, unsigned flags);
-extern int madvise(void *block, size_t bytes, int advice);
 #endif
 
 #if defined(_WIN32)
@@ -2998,16 +2997,6 @@ static int gpumc__sync_all(const char *folder)
 #define GPUMC__HAS_SYNC_ALL 0
 static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
-#endif
-
-/* Asks for memory in pages of 2 MB, where the system has them: to touch a page of 4 kB for the first time can
-   cost as much as the draw that goes there. */
-#define GPUMC__LARGE_PAGE ((size_t)1 << 21)
-#if defined(__linux__)
-static void gpumc__prefer_large_pages(void *block, size_t bytes)
-{ (void)madvise(block, bytes, 14 /* MADV_HUGEPAGE */); }
-#else
-static void gpumc__prefer_large_pages(void *block, size_t bytes) { (void)block, (void)bytes; }
 #endif
 
 static double gpumc__seconds(void)
@@ -3259,21 +3248,9 @@ static GPUMC__UNUSED void gpumc__release(const gpumc_allocator *allocator, void 
     else free(block);
 }
 
-/* A block that will be filled from one end to the other, in large pages where it has at least half of one.
-   Returns where it is to be used; *block is to be released. */
-static GPUMC__UNUSED char *gpumc__allocate_large(const gpumc_allocator *allocator, size_t bytes, void **block)
-{
-    const size_t page = GPUMC__LARGE_PAGE;
-    const int is_large = bytes >= page / 2 && bytes < SIZE_MAX - 3 * page && !allocator->allocate;
-    const size_t whole = (bytes + page - 1) / page * page;
-    char *base;
-    *block = gpumc__allocate(allocator, is_large ? whole + page : bytes);
-    base = (char *)*block;
-    if (!base || !is_large) return base;
-    base += (page - (uintptr_t)base % page) % page;
-    gpumc__prefer_large_pages(base, whole);
-    return base;
-}
+/* The first cache line that begins at p or behind it. */
+static GPUMC__UNUSED void *gpumc__aligned(void *p)
+{ return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 
 /* Hands out parts of one block, 64-byte aligned from an aligned base; with base NULL it only counts. */
 typedef struct gpumc__arena { char *base; size_t used; } gpumc__arena;
@@ -7495,7 +7472,6 @@ struct gpumc_glm {
 };
 
 static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
-static void *gpumc__aligned(void *p) { return p ? (char *)p + (64 - (uintptr_t)p % 64) % 64 : NULL; }
 /* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
@@ -17639,8 +17615,10 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    kept.base = gpumc__allocate_large(&fit->allocator, kept.used, &fit->memory);
-    scratch.base = gpumc__allocate_large(&fit->allocator, scratch.used, &block);
+    fit->memory = gpumc__allocate(&fit->allocator, gpumc__size_add(kept.used, 64));
+    block = gpumc__allocate(&fit->allocator, gpumc__size_add(scratch.used, 64));
+    kept.base = (char *)gpumc__aligned(fit->memory);
+    scratch.base = (char *)gpumc__aligned(block);
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);
