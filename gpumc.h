@@ -4973,6 +4973,29 @@ static GPUMC_LOOP double gpumc__sum_log1p(const double *e, size_t n)
     return sum;
 }
 
+/* Sum of log x over positive numbers, none of them subnormal: of exponents, and by products of fractions. */
+static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
+{
+    double sum = 0, f;
+    for (size_t i = 0, end; i < n; i = end) {
+        double p[GPUMC__LANES] = { 1, 1, 1, 1, 1, 1, 1, 1 }, k[GPUMC__LANES] = { 0 };
+        end = n - i < 512 ? n : i + 512;
+        for (; i + GPUMC__LANES <= end; i += GPUMC__LANES) {
+            GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) {
+                k[l] += gpumc__log_split(x[i + l], &f);
+                p[l] *= 1 + f;
+            }
+        }
+        for (size_t l = 0; i < end; i++, l++) {
+            k[l] += gpumc__log_split(x[i], &f);
+            p[l] *= 1 + f;
+        }
+        sum += gpumc_log(((p[0] * p[4]) * (p[2] * p[6])) * ((p[1] * p[5]) * (p[3] * p[7])));
+        sum += GPUMC_LOG_2 * (((k[0] + k[4]) + (k[2] + k[6])) + ((k[1] + k[5]) + (k[3] + k[7])));
+    }
+    return sum;
+}
+
 /* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-q). Where q is a
    standard normal, x is exponential by the first, and by the second nearly what a bound leaves of a normal,
    half of it at |s| = twice the mean. h = dE / dq; log h by E where that cancels nothing. */
@@ -5473,8 +5496,11 @@ typedef struct gpumc__link {
     int first_in_use;
     int anchored;                    /* the anchors are in force */
     gpumc__noise noise, found;       /* with them; found: to be in force next */
-    int tells;                       /* passes messages on */
+    int tells, passes;               /* has messages; its locations in other blocks have some too */
     size_t messages, n_all;          /* where they lie in work, of how many natural values */
+    const size_t *places;            /* of every natural value among them */
+    size_t width, apart, back;       /* of a row: elements, from one to the next; places to the row before */
+    int even;                        /* every row has one scale value */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
 
@@ -5565,90 +5591,211 @@ GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const 
        theta = k mu + v b + sqrt(v) q,   v = tau^2 k.
    Where data and populations are normal, every q is a standard normal of its own, whatever scales and top
    locations are. The first element of a walk that starts at no location has k = 0 and v = 1 / J. Derivatives
-   come back through the messages from the first element to the last. */
-typedef struct gpumc__messages { double *J, *b, *k, *r, *by_J, *by_b; } gpumc__messages;
+   come back through the messages from the first element to the last.
+
+   Elements are visited in rows that do not wait within: all walks take their first step, then their second; a
+   block that is no walk is one row. A few walks have rows of one. In these arrays rows lie one behind the
+   other, which for walks beside each other is not the order of the natural values. */
+typedef struct gpumc__messages {
+    double *J, *b, *k, *r, *by_J, *by_b, *theta, *G, *target, *moment, *spare, *told;
+} gpumc__messages;
+enum { GPUMC__MESSAGES = sizeof(gpumc__messages) / sizeof(double *) };
 
 GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k) { return k->tells && k->anchored; }
 
-/* In work, of all natural values: what is known, k, r = sqrt(v), and the log density's derivatives. */
+/* In work: what is known, k, r = sqrt(v), the log density's derivatives; and room of a block's size. */
 GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double *work)
 {
     double *at = work + k->messages;
     const size_t n = k->n_all;
-    const gpumc__messages m = { at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n };
+    const gpumc__messages m = { at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n, at + 6 * n,
+                                at + 7 * n, at + 8 * n, at + 9 * n, at + 10 * n, at + 11 * n };
     return m;
 }
 
-/* Behind the last element of step t. */
-GPUMC__INLINE size_t gpumc__link_behind(const gpumc__link *k, size_t t)
-{ return t + (k->size - 1 - t) / k->step * k->step + k->step; }
-
-/* What elements tell, r included; of a block after all those that tell it something. */
-static GPUMC_LOOP void gpumc__link_tell(const gpumc__link *k, const double *x, double *work)
+static void gpumc__to_rows(const gpumc__link *k, const double *natural, double *rows)
 {
-    const gpumc__messages m = gpumc__link_messages(k, work);
-    for (size_t t = k->step; t-- > 0;)
-        for (size_t i = gpumc__link_behind(k, t); i > t;) {
-            const size_t place = k->from[i -= k->step], e = k->at + i;
-            const double tau = gpumc__link_scale(k, k->unit[i], x), J = m.J[e];
-            const double share = 1 / (1 + tau * tau * J);
-            m.k[e] = gpumc__link_is_start(k, i) ? 0 : share;
-            m.r[e] = gpumc__link_is_start(k, i) ? 1 / sqrt(J > 0 ? J : 1) : tau * sqrt(share);
-            if (place == GPUMC__NONE) continue;
-            m.J[place] += share * J;
-            m.b[place] += share * m.b[e];
-        }
+    if (k->apart == 1) memcpy(rows, natural, k->size * sizeof *rows);
+    else for (size_t t = 0; t < k->apart; t++, rows += k->width)
+        for (size_t i = 0; i < k->width; i++) rows[i] = natural[i * k->apart + t];
 }
 
-static GPUMC_LOOP double gpumc__told_map(const gpumc__link *k, const double *q, double *x, double *work)
+static void gpumc__from_rows(const gpumc__link *k, const double *rows, double *natural)
+{
+    if (k->apart == 1) memcpy(natural, rows, k->size * sizeof *rows);
+    else for (size_t t = 0; t < k->apart; t++, rows += k->width)
+        for (size_t i = 0; i < k->width; i++) natural[i * k->apart + t] = rows[i];
+}
+
+/* The element with which the row at place at begins; the next is k->apart on. */
+GPUMC__INLINE size_t gpumc__row_begin(const gpumc__link *k, size_t at)
+{ return k->apart == 1 ? at : at / k->width; }
+/* Whether the row's locations are the elements of one before, k->back places from it. */
+GPUMC__INLINE int gpumc__row_follows(const gpumc__link *k, size_t i)
+{ return k->from[i] >= k->at && k->from[i] != GPUMC__NONE; }
+
+/* 1 / tau^2; 0 for the first element of a walk that starts at no location, NaN where there is no density. */
+GPUMC__INLINE double gpumc__link_precision(const gpumc__link *k, size_t unit, const double *x)
+{
+    const double tau = gpumc__link_scale(k, unit, x);
+    return unit == k->n_scales ? 0 : tau >= GPUMC__SMALLEST ? 1 / (tau * tau) : GPUMC_NAN;
+}
+
+/* Hands on what a row that follows none has for its locations, where these are told. */
+static void gpumc__row_give(const gpumc__link *k, size_t i, const double *a, const double *b, double *to_a,
+                            double *to_b)
+{
+    for (size_t w = 0; k->passes && w < k->width; w++, i += k->apart) {
+        if (k->from[i] == GPUMC__NONE) continue;
+        to_a[k->places[k->from[i]]] += a[w];
+        to_b[k->places[k->from[i]]] += b[w];
+    }
+}
+
+/* The scales' share of what the rows' moments are. */
+static void gpumc__row_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
+                               double *target)
+{
+    if (k->even) {
+        const double sum = k->width == 1 ? moment[0] : gpumc__sum(moment, k->width);
+        if (k->unit[i] < k->n_scales) target[k->scale + k->unit[i]] += sum / x[k->scale + k->unit[i]];
+        return;
+    }
+    for (size_t w = 0; w < k->width; w++, i += k->apart)
+        if (k->unit[i] < k->n_scales) target[k->scale + k->unit[i]] += moment[w] / x[k->scale + k->unit[i]];
+}
+
+GPUMC__LOOP_INLINE void gpumc__tell_row(size_t n, const double *GPUMC__RESTRICT precision,
+                                        const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
+                                        double *GPUMC__RESTRICT k, double *GPUMC__RESTRICT r,
+                                        double *GPUMC__RESTRICT to_J, double *GPUMC__RESTRICT to_b)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double sum = precision[i] + J[i], known = sum >= 1e-290 ? sum : 1, share = precision[i] / known;
+        k[i] = share;
+        r[i] = gpumc__rsqrt_normal(known);
+        to_J[i] += share * J[i];
+        to_b[i] += share * b[i];
+    }
+}
+
+/* What elements tell, r included; of a block after all those that tell it something. */
+GPUMC__COPIES(, void, gpumc__link_tell, (const gpumc__link *k, const double *x, double *work), (k, x, work),
+              k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    double log_jacobian = 0, product = 1;
-    for (size_t t = 0; t < k->step; t++)
-        for (size_t i = t; i < k->size; i += k->step) {
-            const size_t e = k->at + i;
-            const double mu = gpumc__link_mu(k, i, x), r = m.r[e];
-            x[e] = m.k[e] * mu + r * (r * m.b[e] + q[i]);
-            if (!(fabs(mu) <= gpumc__link_reach(k, k->unit[i], x))) log_jacobian = -GPUMC_INF;
-            product *= r;
-            if (product > 1e-150 && product < 1e150) continue;
-            log_jacobian += gpumc_log(product);
-            product = 1;
-        }
-    return log_jacobian + gpumc_log(product);
+    const size_t n = k->width;
+    double *precision = m.moment, *spare = m.spare;
+    for (size_t at = k->size; at > 0;) {
+        const size_t i = gpumc__row_begin(k, at -= n), e = k->at + at;
+        const int follows = gpumc__row_follows(k, i);
+        double *J = follows ? m.J + e - k->back : spare, *b = follows ? m.b + e - k->back : spare + n;
+        const double common = gpumc__link_precision(k, k->unit[i], x);
+        for (size_t w = 0; w < n; w++)
+            precision[w] = k->even ? common : gpumc__link_precision(k, k->unit[i + w * k->apart], x);
+        if (!follows) memset(spare, 0, 2 * n * sizeof *spare);
+        if (n == 1) gpumc__tell_row(1, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
+        else gpumc__tell_row(n, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
+        if (!follows) gpumc__row_give(k, i, J, b, m.J, m.b);
+    }
+}
+
+/* mu of the row at place at, which begins with element i. */
+GPUMC__INLINE const double *gpumc__row_mu(const gpumc__link *k, size_t at, size_t i, const double *x,
+                                          const gpumc__messages *m)
+{
+    if (gpumc__row_follows(k, i)) return m->theta + at - k->back;
+    for (size_t w = 0; w < k->width; w++, i += k->apart)
+        m->told[w] = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
+    return m->told;
+}
+
+/* Returns how many locations are beyond reach: |mu| > tau / FINEST, where k = r^2 / tau^2. */
+GPUMC__LOOP_INLINE uint64_t gpumc__map_row(size_t n, const double *GPUMC__RESTRICT q,
+                                           const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT b,
+                                           const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
+                                           double *GPUMC__RESTRICT theta)
+{
+    uint64_t far = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double reach = r[i] * (1 / GPUMC__FINEST);
+        theta[i] = k[i] * mu[i] + r[i] * (r[i] * b[i] + q[i]);
+        far += mu[i] * mu[i] * k[i] < reach * reach ? 0 : 1;
+    }
+    return far;
+}
+
+GPUMC__COPIES(return, double, gpumc__told_map,
+              (const gpumc__link *k, const double *q, double *x, double *work), (k, q, x, work),
+              k->width >= GPUMC__LANES)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    const size_t n = k->width;
+    uint64_t far = 0;
+    gpumc__to_rows(k, q, m.G);
+    for (size_t at = 0; at < k->size; at += n) {
+        const size_t e = k->at + at;
+        const double *mu = gpumc__row_mu(k, at, gpumc__row_begin(k, at), x, &m), *from = m.G + at;
+        if (n == 1) far += gpumc__map_row(1, from, mu, m.b + e, m.k + e, m.r + e, m.theta + at);
+        else far += gpumc__map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + at);
+    }
+    gpumc__from_rows(k, m.theta, x + k->at);
+    return far ? -GPUMC_INF : gpumc__sum_log(m.r + k->at, k->size);
 }
 
 static double gpumc__told_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    double log_jacobian = 0;
     for (size_t i = 0; i < k->size; i++) {
-        const size_t e = k->at + i;
-        q[i] = (x[e] - m.k[e] * gpumc__link_mu(k, i, x)) / m.r[e] - m.r[e] * m.b[e];
-        log_jacobian += gpumc_log(m.r[e]);
+        const size_t e = k->places[k->at + i];
+        q[i] = (x[k->at + i] - m.k[e] * gpumc__link_mu(k, i, x)) / m.r[e] - m.r[e] * m.b[e];
     }
-    return log_jacobian;
+    return gpumc__sum_log(m.r + k->at, k->size);
 }
 
-static GPUMC_LOOP void gpumc__told_pull(const gpumc__link *k, const double *x, const double *G,
-                                        double *target, double *dq, double *work)
+/* G becomes dq. */
+GPUMC__LOOP_INLINE void gpumc__pull_row(size_t n, const double *GPUMC__RESTRICT theta,
+                                        const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT J,
+                                        const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
+                                        const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT G,
+                                        double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b,
+                                        double *GPUMC__RESTRICT to, double *GPUMC__RESTRICT moment)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double g = G[i], v = r[i] * r[i], share = k[i], middle = share * mu[i] + v * b[i];
+        G[i] = r[i] * g;
+        by_b[i] = v * g;
+        by_J[i] = -0.5 * v * (g * (theta[i] + middle) + 1);
+        to[i] += share * g;
+        moment[i] = share * (g * (2 * v * (b[i] - J[i] * mu[i]) + theta[i] - middle) + 1);
+    }
+}
+
+GPUMC__COPIES(, void, gpumc__told_pull,
+              (const gpumc__link *k, const double *x, const double *G, double *target, double *dq, double *work),
+              (k, x, G, target, dq, work), k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    double moment = 0;
-    for (size_t t = k->step; t-- > 0;)
-        for (size_t i = gpumc__link_behind(k, t); i > t;) {
-            const size_t place = k->from[i -= k->step], e = k->at + i, unit = k->unit[i];
-            const double mu = gpumc__link_mu(k, i, x), g = G[e], v = m.r[e] * m.r[e], share = m.k[e];
-            const double middle = share * mu + v * m.b[e];
-            dq[i] = m.r[e] * g;
-            m.by_b[e] = v * g;
-            m.by_J[e] = -0.5 * v * (g * (x[e] + middle) + 1);
-            if (place != GPUMC__NONE) target[place] += share * g;
-            moment += share * (g * (2 * v * (m.b[e] - m.J[e] * mu) + x[e] - middle) + 1);
-            if ((i > t && k->unit[i - k->step] == unit) || unit == k->n_scales) continue;
-            target[k->scale + unit] += moment / x[k->scale + unit];
-            moment = 0;
-        }
+    const size_t n = k->width;
+    double *receives = G == target ? m.G : m.target;
+    gpumc__to_rows(k, x + k->at, m.theta);
+    gpumc__to_rows(k, G + k->at, m.G);
+    if (G != target) gpumc__to_rows(k, target + k->at, m.target);
+    for (size_t at = k->size; at > 0;) {
+        const size_t i = gpumc__row_begin(k, at -= n), e = k->at + at;
+        const int follows = gpumc__row_follows(k, i);
+        const double *theta = m.theta + at, *mu = gpumc__row_mu(k, at, i, x, &m);
+        const double *J = m.J + e, *b = m.b + e, *share = m.k + e, *r = m.r + e;
+        double *to = follows ? receives + at - k->back : m.spare, *by_J = m.by_J + e, *by_b = m.by_b + e;
+        if (!follows) memset(to, 0, n * sizeof *to);
+        if (n == 1) gpumc__pull_row(1, theta, mu, J, b, share, r, m.G + at, by_J, by_b, to, m.moment);
+        else gpumc__pull_row(n, theta, mu, J, b, share, r, m.G + at, by_J, by_b, to, m.moment);
+        gpumc__row_moments(k, i, m.moment, x, target);
+        for (size_t w = 0; w < n && !follows; w++)
+            if (k->from[i + w * k->apart] != GPUMC__NONE) target[k->from[i + w * k->apart]] += to[w];
+    }
+    gpumc__from_rows(k, m.G, dq);
+    if (G != target) gpumc__from_rows(k, m.target, target + k->at);
 }
 
 /* The same through the noise, once that is done: J and b of every element go with it. */
@@ -5656,43 +5803,61 @@ static void gpumc__told_noise(const gpumc__link *k, const double *x, const doubl
                               double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    double sum = 0;
+    double sum;
     if (k->noise.halves == 0) return;
-    for (size_t e = k->at; e < k->at + k->size; e++)
-        sum += m.by_J[e] * evidence[e] + m.by_b[e] * evidence[k->n_all + e];
+    sum = gpumc__dot(m.by_J + k->at, evidence + k->at, k->size)
+        + gpumc__dot(m.by_b + k->at, evidence + k->n_all + k->at, k->size);
     target[k->noise.at] += 0.5 * k->noise.halves * gpumc__link_news(k, x) * sum / x[k->noise.at];
 }
 
+GPUMC__LOOP_INLINE void gpumc__pull_back_row(size_t n, const double *GPUMC__RESTRICT J,
+                                             const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
+                                             const double *GPUMC__RESTRICT r,
+                                             const double *GPUMC__RESTRICT of_J,
+                                             const double *GPUMC__RESTRICT of_b,
+                                             double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b,
+                                             double *GPUMC__RESTRICT moment)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double by_k = k[i] * r[i] * r[i], pulls = b[i] * of_b[i];
+        by_J[i] += k[i] * k[i] * of_J[i] - by_k * pulls;
+        by_b[i] += k[i] * of_b[i];
+        moment[i] = -2 * by_k * J[i] * (J[i] * of_J[i] + pulls);
+    }
+}
+
 /* The chain rule through what elements tell, of a block after its location. */
-static GPUMC_LOOP void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target,
-                                             double *work)
+GPUMC__COPIES(, void, gpumc__told_pull_back, (const gpumc__link *k, const double *x, double *target,
+                                              double *work), (k, x, target, work), k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    double moment = 0;
-    for (size_t t = 0; t < k->step; t++)
-        for (size_t i = t; i < k->size; i += k->step) {
-            const size_t place = k->from[i], e = k->at + i, unit = k->unit[i];
-            if (place == GPUMC__NONE) continue;
-            const double share = m.k[e], J = m.J[e], b = m.b[e], by_J = m.by_J[place], by_b = m.by_b[place];
-            const double by_k = share * m.r[e] * m.r[e];
-            m.by_J[e] += share * share * by_J - by_k * b * by_b;
-            m.by_b[e] += share * by_b;
-            moment -= 2 * by_k * J * (J * by_J + b * by_b);
-            if (i + k->step < k->size && k->unit[i + k->step] == unit) continue;
-            target[k->scale + unit] += moment / x[k->scale + unit];
-            moment = 0;
+    const size_t n = k->width;
+    for (size_t at = 0; at < k->size; at += n) {
+        const size_t i = gpumc__row_begin(k, at), e = k->at + at;
+        const int follows = gpumc__row_follows(k, i);
+        const double *of_J = follows ? m.by_J + e - k->back : m.spare, *J = m.J + e, *b = m.b + e;
+        const double *of_b = follows ? m.by_b + e - k->back : m.told, *share = m.k + e, *r = m.r + e;
+        if (!follows && !k->passes) continue;
+        for (size_t w = 0; w < n && !follows; w++) {
+            const size_t from = k->from[i + w * k->apart];
+            m.spare[w] = from == GPUMC__NONE ? 0 : m.by_J[k->places[from]];
+            m.told[w] = from == GPUMC__NONE ? 0 : m.by_b[k->places[from]];
         }
+        if (n == 1) gpumc__pull_back_row(1, J, b, share, r, of_J, of_b, m.by_J + e, m.by_b + e, m.moment);
+        else gpumc__pull_back_row(n, J, b, share, r, of_J, of_b, m.by_J + e, m.by_b + e, m.moment);
+        gpumc__row_moments(k, i, m.moment, x, target);
+    }
 }
 
 /* r and d theta / d mu of element i, in all forms. */
 GPUMC__INLINE double gpumc__link_r(const gpumc__link *k, size_t i, double *work)
 {
-    return gpumc__link_is_told(k) ? gpumc__link_messages(k, work).r[k->at + i]
+    return gpumc__link_is_told(k) ? gpumc__link_messages(k, work).r[k->places[k->at + i]]
                                   : gpumc__link_look_up(k, i, work, 0);
 }
 GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *work)
 {
-    return gpumc__link_is_told(k) ? gpumc__link_messages(k, work).k[k->at + i]
+    return gpumc__link_is_told(k) ? gpumc__link_messages(k, work).k[k->places[k->at + i]]
                                   : gpumc__link_look_up(k, i, work, GPUMC__BY_MU);
 }
 
@@ -5825,7 +5990,8 @@ struct gpumc_layout {
     gpumc__placed *parts;
     size_t *order;                   /* of the parts: those without link first */
     size_t leader;                   /* the first part that passes messages on, or GPUMC__NONE */
-    double *evidence;                /* J, then b, of the data alone for every natural value */
+    double *evidence;                /* J, then b, of the data alone for every natural value, by places */
+    size_t *places;                  /* where in messages a natural value stands */
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
@@ -6055,6 +6221,16 @@ static int gpumc__tells(const gpumc_model *m, size_t i)
 static double gpumc__most_centring(const gpumc_param *p)
 { return p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
+/* The rows of a block's messages, and the places of its elements. */
+static void gpumc__link_rows(gpumc__link *k, size_t stride, size_t length, size_t *places)
+{
+    const int beside = gpumc__walk_step(stride, length, k->size) > 1;
+    k->width = length == 1 ? k->size : beside ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
+    k->apart = beside ? length : 1;
+    k->back = beside ? k->width : stride;
+    for (size_t i = 0; i < k->size; i++) places[k->at + i] = k->at + i % k->apart * k->width + i / k->apart;
+}
+
 /* Tables by element, and which other blocks they refer to; those are placed. */
 static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
@@ -6072,6 +6248,8 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
     k->step = gpumc__walk_step(stride, p->walk_dim ? length : 1, k->size);
+    gpumc__link_rows(k, stride, p->walk_dim ? length : 1, l->places);
+    k->passes = p->location && l->parts[location].link.tells;
     for (size_t i = 0; i < k->size; i++) {
         const int own_scale = p->scale && l->parts[scale].size > 1;
         const int own_location = p->location && l->parts[location].size > 1;
@@ -6086,6 +6264,10 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         }
     }
     for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
+    k->even = 1;
+    for (size_t at = 0; at < k->size; at += k->width)
+        for (size_t i = gpumc__row_begin(k, at), w = 0; w < k->width; w++)
+            k->even &= k->unit[i + w * k->apart] == k->unit[i];
     gpumc__link_settle(k);
 }
 
@@ -6131,8 +6313,10 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     l.typical = gpumc__take_doubles(arena, l.n_free);
     l.order = (size_t *)gpumc__take(arena, l.n_parts, sizeof(size_t));
     l.evidence = gpumc__take_doubles(arena, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural);
-    l.n_work = 3 * l.n_natural + n_tables + (l.leader == GPUMC__NONE ? 0 : 6 * l.n_natural);
+    l.n_work = 3 * l.n_natural + n_tables + (l.leader == GPUMC__NONE ? 0 : GPUMC__MESSAGES * l.n_natural);
+    l.places = (size_t *)gpumc__take(arena, l.n_natural, sizeof(size_t));
     if (!arena->base) return NULL;
+    for (size_t i = 0; i < l.n_natural; i++) l.places[i] = i;
     memset(l.evidence, 0, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural * sizeof(double));
     memset(l.notches, GPUMC__FULL, l.n_free);
     memset(l.anchors, 0, l.n_free * sizeof *l.anchors);
@@ -6144,6 +6328,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         p->link.table += 3 * l.n_natural;
         p->link.messages = 3 * l.n_natural + n_tables;
         p->link.n_all = l.n_natural;
+        p->link.places = l.places;
         p->constraint.typicals = l.typical + p->free_at;
         for (size_t k = 0; k < p->free_size; k++) l.typical[p->free_at + k] = p->constraint.typical;
         if (p->linked) gpumc__link_init(&p->link, &l, p->param);
@@ -6194,19 +6379,17 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
 {
     const size_t n = l->n_natural;
     if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
-    memcpy(work + p->link.messages, l->evidence, 2 * n * sizeof(double));
-    memset(gpumc__link_messages(&p->link, work).by_J, 0, 2 * n * sizeof(double));
-    for (size_t i = l->n_parts; i-- > 0;) {
+    for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
-        if (!k->tells) continue;
-        const gpumc__messages m = gpumc__link_messages(k, work);
-        const double news = gpumc__link_news(k, x);
-        for (size_t e = k->at; k->noise.halves && e < k->at + k->size; e++) {
-            m.J[e] += (news - 1) * l->evidence[e];
-            m.b[e] += (news - 1) * l->evidence[n + e];
+        const gpumc__messages m = gpumc__link_messages(&p->link, work);
+        const double news = k->tells ? gpumc__link_news(k, x) : 0;
+        for (size_t e = k->at; k->tells && e < k->at + k->size; e++) {
+            m.J[e] = news * l->evidence[e];
+            m.b[e] = news * l->evidence[n + e];
         }
-        gpumc__link_tell(k, x, work);
     }
+    for (size_t i = l->n_parts; i-- > 0;)
+        if (l->parts[i].link.tells) gpumc__link_tell(&l->parts[i].link, x, work);
 }
 
 /* dq of a link from total derivatives, what others receive added to target, as gpumc__link_pull. */
@@ -11498,8 +11681,8 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         if (k->anchored) k->noise = k->found;
         if (k->anchored && k->tells) {
-            memcpy(l->evidence + k->at, weight, k->size * sizeof *weight);
-            memcpy(l->evidence + l->n_natural + k->at, weight + a->dim, k->size * sizeof *weight);
+            gpumc__to_rows(k, weight, l->evidence + k->at);
+            gpumc__to_rows(k, weight + a->dim, l->evidence + l->n_natural + k->at);
         } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }

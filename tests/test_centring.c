@@ -7,7 +7,7 @@
 #include "check.h"
 #include "schools.h"
 
-enum { MOST = 40 };
+enum { MOST = 48 };
 
 /* A smooth density without symmetry over all natural values. */
 static double bumpy(const double *x, double *g, void *data)
@@ -188,7 +188,9 @@ static void check_machine(const char *name, const gpumc_param *params, size_t n_
 static void check_kinds(void)
 {
     static const size_t six[] = { 0, 1, 1, 0, 1, 0 }, grid[] = { 3, 4 }, many[] = { 9, 3 };
-    static size_t later[27];
+    static const size_t wide[] = { 3, 9 }, album[] = { 4, 26, 1, 1, 0, 13, 25, 2, 2, 2, 9, 18 },
+                        twelve[] = { 0, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 0 };
+    static size_t later[27], column[27], own_scale[27];
     static double trend[27];
     static const double covariates[] = { 1, .5, -1, 2, .3, -.7, 0, 1, -2, .1, .6, 1 };
     const gpumc_param scalar[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
@@ -223,6 +225,17 @@ static void check_kinds(void)
     const gpumc_param drift[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "beta" }, { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
           .walk_dim = 2, .covariates = trend, .n_covariates = 1, .coefficients = "beta" } };
+    const gpumc_param abreast[] = { { .name = "mu", .size = 9 }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "level", .dims = wide, .n_dims = 2, .location = "mu", .location_index = column, .scale = "tau",
+          .walk_dim = 1 } };
+    const gpumc_param uneven[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 9 },
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .scale_index = own_scale,
+          .walk_dim = 2 } };
+    const gpumc_param below[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2 },
+        { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "song", .size = 12, .location = "level", .location_index = album, .scale = "sigma",
+          .scale_index = twelve } };
     const gpumc_param linear[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "beta", .size = 2 }, { .name = "theta", .size = 6, .location = "mu", .scale = "tau",
         .covariates = covariates, .n_covariates = 2, .coefficients = "beta" } };
@@ -236,6 +249,8 @@ static void check_kinds(void)
                                    { .name = "b", .size = 4, .location = "mu", .scale = "tau" } };
     for (size_t i = 0; i < 27; i++) {
         later[i] = i % 3 > 0;
+        column[i] = i % 9;
+        own_scale[i] = i / 3;
         trend[i] = sin((double)i);
     }
     check_machine("scalar", scalar, 3);
@@ -249,9 +264,44 @@ static void check_kinds(void)
     check_machine("walk that starts anywhere", free_walk, 3);
     check_machine("walks that start anywhere", free_walks, 3);
     check_machine("many walks with covariates", drift, 4);
+    check_machine("many walks side by side", abreast, 3);
+    check_machine("many walks with a scale each", uneven, 3);
+    check_machine("elements about those of many walks", below, 5);
     check_machine("covariates", linear, 4);
     check_machine("nested", nested, 5);
     check_machine("shared location and scale", shared, 4);
+}
+
+/* Of what is told, the last elements of walks are what their own scale, location and evidence make of them, each
+   by itself; and there is no density where a scale is lost beside its location. */
+static void check_rows(void)
+{
+    static const size_t many[] = { 9, 3 };
+    size_t own_scale[27];
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 9 },
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .scale_index = own_scale,
+          .walk_dim = 2 } };
+    machine m;
+    double q[MOST], x[MOST], g[MOST];
+    for (size_t i = 0; i < 27; i++) own_scale[i] = i / 3;
+    machine_open(&m, params, 3);
+    for (size_t i = 0; i < 37; i++) q[i] = sin(1.7 * (double)i + 1);
+    set_weights(m.layout, 3);
+    m.layout->typical[1] = 0;
+    for (size_t j = 0; j < 9; j++) m.layout->evidence[28 + j] = 0.5 + (double)j;       /* of the last step */
+    gpumc_model_natural(m.layout, q, x, m.work);
+    for (size_t j = 0; j < 9; j++) {
+        const double J = 0.5 + (double)j, b = m.layout->evidence[37 + 28 + j], tau = x[1 + j];
+        const double k = 1 / (1 + tau * tau * J), v = tau * tau * k, own = x[10 + 3 * j + 2];
+        const double expected = k * x[10 + 3 * j + 1] + v * b + sqrt(v) * q[10 + 3 * j + 2];
+        CHECK(fabs(own - expected) < 1e-13 * fmax(1, fabs(own)), "walk %d: %.17g for %.17g", (int)j, own, expected);
+    }
+    q[0] = 1;
+    q[1] = log(1e-12);
+    CHECK(gpumc_model_eval(m.layout, q, g, m.work) > -GPUMC_INF, "no density within reach");
+    q[1] = log(1e-14);
+    CHECK(gpumc_model_eval(m.layout, q, g, m.work) == -GPUMC_INF, "a scale is lost, and has a density");
+    machine_close(&m);
 }
 
 /* J groups; the even ones hold one row, the odd ones `rows`; sd 2 within, 1 between. */
@@ -987,6 +1037,7 @@ static void check_diffuse_walk(void)
 int main(void)
 {
     check_kinds();
+    check_rows();
     check_map();
     check_promise();
     check_reach();
