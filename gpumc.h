@@ -5772,8 +5772,8 @@ GPUMC__LOOP_INLINE void gpumc__pull_row(size_t n, const double *GPUMC__RESTRICT 
 }
 
 GPUMC__COPIES(, void, gpumc__told_pull,
-              (const gpumc__link *k, const double *x, const double *G, double *target, double *dq, double *work),
-              (k, x, G, target, dq, work), k->width >= GPUMC__LANES)
+              (const gpumc__link *k, const double *x, const double *G, double *target, double *dq,
+               double *work), (k, x, G, target, dq, work), k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -10556,6 +10556,9 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 
 /* ---- state ------------------------------------------------------------------------------------- */
 
+/* Parts of the draws over which moments of links are summed; draws in which the noise is sought. */
+enum { GPUMC__CENTRING_PARTS = 4, GPUMC__NOISE_DRAWS = 64 };
+
 typedef struct gpumc__restart {
     size_t iteration, chain, source;
     double level, healthy_level;
@@ -10572,7 +10575,7 @@ struct gpumc_adapt {
     size_t next_switch, window;
     gpumc__dual dual;
     size_t n_kept, capacity, foreground, background;         /* where the two overlapping windows begin */
-    size_t best, n_selected;                 /* best: the chain of the highest level */
+    size_t best, n_selected, n_units;        /* best: the chain of the highest level */
     double tolerance;                        /* how far below that is too far */
     gpumc__restart restarts[GPUMC__MAX_RESTARTS];
     size_t n_restarts;
@@ -10593,13 +10596,14 @@ struct gpumc_adapt {
     gpumc__trial *trials;                    /* what is watched of every chain before that */
 
     double *levels, *masses;  /* scratch of one update: recent log density and log mass of every chain */
-    double *moments;                         /* 4 dim: for means and variances */
+    double *moments;                         /* means and variances: 4 dim, of parts for links 6 dim each */
+    size_t *selected, noise_draws[GPUMC__NOISE_DRAWS];       /* kept draws that are looked at */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices;
     gpumc_team *team;                        /* or NULL; model_work has room for each of its members */
     double *model_work, *trial;              /* trial: scales, two, and mean of metrics only looked at */
     double *pairs;                           /* of one coordinate, 2 a kept draw, twice */
-    double *units;                           /* mean, then squared deviations, of log tau, one a unit */
+    double *units;                           /* of every unit, and part: see gpumc__adapt_units */
 };
 
 /* What belongs to one group of a hierarchy: element j of every parameter of n elements, two of which at least
@@ -10737,10 +10741,12 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.levels = gpumc__take_doubles(arena, C);
     plan.masses = gpumc__take_doubles(arena, C);
     plan.healthy = (unsigned char *)gpumc__take(arena, C + 1, 1);
-    plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(4, dim));
+    plan.n_units = n_units;
+    plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(n_units ? 6 * GPUMC__CENTRING_PARTS : 4, dim));
     n_rows = gpumc__size_mul(n_selected, dim);
     if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
     if (n_rows < plan.capacity * n_basis) n_rows = gpumc__size_mul(plan.capacity, n_basis);
+    plan.selected = (size_t *)gpumc__take(arena, n_selected, sizeof(size_t));
     plan.x = gpumc__take_doubles(arena, n_rows);
     plan.y = gpumc__take_doubles(arena, n_rows);
     plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(n_basis, dim));
@@ -10748,7 +10754,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
-    plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3, n_units));
+    plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3 * GPUMC__CENTRING_PARTS, n_units));
     plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
     plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
     if (!arena->base) return NULL;
@@ -10919,27 +10925,56 @@ static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
     return a->healthy[a->owner[k]] && a->lp[k] >= a->levels[a->best] - a->tolerance;
 }
 
+/* ---- work for the team --------------------------------------------------------------------------
+   Between iterations no chain runs: passes over the kept draws are split over the team, by draws or by strips
+   of coordinates, such that every sum is taken in one order whatever the team. */
+enum { GPUMC__STRIP = 96 };
+
+static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
+                               void *user)
+{
+    if (a->team && n_parts > 1) gpumc_team_run(a->team, run, n_parts, user);
+    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
+}
+
+static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP - 1) / GPUMC__STRIP; }
+static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
+{ *from = part * GPUMC__STRIP; return gpumc__smaller(n - *from, GPUMC__STRIP); }
+
 /* ---- metric ------------------------------------------------------------------------------------ */
+
+typedef struct gpumc__estimate { gpumc_adapt *adapt; gpumc_metric *metric; size_t chain; } gpumc__estimate;
 
 /* Fisher diagonal of the draws of one chain, or of all healthy ones (GPUMC__NONE): scale^4 = Var x / Var g,
    which is exact for a Gaussian with independent coordinates from its third draw on. */
+static void gpumc__diagonal_strip(size_t part, int member, void *estimate)
+{
+    const gpumc__estimate *of = (const gpumc__estimate *)estimate;
+    const gpumc_adapt *a = of->adapt;
+    gpumc_metric *m = of->metric;
+    size_t from;
+    const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
+    double *mean_q = a->moments + from, *var_q = mean_q + dim, *mean_g = var_q + dim, *var_g = mean_g + dim;
+    double count = 0;
+    (void)member;
+    for (int k = 0; k < 4; k++) memset(mean_q + (size_t)k * dim, 0, n * sizeof(double));
+    for (size_t k = a->foreground; k < a->n_kept; k++) {
+        if (!gpumc__adapt_uses(a, k, of->chain)) continue;
+        count++;
+        gpumc__welford(mean_q, var_q, a->q + k * dim + from, n, 1 / count);
+        gpumc__welford(mean_g, var_g, a->g + k * dim + from, n, 1 / count);
+    }
+    for (size_t i = 0; i < n && count >= 3; i++) {
+        const double scale = sqrt(sqrt(var_q[i] / var_g[i]));
+        if (scale > 0 && gpumc__is_finite(scale)) m->scale[from + i] = scale;
+        m->mean[from + i] = mean_q[i] + m->scale[from + i] * m->scale[from + i] * mean_g[i];
+    }
+}
+
 static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
 {
-    const size_t n = a->dim;
-    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, count = 0;
-    memset(a->moments, 0, 4 * n * sizeof(double));
-    for (size_t k = a->foreground; k < a->n_kept; k++) {
-        if (!gpumc__adapt_uses(a, k, chain)) continue;
-        count++;
-        gpumc__welford(mean_q, var_q, a->q + k * n, n, 1 / count);
-        gpumc__welford(mean_g, var_g, a->g + k * n, n, 1 / count);
-    }
-    if (count < 3) return;
-    for (size_t i = 0; i < n; i++) {
-        const double scale = sqrt(sqrt(var_q[i] / var_g[i]));
-        if (scale > 0 && gpumc__is_finite(scale)) m->scale[i] = scale;
-        m->mean[i] = mean_q[i] + m->scale[i] * m->scale[i] * mean_g[i];
-    }
+    gpumc__estimate of = { a, m, chain };
+    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__diagonal_strip, &of);
 }
 
 /* y += f x */
@@ -10947,51 +10982,76 @@ GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const dou
                                   size_t n)
 { for (size_t i = 0; i < n; i++) y[i] += f * x[i]; }
 
+/* n_draws rows of n numbers in x and in y. */
+typedef struct gpumc__selection {
+    gpumc_adapt *adapt;
+    const gpumc_metric *metric;
+    size_t n_draws, n;
+} gpumc__selection;
+
+static void gpumc__centre_strip(size_t part, int member, void *selection)
+{
+    const gpumc__selection *of = (const gpumc__selection *)selection;
+    size_t from;
+    const size_t n = gpumc__strip_of(of->n, part, &from);
+    double *mean = of->adapt->moments + from;
+    (void)member;
+    for (int which = 0; which < 2; which++) {
+        double *rows = (which ? of->adapt->y : of->adapt->x) + from;
+        memset(mean, 0, n * sizeof(double));
+        for (size_t k = 0; k < of->n_draws; k++) gpumc__add_multiple(mean, 1, rows + k * of->n, n);
+        for (size_t i = 0; i < n; i++) mean[i] /= (double)of->n_draws;
+        for (size_t k = 0; k < of->n_draws; k++) gpumc__add_multiple(rows + k * of->n, -1, mean, n);
+    }
+}
+
 /* Rows of x and y, n_draws of n numbers, about their means. */
 static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n)
 {
-    double *mean = a->moments + 2 * a->dim;
-    for (int of = 0; of < 2; of++) {
-        double *rows = of ? a->y : a->x;
-        memset(mean, 0, n * sizeof(double));
-        for (size_t k = 0; k < n_draws; k++) gpumc__add_multiple(mean, 1, rows + k * n, n);
-        for (size_t i = 0; i < n; i++) mean[i] /= (double)n_draws;
-        for (size_t k = 0; k < n_draws; k++) gpumc__add_multiple(rows + k * n, -1, mean, n);
-    }
+    gpumc__selection of = { a, NULL, n_draws, n };
+    gpumc__adapt_share(a, gpumc__strips(n), gpumc__centre_strip, &of);
+}
+
+static void gpumc__whiten_row(size_t row, int member, void *selection)
+{
+    const gpumc__selection *of = (const gpumc__selection *)selection;
+    const size_t n = of->n, k = of->adapt->selected[row];
+    const double *q = of->adapt->q + k * n, *g = of->adapt->g + k * n, *scale = of->metric->scale;
+    double *x = of->adapt->x + row * n, *y = of->adapt->y + row * n;
+    (void)member;
+    for (size_t i = 0; i < n; i++) { x[i] = q[i] / scale[i]; y[i] = g[i] * scale[i]; }
+    gpumc__metric_blocks(of->metric, 0, 1, x);
+    gpumc__metric_blocks(of->metric, 1, 0, y);
 }
 
 /* Evenly spaced healthy draws, centred and whitened by diagonal and blocks, into x and y; their number. */
 static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
 {
-    const size_t n = a->dim;
-    size_t available = 0, seen = 0, taken = 0;
+    gpumc__selection of = { a, m, 0, a->dim };
+    size_t available = 0, seen = 0;
     for (size_t k = a->foreground; k < a->n_kept; k++)
         available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
-    for (size_t k = a->foreground; k < a->n_kept && taken < a->n_selected; k++) {
+    for (size_t k = a->foreground; k < a->n_kept && of.n_draws < a->n_selected; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        if (available > a->n_selected && seen++ * a->n_selected / available < taken) continue;
-        for (size_t i = 0; i < n; i++) {
-            a->x[taken * n + i] = a->q[k * n + i] / m->scale[i];
-            a->y[taken * n + i] = a->g[k * n + i] * m->scale[i];
-        }
-        gpumc__metric_blocks(m, 0, 1, a->x + taken * n);
-        gpumc__metric_blocks(m, 1, 0, a->y + taken * n);
-        taken++;
+        if (available > a->n_selected && seen++ * a->n_selected / available < of.n_draws) continue;
+        a->selected[of.n_draws++] = k;
     }
-    gpumc__adapt_centre(a, taken, n);
-    return taken;
+    gpumc__adapt_share(a, of.n_draws, gpumc__whiten_row, &of);
+    gpumc__adapt_centre(a, of.n_draws, a->dim);
+    return of.n_draws;
 }
 
 /* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
    standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
-   1/2 beyond a factor 2: well below that there is none to be found. Leaves the sums in y. */
+   1/2 beyond a factor 2: well below that there is none to be found. Stops at the first that is enough. Leaves
+   the sums in y. */
 static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
 {
     const size_t n = a->dim;
     double *v = a->moments + 2 * n, *w = v + n, norm = 0;
     gpumc__add_multiple(a->y, 1, a->x, n_draws * n);
     memcpy(w, a->y, n * sizeof *w);
-    for (int k = 0; k < 10; k++) {
+    for (int k = 0; k < 10 && (k < 2 || norm < GPUMC__MISFIT); k++) {
         norm = sqrt(gpumc__dot(w, w, n));
         for (size_t i = 0; i < n; i++) v[i] = norm > 0 ? w[i] / norm : 0;
         memset(w, 0, n * sizeof(double));
@@ -11003,15 +11063,24 @@ static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
     return sqrt(gpumc__dot(w, w, n));
 }
 
-/* Eigenvectors and eigenvalues of the products of the draws in y; 0 when they are not to be had. */
-static GPUMC_LOOP int gpumc__adapt_products(gpumc_adapt *a, size_t N)
+static void gpumc__products_row(size_t i, int member, void *selection)
 {
-    const size_t n = a->dim;
-    double *products = a->matrices, *z = products + N * N, *d = z + N * N;
-    for (size_t i = 0; i < N; i++)
-        for (size_t j = 0; j <= i; j++)
-            products[i * N + j] = products[j * N + i] = gpumc__dot(a->y + i * n, a->y + j * n, n) / (double)N;
-    return gpumc__eigen(products, N, d, z, d + N);
+    const gpumc__selection *of = (const gpumc__selection *)selection;
+    const size_t N = of->n_draws, n = of->n;
+    double *products = of->adapt->matrices;
+    const double *y = of->adapt->y;
+    (void)member;
+    for (size_t j = 0; j <= i; j++)
+        products[i * N + j] = products[j * N + i] = gpumc__dot(y + i * n, y + j * n, n) / (double)N;
+}
+
+/* Eigenvectors and eigenvalues of the products of the draws in y; 0 when they are not to be had. */
+static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
+{
+    gpumc__selection of = { a, NULL, N, a->dim };
+    double *z = a->matrices + N * N, *d = z + N * N;
+    gpumc__adapt_share(a, N, gpumc__products_row, &of);
+    return gpumc__eigen(a->matrices, N, d, z, d + N);
 }
 
 /* Orthonormal rows of the basis, after r that are there: the directions in which the second moment of x + y,
@@ -11329,22 +11398,35 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, n_draws, r, 1, outside);
 }
 
+static void gpumc__mean_strip(size_t part, int member, void *estimate)
+{
+    const gpumc_adapt *a = ((const gpumc__estimate *)estimate)->adapt;
+    size_t from;
+    const size_t n = gpumc__strip_of(a->dim, part, &from);
+    double *mean_q = a->moments + from, *mean_g = mean_q + a->dim, count = 0;
+    (void)member;
+    memset(mean_q, 0, n * sizeof(double));
+    memset(mean_g, 0, n * sizeof(double));
+    for (size_t k = a->foreground; k < a->n_kept; k++) {
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        gpumc__add_multiple(mean_q, 1, a->q + k * a->dim + from, n);
+        gpumc__add_multiple(mean_g, 1, a->g + k * a->dim + from, n);
+        count++;
+    }
+    for (size_t i = 0; i < n; i++) { mean_q[i] /= count; mean_g[i] /= count; }
+}
+
 /* The centre of the normal whose gradients these are at these draws, exact as the diagonal's. */
 static void gpumc__adapt_mean(gpumc_adapt *a, gpumc_metric *m)
 {
-    const size_t n = a->dim;
-    double *mean_q = a->moments, *mean_g = mean_q + n, count = 0;
-    memset(a->moments, 0, 2 * n * sizeof(double));
-    for (size_t k = a->foreground; k < a->n_kept; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        gpumc__add_multiple(mean_q, 1, a->q + k * n, n);
-        gpumc__add_multiple(mean_g, 1, a->g + k * n, n);
-        count++;
-    }
+    gpumc__estimate of = { a, m, GPUMC__NONE };
+    const double *mean_q = a->moments, *mean_g = mean_q + a->dim;
+    size_t count = 0;
+    for (size_t k = a->foreground; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
     if (count < 3) return;
-    for (size_t i = 0; i < n; i++) mean_g[i] /= count;
+    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__mean_strip, &of);
     gpumc__metric_velocity(m, mean_g, m->mean);
-    for (size_t i = 0; i < n; i++) m->mean[i] += mean_q[i] / count;
+    for (size_t i = 0; i < a->dim; i++) m->mean[i] += mean_q[i];
 }
 
 /* The pooled metric. Correlations are looked at when a window ends (full), the diagonal every time; not in
@@ -11375,77 +11457,169 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 { return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
 
+/* What is summed over some of the draws: a group of rows of moments, units, and how many draws there were. */
+typedef struct gpumc__centring_sums {
+    const gpumc_adapt *adapt;
+    double *work, *moments, *units, count;   /* work of the model, x first; moments: 4 rows, and 2 of room */
+} gpumc__centring_sums;
+
+static double *gpumc__units_in(const gpumc__centring_sums *s, const gpumc__link *k)
+{ return s->units + (gpumc__adapt_units(s->adapt, k) - s->adapt->units); }
+
 /* A draw of a link, g the gradient there, on the way to the bulk: mean and squares of tau G, where G is the
    total derivative by theta. */
-static void gpumc__centring_add_early(gpumc_adapt *a, const gpumc__placed *p, const double *g, double count)
+static void gpumc__centring_add_early(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
 {
     const gpumc__link *k = &p->link;
-    double *x = a->model_work, *value = x + 2 * a->layout->n_natural, *m = a->moments + p->free_at;
+    const double *x = s->work;
+    double *value = s->work + 2 * s->adapt->layout->n_natural, *m = s->moments + p->free_at;
     for (size_t i = 0; i < k->size; i++)
-        value[i] = gpumc__link_scale(k, k->unit[i], x) * (g[i] / gpumc__link_r(k, i, x));
-    gpumc__welford(m, m + a->dim, value, k->size, 1 / count);
+        value[i] = gpumc__link_scale(k, k->unit[i], x) * (g[i] / gpumc__link_r(k, i, s->work));
+    gpumc__welford(m, m + s->adapt->dim, value, k->size, 1 / s->count);
 }
 
-/* The pull of the data on element i of a link, G + (theta - mu) / tau^2 where G is the total derivative and g
-   that by its coordinate. Where messages tell of later elements, what these pull, collected in told, is not
-   the data's. Elements are to come from the last on. */
-static double gpumc__centring_pull(gpumc_adapt *a, const gpumc__placed *p, size_t i, double g, double *told)
+/* The pull of the data on every element of a link, G + (theta - mu) / tau^2 where G is the total derivative
+   and g that by its coordinate: in work, behind two rows of natural values. Where messages tell of later
+   elements, what these pull, collected in the second row, is not the data's. */
+static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed *p, const double *g,
+                                     double *work)
 {
     const gpumc__link *k = &p->link;
-    const size_t e = k->at + i, place = k->from[i];
-    const double *x = a->model_work, tau = gpumc__link_scale(k, k->unit[i], x);
-    const double G = g / gpumc__link_r(k, i, a->model_work);
-    const double off = (x[e] - gpumc__link_mu(k, i, x)) / (tau * tau);
-    const double pull = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
-    if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, a->model_work) * G;
-    return pull;
+    double *x = work, *told = x + l->n_natural, *pulls = told + l->n_natural, precision = 0;
+    for (size_t i = k->size, unit = GPUMC__NONE; i-- > 0;) {
+        const size_t e = k->at + i, place = k->from[i];
+        const double G = g[i] / gpumc__link_r(k, i, work);
+        if (k->unit[i] != unit) {
+            const double tau = gpumc__link_scale(k, unit = k->unit[i], x);
+            precision = 1 / (tau * tau);
+        }
+        const double off = (x[e] - gpumc__link_mu(k, i, x)) * precision;
+        pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
+        if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, work) * G;
+    }
+    return pulls;
 }
 
-/* Element i in a draw in the bulk, weighted by tau^2 as wide populations leave data the most to say: mean and
-   squares of theta, mean of the pull, and products of both. */
-static void gpumc__centring_add_late(gpumc_adapt *a, const gpumc__placed *p, size_t i, double pull)
+/* Mean and squares of theta, mean of the pull, products of both: rows of m that lie dim apart. */
+static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *GPUMC__RESTRICT square,
+                                           const double *GPUMC__RESTRICT weight,
+                                           const double *GPUMC__RESTRICT theta,
+                                           const double *GPUMC__RESTRICT pull, double *GPUMC__RESTRICT m)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double theta_off = theta[i] - m[i], pull_off = pull[i] - m[2 * dim + i];
+        m[i] += weight[i] * theta_off;
+        m[2 * dim + i] += weight[i] * pull_off;
+        m[dim + i] += square[i] * theta_off * (theta[i] - m[i]);
+        m[3 * dim + i] += square[i] * pull_off * (theta[i] - m[i]);
+    }
+}
+
+/* A draw in the bulk, weighted by tau^2 as wide populations leave data the most to say. */
+static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
 {
     const gpumc__link *k = &p->link;
-    const double *x = a->model_work, *unit = gpumc__adapt_units(a, k) + 3 * k->unit[i];
-    const double tau = gpumc__link_scale(k, k->unit[i], x), square = tau * tau, theta = x[k->at + i];
-    double *m = a->moments + p->free_at + i;
-    const double theta_off = theta - m[0], pull_off = pull - m[2 * a->dim], weight = square / unit[2];
-    m[0] += weight * theta_off;
-    m[2 * a->dim] += weight * pull_off;
-    m[a->dim] += square * theta_off * (theta - m[0]);
-    m[3 * a->dim] += square * pull_off * (theta - m[0]);
+    const size_t dim = s->adapt->dim;
+    const double *x = s->work, *units = gpumc__units_in(s, k), inv_news = 1 / gpumc__link_news(k, x);
+    double *pulls = gpumc__centring_pulls(s->adapt->layout, p, g, s->work);
+    double *square = s->moments + 4 * dim, *weight = square + dim;
+    for (size_t i = 0; i < k->size; i++) {
+        const double tau = gpumc__link_scale(k, k->unit[i], x);
+        pulls[i] *= inv_news;
+        square[i] = tau * tau;
+        weight[i] = tau * tau / units[3 * k->unit[i] + 2];
+    }
+    gpumc__add_weighted(k->size, dim, square, weight, x + k->at, pulls, s->moments + p->free_at);
+}
+
+/* A draw, all links, units first. */
+static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw, int late)
+{
+    const gpumc_adapt *a = s->adapt;
+    const gpumc_layout *l = a->layout;
+    s->count++;
+    gpumc__to_natural(l, a->q + draw * a->dim, s->work, s->work);
+    memset(s->work + l->n_natural, 0, l->n_natural * sizeof(double));
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        const double *g = a->g + draw * a->dim + p->free_at;
+        for (size_t u = 0; p->linked && u < p->link.n_units; u++) {
+            const double tau = gpumc__link_scale(&p->link, u, s->work), value = gpumc__log(tau);
+            double *unit = gpumc__units_in(s, &p->link) + 3 * u;
+            gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / s->count);
+            unit[2] += tau * tau;
+        }
+        if (p->linked && late) gpumc__centring_add_late(s, p, g);
+        else if (p->linked) gpumc__centring_add_early(s, p, g);
+    }
+}
+
+/* Two means and their squares and products, of b draws or weights, join those of a. Rows lie dim apart. */
+static void gpumc__join_moments(double *to, const double *from, size_t dim, double a, double b)
+{
+    const double theta_off = from[0] - to[0], pull_off = from[2 * dim] - to[2 * dim], share = b / (a + b);
+    to[0] += share * theta_off;
+    to[2 * dim] += share * pull_off;
+    to[dim] += from[dim] + a * share * theta_off * theta_off;
+    to[3 * dim] += from[3 * dim] + a * share * theta_off * pull_off;
+}
+
+/* The sums of one part of the draws join those of the parts before. */
+static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring_sums *of, int late)
+{
+    const gpumc_layout *l = to->adapt->layout;
+    if (of->count == 0) return;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__link *k = &l->parts[i].link;
+        const size_t at = l->parts[i].free_at;
+        double *unit = gpumc__units_in(to, k), *more = gpumc__units_in(of, k);
+        for (size_t j = 0; l->parts[i].linked && j < k->size; j++) {
+            const size_t u = 3 * k->unit[j] + 2;
+            gpumc__join_moments(to->moments + at + j, of->moments + at + j, to->adapt->dim,
+                                late ? unit[u] : to->count, late ? more[u] : of->count);
+        }
+        for (size_t u = 0; l->parts[i].linked && u < 3 * k->n_units; u += 3) {
+            const double off = more[u] - unit[u], share = of->count / (to->count + of->count);
+            unit[u] += share * off;
+            unit[u + 1] += more[u + 1] + to->count * share * off * off;
+            unit[u + 2] += more[u + 2];
+        }
+    }
+    to->count += of->count;
+}
+
+typedef struct gpumc__centring_parts {
+    gpumc__centring_sums sums[GPUMC__CENTRING_PARTS];
+    int late;
+} gpumc__centring_parts;
+
+static void gpumc__centring_part(size_t part, int member, void *parts)
+{
+    gpumc__centring_parts *of = (gpumc__centring_parts *)parts;
+    gpumc__centring_sums *s = &of->sums[part];
+    const gpumc_adapt *a = s->adapt;
+    const size_t from = a->foreground, n = a->n_kept - from;
+    s->work = a->model_work + (size_t)member * a->layout->n_work;
+    memset(s->moments, 0, 4 * a->dim * sizeof(double));
+    memset(s->units, 0, 3 * a->n_units * sizeof(double));
+    for (size_t k = n * part / GPUMC__CENTRING_PARTS; k < n * (part + 1) / GPUMC__CENTRING_PARTS; k++)
+        if (gpumc__adapt_uses(a, from + k, GPUMC__NONE)) gpumc__centring_add(s, from + k, of->late);
 }
 
 /* Fills the units and the moments, over the healthy draws of the foreground window. Returns their number. */
 static double gpumc__centring_moments(gpumc_adapt *a, int late)
 {
-    const gpumc_layout *l = a->layout;
-    double *x = a->model_work, *told = x + l->n_natural, count = 0;
-    memset(a->moments, 0, 4 * a->dim * sizeof(double));
-    for (size_t k = a->foreground; k < a->n_kept; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        count++;
-        gpumc__to_natural(l, a->q + k * a->dim, x, a->model_work);
-        memset(told, 0, l->n_natural * sizeof *told);
-        for (size_t i = l->n_parts; i-- > 0;) {
-            const gpumc__link *link = &l->parts[i].link;
-            const double *g = a->g + k * a->dim + l->parts[i].free_at;
-            if (!l->parts[i].linked) continue;
-            for (size_t u = 0; u < link->n_units; u++) {
-                const double tau = gpumc__link_scale(link, u, x), value = gpumc__log(tau);
-                double *unit = gpumc__adapt_units(a, link) + 3 * u;
-                if (count < 2) unit[0] = unit[1] = unit[2] = 0;
-                gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / count);
-                unit[2] += tau * tau;
-            }
-            if (!late) gpumc__centring_add_early(a, &l->parts[i], g, count);
-            const double inv_news = late ? 1 / gpumc__link_news(link, x) : 1;
-            for (size_t j = late ? link->size : 0; j-- > 0;)
-                gpumc__centring_add_late(a, &l->parts[i], j,
-                                         inv_news * gpumc__centring_pull(a, &l->parts[i], j, g[j], told));
-        }
+    gpumc__centring_parts parts;
+    parts.late = late;
+    for (size_t k = 0; k < GPUMC__CENTRING_PARTS; k++) {
+        const gpumc__centring_sums none = { a, NULL, a->moments + 6 * k * a->dim,
+                                            a->units + 3 * k * a->n_units, 0 };
+        parts.sums[k] = none;
     }
-    return count;
+    gpumc__adapt_share(a, GPUMC__CENTRING_PARTS, gpumc__centring_part, &parts);
+    for (size_t k = 1; k < GPUMC__CENTRING_PARTS; k++)
+        gpumc__centring_join(&parts.sums[0], &parts.sums[k], late);
+    return parts.sums[0].count;
 }
 
 /* Shares of information that the data hold, s = 1 - 1 / v, shrunk towards the block's mean by how much of
@@ -11529,7 +11703,7 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
    How much more the data of a link know in one draw than on average is sum w (b - J theta) pull over sum
    w (b - J theta)^2: where they are normal exactly, whatever J and b, as w their own sizes will do. A single
    positive value that explains most of it across draws, by a power, is the scale of their noise. */
-enum { GPUMC__NOISE_DRAWS = 64, GPUMC__NOISE_LEAST = 20 };
+enum { GPUMC__NOISE_LEAST = 20 };
 
 /* J and b of every element, from weights and anchors as found, into the first two rows of moments. */
 static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
@@ -11549,20 +11723,23 @@ static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
     }
 }
 
-/* The logarithm of the news in one draw, of every link. */
-static void gpumc__noise_look(gpumc_adapt *a, size_t draw, double *log_news)
+/* The logarithm of the news in one of the selected draws, of every link. */
+static void gpumc__noise_look(size_t row, int member, void *adapt)
 {
+    const gpumc_adapt *a = (const gpumc_adapt *)adapt;
     const gpumc_layout *l = a->layout;
-    double *x = a->model_work, *told = x + l->n_natural;
-    gpumc__to_natural(l, a->q + draw * a->dim, x, a->model_work);
-    memset(told, 0, l->n_natural * sizeof *told);
+    const size_t draw = a->noise_draws[row];
+    double *x = a->model_work + (size_t)member * l->n_work, *log_news = a->pairs + row * l->n_parts;
+    gpumc__to_natural(l, a->q + draw * a->dim, x, x);
+    memset(x + l->n_natural, 0, l->n_natural * sizeof *x);
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
         const double *J = a->moments + p->free_at, *b = J + a->dim, *g = a->g + draw * a->dim + p->free_at;
+        const double *pulls = p->linked ? gpumc__centring_pulls(l, p, g, x) : NULL;
         double product = 0, square = 0;
-        for (size_t j = p->linked ? p->size : 0; j-- > 0;) {
+        for (size_t j = 0; p->linked && j < p->size; j++) {
             const double expected = b[j] - J[j] * x[p->at + j];
-            product += expected * gpumc__centring_pull(a, p, j, g[j], told);
+            product += expected * pulls[j];
             square += expected * expected;
         }
         log_news[i] = product > 0 ? gpumc__log(product / square) : GPUMC_NAN;
@@ -11614,7 +11791,7 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
     const gpumc_layout *l = a->layout;
     const size_t n = l->n_parts, room = 4 * a->capacity / n;
     const size_t most = gpumc__smaller(room, GPUMC__NOISE_DRAWS);
-    size_t draws[GPUMC__NOISE_DRAWS], available = 0, seen = 0, taken = 0, n_candidates = 0;
+    size_t *draws = a->noise_draws, available = 0, seen = 0, taken = 0, n_candidates = 0;
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
     for (size_t k = a->foreground; k < a->n_kept; k++)
         available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
@@ -11622,9 +11799,9 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
     for (size_t k = a->foreground; k < a->n_kept && taken < most && n_candidates > 0; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         if (available > most && seen++ * most / available < taken) continue;
-        gpumc__noise_look(a, k, a->pairs + taken * n);
         draws[taken++] = k;
     }
+    gpumc__adapt_share(a, taken, gpumc__noise_look, a);
     for (size_t i = 0; i < n; i++) {
         gpumc__link *k = &l->parts[i].link;
         double fit = 0.5;
@@ -11637,30 +11814,34 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
     }
 }
 
-typedef struct gpumc__reframe { gpumc_adapt *adapt; int back; } gpumc__reframe;
+/* Coordinates to the centred frame or back; or, without the links, scores alone to logarithms or back. */
+typedef struct gpumc__reframe { gpumc_adapt *adapt; int links, back; } gpumc__reframe;
+
+static double gpumc__reframe_point(const gpumc__reframe *of, double *q, double *g, double *work)
+{
+    const gpumc_layout *l = of->adapt->layout;
+    if (!of->links) return gpumc__rescore_all(l, of->back, q, g);
+    return of->back ? gpumc__from_centred(l, q, g, q, g, work) : gpumc__to_centred(l, q, g, q, g, work);
+}
 
 static void gpumc__reframe_draw(size_t k, int member, void *reframe)
 {
     const gpumc__reframe *of = (const gpumc__reframe *)reframe;
     const gpumc_adapt *a = of->adapt;
-    double *q = a->q + k * a->dim, *g = a->g + k * a->dim;
-    double *work = a->model_work + (size_t)member * a->layout->n_work;
-    a->lp[k] += of->back ? gpumc__from_centred(a->layout, q, g, q, g, work)
-                         : gpumc__to_centred(a->layout, q, g, q, g, work);
+    a->lp[k] += gpumc__reframe_point(of, a->q + k * a->dim, a->g + k * a->dim,
+                                     a->model_work + (size_t)member * a->layout->n_work);
 }
 
-/* Carries the kept draws and the chains' states from the coordinates before to those after a change of
-   weights. */
-static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int back)
+/* Carries the kept draws and the chains' states from the coordinates before to those after a change. */
+static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int links, int back)
 {
-    gpumc__reframe of = { a, back };
+    gpumc__reframe of = { a, links, back };
     double *u = a->moments, *h = u + a->dim;
-    if (a->team) gpumc_team_run(a->team, gpumc__reframe_draw, a->n_kept, &of);
-    else for (size_t k = 0; k < a->n_kept; k++) gpumc__reframe_draw(k, 0, &of);
+    gpumc__adapt_share(a, a->n_kept, gpumc__reframe_draw, &of);
     for (size_t c = 0; c < a->n_chains; c++) {
-        const double *q = gpumc_nuts_draw(chains[c]), *g = gpumc_nuts_gradient(chains[c]);
-        const double change = back ? gpumc__from_centred(a->layout, q, g, u, h, a->model_work)
-            : gpumc__to_centred(a->layout, q, g, u, h, a->model_work);
+        memcpy(u, gpumc_nuts_draw(chains[c]), a->dim * sizeof *u);
+        memcpy(h, gpumc_nuts_gradient(chains[c]), a->dim * sizeof *h);
+        const double change = gpumc__reframe_point(&of, u, h, a->model_work);
         gpumc__nuts_move(chains[c], u, chains[c]->current->lp + change, h);
     }
 }
@@ -11669,7 +11850,7 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
 static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights, int late)
 {
     const gpumc_layout *l = a->layout;
-    gpumc__adapt_reframe(a, chains, 0);
+    gpumc__adapt_reframe(a, chains, 1, 0);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
         const double *weight = weights + l->parts[i].free_at;
@@ -11686,7 +11867,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }
-    gpumc__adapt_reframe(a, chains, 1);
+    gpumc__adapt_reframe(a, chains, 1, 1);
 }
 
 /* ---- scores ------------------------------------------------------------------------------------
@@ -11714,8 +11895,7 @@ static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, d
     gpumc__rescoring of = { typical, to, n, pairs };
     const size_t n_parts = (n + GPUMC__RESCORED - 1) / GPUMC__RESCORED;
     if (typical == 0) return;
-    if (a->team) gpumc_team_run(a->team, gpumc__rescore_part, n_parts, &of);
-    else for (size_t k = 0; k < n_parts; k++) gpumc__rescore_part(k, 0, &of);
+    gpumc__adapt_share(a, n_parts, gpumc__rescore_part, &of);
 }
 
 /* The first pairs: those of coordinate i in the healthy draws of the foreground window, on the log scale.
@@ -11789,9 +11969,9 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
         }
     }
     if (!changed) return 0;
-    gpumc__adapt_reframe(a, chains, 0);
+    gpumc__adapt_reframe(a, chains, 0, 0);
     memcpy(l->typical, chosen, a->dim * sizeof *chosen);
-    gpumc__adapt_reframe(a, chains, 1);
+    gpumc__adapt_reframe(a, chains, 0, 1);
     gpumc__adapt_judge(a, chains);
     return 1;
 }
