@@ -3887,8 +3887,8 @@ static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPU
     }
 }
 
-/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z become the eigenvectors. Zero is what
-   is small beside the whole matrix: of many zero eigenvalues none is, beside its neighbours. */
+/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z become the eigenvectors, which NULL
+   spares. Zero is what is small beside the whole matrix: of many zero eigenvalues none is, beside its neighbours. */
 static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
 {
     double zero = 0;
@@ -3915,12 +3915,77 @@ static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
                 p = s * r;
                 d[i + 1] = g + p;
                 g = c * r - b;
-                gpumc__rotate_rows(z + i * n, z + (i + 1) * n, n, c, s);
+                if (z) gpumc__rotate_rows(z + i * n, z + (i + 1) * n, n, c, s);
                 if (i == l) { d[l] -= p; e[l] = g; e[m] = 0; }
             }
         }
     }
     return 1;
+}
+
+/* An eigenvector of the tridiagonal in the axes of the matrix it was made of: the last reflector first. */
+static GPUMC_LOOP void gpumc__reflect_back(const double *a, size_t n, const double *tau, double *vector)
+{
+    for (size_t k = n > 2 ? n - 2 : 0; k-- > 0;) {
+        const double *GPUMC__RESTRICT v = a + k * n + k + 1;
+        double *GPUMC__RESTRICT row = vector + k + 1;
+        const double f = tau[k] * gpumc__dot(row, v, n - k - 1);
+        for (size_t j = 0; j < n - k - 1; j++) row[j] -= f * v[j];
+    }
+}
+
+/* x becomes (T - lambda)^-1 x for the tridiagonal T of d, e, by elimination with pivots; rows: 3 n. A pivot of
+   nearly zero, as lambda makes one, is taken for `zero`. */
+static void gpumc__tridiagonal_solve(const double *d, const double *e, size_t n, double lambda, double zero,
+                                     double *x, double *rows)
+{
+    double *pivot = rows, *first = pivot + n, *second = first + n, a = d[0] - lambda, b = e[0];
+    for (size_t i = 0; i < n; i++) {                     /* a, b: what is left of row i, from the diagonal on */
+        const double below = i + 1 < n ? e[i] : 0, next = i + 1 < n ? d[i + 1] - lambda : 0;
+        const double after = i + 2 < n ? e[i + 1] : 0, here = x[i];
+        const int swaps = fabs(below) > fabs(a);
+        const double f = swaps ? a / below : below / (fabs(a) > zero ? a : zero);
+        pivot[i] = swaps ? below : fabs(a) > zero ? a : zero;
+        first[i] = swaps ? next : b;
+        second[i] = swaps ? after : 0;
+        if (i + 1 == n) break;
+        x[i] = swaps ? x[i + 1] : here;
+        x[i + 1] = swaps ? here - f * x[i + 1] : x[i + 1] - f * here;
+        a = swaps ? b - f * next : next - f * b;
+        b = swaps ? -f * after : after;
+    }
+    for (size_t i = n; i-- > 0;) {
+        if (i + 1 < n) x[i] -= first[i] * x[i + 1];
+        if (i + 2 < n) x[i] -= second[i] * x[i + 2];
+        x[i] /= pivot[i];
+    }
+}
+
+/* Row `found` of the vectors becomes the eigenvector of the tridiagonal for lambda, at right angles to those
+   before it, which equal eigenvalues would not give by themselves: inverse iteration. */
+static GPUMC_LOOP void gpumc__tridiagonal_vector(const double *d, const double *e, size_t n, double lambda,
+                                                 double *vectors, size_t found, double *rows)
+{
+    double *x = vectors + found * n, zero = DBL_MIN;
+    for (size_t i = 0; i < n; i++) {
+        zero = fmax(zero, DBL_EPSILON * (fabs(d[i]) + fabs(e[i])));
+        x[i] = 1 + (double)((i + found) * 7 % 11) / 11;               /* at right angles to nothing */
+    }
+    for (int round = 0; round < 3; round++) {
+        double norm;
+        gpumc__tridiagonal_solve(d, e, n, lambda, zero, x, rows);
+        for (int twice = 0; twice < 2; twice++) {
+            norm = sqrt(gpumc__dot(x, x, n));
+            for (size_t i = 0; i < n; i++) x[i] /= norm;
+            for (size_t k = 0; k < found; k++) {
+                const double *GPUMC__RESTRICT v = vectors + k * n;
+                const double along = gpumc__dot(x, v, n);
+                for (size_t i = 0; i < n; i++) x[i] -= along * v[i];
+            }
+        }
+        norm = sqrt(gpumc__dot(x, x, n));
+        for (size_t i = 0; i < n; i++) x[i] /= norm;
+    }
 }
 
 /* Eigenvalues of symmetric a into d, eigenvectors into the rows of z; a and work (3 n) are used up. */
@@ -3932,14 +3997,7 @@ static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, do
     memset(z, 0, n * n * sizeof(double));
     for (size_t i = 0; i < n; i++) z[i * n + i] = 1;
     if (!gpumc__tridiagonal_ql(d, e, z, n)) return 0;
-    for (size_t k = n > 2 ? n - 2 : 0; k-- > 0;) { /* back to the original axes, last reflector first */
-        const double *GPUMC__RESTRICT v = a + k * n + k + 1;
-        for (size_t i = 0; i < n; i++) {
-            double *GPUMC__RESTRICT row = z + i * n + k + 1;
-            const double f = tau[k] * gpumc__dot(row, v, n - k - 1);
-            for (size_t j = 0; j < n - k - 1; j++) row[j] -= f * v[j];
-        }
-    }
+    for (size_t i = 0; i < n; i++) gpumc__reflect_back(a, n, tau, z + i * n);
     return 1;
 }
 
@@ -11074,13 +11132,28 @@ static void gpumc__products_row(size_t i, int member, void *selection)
         products[i * N + j] = products[j * N + i] = gpumc__dot(y + i * n, y + j * n, n) / (double)N;
 }
 
-/* Eigenvectors and eigenvalues of the products of the draws in y; 0 when they are not to be had. */
+/* Of the products of the draws in y, in the matrices: reflectors, eigenvectors that are asked for, eigenvalues,
+   then the tridiagonal that has them. */
+typedef struct gpumc__spectrum { double *a, *vectors, *d, *diagonal, *beside, *tau, *rows; } gpumc__spectrum;
+
+static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
+{
+    double *m = a->matrices, *d = m + 2 * N * N;
+    const gpumc__spectrum s = { m, m + N * N, d, d + N, d + 2 * N, d + 3 * N, d + 4 * N };
+    return s;
+}
+
+/* Returns 0 when the eigenvalues are not to be had. */
 static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
 {
     gpumc__selection of = { a, NULL, N, a->dim };
-    double *z = a->matrices + N * N, *d = z + N * N;
+    const gpumc__spectrum s = gpumc__spectrum_of(a, N);
     gpumc__adapt_share(a, N, gpumc__products_row, &of);
-    return gpumc__eigen(a->matrices, N, d, z, d + N);
+    memset(s.tau, 0, N * sizeof(double));
+    gpumc__tridiagonal(s.a, N, s.diagonal, s.beside, s.tau, s.rows);
+    memcpy(s.d, s.diagonal, N * sizeof(double));
+    memcpy(s.rows, s.beside, N * sizeof(double));
+    return gpumc__tridiagonal_ql(s.d, s.rows, NULL, N);
 }
 
 /* Orthonormal rows of the basis, after r that are there: the directions in which the second moment of x + y,
@@ -11091,19 +11164,22 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, doubl
                                                  double *outside)
 {
     const size_t n = a->dim;
-    double *z = a->matrices + N * N, *d = z + N * N;
-    for (; r < GPUMC__MAX_RANK; r++) {
-        double *row = a->basis + r * n, root;
+    const gpumc__spectrum s = gpumc__spectrum_of(a, N);
+    for (size_t found = 0; r < GPUMC__MAX_RANK && found < N; r++, found++) {
+        double *row = a->basis + r * n, *weights = s.rows + 3 * N, root;
         size_t k = 0;
-        for (size_t i = 1; i < N; i++) if (d[i] > d[k]) k = i;
-        if (!(d[k] > least)) break;
-        root = sqrt((double)N * d[k]);
+        for (size_t i = 1; i < N; i++) if (s.d[i] > s.d[k]) k = i;
+        if (!(s.d[k] > least)) break;
+        gpumc__tridiagonal_vector(s.diagonal, s.beside, N, s.d[k], s.vectors, found, s.rows);
+        memcpy(weights, s.vectors + found * N, N * sizeof(double));
+        gpumc__reflect_back(s.a, N, s.tau, weights);
+        root = sqrt((double)N * s.d[k]);
         memset(row, 0, n * sizeof(double));
-        for (size_t i = 0; i < N; i++) gpumc__add_multiple(row, z[k * N + i] / root, a->y + i * n, n);
-        d[k] = 0;
+        for (size_t i = 0; i < N; i++) gpumc__add_multiple(row, weights[i] / root, a->y + i * n, n);
+        s.d[k] = 0;
     }
     *outside = 0;
-    for (size_t i = 0; i < N; i++) *outside += fmax(d[i], 0);
+    for (size_t i = 0; i < N; i++) *outside += fmax(s.d[i], 0);
     return r;
 }
 

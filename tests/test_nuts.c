@@ -1193,6 +1193,59 @@ static void test_eigen(void)
     }
 }
 
+/* The strongest eigenvectors one by one, of matrices with equal and nearly equal eigenvalues, and a diagonal one.
+   Returns by how much they miss that and each other's right angle; turned: the last by so much. */
+static double strongest_error(size_t n, int is_diagonal, double turned)
+{
+    enum { MAX = 40, MOST = 8 };
+    static const double strong[MOST] = { 5, 5, 5, 3, 3 + 1e-9, 2, 1e-3, 1e-3 };
+    static double a[MAX * MAX], basis[MAX * MAX], copy[MAX * MAX], v[MOST * MAX], d[MAX], e[MAX], tau[MAX],
+        values[MAX], rows[3 * MAX];
+    gpumc_rng rng = gpumc_rng_at(3, 1, 0, 0);
+    const size_t most = n < MOST ? n : MOST;
+    double worst = 0;
+    for (size_t i = 0; i < n * n; i++) a[i] = gpumc_rng_normal(&rng);
+    for (size_t i = 0; i < n; i++) for (size_t j = 0; j < i; j++) a[i * n + j] = a[j * n + i];
+    if (!gpumc__eigen(a, n, d, basis, rows)) return 1;
+    for (size_t i = 0; i < n * n; i++) {
+        a[i] = 0;
+        for (size_t k = 0; k < most; k++) a[i] += strong[k] * basis[k * n + i / n] * basis[k * n + i % n];
+        if (is_diagonal) a[i] = i / n == i % n && i / n < most ? strong[i / n] : 0;
+    }
+    memcpy(copy, a, sizeof a);
+    memset(tau, 0, sizeof tau);
+    gpumc__tridiagonal(a, n, d, e, tau, rows);
+    memcpy(values, d, sizeof values);
+    memcpy(rows, e, sizeof e);
+    if (!gpumc__tridiagonal_ql(values, rows, NULL, n)) return 1;
+    for (size_t found = 0; found < most; found++) {
+        size_t k = 0;
+        for (size_t i = 1; i < n; i++) if (values[i] > values[k]) k = i;
+        gpumc__tridiagonal_vector(d, e, n, values[k], v, found, rows);
+        for (size_t j = 0; j <= found; j++)
+            worst = fmax(worst, fabs(gpumc__dot(v + j * n, v + found * n, n) - (j == found)));
+        memcpy(basis, v + found * n, n * sizeof *basis);
+        gpumc__reflect_back(a, n, tau, basis);
+        if (found + 1 == most) basis[0] += turned;
+        for (size_t i = 0; i < n; i++)
+            worst = fmax(worst, fabs(gpumc__dot(copy + i * n, basis, n) - values[k] * basis[i]));
+        values[k] = -1;
+    }
+    return worst;
+}
+
+static void test_strongest(void)
+{
+    static const size_t sizes[] = { 1, 2, 3, 9, 40 };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int is_diagonal = 0; is_diagonal < 2; is_diagonal++) {
+            const double error = strongest_error(sizes[i], is_diagonal, 0);
+            CHECK(error < 1e-13, "size %d: eigenvectors are off by %g", (int)sizes[i], error);
+            CHECK(sizes[i] < 4 || strongest_error(sizes[i], is_diagonal, 1e-8) > 1e-13,
+                  "size %d: one that is turned passes", (int)sizes[i]);
+        }
+}
+
 /* ---- pausing ------------------------------------------------------------------------------------- */
 
 /* A warm-up of two chains and some draws, interrupted after every `pause` gradients (0: never): all memory is
@@ -1306,6 +1359,7 @@ int main(void)
     test_recovery();
     test_shared();
     test_eigen();
+    test_strongest();
     test_judge();
     test_pause();
     return check_end();
