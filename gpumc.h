@@ -5762,7 +5762,7 @@ GPUMC__COPIES(, void, gpumc__link_tell, (const gpumc__link *k, const double *x, 
 GPUMC__INLINE const double *gpumc__row_mu(const gpumc__link *k, size_t at, size_t i, const double *x,
                                           const gpumc__messages *m)
 {
-    if (gpumc__row_follows(k, i)) return m->theta + at - k->back;
+    if (gpumc__row_follows(k, i)) return m->theta + k->at + at - k->back;
     for (size_t w = 0; w < k->width; w++, i += k->apart)
         m->told[w] = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
     return m->told;
@@ -5794,24 +5794,37 @@ GPUMC__COPIES(return, double, gpumc__told_map,
     for (size_t at = 0; at < k->size; at += n) {
         const size_t e = k->at + at;
         const double *mu = gpumc__row_mu(k, at, gpumc__row_begin(k, at), x, &m), *from = m.G + at;
-        if (n == 1) far += gpumc__map_row(1, from, mu, m.b + e, m.k + e, m.r + e, m.theta + at);
-        else far += gpumc__map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + at);
+        if (n == 1) far += gpumc__map_row(1, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
+        else far += gpumc__map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
     }
-    gpumc__from_rows(k, m.theta, x + k->at);
+    gpumc__from_rows(k, m.theta + k->at, x + k->at);
     return far ? -GPUMC_INF : gpumc__sum_log(m.r + k->at, k->size);
 }
 
-static double gpumc__told_inverse(const gpumc__link *k, const double *x, double *q, double *work)
+GPUMC__LOOP_INLINE void gpumc__inverse_row(size_t n, const double *GPUMC__RESTRICT theta,
+                                           const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT b,
+                                           const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
+                                           double *GPUMC__RESTRICT q)
+{ for (size_t i = 0; i < n; i++) q[i] = (theta[i] - k[i] * mu[i]) / r[i] - r[i] * b[i]; }
+
+GPUMC__COPIES(return, double, gpumc__told_inverse,
+              (const gpumc__link *k, const double *x, double *q, double *work), (k, x, q, work),
+              k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    for (size_t i = 0; i < k->size; i++) {
-        const size_t e = k->places[k->at + i];
-        q[i] = (x[k->at + i] - m.k[e] * gpumc__link_mu(k, i, x)) / m.r[e] - m.r[e] * m.b[e];
+    const size_t n = k->width;
+    gpumc__to_rows(k, x + k->at, m.theta + k->at);
+    for (size_t at = 0; at < k->size; at += n) {
+        const size_t e = k->at + at;
+        const double *mu = gpumc__row_mu(k, at, gpumc__row_begin(k, at), x, &m), *theta = m.theta + e;
+        if (n == 1) gpumc__inverse_row(1, theta, mu, m.b + e, m.k + e, m.r + e, m.G + at);
+        else gpumc__inverse_row(n, theta, mu, m.b + e, m.k + e, m.r + e, m.G + at);
     }
+    gpumc__from_rows(k, m.G, q);
     return gpumc__sum_log(m.r + k->at, k->size);
 }
 
-/* G becomes dq. */
+/* G becomes dq. theta is what map or inverse have left. */
 GPUMC__LOOP_INLINE void gpumc__pull_row(size_t n, const double *GPUMC__RESTRICT theta,
                                         const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT J,
                                         const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
@@ -5836,13 +5849,12 @@ GPUMC__COPIES(, void, gpumc__told_pull,
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
     double *receives = G == target ? m.G : m.target;
-    gpumc__to_rows(k, x + k->at, m.theta);
     gpumc__to_rows(k, G + k->at, m.G);
     if (G != target) gpumc__to_rows(k, target + k->at, m.target);
     for (size_t at = k->size; at > 0;) {
         const size_t i = gpumc__row_begin(k, at -= n), e = k->at + at;
         const int follows = gpumc__row_follows(k, i);
-        const double *theta = m.theta + at, *mu = gpumc__row_mu(k, at, i, x, &m);
+        const double *theta = m.theta + e, *mu = gpumc__row_mu(k, at, i, x, &m);
         const double *J = m.J + e, *b = m.b + e, *share = m.k + e, *r = m.r + e;
         double *to = follows ? receives + at - k->back : m.spare, *by_J = m.by_J + e, *by_b = m.by_b + e;
         if (!follows) memset(to, 0, n * sizeof *to);
