@@ -2833,8 +2833,9 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 
 /* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
    IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
-   the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
-   the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES agree to rounding only. */
+   the processor has it. GIVE is return, or empty for void. HOST: none for the device. Neither copy has fused
+   products, so that both give the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES
+   agree to rounding only. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__CUDACC__)
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
@@ -2849,9 +2850,12 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
         else give name##_any arguments; \
     } \
     static inline GPUMC_LOOP result name##_text parameters
+#define GPUMC__HOST_COPIES GPUMC__COPIES
 #else
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static GPUMC_TEAM GPUMC_LOOP result name parameters
+#define GPUMC__HOST_COPIES(give, result, name, parameters, arguments, is_long) \
+    static GPUMC_LOOP result name parameters
 #endif
 
 /* Before it, a third copy for AVX-512, for what computes more than it loads; GPUMC__WIDEST calls it where it
@@ -3887,8 +3891,9 @@ static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPU
     }
 }
 
-/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z become the eigenvectors, which NULL
-   spares. Zero is what is small beside the whole matrix: of many zero eigenvalues none is, beside its neighbours. */
+/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z, if it is not NULL, become the
+   eigenvectors. Zero is what is small beside the whole matrix: of many zero eigenvalues none is, beside its
+   neighbours. */
 static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
 {
     double zero = 0;
@@ -3934,13 +3939,13 @@ static GPUMC_LOOP void gpumc__reflect_back(const double *a, size_t n, const doub
     }
 }
 
-/* x becomes (T - lambda)^-1 x for the tridiagonal T of d, e, by elimination with pivots; rows: 3 n. A pivot of
-   nearly zero, as lambda makes one, is taken for `zero`. */
+/* x becomes (T - lambda)^-1 x for the tridiagonal T of d, e, by elimination with pivots; rows: 3 n. A pivot
+   of nearly zero, as lambda makes one, is taken for `zero`. */
 static void gpumc__tridiagonal_solve(const double *d, const double *e, size_t n, double lambda, double zero,
                                      double *x, double *rows)
 {
     double *pivot = rows, *first = pivot + n, *second = first + n, a = d[0] - lambda, b = e[0];
-    for (size_t i = 0; i < n; i++) {                     /* a, b: what is left of row i, from the diagonal on */
+    for (size_t i = 0; i < n; i++) {                 /* a, b: what is left of row i, from the diagonal on */
         const double below = i + 1 < n ? e[i] : 0, next = i + 1 < n ? d[i + 1] - lambda : 0;
         const double after = i + 2 < n ? e[i + 1] : 0, here = x[i];
         const int swaps = fabs(below) > fabs(a);
@@ -5738,8 +5743,8 @@ GPUMC__LOOP_INLINE void gpumc__tell_row(size_t n, const double *GPUMC__RESTRICT 
 }
 
 /* What elements tell, r included; of a block after all those that tell it something. */
-GPUMC__COPIES(, void, gpumc__link_tell, (const gpumc__link *k, const double *x, double *work), (k, x, work),
-              k->width >= GPUMC__LANES)
+GPUMC__HOST_COPIES(, void, gpumc__link_tell, (const gpumc__link *k, const double *x, double *work),
+                   (k, x, work), k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -5774,31 +5779,31 @@ GPUMC__LOOP_INLINE uint64_t gpumc__map_row(size_t n, const double *GPUMC__RESTRI
                                            const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
                                            double *GPUMC__RESTRICT theta)
 {
-    uint64_t far = 0;
+    uint64_t beyond = 0;
     for (size_t i = 0; i < n; i++) {
         const double reach = r[i] * (1 / GPUMC__FINEST);
         theta[i] = k[i] * mu[i] + r[i] * (r[i] * b[i] + q[i]);
-        far += mu[i] * mu[i] * k[i] < reach * reach ? 0 : 1;
+        beyond += mu[i] * mu[i] * k[i] < reach * reach ? 0 : 1;
     }
-    return far;
+    return beyond;
 }
 
-GPUMC__COPIES(return, double, gpumc__told_map,
-              (const gpumc__link *k, const double *q, double *x, double *work), (k, q, x, work),
-              k->width >= GPUMC__LANES)
+GPUMC__HOST_COPIES(return, double, gpumc__told_map,
+                   (const gpumc__link *k, const double *q, double *x, double *work), (k, q, x, work),
+                   k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
-    uint64_t far = 0;
+    uint64_t beyond = 0;
     gpumc__to_rows(k, q, m.G);
     for (size_t at = 0; at < k->size; at += n) {
         const size_t e = k->at + at;
         const double *mu = gpumc__row_mu(k, at, gpumc__row_begin(k, at), x, &m), *from = m.G + at;
-        if (n == 1) far += gpumc__map_row(1, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
-        else far += gpumc__map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
+        if (n == 1) beyond += gpumc__map_row(1, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
+        else beyond += gpumc__map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
     }
     gpumc__from_rows(k, m.theta + k->at, x + k->at);
-    return far ? -GPUMC_INF : gpumc__sum_log(m.r + k->at, k->size);
+    return beyond ? -GPUMC_INF : gpumc__sum_log(m.r + k->at, k->size);
 }
 
 GPUMC__LOOP_INLINE void gpumc__inverse_row(size_t n, const double *GPUMC__RESTRICT theta,
@@ -5807,9 +5812,9 @@ GPUMC__LOOP_INLINE void gpumc__inverse_row(size_t n, const double *GPUMC__RESTRI
                                            double *GPUMC__RESTRICT q)
 { for (size_t i = 0; i < n; i++) q[i] = (theta[i] - k[i] * mu[i]) / r[i] - r[i] * b[i]; }
 
-GPUMC__COPIES(return, double, gpumc__told_inverse,
-              (const gpumc__link *k, const double *x, double *q, double *work), (k, x, q, work),
-              k->width >= GPUMC__LANES)
+GPUMC__HOST_COPIES(return, double, gpumc__told_inverse,
+                   (const gpumc__link *k, const double *x, double *q, double *work), (k, x, q, work),
+                   k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -5842,9 +5847,9 @@ GPUMC__LOOP_INLINE void gpumc__pull_row(size_t n, const double *GPUMC__RESTRICT 
     }
 }
 
-GPUMC__COPIES(, void, gpumc__told_pull,
-              (const gpumc__link *k, const double *x, const double *G, double *target, double *dq,
-               double *work), (k, x, G, target, dq, work), k->width >= GPUMC__LANES)
+GPUMC__HOST_COPIES(, void, gpumc__told_pull,
+                   (const gpumc__link *k, const double *x, const double *G, double *target, double *dq,
+                    double *work), (k, x, G, target, dq, work), k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -5897,8 +5902,9 @@ GPUMC__LOOP_INLINE void gpumc__pull_back_row(size_t n, const double *GPUMC__REST
 }
 
 /* The chain rule through what elements tell, of a block after its location. */
-GPUMC__COPIES(, void, gpumc__told_pull_back, (const gpumc__link *k, const double *x, double *target,
-                                              double *work), (k, x, target, work), k->width >= GPUMC__LANES)
+GPUMC__HOST_COPIES(, void, gpumc__told_pull_back,
+                   (const gpumc__link *k, const double *x, double *target, double *work),
+                   (k, x, target, work), k->width >= GPUMC__LANES)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -11144,8 +11150,8 @@ static void gpumc__products_row(size_t i, int member, void *selection)
         products[i * N + j] = products[j * N + i] = gpumc__dot(y + i * n, y + j * n, n) / (double)N;
 }
 
-/* Of the products of the draws in y, in the matrices: reflectors, eigenvectors that are asked for, eigenvalues,
-   then the tridiagonal that has them. */
+/* Of the products of the draws in y, in the matrices: reflectors, eigenvectors that are asked for,
+   eigenvalues, then the tridiagonal that has them. */
 typedef struct gpumc__spectrum { double *a, *vectors, *d, *diagonal, *beside, *tau, *rows; } gpumc__spectrum;
 
 static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
