@@ -3974,7 +3974,7 @@ static GPUMC_LOOP void gpumc__tridiagonal_vector(const double *d, const double *
     double *x = vectors + found * n, zero = DBL_MIN;
     for (size_t i = 0; i < n; i++) {
         zero = fmax(zero, DBL_EPSILON * (fabs(d[i]) + fabs(e[i])));
-        x[i] = 1 + (double)((i + found) * 7 % 11) / 11;               /* at right angles to nothing */
+        x[i] = 1 + (double)((i + found) * 7 % 11) / 11;                  /* at a right angle to hardly any */
     }
     for (int round = 0; round < 3; round++) {
         double norm;
@@ -11666,13 +11666,14 @@ static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const size_t at = l->parts[i].free_at;
+        if (!l->parts[i].linked) continue;
         double *unit = gpumc__units_in(to, k), *more = gpumc__units_in(of, k);
-        for (size_t j = 0; l->parts[i].linked && j < k->size; j++) {
+        for (size_t j = 0; j < k->size; j++) {
             const size_t u = 3 * k->unit[j] + 2;
             gpumc__join_moments(to->moments + at + j, of->moments + at + j, to->adapt->dim,
                                 late ? unit[u] : to->count, late ? more[u] : of->count);
         }
-        for (size_t u = 0; l->parts[i].linked && u < 3 * k->n_units; u += 3) {
+        for (size_t u = 0; u < 3 * k->n_units; u += 3) {
             const double off = more[u] - unit[u], share = of->count / (to->count + of->count);
             unit[u] += share * off;
             unit[u + 1] += more[u + 1] + to->count * share * off * off;
