@@ -5562,7 +5562,7 @@ typedef struct gpumc__link {
     int tells, passes;               /* has messages; its locations in other blocks have some too */
     size_t messages, n_all;          /* where they lie in work, of how many natural values */
     const size_t *places;            /* of every natural value among them */
-    size_t width, apart, back;       /* of a row: elements, from one to the next; places to the row before */
+    size_t width, back;              /* elements of a row of them, places to the row before */
     int even;                        /* every row has one scale value */
     int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
 } gpumc__link;
@@ -5660,9 +5660,9 @@ GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const 
    block that is no walk is one row. A few walks have rows of one. In these arrays rows lie one behind the
    other, which for walks beside each other is not the order of the natural values. */
 typedef struct gpumc__messages {
-    double *J, *b, *k, *r, *by_J, *by_b, *theta, *G, *target, *moment, *spare, *told;
+    double *J, *b, *k, *r, *by_J, *by_b, *theta, *G, *target, *moment, *spare;  /* spare: two rows */
 } gpumc__messages;
-enum { GPUMC__MESSAGES = sizeof(gpumc__messages) / sizeof(double *) };
+enum { GPUMC__MESSAGES = 1 + sizeof(gpumc__messages) / sizeof(double *) };
 
 GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k) { return k->tells && k->anchored; }
 
@@ -5672,29 +5672,30 @@ GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double 
     double *at = work + k->messages;
     const size_t n = k->n_all;
     const gpumc__messages m = { at, at + n, at + 2 * n, at + 3 * n, at + 4 * n, at + 5 * n, at + 6 * n,
-                                at + 7 * n, at + 8 * n, at + 9 * n, at + 10 * n, at + 11 * n };
+                                at + 7 * n, at + 8 * n, at + 9 * n, at + 10 * n };
     return m;
 }
 
-static void gpumc__to_rows(const gpumc__link *k, const double *natural, double *rows)
+/* Values of a block in the order of its rows, and back. */
+static void gpumc__told_in_rows(const gpumc__link *k, const double *natural, double *rows)
 {
-    if (k->apart == 1) memcpy(rows, natural, k->size * sizeof *rows);
-    else for (size_t t = 0; t < k->apart; t++, rows += k->width)
-        for (size_t i = 0; i < k->width; i++) rows[i] = natural[i * k->apart + t];
+    if (k->step == 1) memcpy(rows, natural, k->size * sizeof *rows);
+    else for (size_t t = 0; t < k->step; t++, rows += k->width)
+        for (size_t i = 0; i < k->width; i++) rows[i] = natural[i * k->step + t];
 }
 
-static void gpumc__from_rows(const gpumc__link *k, const double *rows, double *natural)
+static void gpumc__told_from_rows(const gpumc__link *k, const double *rows, double *natural)
 {
-    if (k->apart == 1) memcpy(natural, rows, k->size * sizeof *rows);
-    else for (size_t t = 0; t < k->apart; t++, rows += k->width)
-        for (size_t i = 0; i < k->width; i++) natural[i * k->apart + t] = rows[i];
+    if (k->step == 1) memcpy(natural, rows, k->size * sizeof *rows);
+    else for (size_t t = 0; t < k->step; t++, rows += k->width)
+        for (size_t i = 0; i < k->width; i++) natural[i * k->step + t] = rows[i];
 }
 
-/* The element with which the row at place at begins; the next is k->apart on. */
-GPUMC__INLINE size_t gpumc__row_begin(const gpumc__link *k, size_t at)
-{ return k->apart == 1 ? at : at / k->width; }
+/* The element with which the row at place at begins; the next is k->step on. */
+GPUMC__INLINE size_t gpumc__told_begin(const gpumc__link *k, size_t at)
+{ return k->step == 1 ? at : at / k->width; }
 /* Whether the row's locations are the elements of one before, k->back places from it. */
-GPUMC__INLINE int gpumc__row_follows(const gpumc__link *k, size_t i)
+GPUMC__INLINE int gpumc__told_follows(const gpumc__link *k, size_t i)
 { return k->from[i] >= k->at && k->from[i] != GPUMC__NONE; }
 
 /* 1 / tau^2; 0 for the first element of a walk that starts at no location, NaN where there is no density. */
@@ -5705,10 +5706,10 @@ GPUMC__INLINE double gpumc__link_precision(const gpumc__link *k, size_t unit, co
 }
 
 /* Hands on what a row that follows none has for its locations, where these are told. */
-static void gpumc__row_give(const gpumc__link *k, size_t i, const double *a, const double *b, double *to_a,
+static void gpumc__told_give(const gpumc__link *k, size_t i, const double *a, const double *b, double *to_a,
                             double *to_b)
 {
-    for (size_t w = 0; k->passes && w < k->width; w++, i += k->apart) {
+    for (size_t w = 0; k->passes && w < k->width; w++, i += k->step) {
         if (k->from[i] == GPUMC__NONE) continue;
         to_a[k->places[k->from[i]]] += a[w];
         to_b[k->places[k->from[i]]] += b[w];
@@ -5716,7 +5717,7 @@ static void gpumc__row_give(const gpumc__link *k, size_t i, const double *a, con
 }
 
 /* The scales' share of what the rows' moments are. */
-static void gpumc__row_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
+static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
                                double *target)
 {
     if (k->even) {
@@ -5724,7 +5725,7 @@ static void gpumc__row_moments(const gpumc__link *k, size_t i, const double *mom
         if (k->unit[i] < k->n_scales) target[k->scale + k->unit[i]] += sum / x[k->scale + k->unit[i]];
         return;
     }
-    for (size_t w = 0; w < k->width; w++, i += k->apart)
+    for (size_t w = 0; w < k->width; w++, i += k->step)
         if (k->unit[i] < k->n_scales) target[k->scale + k->unit[i]] += moment[w] / x[k->scale + k->unit[i]];
 }
 
@@ -5750,31 +5751,30 @@ GPUMC__HOST_COPIES(, void, gpumc__link_tell, (const gpumc__link *k, const double
     const size_t n = k->width;
     double *precision = m.moment, *spare = m.spare;
     for (size_t at = k->size; at > 0;) {
-        const size_t i = gpumc__row_begin(k, at -= n), e = k->at + at;
-        const int follows = gpumc__row_follows(k, i);
+        const size_t i = gpumc__told_begin(k, at -= n), e = k->at + at;
+        const int follows = gpumc__told_follows(k, i);
         double *J = follows ? m.J + e - k->back : spare, *b = follows ? m.b + e - k->back : spare + n;
         const double common = gpumc__link_precision(k, k->unit[i], x);
         for (size_t w = 0; w < n; w++)
-            precision[w] = k->even ? common : gpumc__link_precision(k, k->unit[i + w * k->apart], x);
+            precision[w] = k->even ? common : gpumc__link_precision(k, k->unit[i + w * k->step], x);
         if (!follows) memset(spare, 0, 2 * n * sizeof *spare);
-        if (n == 1) gpumc__tell_row(1, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
-        else gpumc__tell_row(n, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
-        if (!follows) gpumc__row_give(k, i, J, b, m.J, m.b);
+        gpumc__tell_row(n, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
+        if (!follows) gpumc__told_give(k, i, J, b, m.J, m.b);
     }
 }
 
 /* mu of the row at place at, which begins with element i. */
-GPUMC__INLINE const double *gpumc__row_mu(const gpumc__link *k, size_t at, size_t i, const double *x,
+GPUMC__INLINE const double *gpumc__told_mu(const gpumc__link *k, size_t at, size_t i, const double *x,
                                           const gpumc__messages *m)
 {
-    if (gpumc__row_follows(k, i)) return m->theta + k->at + at - k->back;
-    for (size_t w = 0; w < k->width; w++, i += k->apart)
-        m->told[w] = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
-    return m->told;
+    double *mu = m->spare + k->width;
+    if (gpumc__told_follows(k, i)) return m->theta + k->at + at - k->back;
+    for (size_t w = 0; w < k->width; w++, i += k->step) mu[w] = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
+    return mu;
 }
 
 /* Returns how many locations are beyond reach: |mu| > tau / FINEST, where k = r^2 / tau^2. */
-GPUMC__LOOP_INLINE uint64_t gpumc__map_row(size_t n, const double *GPUMC__RESTRICT q,
+GPUMC__LOOP_INLINE uint64_t gpumc__told_map_row(size_t n, const double *GPUMC__RESTRICT q,
                                            const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT b,
                                            const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
                                            double *GPUMC__RESTRICT theta)
@@ -5795,18 +5795,17 @@ GPUMC__HOST_COPIES(return, double, gpumc__told_map,
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
     uint64_t beyond = 0;
-    gpumc__to_rows(k, q, m.G);
+    gpumc__told_in_rows(k, q, m.G);
     for (size_t at = 0; at < k->size; at += n) {
         const size_t e = k->at + at;
-        const double *mu = gpumc__row_mu(k, at, gpumc__row_begin(k, at), x, &m), *from = m.G + at;
-        if (n == 1) beyond += gpumc__map_row(1, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
-        else beyond += gpumc__map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
+        const double *mu = gpumc__told_mu(k, at, gpumc__told_begin(k, at), x, &m), *from = m.G + at;
+        beyond += gpumc__told_map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
     }
-    gpumc__from_rows(k, m.theta + k->at, x + k->at);
+    gpumc__told_from_rows(k, m.theta + k->at, x + k->at);
     return beyond ? -GPUMC_INF : gpumc__sum_log(m.r + k->at, k->size);
 }
 
-GPUMC__LOOP_INLINE void gpumc__inverse_row(size_t n, const double *GPUMC__RESTRICT theta,
+GPUMC__LOOP_INLINE void gpumc__told_inverse_row(size_t n, const double *GPUMC__RESTRICT theta,
                                            const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT b,
                                            const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
                                            double *GPUMC__RESTRICT q)
@@ -5818,19 +5817,18 @@ GPUMC__HOST_COPIES(return, double, gpumc__told_inverse,
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
-    gpumc__to_rows(k, x + k->at, m.theta + k->at);
+    gpumc__told_in_rows(k, x + k->at, m.theta + k->at);
     for (size_t at = 0; at < k->size; at += n) {
         const size_t e = k->at + at;
-        const double *mu = gpumc__row_mu(k, at, gpumc__row_begin(k, at), x, &m), *theta = m.theta + e;
-        if (n == 1) gpumc__inverse_row(1, theta, mu, m.b + e, m.k + e, m.r + e, m.G + at);
-        else gpumc__inverse_row(n, theta, mu, m.b + e, m.k + e, m.r + e, m.G + at);
+        const double *mu = gpumc__told_mu(k, at, gpumc__told_begin(k, at), x, &m), *theta = m.theta + e;
+        gpumc__told_inverse_row(n, theta, mu, m.b + e, m.k + e, m.r + e, m.G + at);
     }
-    gpumc__from_rows(k, m.G, q);
+    gpumc__told_from_rows(k, m.G, q);
     return gpumc__sum_log(m.r + k->at, k->size);
 }
 
 /* G becomes dq. theta is what map or inverse have left. */
-GPUMC__LOOP_INLINE void gpumc__pull_row(size_t n, const double *GPUMC__RESTRICT theta,
+GPUMC__LOOP_INLINE void gpumc__told_pull_row(size_t n, const double *GPUMC__RESTRICT theta,
                                         const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT J,
                                         const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
                                         const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT G,
@@ -5854,23 +5852,22 @@ GPUMC__HOST_COPIES(, void, gpumc__told_pull,
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
     double *receives = G == target ? m.G : m.target;
-    gpumc__to_rows(k, G + k->at, m.G);
-    if (G != target) gpumc__to_rows(k, target + k->at, m.target);
+    gpumc__told_in_rows(k, G + k->at, m.G);
+    if (G != target) gpumc__told_in_rows(k, target + k->at, m.target);
     for (size_t at = k->size; at > 0;) {
-        const size_t i = gpumc__row_begin(k, at -= n), e = k->at + at;
-        const int follows = gpumc__row_follows(k, i);
-        const double *theta = m.theta + e, *mu = gpumc__row_mu(k, at, i, x, &m);
-        const double *J = m.J + e, *b = m.b + e, *share = m.k + e, *r = m.r + e;
+        const size_t i = gpumc__told_begin(k, at -= n), e = k->at + at;
+        const int follows = gpumc__told_follows(k, i);
+        const double *theta = m.theta + e, *mu = gpumc__told_mu(k, at, i, x, &m);
         double *to = follows ? receives + at - k->back : m.spare, *by_J = m.by_J + e, *by_b = m.by_b + e;
         if (!follows) memset(to, 0, n * sizeof *to);
-        if (n == 1) gpumc__pull_row(1, theta, mu, J, b, share, r, m.G + at, by_J, by_b, to, m.moment);
-        else gpumc__pull_row(n, theta, mu, J, b, share, r, m.G + at, by_J, by_b, to, m.moment);
-        gpumc__row_moments(k, i, m.moment, x, target);
+        gpumc__told_pull_row(n, theta, mu, m.J + e, m.b + e, m.k + e, m.r + e, m.G + at, by_J, by_b, to,
+                             m.moment);
+        gpumc__told_moments(k, i, m.moment, x, target);
         for (size_t w = 0; w < n && !follows; w++)
-            if (k->from[i + w * k->apart] != GPUMC__NONE) target[k->from[i + w * k->apart]] += to[w];
+            if (k->from[i + w * k->step] != GPUMC__NONE) target[k->from[i + w * k->step]] += to[w];
     }
-    gpumc__from_rows(k, m.G, dq);
-    if (G != target) gpumc__from_rows(k, m.target, target + k->at);
+    gpumc__told_from_rows(k, m.G, dq);
+    if (G != target) gpumc__told_from_rows(k, m.target, target + k->at);
 }
 
 /* The same through the noise, once that is done: J and b of every element go with it. */
@@ -5885,7 +5882,7 @@ static void gpumc__told_noise(const gpumc__link *k, const double *x, const doubl
     target[k->noise.at] += 0.5 * k->noise.halves * gpumc__link_news(k, x) * sum / x[k->noise.at];
 }
 
-GPUMC__LOOP_INLINE void gpumc__pull_back_row(size_t n, const double *GPUMC__RESTRICT J,
+GPUMC__LOOP_INLINE void gpumc__told_pull_back_row(size_t n, const double *GPUMC__RESTRICT J,
                                              const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
                                              const double *GPUMC__RESTRICT r,
                                              const double *GPUMC__RESTRICT of_J,
@@ -5909,19 +5906,19 @@ GPUMC__HOST_COPIES(, void, gpumc__told_pull_back,
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
     for (size_t at = 0; at < k->size; at += n) {
-        const size_t i = gpumc__row_begin(k, at), e = k->at + at;
-        const int follows = gpumc__row_follows(k, i);
-        const double *of_J = follows ? m.by_J + e - k->back : m.spare, *J = m.J + e, *b = m.b + e;
-        const double *of_b = follows ? m.by_b + e - k->back : m.told, *share = m.k + e, *r = m.r + e;
+        const size_t i = gpumc__told_begin(k, at), e = k->at + at;
+        const int follows = gpumc__told_follows(k, i);
+        const double *of_J = follows ? m.by_J + e - k->back : m.spare;
+        const double *of_b = follows ? m.by_b + e - k->back : m.spare + n;
         if (!follows && !k->passes) continue;
         for (size_t w = 0; w < n && !follows; w++) {
-            const size_t from = k->from[i + w * k->apart];
+            const size_t from = k->from[i + w * k->step];
             m.spare[w] = from == GPUMC__NONE ? 0 : m.by_J[k->places[from]];
-            m.told[w] = from == GPUMC__NONE ? 0 : m.by_b[k->places[from]];
+            m.spare[n + w] = from == GPUMC__NONE ? 0 : m.by_b[k->places[from]];
         }
-        if (n == 1) gpumc__pull_back_row(1, J, b, share, r, of_J, of_b, m.by_J + e, m.by_b + e, m.moment);
-        else gpumc__pull_back_row(n, J, b, share, r, of_J, of_b, m.by_J + e, m.by_b + e, m.moment);
-        gpumc__row_moments(k, i, m.moment, x, target);
+        gpumc__told_pull_back_row(n, m.J + e, m.b + e, m.k + e, m.r + e, of_J, of_b, m.by_J + e, m.by_b + e,
+                                  m.moment);
+        gpumc__told_moments(k, i, m.moment, x, target);
     }
 }
 
@@ -6297,14 +6294,13 @@ static int gpumc__tells(const gpumc_model *m, size_t i)
 static double gpumc__most_centring(const gpumc_param *p)
 { return p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
-/* The rows of a block's messages, and the places of its elements. */
+/* The way through a block, the rows of its messages, and the places of its elements. */
 static void gpumc__link_rows(gpumc__link *k, size_t stride, size_t length, size_t *places)
 {
-    const int beside = gpumc__walk_step(stride, length, k->size) > 1;
-    k->width = length == 1 ? k->size : beside ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
-    k->apart = beside ? length : 1;
-    k->back = beside ? k->width : stride;
-    for (size_t i = 0; i < k->size; i++) places[k->at + i] = k->at + i % k->apart * k->width + i / k->apart;
+    k->step = gpumc__walk_step(stride, length, k->size);
+    k->width = length == 1 ? k->size : k->step > 1 ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
+    k->back = k->step > 1 ? k->width : stride;
+    for (size_t i = 0; i < k->size; i++) places[k->at + i] = k->at + i % k->step * k->width + i / k->step;
 }
 
 /* Tables by element, and which other blocks they refer to; those are placed. */
@@ -6323,7 +6319,6 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
-    k->step = gpumc__walk_step(stride, p->walk_dim ? length : 1, k->size);
     gpumc__link_rows(k, stride, p->walk_dim ? length : 1, l->places);
     k->passes = p->location && l->parts[location].link.tells;
     for (size_t i = 0; i < k->size; i++) {
@@ -6342,8 +6337,8 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
     k->even = 1;
     for (size_t at = 0; at < k->size; at += k->width)
-        for (size_t i = gpumc__row_begin(k, at), w = 0; w < k->width; w++)
-            k->even &= k->unit[i + w * k->apart] == k->unit[i];
+        for (size_t i = gpumc__told_begin(k, at), w = 0; w < k->width; w++)
+            k->even &= k->unit[i + w * k->step] == k->unit[i];
     gpumc__link_settle(k);
 }
 
@@ -9058,7 +9053,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
     memset(block, 0, bytes);
     *block = h->memory;
     h->memory = block;
-    return (char *)block + 64 + (64 - (uintptr_t)block % 64) % 64;
+    return gpumc__aligned((char *)block + 64);
 }
 
 static size_t gpumc__param_size(const gpumc_param *p)
@@ -11004,7 +10999,7 @@ static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
 /* ---- work for the team --------------------------------------------------------------------------
    Between iterations no chain runs: passes over the kept draws are split over the team, by draws or by strips
    of coordinates, such that every sum is taken in one order whatever the team. */
-enum { GPUMC__STRIP = 96 };
+enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, from which on vectors are wide */
 
 static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
                                void *user)
@@ -11013,9 +11008,9 @@ static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)
     else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
 }
 
-static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP - 1) / GPUMC__STRIP; }
+static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP_COLUMNS - 1) / GPUMC__STRIP_COLUMNS; }
 static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
-{ *from = part * GPUMC__STRIP; return gpumc__smaller(n - *from, GPUMC__STRIP); }
+{ *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
 
 /* ---- metric ------------------------------------------------------------------------------------ */
 
@@ -11957,8 +11952,8 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         if (k->anchored) k->noise = k->found;
         if (k->anchored && k->tells) {
-            gpumc__to_rows(k, weight, l->evidence + k->at);
-            gpumc__to_rows(k, weight + a->dim, l->evidence + l->n_natural + k->at);
+            gpumc__told_in_rows(k, weight, l->evidence + k->at);
+            gpumc__told_in_rows(k, weight + a->dim, l->evidence + l->n_natural + k->at);
         } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }
