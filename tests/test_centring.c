@@ -226,11 +226,11 @@ static void check_kinds(void)
         { .name = "beta" }, { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
           .walk_dim = 2, .covariates = trend, .n_covariates = 1, .coefficients = "beta" } };
     const gpumc_param abreast[] = { { .name = "mu", .size = 9 }, { .name = "tau", .kind = GPUMC_POSITIVE },
-        { .name = "level", .dims = wide, .n_dims = 2, .location = "mu", .location_index = column, .scale = "tau",
-          .walk_dim = 1 } };
+        { .name = "level", .dims = wide, .n_dims = 2, .location = "mu", .location_index = column,
+          .scale = "tau", .walk_dim = 1 } };
     const gpumc_param uneven[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 9 },
-        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .scale_index = own_scale,
-          .walk_dim = 2 } };
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
+          .scale_index = own_scale, .walk_dim = 2 } };
     const gpumc_param below[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2 },
         { .name = "sigma", .kind = GPUMC_POSITIVE, .size = 2 },
@@ -272,15 +272,15 @@ static void check_kinds(void)
     check_machine("shared location and scale", shared, 4);
 }
 
-/* Of what is told, the last elements of walks are what their own scale, location and evidence make of them, each
-   by itself; and there is no density where a scale is lost beside its location. */
+/* Of what is told, the last elements of walks are what their own scale, location and evidence make of them,
+   each by itself; and there is no density where a scale is lost beside its location. */
 static void check_rows(void)
 {
     static const size_t many[] = { 9, 3 };
     size_t own_scale[27];
     const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 9 },
-        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .scale_index = own_scale,
-          .walk_dim = 2 } };
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
+          .scale_index = own_scale, .walk_dim = 2 } };
     machine m;
     double q[MOST], x[MOST], g[MOST];
     for (size_t i = 0; i < 27; i++) own_scale[i] = i / 3;
@@ -294,7 +294,8 @@ static void check_rows(void)
         const double J = 0.5 + (double)j, b = m.layout->evidence[37 + 28 + j], tau = x[1 + j];
         const double k = 1 / (1 + tau * tau * J), v = tau * tau * k, own = x[10 + 3 * j + 2];
         const double expected = k * x[10 + 3 * j + 1] + v * b + sqrt(v) * q[10 + 3 * j + 2];
-        CHECK(fabs(own - expected) < 1e-13 * fmax(1, fabs(own)), "walk %d: %.17g for %.17g", (int)j, own, expected);
+        CHECK(fabs(own - expected) < 1e-13 * fmax(1, fabs(own)), "walk %d: %.17g for %.17g", (int)j, own,
+              expected);
     }
     q[0] = 1;
     q[1] = log(1e-12);
@@ -302,6 +303,67 @@ static void check_rows(void)
     q[1] = log(1e-14);
     CHECK(gpumc_model_eval(m.layout, q, g, m.work) == -GPUMC_INF, "a scale is lost, and has a density");
     machine_close(&m);
+}
+
+/* Moments of links over n draws, summed in parts and joined, beside those that one pass over n_passed finds:
+   the largest difference, of every row of moments and every unit. */
+static double joined_error(int late, size_t n, size_t n_passed)
+{
+    enum { DIM = 37, UNITS = 9, BEFORE = 2 };               /* draws before the window */
+    static const size_t many[] = { 9, 3 };
+    static double moments[6 * DIM], units[3 * UNITS];
+    size_t own_scale[27];
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = UNITS },
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
+          .scale_index = own_scale, .walk_dim = 2 } };
+    machine m;
+    gpumc_adapt_options o;
+    gpumc_error error;
+    double worst = 0;
+    for (size_t i = 0; i < 27; i++) own_scale[i] = i / 3;
+    machine_open(&m, params, 3);
+    memset(&o, 0, sizeof o);
+    const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
+    void *memory = malloc(bytes);
+    gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, &error);
+    gpumc__centring_sums whole = { a, m.work, moments, units, 0 };
+    memset(moments, 0, sizeof moments);
+    memset(units, 0, sizeof units);
+    a->levels[0] = a->tolerance = 0;
+    for (size_t k = 0; k < BEFORE + n; k++) {
+        a->lp[k] = 0;
+        a->owner[k] = 0;
+        for (size_t i = 0; i < DIM; i++) {
+            a->q[k * DIM + i] = sin(1.3 * (double)(k * DIM + i));
+            a->g[k * DIM + i] = cos(2.9 * (double)(k * DIM + i));
+        }
+    }
+    a->foreground = BEFORE;
+    a->n_kept = BEFORE + n;
+    set_weights(m.layout, 2);
+    CHECK(gpumc__centring_moments(a, late) == (double)n, "draws are lost");
+    for (size_t k = 0; k < n_passed; k++) gpumc__centring_add(&whole, BEFORE + k, late);
+    for (size_t i = DIM - 27; i < 4 * DIM; i++)
+        if (i % DIM >= DIM - 27)
+            worst = fmax(worst, fabs(a->moments[i] - moments[i]) / fmax(1, fabs(moments[i])));
+    for (size_t i = 0; i < 3 * UNITS; i++)
+        worst = fmax(worst, fabs(a->units[i] - units[i]) / fmax(1, fabs(units[i])));
+    free(memory);
+    machine_close(&m);
+    return worst;
+}
+
+static void check_joined(void)
+{
+    static const size_t numbers[] = { 1, 3, 40 };            /* of 1 and 3 the first part has none */
+    for (size_t i = 0; i < 3; i++)
+        for (int late = 0; late < 2; late++) {
+            const size_t n = numbers[i];
+            CHECK(joined_error(late, n, n) < 1e-12, "late %d, %d draws: off by %g", late, (int)n,
+                  joined_error(late, n, n));
+            CHECK(n < 2 || joined_error(late, n, n - 1) > 1e-4, "late %d, %d draws: one may be missing", late,
+                  (int)n);
+        }
 }
 
 /* J groups; the even ones hold one row, the odd ones `rows`; sd 2 within, 1 between. */
@@ -1038,6 +1100,7 @@ int main(void)
 {
     check_kinds();
     check_rows();
+    check_joined();
     check_map();
     check_promise();
     check_reach();

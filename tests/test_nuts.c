@@ -1193,7 +1193,7 @@ static void test_eigen(void)
     }
 }
 
-/* The strongest eigenvectors one by one, of matrices with equal and nearly equal eigenvalues, and a diagonal one.
+/* The strongest eigenvectors one by one, of matrices with equal and nearly equal eigenvalues, or diagonal.
    Returns by how much they miss that and each other's right angle; turned: the last by so much. */
 static double strongest_error(size_t n, int is_diagonal, double turned)
 {
