@@ -2833,9 +2833,8 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 
 /* A function in two copies, for any x86-64 and for AVX2; the body follows. A call takes the latter where
    IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
-   the processor has it. GIVE is return, or empty for void. HOST: none for the device. Neither copy has fused
-   products, so that both give the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES
-   agree to rounding only. */
+   the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
+   the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES agree to rounding only. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__CUDACC__)
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
@@ -2850,12 +2849,9 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
         else give name##_any arguments; \
     } \
     static inline GPUMC_LOOP result name##_text parameters
-#define GPUMC__HOST_COPIES GPUMC__COPIES
 #else
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static GPUMC_TEAM GPUMC_LOOP result name parameters
-#define GPUMC__HOST_COPIES(give, result, name, parameters, arguments, is_long) \
-    static GPUMC_LOOP result name parameters
 #endif
 
 /* Before it, a third copy for AVX-512, for what computes more than it loads; GPUMC__WIDEST calls it where it
@@ -5729,10 +5725,11 @@ static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *mo
         if (k->unit[i] < k->n_scales) target[k->scale + k->unit[i]] += moment[w] / x[k->scale + k->unit[i]];
 }
 
-GPUMC__LOOP_INLINE void gpumc__tell_row(size_t n, const double *GPUMC__RESTRICT precision,
-                                        const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
-                                        double *GPUMC__RESTRICT k, double *GPUMC__RESTRICT r,
-                                        double *GPUMC__RESTRICT to_J, double *GPUMC__RESTRICT to_b)
+GPUMC__COPIES(, void, gpumc__tell_row,
+              (size_t n, const double *GPUMC__RESTRICT precision, const double *GPUMC__RESTRICT J,
+               const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT k, double *GPUMC__RESTRICT r,
+               double *GPUMC__RESTRICT to_J, double *GPUMC__RESTRICT to_b),
+              (n, precision, J, b, k, r, to_J, to_b), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const double sum = precision[i] + J[i], known = sum >= 1e-290 ? sum : 1, share = precision[i] / known;
@@ -5744,8 +5741,7 @@ GPUMC__LOOP_INLINE void gpumc__tell_row(size_t n, const double *GPUMC__RESTRICT 
 }
 
 /* What elements tell, r included; of a block after all those that tell it something. */
-GPUMC__HOST_COPIES(, void, gpumc__link_tell, (const gpumc__link *k, const double *x, double *work),
-                   (k, x, work), k->width >= GPUMC__LANES)
+static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -5774,10 +5770,11 @@ GPUMC__INLINE const double *gpumc__told_mu(const gpumc__link *k, size_t at, size
 }
 
 /* Returns how many locations are beyond reach: |mu| > tau / FINEST, where k = r^2 / tau^2. */
-GPUMC__LOOP_INLINE uint64_t gpumc__told_map_row(size_t n, const double *GPUMC__RESTRICT q,
-                                           const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT b,
-                                           const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
-                                           double *GPUMC__RESTRICT theta)
+GPUMC__COPIES(return, uint64_t, gpumc__told_map_row,
+              (size_t n, const double *GPUMC__RESTRICT q, const double *GPUMC__RESTRICT mu,
+               const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
+               const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT theta), (n, q, mu, b, k, r, theta),
+              n >= GPUMC__LANES)
 {
     uint64_t beyond = 0;
     for (size_t i = 0; i < n; i++) {
@@ -5788,9 +5785,7 @@ GPUMC__LOOP_INLINE uint64_t gpumc__told_map_row(size_t n, const double *GPUMC__R
     return beyond;
 }
 
-GPUMC__HOST_COPIES(return, double, gpumc__told_map,
-                   (const gpumc__link *k, const double *q, double *x, double *work), (k, q, x, work),
-                   k->width >= GPUMC__LANES)
+static double gpumc__told_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -5805,15 +5800,7 @@ GPUMC__HOST_COPIES(return, double, gpumc__told_map,
     return beyond ? -GPUMC_INF : gpumc__sum_log(m.r + k->at, k->size);
 }
 
-GPUMC__LOOP_INLINE void gpumc__told_inverse_row(size_t n, const double *GPUMC__RESTRICT theta,
-                                           const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT b,
-                                           const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
-                                           double *GPUMC__RESTRICT q)
-{ for (size_t i = 0; i < n; i++) q[i] = (theta[i] - k[i] * mu[i]) / r[i] - r[i] * b[i]; }
-
-GPUMC__HOST_COPIES(return, double, gpumc__told_inverse,
-                   (const gpumc__link *k, const double *x, double *q, double *work), (k, x, q, work),
-                   k->width >= GPUMC__LANES)
+static double gpumc__told_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -5821,19 +5808,21 @@ GPUMC__HOST_COPIES(return, double, gpumc__told_inverse,
     for (size_t at = 0; at < k->size; at += n) {
         const size_t e = k->at + at;
         const double *mu = gpumc__told_mu(k, at, gpumc__told_begin(k, at), x, &m), *theta = m.theta + e;
-        gpumc__told_inverse_row(n, theta, mu, m.b + e, m.k + e, m.r + e, m.G + at);
+        for (size_t w = 0; w < n; w++)
+            m.G[at + w] = (theta[w] - m.k[e + w] * mu[w]) / m.r[e + w] - m.r[e + w] * m.b[e + w];
     }
     gpumc__told_from_rows(k, m.G, q);
     return gpumc__sum_log(m.r + k->at, k->size);
 }
 
 /* G becomes dq. theta is what map or inverse have left. */
-GPUMC__LOOP_INLINE void gpumc__told_pull_row(size_t n, const double *GPUMC__RESTRICT theta,
-                                        const double *GPUMC__RESTRICT mu, const double *GPUMC__RESTRICT J,
-                                        const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
-                                        const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT G,
-                                        double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b,
-                                        double *GPUMC__RESTRICT to, double *GPUMC__RESTRICT moment)
+GPUMC__COPIES(, void, gpumc__told_pull_row,
+              (size_t n, const double *GPUMC__RESTRICT theta, const double *GPUMC__RESTRICT mu,
+               const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
+               const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT G,
+               double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b, double *GPUMC__RESTRICT to,
+               double *GPUMC__RESTRICT moment), (n, theta, mu, J, b, k, r, G, by_J, by_b, to, moment),
+              n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const double g = G[i], v = r[i] * r[i], share = k[i], middle = share * mu[i] + v * b[i];
@@ -5845,9 +5834,8 @@ GPUMC__LOOP_INLINE void gpumc__told_pull_row(size_t n, const double *GPUMC__REST
     }
 }
 
-GPUMC__HOST_COPIES(, void, gpumc__told_pull,
-                   (const gpumc__link *k, const double *x, const double *G, double *target, double *dq,
-                    double *work), (k, x, G, target, dq, work), k->width >= GPUMC__LANES)
+static void gpumc__told_pull(const gpumc__link *k, const double *x, const double *G, double *target,
+                             double *dq, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
@@ -5882,13 +5870,12 @@ static void gpumc__told_noise(const gpumc__link *k, const double *x, const doubl
     target[k->noise.at] += 0.5 * k->noise.halves * gpumc__link_news(k, x) * sum / x[k->noise.at];
 }
 
-GPUMC__LOOP_INLINE void gpumc__told_pull_back_row(size_t n, const double *GPUMC__RESTRICT J,
-                                             const double *GPUMC__RESTRICT b, const double *GPUMC__RESTRICT k,
-                                             const double *GPUMC__RESTRICT r,
-                                             const double *GPUMC__RESTRICT of_J,
-                                             const double *GPUMC__RESTRICT of_b,
-                                             double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b,
-                                             double *GPUMC__RESTRICT moment)
+GPUMC__COPIES(, void, gpumc__told_pull_back_row,
+              (size_t n, const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
+               const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
+               const double *GPUMC__RESTRICT of_J, const double *GPUMC__RESTRICT of_b,
+               double *GPUMC__RESTRICT by_J, double *GPUMC__RESTRICT by_b, double *GPUMC__RESTRICT moment),
+              (n, J, b, k, r, of_J, of_b, by_J, by_b, moment), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
         const double by_k = k[i] * r[i] * r[i], pulls = b[i] * of_b[i];
@@ -5899,9 +5886,7 @@ GPUMC__LOOP_INLINE void gpumc__told_pull_back_row(size_t n, const double *GPUMC_
 }
 
 /* The chain rule through what elements tell, of a block after its location. */
-GPUMC__HOST_COPIES(, void, gpumc__told_pull_back,
-                   (const gpumc__link *k, const double *x, double *target, double *work),
-                   (k, x, target, work), k->width >= GPUMC__LANES)
+static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
