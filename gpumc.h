@@ -5648,9 +5648,11 @@ GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const 
        k = 1 / (1 + tau^2 J),   J += k J,   b += k b   (the right sides its own, the left its location's),
    the information filter run backward. All that is known of theta but by its location then gives
        theta = k mu + v b + sqrt(v) q,   v = tau^2 k.
-   Where data and populations are normal, every q is a standard normal of its own, whatever scales and top
-   locations are. The first element of a walk that starts at no location has k = 0 and v = 1 / J. Derivatives
-   come back through the messages from the first element to the last.
+   Where data and populations are normal, every q is a standard normal of its own, whatever the scales are.
+   What has no location itself, as the first element of a walk that starts at none or a parameter about which
+   a block spreads, has k = 0 and v = 1 / J. Elements that none tells anything have their tables, and no
+   messages but to their locations. Derivatives come back through the messages from the first element to the
+   last.
 
    Elements are visited in rows that do not wait within: all walks take their first step, then their second; a
    block that is no walk is one row. A few walks have rows of one. In these arrays rows lie one behind the
@@ -5661,6 +5663,7 @@ typedef struct gpumc__messages {
 enum { GPUMC__MESSAGES = 1 + sizeof(gpumc__messages) / sizeof(double *) };
 
 GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k) { return k->tells && k->anchored; }
+GPUMC__INLINE int gpumc__link_informs(const gpumc__link *k) { return k->passes && !k->tells && k->anchored; }
 
 /* In work: what is known, k, r = sqrt(v), the log density's derivatives; and room of a block's size. */
 GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double *work)
@@ -5757,6 +5760,42 @@ static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work
         gpumc__tell_row(n, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
         if (!follows) gpumc__told_give(k, i, J, b, m.J, m.b);
     }
+}
+
+/* What elements without messages of their own tell their locations: k J = (1 - k) / tau^2, about the anchor.
+   Fills the tables. All elements of a uniform link are told of as one. */
+static void gpumc__link_inform(const gpumc__link *k, const double *x, double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    const size_t n = k->uniform ? 1 : k->size;
+    const double each = (double)(k->size / n);
+    gpumc__link_tables(k, x, work);
+    for (size_t i = 0; i < n; i++) {
+        const size_t to = k->places[k->from[i]];
+        const double J = gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR)
+            * gpumc__link_precision(k, k->unit[i], x);
+        m.J[to] += each * J;
+        m.b[to] += J * (k->uniform ? gpumc__sum(k->anchors, k->size) : k->anchors[i]);
+    }
+}
+
+/* The chain rule through that: k J goes with tau by -2 (1 - k), with what the noise leaves to be known by k. */
+static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    const size_t n = k->uniform ? 1 : k->size;
+    const double each = (double)(k->size / n);
+    double heard = 0;
+    for (size_t i = 0; i < n; i++) {
+        const size_t from = k->places[k->from[i]], scale = k->scale + k->unit[i];
+        const double rest = gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR);
+        const double anchor = k->uniform ? gpumc__sum(k->anchors, k->size) : k->anchors[i];
+        const double moved = rest * gpumc__link_precision(k, k->unit[i], x)
+            * (each * m.by_J[from] + anchor * m.by_b[from]);
+        target[scale] -= 2 * rest * moved / x[scale];
+        heard += (1 - rest) * moved;
+    }
+    if (k->noise.halves) target[k->noise.at] += 0.5 * k->noise.halves * heard / x[k->noise.at];
 }
 
 /* mu of the row at place at, which begins with element i. */
@@ -5930,7 +5969,7 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
     const size_t n = k->size, step = k->step, *units = k->unit;
     const unsigned char *notches = k->notches;
     if (gpumc__link_is_told(k)) return gpumc__told_map(k, q, x, work);
-    gpumc__link_tables(k, x, work);
+    if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
     if (k->uniform) {
         const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
         const double shift = mu * gpumc__link_look_up(k, 0, work, GPUMC__BY_MU);
@@ -5960,7 +5999,7 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
 {
     double log_jacobian = 0;
     if (gpumc__link_is_told(k)) return gpumc__told_inverse(k, x, q, work);
-    gpumc__link_tables(k, x, work);
+    if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
         const double *at = gpumc__link_table(k, i, work) + k->notches[i], mu = gpumc__link_mu(k, i, x);
         const double c = k->anchored ? 0 : gpumc__notch[k->notches[i]];
@@ -6039,7 +6078,7 @@ typedef struct gpumc__placed {
     const gpumc_param *param;
     gpumc__constraint constraint;
     size_t free_at, free_size, at, size;
-    int linked; /* has a location, scale, walk or covariates: then link instead of constraint */
+    int linked; /* has a location, scale, walk or covariates, or hears of those: link instead of constraint */
     gpumc__link link;
 } gpumc__placed;
 
@@ -6259,20 +6298,36 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
     return gpumc__constraint_of(&t);
 }
 
-static size_t gpumc__starts_freely(const gpumc_param *p)
-{ return p->walk_dim > 0 && p->scale && !p->location && !p->covariates; }
-
 /* Whether a block's elements know of each other, or of another block's, by messages. */
 static int gpumc__may_tell(const gpumc_param *p)
 { return p->scale && !p->covariates && p->centring == GPUMC_CENTRING_LEARNED; }
+static int gpumc__hears(const gpumc_model *m, size_t i)
+{
+    size_t j = i + 1;
+    while (j < m->n_params && !(gpumc__find_param(m, j, m->params[j].location) == i
+                                && gpumc__may_tell(&m->params[j]))) j++;
+    return j < m->n_params;
+}
 static int gpumc__tells(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     const size_t location = gpumc__find_param(m, i, p->location);
-    int tells = p->walk_dim > 0 || (location < i && gpumc__may_tell(&m->params[location]));
-    for (size_t j = i + 1; j < m->n_params; j++)
-        tells |= gpumc__find_param(m, j, m->params[j].location) == i && gpumc__may_tell(&m->params[j]);
-    return tells && gpumc__may_tell(p);
+    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i)
+                                  || (location < i && gpumc__may_tell(&m->params[location])));
+}
+/* A location without one of its own: in messages, its elements are first ones. */
+static int gpumc__only_hears(const gpumc_model *m, size_t i)
+{
+    const gpumc_param *p = &m->params[i];
+    return !gpumc__is_linked(p) && p->kind == GPUMC_UNBOUNDED && p->centring == GPUMC_CENTRING_LEARNED
+        && gpumc__hears(m, i);
+}
+
+/* Whether a block has elements at no location. */
+static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
+{
+    const gpumc_param *p = &m->params[i];
+    return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates) || gpumc__only_hears(m, i);
 }
 
 /* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
@@ -6305,7 +6360,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
     gpumc__link_rows(k, stride, p->walk_dim ? length : 1, l->places);
-    k->passes = p->location && l->parts[location].link.tells;
+    k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p);
     for (size_t i = 0; i < k->size; i++) {
         const int own_scale = p->scale && l->parts[scale].size > 1;
         const int own_location = p->location && l->parts[location].size > 1;
@@ -6346,20 +6401,20 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         p.constraint = gpumc__param_constraint(p.param, p.size);
         p.free_at = l.n_free;
         p.free_size = gpumc__size_mul(p.constraint.n_free, p.constraint.count);
-        p.linked = gpumc__is_linked(p.param);
+        p.linked = gpumc__is_linked(p.param) || gpumc__only_hears(m, i);
         l.n_free = gpumc__size_add(l.n_free, p.free_size);
         l.n_natural = gpumc__size_add(l.n_natural, p.size);
         l.n_linked += (size_t)p.linked;
         if (p.linked) {
             const char *scale = p.param->scale;
             p.link.n_scales = scale ? gpumc__nth_size(m, gpumc__find_param(m, i, scale)) : 1;
-            p.link.n_units = gpumc__size_add(p.link.n_scales, gpumc__starts_freely(p.param));
+            p.link.n_units = gpumc__size_add(p.link.n_scales, gpumc__starts_freely(m, i));
             p.link.from = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
             p.link.unit = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
             p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
             p.link.table = n_tables;
             n_tables += p.link.n_units * GPUMC__TABLE;
-            p.link.tells = gpumc__tells(m, i);
+            p.link.tells = gpumc__tells(m, i) || gpumc__only_hears(m, i);
             if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
         }
         if (arena->base) l.parts[i] = p;
@@ -6444,8 +6499,11 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
             m.b[e] = news * l->evidence[n + e];
         }
     }
-    for (size_t i = l->n_parts; i-- > 0;)
-        if (l->parts[i].link.tells) gpumc__link_tell(&l->parts[i].link, x, work);
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__link *k = &l->parts[i].link;
+        if (k->tells) gpumc__link_tell(k, x, work);
+        else if (gpumc__link_informs(k)) gpumc__link_inform(k, x, work);
+    }
 }
 
 /* dq of a link from total derivatives, what others receive added to target, as gpumc__link_pull. */
@@ -6455,9 +6513,11 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
     gpumc__link_pull(&p->link, x, G, target, dq + p->free_at, work);
     if ((size_t)(p - l->parts) != l->leader || !p->link.anchored) return;
     for (size_t i = 0; i < l->n_parts; i++) {
-        if (!l->parts[i].link.tells) continue;
-        gpumc__told_pull_back(&l->parts[i].link, x, target, work);
-        gpumc__told_noise(&l->parts[i].link, x, l->evidence, target, work);
+        const gpumc__link *k = &l->parts[i].link;
+        if (gpumc__link_informs(k)) gpumc__inform_pull_back(k, x, target, work);
+        if (!k->tells) continue;
+        gpumc__told_pull_back(k, x, target, work);
+        gpumc__told_noise(k, x, l->evidence, target, work);
     }
 }
 
@@ -6866,7 +6926,7 @@ static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
 static void gpumc__climb_order(gpumc__climb *c)
 {
     const gpumc_layout *l = c->layout;
-    for (size_t i = 0; i < l->n_parts; i++) c->waits[i] = l->n_linked > 0 && !l->parts[i].linked ? 8 : 0;
+    for (size_t i = 0; i < l->n_parts; i++) c->waits[i] = l->n_linked > 0 && !gpumc__is_linked(l->parts[i].param) ? 8 : 0;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc_param *p = l->parts[i].param;
         const char *const on[] = { p->location, p->scale };
@@ -10417,8 +10477,16 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
 
 /* ---- the spring --------------------------------------------------------------------------------- */
 
+/* Half a kick for a turn by h. Along the orbit, what the spring leaves of the log density are harmonics m: of
+   its linear terms the first, of quadratic ones the second, of cubic ones the first and, a third as strong,
+   the third. Two half kicks of k balance all but sin(m h / 2) - k m cos(m h / 2) of each; this k makes the sum
+   of squares least, weighted 3, 3, 1. It is h / 2 where h is small, and 0 at a quarter turn, where what is
+   left is an independent proposal. */
+GPUMC__INLINE double gpumc__spring_kick(double sine, double c)
+{ return sine * c * (1 + c) / (1 + c * (-2 + c * (2 + 3 * c))); }
+
 /* Velocity for the draw, its position and gradient whitened, and what one step does; returns the energy
-   there. Where cos h is small tan(h) / 2 would be too much of a kick. */
+   there. */
 static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 {
     const double *u = s->current->p;
@@ -10428,7 +10496,7 @@ static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
     GPUMC_TEAM_SYNC();
     s->residual = gpumc__distance(s->x, s->scratch, s->dim);
     gpumc_sincos_2pi(s->metric->spring ? s->step / (2 * GPUMC_PI) : 0, &s->sine, &s->cosine);
-    s->kick = 0.5 * (s->metric->spring && s->step < 1 ? s->sine / s->cosine : s->step);
+    s->kick = s->metric->spring ? gpumc__spring_kick(s->sine, s->cosine) : 0.5 * s->step;
     return 0.5 * gpumc__dot(u, u, s->dim) - s->current->lp;
 }
 
@@ -10676,12 +10744,12 @@ static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
     for (size_t i = 0; l && i < l->n_parts; i++) {
         gpumc__blocks b = { 0, l->parts[i].size, { 0 } };
         size_t n_linked = 0;
-        if (!l->parts[i].linked) continue;
+        if (!gpumc__is_linked(l->parts[i].param)) continue;
         for (size_t k = 0; k < l->n_parts; k++) {
             if (l->parts[k].size != b.n || l->parts[k].free_size != b.n) continue;
             if (b.size < GPUMC__MAX_BLOCK) b.members[b.size] = l->parts[k].free_at;
             b.size++;
-            n_linked += (size_t)l->parts[k].linked;
+            n_linked += (size_t)gpumc__is_linked(l->parts[k].param);
         }
         if (n_linked > 1 && b.size <= GPUMC__MAX_BLOCK && b.size * b.n > best.size * best.n) best = b;
     }
@@ -11569,7 +11637,7 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
         }
         const double off = (x[e] - gpumc__link_mu(k, i, x)) * precision;
         pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
-        if (k->tells && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, work) * G;
+        if ((k->tells || k->passes) && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, work) * G;
     }
     return pulls;
 }
@@ -11751,12 +11819,15 @@ static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double 
 }
 
 /* The same as weights (notches) and anchors b / J, from far fewer draws than variances need. Weights that are
-   alike, within a factor of two, become one, as then the vector loops apply. */
+   alike, within a factor of two, become one, as then the vector loops apply; units make up for the difference
+   to its notch. */
 static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
 {
     const gpumc__link *k = &p->link;
-    const double *theta = a->moments + p->free_at, *units = gpumc__adapt_units(a, k);
-    double least = GPUMC_INF, most = 0;
+    const double *theta = a->moments + p->free_at;
+    double *units = gpumc__adapt_units(a, k), least = GPUMC_INF, most = 0, sum = 0, mean;
+    size_t size = 0, common;
+    int alike;
     for (size_t j = 0; j < k->size; j++) {
         const double odds = -anchors[j] / theta[a->dim + j] * gpumc__exp(2 * units[3 * k->unit[j]]);
         anchors[j] = weights[j];                       /* the mean pull, until the weight is known */
@@ -11764,10 +11835,17 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
         if (gpumc__link_is_start(k, j)) continue;
         least = fmin(least, odds > 0 ? odds : 0);
         most = fmax(most, odds);
+        sum += odds;
+        size++;
     }
+    alike = most < 2 * least && most < 1e9;
+    mean = sum / (double)(size > 0 ? size : 1);
+    common = alike ? gpumc__smaller(gpumc__nearest_notch(mean / (1 + mean)), GPUMC__FULL - 1) : 0;
+    for (size_t u = 0; u < k->n_scales && common > 0; u++)
+        units[3 * u] -= 0.5 * gpumc__log(mean * (1 / gpumc__notch[common] - 1));
     for (size_t j = 0; j < k->size; j++) {
-        const double middle = sqrt(least * most), tau0 = gpumc__exp(units[3 * k->unit[j]]);
-        const int notch = gpumc__nearest_notch(most < 2 * least ? middle / (1 + middle) : weights[j]);
+        const double tau0 = gpumc__exp(units[3 * k->unit[j]]);
+        const int notch = alike ? (int)common : gpumc__nearest_notch(weights[j]);
         const double c = gpumc__notch[notch], odds = c / (1 - c);
         weights[j] = notch;
         anchors[j] = notch > 0 && notch < GPUMC__FULL ? theta[j] + anchors[j] * tau0 * tau0 / odds : theta[j];
@@ -12097,8 +12175,10 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
    that steps reach rho^(-1/4). This is known from the first pooled metric on, and the rest of warm-up gains
    by it too. The constants were fitted to hierarchical models of 10 to 1000 groups. */
 #define GPUMC__PATH_LENGTH 1.45
-#define GPUMC__SPRING_LENGTH (GPUMC_PI / 2)   /* a quarter turn forgets where it began */
-#define GPUMC__SPRING_WINDOW 0.25
+/* A quarter turn forgets where it began. Somewhat more takes a draw to the other side, for better means, and
+   costs what depends on squares nothing yet. */
+#define GPUMC__SPRING_LENGTH 1.7
+#define GPUMC__SPRING_WINDOW 0.2
 #define GPUMC__SPRING_KEEPS 0.3
 
 static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
@@ -12110,7 +12190,7 @@ static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
     size_t k = 0;
     if (!l) return 1;
     while (i >= l->parts[k].free_at + l->parts[k].free_size) k++;
-    return !l->parts[k].linked;
+    return !gpumc__is_linked(l->parts[k].param);
 }
 
 /* NaN when there are too few draws. */

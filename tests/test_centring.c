@@ -572,7 +572,7 @@ static void check_scores(void)
 static void check_map(void)
 {
     const gpumc_param params[] = {
-        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "mu", .centring = GPUMC_CENTRED }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "theta", .size = 3, .location = "mu", .scale = "tau" },
     };
     gpumc_param centred[3];
@@ -612,7 +612,7 @@ static void check_map(void)
 static void check_promise(void)
 {
     const gpumc_param params[] = {
-        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "mu", .centring = GPUMC_CENTRED }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "theta", .size = GPUMC__FULL - 1, .location = "mu", .scale = "tau" },
         { .name = "sigma", .kind = GPUMC_POSITIVE },
     };
@@ -649,8 +649,8 @@ static void check_promise(void)
 }
 
 /* What messages promise: districts, schools in them and a walk of each school, all with normal data whose noise
-   has a scale of its own. Given that and the top of the hierarchy, the coordinates are independent standard
-   normals. broken: one element's own data are forgotten, or the noise. Returns how far the gradient is from
+   has a scale of its own, about a mean with a normal prior. Given the scales, the coordinates are independent
+   standard normals. broken: one element's own data are forgotten, or the noise. Returns how far the gradient is from
    minus the coordinate. */
 enum { TOLD = 2 + 5 + 5 * 4, SIGMA = 4 + TOLD };
 static double told_density(const double *x, double *g, void *data)
@@ -692,15 +692,73 @@ static double told_misfit(int broken)
         m.layout->evidence[4 + i] = broken == 1 && i == TOLD - 1 ? 0 : 1 / (sd * sd);
         m.layout->evidence[m.layout->n_natural + 4 + i] = m.layout->evidence[4 + i] * sin(5.0 * (double)i);
     }
-    for (size_t p = 4; p < 7; p++) {
+    m.layout->evidence[0] = 1;
+    for (size_t p = 0; p < 7; p++) {
+        if (!m.layout->parts[p].linked) continue;
         m.layout->parts[p].link.anchored = 1;
-        m.layout->parts[p].link.noise = noise;
+        if (p > 0) m.layout->parts[p].link.noise = noise;
     }
     for (int point = 0; point < 20; point++) {
         double q[5 + TOLD], g[5 + TOLD];
         for (size_t i = 0; i < 5 + TOLD; i++) q[i] = gpumc_rng_normal(&rng) * (i > 0 && i < 4 ? 2 : 1);
         gpumc_model_eval(m.layout, q, g, m.work);
         for (size_t i = 4; i < 4 + TOLD; i++) worst = fmax(worst, fabs(g[i] + q[i]));
+        worst = fmax(worst, fabs(g[0] + q[0]));
+    }
+    machine_close(&m);
+    return worst;
+}
+
+/* The same of a mean about which elements spread that have tables: its coordinate is a standard normal, whatever
+   the scales and elements are. mixed: elements with a weight each. broken: the noise is forgotten, or one
+   anchor, or the prior. */
+enum { HEARD = 6 };
+typedef struct heard { double precision[HEARD], mean[HEARD]; } heard;
+static double heard_density(const double *x, double *g, void *data)
+{
+    const heard *d = (const heard *)data;
+    double lp = gpumc_normal_lpdf(x[0], 3, 2, &g[0], NULL, NULL);
+    for (size_t j = 0; j < HEARD; j++) {
+        const double sd = x[2] / sqrt(d->precision[j]), *theta = &x[3 + j];
+        lp += gpumc_normal_lpdf(*theta, x[0], x[1], &g[3 + j], &g[0], &g[1])
+            + gpumc_normal_lpdf(*theta, d->mean[j], sd, &g[3 + j], NULL, NULL);
+    }
+    return lp;
+}
+
+static double heard_misfit(int mixed, int broken)
+{
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = HEARD, .location = "mu", .scale = "tau" },
+    };
+    const gpumc__noise noise = { 2, broken == 1 ? 0 : -4, 1 };
+    gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
+    double worst = 0;
+    gpumc__link *k;
+    heard d;
+    machine m;
+    machine_open(&m, params, 4);
+    m.model.log_density = heard_density;
+    m.model.data = &d;
+    k = &m.layout->parts[3].link;
+    k->per_unit[0] = 0.7;
+    m.layout->evidence[0] = 0.25;
+    m.layout->evidence[m.layout->n_natural] = broken == 3 ? 0 : 0.75;
+    for (size_t j = 0; j < HEARD; j++) {
+        const double c = gpumc__notch[k->notches[j] = (unsigned char)(mixed ? 3 * j : 14)];
+        d.precision[j] = fmax(c / (1 - c) * 0.49, 1e-20);
+        k->anchors[j] = d.mean[j] = sin(5.0 * (double)j);
+    }
+    if (broken == 2) k->anchors[1] += 1;
+    k->noise = noise;
+    k->anchored = m.layout->parts[0].link.anchored = 1;
+    gpumc__link_settle(k);
+    for (int point = 0; point < 20; point++) {
+        double q[3 + HEARD], g[3 + HEARD];
+        for (size_t i = 0; i < 3 + HEARD; i++) q[i] = gpumc_rng_normal(&rng);
+        gpumc_model_eval(m.layout, q, g, m.work);
+        worst = fmax(worst, fabs(g[0] + q[0]));
     }
     machine_close(&m);
     return worst;
@@ -711,6 +769,12 @@ static void check_told(void)
     CHECK(told_misfit(0) < 1e-9, "off by %g", told_misfit(0));
     CHECK(told_misfit(1) > 0.01, "data forgotten: off by only %g", told_misfit(1));
     CHECK(told_misfit(2) > 0.01, "noise forgotten: off by only %g", told_misfit(2));
+    for (int mixed = 0; mixed < 2; mixed++) {
+        CHECK(heard_misfit(mixed, 0) < 1e-12, "mixed %d: off by %g", mixed, heard_misfit(mixed, 0));
+        for (int broken = 1; broken < 4; broken++)
+            CHECK(heard_misfit(mixed, broken) > 0.01, "mixed %d, broken %d: off by only %g", mixed, broken,
+                  heard_misfit(mixed, broken));
+    }
 }
 
 /* A walk of 100 steps that starts anywhere, with normal data: warm-up learns what each datum says, every q is
