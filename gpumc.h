@@ -76,6 +76,7 @@
      Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
      In walks, and where the groups of one block lie in those of another, what data know of an element through
      those after it is passed back to it, so that long walks with little data cost no more draws than others.
+     So it is to a location that is no element itself, unless .centring = GPUMC_CENTRED leaves that as it is.
      Scales that touch zero are known by their draws: warm-up gives their coordinates another map. So is the
      scale of the data's noise, if one value has it: what data say of the elements follows it.
      Chains that would start far from the posterior climb to it first, except what has an init.
@@ -5622,7 +5623,7 @@ static void gpumc__link_tables(const gpumc__link *k, const double *x, double *wo
             table[GPUMC__LOG_R + p] = rest == 0 ? 0 : plain ? gpumc_log(t) : 0.5 * gpumc_log(rr);
             table[GPUMC__SLOPE + p] = plain ? rest : rest * inv;
             table[GPUMC__BY_MU + p] = k->anchored ? table[GPUMC__SLOPE + p] : 1 - gpumc__notch[p] * table[p];
-            table[GPUMC__BY_ANCHOR + p] = k->anchored ? 1 - table[GPUMC__SLOPE + p] : 0;
+            table[GPUMC__BY_ANCHOR + p] = k->anchored ? c * (t * t * news) * inv : 0;      /* 1 - k */
         }
     }
 }
@@ -5779,7 +5780,7 @@ static void gpumc__link_inform(const gpumc__link *k, const double *x, double *wo
     }
 }
 
-/* The chain rule through that: k J goes with tau by -2 (1 - k), with what the noise leaves to be known by k. */
+/* The chain rule through that: by log tau k J goes with -2 (1 - k), by the logarithm of the news with k. */
 static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
@@ -6926,7 +6927,8 @@ static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
 static void gpumc__climb_order(gpumc__climb *c)
 {
     const gpumc_layout *l = c->layout;
-    for (size_t i = 0; i < l->n_parts; i++) c->waits[i] = l->n_linked > 0 && !gpumc__is_linked(l->parts[i].param) ? 8 : 0;
+    for (size_t i = 0; i < l->n_parts; i++)
+        c->waits[i] = l->n_linked > 0 && !gpumc__is_linked(l->parts[i].param) ? 8 : 0;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc_param *p = l->parts[i].param;
         const char *const on[] = { p->location, p->scale };
@@ -10477,12 +10479,12 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
 
 /* ---- the spring --------------------------------------------------------------------------------- */
 
-/* Half a kick for a turn by h. Along the orbit, what the spring leaves of the log density are harmonics m: of
-   its linear terms the first, of quadratic ones the second, of cubic ones the first and, a third as strong,
-   the third. Two half kicks of k balance all but sin(m h / 2) - k m cos(m h / 2) of each; this k makes the sum
-   of squares least, weighted 3, 3, 1. It is h / 2 where h is small, and 0 at a quarter turn, where what is
-   left is an independent proposal. */
-GPUMC__INLINE double gpumc__spring_kick(double sine, double c)
+/* Half a kick for a turn by h. Along the orbit, what the spring leaves of the log density is made of harmonics
+   m: linear terms of the first, quadratic ones of the second, cubic ones of the first and, a third as much, of
+   the third. Two half kicks of k balance all but sin(m h / 2) - k m cos(m h / 2) of each. This k makes the sum
+   of their squares least, weighted 3, 3, 1: h / 2 where h is small, and 0 at a quarter turn, where what is left
+   is an independent proposal. */
+static GPUMC_TEAM double gpumc__spring_kick(double sine, double c)
 { return sine * c * (1 + c) / (1 + c * (-2 + c * (2 + 3 * c))); }
 
 /* Velocity for the draw, its position and gradient whitened, and what one step does; returns the energy
@@ -11621,7 +11623,7 @@ static void gpumc__centring_add_early(const gpumc__centring_sums *s, const gpumc
 }
 
 /* The pull of the data on every element of a link, G + (theta - mu) / tau^2 where G is the total derivative
-   and g that by its coordinate: in work, behind two rows of natural values. Where messages tell of later
+   and g that by its coordinate: in work, behind two rows of natural values. Where it is told of later
    elements, what these pull, collected in the second row, is not the data's. */
 static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed *p, const double *g,
                                      double *work)
@@ -11637,7 +11639,8 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
         }
         const double off = (x[e] - gpumc__link_mu(k, i, x)) * precision;
         pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
-        if ((k->tells || k->passes) && place != GPUMC__NONE) told[place] += off + gpumc__link_by_mu(k, i, work) * G;
+        if ((k->tells || k->passes) && place != GPUMC__NONE)
+            told[place] += off + gpumc__link_by_mu(k, i, work) * G;
     }
     return pulls;
 }
@@ -17070,7 +17073,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 4     /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 5     /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -18006,6 +18009,30 @@ static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
                        r->machines[c]->step_size, r->machines[c]->step_size > 1 ? "flat" : "broken");
 }
 
+/* A location that hears from its elements has a coordinate of this run; the metric that is handed on has it in
+   natural units, as it is about the metric's mean. */
+static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double *work)
+{
+    const size_t dim = m->kind == GPUMC_METRIC_DENSE ? m->dim : 0;
+    if (!m->mean || m->kind == GPUMC_METRIC_UNIT) return;
+    gpumc__to_natural(l, m->mean, work, work);
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__placed *p = &l->parts[i];
+        const int hears = gpumc__link_is_told(&p->link) && !gpumc__is_linked(p->param);
+        for (size_t j = 0; hears && j < p->size; j++) {
+            const size_t at = p->free_at + j;
+            const double r = gpumc__link_r(&p->link, j, work);
+            m->scale[at] *= r;
+            m->mean[at] = work[p->at + j];
+            for (size_t k = 0; k < dim; k++) {
+                m->covariance[at * dim + k] *= r;
+                m->covariance[k * dim + at] *= r;
+                m->factor[at * dim + k] *= r;
+            }
+        }
+    }
+}
+
 static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -18021,6 +18048,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
     gpumc__metric_copy(&f->metric, &r->adapt->shared);
+    gpumc__metric_unhear(&f->metric, r->layout, r->chains[0].work);
     for (size_t i = 0; i < f->n_free; i++) f->centring[i] = gpumc__notch[r->layout->notches[i]];
     memcpy(f->typical, r->layout->typical, f->n_free * sizeof *f->typical);
     f->n_restarted = r->adapt->n_restarts;

@@ -76,8 +76,9 @@ static void set_weights(gpumc_layout *l, int kind)
         k->noise = kind == 4 ? noise : none;
         for (size_t j = 0; j < k->size; j++) k->anchors[j] = cos(2.3 * (double)j + kind);
         for (size_t j = 0; j < k->size && k->tells; j++) {
-            l->evidence[k->at + j] = (kind == 3 && i == l->leader) ? 0 : 0.5 + 2 * fabs(sin(3.7 * (double)j));
-            l->evidence[l->n_natural + k->at + j] = 2 * cos(1.9 * (double)j + kind);
+            const double known = kind == 3 && i == l->leader ? 0 : 1;
+            l->evidence[k->at + j] = known * (0.5 + 2 * fabs(sin(3.7 * (double)j)));
+            l->evidence[l->n_natural + k->at + j] = known * 2 * cos(1.9 * (double)j + kind);
         }
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(0.2 * (double)u - 0.3 * kind);
         gpumc__link_settle(k);
@@ -90,7 +91,7 @@ static double gradient_error(const machine *m, const double *q, int broken)
     const size_t n = gpumc_layout_dim(m->layout);
     double g[MOST], unused[MOST], point[MOST], worst = 0;
     gpumc_model_eval(m->layout, q, g, m->work);
-    if (broken) g[1] -= 0.01 * g[1] + 0.01;
+    if (broken) g[1] -= 0.01 * fabs(g[1]) + 0.01;
     memcpy(point, q, n * sizeof *q);
     for (size_t i = 0; i < n; i++) {
         const double h = 1e-5;
@@ -309,11 +310,11 @@ static void check_rows(void)
    the largest difference, of every row of moments and every unit. */
 static double joined_error(int late, size_t n, size_t n_passed)
 {
-    enum { DIM = 37, UNITS = 9, BEFORE = 2 };               /* draws before the window */
+    enum { DIM = 37, SCALES = 9, UNITS = SCALES + 2, BEFORE = 2 };      /* draws before the window */
     static const size_t many[] = { 9, 3 };
     static double moments[6 * DIM], units[3 * UNITS];
     size_t own_scale[27];
-    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = UNITS },
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = SCALES },
         { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau",
           .scale_index = own_scale, .walk_dim = 2 } };
     machine m;
@@ -719,11 +720,20 @@ static double heard_density(const double *x, double *g, void *data)
     const heard *d = (const heard *)data;
     double lp = gpumc_normal_lpdf(x[0], 3, 2, &g[0], NULL, NULL);
     for (size_t j = 0; j < HEARD; j++) {
-        const double sd = x[2] / sqrt(d->precision[j]), *theta = &x[3 + j];
+        const double unit = 1 / sqrt(d->precision[j]), *theta = &x[3 + j];
+        double by_sd = 0;
         lp += gpumc_normal_lpdf(*theta, x[0], x[1], &g[3 + j], &g[0], &g[1])
-            + gpumc_normal_lpdf(*theta, d->mean[j], sd, &g[3 + j], NULL, NULL);
+            + gpumc_normal_lpdf(*theta, d->mean[j], x[2] * unit, &g[3 + j], NULL, &by_sd);
+        g[2] += by_sd * unit;
     }
     return lp;
+}
+
+/* With priors for the scales. */
+static double heard_held(const double *x, double *g, void *data)
+{
+    return heard_density(x, g, data) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
+        + gpumc_lognormal_lpdf(x[2], 0, 0.3, &g[2], NULL, NULL);
 }
 
 static double heard_misfit(int mixed, int broken)
@@ -774,6 +784,32 @@ static void check_told(void)
         for (int broken = 1; broken < 4; broken++)
             CHECK(heard_misfit(mixed, broken) > 0.01, "mixed %d, broken %d: off by only %g", mixed, broken,
                   heard_misfit(mixed, broken));
+    }
+}
+
+/* What a fit hands on has such a mean in its own units. */
+static void check_heard_metric(void)
+{
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = HEARD, .location = "mu", .scale = "tau" },
+    };
+    heard d = { { 4, 4, 4, 4, 4, 4 }, { 11, 14, 12, 17, 9, 15 } };
+    const gpumc_model model = { .params = params, .n_params = 4, .log_density = heard_held, .data = &d };
+    const gpumc_metric_kind kinds[] = { GPUMC_METRIC_DIAG, GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_DENSE };
+    for (size_t k = 0; k < 3; k++) {
+        const gpumc_sample_options o = { .seed = 4, .metric = kinds[k] };
+        gpumc_fit fit;
+        gpumc_summary row;
+        double sd;
+        CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        if (fit.status != GPUMC_OK) continue;
+        row = gpumc_summarise(&fit, 0);
+        sd = sqrt(gpumc__metric_variance(&fit.metric, 0));
+        CHECK(fabs(log(sd / row.sd)) < 0.5 && fabs(fit.metric.mean[0] - row.mean) < 0.5 * row.sd,
+              "metric %d: %g +- %g, draws %g +- %g", (int)kinds[k], fit.metric.mean[0], sd, row.mean, row.sd);
+        gpumc_free(&fit);
     }
 }
 
@@ -1172,6 +1208,7 @@ int main(void)
     check_anchors();
     check_noise();
     check_told();
+    check_heard_metric();
     check_steps();
     check_scores();
     check_start_share();

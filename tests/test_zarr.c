@@ -418,7 +418,7 @@ static void check_groups(void)
     HOLDS("observed_data/n/0", three);
     snprintf(path, sizeof path, "%s/observed_data/none/0", store);
     CHECK(access(path, F_OK) != 0, "an empty array has a file");
-    snprintf(path, sizeof path, "%s/unconstrained_posterior/mu", store);
+    snprintf(path, sizeof path, "%s/unconstrained_posterior/A", store);
     CHECK(access(path, F_OK) != 0, "what is not transformed has free coordinates");
     snprintf(path, sizeof path, "%s/warmup_posterior/twice", store);
     CHECK(access(path, F_OK) != 0, "generated quantities in warm-up");
