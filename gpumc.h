@@ -3836,6 +3836,16 @@ static int gpumc__compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* y += f x and y = f x. */
+GPUMC__COPIES(, void, gpumc__add_multiple,
+              (double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x, size_t n), (y, f, x, n),
+              n >= 32)
+{ for (size_t i = 0; i < n; i++) y[i] += f * x[i]; }
+GPUMC__COPIES(, void, gpumc__scaled,
+              (size_t n, double f, const double *GPUMC__RESTRICT x, double *GPUMC__RESTRICT y), (n, f, x, y),
+              n >= 32)
+{ for (size_t i = 0; i < n; i++) y[i] = f * x[i]; }
+
 /* a = L L'; the upper triangle of L is zeroed. Returns 0 when a is not positive definite. */
 static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
 {
@@ -3848,6 +3858,16 @@ static GPUMC_LOOP int gpumc__cholesky(double *a, size_t n)
         for (size_t j = i + 1; j < n; j++) a[i * n + j] = 0;
     }
     return 1;
+}
+
+/* v becomes (L L')^-1 v. */
+static void gpumc__cholesky_solve(const double *L, size_t n, double *v)
+{
+    for (size_t i = 0; i < n; i++) v[i] = (v[i] - gpumc__dot(L + i * n, v, i)) / L[i * n + i];
+    for (size_t i = n; i-- > 0;) {
+        v[i] /= L[i * n + i];
+        for (size_t j = 0; j < i; j++) v[j] -= L[i * n + j] * v[i];
+    }
 }
 
 /* Householder reduction of a symmetric matrix to tridiagonal d, e; row k of a then holds the reflector k. */
@@ -5898,18 +5918,6 @@ static void gpumc__told_pull(const gpumc__link *k, const double *x, const double
     if (G != target) gpumc__told_from_rows(k, m.target, target + k->at);
 }
 
-/* The same through the noise, once that is done: J and b of every element go with it. */
-static void gpumc__told_noise(const gpumc__link *k, const double *x, const double *evidence, double *target,
-                              double *work)
-{
-    const gpumc__messages m = gpumc__link_messages(k, work);
-    double sum;
-    if (k->noise.halves == 0) return;
-    sum = gpumc__dot(m.by_J + k->at, evidence + k->at, k->size)
-        + gpumc__dot(m.by_b + k->at, evidence + k->n_all + k->at, k->size);
-    target[k->noise.at] += 0.5 * k->noise.halves * gpumc__link_news(k, x) * sum / x[k->noise.at];
-}
-
 GPUMC__COPIES(, void, gpumc__told_pull_back_row,
               (size_t n, const double *GPUMC__RESTRICT J, const double *GPUMC__RESTRICT b,
                const double *GPUMC__RESTRICT k, const double *GPUMC__RESTRICT r,
@@ -6083,6 +6091,10 @@ typedef struct gpumc__placed {
     gpumc__link link;
 } gpumc__placed;
 
+/* Values that data of all elements share, as a slope or an intercept: b of an element goes with them. */
+enum { GPUMC__MOST_SHARED = 16 };
+typedef struct gpumc__shared { size_t at, free_at; double middle; } gpumc__shared;
+
 struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
@@ -6090,6 +6102,9 @@ struct gpumc_layout {
     size_t leader;                   /* the first part that passes messages on, or GPUMC__NONE */
     double *evidence;                /* J, then b, of the data alone for every natural value, by places */
     size_t *places;                  /* where in messages a natural value stands */
+    gpumc__shared shared[GPUMC__MOST_SHARED];
+    size_t n_shared;
+    double *slopes;                  /* of every b in every shared value from its middle on, as evidence */
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
@@ -6383,11 +6398,22 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
+/* Finds what data of elements that tell may share: real values that no link is about. */
+static void gpumc__layout_shared(gpumc_layout *l, const gpumc__placed *p)
+{
+    const gpumc_kind kind = p->param->kind;
+    if (p->linked || (kind != GPUMC_UNBOUNDED && kind != GPUMC_AFFINE && kind != GPUMC_INTERVAL)) return;
+    for (size_t j = 0; j < p->size; j++, l->n_shared++) {
+        const gpumc__shared value = { p->at + j, p->free_at + j, 0 };
+        if (l->n_shared < GPUMC__MOST_SHARED) l->shared[l->n_shared] = value;
+    }
+}
+
 /* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
     gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
-    size_t n_tables = 0, n_ordered = 0;
+    size_t n_tables = 0, n_ordered = 0, n_telling = 0;
     memset(&l, 0, sizeof l);
     l.model = m;
     l.n_parts = m->n_params;
@@ -6418,18 +6444,23 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.tells = gpumc__tells(m, i) || gpumc__only_hears(m, i);
             if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
         }
+        gpumc__layout_shared(&l, &p);
+        n_telling += (size_t)(p.link.tells && gpumc__is_linked(p.param));
         if (arena->base) l.parts[i] = p;
     }
+    if (l.n_shared > GPUMC__MOST_SHARED || n_telling == 0) l.n_shared = 0;
     l.notches = (unsigned char *)gpumc__take(arena, l.n_free, 1);
     l.anchors = gpumc__take_doubles(arena, l.n_free);
     l.typical = gpumc__take_doubles(arena, l.n_free);
     l.order = (size_t *)gpumc__take(arena, l.n_parts, sizeof(size_t));
     l.evidence = gpumc__take_doubles(arena, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural);
+    l.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared, l.n_natural));
     l.n_work = 3 * l.n_natural + n_tables + (l.leader == GPUMC__NONE ? 0 : GPUMC__MESSAGES * l.n_natural);
     l.places = (size_t *)gpumc__take(arena, l.n_natural, sizeof(size_t));
     if (!arena->base) return NULL;
     for (size_t i = 0; i < l.n_natural; i++) l.places[i] = i;
     memset(l.evidence, 0, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural * sizeof(double));
+    memset(l.slopes, 0, l.n_shared * l.n_natural * sizeof(double));
     memset(l.notches, GPUMC__FULL, l.n_free);
     memset(l.anchors, 0, l.n_free * sizeof *l.anchors);
     memset(l.typical, 0, l.n_free * sizeof *l.typical);
@@ -6494,17 +6525,37 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const gpumc__messages m = gpumc__link_messages(&p->link, work);
-        const double news = k->tells ? gpumc__link_news(k, x) : 0;
-        for (size_t e = k->at; k->tells && e < k->at + k->size; e++) {
-            m.J[e] = news * l->evidence[e];
-            m.b[e] = news * l->evidence[n + e];
-        }
+        const double news = k->tells ? gpumc__link_news(k, x) : 0, *own = l->evidence + k->at;
+        if (!k->tells) continue;
+        gpumc__scaled(k->size, news, own, m.J + k->at);
+        gpumc__scaled(k->size, news, own + n, m.b + k->at);
+        for (size_t s = 0; s < l->n_shared; s++)
+            gpumc__add_multiple(m.b + k->at, news * (x[l->shared[s].at] - l->shared[s].middle),
+                                l->slopes + s * n + k->at, k->size);
     }
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__link *k = &l->parts[i].link;
         if (k->tells) gpumc__link_tell(k, x, work);
         else if (gpumc__link_informs(k)) gpumc__link_inform(k, x, work);
     }
+}
+
+/* The chain rule through J and b of a link's elements, once by_J and by_b are known: shared values move b,
+   the noise both. */
+static void gpumc__told_own(const gpumc_layout *l, const gpumc__link *k, const double *x, double *target,
+                            double *work)
+{
+    const gpumc__messages m = gpumc__link_messages(k, work);
+    const double news = gpumc__link_news(k, x), *J = l->evidence + k->at, *by_b = m.by_b + k->at;
+    double sum = k->noise.halves == 0 ? 0 : gpumc__dot(m.by_J + k->at, J, k->size)
+        + gpumc__dot(by_b, J + l->n_natural, k->size);
+    for (size_t s = 0; s < l->n_shared; s++) {
+        const double by = gpumc__dot(by_b, l->slopes + s * l->n_natural + k->at, k->size);
+        const gpumc__shared *of = &l->shared[s];
+        target[of->at] += news * by;
+        sum += (x[of->at] - of->middle) * by;
+    }
+    if (k->noise.halves) target[k->noise.at] += 0.5 * k->noise.halves * news * sum / x[k->noise.at];
 }
 
 /* dq of a link from total derivatives, what others receive added to target, as gpumc__link_pull. */
@@ -6518,7 +6569,7 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
         if (gpumc__link_informs(k)) gpumc__inform_pull_back(k, x, target, work);
         if (!k->tells) continue;
         gpumc__told_pull_back(k, x, target, work);
-        gpumc__told_noise(k, x, l->evidence, target, work);
+        gpumc__told_own(l, k, x, target, work);
     }
 }
 
@@ -10479,11 +10530,11 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
 
 /* ---- the spring --------------------------------------------------------------------------------- */
 
-/* Half a kick for a turn by h. Along the orbit, what the spring leaves of the log density is made of harmonics
-   m: linear terms of the first, quadratic ones of the second, cubic ones of the first and, a third as much, of
-   the third. Two half kicks of k balance all but sin(m h / 2) - k m cos(m h / 2) of each. This k makes the sum
-   of their squares least, weighted 3, 3, 1: h / 2 where h is small, and 0 at a quarter turn, where what is left
-   is an independent proposal. */
+/* Half a kick for a turn by h. Along the orbit, what the spring leaves of the log density is made of
+   harmonics m: linear terms of the first, quadratic ones of the second, cubic ones of the first and, a third
+   as much, of the third. Two half kicks of k balance all but sin(m h / 2) - k m cos(m h / 2) of each. This k
+   makes the sum of their squares least, weighted 3, 3, 1: h / 2 where h is small, and 0 at a quarter turn,
+   where what is left is an independent proposal. */
 static GPUMC_TEAM double gpumc__spring_kick(double sine, double c)
 { return sine * c * (1 + c) / (1 + c * (-2 + c * (2 + 3 * c))); }
 
@@ -10677,7 +10728,7 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 #define GPUMC__DIRECTION (1.0 / 64)
 #define GPUMC__RESIDUAL 0.03
 #endif
-#define GPUMC__MISFIT 0.4          /* of x + y, by gpumc__adapt_misfit: below, no direction is looked for */
+#define GPUMC__MISFIT 0.4          /* of x + y, by gpumc__adapt_misfit: from here on it is enough */
 #define GPUMC__SPRING_PAYS 0.2     /* see the choice of the sampler */
 
 /* ---- state ------------------------------------------------------------------------------------- */
@@ -10725,7 +10776,8 @@ struct gpumc_adapt {
     double *moments;                         /* means and variances: 4 dim, of parts for links 6 dim each */
     size_t *selected, noise_draws[GPUMC__NOISE_DRAWS];       /* kept draws that are looked at */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
-    double *basis, *matrices;
+    double *basis, *matrices, *slopes;       /* as found, one a coordinate for every shared value */
+    double middles[GPUMC__MOST_SHARED];
     gpumc_team *team;                        /* or NULL; model_work has room for each of its members */
     double *model_work, *trial;              /* trial: scales, two, and mean of metrics only looked at */
     double *pairs;                           /* of one coordinate, 2 a kept draw, twice */
@@ -10879,6 +10931,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
+    plan.slopes = gpumc__take_doubles(arena, gpumc__size_mul(layout ? layout->n_shared : 0, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3 * GPUMC__CENTRING_PARTS, n_units));
     plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
@@ -11067,6 +11120,20 @@ static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP_COLUMNS - 1) / 
 static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
 { *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
 
+/* Picks up to `most` of the healthy draws of the foreground window, evenly; returns how many. */
+static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most, size_t *draws)
+{
+    size_t available = 0, seen = 0, n = 0;
+    for (size_t k = a->foreground; k < a->n_kept; k++)
+        available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
+    for (size_t k = a->foreground; k < a->n_kept && n < most; k++) {
+        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
+        if (available > most && seen++ * most / available < n) continue;
+        draws[n++] = k;
+    }
+    return n;
+}
+
 /* ---- metric ------------------------------------------------------------------------------------ */
 
 typedef struct gpumc__estimate { gpumc_adapt *adapt; gpumc_metric *metric; size_t chain; } gpumc__estimate;
@@ -11102,11 +11169,6 @@ static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
     gpumc__estimate of = { a, m, chain };
     gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__diagonal_strip, &of);
 }
-
-/* y += f x */
-GPUMC_FN void gpumc__add_multiple(double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x,
-                                  size_t n)
-{ for (size_t i = 0; i < n; i++) y[i] += f * x[i]; }
 
 /* n_draws rows of n numbers in x and in y. */
 typedef struct gpumc__selection {
@@ -11154,14 +11216,7 @@ static void gpumc__whiten_row(size_t row, int member, void *selection)
 static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
 {
     gpumc__selection of = { a, m, 0, a->dim };
-    size_t available = 0, seen = 0;
-    for (size_t k = a->foreground; k < a->n_kept; k++)
-        available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
-    for (size_t k = a->foreground; k < a->n_kept && of.n_draws < a->n_selected; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        if (available > a->n_selected && seen++ * a->n_selected / available < of.n_draws) continue;
-        a->selected[of.n_draws++] = k;
-    }
+    of.n_draws = gpumc__adapt_pick(a, a->n_selected, a->selected);
     gpumc__adapt_share(a, of.n_draws, gpumc__whiten_row, &of);
     gpumc__adapt_centre(a, of.n_draws, a->dim);
     return of.n_draws;
@@ -11170,14 +11225,16 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
 /* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
    standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
    1/2 beyond a factor 2: well below that there is none to be found. Stops at the first that is enough. Leaves
-   the sums in y. */
-static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
+   the sums in y; enough, a quarter of what they are in all, is between an eighth of MISFIT and that. */
+static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws, double *enough)
 {
     const size_t n = a->dim;
     double *v = a->moments + 2 * n, *w = v + n, norm = 0;
     gpumc__add_multiple(a->y, 1, a->x, n_draws * n);
+    *enough = gpumc__dot(a->y, a->y, n_draws * n) / (double)n_draws / 4;
+    *enough = fmin(fmax(*enough, GPUMC__MISFIT / 8), GPUMC__MISFIT);
     memcpy(w, a->y, n * sizeof *w);
-    for (int k = 0; k < 10 && (k < 2 || norm < GPUMC__MISFIT); k++) {
+    for (int k = 0; k < 10 && (k < 2 || norm < *enough); k++) {
         norm = sqrt(gpumc__dot(w, w, n));
         for (size_t i = 0; i < n; i++) v[i] = norm > 0 ? w[i] / norm : 0;
         memset(w, 0, n * sizeof(double));
@@ -11518,20 +11575,20 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     size_t n_draws = gpumc__adapt_select(a, &a->shared), r = 0;
     const int all = n <= GPUMC__FULL_DIM && n_draws >= 2 * n;
     const int whole = all || n <= GPUMC__MAX_RANK || (n <= GPUMC__FULL_DIM && !free_diagonal);
-    double misfit, outside = 0;
+    double misfit, enough, outside = 0;
     if (n_draws < 10) return;
-    misfit = gpumc__adapt_misfit(a, n_draws);
-    if (all ? gpumc__dot(a->y, a->y, n_draws * n) < worth * (double)n_draws : misfit < GPUMC__MISFIT) return;
+    misfit = gpumc__adapt_misfit(a, n_draws, &enough);
+    if (all ? gpumc__dot(a->y, a->y, n_draws * n) < worth * (double)n_draws : misfit < enough) return;
     if ((free_diagonal || !whole) && !gpumc__adapt_products(a, n_draws)) return;
     if (free_diagonal) r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT, 0, &outside);
     if (r > 0 && (8 * r <= n || n > GPUMC__FULL_DIM)) {
         gpumc__adapt_rescale(a, r);
         r = 0;
         n_draws = gpumc__adapt_select(a, &a->shared);
-        if (!all && gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
+        if (!all && gpumc__adapt_misfit(a, n_draws, &enough) < enough) return;
         if (!all && !gpumc__adapt_products(a, n_draws)) return;
     }
-    if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
+    if (!whole) r = gpumc__adapt_directions(a, n_draws, enough, r, &outside);
     if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
         n_draws = gpumc__adapt_select(a, &a->shared);
         if (gpumc__fisher_dense(a, n_draws, n)) gpumc__adapt_low_rank(a, n_draws, n, 0, 0);
@@ -11821,6 +11878,112 @@ static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double 
     }
 }
 
+/* What data know of elements where they also hang on values that all share: with z for these, pulls are b - J
+   theta + s (z - middle), by least squares of every element over the draws picked. */
+typedef struct gpumc__sharing {
+    gpumc_adapt *adapt;
+    size_t n_draws, n;
+    double *J, *b, z[2 * GPUMC__MAX_RANK * GPUMC__MOST_SHARED];     /* z: n a draw, about their middles */
+    double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];
+} gpumc__sharing;
+enum { GPUMC__SHARING_DRAWS = 2 * GPUMC__MAX_RANK };
+
+/* A draw: natural values of elements into x, pulls into y, values into z. */
+static void gpumc__sharing_row(size_t row, int member, void *sharing)
+{
+    gpumc__sharing *of = (gpumc__sharing *)sharing;
+    const gpumc_adapt *a = of->adapt;
+    const gpumc_layout *l = a->layout;
+    const size_t dim = a->dim, draw = a->selected[row];
+    double *x = a->model_work + (size_t)member * l->n_work;
+    gpumc__to_natural(l, a->q + draw * dim, x, x);
+    memset(x + l->n_natural, 0, l->n_natural * sizeof *x);
+    for (size_t s = 0; s < of->n; s++) of->z[row * of->n + s] = x[l->shared[s].at];
+    for (size_t i = l->n_parts; i-- > 0;) {
+        const gpumc__placed *p = &l->parts[i];
+        const double inv_news = p->linked ? 1 / gpumc__link_news(&p->link, x) : 0;
+        const double *pulls;
+        if (!p->linked) continue;
+        pulls = gpumc__centring_pulls(l, p, a->g + draw * dim + p->free_at, x);
+        memcpy(a->x + row * dim + p->free_at, x + p->at, p->size * sizeof *x);
+        for (size_t j = 0; j < p->size; j++) a->y[row * dim + p->free_at + j] = inv_news * pulls[j];
+    }
+}
+
+/* Least squares of the elements in a strip of coordinates. Others are left what they get. */
+static void gpumc__sharing_strip(size_t part, int member, void *sharing)
+{
+    gpumc__sharing *of = (gpumc__sharing *)sharing;
+    gpumc_adapt *a = of->adapt;
+    enum { WIDTH = GPUMC__STRIP_COLUMNS };
+    double sums[2 * GPUMC__MOST_SHARED + 4][WIDTH];       /* means, theta^2, theta pull; z theta, z pull */
+    double (*by_theta)[WIDTH] = sums + 4, (*by_pull)[WIDTH] = by_theta + of->n;
+    size_t from;
+    const size_t n = gpumc__strip_of(a->dim, part, &from), S = of->n;
+    (void)member;
+    memset(sums, 0, sizeof sums);
+    for (int which = 0; which < 2; which++) {
+        double *rows = (which ? a->y : a->x) + from, *mean = sums[which];
+        for (size_t k = 0; k < of->n_draws; k++)
+            gpumc__add_multiple(mean, 1 / (double)of->n_draws, rows + k * a->dim, n);
+        for (size_t k = 0; k < of->n_draws; k++) gpumc__add_multiple(rows + k * a->dim, -1, mean, n);
+    }
+    for (size_t k = 0; k < of->n_draws; k++) {
+        const double *theta = a->x + k * a->dim + from, *pull = a->y + k * a->dim + from;
+        for (size_t i = 0; i < n; i++) sums[2][i] += theta[i] * theta[i];
+        for (size_t i = 0; i < n; i++) sums[3][i] += theta[i] * pull[i];
+        for (size_t s = 0; s < S; s++) {
+            gpumc__add_multiple(by_theta[s], of->z[k * S + s], theta, n);
+            gpumc__add_multiple(by_pull[s], of->z[k * S + s], pull, n);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        double v[GPUMC__MOST_SHARED], left = sums[2][i], product = sums[3][i], J;
+        for (size_t s = 0; s < S; s++) v[s] = by_theta[s][i];
+        gpumc__cholesky_solve(of->factor, S, v);
+        for (size_t s = 0; s < S; s++) {
+            left -= by_theta[s][i] * v[s];
+            product -= by_pull[s][i] * v[s];
+        }
+        J = left > 1e-9 * sums[2][i] && product < 0 ? -product / left : 0;
+        for (size_t s = 0; s < S; s++) v[s] = by_pull[s][i] + J * by_theta[s][i];
+        gpumc__cholesky_solve(of->factor, S, v);
+        of->J[from + i] = J;
+        of->b[from + i] = sums[1][i] + J * sums[0][i];
+        for (size_t s = 0; s < S; s++) a->slopes[s * a->dim + from + i] = v[s];
+    }
+}
+
+/* J, b and slopes of all coordinates, of which those of links that tell count. Returns 0 where nothing is
+   shared or too few draws tell. */
+static int gpumc__sharing_learn(gpumc_adapt *a, double *J, double *b)
+{
+    const size_t n = a->layout->n_shared, most = gpumc__smaller(a->n_selected, GPUMC__SHARING_DRAWS);
+    gpumc__sharing of;
+    memset(a->slopes, 0, n * a->dim * sizeof *a->slopes);
+    if (n == 0) return 0;
+    of.adapt = a;
+    of.n = n;
+    of.J = J;
+    of.b = b;
+    of.n_draws = gpumc__adapt_pick(a, most, a->selected);
+    if (of.n_draws < 40 + 2 * n) return 0;
+    gpumc__adapt_share(a, of.n_draws, gpumc__sharing_row, &of);
+    memset(of.factor, 0, sizeof of.factor);
+    for (size_t s = 0; s < n; s++) {
+        double *z = of.z + s, sum = 0;
+        for (size_t k = 0; k < of.n_draws; k++) sum += z[k * n];
+        a->middles[s] = sum / (double)of.n_draws;
+        for (size_t k = 0; k < of.n_draws; k++) z[k * n] -= a->middles[s];
+    }
+    for (size_t k = 0; k < of.n_draws; k++)
+        for (size_t s = 0; s < n; s++)
+            gpumc__add_multiple(of.factor + s * n, of.z[k * n + s], of.z + k * n, n);
+    if (!gpumc__cholesky(of.factor, n)) return 0;
+    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__sharing_strip, &of);
+    return 1;
+}
+
 /* The same as weights (notches) and anchors b / J, from far fewer draws than variances need. Weights that are
    alike, within a factor of two, become one, as then the vector loops apply; units make up for the difference
    to its notch. */
@@ -11947,16 +12110,10 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
     const gpumc_layout *l = a->layout;
     const size_t n = l->n_parts, room = 4 * a->capacity / n;
     const size_t most = gpumc__smaller(room, GPUMC__NOISE_DRAWS);
-    size_t *draws = a->noise_draws, available = 0, seen = 0, taken = 0, n_candidates = 0;
+    size_t *draws = a->noise_draws, taken = 0, n_candidates = 0;
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
-    for (size_t k = a->foreground; k < a->n_kept; k++)
-        available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
     if (n_candidates > 0) gpumc__noise_expect(a, weights);
-    for (size_t k = a->foreground; k < a->n_kept && taken < most && n_candidates > 0; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        if (available > most && seen++ * most / available < taken) continue;
-        draws[taken++] = k;
-    }
+    if (n_candidates > 0) taken = gpumc__adapt_pick(a, most, draws);
     gpumc__adapt_share(a, taken, gpumc__noise_look, a);
     for (size_t i = 0; i < n; i++) {
         gpumc__link *k = &l->parts[i].link;
@@ -12007,6 +12164,7 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 {
     const gpumc_layout *l = a->layout;
     gpumc__adapt_reframe(a, chains, 1, 0);
+    for (size_t s = 0; s < l->n_shared && late; s++) a->layout->shared[s].middle = a->middles[s];
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *k = &l->parts[i].link;
         const double *weight = weights + l->parts[i].free_at;
@@ -12020,6 +12178,9 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         if (k->anchored && k->tells) {
             gpumc__told_in_rows(k, weight, l->evidence + k->at);
             gpumc__told_in_rows(k, weight + a->dim, l->evidence + l->n_natural + k->at);
+            for (size_t s = 0; s < l->n_shared; s++)
+                gpumc__told_in_rows(k, a->slopes + s * a->dim + l->parts[i].free_at,
+                                    l->slopes + s * l->n_natural + k->at);
         } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }
@@ -12139,14 +12300,18 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
     const int late = a->iteration > a->early_end;
     const double n = gpumc__adapt_is_linked(a) ? gpumc__centring_moments(a, late) : 0;
     double *weights = a->moments + 2 * a->dim;
-    int changed = 0, moved = late;
+    int changed = 0, moved = late, shares;
     if (n < 5) return 0;
+    shares = late && gpumc__sharing_learn(a, a->moments + 6 * a->dim, a->moments + 7 * a->dim);
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         double *weight = weights + l->parts[i].free_at, *units = gpumc__adapt_units(a, k);
         if (!l->parts[i].linked) continue;
-        if (late && k->tells) gpumc__centring_told(a, &l->parts[i], weight, weight + a->dim);
+        if (late && k->tells && shares) {
+            memcpy(weight, weight + 4 * a->dim, k->size * sizeof *weight);
+            memcpy(weight + a->dim, weight + 5 * a->dim, k->size * sizeof *weight);
+        } else if (late && k->tells) gpumc__centring_told(a, &l->parts[i], weight, weight + a->dim);
         else if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
         else gpumc__centring_early(a, &l->parts[i], n, weight);
         for (size_t j = 0; j < k->size; j++) {
@@ -17180,6 +17345,8 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     gpumc__carry(k, l->anchors, l->n_free * sizeof *l->anchors);
     gpumc__carry(k, l->typical, l->n_free * sizeof *l->typical);
     if (l->leader != GPUMC__NONE) gpumc__carry(k, l->evidence, 2 * l->n_natural * sizeof *l->evidence);
+    gpumc__carry(k, l->shared, sizeof l->shared);
+    gpumc__carry(k, l->slopes, l->n_shared * l->n_natural * sizeof *l->slopes);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
@@ -18009,8 +18176,8 @@ static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
                        r->machines[c]->step_size, r->machines[c]->step_size > 1 ? "flat" : "broken");
 }
 
-/* A location that hears from its elements has a coordinate of this run; the metric that is handed on has it in
-   natural units, as it is about the metric's mean. */
+/* A location that hears from its elements has a coordinate of this run; the metric that is handed on has it
+   in natural units, as it is about the metric's mean. */
 static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double *work)
 {
     const size_t dim = m->kind == GPUMC_METRIC_DENSE ? m->dim : 0;

@@ -55,7 +55,7 @@ static void machine_close(machine *m)
 /* kind 0: centred; 1: non-centred; 2, 3: two mixtures; 4: all between. Units move with the kind, anchors are
    in force in 3 and 4, or messages where a block tells, of which one has no data in 3, and what is positive
    and no link has normal scores in odd ones, in 3 but for the first of a block, with light tails. In 4 what data
-   know goes with the first positive value, even where elements spread by it. */
+   know goes with the first positive value, even where elements spread by it. Shared values have slopes. */
 static void set_weights(gpumc_layout *l, int kind)
 {
     size_t positive = 0;
@@ -82,6 +82,11 @@ static void set_weights(gpumc_layout *l, int kind)
         }
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(0.2 * (double)u - 0.3 * kind);
         gpumc__link_settle(k);
+    }
+    for (size_t s = 0; s < l->n_shared; s++) {
+        l->shared[s].middle = 0.4;
+        for (size_t e = 0; e < l->n_natural; e++)
+            l->slopes[s * l->n_natural + e] = sin(1.1 * (double)(e + s) + kind);
     }
 }
 
@@ -221,6 +226,9 @@ static void check_kinds(void)
           .walk_dim = 2 } };
     const gpumc_param free_walk[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "level", .dims = &grid[1], .n_dims = 1, .scale = "tau", .walk_dim = 1 } };
+    const gpumc_param slopes[] = { { .name = "rho", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 },
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "beta", .size = 3 }, { .name = "mu" },
+        { .name = "level", .dims = many, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2 } };
     const gpumc_param free_walks[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
         { .name = "level", .dims = many, .n_dims = 2, .scale = "tau", .scale_index = later, .walk_dim = 2 } };
     const gpumc_param drift[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
@@ -264,6 +272,7 @@ static void check_kinds(void)
     check_machine("many walks", walks, 3);
     check_machine("walk that starts anywhere", free_walk, 3);
     check_machine("walks that start anywhere", free_walks, 3);
+    check_machine("many walks and what their data share", slopes, 5);
     check_machine("many walks with covariates", drift, 4);
     check_machine("many walks side by side", abreast, 3);
     check_machine("many walks with a scale each", uneven, 3);
@@ -650,10 +659,11 @@ static void check_promise(void)
 }
 
 /* What messages promise: districts, schools in them and a walk of each school, all with normal data whose noise
-   has a scale of its own, about a mean with a normal prior. Given the scales, the coordinates are independent
-   standard normals. broken: one element's own data are forgotten, or the noise. Returns how far the gradient is from
+   has a scale of its own, about a mean with a normal prior. Given the scales and a slope that the data share,
+   the coordinates are independent standard normals. broken: one element's own data are forgotten, the noise, or
+   one element's slope. Returns how far the gradient is from
    minus the coordinate. */
-enum { TOLD = 2 + 5 + 5 * 4, SIGMA = 4 + TOLD };
+enum { TOLD = 2 + 5 + 5 * 4, SIGMA = 4 + TOLD, BETA, ALL };
 static double told_density(const double *x, double *g, void *data)
 {
     static const size_t district[] = { 0, 1, 1, 0, 1 };
@@ -663,8 +673,8 @@ static double told_density(const double *x, double *g, void *data)
         const size_t t = i < 7 ? 0 : (i - 7) % 4, s = i < 2 ? 1 : i < 7 ? 2 : 3;
         const size_t from = i < 2 ? 0 : i < 7 ? 4 + district[i - 2] : t > 0 ? 3 + i : 6 + (i - 7) / 4;
         lp += gpumc_normal_lpdf(x[4 + i], x[from], x[s], &g[4 + i], &g[from], &g[s])
-            + gpumc_normal_lpdf(x[4 + i], sin(5.0 * (double)i), x[SIGMA] * (0.3 + 0.1 * (double)(i % 5)),
-                                &g[4 + i], NULL, NULL);
+            + gpumc_normal_lpdf(x[4 + i], sin(5.0 * (double)i) - cos((double)i) * (x[BETA] - 1),
+                                x[SIGMA] * (0.3 + 0.1 * (double)(i % 5)), &g[4 + i], NULL, NULL);
     }
     return lp;
 }
@@ -680,18 +690,20 @@ static double told_misfit(int broken)
         { .name = "school", .size = 5, .location = "district", .location_index = district, .scale = "b" },
         { .name = "level", .dims = dims, .n_dims = 2, .location = "school", .location_index = school,
           .scale = "c", .walk_dim = 2 },
-        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE }, { .name = "beta" },
     };
     const gpumc__noise noise = { SIGMA, broken == 2 ? 0 : -4, 1 };
     gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
     double worst = 0;
     machine m;
-    machine_open(&m, params, 8);
+    machine_open(&m, params, 9);
     m.model.log_density = told_density;
+    m.layout->shared[0].middle = 1;
     for (size_t i = 0; i < TOLD; i++) {
         const double sd = 0.3 + 0.1 * (double)(i % 5);
         m.layout->evidence[4 + i] = broken == 1 && i == TOLD - 1 ? 0 : 1 / (sd * sd);
         m.layout->evidence[m.layout->n_natural + 4 + i] = m.layout->evidence[4 + i] * sin(5.0 * (double)i);
+        m.layout->slopes[4 + i] = broken == 3 && i == 3 ? 0 : -m.layout->evidence[4 + i] * cos((double)i);
     }
     m.layout->evidence[0] = 1;
     for (size_t p = 0; p < 7; p++) {
@@ -700,8 +712,8 @@ static double told_misfit(int broken)
         if (p > 0) m.layout->parts[p].link.noise = noise;
     }
     for (int point = 0; point < 20; point++) {
-        double q[5 + TOLD], g[5 + TOLD];
-        for (size_t i = 0; i < 5 + TOLD; i++) q[i] = gpumc_rng_normal(&rng) * (i > 0 && i < 4 ? 2 : 1);
+        double q[ALL], g[ALL];
+        for (size_t i = 0; i < ALL; i++) q[i] = gpumc_rng_normal(&rng) * (i > 0 && i < 4 ? 2 : 1);
         gpumc_model_eval(m.layout, q, g, m.work);
         for (size_t i = 4; i < 4 + TOLD; i++) worst = fmax(worst, fabs(g[i] + q[i]));
         worst = fmax(worst, fabs(g[0] + q[0]));
@@ -779,12 +791,80 @@ static void check_told(void)
     CHECK(told_misfit(0) < 1e-9, "off by %g", told_misfit(0));
     CHECK(told_misfit(1) > 0.01, "data forgotten: off by only %g", told_misfit(1));
     CHECK(told_misfit(2) > 0.01, "noise forgotten: off by only %g", told_misfit(2));
+    CHECK(told_misfit(3) > 0.01, "a slope forgotten: off by only %g", told_misfit(3));
     for (int mixed = 0; mixed < 2; mixed++) {
         CHECK(heard_misfit(mixed, 0) < 1e-12, "mixed %d: off by %g", mixed, heard_misfit(mixed, 0));
         for (int broken = 1; broken < 4; broken++)
             CHECK(heard_misfit(mixed, broken) > 0.01, "mixed %d, broken %d: off by only %g", mixed, broken,
                   heard_misfit(mixed, broken));
     }
+}
+
+/* J, b and slopes of a walk's elements whose data share two slopes are learned from draws, exactly where all
+   is normal. extra: how much the gradient of one element is wrong. Returns the largest error. */
+enum { SHARERS = 12, SHARING = 3 + SHARERS };
+static double sharing_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_lognormal_lpdf(x[0], 0, 1, &g[0], NULL, NULL)
+        + gpumc_normal_lpdf(x[1], 0.2, 0.5, &g[1], NULL, NULL)
+        + gpumc_normal_lpdf(x[2], -0.3, 0.4, &g[2], NULL, NULL);
+    (void)data;
+    for (size_t t = 0; t < SHARERS; t++) {
+        const double w[] = { cos((double)t), sin(2.0 * (double)t) }, sd = 0.5 + 0.1 * (double)t;
+        const double y = (double)t - w[0] * x[1] - w[1] * x[2];
+        double by_y = 0;
+        lp += gpumc_normal_lpdf(y, x[3 + t], sd, &by_y, &g[3 + t], NULL);
+        g[1] -= w[0] * by_y;
+        g[2] -= w[1] * by_y;
+        if (t > 0) lp += gpumc_normal_lpdf(x[3 + t], x[2 + t], x[0], &g[3 + t], &g[2 + t], &g[0]);
+    }
+    return lp;
+}
+
+static double sharing_error(double extra)
+{
+    static const size_t dims[] = { SHARERS };
+    const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "beta", .size = 2 },
+        { .name = "level", .dims = dims, .n_dims = 1, .scale = "tau", .walk_dim = 1 } };
+    const gpumc_adapt_options o = { .num_chains = 4 };
+    gpumc_rng rng = gpumc_rng_at(6, 0, 0, 0);
+    double J[SHARING], b[SHARING], worst = 0;
+    gpumc_error error;
+    machine m;
+    machine_open(&m, params, 3);
+    m.model.log_density = sharing_density;
+    const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
+    void *memory = malloc(bytes);
+    gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, &error);
+    a->levels[0] = a->tolerance = 0;
+    for (a->n_kept = 0; a->n_kept < 100; a->n_kept++) {
+        double *q = a->q + a->n_kept * SHARING, *g = a->g + a->n_kept * SHARING;
+        a->lp[a->n_kept] = 0;
+        a->owner[a->n_kept] = 0;
+        for (size_t i = 0; i < SHARING; i++) q[i] = gpumc_rng_normal(&rng);
+        gpumc_model_eval(m.layout, q, g, m.work);
+        g[5] += extra * q[1] * q[4];
+    }
+    CHECK(gpumc__sharing_learn(a, J, b), "too few draws");
+    for (size_t t = 0; t < SHARERS; t++) {
+        const double sd = 0.5 + 0.1 * (double)t, known = 1 / (sd * sd);
+        const double w[] = { cos((double)t), sin(2.0 * (double)t) };
+        double off = (double)t;
+        for (size_t s = 0; s < 2; s++) {
+            off -= w[s] * a->middles[s];
+            worst = fmax(worst, fabs(a->slopes[s * SHARING + 3 + t] + known * w[s]));
+        }
+        worst = fmax(worst, fmax(fabs(J[3 + t] - known), fabs(b[3 + t] - known * off)));
+    }
+    free(memory);
+    machine_close(&m);
+    return worst;
+}
+
+static void check_sharing(void)
+{
+    CHECK(sharing_error(0) < 1e-9, "off by %g", sharing_error(0));
+    CHECK(sharing_error(0.1) > 1e-3, "a wrong gradient is off by only %g", sharing_error(0.1));
 }
 
 /* What a fit hands on has such a mean in its own units. */
@@ -1208,6 +1288,7 @@ int main(void)
     check_anchors();
     check_noise();
     check_told();
+    check_sharing();
     check_heard_metric();
     check_steps();
     check_scores();
