@@ -6093,7 +6093,7 @@ typedef struct gpumc__placed {
 
 /* Values that data of all elements share, as a slope or an intercept: b of an element goes with them. */
 enum { GPUMC__MOST_SHARED = 16 };
-typedef struct gpumc__shared { size_t at, free_at; double middle; } gpumc__shared;
+typedef struct gpumc__shared { size_t at; double middle; } gpumc__shared;
 
 struct gpumc_layout {
     const gpumc_model *model;
@@ -6314,9 +6314,10 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
     return gpumc__constraint_of(&t);
 }
 
-/* Whether a block's elements know of each other, or of another block's, by messages. */
 static int gpumc__may_tell(const gpumc_param *p)
 { return p->scale && !p->covariates && p->centring == GPUMC_CENTRING_LEARNED; }
+
+/* Whether a block is the location of elements that may tell. */
 static int gpumc__hears(const gpumc_model *m, size_t i)
 {
     size_t j = i + 1;
@@ -6324,19 +6325,35 @@ static int gpumc__hears(const gpumc_model *m, size_t i)
                                 && gpumc__may_tell(&m->params[j]))) j++;
     return j < m->n_params;
 }
-static int gpumc__tells(const gpumc_model *m, size_t i)
-{
-    const gpumc_param *p = &m->params[i];
-    const size_t location = gpumc__find_param(m, i, p->location);
-    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i)
-                                  || (location < i && gpumc__may_tell(&m->params[location])));
-}
 /* A location without one of its own: in messages, its elements are first ones. */
 static int gpumc__only_hears(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     return !gpumc__is_linked(p) && p->kind == GPUMC_UNBOUNDED && p->centring == GPUMC_CENTRING_LEARNED
         && gpumc__hears(m, i);
+}
+
+/* Real values that no link is about: data of many elements may share them. */
+static int gpumc__is_shared(const gpumc_model *m, size_t i)
+{
+    const gpumc_kind kind = m->params[i].kind;
+    return (kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE || kind == GPUMC_INTERVAL)
+        && !gpumc__is_linked(&m->params[i]) && !gpumc__hears(m, i);
+}
+static int gpumc__shares(const gpumc_model *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_params; i++) if (gpumc__is_shared(m, i)) n += gpumc__nth_size(m, i);
+    return n > 0 && n <= GPUMC__MOST_SHARED;
+}
+
+/* Whether a block's elements know of each other, of another block's or of what they share, by messages. */
+static int gpumc__tells(const gpumc_model *m, size_t i)
+{
+    const gpumc_param *p = &m->params[i];
+    const size_t location = gpumc__find_param(m, i, p->location);
+    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i) || gpumc__shares(m)
+                                  || (location < i && gpumc__may_tell(&m->params[location])));
 }
 
 /* Whether a block has elements at no location. */
@@ -6398,22 +6415,12 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
-/* Finds what data of elements that tell may share: real values that no link is about. */
-static void gpumc__layout_shared(gpumc_layout *l, const gpumc__placed *p)
-{
-    const gpumc_kind kind = p->param->kind;
-    if (p->linked || (kind != GPUMC_UNBOUNDED && kind != GPUMC_AFFINE && kind != GPUMC_INTERVAL)) return;
-    for (size_t j = 0; j < p->size; j++, l->n_shared++) {
-        const gpumc__shared value = { p->at + j, p->free_at + j, 0 };
-        if (l->n_shared < GPUMC__MOST_SHARED) l->shared[l->n_shared] = value;
-    }
-}
-
 /* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
     gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
-    size_t n_tables = 0, n_ordered = 0, n_telling = 0;
+    size_t n_tables = 0, n_ordered = 0;
+    const int shares = gpumc__shares(m);
     memset(&l, 0, sizeof l);
     l.model = m;
     l.n_parts = m->n_params;
@@ -6444,11 +6451,13 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.tells = gpumc__tells(m, i) || gpumc__only_hears(m, i);
             if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
         }
-        gpumc__layout_shared(&l, &p);
-        n_telling += (size_t)(p.link.tells && gpumc__is_linked(p.param));
+        for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p.size; j++) {
+            const gpumc__shared value = { p.at + j, 0 };
+            l.shared[l.n_shared++] = value;
+        }
         if (arena->base) l.parts[i] = p;
     }
-    if (l.n_shared > GPUMC__MOST_SHARED || n_telling == 0) l.n_shared = 0;
+    if (l.leader == GPUMC__NONE) l.n_shared = 0;
     l.notches = (unsigned char *)gpumc__take(arena, l.n_free, 1);
     l.anchors = gpumc__take_doubles(arena, l.n_free);
     l.typical = gpumc__take_doubles(arena, l.n_free);
