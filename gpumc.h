@@ -5581,7 +5581,9 @@ typedef struct gpumc__link {
     const size_t *places;            /* of every natural value among them */
     size_t width, back;              /* elements of a row of them, places to the row before */
     int even;                        /* every row has one scale value */
-    int uniform; /* one weight, location and scale for all, nothing else: the vector loops apply */
+    int single;  /* one location and scale for all, nothing else */
+    int uniform; /* and one weight: the vector loops apply */
+    double count[GPUMC__FULL + 1], sum[GPUMC__FULL + 1];     /* elements of every weight, their anchors */
 } gpumc__link;
 
 /* Whether element i is the first of a walk that starts at no location: theta = q, and nothing to learn. */
@@ -5615,15 +5617,20 @@ static double gpumc__link_news(const gpumc__link *k, const double *x)
     return k->noise.halves < 0 ? 1 / s : s;
 }
 
-/* To be called when weights have changed. */
+/* To be called when weights or anchors have changed. */
 static void gpumc__link_settle(gpumc__link *k)
 {
     k->in_use = 0;
-    k->uniform = k->n_covariates == 0;
+    k->single = k->n_covariates == 0;
+    memset(k->count, 0, sizeof k->count);
+    memset(k->sum, 0, sizeof k->sum);
     for (size_t i = 0; i < k->size; i++) {
         k->in_use |= 1u << k->notches[i];
-        k->uniform &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0] && k->notches[i] == k->notches[0];
+        k->count[k->notches[i]]++;
+        k->sum[k->notches[i]] += k->anchors[i];
+        k->single &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0];
     }
+    k->uniform = k->single && k->in_use == 1u << k->notches[0];
     for (k->first_in_use = 0; !(k->in_use >> k->first_in_use & 1); k->first_in_use++) continue;
 }
 
@@ -5784,19 +5791,25 @@ static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work
 }
 
 /* What elements without messages of their own tell their locations: k J = (1 - k) / tau^2, about the anchor.
-   Fills the tables. All elements of a uniform link are told of as one. */
+   Fills the tables. Of a single location and scale all elements of one weight are told of at once. */
 static void gpumc__link_inform(const gpumc__link *k, const double *x, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    const size_t n = k->uniform ? 1 : k->size;
-    const double each = (double)(k->size / n);
+    size_t to = k->places[k->from[0]], unit = k->unit[0];
+    double precision = gpumc__link_precision(k, unit, x);
     gpumc__link_tables(k, x, work);
-    for (size_t i = 0; i < n; i++) {
-        const size_t to = k->places[k->from[i]];
-        const double J = gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR)
-            * gpumc__link_precision(k, k->unit[i], x);
-        m.J[to] += each * J;
-        m.b[to] += J * (k->uniform ? gpumc__sum(k->anchors, k->size) : k->anchors[i]);
+    for (int p = k->first_in_use; k->single && k->in_use >> p; p++) {
+        const double J = precision * gpumc__link_table(k, 0, work)[GPUMC__BY_ANCHOR + p];
+        if (!(k->in_use >> p & 1)) continue;
+        m.J[to] += k->count[p] * J;
+        m.b[to] += k->sum[p] * J;
+    }
+    for (size_t i = 0; !k->single && i < k->size; i++) {
+        if (k->unit[i] != unit) precision = gpumc__link_precision(k, unit = k->unit[i], x);
+        const double J = precision * gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR);
+        to = k->places[k->from[i]];
+        m.J[to] += J;
+        m.b[to] += J * k->anchors[i];
     }
 }
 
@@ -5804,18 +5817,28 @@ static void gpumc__link_inform(const gpumc__link *k, const double *x, double *wo
 static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    const size_t n = k->uniform ? 1 : k->size;
-    const double each = (double)(k->size / n);
-    double heard = 0;
-    for (size_t i = 0; i < n; i++) {
-        const size_t from = k->places[k->from[i]], scale = k->scale + k->unit[i];
-        const double rest = gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR);
-        const double anchor = k->uniform ? gpumc__sum(k->anchors, k->size) : k->anchors[i];
-        const double moved = rest * gpumc__link_precision(k, k->unit[i], x)
-            * (each * m.by_J[from] + anchor * m.by_b[from]);
-        target[scale] -= 2 * rest * moved / x[scale];
+    size_t from = k->places[k->from[0]], unit = k->unit[0];
+    double precision = gpumc__link_precision(k, unit, x), moment = 0, heard = 0;
+    for (int p = k->first_in_use; k->single && k->in_use >> p; p++) {
+        const double rest = gpumc__link_table(k, 0, work)[GPUMC__BY_ANCHOR + p];
+        if (!(k->in_use >> p & 1)) continue;
+        const double moved = precision * rest * (k->count[p] * m.by_J[from] + k->sum[p] * m.by_b[from]);
+        moment += rest * moved;
         heard += (1 - rest) * moved;
     }
+    for (size_t i = 0; !k->single && i < k->size; i++) {
+        const double rest = gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR);
+        if (k->unit[i] != unit) {
+            target[k->scale + unit] -= 2 * moment / x[k->scale + unit];
+            precision = gpumc__link_precision(k, unit = k->unit[i], x);
+            moment = 0;
+        }
+        from = k->places[k->from[i]];
+        const double moved = precision * rest * (m.by_J[from] + k->anchors[i] * m.by_b[from]);
+        moment += rest * moved;
+        heard += (1 - rest) * moved;
+    }
+    target[k->scale + unit] -= 2 * moment / x[k->scale + unit];
     if (k->noise.halves) target[k->noise.at] += 0.5 * k->noise.halves * heard / x[k->noise.at];
 }
 
@@ -10737,7 +10760,7 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 #define GPUMC__DIRECTION (1.0 / 64)
 #define GPUMC__RESIDUAL 0.03
 #endif
-#define GPUMC__MISFIT 0.4          /* of x + y, by gpumc__adapt_misfit: from here on it is enough */
+#define GPUMC__MISFIT 0.4          /* of x + y, by gpumc__adapt_misfit: below, no direction is looked for */
 #define GPUMC__SPRING_PAYS 0.2     /* see the choice of the sampler */
 
 /* ---- state ------------------------------------------------------------------------------------- */
@@ -11234,16 +11257,14 @@ static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
 /* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
    standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
    1/2 beyond a factor 2: well below that there is none to be found. Stops at the first that is enough. Leaves
-   the sums in y; enough, a quarter of what they are in all, is between an eighth of MISFIT and that. */
-static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws, double *enough)
+   the sums in y. */
+static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
 {
     const size_t n = a->dim;
     double *v = a->moments + 2 * n, *w = v + n, norm = 0;
     gpumc__add_multiple(a->y, 1, a->x, n_draws * n);
-    *enough = gpumc__dot(a->y, a->y, n_draws * n) / (double)n_draws / 4;
-    *enough = fmin(fmax(*enough, GPUMC__MISFIT / 8), GPUMC__MISFIT);
     memcpy(w, a->y, n * sizeof *w);
-    for (int k = 0; k < 10 && (k < 2 || norm < *enough); k++) {
+    for (int k = 0; k < 10 && (k < 2 || norm < GPUMC__MISFIT); k++) {
         norm = sqrt(gpumc__dot(w, w, n));
         for (size_t i = 0; i < n; i++) v[i] = norm > 0 ? w[i] / norm : 0;
         memset(w, 0, n * sizeof(double));
@@ -11584,20 +11605,20 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     size_t n_draws = gpumc__adapt_select(a, &a->shared), r = 0;
     const int all = n <= GPUMC__FULL_DIM && n_draws >= 2 * n;
     const int whole = all || n <= GPUMC__MAX_RANK || (n <= GPUMC__FULL_DIM && !free_diagonal);
-    double misfit, enough, outside = 0;
+    double misfit, outside = 0;
     if (n_draws < 10) return;
-    misfit = gpumc__adapt_misfit(a, n_draws, &enough);
-    if (all ? gpumc__dot(a->y, a->y, n_draws * n) < worth * (double)n_draws : misfit < enough) return;
+    misfit = gpumc__adapt_misfit(a, n_draws);
+    if (all ? gpumc__dot(a->y, a->y, n_draws * n) < worth * (double)n_draws : misfit < GPUMC__MISFIT) return;
     if ((free_diagonal || !whole) && !gpumc__adapt_products(a, n_draws)) return;
     if (free_diagonal) r = gpumc__adapt_directions(a, n_draws, 5 * GPUMC__MISFIT, 0, &outside);
     if (r > 0 && (8 * r <= n || n > GPUMC__FULL_DIM)) {
         gpumc__adapt_rescale(a, r);
         r = 0;
         n_draws = gpumc__adapt_select(a, &a->shared);
-        if (!all && gpumc__adapt_misfit(a, n_draws, &enough) < enough) return;
+        if (!all && gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
         if (!all && !gpumc__adapt_products(a, n_draws)) return;
     }
-    if (!whole) r = gpumc__adapt_directions(a, n_draws, enough, r, &outside);
+    if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
     if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
         n_draws = gpumc__adapt_select(a, &a->shared);
         if (gpumc__fisher_dense(a, n_draws, n)) gpumc__adapt_low_rank(a, n_draws, n, 0, 0);
@@ -17360,11 +17381,9 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;
         gpumc__carry(k, link->per_unit, link->n_units * sizeof(double));
-        gpumc__carry(k, &link->in_use, sizeof link->in_use);
-        gpumc__carry(k, &link->first_in_use, sizeof link->first_in_use);
-        gpumc__carry(k, &link->uniform, sizeof link->uniform);
         gpumc__carry(k, &link->anchored, sizeof link->anchored);
         gpumc__carry(k, &link->noise, sizeof link->noise);
+        if (k->reading) gpumc__link_settle(link);
     }
 }
 
