@@ -10,23 +10,23 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 93 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.07 s
-   step size 0.890, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 17 %, variance to metric 1.14
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.13 s
+   step size 0.836, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 16 %, variance to metric 1.07
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0009     0.0016     0.0903     0.8626     0.9955     1.1597      3353      3200   1.002
-   skill[1]      0.7103     0.0066     0.3797     0.0855     0.7050     1.3497      3304      3113   1.001
-   skill[2]     -0.7765     0.0059     0.3465    -1.3374    -0.7794    -0.2268      3409      2935   1.001
-   skill[3]      0.8892     0.0070     0.4082     0.2450     0.8849     1.5558      3458      3108   1.001
-   skill[4]     -0.4793     0.0062     0.3696    -1.0837    -0.4820     0.1441      3588      3102   1.001
-   skill[5]     -0.4937     0.0061     0.3580    -1.0862    -0.4956     0.0942      3396      3195   1.002
-   skill[6]      0.2251     0.0059     0.3244    -0.3121     0.2282     0.7604      3001      2855   1.000
-   skill[7]      0.0338     0.0055     0.3273    -0.4952     0.0308     0.5623      3488      3189   1.000
-   skill[8]     -0.3707     0.0059     0.3349    -0.9273    -0.3682     0.1744      3197      3255   1.000
-   skill[9]     -0.4347     0.0059     0.3203    -0.9767    -0.4315     0.0870      2942      3246   1.001
-   skill[10]    -0.4241     0.0057     0.3349    -0.9680    -0.4264     0.1195      3500      3270   1.000
-   ... 90 more, largest r_hat: skill[37] 1.002; smallest ess: skill[34] 2729
-   gradients=11912 divergences=0 warmup_s=0.0365 sampling_s=0.0375
+   tau           1.0012     0.0014     0.0906     0.8633     0.9970     1.1583      4242      3449   1.002
+   skill[1]      0.7090     0.0059     0.3781     0.0939     0.7071     1.3319      4121      3240   1.002
+   skill[2]     -0.7764     0.0055     0.3456    -1.3229    -0.7803    -0.2140      3919      3198   1.000
+   skill[3]      0.8929     0.0060     0.4070     0.2489     0.8903     1.5590      4601      3708   1.000
+   skill[4]     -0.4753     0.0055     0.3717    -1.0791    -0.4802     0.1444      4649      3500   1.000
+   skill[5]     -0.4951     0.0055     0.3576    -1.0814    -0.4965     0.0934      4213      3716   1.002
+   skill[6]      0.2282     0.0052     0.3237    -0.3005     0.2329     0.7575      3819      3083   1.000
+   skill[7]      0.0299     0.0049     0.3281    -0.5086     0.0280     0.5640      4525      3250   1.000
+   skill[8]     -0.3709     0.0053     0.3326    -0.9199    -0.3676     0.1742      3995      3451   1.000
+   skill[9]     -0.4347     0.0051     0.3187    -0.9865    -0.4330     0.0755      3956      3246   1.000
+   skill[10]    -0.4219     0.0051     0.3324    -0.9742    -0.4206     0.1251      4297      3646   1.000
+   ... 90 more, largest r_hat: skill[47] 1.002; smallest ess: skill[57] 2811
+   gradients=13308 divergences=0 warmup_s=0.0499 sampling_s=0.0758
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.00 s
-   step size 1.37, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 8 %, variance to metric 1.20
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
+   step size 2.04, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 6 %, variance to metric 1.16
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.393      0.055      3.302     -1.261      4.426      9.821      3554      3098   1.003
-   tau           3.641      0.055      3.270      0.248      2.799     10.050      3306      3066   1.001
-   theta[1]      6.302      0.098      5.876     -1.434      5.646     16.813      3843      3339   1.001
-   theta[2]      4.905      0.080      4.834     -2.867      4.918     12.652      3725      3305   1.000
-   theta[3]      3.861      0.090      5.182     -4.675      4.220     11.450      3450      3044   1.001
-   theta[4]      4.798      0.080      4.723     -2.649      4.743     12.671      3489      3132   1.002
-   theta[5]      3.557      0.080      4.728     -4.639      3.830     10.788      3550      3404   1.000
-   theta[6]      4.109      0.083      4.796     -4.072      4.300     11.556      3433      3400   1.000
-   theta[7]      6.410      0.084      5.001     -0.941      6.021     15.220      3510      3616   1.002
-   theta[8]      4.889      0.085      5.230     -3.297      4.866     13.230      3841      3496   1.002
-   gradients=10818 divergences=0 warmup_s=0.0022 sampling_s=0.0017
+   mu            4.384      0.050      3.336     -1.161      4.422      9.883      4432      3157   1.001
+   tau           3.615      0.051      3.213      0.267      2.754     10.174      4090      2490   1.001
+   theta[1]      6.222      0.096      5.807     -1.426      5.629     16.652      4053      3027   1.001
+   theta[2]      4.892      0.076      4.838     -2.960      4.940     12.732      4161      2929   1.000
+   theta[3]      3.853      0.086      5.245     -4.984      4.201     11.751      3993      3113   1.001
+   theta[4]      4.800      0.079      4.830     -2.751      4.682     12.647      4006      3094   1.001
+   theta[5]      3.594      0.074      4.755     -4.988      3.926     10.823      4136      3265   1.000
+   theta[6]      4.052      0.083      4.937     -4.053      4.342     11.588      3865      2999   1.000
+   theta[7]      6.350      0.076      4.908     -0.939      5.987     15.093      4210      3599   1.001
+   theta[8]      4.903      0.080      5.231     -3.243      4.918     13.253      4332      3245   1.001
+   gradients=7554 divergences=0 warmup_s=0.0035 sampling_s=0.0022
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

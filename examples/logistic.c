@@ -10,23 +10,23 @@
    Run:    ./logistic                           (./logistic help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.05 s
-   step size 1.92, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 4 %, variance to metric 1.20
+   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.16 s
+   step size 2.02, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 5 %, variance to metric 1.19
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha       0.01588    0.00069    0.03823   -0.04704    0.01582    0.08043      3095      2878   1.002
-   beta[1]    -0.34861    0.00066    0.03844   -0.41240   -0.34896   -0.28562      3416      3358   1.001
-   beta[2]    -0.71646    0.00073    0.04268   -0.78624   -0.71652   -0.64617      3458      3168   1.001
-   beta[3]     0.09442    0.00068    0.03939    0.03040    0.09435    0.15942      3349      3132   1.000
-   beta[4]    -0.31956    0.00065    0.03849   -0.38166   -0.31979   -0.25564      3512      3251   1.000
-   beta[5]     0.07833    0.00069    0.03824    0.01521    0.07822    0.14024      3120      3244   1.001
-   beta[6]     0.74830    0.00072    0.04134    0.68119    0.74842    0.81632      3313      2971   1.000
-   beta[7]     0.12437    0.00066    0.03782    0.06208    0.12472    0.18573      3323      2731   1.000
-   beta[8]     0.25899    0.00068    0.03913    0.19501    0.25847    0.32442      3376      3241   1.000
-   beta[9]    -0.92012    0.00079    0.04531   -0.99540   -0.91972   -0.84588      3299      3061   1.001
-   beta[10]   -0.70137    0.00072    0.04231   -0.77156   -0.70093   -0.63317      3489      3271   1.002
-   ... 10 more, largest r_hat: beta[11] 1.001; smallest ess: beta[20] 2677
-   gradients=6268 divergences=0 warmup_s=0.0168 sampling_s=0.0353
+   alpha       0.01570    0.00058    0.03837   -0.04844    0.01581    0.07981      4333      3060   1.002
+   beta[1]    -0.34873    0.00058    0.03834   -0.41113   -0.34862   -0.28511      4429      3088   1.001
+   beta[2]    -0.71654    0.00063    0.04225   -0.78518   -0.71662   -0.64799      4444      3463   1.000
+   beta[3]     0.09416    0.00060    0.03959    0.02947    0.09452    0.15850      4336      2755   1.000
+   beta[4]    -0.31927    0.00056    0.03832   -0.38081   -0.31920   -0.25559      4661      3629   1.000
+   beta[5]     0.07862    0.00059    0.03805    0.01659    0.07821    0.14069      4165      3563   1.001
+   beta[6]     0.74872    0.00067    0.04147    0.68030    0.74891    0.81747      3857      3130   1.000
+   beta[7]     0.12412    0.00057    0.03787    0.06116    0.12413    0.18589      4447      2956   1.000
+   beta[8]     0.25868    0.00061    0.03873    0.19496    0.25900    0.32363      4088      3616   1.000
+   beta[9]    -0.92005    0.00073    0.04500   -0.99414   -0.91975   -0.84564      3797      3481   1.001
+   beta[10]   -0.70162    0.00064    0.04236   -0.77241   -0.70119   -0.63240      4366      3313   1.001
+   ... 10 more, largest r_hat: beta[11] 1.001; smallest ess: beta[17] 2350
+   gradients=6172 divergences=0 warmup_s=0.0585 sampling_s=0.1038
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
