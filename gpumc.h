@@ -78,7 +78,8 @@
      those after it is passed back to it, so that long walks with little data cost no more draws than others.
      So it is to a location that is no element itself, unless .centring = GPUMC_CENTRED leaves that as it is.
      Scales that touch zero are known by their draws: warm-up gives their coordinates another map. So is the
-     scale of the data's noise, if one value has it: what data say of the elements follows it.
+     scale of the data's noise, if one value has it, and so are slopes, where no more than 16 real values
+     belong to no hierarchy: what data say of the elements follows these.
      Chains that would start far from the posterior climb to it first, except what has an init.
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
@@ -6344,8 +6345,8 @@ static int gpumc__may_tell(const gpumc_param *p)
 static int gpumc__hears(const gpumc_model *m, size_t i)
 {
     size_t j = i + 1;
-    while (j < m->n_params && !(gpumc__find_param(m, j, m->params[j].location) == i
-                                && gpumc__may_tell(&m->params[j]))) j++;
+    while (j < m->n_params && !(gpumc__may_tell(&m->params[j]) && m->params[j].location
+                                && strcmp(m->params[j].location, m->params[i].name) == 0)) j++;
     return j < m->n_params;
 }
 /* A location without one of its own: in messages, its elements are first ones. */
@@ -6371,11 +6372,11 @@ static int gpumc__shares(const gpumc_model *m)
 }
 
 /* Whether a block's elements know of each other, of another block's or of what they share, by messages. */
-static int gpumc__tells(const gpumc_model *m, size_t i)
+static int gpumc__tells(const gpumc_model *m, size_t i, int shares)
 {
     const gpumc_param *p = &m->params[i];
     const size_t location = gpumc__find_param(m, i, p->location);
-    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i) || gpumc__shares(m)
+    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i) || shares
                                   || (location < i && gpumc__may_tell(&m->params[location])));
 }
 
@@ -6471,7 +6472,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
             p.link.table = n_tables;
             n_tables += p.link.n_units * GPUMC__TABLE;
-            p.link.tells = gpumc__tells(m, i) || gpumc__only_hears(m, i);
+            p.link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
             if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
         }
         for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p.size; j++) {
@@ -6557,8 +6558,8 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const gpumc__messages m = gpumc__link_messages(&p->link, work);
-        const double news = k->tells ? gpumc__link_news(k, x) : 0, *own = l->evidence + k->at;
         if (!k->tells) continue;
+        const double news = gpumc__link_news(k, x), *own = l->evidence + k->at;
         gpumc__scaled(k->size, news, own, m.J + k->at);
         gpumc__scaled(k->size, news, own + n, m.b + k->at);
         for (size_t s = 0; s < l->n_shared; s++)
@@ -11931,16 +11932,17 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
     for (size_t s = 0; s < of->n; s++) of->z[row * of->n + s] = x[l->shared[s].at];
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
-        const double inv_news = p->linked ? 1 / gpumc__link_news(&p->link, x) : 0;
-        const double *pulls;
+        double *theta = a->x + row * dim + p->free_at, *pull = a->y + row * dim + p->free_at;
+        memset(theta, 0, p->free_size * sizeof *theta);
+        memset(pull, 0, p->free_size * sizeof *pull);
         if (!p->linked) continue;
-        pulls = gpumc__centring_pulls(l, p, a->g + draw * dim + p->free_at, x);
-        memcpy(a->x + row * dim + p->free_at, x + p->at, p->size * sizeof *x);
-        for (size_t j = 0; j < p->size; j++) a->y[row * dim + p->free_at + j] = inv_news * pulls[j];
+        gpumc__scaled(p->size, 1 / gpumc__link_news(&p->link, x),
+                      gpumc__centring_pulls(l, p, a->g + draw * dim + p->free_at, x), pull);
+        memcpy(theta, x + p->at, p->size * sizeof *x);
     }
 }
 
-/* Least squares of the elements in a strip of coordinates. Others are left what they get. */
+/* Least squares of the elements in a strip of coordinates. */
 static void gpumc__sharing_strip(size_t part, int member, void *sharing)
 {
     gpumc__sharing *of = (gpumc__sharing *)sharing;
@@ -12034,7 +12036,7 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
         sum += odds;
         size++;
     }
-    alike = most < 2 * least && most < 1e9;
+    alike = most < 2 * least && sum <= 1e9 * (double)size;
     mean = sum / (double)(size > 0 ? size : 1);
     common = alike ? gpumc__smaller(gpumc__nearest_notch(mean / (1 + mean)), GPUMC__FULL - 1) : 0;
     for (size_t u = 0; u < k->n_scales && common > 0; u++)
