@@ -661,8 +661,7 @@ static void check_promise(void)
 /* What messages promise: districts, schools in them and a walk of each school, all with normal data whose noise
    has a scale of its own, about a mean with a normal prior. Given the scales and a slope that the data share,
    the coordinates are independent standard normals. broken: one element's own data are forgotten, the noise, or
-   one element's slope. Returns how far the gradient is from
-   minus the coordinate. */
+   one element's slope. Returns how far the gradient is from minus the coordinate. */
 enum { TOLD = 2 + 5 + 5 * 4, SIGMA = 4 + TOLD, BETA, ALL };
 static double told_density(const double *x, double *g, void *data)
 {
@@ -741,13 +740,6 @@ static double heard_density(const double *x, double *g, void *data)
     return lp;
 }
 
-/* With priors for the scales. */
-static double heard_held(const double *x, double *g, void *data)
-{
-    return heard_density(x, g, data) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
-        + gpumc_lognormal_lpdf(x[2], 0, 0.3, &g[2], NULL, NULL);
-}
-
 static double heard_misfit(int mixed, int broken)
 {
     const gpumc_param params[] = {
@@ -800,23 +792,26 @@ static void check_told(void)
     }
 }
 
-/* J, b and slopes of a walk's elements whose data share two slopes are learned from draws, exactly where all
-   is normal. extra: how much the gradient of one element is wrong. Returns the largest error. */
-enum { SHARERS = 12, SHARING = 3 + SHARERS };
+/* J, b and slopes of a walk's elements whose data share two slopes and a scale that is known for one are learned
+   from draws, exactly where all is normal. extra: how much the gradient of one element is wrong. Returns the
+   largest error. */
+enum { SHARERS = 12, SHARING = 4 + SHARERS };
 static double sharing_density(const double *x, double *g, void *data)
 {
     double lp = gpumc_lognormal_lpdf(x[0], 0, 1, &g[0], NULL, NULL)
         + gpumc_normal_lpdf(x[1], 0.2, 0.5, &g[1], NULL, NULL)
-        + gpumc_normal_lpdf(x[2], -0.3, 0.4, &g[2], NULL, NULL);
+        + gpumc_normal_lpdf(x[2], -0.3, 0.4, &g[2], NULL, NULL)
+        + gpumc_lognormal_lpdf(x[3], 0, 1, &g[3], NULL, NULL);
     (void)data;
     for (size_t t = 0; t < SHARERS; t++) {
-        const double w[] = { cos((double)t), sin(2.0 * (double)t) }, sd = 0.5 + 0.1 * (double)t;
-        const double y = (double)t - w[0] * x[1] - w[1] * x[2];
-        double by_y = 0;
-        lp += gpumc_normal_lpdf(y, x[3 + t], sd, &by_y, &g[3 + t], NULL);
+        const double w[] = { cos((double)t), sin(2.0 * (double)t) }, unit = 0.5 + 0.1 * (double)t;
+        const double y = (double)t - w[0] * x[1] - w[1] * x[2], *level = &x[4 + t];
+        double by_y = 0, by_sd = 0;
+        lp += gpumc_normal_lpdf(y, *level, x[3] * unit, &by_y, &g[4 + t], &by_sd);
         g[1] -= w[0] * by_y;
         g[2] -= w[1] * by_y;
-        if (t > 0) lp += gpumc_normal_lpdf(x[3 + t], x[2 + t], x[0], &g[3 + t], &g[2 + t], &g[0]);
+        g[3] += unit * by_sd;
+        if (t > 0) lp += gpumc_normal_lpdf(*level, level[-1], x[0], &g[4 + t], &g[3 + t], &g[0]);
     }
     return lp;
 }
@@ -825,14 +820,17 @@ static double sharing_error(double extra)
 {
     static const size_t dims[] = { SHARERS };
     const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "beta", .size = 2 },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
         { .name = "level", .dims = dims, .n_dims = 1, .scale = "tau", .walk_dim = 1 } };
     const gpumc_adapt_options o = { .num_chains = 4 };
+    const gpumc__noise noise = { 3, -4, 1 };
     gpumc_rng rng = gpumc_rng_at(6, 0, 0, 0);
     double J[SHARING], b[SHARING], worst = 0;
     gpumc_error error;
     machine m;
-    machine_open(&m, params, 3);
+    machine_open(&m, params, 4);
     m.model.log_density = sharing_density;
+    m.layout->parts[3].link.noise = noise;
     const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
     void *memory = malloc(bytes);
     gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, &error);
@@ -843,7 +841,7 @@ static double sharing_error(double extra)
         a->owner[a->n_kept] = 0;
         for (size_t i = 0; i < SHARING; i++) q[i] = gpumc_rng_normal(&rng);
         gpumc_model_eval(m.layout, q, g, m.work);
-        g[5] += extra * q[1] * q[4];
+        g[6] += extra * q[1] * q[5];
     }
     CHECK(gpumc__sharing_learn(a, J, b), "too few draws");
     for (size_t t = 0; t < SHARERS; t++) {
@@ -852,10 +850,76 @@ static double sharing_error(double extra)
         double off = (double)t;
         for (size_t s = 0; s < 2; s++) {
             off -= w[s] * a->middles[s];
-            worst = fmax(worst, fabs(a->slopes[s * SHARING + 3 + t] + known * w[s]));
+            worst = fmax(worst, fabs(a->slopes[s * SHARING + 4 + t] + known * w[s]));
         }
-        worst = fmax(worst, fmax(fabs(J[3 + t] - known), fabs(b[3 + t] - known * off)));
+        worst = fmax(worst, fmax(fabs(J[4 + t] - known), fabs(b[4 + t] - known * off)));
     }
+    free(memory);
+    machine_close(&m);
+    return worst;
+}
+
+/* Warm-up of four chains by hand, then how far what it learned of the mean's prior is from the truth. shares:
+   data share slopes, elements tell, and how far their and the mean's gradients are from minus the coordinates
+   counts as well; else they have tables, and the noise a scale. */
+enum { LEARNED = 3 + SHARERS };
+static double learned_density(const double *x, double *g, void *data)
+{
+    const int shares = *(const int *)data;
+    double lp = gpumc_normal_lpdf(x[0], 3, 2, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
+        + gpumc_lognormal_lpdf(x[2], 0, 0.3, &g[2], NULL, NULL);
+    for (size_t s = LEARNED; shares && s < LEARNED + 2; s++)
+        lp += gpumc_normal_lpdf(x[s], 1, 1, &g[s], NULL, NULL);
+    for (size_t t = 0; t < SHARERS; t++) {
+        const double w[] = { cos((double)t), sin(2.0 * (double)t) }, unit = 0.5 + 0.1 * (double)(t % 5);
+        const double moved = shares ? w[0] * x[LEARNED] + w[1] * x[LEARNED + 1] : 0;
+        double by_y = 0, by_sd = 0;
+        lp += gpumc_normal_lpdf(x[3 + t], x[0], x[1], &g[3 + t], &g[0], &g[1])
+            + gpumc_normal_lpdf((double)t - moved, x[3 + t], (shares ? 1 : x[2]) * unit, &by_y, &g[3 + t],
+                                &by_sd);
+        g[2] += shares ? 0 : unit * by_sd;
+        for (size_t s = 0; shares && s < 2; s++) g[LEARNED + s] -= w[s] * by_y;
+    }
+    return lp;
+}
+
+static double learned_misfit(int shares)
+{
+    enum { CHAINS = 4 };
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = SHARERS, .location = "mu", .scale = "tau" }, { .name = "beta", .size = 2 },
+    };
+    const gpumc_adapt_options o = { .num_chains = CHAINS };
+    gpumc_rng rng = gpumc_rng_at(6, 0, 0, 0);
+    gpumc_nuts *chains[CHAINS];
+    double q[LEARNED + 2], g[LEARNED + 2], worst;
+    machine m;
+    machine_open(&m, params, shares ? 5 : 4);
+    m.model.log_density = learned_density;
+    m.model.data = &shares;
+    const size_t n = gpumc_layout_dim(m.layout), bytes = gpumc_adapt_bytes(m.layout, 0, &o);
+    const size_t each = gpumc_nuts_bytes(n, 10);
+    void *memory = malloc(bytes);
+    gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, NULL);
+    for (size_t c = 0; c < CHAINS; c++) {
+        for (size_t i = 0; i < n; i++) q[i] = gpumc_rng_normal(&rng);
+        chains[c] = gpumc_nuts_init(malloc(each), each, n, 10, gpumc_adapt_metric(a, c), 0, 5, (uint32_t)c, q,
+                                    NULL);
+        while (!gpumc_nuts_tell(chains[c], gpumc_model_eval(m.layout, gpumc_nuts_ask(chains[c]), g, m.work), g))
+            continue;
+    }
+    while (gpumc_adapt_update(a, chains))
+        for (size_t c = 0; c < CHAINS; c++)
+            while (!gpumc_nuts_tell(chains[c], gpumc_model_eval(m.layout, gpumc_nuts_ask(chains[c]), g, m.work),
+                                    g)) continue;
+    worst = fmax(fabs(m.layout->evidence[0] - 0.25), fabs(m.layout->evidence[m.layout->n_natural] - 0.75));
+    for (int point = 0; point < 20 && shares; point++) {
+        for (size_t i = 0; i < n; i++) q[i] = gpumc_rng_normal(&rng);
+        gpumc_model_eval(m.layout, q, g, m.work);
+        for (size_t i = 0; i < LEARNED; i++) if (i == 0 || i > 2) worst = fmax(worst, fabs(g[i] + q[i]));
+    }
+    for (size_t c = 0; c < CHAINS; c++) free(chains[c]);
     free(memory);
     machine_close(&m);
     return worst;
@@ -865,9 +929,56 @@ static void check_sharing(void)
 {
     CHECK(sharing_error(0) < 1e-9, "off by %g", sharing_error(0));
     CHECK(sharing_error(0.1) > 1e-3, "a wrong gradient is off by only %g", sharing_error(0.1));
+    for (int shares = 0; shares < 2; shares++)
+        CHECK(learned_misfit(shares) < 1e-6, "learned, shares %d: off by %g", shares, learned_misfit(shares));
+}
+
+/* What hears, and what counts as part of a hierarchy: a location that none else is about is one for messages
+   alone. */
+static void check_hears(void)
+{
+    static const double x[] = { 1, 2, 3 };
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "nu" }, { .name = "beta" },
+        { .name = "a", .size = 5, .location = "mu", .scale = "tau" },
+        { .name = "b", .size = 4, .location = "mu", .scale = "tau", .centring = GPUMC_CENTRED },
+        { .name = "c", .size = 3, .location = "mu", .scale = "tau", .covariates = x, .n_covariates = 1,
+          .coefficients = "beta" },
+        { .name = "d", .size = 7, .location = "nu", .scale = "tau" },
+    };
+    const int hears[] = { 1, 0, 1, 0, 1, 1, 1, 1 }, passes[] = { 0, 0, 0, 0, 1, 0, 0, 1 };
+    const unsigned char waits[] = { 4, 4, 4, 8, 0, 0, 0, 0 };
+    const gpumc_adapt_options o = { .num_chains = 1 };
+    unsigned char found[8];
+    gpumc__climb climb;
+    machine m;
+    machine_open(&m, params, 8);
+    const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
+    void *memory = malloc(bytes);
+    const gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, NULL);
+    memset(&climb, 0, sizeof climb);
+    climb.layout = m.layout;
+    climb.waits = found;
+    gpumc__climb_order(&climb);
+    for (size_t i = 0; i < 8; i++) {
+        const gpumc__placed *p = &m.layout->parts[i];
+        CHECK(p->linked == hears[i] && p->link.passes == passes[i], "%s: linked %d, passes on %d", params[i].name,
+              p->linked, p->link.passes);
+        CHECK(found[i] == waits[i], "%s waits %d", params[i].name, found[i]);
+        CHECK(gpumc__adapt_is_top(a, p->free_at) == (i < 4), "%s is at the top, or not", params[i].name);
+    }
+    CHECK(gpumc__layout_blocks(m.layout).size == 0, "locations belong to no group");
+    free(memory);
+    machine_close(&m);
 }
 
 /* What a fit hands on has such a mean in its own units. */
+static double heard_held(const double *x, double *g, void *data)
+{
+    return heard_density(x, g, data) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
+        + gpumc_lognormal_lpdf(x[2], 0, 0.3, &g[2], NULL, NULL);
+}
+
 static void check_heard_metric(void)
 {
     const gpumc_param params[] = {
@@ -889,6 +1000,12 @@ static void check_heard_metric(void)
         sd = sqrt(gpumc__metric_variance(&fit.metric, 0));
         CHECK(fabs(log(sd / row.sd)) < 0.5 && fabs(fit.metric.mean[0] - row.mean) < 0.5 * row.sd,
               "metric %d: %g +- %g, draws %g +- %g", (int)kinds[k], fit.metric.mean[0], sd, row.mean, row.sd);
+        for (size_t i = 0; i < fit.n_free && fit.metric.kind == GPUMC_METRIC_DENSE; i++) {
+            const double *L = fit.metric.factor, *row_i = L + i * fit.n_free;
+            const double product = gpumc__dot(L, row_i, fit.n_free), held = fit.metric.covariance[i];
+            CHECK(fabs(product - held) < 1e-12 * fit.metric.covariance[0], "factor and covariance part at %d: "
+                  "%g, %g", (int)i, product, held);
+        }
         gpumc_free(&fit);
     }
 }
@@ -1289,6 +1406,7 @@ int main(void)
     check_noise();
     check_told();
     check_sharing();
+    check_hears();
     check_heard_metric();
     check_steps();
     check_scores();

@@ -158,6 +158,24 @@ static double noisy_density(const double *x, double *g, void *data)
     return lp;
 }
 
+/* A walk whose data share two slopes. */
+static double sloping_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_half_normal_lpdf(x[0], 1, &g[0], NULL) + gpumc_normal_lpdf(x[1], 0, 1, &g[1], NULL, NULL)
+        + gpumc_normal_lpdf(x[2], 0, 1, &g[2], NULL, NULL);
+    (void)data;
+    count_point(x[1]);
+    for (size_t t = 0; t < NOISY; t++) {
+        const double w[] = { 1 + cos((double)t), sin(2.0 * (double)t) }, *level = &x[3 + t];
+        double by_y = 0;
+        lp += gpumc_normal_lpdf(sin((double)t) - w[0] * x[1] - w[1] * x[2], *level, 1, &by_y, &g[3 + t], NULL);
+        g[1] -= w[0] * by_y;
+        g[2] -= w[1] * by_y;
+        if (t > 0) lp += gpumc_normal_lpdf(*level, level[-1], x[0], &g[3 + t], &g[2 + t], &g[0]);
+    }
+    return lp;
+}
+
 /* ---- equality -------------------------------------------------------------------------------------- */
 
 /* What differs between two fits of the same run, or NULL. */
@@ -285,6 +303,17 @@ static void check_noise(void)
     };
     const gpumc_model m = { .params = params, .n_params = 4, .log_density = noisy_density };
     check_pieces("noise of the data", &m, small, 200, 1);
+}
+
+static void check_slopes(void)
+{
+    static const size_t dims[] = { NOISY };
+    const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "beta", .size = 2 },
+        { .name = "level", .dims = dims, .n_dims = 1, .scale = "tau", .walk_dim = 1 } };
+    const gpumc_model m = { .params = params, .n_params = 3, .log_density = sloping_density };
+    gpumc_sample_options o = small;
+    o.num_warmup = 200;
+    check_pieces("slopes that data share", &m, o, 300, 1);
 }
 
 static void check_options(void)
@@ -745,6 +774,7 @@ int main(void)
     check_every_point();
     check_kinds();
     check_noise();
+    check_slopes();
     check_options();
     check_callbacks();
     check_interval();
