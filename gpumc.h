@@ -10831,7 +10831,7 @@ static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
     for (size_t i = 0; l && i < l->n_parts; i++) {
         gpumc__blocks b = { 0, l->parts[i].size, { 0 } };
         size_t n_linked = 0;
-        if (!gpumc__is_linked(l->parts[i].param)) continue;
+        if (!l->parts[i].linked) continue;
         for (size_t k = 0; k < l->n_parts; k++) {
             if (l->parts[k].size != b.n || l->parts[k].free_size != b.n) continue;
             if (b.size < GPUMC__MAX_BLOCK) b.members[b.size] = l->parts[k].free_at;
@@ -11911,13 +11911,13 @@ static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double 
 
 /* What data know of elements where they also hang on values that all share: with z for these, pulls are b - J
    theta + s (z - middle), by least squares of every element over the draws picked. */
+enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
     size_t n_draws, n;
-    double *J, *b, z[2 * GPUMC__MAX_RANK * GPUMC__MOST_SHARED];     /* z: n a draw, about their middles */
+    double *J, *b, z[GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED];     /* z: n a draw, about their middles */
     double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];
 } gpumc__sharing;
-enum { GPUMC__SHARING_DRAWS = 2 * GPUMC__MAX_RANK };
 
 /* A draw: natural values of elements into x, pulls into y, values into z. */
 static void gpumc__sharing_row(size_t row, int member, void *sharing)
