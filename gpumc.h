@@ -11915,7 +11915,7 @@ enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
     size_t n_draws, n;
-    double *J, *b, z[GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED];     /* z: n a draw, about their middles */
+    double *J, *b, z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED]; /* z: n a draw, about their middles */
     double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];
 } gpumc__sharing;
 
