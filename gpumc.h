@@ -310,10 +310,11 @@ typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2,
 enum { GPUMC__N_ISA = 3 };
 
 /* GPUMC__LOOP_INLINE: a loop that each instruction set inlines; it has the attributes of one itself, because
-   gcc optimises it once before. GPUMC__PEEL unrolls loops of a few vectors. GPUMC__FETCH asks for a line. */
+   gcc optimises it once before. GPUMC__PEEL unrolls loops of a few vectors. GPUMC__FETCH asks for a line in
+   the second-level cache: what goes to the first waits for one of its few open misses. */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define GPUMC__LOOP_INLINE static inline __attribute__((always_inline, unused)) GPUMC_LOOP
-#define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 3)
+#define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 2)
 #else
 #define GPUMC__LOOP_INLINE static inline
 #define GPUMC__FETCH(p) ((void)(p))
@@ -3002,7 +3003,7 @@ static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
 #endif
 
-/* Memory that nobody has touched yet may come in pages of 2 MB: in those of 4 kB every one costs a microsecond. */
+/* Memory that nobody has touched yet may come in pages of 2 MB; one of 4 kB costs a microsecond. */
 #if defined(__linux__)
 #define GPUMC__LARGE_PAGE ((size_t)1 << 21)
 static void gpumc__want_large_pages(void *at, size_t bytes) { (void)madvise(at, bytes, 14 /* HUGEPAGE */); }
@@ -7708,10 +7709,13 @@ enum {
     GPUMC__GLM_LANES = 8,
     GPUMC__GLM_GROUP = 32,                   /* rows of four blocks; tiles hold whole groups */
     GPUMC__GLM_MOST = 512,                   /* rows of a tile; gpumc__sum_log1p bounds it */
-    GPUMC__GLM_TILE_BYTES = 16384,           /* half of a first-level cache */
-    GPUMC__GLM_CHUNKS = 128
+    GPUMC__GLM_TILE_BYTES = 32768,           /* of X, in the second-level cache from its fetch on */
+    GPUMC__GLM_CHUNKS = 128,
+    GPUMC__GLM_TOGETHER = 4,                 /* points that products take at once */
+    GPUMC__GLM_STRIDE = GPUMC__GLM_MOST + 104, /* from array to array: in whole pages they would share sets */
+    GPUMC__GLM_POINT = 5 * GPUMC__GLM_STRIDE /* scratch of one: eta of the rows of a tile, their outputs */
 };
-/* Outputs of rows, GPUMC__GLM_MOST of each; their sums come first among those of a chunk, followed by the
+/* Outputs of rows, GPUMC__GLM_STRIDE apart; their sums come first among those of a chunk, followed by the
    derivatives by beta and by the effects of each factor. a is sigma or phi, b is nu. */
 enum { GPUMC__GLM_BY_ETA, GPUMC__GLM_VALUE, GPUMC__GLM_BY_A, GPUMC__GLM_BY_B, GPUMC__GLM_BY_BETA };
 
@@ -7777,61 +7781,79 @@ GPUMC__GLM_ROW(student_t)
    Before every 32 products they fetch two lines, step bytes apart, from next on; a step below a line's length
    spreads the same lines over more work. */
 
-/* eta += X b. Where columns end within four, those read beyond them are finite and count 0 times. */
-GPUMC__LOOP_INLINE void gpumc__glm_predict(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
-                                           const double *GPUMC__RESTRICT b, double *GPUMC__RESTRICT eta,
-                                           const char *next, size_t step)
+/* eta += X b at P points: what is read of X serves all. Where columns end within four, those read beyond them
+   are finite and count 0 times. */
+GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRICT x, size_t n_columns,
+                                           size_t n_blocks, const double *const *b,
+                                           double *GPUMC__RESTRICT eta, const char *next, size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
     for (size_t k = 0; k < n_columns; k += 4) {
-        const double b_0 = b[k], b_1 = k + 1 < n_columns ? b[k + 1] : 0;
-        const double b_2 = k + 2 < n_columns ? b[k + 2] : 0, b_3 = k + 3 < n_columns ? b[k + 3] : 0;
+        double by[GPUMC__GLM_TOGETHER][4];
+        for (size_t p = 0; p < P; p++)
+            for (size_t j = 0; j < 4; j++) by[p][j] = b[p] && k + j < n_columns ? b[p][k + j] : 0;
         for (size_t i = 0; i < n_blocks; i++, next += 2 * step) {
             const double *GPUMC__RESTRICT c = x + (i * n_columns + k) * V;
             double *GPUMC__RESTRICT e = eta + i * V;
             GPUMC__FETCH(next);
             GPUMC__FETCH(next + step);
-            GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++)
-                e[l] = (((e[l] + c[l] * b_0) + c[V + l] * b_1) + c[2 * V + l] * b_2) + c[3 * V + l] * b_3;
+            GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
+                const double c_0 = c[l], c_1 = c[V + l], c_2 = c[2 * V + l], c_3 = c[3 * V + l];
+                GPUMC__FLAT for (size_t p = 0; p < P; p++)
+                    e[p * GPUMC__GLM_POINT + l] = (((e[p * GPUMC__GLM_POINT + l] + c_0 * by[p][0])
+                                                    + c_1 * by[p][1]) + c_2 * by[p][2]) + c_3 * by[p][3];
+            }
         }
     }
 }
 
-/* lanes[k][l] += X'r */
-GPUMC__LOOP_INLINE void gpumc__glm_push(const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks,
-                                        const double *GPUMC__RESTRICT r, double *GPUMC__RESTRICT lanes,
-                                        const char *next, size_t step)
+/* lanes[k][p][l] += X'r at P points */
+GPUMC__LOOP_INLINE void gpumc__glm_push(size_t P, const double *GPUMC__RESTRICT x, size_t n_columns,
+                                        size_t n_blocks, const double *GPUMC__RESTRICT r,
+                                        double *GPUMC__RESTRICT lanes, const char *next, size_t step)
 {
     enum { V = GPUMC__GLM_LANES };
     const size_t s = n_columns * V;
     for (size_t i = 0; i < n_blocks; i += 4, x += 4 * s, r += 4 * V) {
         for (size_t k = 0; k < n_columns; k++, next += 2 * step) {
             const double *GPUMC__RESTRICT c = x + k * V;
-            double *GPUMC__RESTRICT sum = lanes + k * V;
+            double *GPUMC__RESTRICT sum = lanes + k * P * V;
             GPUMC__FETCH(next);
             GPUMC__FETCH(next + step);
-            GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++)
-                sum[l] = (((sum[l] + c[l] * r[l]) + c[s + l] * r[V + l]) + c[2 * s + l] * r[2 * V + l])
-                         + c[3 * s + l] * r[3 * V + l];
+            GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
+                const double c_0 = c[l], c_1 = c[s + l], c_2 = c[2 * s + l], c_3 = c[3 * s + l];
+                GPUMC__FLAT for (size_t p = 0; p < P; p++) {
+                    const double *q = r + p * GPUMC__GLM_POINT;
+                    sum[p * V + l] = (((sum[p * V + l] + c_0 * q[l]) + c_1 * q[V + l]) + c_2 * q[2 * V + l])
+                                     + c_3 * q[3 * V + l];
+                }
+            }
         }
     }
 }
 
-typedef void gpumc__glm_product_fn(const double *x, size_t n_columns, size_t n_blocks, const double *v,
-                                   double *sum, const char *next, size_t step);
+typedef void gpumc__glm_predict_fn(const double *x, size_t n_columns, size_t n_blocks, const double *const *b,
+                                   double *eta, const char *next, size_t step);
+typedef void gpumc__glm_push_fn(const double *x, size_t n_columns, size_t n_blocks, const double *r,
+                                double *lanes, const char *next, size_t step);
 /* Rows go in whole lanes: y and out have room for those beyond n, whose outputs nobody reads. */
 typedef void gpumc__glm_rows_fn(size_t n, const double *y, const double *eta, const double *a_b, double *out);
 typedef struct gpumc__glm_loops {
-    gpumc__glm_product_fn *predict, *push;
+    gpumc__glm_predict_fn *predict[2];               /* for one point, for GPUMC__GLM_TOGETHER */
+    gpumc__glm_push_fn *push[2];
     void (*widen)(const float *from, double *to, size_t n);
     gpumc__glm_rows_fn *rows[GPUMC__GLM_N + 1];      /* the families and bernoulli_weighted */
 } gpumc__glm_loops;
 
-#define GPUMC__GLM_PRODUCT(suffix, attributes, pragma, name) \
-    attributes GPUMC__PEEL static void gpumc__glm_##name##_##suffix( \
-        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT v, \
-        double *GPUMC__RESTRICT sum, const char *next, size_t step) \
-    { gpumc__glm_##name(x, n_columns, n_blocks, v, sum, next, step); }
+#define GPUMC__GLM_PRODUCTS(suffix, attributes, pragma, P) \
+    attributes GPUMC__PEEL static void gpumc__glm_predict_##P##_##suffix( \
+        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *const *b, \
+        double *GPUMC__RESTRICT eta, const char *next, size_t step) \
+    { gpumc__glm_predict(P, x, n_columns, n_blocks, b, eta, next, step); } \
+    attributes GPUMC__PEEL static void gpumc__glm_push_##P##_##suffix( \
+        const double *GPUMC__RESTRICT x, size_t n_columns, size_t n_blocks, const double *GPUMC__RESTRICT r, \
+        double *GPUMC__RESTRICT lanes, const char *next, size_t step) \
+    { gpumc__glm_push(P, x, n_columns, n_blocks, r, lanes, next, step); }
 #define GPUMC__GLM_ROWS(suffix, attributes, pragma, name) \
     attributes static void gpumc__glm_##name##_##suffix( \
         size_t n, const double *GPUMC__RESTRICT y, const double *GPUMC__RESTRICT eta, \
@@ -7843,7 +7865,7 @@ typedef struct gpumc__glm_loops {
             GPUMC__STRIP_LOOP_##suffix for (size_t l = 0; l < GPUMC__STRIP_##suffix; l++) { \
                 gpumc_real g[4] = { 0, 0, 0, 0 }; \
                 g[GPUMC__GLM_VALUE] = gpumc__glm_##name(y[at + l], eta[at + l], a, b, g); \
-                GPUMC__FLAT for (size_t q = 0; q < 4; q++) o[q * GPUMC__GLM_MOST + l] = g[q]; \
+                GPUMC__FLAT for (size_t q = 0; q < 4; q++) o[q * GPUMC__GLM_STRIDE + l] = g[q]; \
             } \
         } \
     }
@@ -7852,12 +7874,13 @@ typedef struct gpumc__glm_loops {
         const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n) \
     { pragma for (size_t i = 0; i < n; i++) to[i] = (double)from[i]; } \
     static const gpumc__glm_loops gpumc__glm_loops_##suffix = { \
-        gpumc__glm_predict_##suffix, gpumc__glm_push_##suffix, gpumc__glm_widen_##suffix, \
+        { gpumc__glm_predict_1_##suffix, gpumc__glm_predict_4_##suffix }, \
+        { gpumc__glm_push_1_##suffix, gpumc__glm_push_4_##suffix }, gpumc__glm_widen_##suffix, \
         { gpumc__glm_normal_##suffix, gpumc__glm_bernoulli_logit_##suffix, gpumc__glm_poisson_log_##suffix, \
           gpumc__glm_neg_binomial_2_log_##suffix, gpumc__glm_student_t_##suffix, \
           gpumc__glm_bernoulli_weighted_##suffix } };
-GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCT, predict)
-GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCT, push)
+GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 1)
+GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 4)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, normal)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_logit)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_weighted)
@@ -7915,16 +7938,9 @@ static void gpumc__glm_fetch(gpumc__glm_next *next)
     next->at += next->burst;
 }
 
-static void gpumc__glm_multiply(const gpumc_glm *g, gpumc__glm_product_fn *product, const double *x,
-                                size_t rows, const double *v, double *sum, gpumc__glm_next *next)
-{
-    product(x, g->data.n_columns, rows / GPUMC__GLM_LANES, v, sum, next->at, next->step);
-    next->at += rows * g->data.n_columns / 16 * next->step;
-}
-
-/* eta of n rows; those that fill up the last group get the intercept alone. */
+/* eta of n rows but for X b; those that fill up the last group get the intercept alone. */
 static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                                      const double *x, double *eta, gpumc__glm_next *next)
+                                      double *eta, gpumc__glm_next *next)
 {
     const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
     const double intercept = at->intercept ? *at->intercept : 0;
@@ -7936,7 +7952,6 @@ static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point 
         gpumc__glm_fetch(next);
         for (size_t i = 0; effect && i < n; i++) eta[i] += effect[level[i]];
     }
-    if (at->beta) gpumc__glm_multiply(g, g->loops->predict, x, filled, at->beta, eta, next);
 }
 
 /* Runs a loop over rows, weighs its outputs and adds them up. */
@@ -7946,24 +7961,21 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
 {
     rows(n, y, eta, a_b, out);
     for (size_t q = 0; q < g->n_outputs; q++) {
-        double *v = out + q * GPUMC__GLM_MOST;
+        double *v = out + q * GPUMC__GLM_STRIDE;
         for (size_t i = 0; weights && i < n; i++) v[i] = weights[i] > 0 ? v[i] * weights[i] : 0;
         sums[q] += gpumc__sum(v, n);
     }
     if (g->is_product)
-        sums[GPUMC__GLM_VALUE] -= gpumc__sum_log1p(out + (size_t)GPUMC__GLM_BY_A * GPUMC__GLM_MOST, n);
+        sums[GPUMC__GLM_VALUE] -= gpumc__sum_log1p(out + (size_t)GPUMC__GLM_BY_A * GPUMC__GLM_STRIDE, n);
 }
 
-/* What rows first .. first + n add at one point: to sums, and X'r to lanes. */
-static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                            const double *x, gpumc__glm_next *next, double *scratch, double *sums,
-                            double *lanes)
+/* From eta of n rows to r, the derivatives by it, which follow it; adds to sums at one point. */
+static void gpumc__glm_respond(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
+                               double *eta, double *sums, gpumc__glm_next *next)
 {
-    const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
     const double *weights = g->data.weights ? g->data.weights + first : NULL;
-    double *eta = scratch, *r = scratch + GPUMC__GLM_MOST, a_b[2];
+    double *r = eta + GPUMC__GLM_STRIDE, a_b[2];
     gpumc__glm_parameters(g, at, a_b);
-    gpumc__glm_eta(g, at, first, n, x, eta, next);
     gpumc__glm_fetch(next);
     gpumc__glm_add_rows(g, g->rows, n, g->data.y + first, eta, weights, a_b, r, sums);
     for (size_t f = 0; f < g->data.n_factors; f++) {
@@ -7972,15 +7984,37 @@ static void gpumc__glm_tile(const gpumc_glm *g, const gpumc_glm_point *at, size_
         gpumc__glm_fetch(next);
         for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
     }
-    memset(r + n, 0, (filled - n) * sizeof *r);
-    gpumc__glm_multiply(g, g->loops->push, x, filled, r, lanes, next);
+    memset(r + n, 0, (gpumc__round_up(n, GPUMC__GLM_GROUP) - n) * sizeof *r);
 }
 
-/* How each of n points fetches its share of a tile: products fetch two lines every 32 of theirs. */
-static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t n)
+/* What rows first .. first + n add at P points: to sums of each, and X'r to lanes. */
+static void gpumc__glm_tile(const gpumc_glm *g, size_t P, const gpumc_glm_point *at, size_t first, size_t n,
+                            const double *x, gpumc__glm_next *next, double *scratch, double *sums,
+                            double *lanes)
 {
-    const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each / n;
-    const size_t bursts = 2 * g->data.n_factors + 1;
+    const size_t K = g->data.n_columns, n_blocks = gpumc__round_up(n, GPUMC__GLM_GROUP) / GPUMC__GLM_LANES;
+    const int several = P > 1;
+    const double *beta[GPUMC__GLM_TOGETHER];
+    for (size_t p = 0; p < P; p++) {
+        beta[p] = at[p].beta;
+        gpumc__glm_eta(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT, next);
+    }
+    g->loops->predict[several](x, K, n_blocks, beta, scratch, next->at, next->step);
+    next->at += n_blocks * K / 2 * next->step;
+    for (size_t p = 0; p < P; p++)
+        gpumc__glm_respond(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT, sums + p * g->width, next);
+    g->loops->push[several](x, K, n_blocks, scratch + GPUMC__GLM_STRIDE, lanes, next->at, next->step);
+    next->at += n_blocks * K / 2 * next->step;
+}
+
+/* How many of n points go through a tile together. */
+static size_t gpumc__glm_together(size_t n) { return n < GPUMC__GLM_TOGETHER ? 1 : GPUMC__GLM_TOGETHER; }
+
+/* How P of n points fetch their share of a tile: products fetch two lines every 32 of theirs. */
+static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t P, size_t n)
+{
+    const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each * P / n;
+    const size_t bursts = P * (2 * g->data.n_factors + 1);
     gpumc__glm_next next = { NULL, 0, gpumc__smaller(1024, share / (bursts + 1)) };
     if (values) next.step = (share - bursts * next.burst) / (values / 8);
     return next;
@@ -7991,7 +8025,7 @@ static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
 {
     const size_t K = g->data.n_columns, V = GPUMC__GLM_LANES;
     const size_t wide = g->each == sizeof(double) ? 0 : g->tile_rows * K + 3 * V;
-    return 5 * GPUMC__GLM_MOST + wide + n_points * K * V;
+    return gpumc__glm_together(n_points) * GPUMC__GLM_POINT + wide + n_points * K * V;
 }
 
 /* Sums of every chunk and point, scratch of every thread. */
@@ -8011,21 +8045,30 @@ static void gpumc__glm_chunk(size_t chunk, int member, void *user)
     const size_t from = chunk * g->chunk_rows, to = gpumc__smaller(from + g->chunk_rows, g->data.n_rows);
     double *sums = pass->sums + chunk * n * g->width;
     double *scratch = pass->scratch + (size_t)member * gpumc__glm_scratch(g, n);
-    double *lanes = scratch + 5 * GPUMC__GLM_MOST, *wide = lanes + n * K * V;
-    gpumc__glm_next next = gpumc__glm_share(g, n);
+    double *lanes = scratch + gpumc__glm_together(n) * GPUMC__GLM_POINT, *wide = lanes + n * K * V;
+    gpumc__glm_next alone = gpumc__glm_share(g, 1, n);
+    gpumc__glm_next many = gpumc__glm_share(g, GPUMC__GLM_TOGETHER, n);
     memset(sums, 0, n * g->width * sizeof *sums);
     memset(lanes, 0, n * K * V * sizeof *lanes);
     for (size_t first = from; first < to; first += g->tile_rows) {
         const size_t rows = gpumc__smaller(g->tile_rows, to - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
-        next.at = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0; p < n; p++)
-            gpumc__glm_tile(g, &pass->at[p], first, rows, x, &next, scratch, sums + p * g->width,
+        const char *next = gpumc__glm_at(g, first + g->tile_rows);
+        for (size_t p = 0, P; p < n; p += P) {
+            gpumc__glm_next *share = (P = gpumc__glm_together(n - p)) > 1 ? &many : &alone;
+            share->at = next;
+            gpumc__glm_tile(g, P, &pass->at[p], first, rows, x, share, scratch, sums + p * g->width,
                             lanes + p * K * V);
+            next = share->at;
+        }
     }
-    for (size_t p = 0; p < n; p++)
+    for (size_t p = 0, P; p < n; p += P) {
+        P = gpumc__glm_together(n - p);
         for (size_t k = 0; k < K; k++)
-            sums[p * g->width + GPUMC__GLM_BY_BETA + k] = gpumc__lane_sum(lanes + (p * K + k) * V);
+            for (size_t j = 0; j < P; j++)
+                sums[(p + j) * g->width + GPUMC__GLM_BY_BETA + k]
+                    = gpumc__lane_sum(lanes + (p * K + k * P + j) * V);
+    }
 }
 
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_threads)
@@ -8095,7 +8138,7 @@ GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
 static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double *y, const double *a_b,
                                 double *values, double *out)
 {
-    const double *rest = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST;
+    const double *rest = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_STRIDE;
     double by_a = 0, by_b = 0;
     const double same = gpumc__glm_rest(family, a_b, &by_a, &by_b);
     if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_baseline(n, y, y, a_b, out);
@@ -8109,17 +8152,19 @@ static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double 
 GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at, double *log_lik,
                                    double *work)
 {
-    double *eta = (double *)gpumc__aligned(work), *out = eta + GPUMC__GLM_MOST, a_b[2];
-    double *wide = out + 4 * GPUMC__GLM_MOST;
-    gpumc__glm_next next = { g->x, 0, 0 };
+    double *eta = (double *)gpumc__aligned(work), *out = eta + GPUMC__GLM_STRIDE, a_b[2];
+    double *wide = eta + GPUMC__GLM_POINT;
+    gpumc__glm_next nothing = { g->x, 0, 0 };
     gpumc__glm_parameters(g, at, a_b);
     for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
         const size_t n = gpumc__smaller(g->tile_rows, g->data.n_rows - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
         const double *y = g->data.y + first;
-        gpumc__glm_eta(g, at, first, n, x, eta, &next);
+        gpumc__glm_eta(g, at, first, n, eta, &nothing);
+        g->loops->predict[0](x, g->data.n_columns, gpumc__round_up(n, GPUMC__GLM_GROUP) / GPUMC__GLM_LANES,
+                             &at->beta, eta, g->x, 0);
         (g->is_product ? g->loops->rows[GPUMC__GLM_N] : g->rows)(n, y, eta, a_b, out);
-        memcpy(log_lik + first, out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_MOST, n * sizeof *log_lik);
+        memcpy(log_lik + first, out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_STRIDE, n * sizeof *log_lik);
         gpumc__glm_complete(g->data.family, n, y, a_b, log_lik + first, out);
     }
 }
@@ -11943,7 +11988,7 @@ enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
     size_t n_draws, n;
-    double *J, *b, z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED]; /* z: n a draw, about their middles */
+    double *J, *b, z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED]; /* z: n a draw, about middles */
     double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];
 } gpumc__sharing;
 
