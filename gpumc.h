@@ -6853,10 +6853,21 @@ static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t
 
 typedef struct gpumc__probe {
     const gpumc_layout *layout;
-    const double *q;
-    double lp, *g, *direction, *point, *unused, *work;       /* density and gradient at q; scratch */
+    const double *q, *g;
+    double lp, *direction, *point, *unused, *work;           /* density and gradient at q; scratch */
     double slope, seen;              /* derivative along the direction, and what differences say */
 } gpumc__probe;
+
+/* Single coordinates and, where there are more, random directions beside them. */
+enum { GPUMC__PROBE_COMPONENTS = 200, GPUMC__PROBES = 208 };
+
+/* A check: what its probes share, scratch of every member of a team, what each probe found. */
+typedef struct gpumc__probing {
+    gpumc__probe probe;
+    double *scratch;
+    size_t stride;
+    double distances[GPUMC__PROBES], slopes[GPUMC__PROBES], seen[GPUMC__PROBES];
+} gpumc__probing;
 
 /* Relative distance of the slope from differences at three step sizes: a small one for strongly curved
    densities, a large one where rounding rules. 1e6 is added when none at any step agrees: worse than any
@@ -6902,29 +6913,67 @@ static double gpumc__probe_aim(gpumc__probe *p, size_t which)
     return which < n ? fmax(1, fabs(p->q[which])) : 1;
 }
 
-static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
-                                             gpumc_gradient_report *report, gpumc_error *error)
+/* The coordinate that a probe is along; n and more: a random direction. */
+static size_t gpumc__probe_which(size_t probe, size_t n)
 {
-    const size_t n = l->n_free, n_components = n < 200 ? n : 200, n_probes = n > 200 ? 208 : n;
-    double *s = scratch, worst = -1;
-    gpumc__probe p = { l, q, 0, s, s + n, s + 2 * n, s + 3 * n, s + 4 * n, 0, 0 };
-    p.lp = gpumc_model_eval(l, q, p.g, p.work);
+    const size_t n_components = gpumc__smaller(n, GPUMC__PROBE_COMPONENTS);
+    return probe < n_components ? probe * n / n_components : n + probe;
+}
+
+static void gpumc__probe_one(size_t k, int member, void *user)
+{
+    gpumc__probing *all = (gpumc__probing *)user;
+    gpumc__probe p = all->probe;
+    const size_t n = p.layout->n_free;
+    double size;
+    p.direction = all->scratch + (size_t)member * all->stride;
+    p.point = p.direction + n;
+    p.unused = p.point + n;
+    p.work = p.unused + n;
+    size = gpumc__probe_aim(&p, gpumc__probe_which(k, n));
+    all->distances[k] = gpumc__probe_distance(&p, size);
+    all->slopes[k] = p.slope;
+    all->seen[k] = p.seen;
+}
+
+/* Doubles of scratch of a check, for each member of a team. */
+static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
+{ return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
+
+/* scratch: a gradient, then that of every member; team may be NULL. */
+static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
+                                             gpumc_team *team, gpumc_gradient_report *report,
+                                             gpumc_error *error)
+{
+    const size_t n = l->n_free, n_probes = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
+    double worst = -1;
+    gpumc__probing all;
     memset(report, 0, sizeof *report);
-    if (!gpumc__is_finite(p.lp))
+    memset(&all, 0, sizeof all);
+    all.scratch = scratch + n;
+    all.stride = gpumc__check_gradient_stride(l);
+    all.probe.layout = l;
+    all.probe.q = q;
+    all.probe.g = scratch;
+    all.probe.lp = gpumc_model_eval(l, q, scratch, all.scratch + 3 * n);
+    if (!gpumc__is_finite(all.probe.lp))
         return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
                            "gradient check; give another point");
+    if (team) gpumc_team_run(team, gpumc__probe_one, n_probes, &all);
+    else for (size_t k = 0; k < n_probes; k++) gpumc__probe_one(k, 0, &all);
     for (size_t k = 0; k < n_probes; k++) {
-        const size_t which = k < n_components ? k * n / n_components : n + k;
-        const double size = gpumc__probe_aim(&p, which), distance = gpumc__probe_distance(&p, size);
+        const size_t which = gpumc__probe_which(k, n);
+        const double distance = all.distances[k];
         report->n_checked++;
         report->n_failed += distance >= 1e6;
         if (!(distance > worst)) continue;
         worst = distance;
-        report->analytic = p.slope;
-        report->numeric = p.seen;
+        report->analytic = all.slopes[k];
+        report->numeric = all.seen[k];
         report->relative_error = distance >= 1e6 ? distance - 1e6 : distance;
         if (which < n) gpumc__free_name(l, which, report->name, sizeof report->name);
-        else snprintf(report->name, sizeof report->name, "direction %.0f", (double)(k - n_components + 1));
+        else snprintf(report->name, sizeof report->name, "direction %.0f",
+                      (double)(k - GPUMC__PROBE_COMPONENTS + 1));
     }
     if (report->n_failed == 0) return GPUMC_OK;
     worst = fabs(report->analytic + report->numeric) / fabs(report->numeric);
@@ -6935,8 +6984,11 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
 }
 
 /* Of a point and the scratch of its check. */
-static size_t gpumc__check_gradient_bytes(const gpumc_layout *l)
-{ return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(5, l->n_free), l->n_work), sizeof(double)); }
+static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_members)
+{
+    const size_t scratch = gpumc__size_mul(n_members, gpumc__check_gradient_stride(l));
+    return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(2, l->n_free), scratch), sizeof(double));
+}
 
 /* Natural start values of the blocks that have them, through the links of the others; free coordinates
    elsewhere. */
@@ -6967,17 +7019,17 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     const size_t bytes = gpumc_layout_bytes(model, error);
     void *memory = bytes ? gpumc__allocate(NULL, bytes) : NULL;
     gpumc_layout *l = memory ? gpumc_layout_init(model, memory, bytes, error) : NULL;
-    double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l)) : NULL;
+    double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l, 1)) : NULL;
     gpumc_gradient_report unwanted;
     gpumc_status status = GPUMC_OK;
     if (bytes == 0) return error ? error->status : GPUMC_ERROR_MODEL;
-    if (!q) status = gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l) : bytes);
+    if (!q) status = gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes);
     for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
     if (q)
         status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
                    : gpumc__start_point(l, 0, q, q + l->n_free, error);
     if (status == GPUMC_OK)
-        status = gpumc__check_gradient_at(l, q, q + l->n_free, report ? report : &unwanted, error);
+        status = gpumc__check_gradient_at(l, q, q + l->n_free, NULL, report ? report : &unwanted, error);
     gpumc__release(NULL, q);
     gpumc__release(NULL, memory);
     return status;
@@ -18155,7 +18207,8 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
 
 static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
 {
-    const size_t n = r->layout->n_free, bytes = gpumc__check_gradient_bytes(r->layout);
+    const size_t n = r->layout->n_free;
+    const size_t bytes = gpumc__check_gradient_bytes(r->layout, (size_t)gpumc_team_threads(r->team));
     double *q = (double *)gpumc__allocate(&r->options->allocator, bytes);
     gpumc_gradient_report report;
     gpumc_status status = GPUMC_OK;
@@ -18163,7 +18216,7 @@ static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
     for (size_t c = 0; c < r->n_chains && status == GPUMC_OK; c++) {
         status = gpumc__find_start(r, c, q, error);
         if (status == GPUMC_OK && c == 0 && !r->options->skip_gradient_check)
-            status = gpumc__check_gradient_at(r->layout, q, q + n, &report, error);
+            status = gpumc__check_gradient_at(r->layout, q, q + n, r->team, &report, error);
     }
     gpumc__release(&r->options->allocator, q);
     return status == GPUMC_OK ? gpumc__climb_chains(r, error) : status;
