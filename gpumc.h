@@ -9154,6 +9154,19 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     return 0;
 }
 
+/* Adds d to the places of target, in four strands: where rows are sorted, each waits for its last store. */
+static void gpumc__set_collect(const size_t *places, const double *d, size_t n, double *target)
+{
+    const size_t m = n / 4;
+    for (size_t i = 0; i < m; i++) {
+        target[places[i]] += d[i];
+        target[places[i + m]] += d[i + m];
+        target[places[i + 2 * m]] += d[i + 2 * m];
+        target[places[i + 3 * m]] += d[i + 3 * m];
+    }
+    for (size_t i = 4 * m; i < n; i++) target[places[i]] += d[i];
+}
+
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, const gpumc_rows *rows)
 {
     const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
@@ -9166,7 +9179,7 @@ static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set 
             : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
     gpumc_rows_eval_batch(rows, 1, e->slot->p, e->slot->grad, &lp, work, team);
     for (size_t k = 0; k < n_gathered; k++, room += n_rows)
-        gpumc__collect(s->sources[k].index, 0, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
+        gpumc__set_collect(s->sources[k].index, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
     return lp;
 }
 
