@@ -3003,7 +3003,8 @@ static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
 #endif
 
-/* Memory that nobody has touched yet may come in pages of 2 MB; one of 4 kB costs a microsecond. */
+/* Memory that is read over and over, in any order, had better come in pages of 2 MB. Not what is filled once:
+   a virtual machine may have to ask its host for large ones, while it has small ones to spare. */
 #if defined(__linux__)
 #define GPUMC__LARGE_PAGE ((size_t)1 << 21)
 static void gpumc__want_large_pages(void *at, size_t bytes) { (void)madvise(at, bytes, 14 /* HUGEPAGE */); }
@@ -18497,10 +18498,10 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
-    fit->memory = gpumc__allocate(&fit->allocator, gpumc__room(kept.used));
-    block = gpumc__allocate(&fit->allocator, gpumc__room(scratch.used));
-    kept.base = gpumc__settle(fit->memory, kept.used);
-    scratch.base = gpumc__settle(block, scratch.used);
+    fit->memory = gpumc__allocate(&fit->allocator, gpumc__size_add(kept.used, 64));
+    block = gpumc__allocate(&fit->allocator, gpumc__size_add(scratch.used, 64));
+    kept.base = (char *)gpumc__aligned(fit->memory);
+    scratch.base = (char *)gpumc__aligned(block);
     if (kept.base && scratch.base) {
         kept.used = scratch.used = 0;
         gpumc__place_fit(&kept, fit, layout);

@@ -44,7 +44,7 @@
    level[2,4]     0.9281     0.0026     0.1767     0.6321     0.9263     1.2210      4615      3644   1.000
    level[2,5]     0.9273     0.0028     0.1888     0.6166     0.9284     1.2369      4586      3361   1.000
    ... 490 more, largest r_hat: level[50,5] 1.004; smallest ess: level[36,4] 2871
-   gradients=12615 divergences=0 warmup_s=0.0564 sampling_s=0.0600
+   gradients=12615 divergences=0 warmup_s=0.0582 sampling_s=0.0622
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -23,7 +23,7 @@
    theta[6]      4.052      0.083      4.937     -4.053      4.342     11.588      3865      2999   1.000
    theta[7]      6.350      0.076      4.908     -0.939      5.987     15.093      4210      3599   1.001
    theta[8]      4.903      0.080      5.231     -3.243      4.918     13.253      4332      3245   1.001
-   gradients=7554 divergences=0 warmup_s=0.0035 sampling_s=0.0022
+   gradients=7554 divergences=0 warmup_s=0.0033 sampling_s=0.0021
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

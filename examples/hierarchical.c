@@ -37,7 +37,7 @@
    theta[9]     29.9715     0.0092     0.6499    28.9038    29.9664    31.0216      4942      3738   1.002
    theta[10]    36.2901     0.0090     0.6436    35.2237    36.2948    37.3670      5109      3847   1.000
    ... 90 more, largest r_hat: theta[74] 1.002; smallest ess: theta[56] 3224
-   gradients=6283 divergences=0 warmup_s=0.0064 sampling_s=0.0056
+   gradients=6283 divergences=0 warmup_s=0.0051 sampling_s=0.0042
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -367,6 +367,31 @@ static void check_starts(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("gradient", "not finite", "init"));
 }
 
+/* Beyond 200 coordinates some are seen by random directions alone; threads share all that is tried, and say
+   the same. */
+static void check_gradients_of_many(void)
+{
+    const gpumc_param theta = { .name = "theta", .size = 409 };
+    bowl b = { .n = 409, .wrong_factor = -1 };
+    const gpumc_model m = bowl_model(&b, &theta, 1);
+    const size_t wrong[] = { 0, 1, 204, 407, 408 };        /* tried are 409 k / 200: 0, 2, 4, ... 204, 406 */
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char said[2][sizeof((gpumc_fit *)0)->message];
+        b.wrong_component = wrong[i];
+        for (int t = 0; t < 2; t++) {
+            gpumc_sample_options o = quick;
+            gpumc_fit fit;
+            o.threads = t ? 4 : 1;
+            CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_ERROR_GRADIENT, "component %zu", wrong[i]);
+            memcpy(said[t], fit.message, sizeof said[t]);
+            gpumc_free(&fit);
+        }
+        CHECK(strcmp(said[0], said[1]) == 0, "1 thread: %s, 4: %s", said[0], said[1]);
+        CHECK(strstr(said[0], "of 208 components"), "%s", said[0]);
+        CHECK((strstr(said[0], "theta[") != NULL) == (wrong[i] == 0 || wrong[i] == 204), "%s", said[0]);
+    }
+}
+
 /* The text names the component, both values and their likely relation. */
 static void check_gradients(void)
 {
@@ -390,6 +415,7 @@ static void check_gradients(void)
     gpumc_free(&fit);
     b.wrong_factor = 1 + 1e-6;
     CHECK(gpumc_check_gradient(&m, NULL, NULL, NULL) == GPUMC_OK, "rounding noise was refused");
+    check_gradients_of_many();
     b.wrong_factor = 0;
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
     CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT

@@ -30,9 +30,28 @@ static void check_leaving(void)
     CHECK(gpumc__allowed(&after) == n && memcmp(&before, &after, sizeof before) == 0, "%d before", n);
 }
 
+/* What is asked for holds the bytes from where they begin, at a cache line or, when many, at a large page. */
+static void check_room(void)
+{
+    const size_t page = GPUMC__LARGE_PAGE == SIZE_MAX ? 1 << 21 : GPUMC__LARGE_PAGE;
+    const size_t sizes[] = { 0, 1, 64, page / 2 - 1, page / 2, page - 1, page, page + 1, 3 * page };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t off = 0; off <= 64; off += 16) {
+            const size_t n = sizes[i], room = gpumc__room(n), line = n < page / 2 ? 64 : GPUMC__LARGE_PAGE;
+            char *block = (char *)malloc(room + off), *at = block ? gpumc__settle(block + off, n) : NULL;
+            CHECK(at && at >= block + off && n <= room - (size_t)(at - block - (ptrdiff_t)off), "%zu", n);
+            CHECK((uintptr_t)at % (GPUMC__LARGE_PAGE == SIZE_MAX ? 64 : line) == 0, "%zu: %p", n, (void *)at);
+            if (at) memset(at, 1, n);
+            free(block);
+        }
+    CHECK(gpumc__room(SIZE_MAX) == SIZE_MAX && gpumc__room(SIZE_MAX - 65) >= SIZE_MAX - 1
+              && gpumc__room(SIZE_MAX / 2) >= SIZE_MAX / 2 && !gpumc__settle(NULL, page), "no room");
+}
+
 int main(void)
 {
     if (!folder_open("platform")) return 1;
+    check_room();
     check_quota();
     check_leaving();
     CHECK(rmdir(folder) == 0, "files are left in %s", folder);

@@ -34,15 +34,42 @@ vectorises() {
     [ "$loops" -ge 24 ] && [ -z "$left" ]
 }
 
+# Lists the products with a design matrix whose packed arithmetic is less than they need, four columns or blocks
+# at one point or four, or next to which there is scalar code.
+poor_products() {
+    objdump -d --no-show-raw-insn "$1" | awk '
+        function finish() { if (name && (packed < need || scalar)) print name, packed, "packed,", scalar, "scalar" }
+        /^[0-9a-f]+ </ {
+            finish()
+            name = $2 ~ /<gpumc__glm_(predict|push)_[14]_(baseline|avx2|avx512)>/ ? $2 : ""
+            need = name ~ /_4_/ ? 16 : 4
+            packed = scalar = 0
+            register = name ~ /avx512>/ ? "%zmm" : name ~ /avx2>/ ? "%ymm" : "%xmm"
+        }
+        name && $2 ~ /^v?(mul|fn?madd[0-9]+)pd$/ && index($0, register) { packed++ }
+        name && $2 ~ /^v?(add|sub|mul|div|fn?m(add|sub)[0-9]+)sd$/ { scalar++ }
+        END { finish() }'
+}
+multiplies() {
+    $1 -std=c99 $2 -I.. -c "$scratch/products.c" -o "$scratch/products.o" || return 1
+    products=$(objdump -t "$scratch/products.o" | grep -cE ' gpumc__glm_(predict|push)_[14]_')
+    left=$(poor_products "$scratch/products.o")
+    echo "$products products; $left"
+    [ "$products" -eq 12 ] && [ -z "$left" ]
+}
+
 if ! have objdump || [ "$(uname -m)" != x86_64 ]; then
     skip 'no objdump, or not x86-64: packed code of rows'
     finish
 fi
+printf '#define GPUMC_IMPLEMENTATION\n#include "gpumc.h"\n' >"$scratch/products.c"
 for compiler in gcc clang; do
     have $compiler || { skip "no $compiler"; continue; }
     check "$compiler -O2: packed code" vectorises $compiler -O2
     check_fails "$compiler: a row that calls libm must be noticed" vectorises $compiler '-O2 -DBROKEN'
+    check "$compiler -O2: packed products" multiplies $compiler -O2
 done
 have gcc && check 'gcc -O0: packed code' vectorises gcc -O0
 have clang && check_fails 'clang -O0: scalar code must be noticed' vectorises clang -O0
+have clang && check_fails 'clang -O0: scalar products must be noticed' multiplies clang -O0
 finish
