@@ -355,8 +355,10 @@ static void test_extremes(void)
 static void eval_on_threads(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
                             const gpumc_glm_gradient *to, size_t n_threads, double *lp)
 {
-    double *work = (double *)must(malloc(gpumc_glm_work(glm, n, n_threads) * sizeof(double)));
+    const size_t room = gpumc_glm_work(glm, n, n_threads);
+    double *work = (double *)must(malloc(room * sizeof(double)));
     gpumc_team *team = n_threads > 1 ? (gpumc_team *)must(gpumc_team_start((int)n_threads, NULL)) : NULL;
+    for (size_t i = 0; i < room; i++) work[i] = NAN;         /* nothing is read before it is written */
     gpumc_glm_eval_batch(glm, n, at, to, lp, work, team);
     gpumc_team_stop(team);
     free(work);
