@@ -223,13 +223,22 @@ static double evaluate(const gpumc_glm *glm, const double *v, double *g, double 
     return gpumc_glm_eval(glm, &s.at, &s.to, work);
 }
 
+/* NaN: nothing may be read before it is written. */
+static double *work_of(const gpumc_glm *glm, size_t n_points, size_t n_threads)
+{
+    const size_t n = gpumc_glm_work(glm, n_points, n_threads);
+    double *work = (double *)must(malloc(n * sizeof *work));
+    for (size_t i = 0; i < n; i++) work[i] = NAN;
+    return work;
+}
+
 /* Largest error in units of the tolerance; broken adds that much, relatively, to one derivative. */
 static double worst_error(const gpumc_glm *glm, const problem *p, const gpumc_glm_data *d, double broken)
 {
     const values v = make_values(1);
     values g, known, size;
     pointers s;
-    double *work = (double *)must(malloc(gpumc_glm_work(glm, 1, 1) * sizeof(double)));
+    double *work = work_of(glm, 1, 1);
     double *rows = (double *)must(malloc(2 * p->n * sizeof(double))), *own = rows + p->n;
     double value, value_size, worst;
     const double known_value = plain_eval(p, d, v.v, &known, &size, &value_size, rows);
@@ -294,7 +303,7 @@ static void test_differences(void)
         const gpumc_glm_data d = describe(&p, factors, how, GPUMC_ISA_AUTO);
         void *memory;
         const gpumc_glm *glm = compile(&d, &memory);
-        double *work = (double *)must(malloc(gpumc_glm_work(glm, 1, 1) * sizeof(double)));
+        double *work = work_of(glm, 1, 1);
         values g, unused, v = make_values(2);
         memset(&g, 0, sizeof g);
         evaluate(glm, v.v, g.v, work);
@@ -355,10 +364,8 @@ static void test_extremes(void)
 static void eval_on_threads(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
                             const gpumc_glm_gradient *to, size_t n_threads, double *lp)
 {
-    const size_t room = gpumc_glm_work(glm, n, n_threads);
-    double *work = (double *)must(malloc(room * sizeof(double)));
+    double *work = work_of(glm, n, n_threads);
     gpumc_team *team = n_threads > 1 ? (gpumc_team *)must(gpumc_team_start((int)n_threads, NULL)) : NULL;
-    for (size_t i = 0; i < room; i++) work[i] = NAN;         /* nothing is read before it is written */
     gpumc_glm_eval_batch(glm, n, at, to, lp, work, team);
     gpumc_team_stop(team);
     free(work);
@@ -370,7 +377,7 @@ static void test_bits_of(const problem *p, form how, gpumc_isa isa)
     const gpumc_glm_data d = describe(p, factors, how, isa);
     void *memory;
     const gpumc_glm *glm = compile(&d, &memory);
-    double *work = (double *)must(malloc(gpumc_glm_work(glm, 1, 1) * sizeof(double)));
+    double *work = work_of(glm, 1, 1);
     values v[MOST_POINTS], alone[MOST_POINTS], batch[MOST_POINTS];
     gpumc_glm_point at[MOST_POINTS];
     gpumc_glm_gradient to[MOST_POINTS];
@@ -419,7 +426,7 @@ static void test_parts_left_out(void)
     const gpumc_glm_data d = describe(&p, factors, how, GPUMC_ISA_AUTO);
     void *memory;
     const gpumc_glm *glm = compile(&d, &memory);
-    double *work = (double *)must(malloc(gpumc_glm_work(glm, 1, 1) * sizeof(double))), expected = 0;
+    double *work = work_of(glm, 1, 1), expected = 0;
     const double sigma = 2, negative = -1;
     gpumc_glm_point at;
     gpumc_glm_gradient to;
