@@ -7753,10 +7753,11 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 
 /* ========================================================================================== >>glm
    X lies in blocks of 8 rows, column by column, so that both products with it are maps over lanes: eta += X b
-   takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk. Groups of
-   blocks form tiles that stay in cache from eta to X'r, while the next tile is fetched; tiles form chunks,
-   whose sums are added in order. A row computes the terms of log p that depend on eta; the others come once
-   an evaluation, from the total weight or, for counts, from that of each distinct one.
+   takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk; what is read of
+   X serves up to four points. Groups of blocks form tiles that stay in cache from eta to X'r, while the next
+   tile is fetched; tiles form chunks, whose sums are added in order. A row computes the terms of log p that
+   depend on eta; the others come once an evaluation, from the total weight or, for counts, from that of each
+   distinct one.
    Read first: gpumc__glm_tile. */
 enum {
     GPUMC__GLM_LANES = 8,
@@ -7831,7 +7832,7 @@ GPUMC__GLM_ROW(student_t)
 }
 
 /* ---- loops, one copy an instruction set ------------------------------------------------------------
-   Before every 32 products they fetch two lines, step bytes apart, from next on; a step below a line's length
+   Before every 32 products a point they fetch two lines, step bytes apart, from next on; a step below a line's length
    spreads the same lines over more work. */
 
 /* eta += X b at P points: what is read of X serves all. Where columns end within four, those read beyond them
@@ -7933,7 +7934,7 @@ typedef struct gpumc__glm_loops {
           gpumc__glm_neg_binomial_2_log_##suffix, gpumc__glm_student_t_##suffix, \
           gpumc__glm_bernoulli_weighted_##suffix } };
 GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 1)
-GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 4)
+GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 4)    /* GPUMC__GLM_TOGETHER, as a number for the names */
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, normal)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_logit)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_weighted)
@@ -8063,7 +8064,7 @@ static void gpumc__glm_tile(const gpumc_glm *g, size_t P, const gpumc_glm_point 
 /* How many of n points go through a tile together. */
 static size_t gpumc__glm_together(size_t n) { return n < GPUMC__GLM_TOGETHER ? 1 : GPUMC__GLM_TOGETHER; }
 
-/* How P of n points fetch their share of a tile: products fetch two lines every 32 of theirs. */
+/* How P of n points fetch their share of a tile. */
 static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t P, size_t n)
 {
     const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each * P / n;

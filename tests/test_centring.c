@@ -972,13 +972,14 @@ static void check_hears(void)
     machine_close(&m);
 }
 
-/* What a fit hands on has such a mean in its own units. */
+/* A mean that hears, with priors for the scales. */
 static double heard_held(const double *x, double *g, void *data)
 {
     return heard_density(x, g, data) + gpumc_half_normal_lpdf(x[1], 5, &g[1], NULL)
         + gpumc_lognormal_lpdf(x[2], 0, 0.3, &g[2], NULL, NULL);
 }
 
+/* What a fit hands on has such a mean in its own units. */
 static void check_heard_metric(void)
 {
     const gpumc_param params[] = {
