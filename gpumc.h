@@ -7753,7 +7753,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 
 /* ========================================================================================== >>glm
    X lies in blocks of 8 rows, column by column, so that both products with it are maps over lanes: eta += X b
-   takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk, and what they
+   takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk; what they
    read of X serves up to four points. Groups of blocks form tiles that stay in cache from eta to X'r, while the
    next tile is fetched; tiles form chunks, whose sums are added in order. A row computes the terms of log p
    that depend on eta; the others come once an evaluation, from the total weight or, for counts, from that of
@@ -7832,8 +7832,8 @@ GPUMC__GLM_ROW(student_t)
 }
 
 /* ---- loops, one copy an instruction set ------------------------------------------------------------
-   Before every 32 products a point they fetch two lines, step bytes apart, from next on; a step below a line's
-   length spreads the same lines over more work. */
+   Before every 32 products a point they fetch two lines, step bytes apart, from next on; a step below the
+   length of a line spreads the same lines over more work. */
 
 /* eta += X b at P points: what is read of X serves all. Where columns end within four, those read beyond them
    are finite and count 0 times. */
