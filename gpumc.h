@@ -7752,12 +7752,12 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 }
 
 /* ========================================================================================== >>glm
-   X lies in blocks of 8 rows, column by column, so that both products with it are maps over lanes: eta += X b
-   takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk; what they
-   read of X serves up to four points. Groups of blocks form tiles that stay in cache from eta to X'r, while the
-   next tile is fetched; tiles form chunks, whose sums are added in order. A row computes the terms of log p
-   that depend on eta; the others come once an evaluation, from the total weight or, for counts, from that of
-   each distinct one.
+   X lies in blocks of 8 rows, column by column, so that both products with it are maps over lanes: eta += X
+   b takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk; what they
+   read of X serves up to four points. Groups of blocks form tiles that stay in cache from eta to X'r, while
+   the next tile is fetched; tiles form chunks, whose sums are added in order. A row computes the terms of
+   log p that depend on eta; the others come once an evaluation, from the total weight or, for counts, from
+   that of each distinct one.
    Read first: gpumc__glm_tile. */
 enum {
     GPUMC__GLM_LANES = 8,
