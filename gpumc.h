@@ -7220,6 +7220,7 @@ struct gpumc_rows {
     size_t n_blocks, n_chunks, n_nodes;  /* blocks: segments, then slices */
     gpumc__chunk *chunks;
     uint32_t *tiles, *groups;            /* of each block: its tiles, the groups of its lanes */
+    const uint32_t *taken[GPUMC__MOST_ROW_PARAMS];     /* elements by lane; NULL: the groups */
     unsigned char *lanes;                /* of each block: how many of them are groups of their own */
     uint32_t *row;                       /* of each lane of each tile: the caller's row, or GPUMC__NO_ROW */
     unsigned char *active;
@@ -7548,13 +7549,42 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
 }
 
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
+
+/* ---- rows that take elements ------------------------------------------------------------------- */
+/* Each group parameter may come from an element of its own choice. Every row is a group then, numbered so
+   that the lanes of a tile are rows far apart: neighbours often take the same element, and to add to that
+   again at once would wait for the last store. */
+static size_t gpumc__apart_groups(size_t n_rows)
+{ return (n_rows + GPUMC_LANES - 1) / GPUMC_LANES * GPUMC_LANES; }
+static size_t gpumc__apart_group(size_t row, size_t n_rows)
+{
+    const size_t each = gpumc__apart_groups(n_rows) / GPUMC_LANES;
+    return row % each * GPUMC_LANES + row / each;
+}
+
+/* index: of each group parameter and row; taken: room for a number of each parameter and lane. */
+static size_t gpumc__taken_size(const gpumc_rows *r) { return r->n_blocks * r->kind.n_group * GPUMC_LANES; }
+static void gpumc__rows_take(gpumc_rows *r, const size_t *const *index, uint32_t *taken)
+{
+    const size_t n = r->n_blocks * GPUMC_LANES;
+    for (size_t i = 0; i < n; i++)
+        r->groups[i] = r->row[r->row[i] == GPUMC__NO_ROW ? i / GPUMC_LANES * GPUMC_LANES : i];
+    for (size_t c = 0; c < r->n_chunks; c++) r->chunks[c].in_row = 0;
+    for (size_t k = 0; k < r->kind.n_group; k++, taken += n) {
+        for (size_t i = 0; i < n; i++) taken[i] = (uint32_t)index[k][r->groups[i]];
+        r->taken[k] = taken;
+    }
+}
 GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-/* Where things lie in the work of one point or thread: sums of chunks, sums of segments; then scratch. */
+/* Where things lie in the work of one point or thread: sums of chunks, sums of segments, sums of lanes that
+   take elements; then scratch. */
 static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 + r->kind.n_shared); }
-static size_t gpumc__rows_sums(const gpumc_rows *r)
+static size_t gpumc__segment_sums(const gpumc_rows *r)
 { return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
+static size_t gpumc__rows_sums(const gpumc_rows *r)
+{ return gpumc__segment_sums(r) + (r->taken[0] ? r->n_blocks * r->kind.n_group * GPUMC_LANES : 0); }
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
     const gpumc_row_kind *k = &rows->kind;
@@ -7563,17 +7593,23 @@ GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
     return gpumc__rows_sums(rows) + k->n_shared + (slices + columns) * GPUMC_LANES;
 }
 
-/* A parameter of the groups of n blocks into their lanes; a gradient from there. */
-static void gpumc__gather(const gpumc_rows *r, size_t first, size_t n, const double *p, double *lanes)
+/* Parameter k of the groups of n blocks into their lanes; a gradient from there. */
+static const uint32_t *gpumc__places(const gpumc_rows *r, size_t k, size_t first)
+{ return (r->taken[k] ? r->taken[k] : r->groups) + first * GPUMC_LANES; }
+static void gpumc__gather(const gpumc_rows *r, size_t k, size_t first, size_t n, const double *p,
+                          double *lanes)
 {
-    const uint32_t *groups = r->groups + first * GPUMC_LANES;
-    for (size_t i = 0; i < n * GPUMC_LANES; i++) lanes[i] = p[groups[i]];
+    const uint32_t *places = gpumc__places(r, k, first);
+    for (size_t i = 0; i < n * GPUMC_LANES; i++) lanes[i] = p[places[i]];
 }
-static void gpumc__scatter(const gpumc_rows *r, size_t first, size_t n, const double *lanes, double *grad)
+static void gpumc__scatter(const gpumc_rows *r, size_t k, size_t first, size_t n, const double *lanes,
+                           double *grad)
 {
-    const uint32_t *groups = r->groups + first * GPUMC_LANES;
-    for (size_t b = first; b < first + n; b++, groups += GPUMC_LANES, lanes += GPUMC_LANES)
-        for (size_t l = 0; l < r->lanes[b]; l++) grad[groups[l]] += lanes[l];
+    const uint32_t *places = gpumc__places(r, k, first);
+    for (size_t b = first; b < first + n; b++, places += GPUMC_LANES, lanes += GPUMC_LANES) {
+        const size_t own = r->lanes[b];
+        for (size_t l = 0; l < own; l++) grad[places[l]] += lanes[l];
+    }
 }
 
 static GPUMC_LOOP void gpumc__widen(const float *GPUMC__RESTRICT from, double *GPUMC__RESTRICT to, size_t n)
@@ -7600,15 +7636,22 @@ static void gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size
         const size_t g = r->groups[first * GPUMC_LANES];
         a->p[k] = grad ? p[k] + g : scratch;
         a->sums[k] = grad && grad[k] ? grad[k] + g : scratch + lanes;
-        if (!grad) gpumc__gather(r, first, n, p[k], scratch);
+        if (!grad) gpumc__gather(r, k, first, n, p[k], scratch);
         if (!grad || !grad[k]) memset(a->sums[k], 0, lanes * sizeof(double));
     }
 }
 
+/* The sums of the lanes of a chunk that takes elements, for group parameter k. */
+static double *gpumc__taken_sums(const gpumc_rows *r, const gpumc__chunk *chunk, size_t k, double *places)
+{
+    const size_t before = chunk->slice * r->kind.n_group + k * chunk->n_slices;
+    return places + gpumc__segment_sums(r) + before * GPUMC_LANES;
+}
+
 /* One chunk at one point: its sums go to their places, gradients of the groups of slices, which no other
-   chunk has, to grad. */
+   chunk has, to grad, and so those of elements, which others may have too, unless they wait. */
 static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *columns, const double *const *p,
-                              double *const *grad, double *places, double *scratch)
+                              double *const *grad, double *places, double *scratch, int waits)
 {
     const gpumc__chunk chunk = r->chunks[c];
     const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
@@ -7620,18 +7663,25 @@ static void gpumc__chunk_eval(const gpumc_rows *r, size_t c, const double *colum
     r->kind.loops[r->info.isa - 1](&a);
     for (size_t k = 0; k < 1 + n_shared; k++) sums[k] = gpumc__sum_16(a.totals + k * GPUMC_LANES);
     for (size_t k = 0; k < n_group && is_slice && !chunk.in_row; k++)
-        if (grad[k]) gpumc__scatter(r, chunk.slice, chunk.n_slices, a.sums[k], grad[k]);
+        if (waits)
+            memcpy(gpumc__taken_sums(r, &chunk, k, places), a.sums[k],
+                   chunk.n_slices * GPUMC_LANES * sizeof(double));
+        else if (grad[k]) gpumc__scatter(r, k, chunk.slice, chunk.n_slices, a.sums[k], grad[k]);
     for (size_t k = 0; k < n_group && !is_slice; k++)
         for (size_t b = 0; b < chunk.n_slices; b++)
             own[b * n_group + k] = gpumc__sum_16(a.sums[k] + b * GPUMC_LANES);
 }
 
-/* Adds the sums of all chunks in their order. */
-static double gpumc__rows_total(const gpumc_rows *r, double *const *grad, const double *places)
+/* Adds the sums of all chunks in their order, and those of lanes that wait. */
+static double gpumc__rows_total(const gpumc_rows *r, double *const *grad, double *places, int waits)
 {
     const size_t n_group = r->kind.n_group, n_shared = r->kind.n_shared;
     const double *own = places + gpumc__chunk_sums(r);
     double total = 0;
+    for (const gpumc__chunk *c = r->chunks; waits && c < r->chunks + r->n_chunks; c++)
+        for (size_t k = 0; k < n_group; k++)
+            if (grad[k])
+                gpumc__scatter(r, k, c->slice, c->n_slices, gpumc__taken_sums(r, c, k, places), grad[k]);
     for (size_t c = 0; c < r->n_chunks; c++, places += 1 + n_shared) {
         total += places[0];
         for (size_t k = 0; k < n_shared; k++)
@@ -7649,6 +7699,7 @@ typedef struct gpumc__rows_job {
     const double *const *p;
     double *const *grad;
     double *work;
+    int waits;                               /* gradients of elements that threads share */
 } gpumc__rows_job;
 
 /* One chunk at all points: places in the work of each, scratch in that of the thread. */
@@ -7665,18 +7716,19 @@ static void gpumc__rows_part(size_t c, int member, void *user)
     }
     for (size_t i = 0; i < job->n_points; i++)
         gpumc__chunk_eval(r, c, columns, job->p + i * n_p, job->grad + i * n_p, job->work + i * job->n_work,
-                          scratch);
+                          scratch, job->waits);
 }
 
 GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, const double *const *p,
                                      double *const *grad, double *lp, double *work, gpumc_team *team)
 {
     const size_t n_p = rows->kind.n_group + rows->kind.n_shared;
-    gpumc__rows_job job = { rows, n_points, gpumc_rows_work(rows), p, grad, work };
+    const int waits = team && rows->taken[0];
+    gpumc__rows_job job = { rows, n_points, gpumc_rows_work(rows), p, grad, work, waits };
     if (team) gpumc_team_run(team, gpumc__rows_part, rows->n_chunks, &job);
     else for (size_t c = 0; c < rows->n_chunks; c++) gpumc__rows_part(c, 0, &job);
     for (size_t i = 0; i < n_points; i++)
-        lp[i] = gpumc__rows_total(rows, grad + i * n_p, work + i * job.n_work);
+        lp[i] = gpumc__rows_total(rows, grad + i * n_p, work + i * job.n_work, waits);
 }
 
 GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad,
@@ -8878,7 +8930,7 @@ typedef struct gpumc__hier_set {
     const gpumc_hier_rows *given;
     gpumc__hier_source *sources;
     size_t n_group, n_p, dims[2];
-    int gathered;                            /* indices differ: then every row is a group of its own */
+    int gathered;                            /* indices differ: see gpumc__rows_take */
     gpumc_rows *rows, *guide;                /* guide: rows, where it has none of its own */
 } gpumc__hier_set;
 
@@ -9104,18 +9156,11 @@ static double *gpumc__source_grad(const gpumc__hier_point *e, const gpumc__hier_
     return s->values ? e->slot->work + b->values + 2 * b->size : e->grad + b->at;
 }
 
-/* Points p at what the rows of a set take, gathered into room where every row is a group. */
+/* Points p at what the rows of a set take. */
 static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
-    double *room = e->room;
-    for (size_t k = 0; k < s->n_p; k++) {
-        const double *values = gpumc__source_values(e, &s->sources[k]);
-        e->slot->p[k] = values + s->sources[k].element;
-        if (!s->gathered || k >= s->n_group) continue;
-        for (size_t i = 0; i < s->dims[0]; i++) room[i] = values[s->sources[k].index[i]];
-        e->slot->p[k] = room;
-        room += s->dims[0];
-    }
+    for (size_t k = 0; k < s->n_p; k++)
+        e->slot->p[k] = gpumc__source_values(e, &s->sources[k]) + s->sources[k].element;
 }
 
 enum { GPUMC__TEAM_ROWS = 10000 };        /* fewer are done before another thread is awake */
@@ -9156,32 +9201,15 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     return 0;
 }
 
-/* Adds d to the places of target, in four strands: where rows are sorted, each waits for its last store. */
-static void gpumc__set_collect(const size_t *places, const double *d, size_t n, double *target)
-{
-    const size_t m = n / 4;
-    for (size_t i = 0; i < m; i++) {
-        target[places[i]] += d[i];
-        target[places[i + m]] += d[i + m];
-        target[places[i + 2 * m]] += d[i + 2 * m];
-        target[places[i + 3 * m]] += d[i + 3 * m];
-    }
-    for (size_t i = 4 * m; i < n; i++) target[places[i]] += d[i];
-}
-
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, const gpumc_rows *rows)
 {
-    const size_t n_gathered = s->gathered ? s->n_group : 0, n_rows = s->dims[0];
-    gpumc_team *const team = n_rows < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
-    double *room = e->room + n_gathered * n_rows, *work = team ? e->slot->team_work : e->rows_work, lp;
-    memset(room, 0, n_gathered * n_rows * sizeof(double));
+    gpumc_team *const team = s->dims[0] < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
+    double lp;
     gpumc__set_point(e, s);
     for (size_t k = 0; k < s->n_p; k++)
-        e->slot->grad[k] = k < n_gathered ? room + k * n_rows
-            : gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-    gpumc_rows_eval_batch(rows, 1, e->slot->p, e->slot->grad, &lp, work, team);
-    for (size_t k = 0; k < n_gathered; k++, room += n_rows)
-        gpumc__set_collect(s->sources[k].index, room, n_rows, gpumc__source_grad(e, &s->sources[k]));
+        e->slot->grad[k] = gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
+    gpumc_rows_eval_batch(rows, 1, e->slot->p, e->slot->grad, &lp, team ? e->slot->team_work : e->rows_work,
+                          team);
     return lp;
 }
 
@@ -9379,7 +9407,6 @@ static void gpumc__hier_allocate(gpumc_hier *h)
         h->sets[s].n_p = kind->n_group + kind->n_shared;
         h->sets[s].sources =
             (gpumc__hier_source *)gpumc__hier_new(h, h->sets[s].n_p, sizeof(gpumc__hier_source));
-        most = gpumc__larger(most, d->rows[s].data.n_rows);
     }
     h->identity = (size_t *)gpumc__hier_new(h, most, sizeof(size_t));
     for (int k = 0; k < 2; k++) h->bounds[k] = (double *)gpumc__hier_new(h, most, sizeof(double));
@@ -9702,14 +9729,38 @@ static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_err
     return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
+/* Rows whose parameters come by indices that differ. */
+static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_set *s, gpumc_rows_data *data,
+                                             gpumc_error *error)
+{
+    const size_t *index[GPUMC__MOST_ROW_PARAMS];
+    const size_t n = data->n_rows;
+    size_t *apart = (size_t *)gpumc__allocate(&h->data->allocator, gpumc__size_mul(n, sizeof *apart));
+    gpumc_rows *rows = NULL;
+    uint32_t *taken = NULL;
+    for (size_t i = 0; apart && i < n; i++) apart[i] = gpumc__apart_group(i, n);
+    data->n_groups = gpumc__apart_groups(n);
+    data->group = apart;
+    if (apart) rows = gpumc__hier_rows_new(h, data, error);
+    if (rows) taken = (uint32_t *)gpumc__hier_new(h, gpumc__taken_size(rows), sizeof *taken);
+    for (size_t k = 0; k < s->n_group; k++) index[k] = s->sources[k].index;
+    if (taken) {
+        gpumc__rows_take(rows, index, taken);
+        h->rows_work = gpumc__larger(h->rows_work, gpumc_rows_work(rows));
+    }
+    gpumc__release(&h->data->allocator, apart);
+    return taken ? rows : NULL;
+}
+
 static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s, gpumc_rows_data data,
                                         gpumc_error *error)
 {
     gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
     gpumc_rows *rows;
-    data.n_groups = s->gathered ? data.n_rows : s->n_group ? h->blocks[s->sources->block].size : 1;
-    data.group = s->gathered ? h->identity : s->n_group ? s->sources->index : NULL;
-    rows = gpumc__hier_rows_new(h, &data, &inner);
+    data.n_groups = s->n_group ? h->blocks[s->sources->block].size : 1;
+    data.group = s->n_group ? s->sources->index : NULL;
+    rows = s->gathered ? gpumc__hier_rows_gathered(h, s, &data, &inner)
+                       : gpumc__hier_rows_new(h, &data, &inner);
     if (!rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
     return rows;
 }
@@ -9728,7 +9779,6 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
         s->rows = gpumc__hier_set_rows(h, s, s->given->data, error);
         s->guide = s->rows && s->given->guide ? gpumc__hier_set_rows(h, s, *s->given->guide, error) : s->rows;
         if (!s->guide) return 0;
-        if (s->gathered) h->n_room = gpumc__larger(h->n_room, 2 * s->n_group * s->dims[0]);
         h->rows_work = gpumc__larger(h->rows_work, s->n_p + s->given->data.kind->n_columns);
         h->n_p = gpumc__larger(h->n_p, s->n_p);
     }

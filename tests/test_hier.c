@@ -26,6 +26,15 @@ GPUMC_ROW(mixed_row, 3, 3, 2)
     return lp;
 }
 
+GPUMC_ROW(pair_row, 2, 1, 1)
+{
+    double d = 0;
+    const double lp = gpumc_normal_lpdf(x[0], p[0] - p[1], p[2], NULL, &d, &g[2]);
+    g[0] = d;
+    g[1] = -d;
+    return lp;
+}
+
 GPUMC_ROW(shared_row, 0, 1, 1)
 {
     return gpumc_normal_lpdf(x[0], 0, p[0], NULL, NULL, &g[0]);
@@ -829,6 +838,110 @@ static void check_team(void)
     free(d);
 }
 
+/* Many rows that take two elements of one block, some rows of weight zero: as a plain loop has it, the same
+   bits by every team, and every row's log likelihood at its own place. */
+enum { PAIRS = 20011, PLAYERS = 300 };
+typedef struct paired {
+    size_t one[PAIRS], two[PAIRS];
+    double column[PAIRS], weight[PAIRS], out[PAIRS], x[2 + PLAYERS], grad[2 + PLAYERS], known[2 + PLAYERS];
+} paired;
+
+static double paired_loop(const paired *d, double *grad)
+{
+    double lp = 0;
+    for (size_t i = 0; i < PAIRS; i++) {
+        double dz = 0, dsigma = 0;
+        const double z = d->x[2 + d->one[i]] - d->x[2 + d->two[i]];
+        lp += d->weight[i] * gpumc_normal_lpdf(d->column[i], z, d->x[1], NULL, &dz, &dsigma);
+        grad[1] += d->weight[i] * dsigma;
+        grad[2 + d->one[i]] += d->weight[i] * dz;
+        grad[2 + d->two[i]] -= d->weight[i] * dz;
+    }
+    return lp;
+}
+
+static paired *describe_paired(void)
+{
+    paired *d = (paired *)calloc(1, sizeof *d);
+    gpumc_rng rng = gpumc_rng_at(12, 0, 0, 0);
+    for (size_t i = 0; i < PAIRS; i++) {
+        d->one[i] = i * PLAYERS / PAIRS;                         /* sorted: long runs of one element */
+        d->two[i] = gpumc_rng_below(&rng, PLAYERS);
+        d->column[i] = gpumc_rng_normal(&rng);
+        d->weight[i] = i % 11 == 0 ? 0 : 0.5 + gpumc_rng_uniform(&rng);
+    }
+    for (size_t i = 0; i < 2 + PLAYERS; i++) d->x[i] = 0.5 + gpumc_rng_uniform(&rng);
+    return d;
+}
+
+static object make_paired(const paired *d, int team)
+{
+    static const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE },
+                                          { .name = "sigma", .kind = GPUMC_POSITIVE },
+                                          { .name = "skill", .size = PLAYERS, .scale = "tau" } };
+    static const gpumc_prior priors[] = { { "tau", gpumc_prior_flat, 0, 0, 0 },
+                                          { "sigma", gpumc_prior_flat, 0, 0, 0 } };
+    static const double *column;
+    static gpumc_hier_take takes[3];
+    static gpumc_hier_rows rows;
+    static gpumc_hier_data data;
+    column = d->column;
+    takes[0] = (gpumc_hier_take){ "skill", d->one };
+    takes[1] = (gpumc_hier_take){ "skill", d->two };
+    takes[2] = (gpumc_hier_take){ "sigma", NULL };
+    rows = (gpumc_hier_rows){ .name = "pairs", .takes = takes, .n_takes = 3, .log_lik = "log_lik",
+                              .data = { .kind = &pair_row, .n_rows = PAIRS, .columns = &column,
+                                        .weights = d->weight } };
+    data = (gpumc_hier_data){ .params = params, .n_params = 3, .priors = priors, .n_priors = 2, .rows = &rows,
+                              .n_rows = 1, .team = team };
+    return make(&data);
+}
+
+/* How far density, gradient and the log likelihoods of rows are from the plain loop. */
+static double paired_error(paired *d, const object *o, double lp)
+{
+    gpumc_rng rng = gpumc_rng_at(13, 0, 0, 0);
+    double known = paired_loop(d, d->known), worst;
+    for (size_t k = 2; k < 2 + PLAYERS; k++)
+        known += gpumc_normal_lpdf(d->x[k], 0, d->x[0], &d->known[k], NULL, &d->known[0]);
+    worst = fabs(lp / known - 1);
+    for (size_t k = 0; k < 2 + PLAYERS; k++) worst = fmax(worst, fabs(d->grad[k] - d->known[k]) * 1e-3);
+    o->model->generate(d->x, &rng, d->out, o->model->data);
+    for (size_t i = 0; i < PAIRS; i++) {
+        const double z = d->x[2 + d->one[i]] - d->x[2 + d->two[i]];
+        const double row = gpumc_normal_lpdf(d->column[i], z, d->x[1], NULL, NULL, NULL);
+        worst = fmax(worst, fabs(d->out[i] - d->weight[i] * row));
+    }
+    return worst;
+}
+
+static void check_two_way(void)
+{
+    paired *d = describe_paired();
+    double first = 0, first_grad[2 + PLAYERS] = { 0 };
+    gpumc_error error = { GPUMC_OK, "" };
+    object o;
+    for (int team = 0; team < 4; team++) {
+        o = make_paired(d, team);
+        const double lp = density(&o, d->x, d->grad);
+        if (team == 0) {
+            const double off = paired_error(d, &o, lp);
+            memcpy(first_grad, d->grad, sizeof first_grad);
+            first = lp;
+            CHECK(off < 1e-12, "two-way rows are off by %g", off);
+        }
+        CHECK(lp >= first && lp <= first && memcmp(first_grad, d->grad, sizeof first_grad) == 0,
+              "a team of %d gets %.17g, one thread %.17g", team, lp, first);
+        gpumc_hier_free(o.hier);
+    }
+    d->column[777] = 1e200;                                      /* its square overflows */
+    o = make_paired(d, 0);
+    CHECK(gpumc_hier_explain(o.hier, d->x, &error) == GPUMC_ERROR_NUMERIC, "a row of 1e200 passes");
+    CHECK(strstr(error.text, "of row 777, group 777 "), "%s", error.text);
+    gpumc_hier_free(o.hier);
+    free(d);
+}
+
 /* The model of a description that counts how it is asked to share. */
 typedef struct counted { const gpumc_model *of; int n_asked, granted, calls, threads; } counted;
 static int count_share(int calls, int threads, void *data)
@@ -1012,6 +1125,7 @@ int main(void)
     make_data();
     check_starts();
     check_team();
+    check_two_way();
     check_idle_threads();
     check_share();
     check_by_hand();
