@@ -10149,7 +10149,7 @@ struct gpumc_nuts {
     gpumc_draw_stats stats;          /* within a transition: what is known so far, sums instead of means */
 
     gpumc_sampler sampler;           /* NUTS, or a path: see >>mams */
-    double length, window, kinetic, norms, cosine, slope, tau, zeta, step, sine, kick, residual;
+    double length, window, kinetic, norms, cosine, slope, tau, zeta, step, sine, kicks[2], residual;
     double apart[2], guided_accept;  /* log density above the guide's: where the path starts, where it ends */
     int32_t n_steps;
 
@@ -10619,8 +10619,8 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { 
    whitened coordinates x, q = mean + W x with W W' = M^-1 and whitened gradient r = W' g:
      HMC    velocities u are standard normal, kicks add r. Where the metric has a spring, the target is taken
             for nearly N(0, 1): x and u turn about the mean exactly and only r + x kicks (Shahbaba, Lan,
-            Johnson & Neal 2014), by tan(h) / 2 for half a step h instead of h / 2: for a residual that is
-            linear in x this leaves no error of first order, h / 2 does. Steps divide a path evenly.
+            Johnson & Neal 2014), by what leaves the least error of first order in it. A path is one step, or
+            pairs of equal ones.
      MAMS   a velocity u of length one, uniform on the sphere at the start; x moves by sqrt(d) eps u, kicks
             turn u towards r. The energy is -lp plus the kinetic energy that the kicks add, zero at the
             start: what they stretch and squeeze the sphere by (Robnik, Cohn-Gordon & Seljak 2025).
@@ -10761,6 +10761,16 @@ static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *a
 static GPUMC_TEAM double gpumc__spring_kick(double sine, double c)
 { return sine * c * (1 + c) / (1 + c * (-2 + c * (2 + 3 * c))); }
 
+/* The same for two turns by h, with half kicks of k[0] at both ends and of k[1] between: they balance all but
+   sin(m h) - m (k[0] cos(m h) + k[1]) of each. Two numbers for three harmonics leave far less than one does;
+   where h is small they are h / 3 and 2 h / 3, Simpson's rule. */
+static GPUMC_TEAM void gpumc__spring_kicks(double sine, double c, double *k)
+{
+    const double per = sine * c / (1 + c * (-2 + c * (1 + c * (18 + 15 * c))));
+    k[0] = per * (1 + 5 * c * (1 + c));
+    k[1] = per * (1 + c) * (1 + c * (2 + 4 * c * (1 + c)));
+}
+
 /* Velocity for the draw, its position and gradient whitened, and what one step does; returns the energy
    there. */
 static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
@@ -10772,7 +10782,8 @@ static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
     GPUMC_TEAM_SYNC();
     s->residual = gpumc__distance(s->x, s->scratch, s->dim);
     gpumc_sincos_2pi(s->metric->spring ? s->step / (2 * GPUMC_PI) : 0, &s->sine, &s->cosine);
-    s->kick = s->metric->spring ? gpumc__spring_kick(s->sine, s->cosine) : 0.5 * s->step;
+    s->kicks[0] = s->kicks[1] = s->metric->spring ? gpumc__spring_kick(s->sine, s->cosine) : 0.5 * s->step;
+    if (s->metric->spring && s->n_steps > 1) gpumc__spring_kicks(s->sine, s->cosine, s->kicks);
     return 0.5 * gpumc__dot(u, u, s->dim) - s->current->lp;
 }
 
@@ -10780,7 +10791,8 @@ static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from, gpumc__state *to),
               (s, from, to), gpumc__is_long(s))
 {
-    const double kick = s->kick, spring = s->metric->spring, cosine = s->cosine, sine = s->sine;
+    const double kick = s->kicks[s->stats.n_leapfrog % 2], spring = s->metric->spring;
+    const double cosine = s->cosine, sine = s->sine;
     const double reach = s->metric->spring ? sine : s->step;
     const double *GPUMC__RESTRICT u0 = from->p, *GPUMC__RESTRICT r = s->scratch;
     const double *GPUMC__RESTRICT S = s->metric->scale, *GPUMC__RESTRICT mean = s->metric->mean;
@@ -10801,7 +10813,7 @@ GPUMC__COPIES(, void, gpumc__hmc_begin, (gpumc_nuts *s, const gpumc__state *from
 /* The other half of the kick; returns the energy, +infinity where it is not finite. */
 GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to), (s, to), gpumc__is_long(s))
 {
-    const double kick = s->kick, spring = s->metric->spring;
+    const double kick = s->kicks[(s->stats.n_leapfrog + 1) % 2], spring = s->metric->spring;
     const double *GPUMC__RESTRICT g = to->g, *GPUMC__RESTRICT x = s->x;
     const double *GPUMC__RESTRICT S = s->metric->scale;
     double *GPUMC__RESTRICT u = to->p, *GPUMC__RESTRICT r = s->scratch, energy;
@@ -10836,7 +10848,8 @@ static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
     const int even = s->sampler == GPUMC_SAMPLER_HMC && s->metric->spring;
     const double path = s->length * share;
     const double n = path / s->step_size + (even ? 1 - 1e-9 : gpumc__halton(s->draw + 1, 3));
-    const int32_t n_steps = (int32_t)(n >= most ? most : n > 1 ? n : 1);
+    int32_t n_steps = (int32_t)(n >= most ? most : n > 1 ? n : 1);
+    if (even && n_steps > 1 && n_steps % 2) n_steps += n_steps < most ? 1 : -1;
     s->stats.hit_max_treedepth = n >= most + 1;
     s->step = even && n < most + 1 ? path / n_steps : s->step_size;
     return n_steps;
