@@ -2437,8 +2437,9 @@ typedef enum gpumc_sampler {
 
 /* From the next transition: GPUMC_SAMPLER_NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
    units of whitened coordinates (a quarter turn of a standard normal is pi / 2), the same lengths in every
-   chain. MAMS needs two dimensions; with one it is HMC. On the spring of its metric HMC divides a path into
-   equal steps, at most as long as the step size; otherwise paths are whole numbers of steps. */
+   chain. MAMS needs two dimensions; with one it is HMC. On the spring of its metric HMC takes as many equal
+   steps as reach `length`, one or an even number, none longer than the step size, so that a path ends with
+   them; otherwise paths are whole numbers of steps. */
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampler, double length,
                                               double window);
 
@@ -10619,7 +10620,7 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { 
    whitened coordinates x, q = mean + W x with W W' = M^-1 and whitened gradient r = W' g:
      HMC    velocities u are standard normal, kicks add r. Where the metric has a spring, the target is taken
             for nearly N(0, 1): x and u turn about the mean exactly and only r + x kicks (Shahbaba, Lan,
-            Johnson & Neal 2014), by what leaves the least error of first order in it. A path is one step, or
+            Johnson & Neal 2014), by what leaves the least error of first order in it. A path is one step or
             pairs of equal ones.
      MAMS   a velocity u of length one, uniform on the sphere at the start; x moves by sqrt(d) eps u, kicks
             turn u towards r. The energy is -lp plus the kinetic energy that the kicks add, zero at the
@@ -10841,17 +10842,18 @@ static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
     return (double)mirrored / (double)places;
 }
 
+/* On the spring as few steps as reach the length, and no longer a path than they reach. */
 static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
 {
-    const double most = (double)((1 << s->max_treedepth) - 1);
+    const double most = (double)((1 << s->max_treedepth) - 1), eps = s->step_size;
     const double share = 1 - s->window + 2 * s->window * gpumc__halton(s->draw + 1, 2);
     const int even = s->sampler == GPUMC_SAMPLER_HMC && s->metric->spring;
-    const double path = s->length * share;
-    const double n = path / s->step_size + (even ? 1 - 1e-9 : gpumc__halton(s->draw + 1, 3));
+    const double n = even ? s->length / eps + (1 - 1e-9)
+        : s->length * share / eps + gpumc__halton(s->draw + 1, 3);
     int32_t n_steps = (int32_t)(n >= most ? most : n > 1 ? n : 1);
     if (even && n_steps > 1 && n_steps % 2) n_steps += n_steps < most ? 1 : -1;
     s->stats.hit_max_treedepth = n >= most + 1;
-    s->step = even && n < most + 1 ? path / n_steps : s->step_size;
+    s->step = even ? fmin(eps, s->length * share / n_steps) : eps;
     return n_steps;
 }
 
@@ -10995,6 +10997,7 @@ struct gpumc_adapt {
     double mixing;                           /* R-hat of the log density over the final phase */
     double residual, n_residual;             /* summed over draws since the last estimate; their number */
     double tree_step;                        /* step size of trees, before the spring */
+    double two_steps[2];                     /* paths of as many, once tuned: their number, sum accepted */
     gpumc_sampler sampler;                   /* in force, and why */
     int guided;                              /* by the model's guide, which trees take for the model */
     char reason[160];
@@ -12705,6 +12708,7 @@ static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_
     a->shared.spring = spring;
     for (size_t c = 0; c < a->n_chains; c++) a->metrics[c].spring = spring;
     gpumc__dual_start(&a->dual, fmin(eps, most));
+    memset(a->two_steps, 0, sizeof a->two_steps);
     a->dual.mu = gpumc__log(1.5) + a->dual.x;
     a->dual.limit = gpumc__log(most);
     for (size_t c = 0; c < a->n_chains; c++) {
@@ -12764,16 +12768,27 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
     else if (!was_tree) gpumc__adapt_trees(a, chains);
 }
 
+/* The step size at the end: dual averaging's. What that averages may lie on both sides of where two steps no
+   longer reach: if paths of two were accepted nearly as often as they should be, it is enough for them. */
+static double gpumc__path_settle(const gpumc_adapt *a, const gpumc_nuts *s)
+{
+    const double eps = gpumc__exp(a->dual.x_mean), *seen = a->two_steps;
+    const double enough = gpumc__path_aim(&a->shared, a->options.target_accept) - 0.03;
+    return seen[0] >= 10 && seen[1] >= enough * seen[0] ? fmax(eps, s->length / 2) : eps;
+}
+
 static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const int done = a->iteration == a->options.num_warmup;
-    double mean = 0;
+    const int done = a->iteration == a->options.num_warmup, n_steps = chains[0]->n_steps;
+    double mean = 0, eps;
     for (size_t c = 0; c < a->n_chains; c++)
         mean += (a->guided ? chains[c]->guided_accept : gpumc_nuts_stats(chains[c])->accept_stat)
                 / (double)a->n_chains;
     gpumc__dual_update(&a->dual, mean, gpumc__path_aim(&a->shared, a->options.target_accept));
-    for (size_t c = 0; c < a->n_chains; c++)
-        gpumc_nuts_set_step_size(chains[c], gpumc__exp(done ? a->dual.x_mean : a->dual.x));
+    a->two_steps[0] += n_steps == 2 && a->shared.spring;
+    a->two_steps[1] += n_steps == 2 ? mean : 0;
+    eps = done ? gpumc__path_settle(a, chains[0]) : gpumc__exp(a->dual.x);
+    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], eps);
     return !done;
 }
 

@@ -406,13 +406,13 @@ static void reference_transition(reference *c)
     const int spring = c->metric->spring && c->sampler == GPUMC_SAMPLER_HMC;
     const double share = 1 - c->window + 2 * c->window * digits_mirrored(c->draw + 1, 2);
     const double path = c->length * share, third = digits_mirrored(c->draw + 1, 3);
-    const double turns = path <= c->step_size ? 1 : 2 * ceil(path / c->step_size / 2);
+    const double turns = c->length <= c->step_size ? 1 : 2 * ceil(c->length / c->step_size / 2);
     const double wanted = spring ? turns : floor(path / c->step_size + third);
     gpumc_rng rng = gpumc_rng_at(c->seed, 2u << 24, c->draw, c->chain);
     double q[MAX_DIM], g[MAX_DIM], u[MAX_DIM], lp = c->lp, kinetic = 0, H0, H;
     memcpy(q, c->q, sizeof q);
     memcpy(g, c->g, sizeof g);
-    c->step = spring ? path / wanted : c->step_size;
+    c->step = spring ? fmin(path / wanted, c->step_size) : c->step_size;
     if (spring) reference_whiten(c);
     reference_velocity(c, u);
     H0 = -lp;
