@@ -10842,13 +10842,13 @@ static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
     return (double)mirrored / (double)places;
 }
 
-/* On the spring as few steps as reach the length, and no longer a path than they reach. */
+/* On the spring as few steps as reach the shortest path, and no longer a path than they reach. */
 static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
 {
     const double most = (double)((1 << s->max_treedepth) - 1), eps = s->step_size;
     const double share = 1 - s->window + 2 * s->window * gpumc__halton(s->draw + 1, 2);
     const int even = s->sampler == GPUMC_SAMPLER_HMC && s->metric->spring;
-    const double n = even ? s->length / eps + (1 - 1e-9)
+    const double n = even ? s->length * (1 - s->window) / eps + (1 - 1e-9)
         : s->length * share / eps + gpumc__halton(s->draw + 1, 3);
     int32_t n_steps = (int32_t)(n >= most ? most : n > 1 ? n : 1);
     if (even && n_steps > 1 && n_steps % 2) n_steps += n_steps < most ? 1 : -1;
@@ -10996,6 +10996,7 @@ struct gpumc_adapt {
     size_t n_restarts;
     double mixing;                           /* R-hat of the log density over the final phase */
     double residual, n_residual;             /* summed over draws since the last estimate; their number */
+    double off_before;                       /* how far those were off by the metric in force then */
     double tree_step;                        /* step size of trees, before the spring */
     double two_steps[2];                     /* paths of as many, once tuned: their number, sum accepted */
     gpumc_sampler sampler;                   /* in force, and why */
@@ -12585,7 +12586,8 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
    costs what depends on squares nothing yet. */
 #define GPUMC__SPRING_LENGTH 1.7
 #define GPUMC__SPRING_WINDOW 0.2
-#define GPUMC__SPRING_KEEPS 0.3
+#define GPUMC__SPRING_MAY 0.3
+#define GPUMC__SPRING_KEEPS 0.4
 
 static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
 { return fmax(target_accept, m->spring ? 0.93 : 0.85); }
@@ -12653,13 +12655,17 @@ static void gpumc__adapt_remeasure(gpumc_adapt *a)
     }
 }
 
+/* Draws that the metric was learned from flatter it; what is less than clear must have held before, too. */
+static int gpumc__spring_pays(const gpumc_adapt *a, double off)
+{ return off < GPUMC__SPRING_PAYS || (off < GPUMC__SPRING_MAY && a->off_before < GPUMC__SPRING_MAY); }
+
 /* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
    diverge and say so. */
 static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 {
     double n = 0, span = 0, diverged = 0, ebfmi = 0;
     const char *kept = NULL;
-    if (off < GPUMC__SPRING_PAYS) {
+    if (gpumc__spring_pays(a, off)) {
         snprintf(a->reason, sizeof a->reason, "nearly normal: gradients within %.0f %%, variance to metric "
                  "%.2f", ceil(100 * off), kappa);
         return GPUMC_SAMPLER_HMC;
@@ -12742,7 +12748,7 @@ static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double e
     const double off = gpumc__adapt_off(a);
     if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided) return;
     if (a->sampler != GPUMC_SAMPLER_NUTS && !(off < GPUMC__SPRING_KEEPS)) gpumc__adapt_trees(a, chains);
-    else if (a->sampler == GPUMC_SAMPLER_NUTS && off < GPUMC__SPRING_PAYS) {
+    else if (a->sampler == GPUMC_SAMPLER_NUTS && gpumc__spring_pays(a, off)) {
         a->tree_step = eps;
         gpumc__adapt_swing(a, chains, gpumc__adapt_reach(a));
     }
@@ -12753,7 +12759,7 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int swings = off < GPUMC__SPRING_KEEPS && kappa <= 2;
+    const int swings = off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : 0.1);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
@@ -13025,6 +13031,7 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
         const double eps = a->iteration > a->own_end ? gpumc__exp(a->dual.x_mean) : chains[0]->step_size;
         const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* else a window may wait for its end */
+        a->off_before = gpumc__adapt_off(a);
         if (is_tree || a->iteration == a->next_switch) {
             gpumc__adapt_learn(a, chains);
             if (a->iteration > a->own_end) gpumc__adapt_remeasure(a);

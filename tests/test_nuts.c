@@ -516,7 +516,7 @@ static int copies_agree(size_t dim, double off)
     m.metric.spring = 1;
     s->sine = 0.6;
     s->cosine = 0.8;
-    s->kick = 0.3;
+    s->kicks[0] = s->kicks[1] = 0.3;
     for (int wider = 0; wider < 2; wider++) {
         gpumc__state *to = copies_state(s, 3 + wider);
         memcpy(s->scratch, start, dim * sizeof *start);
