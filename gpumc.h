@@ -12577,17 +12577,20 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 
 /* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
    shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
-   left out, their scales tell. Where gradients are the metric's normal's but for a fifth, HMC on its spring
-   beats both: a step makes an energy error of about h^2 root(rho), rho the residual |x + g|^2 of a draw, so
-   that steps reach rho^(-1/4). This is known from the first pooled metric on, and the rest of warm-up gains
-   by it too. The constants were fitted to hierarchical models of 10 to 1000 groups. */
+   left out, their scales tell. Where gradients are the metric's normal's but for a fifth, or a third that
+   lasts, HMC on its spring beats both: a step makes an energy error of about h^2 root(rho), rho the residual
+   |x + g|^2 of a draw, so that steps reach rho^(-1/4). This is known from the first pooled metric on, and the
+   rest of warm-up gains by it too. A large kappa then says that chains are still on their way: where it is
+   clear that even there gradients are the normal's, the spring takes them in. The constants were fitted to
+   hierarchical models of 10 to 1000 groups and to published posteriors. */
 #define GPUMC__PATH_LENGTH 1.45
 /* A quarter turn forgets where it began. Somewhat more takes a draw to the other side, for better means, and
    costs what depends on squares nothing yet. */
 #define GPUMC__SPRING_LENGTH 1.7
 #define GPUMC__SPRING_WINDOW 0.2
-#define GPUMC__SPRING_MAY 0.3
-#define GPUMC__SPRING_KEEPS 0.4
+#define GPUMC__SPRING_MAY 0.3      /* if it was so before, too */
+#define GPUMC__SPRING_KEEPS 0.4    /* once it is taken */
+#define GPUMC__SPRING_CLEAR 0.1    /* however far draws spread */
 
 static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
 { return fmax(target_accept, m->spring ? 0.93 : 0.85); }
@@ -12759,7 +12762,7 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int swings = off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : 0.1);
+    const int swings = off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;

@@ -406,7 +406,8 @@ static void reference_transition(reference *c)
     const int spring = c->metric->spring && c->sampler == GPUMC_SAMPLER_HMC;
     const double share = 1 - c->window + 2 * c->window * digits_mirrored(c->draw + 1, 2);
     const double path = c->length * share, third = digits_mirrored(c->draw + 1, 3);
-    const double turns = c->length <= c->step_size ? 1 : 2 * ceil(c->length / c->step_size / 2);
+    const double least = ceil(c->length * (1 - c->window) / c->step_size - 1e-9);
+    const double turns = least > 1 ? 2 * ceil(least / 2) : 1;
     const double wanted = spring ? turns : floor(path / c->step_size + third);
     gpumc_rng rng = gpumc_rng_at(c->seed, 2u << 24, c->draw, c->chain);
     double q[MAX_DIM], g[MAX_DIM], u[MAX_DIM], lp = c->lp, kinetic = 0, H0, H;
@@ -689,6 +690,21 @@ static double chain_density(const double *x, double *g, void *data)    /* neighb
     return lp;
 }
 
+static double steep_density(const double *x, double *g, void *data)    /* sd 1/160 to 1, across coordinates */
+{
+    const size_t n = *(const size_t *)data;
+    double along = 0, lp = 0, by_y[MAX_DIM], back = 0;
+    for (size_t i = 0; i < n; i++) along += x[i] * 2 / (double)n;
+    for (size_t i = 0; i < n; i++) {                                   /* y = x - 2 v v'x, v = 1 / sqrt(n) */
+        by_y[i] = 0;
+        const double sd = pow(160, (double)i / (double)(n - 1) - 1);
+        lp += gpumc_normal_lpdf(x[i] - along, 20, sd, &by_y[i], NULL, NULL);
+        back += by_y[i] * 2 / (double)n;
+    }
+    for (size_t i = 0; i < n; i++) g[i] += by_y[i] - back;
+    return lp;
+}
+
 static gpumc_fit choice_of(double (*f)(const double *, double *, void *), size_t *n, gpumc_sample_options o)
 {
     const gpumc_param p = { .name = "x", .size = *n };
@@ -756,6 +772,22 @@ static void test_correlated(void)
               (double)fit.sampling_gradients, fit.sampler_reason);
         gpumc_free(&fit);
     }
+}
+
+/* Chains that start 20 sd away are still spread wider than the metric's variance when it is chosen; where
+   gradients are clearly its normal's even there, the spring takes them in. Of 100 seeds 4 end with another
+   sampler, 49 where the spread decides: more than 4 of 20 have a probability of 0.1 %, at most 4 of 0.6 %. */
+static void test_still_spread(void)
+{
+    int others = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const gpumc_sample_options o = { .num_samples = 200, .seed = seed };
+        size_t n = 24;
+        gpumc_fit fit = choice_of(steep_density, &n, o);
+        others += fit.sampler != GPUMC_SAMPLER_HMC || fit.sampling_gradients > 1.5 * 800;
+        gpumc_free(&fit);
+    }
+    CHECK(others <= 4, "%d of 20 end with another sampler than the spring", others);
 }
 
 /* The same draws from one call for all chains as from one call a chain, and thinned ones among them. */
@@ -869,6 +901,41 @@ static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t fi
     for (size_t c = 0; c < CHAINS; c++) free(chains[c]);
     free(a);
     return r;
+}
+
+/* What warm-up ends with: dual averaging's step, or half the length where ten paths of two steps were
+   accepted as they should be but for 0.03. */
+static void test_settled_step(void)
+{
+    static const struct { double eps, n, accepted, wanted; } cases[] = {
+        { 0.6, 20, 0.91, 0.85 }, { 0.6, 20, 0.89, 0.6 }, { 0.6, 9, 0.95, 0.6 },
+        { 0.6, 0, 0, 0.6 },      { 1.2, 20, 0.95, 1.2 },
+    };
+    static gpumc_adapt a;
+    static gpumc_nuts s;
+    s.length = 1.7;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        a.options.target_accept = 0.8;
+        a.shared.spring = 1;
+        a.dual.x_mean = log(cases[k].eps);
+        a.two_steps[0] = cases[k].n;
+        a.two_steps[1] = cases[k].n * cases[k].accepted;
+        CHECK(fabs(gpumc__path_settle(&a, &s) - cases[k].wanted) < 1e-12, "case %d: a step of %g, not %g",
+              (int)k, gpumc__path_settle(&a, &s), cases[k].wanted);
+    }
+}
+
+/* Whether the spring pays: clearly, or fairly before and after the metric was learned anew. */
+static void test_spring_pays(void)
+{
+    static gpumc_adapt a;
+    a.off_before = NAN;
+    CHECK(gpumc__spring_pays(&a, 0.19) && !gpumc__spring_pays(&a, 0.25), "by what was just learned alone");
+    a.off_before = 2;
+    CHECK(gpumc__spring_pays(&a, 0.19) && !gpumc__spring_pays(&a, 0.25), "where it was far off before");
+    a.off_before = 0.28;
+    CHECK(gpumc__spring_pays(&a, 0.25) && !gpumc__spring_pays(&a, 0.35), "where it was fair before");
+    CHECK(!gpumc__spring_pays(&a, NAN), "unknown");
 }
 
 /* The spring that one run has learned, for another without warm-up. */
@@ -1081,8 +1148,11 @@ int main(void)
     test_moments();
     test_choice();
     test_correlated();
+    test_still_spread();
     test_drivers();
     test_spring_kick();
+    test_settled_step();
+    test_spring_pays();
     test_spring();
     test_guide();
     test_held();
