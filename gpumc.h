@@ -10842,13 +10842,13 @@ static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
     return (double)mirrored / (double)places;
 }
 
-/* On the spring as few steps as reach the shortest path, and no longer a path than they reach. */
+/* On the spring as few steps as reach the length, and no longer a path than they reach. */
 static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
 {
     const double most = (double)((1 << s->max_treedepth) - 1), eps = s->step_size;
     const double share = 1 - s->window + 2 * s->window * gpumc__halton(s->draw + 1, 2);
     const int even = s->sampler == GPUMC_SAMPLER_HMC && s->metric->spring;
-    const double n = even ? s->length * (1 - s->window) / eps + (1 - 1e-9)
+    const double n = even ? s->length / eps + (1 - 1e-9)
         : s->length * share / eps + gpumc__halton(s->draw + 1, 3);
     int32_t n_steps = (int32_t)(n >= most ? most : n > 1 ? n : 1);
     if (even && n_steps > 1 && n_steps % 2) n_steps += n_steps < most ? 1 : -1;

@@ -10,23 +10,23 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 93 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.09 s
-   step size 0.836, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 16 %, variance to metric 1.07
+   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.08 s
+   step size 0.926, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 16 %, variance to metric 1.09
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0012     0.0014     0.0906     0.8633     0.9970     1.1583      4242      3449   1.002
-   skill[1]      0.7090     0.0059     0.3781     0.0939     0.7071     1.3319      4121      3240   1.002
-   skill[2]     -0.7764     0.0055     0.3456    -1.3229    -0.7803    -0.2140      3919      3198   1.000
-   skill[3]      0.8929     0.0060     0.4070     0.2489     0.8903     1.5590      4601      3708   1.000
-   skill[4]     -0.4753     0.0055     0.3717    -1.0791    -0.4802     0.1444      4649      3500   1.000
-   skill[5]     -0.4951     0.0055     0.3576    -1.0814    -0.4965     0.0934      4213      3716   1.002
-   skill[6]      0.2282     0.0052     0.3237    -0.3005     0.2329     0.7575      3819      3083   1.000
-   skill[7]      0.0299     0.0049     0.3281    -0.5086     0.0280     0.5640      4525      3250   1.000
-   skill[8]     -0.3709     0.0053     0.3326    -0.9199    -0.3676     0.1742      3995      3451   1.000
-   skill[9]     -0.4347     0.0051     0.3187    -0.9865    -0.4330     0.0755      3956      3246   1.000
-   skill[10]    -0.4219     0.0051     0.3324    -0.9742    -0.4206     0.1251      4297      3646   1.000
-   ... 90 more, largest r_hat: skill[47] 1.002; smallest ess: skill[57] 2811
-   gradients=13308 divergences=0 warmup_s=0.0304 sampling_s=0.0585
+   tau           1.0014     0.0015     0.0913     0.8609     0.9966     1.1624      3761      3309   1.001
+   skill[1]      0.7098     0.0058     0.3785     0.1000     0.7087     1.3308      4282      3365   1.001
+   skill[2]     -0.7764     0.0052     0.3470    -1.3342    -0.7837    -0.2156      4387      3696   1.000
+   skill[3]      0.8919     0.0061     0.4094     0.2582     0.8844     1.5712      4510      3911   1.000
+   skill[4]     -0.4774     0.0055     0.3718    -1.0793    -0.4812     0.1421      4501      3462   1.001
+   skill[5]     -0.4940     0.0056     0.3585    -1.0886    -0.4963     0.0972      4115      3773   1.001
+   skill[6]      0.2276     0.0053     0.3248    -0.3056     0.2298     0.7674      3845      3019   1.000
+   skill[7]      0.0305     0.0049     0.3267    -0.4997     0.0249     0.5627      4351      3858   0.999
+   skill[8]     -0.3686     0.0054     0.3367    -0.9483    -0.3656     0.1816      3973      3483   1.000
+   skill[9]     -0.4332     0.0051     0.3204    -0.9825    -0.4315     0.0876      3944      3551   1.000
+   skill[10]    -0.4256     0.0052     0.3311    -0.9779    -0.4202     0.1213      4114      3480   1.001
+   ... 90 more, largest r_hat: skill[16] 1.001; smallest ess: skill[81] 3042
+   gradients=10928 divergences=0 warmup_s=0.0303 sampling_s=0.0463
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 2.04, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 6 %, variance to metric 1.16
+   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.00 s
+   step size 1.93, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 7 %, variance to metric 1.18
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.384      0.050      3.336     -1.161      4.422      9.883      4432      3157   1.001
-   tau           3.615      0.051      3.213      0.267      2.754     10.174      4090      2490   1.001
-   theta[1]      6.222      0.096      5.807     -1.426      5.629     16.652      4053      3027   1.001
-   theta[2]      4.892      0.076      4.838     -2.960      4.940     12.732      4161      2929   1.000
-   theta[3]      3.853      0.086      5.245     -4.984      4.201     11.751      3993      3113   1.001
-   theta[4]      4.800      0.079      4.830     -2.751      4.682     12.647      4006      3094   1.001
-   theta[5]      3.594      0.074      4.755     -4.988      3.926     10.823      4136      3265   1.000
-   theta[6]      4.052      0.083      4.937     -4.053      4.342     11.588      3865      2999   1.000
-   theta[7]      6.350      0.076      4.908     -0.939      5.987     15.093      4210      3599   1.001
-   theta[8]      4.903      0.080      5.231     -3.243      4.918     13.253      4332      3245   1.001
-   gradients=7554 divergences=0 warmup_s=0.0033 sampling_s=0.0021
+   mu            4.388      0.050      3.308     -1.125      4.415      9.853      4381      3413   1.001
+   tau           3.609      0.051      3.204      0.261      2.745      9.945      3832      2818   1.001
+   theta[1]      6.260      0.091      5.756     -1.315      5.628     16.564      4078      3227   1.002
+   theta[2]      4.900      0.078      4.815     -2.888      4.894     12.674      3991      2963   1.001
+   theta[3]      3.856      0.081      5.209     -5.122      4.151     11.761      4130      3372   1.001
+   theta[4]      4.811      0.074      4.802     -2.678      4.693     12.589      4176      3613   1.001
+   theta[5]      3.567      0.079      4.797     -4.988      3.916     10.811      3723      3128   1.000
+   theta[6]      4.059      0.076      4.860     -4.118      4.327     11.639      4130      3463   1.001
+   theta[7]      6.406      0.084      4.970     -0.930      5.978     15.465      3698      3299   1.002
+   theta[8]      4.822      0.082      5.250     -3.466      4.793     12.967      4181      3455   1.001
+   gradients=6708 divergences=0 warmup_s=0.0025 sampling_s=0.0018
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

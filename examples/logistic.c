@@ -10,23 +10,23 @@
    Run:    ./logistic                           (./logistic help lists the arguments)
    Output: (times differ from run to run, last digits between machines)
 
-   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.07 s
-   step size 2.02, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 5 %, variance to metric 1.19
+   logistic: 4 chains x 1000 draws after 200 of warm-up, 0.08 s
+   step size 2.04, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 4 %, variance to metric 1.20
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha       0.01570    0.00058    0.03837   -0.04844    0.01581    0.07981      4333      3060   1.002
-   beta[1]    -0.34873    0.00058    0.03834   -0.41113   -0.34862   -0.28511      4429      3088   1.001
-   beta[2]    -0.71654    0.00063    0.04225   -0.78518   -0.71662   -0.64799      4444      3463   1.000
-   beta[3]     0.09416    0.00060    0.03959    0.02947    0.09452    0.15850      4336      2755   1.000
-   beta[4]    -0.31927    0.00056    0.03832   -0.38081   -0.31920   -0.25559      4661      3629   1.000
-   beta[5]     0.07862    0.00059    0.03805    0.01659    0.07821    0.14069      4165      3563   1.001
-   beta[6]     0.74872    0.00067    0.04147    0.68030    0.74891    0.81747      3857      3130   1.000
-   beta[7]     0.12412    0.00057    0.03787    0.06116    0.12413    0.18589      4447      2956   1.000
-   beta[8]     0.25868    0.00061    0.03873    0.19496    0.25900    0.32363      4088      3616   1.000
-   beta[9]    -0.92005    0.00073    0.04500   -0.99414   -0.91975   -0.84564      3797      3481   1.001
-   beta[10]   -0.70162    0.00064    0.04236   -0.77241   -0.70119   -0.63240      4366      3313   1.001
-   ... 10 more, largest r_hat: beta[11] 1.001; smallest ess: beta[17] 2350
-   gradients=6172 divergences=0 warmup_s=0.0233 sampling_s=0.0456
+   alpha       0.01578    0.00058    0.03853   -0.04838    0.01585    0.08040      4390      2908   1.003
+   beta[1]    -0.34873    0.00057    0.03832   -0.41119   -0.34877   -0.28487      4486      2740   1.001
+   beta[2]    -0.71647    0.00064    0.04225   -0.78539   -0.71647   -0.64752      4405      3016   1.000
+   beta[3]     0.09414    0.00059    0.03952    0.02977    0.09466    0.15880      4434      3409   1.000
+   beta[4]    -0.31930    0.00056    0.03840   -0.38115   -0.31938   -0.25506      4761      3698   1.000
+   beta[5]     0.07878    0.00058    0.03817    0.01609    0.07850    0.14100      4378      3573   1.001
+   beta[6]     0.74869    0.00065    0.04139    0.68198    0.74870    0.81726      4042      3294   1.000
+   beta[7]     0.12399    0.00057    0.03809    0.06065    0.12404    0.18581      4527      3180   0.999
+   beta[8]     0.25858    0.00060    0.03884    0.19493    0.25879    0.32364      4253      3394   1.000
+   beta[9]    -0.92023    0.00069    0.04496   -0.99507   -0.91992   -0.84579      4183      3362   1.000
+   beta[10]   -0.70135    0.00063    0.04227   -0.77195   -0.70096   -0.63216      4465      3496   1.001
+   ... 10 more, largest r_hat: beta[11] 1.002; smallest ess: beta[11] 3315
+   gradients=5732 divergences=0 warmup_s=0.0259 sampling_s=0.0576
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

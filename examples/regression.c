@@ -25,7 +25,7 @@
    sigma    0.13921    0.00092    0.04130    0.08699    0.13166    0.21756      2184      2354   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10806 divergences=0 warmup_s=0.0032 sampling_s=0.0059
+   gradients=10806 divergences=0 warmup_s=0.0024 sampling_s=0.0057
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

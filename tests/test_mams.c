@@ -406,8 +406,7 @@ static void reference_transition(reference *c)
     const int spring = c->metric->spring && c->sampler == GPUMC_SAMPLER_HMC;
     const double share = 1 - c->window + 2 * c->window * digits_mirrored(c->draw + 1, 2);
     const double path = c->length * share, third = digits_mirrored(c->draw + 1, 3);
-    const double least = ceil(c->length * (1 - c->window) / c->step_size - 1e-9);
-    const double turns = least > 1 ? 2 * ceil(least / 2) : 1;
+    const double reach = ceil(c->length / c->step_size - 1e-9), turns = reach > 1 ? 2 * ceil(reach / 2) : 1;
     const double wanted = spring ? turns : floor(path / c->step_size + third);
     gpumc_rng rng = gpumc_rng_at(c->seed, 2u << 24, c->draw, c->chain);
     double q[MAX_DIM], g[MAX_DIM], u[MAX_DIM], lp = c->lp, kinetic = 0, H0, H;
