@@ -12579,10 +12579,10 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
    shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
    left out, their scales tell. Where gradients are the metric's normal's but for 0.2 of their length, or for
    0.3 if that lasts, HMC on its spring beats both: a step makes an energy error of about h^2 root(rho), rho
-   the residual |x + g|^2 of a draw, so that steps reach rho^(-1/4). This is known from the first pooled metric
-   on, and the rest of warm-up gains by it too. A large kappa then says that chains are still on their way:
-   where it is clear that even there gradients are the normal's, the spring takes them in. The constants were
-   fitted to hierarchical models of 10 to 1000 groups and to published posteriors. */
+   the residual |x + g|^2 of a draw, so that steps reach rho^(-1/4). This is known from the first pooled
+   metric on, and the rest of warm-up gains by it too. A large kappa then says that chains are still on their
+   way: where it is clear that even there gradients are the normal's, the spring takes them in. The constants
+   were fitted to hierarchical models of 10 to 1000 groups and to published posteriors. */
 #define GPUMC__PATH_LENGTH 1.45
 /* A quarter turn forgets where it began. Somewhat more takes a draw to the other side, for better means, and
    costs what depends on squares nothing yet. */
