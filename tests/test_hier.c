@@ -923,7 +923,8 @@ static void check_two_way(void)
     object o;
     for (int team = 0; team < 4; team++) {
         o = make_paired(d, team);
-        const double lp = density(&o, d->x, d->grad);
+        double lp = density(&o, d->x, d->grad);
+        for (int repeat = 0; repeat < 50; repeat++) lp = density(&o, d->x, d->grad);
         if (team == 0) {
             const double off = paired_error(d, &o, lp);
             memcpy(first_grad, d->grad, sizeof first_grad);
