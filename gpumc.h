@@ -7585,7 +7585,7 @@ static size_t gpumc__chunk_sums(const gpumc_rows *r) { return r->n_chunks * (1 +
 static size_t gpumc__segment_sums(const gpumc_rows *r)
 { return gpumc__chunk_sums(r) + r->info.n_segments * r->kind.n_group; }
 static size_t gpumc__rows_sums(const gpumc_rows *r)
-{ return gpumc__segment_sums(r) + (r->taken[0] ? r->n_blocks * r->kind.n_group * GPUMC_LANES : 0); }
+{ return gpumc__segment_sums(r) + (r->taken[0] ? gpumc__taken_size(r) : 0); }
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
 {
     const gpumc_row_kind *k = &rows->kind;
@@ -8952,7 +8952,7 @@ struct gpumc_hier {
     gpumc__hier_block *blocks;
     gpumc__hier_set *sets;
     gpumc__hier_slot *slots;
-    /* work: values of all blocks, room for one population or set, rows_work for its rows, a gradient */
+    /* work: values of all blocks, room for one population, rows_work for its rows, a gradient */
     size_t n_slots, n_natural, n_values, n_room, rows_work, n_p;
     size_t *identity;
     double *bounds[2];
