@@ -12762,7 +12762,7 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int swings = off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0);
+    const int swings = off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0 /* NaN */);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
@@ -12794,8 +12794,7 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
         mean += (a->guided ? chains[c]->guided_accept : gpumc_nuts_stats(chains[c])->accept_stat)
                 / (double)a->n_chains;
     gpumc__dual_update(&a->dual, mean, gpumc__path_aim(&a->shared, a->options.target_accept));
-    a->two_steps[0] += n_steps == 2 && a->shared.spring;
-    a->two_steps[1] += n_steps == 2 ? mean : 0;
+    if (n_steps == 2 && a->shared.spring) { a->two_steps[0]++; a->two_steps[1] += mean; }
     eps = done ? gpumc__path_settle(a, chains[0]) : gpumc__exp(a->dual.x);
     for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], eps);
     return !done;
