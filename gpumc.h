@@ -12762,7 +12762,8 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int swings = off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0 /* NaN */);
+    const int swings =                                       /* with too few draws kappa is NaN */
+        off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
