@@ -775,18 +775,20 @@ static void test_correlated(void)
 
 /* Chains that start 20 sd away are still spread wider than the metric's variance when it is chosen; where
    gradients are clearly its normal's even there, the spring takes them in. Of 100 seeds 4 end with another
-   sampler, 49 where the spread decides: more than 4 of 20 have a probability of 0.1 %, at most 4 of 0.6 %. */
-static void test_still_spread(void)
+   sampler (`build/test_mams.test 100` prints it), 44 where the spread decides (with 0 for SPRING_CLEAR): more
+   than 4 of 20 have a probability of 0.1 %, at most 4 of 1.9 %. */
+static void test_still_spread(int n_seeds)
 {
     int others = 0;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
-        const gpumc_sample_options o = { .num_samples = 200, .seed = seed };
+    for (int seed = 1; seed <= n_seeds; seed++) {
+        const gpumc_sample_options o = { .num_samples = 200, .seed = (uint64_t)seed };
         size_t n = 24;
         gpumc_fit fit = choice_of(steep_density, &n, o);
         others += fit.sampler != GPUMC_SAMPLER_HMC || fit.sampling_gradients > 1.5 * 800;
         gpumc_free(&fit);
     }
-    CHECK(others <= 4, "%d of 20 end with another sampler than the spring", others);
+    printf("from 20 sd away: %d of %d seeds end with another sampler than the spring\n", others, n_seeds);
+    CHECK(others * 5 <= n_seeds, "%d of %d end with another sampler than the spring", others, n_seeds);
 }
 
 /* The same draws from one call for all chains as from one call a chain, and thinned ones among them. */
@@ -1146,7 +1148,7 @@ static void test_held(void)
            n_wrong, n_silent, n_held);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     test_kick();
     test_flow();
@@ -1155,7 +1157,7 @@ int main(void)
     test_moments();
     test_choice();
     test_correlated();
-    test_still_spread();
+    test_still_spread(argc > 1 ? atoi(argv[1]) : 20);
     test_drivers();
     test_spring_kick();
     test_settled_step();
