@@ -776,7 +776,7 @@ static void test_correlated(void)
 /* Chains that start 20 sd away are still spread wider than the metric's variance when it is chosen; where
    gradients are clearly its normal's even there, the spring takes them in. Of 100 seeds 4 end with another
    sampler (`build/test_mams.test 100` prints it), 44 where the spread decides (with 0 for SPRING_CLEAR): more
-   than 4 of 20 have a probability of 0.1 %, at most 4 of 1.9 %. */
+   than 4 of 20 have a probability of 0.1 %, at most 4 of 2.3 %. */
 static void test_still_spread(int n_seeds)
 {
     int others = 0;
