@@ -868,14 +868,14 @@ static void test_spring_kick(void)
 
 typedef struct swing {
     int at[3], final;
-    double steps[2], before;
+    double steps[2], before, two_steps;
     const char *reason;
     size_t gradients;
 } swing;
 
 /* Warm-up of four chains for 200 iterations, the density's tails long in iterations first .. last: whether on
    the spring at 50, 90 and 150, the sampler at the end, and the mean number of steps a path, in the last
-   iterations and afterwards; how far gradients were off before the last estimate. */
+   iterations and afterwards; how far gradients were off before the last estimate, tuned paths of two steps. */
 static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t first, size_t last)
 {
     enum { DIM = 20, CHAINS = 4 };
@@ -884,7 +884,7 @@ static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t fi
     const double start[DIM] = { 1, -1, 2 };
     gpumc_adapt *a = gpumc_adapt_init(calloc(1, bytes), bytes, NULL, DIM, &o, NULL);
     gpumc_nuts *chains[CHAINS];
-    swing r = { { 0, 0, 0 }, 0, { 0, 0 }, 0, NULL, 0 };
+    swing r = { { 0, 0, 0 }, 0, { 0, 0 }, 0, 0, NULL, 0 };
     for (uint32_t c = 0; c < CHAINS; c++)
         chains[c] = gpumc_nuts_init(calloc(1, each), each, DIM, 10, gpumc_adapt_metric(a, c), 0, 5, c, start,
                                     NULL);
@@ -902,6 +902,7 @@ static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t fi
         if (i == 50 || i == 90 || i == 150) r.at[k++] = chains[0]->metric->spring;
     }
     r.before = a->off_before;
+    r.two_steps = a->two_steps[0];
     r.final = gpumc_adapt_sampler(a, &r.reason) == GPUMC_SAMPLER_HMC && chains[0]->metric->spring;
     printf("spring %d %d %d %d, %.2f and %.2f steps a path, %.0f gradients: %s\n", r.at[0], r.at[1], r.at[2],
            r.final, r.steps[0], r.steps[1], (double)r.gradients, r.reason);
@@ -975,6 +976,7 @@ static void test_spring(void)
     CHECK(plain.at[0] && plain.at[1] && plain.at[2] && plain.final, "a normal needs the spring throughout");
     CHECK(plain.steps[0] < 1.1 && plain.steps[1] < 1.1, "%g and %g steps a path", plain.steps[0],
           plain.steps[1]);
+    CHECK(plain.two_steps < 1, "%g paths of two steps where one does", plain.two_steps);
     CHECK(plain.before > 0 && plain.before < 0.3 && tails.before > 0.3,
           "before the last estimate %g off, with long tails %g", plain.before, tails.before);
     CHECK(3 * plain.gradients < 2 * trees.gradients, "%.0f gradients of warm-up, %.0f with trees alone",
