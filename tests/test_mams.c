@@ -875,7 +875,7 @@ typedef struct swing {
 
 /* Warm-up of four chains for 200 iterations, the density's tails long in iterations first .. last: whether on
    the spring at 50, 90 and 150, the sampler at the end, and the mean number of steps a path, in the last
-   iterations and afterwards; how far gradients were off before the last estimate, tuned paths of two steps. */
+   iterations and afterwards; how far gradients were off before the last estimate; paths of two steps. */
 static swing swing_of(gpumc_sampler sampler, gpumc_metric_kind metric, size_t first, size_t last)
 {
     enum { DIM = 20, CHAINS = 4 };
