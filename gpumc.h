@@ -2447,12 +2447,13 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
    Warm-up for a set of chains that share metric, step size and centring. One is allowed. */
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
-    size_t num_warmup;        /* 0: 200 a chain; 400 with one chain */
+    size_t num_warmup;        /* 0: 200 a chain, 400 with one chain, and early_stop */
     double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85, on the spring 0.9 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
     gpumc_sampler sampler;    /* 0: chosen when metric and centring are done */
-    int early_stop;           /* stop once the chains agree, after 50 iterations at least */
+    int early_stop;           /* ends once HMC on its spring has held for two windows: after 110 iterations
+                                 at the earliest, 320 with one chain */
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
     uint32_t first_chain_id;
@@ -2503,7 +2504,7 @@ typedef struct gpumc_sample_options {
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
     int threads;  /* 0: one a core it may use; what chains leave idle goes to the model, see its share */
     double init_radius;       /* 0: 2; start points uniform on (-r, r) in free coordinates */
-    int early_stop, keep_stuck_chains;
+    int early_stop, keep_stuck_chains;               /* see gpumc_adapt_options */
     int save_warmup, save_unconstrained;
     int skip_gradient_check;
     int discard_draws;        /* keep none in memory: the draw callback sees them */
@@ -10929,7 +10930,8 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
        .. early_end    everything                       every 10, likewise
        .. final        everything                       every 10; windows of W/5 growing by 1.5
        .. W            everything                       step size of the sampler chosen when final begins
-   Trees give way to HMC on its spring as soon as that pays, from the first shared metric on. Anchors of
+   Trees give way to HMC on its spring as soon as that pays, from the first shared metric on. Where warm-up
+   may stop early, early_end is then; windows take 20 and 30 iterations, the final phase 20. Anchors of
    hierarchies are learned after early_end: before, they would be those of the way.
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
@@ -10998,6 +11000,7 @@ struct gpumc_adapt {
     double residual, n_residual;             /* summed over draws since the last estimate; their number */
     double off_before;                       /* how far those were off by the metric in force then */
     double tree_step;                        /* step size of trees, before the spring */
+    size_t spring_since;                     /* the iteration after which it was taken */
     double two_steps[2];                     /* paths of as many, once tuned: their number, sum accepted */
     gpumc_sampler sampler;                   /* in force, and why */
     int guided;                              /* by the model's guide, which trees take for the model */
@@ -11019,7 +11022,7 @@ struct gpumc_adapt {
     double *basis, *matrices, *slopes;       /* as found, one a coordinate for every shared value */
     double middles[GPUMC__MOST_SHARED];
     gpumc_team *team;                        /* or NULL; model_work has room for each of its members */
-    double *model_work, *trial;              /* trial: scales, two, and mean of metrics only looked at */
+    double *model_work;
     double *pairs;                           /* of one coordinate, 2 a kept draw, twice */
     double *units;                           /* of every unit, and part: see gpumc__adapt_units */
 };
@@ -11078,7 +11081,10 @@ static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind k
 static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *layout, size_t dim)
 {
     if (o->num_chains == 0) o->num_chains = 1;
-    if (o->num_warmup == 0) o->num_warmup = o->num_chains == 1 ? 400 : 200;
+    if (o->num_warmup == 0) {
+        o->num_warmup = o->num_chains == 1 ? 400 : 200;
+        o->early_stop = 1;
+    }
     if (!(o->target_accept > 0)) o->target_accept = 0.8;
     if (o->max_treedepth == 0) o->max_treedepth = 10;
     if (o->metric == GPUMC_METRIC_AUTO)
@@ -11086,11 +11092,15 @@ static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *lay
             : dim <= GPUMC__RANK_DIM ? GPUMC_METRIC_LOW_RANK : GPUMC_METRIC_DIAG;
 }
 
+/* Iterations in which anchors and step size of a spring are learned at least: some 80 draws. */
+static size_t gpumc__adapt_span(const gpumc_adapt *a) { return a->n_chains < 4 ? 80 / a->n_chains : 20; }
+
 /* The switch that follows one at iteration t, or final_start when none fits before it. */
 static size_t gpumc__next_switch(const gpumc_adapt *a, size_t t, size_t *window)
 {
     if (t < a->early_end) return t + 10 < a->early_end ? t + 10 : a->early_end;
-    *window = t == a->early_end ? a->options.num_warmup / 5 : *window + *window / 2;
+    if (t > a->early_end) *window += *window / 2;
+    else *window = a->spring_since == t ? gpumc__adapt_span(a) : a->options.num_warmup / 5;
     if (*window < 10) *window = 10;
     return t + *window + *window / 2 < a->final_start ? t + *window : a->final_start;
 }
@@ -11170,7 +11180,6 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(n_basis, dim));
     plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
-    plan.trial = gpumc__take_doubles(arena, gpumc__size_mul(3, dim));
     plan.slopes = gpumc__take_doubles(arena, gpumc__size_mul(layout ? layout->n_shared : 0, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3 * GPUMC__CENTRING_PARTS, n_units));
@@ -12474,15 +12483,26 @@ static size_t gpumc__score_gather(const gpumc_adapt *a, size_t i, double *mean_x
     return n;
 }
 
-/* Var q Var g of the first n pairs as the map of a typical size would have them. */
-static double gpumc__score_trial(const gpumc_adapt *a, size_t n, double typical)
+/* How far the first n pairs are from a normal's as the map of a typical size would have them: Var q Var g,
+   over a power of Cov(q, g)^2, which is 1 but for chance, much of it what moves the variances, too; infinite
+   where gradients do not pull back. A power of 0 is set to the one that leaves least of that chance, where
+   pairs are normal. */
+static double gpumc__score_trial(const gpumc_adapt *a, size_t n, double typical, double *power)
 {
-    double mean[2] = { 0, 0 }, square[2] = { 0, 0 }, *mapped = a->pairs + 2 * n;
+    double mean[2] = { 0, 0 }, square[2] = { 0, 0 }, product = 0, spread, *mapped = a->pairs + 2 * n;
+    const double degrees = (double)n - 1;
     if (n <= 10) return GPUMC_NAN;
     memcpy(mapped, a->pairs, 2 * n * sizeof(double));
     gpumc__adapt_rescore(a, typical, 1, mapped, n);
-    for (size_t k = 0; k < n; k++) gpumc__welford(mean, square, mapped + 2 * k, 2, 1 / (double)(k + 1));
-    return square[0] * square[1] / ((double)(n - 1) * (double)(n - 1));
+    for (size_t k = 0; k < n; k++) {
+        const double *pair = mapped + 2 * k, d = pair[0] - mean[0];
+        gpumc__welford(mean, square, pair, 2, 1 / (double)(k + 1));
+        product += d * (pair[1] - mean[1]);
+    }
+    spread = square[0] * square[1];
+    if (*power == 0) *power = 2 * product * product / (spread + product * product);
+    return product < 0 ? spread / (degrees * degrees)
+                         * gpumc__exp(-2 * *power * gpumc__log(-product / degrees)) : GPUMC_INF;
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
@@ -12492,18 +12512,18 @@ static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
     static const double by_size[] = { -1.5, -3, -0.75 };
     const double given = a->layout->typical[i];
-    double size, best = 0, trial;
+    double size, best = 0, power = 0, trial;
     const size_t n = gpumc__score_gather(a, i, &size);
-    double least = gpumc__score_trial(a, n, 0);
+    double least = gpumc__score_trial(a, n, 0, &power);
     if (!(least * GPUMC__SCORE_GAIN > 1)) return 0;
-    const double s = given > 0 ? given : size;
-    trial = gpumc__score_trial(a, n, s);
+    const double s = given > size / 3 && given < 3 * size ? given : size;
+    trial = gpumc__score_trial(a, n, s, &power);
     if (given > 0 ? trial * GPUMC__SCORE_GAIN <= least : trial < least * GPUMC__SCORE_GAIN)
         best = s, least = trial;
-    if (given < 0 && gpumc__score_trial(a, n, given) < least) return given;
+    if (given < 0 && gpumc__score_trial(a, n, given, &power) < least) return given;
     least *= GPUMC__SCORE_GAIN;
     for (int k = 0; k < 3 && a->iteration > a->early_end && (k == 0 || best < 0); k++) {
-        trial = gpumc__score_trial(a, n, by_size[k] * size);
+        trial = gpumc__score_trial(a, n, by_size[k] * size, &power);
         if (trial < least) best = by_size[k] * size, least = trial;
     }
     return best;
@@ -12662,6 +12682,10 @@ static void gpumc__adapt_remeasure(gpumc_adapt *a)
 static int gpumc__spring_pays(const gpumc_adapt *a, double off)
 { return off < GPUMC__SPRING_PAYS || (off < GPUMC__SPRING_MAY && a->off_before < GPUMC__SPRING_MAY); }
 
+/* Whether the final phase may have the spring. With too few draws kappa is NaN. */
+static int gpumc__adapt_swings(double kappa, double off)
+{ return off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0); }
+
 /* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
    diverge and say so. */
 static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
@@ -12753,8 +12777,33 @@ static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double e
     if (a->sampler != GPUMC_SAMPLER_NUTS && !(off < GPUMC__SPRING_KEEPS)) gpumc__adapt_trees(a, chains);
     else if (a->sampler == GPUMC_SAMPLER_NUTS && gpumc__spring_pays(a, off)) {
         a->tree_step = eps;
+        a->spring_since = a->iteration;
         gpumc__adapt_swing(a, chains, gpumc__adapt_reach(a));
+        if (!a->options.early_stop || a->iteration > a->early_end) return;
+        a->early_end = a->iteration;
+        a->next_switch = gpumc__next_switch(a, a->iteration, &a->window);
     }
+}
+
+/* Whether the spring has held for two windows, with no chain left behind: more draws would teach nothing. */
+static int gpumc__adapt_settled(const gpumc_adapt *a, size_t n_restarts)
+{
+    const size_t two_windows = gpumc__adapt_span(a) * 5 / 2;
+    int settled = a->options.early_stop && a->options.sampler != GPUMC_SAMPLER_MAMS && a->shared.spring
+                  && a->iteration >= a->spring_since + two_windows && a->n_restarts == n_restarts;
+    for (size_t c = 0; c < a->n_chains; c++) settled &= a->healthy[c];
+    return settled;
+}
+
+/* The final phase begins at a switch, sooner than planned, if the choice will be the spring. n_restarts:
+   before what this switch has learned. */
+static void gpumc__adapt_stop_early(gpumc_adapt *a, size_t n_restarts)
+{
+    const double off = gpumc__adapt_off(a);
+    if (!gpumc__adapt_settled(a, n_restarts) || !gpumc__spring_pays(a, off)
+        || !gpumc__adapt_swings(gpumc__adapt_kappa(a), off)) return;
+    a->final_start = a->iteration;
+    a->options.num_warmup = gpumc__smaller(a->options.num_warmup, a->iteration + gpumc__adapt_span(a));
 }
 
 /* Takes what was asked for or follows the rule, and starts the tuning of paths. */
@@ -12762,8 +12811,7 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
 {
     const double kappa = gpumc__adapt_kappa(a), slow = kappa > 1 ? kappa : 1, off = gpumc__adapt_off(a);
     const int was_tree = a->sampler == GPUMC_SAMPLER_NUTS, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
-    const int swings =                                       /* with too few draws kappa is NaN */
-        off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0);
+    const int swings = gpumc__adapt_swings(kappa, off);
     const double stretch = is_unit && kappa > 0 ? sqrt(kappa) /* unlearned */
         : fmin(gpumc__exp(0.3 * gpumc__log(slow)), 3);
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
@@ -12926,29 +12974,6 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_set_step_sizes(a, chains, gpumc__exp(sum / n));
 }
 
-/* Chains agree when each one's own diagonal is within the pooled one's by a relative distance of 1 in all. */
-static int gpumc__adapt_agrees(gpumc_adapt *a)
-{
-    gpumc_metric trial = a->shared;
-    double *pooled = a->trial + 2 * a->dim;
-    trial.scale = pooled;
-    trial.mean = a->trial + a->dim;
-    memcpy(pooled, a->shared.scale, a->dim * sizeof(double));
-    gpumc__adapt_diagonal(a, &trial, GPUMC__NONE);
-    trial.scale = a->trial;
-    for (size_t c = 0; c < a->n_chains; c++) {
-        double distance = 0;
-        memcpy(trial.scale, pooled, a->dim * sizeof(double));
-        gpumc__adapt_diagonal(a, &trial, c);
-        for (size_t i = 0; i < a->dim; i++) {
-            const double ratio = trial.scale[i] / pooled[i];
-            distance += (ratio * ratio - 1) * (ratio * ratio - 1);
-        }
-        if (!(distance <= 1) || !a->healthy[c]) return 0;
-    }
-    return a->n_chains > 1;
-}
-
 /* Estimates at a tenth iteration or a switch of windows. */
 static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
@@ -12969,12 +12994,6 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 4)
         gpumc__adapt_rescue(a, chains);
     if (restart || a->iteration == a->final_start) gpumc__adapt_restart_step(a, chains);
-    if (a->options.early_stop && a->iteration >= 50 && a->iteration < a->final_start
-        && gpumc__adapt_agrees(a)) {
-        a->options.num_warmup -= a->final_start - a->iteration;
-        a->final_start = a->next_switch = a->iteration;
-        gpumc__adapt_restart_step(a, chains);
-    }
     if (switches) {
         a->foreground = a->background;
         a->background = a->n_kept;
@@ -13034,11 +13053,14 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
         const double eps = a->iteration > a->own_end ? gpumc__exp(a->dual.x_mean) : chains[0]->step_size;
         const int is_tree = a->sampler == GPUMC_SAMPLER_NUTS;    /* else a window may wait for its end */
+        const int switches = a->iteration == a->next_switch;
+        const size_t n_restarts = a->n_restarts;
         a->off_before = gpumc__adapt_off(a);
-        if (is_tree || a->iteration == a->next_switch) {
+        if (is_tree || switches) {
             gpumc__adapt_learn(a, chains);
             if (a->iteration > a->own_end) gpumc__adapt_remeasure(a);
         }
+        if (switches) gpumc__adapt_stop_early(a, n_restarts);
         if (a->iteration == a->final_start) gpumc__adapt_choose(a, chains, eps);
         else if (a->iteration > a->own_end) gpumc__adapt_try(a, chains, eps);
         a->residual = a->n_residual = 0;
@@ -18065,6 +18087,7 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
+    o->early_stop = a.early_stop;
     o->target_accept = a.target_accept;
     o->max_treedepth = a.max_treedepth;
     o->metric = a.metric;

@@ -266,6 +266,7 @@ static void check_pieces(const char *what, const gpumc_model *m, gpumc_sample_op
 
 static const gpumc_sample_options small = { .num_chains = 3, .num_warmup = 60, .num_samples = 30, .seed = 7,
                                             .save_warmup = 1, .save_unconstrained = 1 };
+enum { LATE = 850 };        /* evaluations of schools(0): such a run is among its draws */
 
 static void check_every_point(void)
 {
@@ -471,7 +472,7 @@ static void check_damage(void)
     const gpumc_model m = schools(0);
     unsigned char *bytes;
     size_t n;
-    stopped_run(&m, 900);
+    stopped_run(&m, LATE);
     n = read_bytes(path, &bytes);
     printf("a checkpoint of %d bytes\n", (int)n);
     for (size_t at = 0; at < n; at += at < 300 || at + 20 > n ? 1 : 1 + random_below(60)) {
@@ -522,7 +523,7 @@ static void check_seal(void)
         { offsetof(gpumc__seal, model), 1, GPUMC_ERROR_MODEL, "another model" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        stopped_run(&m, 900);
+        stopped_run(&m, LATE);
         forge(wrong[i].at, wrong[i].value);
         refused(__LINE__, &m, NULL, wrong[i].status, path, wrong[i].word);
         remove_files();
@@ -534,7 +535,7 @@ static void check_mismatches(void)
     const gpumc_model m = schools(0);
     gpumc_model changed = m;
     gpumc_param list[3];
-    gpumc_sample_options o = stopped_run(&m, 900), given;
+    gpumc_sample_options o = stopped_run(&m, LATE), given;
 #define OTHER_OPTION(member, value) \
     given = (gpumc_sample_options){ .member = value }; \
     refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, #member, "checkpoint")
@@ -606,7 +607,7 @@ static void check_fallback(void)
         unsigned char *bytes;
         size_t n;
         stopped_run(&m, 500);
-        arm(400);
+        arm(LATE - 500);
         CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED && exists(older), "%s", fit.message);
         gpumc_free(&fit);
         n = read_bytes(path, &bytes);
@@ -725,7 +726,7 @@ static void check_full_disk(void)
     }
     o.checkpoint = path;
     o.stop = &stop;
-    arm(900);
+    arm(LATE);
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
           && strstr(fit.message, "no space left on the device"), "%s", fit.message);
     CHECK(!exists(path), "a file where nothing could be written");
@@ -733,7 +734,7 @@ static void check_full_disk(void)
     remove_files();
     strcpy(other, in_folder("none/run"));
     o.checkpoint = other;
-    arm(900);
+    arm(LATE);
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
           && strstr(fit.message, "no such file"), "%s", fit.message);
     gpumc_free(&fit);
@@ -745,7 +746,7 @@ static void check_allocations(void)
 {
     const gpumc_model m = schools(0);
     size_t n = 1;
-    stopped_run(&m, 900);
+    stopped_run(&m, LATE);
     for (;; n++) {
         ledger l = { .refuse_at = n };
         gpumc_sample_options o = { .allocator = ledger_allocator(&l), .threads = 1 };

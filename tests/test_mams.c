@@ -720,15 +720,24 @@ static void test_choice(void)
 {
     static const struct { double (*f)(const double *, double *, void *); size_t n; gpumc_sample_options o;
                           gpumc_sampler wanted; size_t n_warmup; const char *reason; } cases[] = {
-        { iid_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_HMC, 200, "nearly normal" },
-        { iid_density, 30, { .num_samples = 100, .num_chains = 1 }, GPUMC_SAMPLER_HMC, 400, "nearly normal" },
+        { iid_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_HMC, 110, "nearly normal" },
+        { iid_density, 30, { .num_samples = 100, .num_warmup = 200 }, GPUMC_SAMPLER_HMC, 200,
+          "nearly normal" },
+        { iid_density, 30, { .num_samples = 100, .num_warmup = 300, .early_stop = 1 }, GPUMC_SAMPLER_HMC, 110,
+          "nearly normal" },
+        { iid_density, 30, { .num_samples = 100, .num_warmup = 100, .early_stop = 1 }, GPUMC_SAMPLER_HMC, 100,
+          "nearly normal" },
+        { iid_density, 30, { .num_samples = 100, .num_chains = 1 }, GPUMC_SAMPLER_HMC, 320, "nearly normal" },
+        { iid_density, 30, { .num_samples = 100, .num_chains = 8 }, GPUMC_SAMPLER_HMC, 110, "nearly normal" },
+        { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_MAMS }, GPUMC_SAMPLER_MAMS, 200,
+          "asked for" },
         { long_tails_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_MAMS, 200, "the metric fits" },
         { bent_density, 2, { .num_samples = 100, .seed = 1 }, GPUMC_SAMPLER_HMC, 200, "the metric fits" },
         { funnel_density, 10, { .num_samples = 100 }, GPUMC_SAMPLER_NUTS, 200, "" },
         { iid_density, 30, { .num_samples = 20, .num_warmup = 12 }, GPUMC_SAMPLER_NUTS, 12, "too few" },
         { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_NUTS }, GPUMC_SAMPLER_NUTS, 200,
           "asked for" },
-        { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_HMC }, GPUMC_SAMPLER_HMC, 200,
+        { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_HMC }, GPUMC_SAMPLER_HMC, 110,
           "asked for" },
         { iid_density, 1, { .num_samples = 20, .sampler = GPUMC_SAMPLER_MAMS }, GPUMC_SAMPLER_HMC, 200,
           "one dimension" },
@@ -944,6 +953,42 @@ static void test_spring_pays(void)
     a.off_before = 0.28;
     CHECK(gpumc__spring_pays(&a, 0.25) && !gpumc__spring_pays(&a, 0.35), "where it was fair before");
     CHECK(!gpumc__spring_pays(&a, NAN), "unknown");
+}
+
+/* Warm-up stops early only where it may, on the spring for two windows, with all chains healthy and none that
+   was moved at this switch. */
+static void test_settled(void)
+{
+    static gpumc_adapt a;
+    unsigned char healthy[2] = { 1, 1 };
+    a.n_chains = 2;
+    a.healthy = healthy;
+    a.options.early_stop = 1;
+    a.shared.spring = 1;
+    a.spring_since = 50;
+    a.iteration = 150;
+    a.n_restarts = 3;
+    CHECK(gpumc__adapt_settled(&a, 3), "two windows of 40 and 60");
+    CHECK(!gpumc__adapt_settled(&a, 2), "a chain was moved");
+    a.iteration = 149;
+    CHECK(!gpumc__adapt_settled(&a, 3), "too soon");
+    a.n_chains = 1;
+    a.iteration = 249;
+    CHECK(!gpumc__adapt_settled(&a, 3), "too soon for one chain");
+    a.iteration = 250;
+    CHECK(gpumc__adapt_settled(&a, 3), "windows of 80 and 120");
+    a.n_chains = 2;
+    healthy[1] = 0;
+    CHECK(!gpumc__adapt_settled(&a, 3), "a chain lags");
+    healthy[1] = 1;
+    a.shared.spring = 0;
+    CHECK(!gpumc__adapt_settled(&a, 3), "trees");
+    a.shared.spring = 1;
+    a.options.sampler = GPUMC_SAMPLER_MAMS;
+    CHECK(!gpumc__adapt_settled(&a, 3), "another sampler will be tuned");
+    a.options.sampler = GPUMC_SAMPLER_HMC;
+    a.options.early_stop = 0;
+    CHECK(!gpumc__adapt_settled(&a, 3), "not asked to");
 }
 
 /* The spring that one run has learned, for another without warm-up. */
@@ -1164,6 +1209,7 @@ int main(int argc, char **argv)
     test_spring_kick();
     test_settled_step();
     test_spring_pays();
+    test_settled();
     test_spring();
     test_guide();
     test_held();
