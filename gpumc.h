@@ -11323,7 +11323,8 @@ static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_dr
    the log mass of where a chain is, in any coordinates, while the log density alone is highest where a scale
    of a hierarchy has collapsed. The volume of what is correlated or on its way comes out too large, not too
    small: of two coordinates the lower mass counts. Draws are judged by their distance to the log density of
-   the best chain. Both in units of its median deviation. */
+   the best chain. Both in units of its median deviation, which has bounds unless even that chain is still on
+   its way: then the gradients of all tell more than the few draws that have reached its level. */
 static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const double root = sqrt((double)a->dim);
@@ -11339,7 +11340,8 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
         if (c > 0 && !(a->masses[c] > a->masses[best])) continue;
         best = c;
         for (size_t k = 0; k < n; k++) recent[k] = fabs(recent[k] - a->levels[c]);
-        mad = n ? fmin(fmax(gpumc__median_of(recent, n), 0.2 * root), root) : root;
+        mad = n ? gpumc__median_of(recent, n) : root;
+        if (mad < 3 * root) mad = fmin(fmax(mad, 0.2 * root), root);
     }
     a->tolerance = 10 * mad;
     a->best = best;

@@ -330,7 +330,7 @@ static void check_options(void)
     o = small;
     o.num_warmup = 400;
     o.early_stop = 1;
-    check_pieces("early stop", &one, o, 700, 1);
+    check_pieces("early stop", &one, o, 500, 1);
     o = small;
     o.save_warmup = o.save_unconstrained = 0;
     o.keep_stuck_chains = 1;
