@@ -110,10 +110,10 @@
      pass and by a team of threads; to be called in a log density, whose priors stay ordinary densities.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
-     4 chains, 200 warm-up iterations a chain (400 for one chain), 1000 draws each, target acceptance 0.8,
-     tree depth 10, seed 0. Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a column by name,
-     gpumc_fit_series hands one to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set
-     members.
+     4 chains, 200 warm-up iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance
+     0.8, tree depth 10, seed 0. Warm-up ends after 110 (320) where HMC, see below, has nothing left to learn.
+     Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a column by name, gpumc_fit_series hands
+     one to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set members.
 
    LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
      on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
@@ -13030,7 +13030,7 @@ static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *ch
     for (size_t c = 0; c < a->n_chains; c++) {
         const int is_near = a->iteration >= 20
             || gpumc_nuts_stats(chains[c])->fisher_residual < (double)a->dim;
-        const int limit = early && is_near ? 3 : learns ? 5 : GPUMC__MAX_DEPTH;
+        const int limit = early && is_near ? 2 : learns ? 4 : GPUMC__MAX_DEPTH;
         chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
     }
 }
@@ -17522,7 +17522,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 5     /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 6     /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {

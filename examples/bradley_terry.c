@@ -10,23 +10,23 @@
    Output: (times differ from run to run, last digits between machines)
 
    90 % intervals that hold the truth: skill 93 of 100
-   bradley_terry: 4 chains x 1000 draws after 200 of warm-up, 0.08 s
-   step size 0.926, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 16 %, variance to metric 1.09
+   bradley_terry: 4 chains x 1000 draws after 110 of warm-up, 0.06 s
+   step size 1.18, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 17 %, variance to metric 1.23
                    mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   tau           1.0014     0.0015     0.0913     0.8609     0.9966     1.1624      3761      3309   1.001
-   skill[1]      0.7098     0.0058     0.3785     0.1000     0.7087     1.3308      4282      3365   1.001
-   skill[2]     -0.7764     0.0052     0.3470    -1.3342    -0.7837    -0.2156      4387      3696   1.000
-   skill[3]      0.8919     0.0061     0.4094     0.2582     0.8844     1.5712      4510      3911   1.000
-   skill[4]     -0.4774     0.0055     0.3718    -1.0793    -0.4812     0.1421      4501      3462   1.001
-   skill[5]     -0.4940     0.0056     0.3585    -1.0886    -0.4963     0.0972      4115      3773   1.001
-   skill[6]      0.2276     0.0053     0.3248    -0.3056     0.2298     0.7674      3845      3019   1.000
-   skill[7]      0.0305     0.0049     0.3267    -0.4997     0.0249     0.5627      4351      3858   0.999
-   skill[8]     -0.3686     0.0054     0.3367    -0.9483    -0.3656     0.1816      3973      3483   1.000
-   skill[9]     -0.4332     0.0051     0.3204    -0.9825    -0.4315     0.0876      3944      3551   1.000
-   skill[10]    -0.4256     0.0052     0.3311    -0.9779    -0.4202     0.1213      4114      3480   1.001
-   ... 90 more, largest r_hat: skill[16] 1.001; smallest ess: skill[81] 3042
-   gradients=10928 divergences=0 warmup_s=0.0303 sampling_s=0.0463
+   tau           1.0011     0.0015     0.0912     0.8610     0.9960     1.1590      3668      3189   1.002
+   skill[1]      0.7098     0.0056     0.3793     0.0909     0.7088     1.3382      4562      3108   1.002
+   skill[2]     -0.7722     0.0053     0.3453    -1.3314    -0.7752    -0.2131      4326      3627   1.000
+   skill[3]      0.8928     0.0061     0.4094     0.2601     0.8843     1.5688      4524      3754   1.000
+   skill[4]     -0.4762     0.0056     0.3749    -1.0795    -0.4854     0.1517      4511      3509   1.000
+   skill[5]     -0.4986     0.0056     0.3579    -1.0937    -0.4976     0.0858      4043      3615   1.000
+   skill[6]      0.2273     0.0050     0.3209    -0.2985     0.2260     0.7584      4156      3096   1.000
+   skill[7]      0.0309     0.0050     0.3292    -0.5011     0.0267     0.5694      4390      3651   1.000
+   skill[8]     -0.3740     0.0051     0.3358    -0.9536    -0.3708     0.1679      4392      3327   1.000
+   skill[9]     -0.4348     0.0050     0.3195    -0.9827    -0.4335     0.0820      4100      3651   1.001
+   skill[10]    -0.4281     0.0052     0.3359    -0.9885    -0.4191     0.1185      4146      3500   1.000
+   ... 90 more, largest r_hat: skill[28] 1.002; smallest ess: skill[39] 3073
+   gradients=9736 divergences=0 warmup_s=0.0181 sampling_s=0.0468
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

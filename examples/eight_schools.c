@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 200 of warm-up, 0.00 s
-   step size 1.93, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 7 %, variance to metric 1.18
+   eight_schools: 4 chains x 1000 draws after 110 of warm-up, 0.00 s
+   step size 2.04, low-rank metric, 0 divergences
+   sampler HMC: nearly normal: gradients within 4 %, variance to metric 1.16
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.388      0.050      3.308     -1.125      4.415      9.853      4381      3413   1.001
-   tau           3.609      0.051      3.204      0.261      2.745      9.945      3832      2818   1.001
-   theta[1]      6.260      0.091      5.756     -1.315      5.628     16.564      4078      3227   1.002
-   theta[2]      4.900      0.078      4.815     -2.888      4.894     12.674      3991      2963   1.001
-   theta[3]      3.856      0.081      5.209     -5.122      4.151     11.761      4130      3372   1.001
-   theta[4]      4.811      0.074      4.802     -2.678      4.693     12.589      4176      3613   1.001
-   theta[5]      3.567      0.079      4.797     -4.988      3.916     10.811      3723      3128   1.000
-   theta[6]      4.059      0.076      4.860     -4.118      4.327     11.639      4130      3463   1.001
-   theta[7]      6.406      0.084      4.970     -0.930      5.978     15.465      3698      3299   1.002
-   theta[8]      4.822      0.082      5.250     -3.466      4.793     12.967      4181      3455   1.001
-   gradients=6708 divergences=0 warmup_s=0.0025 sampling_s=0.0018
+   mu            4.375      0.048      3.340     -1.185      4.422      9.933      4749      3392   1.001
+   tau           3.642      0.048      3.240      0.256      2.775     10.156      4612      3398   1.001
+   theta[1]      6.268      0.094      5.839     -1.420      5.642     16.721      4235      3584   1.001
+   theta[2]      4.902      0.074      4.882     -2.999      4.911     12.864      4405      3755   1.000
+   theta[3]      3.833      0.082      5.215     -4.951      4.158     11.674      4233      3340   1.000
+   theta[4]      4.734      0.073      4.786     -2.746      4.624     12.504      4385      3656   1.000
+   theta[5]      3.630      0.072      4.792     -4.781      3.937     10.940      4436      3775   1.000
+   theta[6]      4.022      0.075      4.872     -4.011      4.289     11.557      4283      3558   1.000
+   theta[7]      6.354      0.078      4.946     -0.956      5.959     15.345      4024      3715   1.000
+   theta[8]      4.891      0.079      5.285     -3.264      4.852     13.225      4452      3684   1.002
+   gradients=5166 divergences=0 warmup_s=0.0020 sampling_s=0.0019
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

@@ -266,7 +266,17 @@ static void check_pieces(const char *what, const gpumc_model *m, gpumc_sample_op
 
 static const gpumc_sample_options small = { .num_chains = 3, .num_warmup = 60, .num_samples = 30, .seed = 7,
                                             .save_warmup = 1, .save_unconstrained = 1 };
-enum { LATE = 850 };        /* evaluations of schools(0): such a run is among its draws */
+
+static size_t late;         /* evaluations of schools(0) with these options after which it is among its draws */
+
+static void find_late(void)
+{
+    const gpumc_model m = schools(0);
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&m, &small, &fit) == GPUMC_OK, "%s", fit.message);
+    late = (size_t)(fit.warmup_gradients + fit.sampling_gradients / 2);
+    gpumc_free(&fit);
+}
 
 static void check_every_point(void)
 {
@@ -472,7 +482,7 @@ static void check_damage(void)
     const gpumc_model m = schools(0);
     unsigned char *bytes;
     size_t n;
-    stopped_run(&m, LATE);
+    stopped_run(&m, late);
     n = read_bytes(path, &bytes);
     printf("a checkpoint of %d bytes\n", (int)n);
     for (size_t at = 0; at < n; at += at < 300 || at + 20 > n ? 1 : 1 + random_below(60)) {
@@ -516,14 +526,14 @@ static void check_seal(void)
 {
     const gpumc_model m = schools(0);
     const struct { size_t at; uint32_t value; gpumc_status status; const char *word; } wrong[] = {
-        { offsetof(gpumc__seal, format), 4, GPUMC_ERROR_FORMAT, "in another format" },
-        { offsetof(gpumc__seal, format), 6, GPUMC_ERROR_FORMAT, "in another format" },
+        { offsetof(gpumc__seal, format), 5, GPUMC_ERROR_FORMAT, "in another format" },
+        { offsetof(gpumc__seal, format), 7, GPUMC_ERROR_FORMAT, "in another format" },
         { offsetof(gpumc__seal, byte_order), 0x04030201, GPUMC_ERROR_FORMAT, "byte order" },
         { offsetof(gpumc__seal, build), 1, GPUMC_ERROR_FORMAT, "another build" },
         { offsetof(gpumc__seal, model), 1, GPUMC_ERROR_MODEL, "another model" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        stopped_run(&m, LATE);
+        stopped_run(&m, late);
         forge(wrong[i].at, wrong[i].value);
         refused(__LINE__, &m, NULL, wrong[i].status, path, wrong[i].word);
         remove_files();
@@ -535,7 +545,7 @@ static void check_mismatches(void)
     const gpumc_model m = schools(0);
     gpumc_model changed = m;
     gpumc_param list[3];
-    gpumc_sample_options o = stopped_run(&m, LATE), given;
+    gpumc_sample_options o = stopped_run(&m, late), given;
 #define OTHER_OPTION(member, value) \
     given = (gpumc_sample_options){ .member = value }; \
     refused(__LINE__, &m, &given, GPUMC_ERROR_ARGUMENT, #member, "checkpoint")
@@ -607,7 +617,7 @@ static void check_fallback(void)
         unsigned char *bytes;
         size_t n;
         stopped_run(&m, 500);
-        arm(LATE - 500);
+        arm(late - 500);
         CHECK(gpumc_resume(&m, &later, path, &fit) == GPUMC_STOPPED && exists(older), "%s", fit.message);
         gpumc_free(&fit);
         n = read_bytes(path, &bytes);
@@ -726,7 +736,7 @@ static void check_full_disk(void)
     }
     o.checkpoint = path;
     o.stop = &stop;
-    arm(LATE);
+    arm(late);
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
           && strstr(fit.message, "no space left on the device"), "%s", fit.message);
     CHECK(!exists(path), "a file where nothing could be written");
@@ -734,7 +744,7 @@ static void check_full_disk(void)
     remove_files();
     strcpy(other, in_folder("none/run"));
     o.checkpoint = other;
-    arm(LATE);
+    arm(late);
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
           && strstr(fit.message, "no such file"), "%s", fit.message);
     gpumc_free(&fit);
@@ -746,7 +756,7 @@ static void check_allocations(void)
 {
     const gpumc_model m = schools(0);
     size_t n = 1;
-    stopped_run(&m, LATE);
+    stopped_run(&m, late);
     for (;; n++) {
         ledger l = { .refuse_at = n };
         gpumc_sample_options o = { .allocator = ledger_allocator(&l), .threads = 1 };
@@ -772,6 +782,7 @@ int main(void)
     strcpy(older, in_folder("run.old"));
     strcpy(unfinished, in_folder("run.tmp"));
     strcpy(other, in_folder("copy"));
+    find_late();
     check_every_point();
     check_kinds();
     check_noise();

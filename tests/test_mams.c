@@ -643,7 +643,7 @@ static double long_tails_density(const double *x, double *g, void *data)   /* ro
 {
     const size_t n = *(const size_t *)data;
     double lp = 0;
-    for (size_t i = 0; i < n; i++) lp += gpumc_student_t_lpdf(x[i], 8, 0, 1, &g[i], NULL, NULL, NULL);
+    for (size_t i = 0; i < n; i++) lp += gpumc_student_t_lpdf(x[i], 6, 0, 1, &g[i], NULL, NULL, NULL);
     return lp;
 }
 
@@ -783,9 +783,10 @@ static void test_correlated(void)
 }
 
 /* Chains that start 20 sd away travel for a hundred iterations, and may still be spread wider than the
-   metric's variance when it is chosen. What they need is told by all gradients on the way, which are clearly a
-   normal's. Of 100 seeds 4 end with another sampler than the spring (`build/test_mams.test 100` prints it), 99
-   if only draws at the level of the best chain count: more than 4 of 20 have a probability of 0.1 %. */
+   metric's variance when it is chosen. What they need is told by all gradients on the way, clearly those of a
+   normal. Of 100 seeds none ends with another sampler than the spring (`build/test_mams.test 100` prints it),
+   all of them if only draws at the level of the best chain count. If it were one of a hundred, more than 2 of
+   20 would have a probability of 0.1 %. */
 static void test_still_spread(int n_seeds)
 {
     int others = 0;
@@ -797,7 +798,7 @@ static void test_still_spread(int n_seeds)
         gpumc_free(&fit);
     }
     printf("from 20 sd away: %d of %d seeds end with another sampler than the spring\n", others, n_seeds);
-    CHECK(others * 5 <= n_seeds, "%d of %d end with another sampler than the spring", others, n_seeds);
+    CHECK(others * 10 <= n_seeds, "%d of %d end with another sampler than the spring", others, n_seeds);
 }
 
 /* The same draws from one call for all chains as from one call a chain, and thinned ones among them. */
