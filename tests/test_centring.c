@@ -1394,6 +1394,50 @@ static void check_diffuse_walk(void)
           r_hats[WALK_SEEDS / 2], r_hats[WALK_SEEDS - 1]);
 }
 
+/* Standard deviation of log trial over sets of pairs whose gradients follow positions with correlation -r, as
+   those of a normal do where others move them, too. power as in gpumc__score_trial. */
+static double trial_sd(double r, double power)
+{
+    enum { N = 240, SETS = 500 };
+    static gpumc_adapt a;
+    double pairs[4 * N], mean = 0, square = 0;
+    gpumc_rng rng = gpumc_rng_at(31, 0, 0, 0);
+    a.pairs = pairs;
+    for (int k = 0; k < SETS; k++) {
+        double own = power, x;
+        for (int i = 0; i < N; i++) {
+            pairs[2 * i] = gpumc_rng_normal(&rng);
+            pairs[2 * i + 1] = -pairs[2 * i] + sqrt(1 / (r * r) - 1) * gpumc_rng_normal(&rng);
+        }
+        x = log(gpumc__score_trial(&a, N, 0, &own));
+        gpumc__welford(&mean, &square, &x, 1, 1 / (double)(k + 1));
+    }
+    CHECK(fabs(mean + 2 * log(r)) < 0.1, "correlation %g, power %g: mean %g, not %g", r, power, mean,
+          -2 * log(r));
+    return sqrt(square / (SETS - 1));
+}
+
+/* The statistic that chooses maps of scales: exact where gradients are those of one normal, with less chance
+   than Var q Var g or 1 / R^2 have elsewhere, infinite where gradients push away. */
+static void check_score_trial(void)
+{
+    static const double r[] = { 0.95, 0.7, 0.4 };
+    double pairs[4 * 20], power = 0;
+    static gpumc_adapt a;
+    a.pairs = pairs;
+    for (int i = 0; i < 20; i++) pairs[2 * i + 1] = -7 * (pairs[2 * i] = sin(i));
+    CHECK(fabs(gpumc__score_trial(&a, 20, 0, &power) - 1) < 1e-12 && fabs(power - 1) < 1e-12, "one normal");
+    CHECK(isnan(gpumc__score_trial(&a, 10, 0, &power)), "too few");
+    for (int i = 0; i < 20; i++) pairs[2 * i + 1] = pairs[2 * i];
+    CHECK(gpumc__score_trial(&a, 20, 0, &power) == HUGE_VAL, "gradients that push away");
+    for (size_t k = 0; k < sizeof r / sizeof *r; k++) {
+        const double best = trial_sd(r[k], 0), plain = trial_sd(r[k], 1e-9), whole = trial_sd(r[k], 1);
+        printf("correlation %g: the measure of a map varies by %.3f, Var q Var g by %.3f, 1 / R^2 by %.3f\n",
+               r[k], best, plain, whole);
+        CHECK(best < 0.9 * plain && best < 0.9 * whole, "correlation %g: %g, %g, %g", r[k], best, plain, whole);
+    }
+}
+
 int main(void)
 {
     check_kinds();
@@ -1411,6 +1455,7 @@ int main(void)
     check_heard_metric();
     check_steps();
     check_scores();
+    check_score_trial();
     check_start_share();
     check_far_starts();
     check_climb();
