@@ -995,6 +995,49 @@ static void test_settled(void)
     CHECK(!gpumc__adapt_settled(&a, 3), "not asked to");
 }
 
+/* Iterations that warm-up will take, of 200, where four chains have settled after 90: n draws of one
+   coordinate at -spread and spread, gradients off by this much of their length. */
+static size_t warmup_after(size_t n, double spread, double off)
+{
+    static gpumc_adapt a;
+    unsigned char healthy[5] = { 1, 1, 1, 1, 0 };
+    double q[60], lp[60] = { 0 }, levels[4] = { 0 }, moments[4], scale = 1;
+    uint32_t owner[60] = { 0 };
+    for (size_t k = 0; k < 60; k++) q[k] = k % 2 ? spread : -spread;
+    a.options.num_warmup = 200;
+    a.options.early_stop = 1;
+    a.shared.spring = 1;
+    a.shared.kind = GPUMC_METRIC_DIAG;
+    a.shared.scale = &scale;
+    a.n_chains = 4;
+    a.healthy = healthy;
+    a.dim = 1;
+    a.spring_since = 40;
+    a.iteration = 90;
+    a.q = q;
+    a.lp = lp;
+    a.owner = owner;
+    a.levels = levels;
+    a.tolerance = 1;
+    a.moments = moments;
+    a.n_kept = n;
+    a.off_before = off;
+    a.n_residual = 10;
+    a.residual = off * off * 10;
+    gpumc__adapt_stop_early(&a, 0);
+    return a.options.num_warmup;
+}
+
+/* It stops early only if the final phase will have the spring. */
+static void test_stop_early(void)
+{
+    CHECK(warmup_after(60, 1, 0.1) == 110, "all is well");
+    CHECK(warmup_after(60, 1, 0.35) == 200, "the spring does not pay");
+    CHECK(warmup_after(60, 2, 0.15) == 200, "draws are spread");
+    CHECK(warmup_after(60, 2, 0.05) == 110, "draws are spread, but clearly of a normal");
+    CHECK(warmup_after(40, 1, 0.05) == 200, "too few draws");
+}
+
 /* The spring that one run has learned, for another without warm-up. */
 static void test_spring_again(void)
 {
@@ -1214,6 +1257,7 @@ int main(int argc, char **argv)
     test_settled_step();
     test_spring_pays();
     test_settled();
+    test_stop_early();
     test_spring();
     test_guide();
     test_held();
