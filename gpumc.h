@@ -14917,7 +14917,7 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
 {
     const gpumc_sample_options *o = &fit->options;
     const int thin = o->thin > 1 ? o->thin : 1, saved = fit->warmup_draws && fit->n_warmup > 0;
-    const double num_warmup = saved ? (double)fit->n_warmup : o->num_warmup > 0 ? o->num_warmup : 0;
+    const double num_warmup = fit->n_warmup ? (double)fit->n_warmup : o->num_warmup > 0 ? o->num_warmup : 0;
     gpumc__put(w, "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n"
                "# model = ");
     for (const char *c = fit->model_name && *fit->model_name ? fit->model_name : "model"; *c; c++)

@@ -749,7 +749,8 @@ static int stan_expect(stan_file *f, const char *wanted)
 static int stan_header(stan_file *f, const gpumc_fit *fit, size_t chain)
 {
     static const char *const metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e" };
-    const int warmup = fit->options.num_warmup > 0 ? fit->options.num_warmup : 0;
+    const int planned = fit->options.num_warmup > 0 ? fit->options.num_warmup : 0;
+    const int warmup = fit->n_warmup > 0 ? (int)fit->n_warmup : planned;
     char wanted[1000], line[600];
     snprintf(wanted, sizeof wanted,
              "# stan_version_major = 2\n# stan_version_minor = 36\n# stan_version_patch = 0\n# model = %s\n"
@@ -898,6 +899,7 @@ static void check_stan(void)
         { "warm-up, thin, all", GPUMC_METRIC_UNIT, 1, 5, 0, 0 },
         { "later chains", GPUMC_METRIC_DIAG, 0, 1, 100, 0 },
         { "no warm-up", GPUMC_METRIC_UNIT, -1, 1, 0, 0.25 },
+        { "warm-up that stopped early", GPUMC_METRIC_UNIT, 2, 1, 0, 0 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gpumc_fit fit = hand_fit();
@@ -906,7 +908,8 @@ static void check_stan(void)
         fit.options.thin = cases[i].thin;
         fit.options.first_chain_id = cases[i].first;
         fit.options.step_size = cases[i].step_size;
-        if (cases[i].warmup > 0) keep_warmup(&fit);
+        if (cases[i].warmup == 1) keep_warmup(&fit);
+        if (cases[i].warmup == 2) fit.n_warmup = 110;
         if (cases[i].warmup < 0) fit.options.num_warmup = -1;
         check_stan_files(&fit, cases[i].what);
     }
