@@ -13022,7 +13022,8 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* Long trees are lost work in coordinates that are still to be learned, but bring chains in from afar, where
-   gradients have little to do with any metric: the first 20 iterations may have them. */
+   gradients have little to do with any metric: the first 20 iterations may have them. What has a guide is hard
+   and ends with larger R-hat after short ones. */
 static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int early = a->iteration < a->early_end;
@@ -13030,7 +13031,8 @@ static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *ch
     for (size_t c = 0; c < a->n_chains; c++) {
         const int is_near = a->iteration >= 20
             || gpumc_nuts_stats(chains[c])->fisher_residual < (double)a->dim;
-        const int limit = early && is_near ? 2 : learns ? 4 : GPUMC__MAX_DEPTH;
+        const int limit = early && is_near ? 2 + a->guided
+            : learns ? 4 + a->guided : GPUMC__MAX_DEPTH;
         chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
     }
 }
