@@ -13022,8 +13022,8 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* Long trees are lost work in coordinates that are still to be learned, but bring chains in from afar, where
-   gradients have little to do with any metric: the first 20 iterations may have them. What has a guide is hard
-   and ends with larger R-hat after short ones. */
+   gradients have little to do with any metric: the first 20 iterations may have them. Models with a guide are
+   hard: after shorter ones their R-hat is larger. */
 static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const int early = a->iteration < a->early_end;

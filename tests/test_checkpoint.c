@@ -302,7 +302,7 @@ static void check_kinds(void)
             o.thin = 1 + metric % 3;
             o.num_warmup = 60 + 50 * sampler;
             o.first_chain_id = (uint32_t)metric;
-            check_pieces(what, metric % 2 ? &batch : &one, o, 300, 1);
+            check_pieces(what, metric % 2 ? &batch : &one, o, 200, 1);
         }
 }
 
@@ -324,7 +324,7 @@ static void check_slopes(void)
     const gpumc_model m = { .params = params, .n_params = 3, .log_density = sloping_density };
     gpumc_sample_options o = small;
     o.num_warmup = 200;
-    check_pieces("slopes that data share", &m, o, 300, 1);
+    check_pieces("slopes that data share", &m, o, 200, 1);
 }
 
 static void check_options(void)
@@ -340,7 +340,7 @@ static void check_options(void)
     o = small;
     o.num_warmup = 400;
     o.early_stop = 1;
-    check_pieces("early stop", &one, o, 500, 1);
+    check_pieces("early stop", &one, o, 300, 1);
     o = small;
     o.save_warmup = o.save_unconstrained = 0;
     o.keep_stuck_chains = 1;
@@ -357,7 +357,7 @@ static void check_options(void)
     o.num_chains = 8;
     o.num_warmup = 200;
     o.num_samples = 200;
-    check_pieces("defaults of eight chains", &one, o, 1000, 1);
+    check_pieces("defaults of eight chains", &one, o, 700, 1);
 }
 
 /* ---- callbacks ------------------------------------------------------------------------------------- */
