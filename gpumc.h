@@ -2448,7 +2448,7 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
     size_t num_warmup;        /* 0: 200 a chain, 400 with one chain, and early_stop */
-    double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85, on the spring 0.9 */
+    double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85, on the spring 0.93 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
     gpumc_sampler sampler;    /* 0: chosen when metric and centring are done */
@@ -2458,7 +2458,7 @@ typedef struct gpumc_adapt_options {
     uint64_t seed;
     uint32_t first_chain_id;
     double path_length;       /* of MAMS and HMC, as in gpumc_nuts_set_path; 0: 1.45, more for slow scales,
-                                 on the spring pi / 2 */
+                                 on the spring 1.7 */
 } gpumc_adapt_options;
 
 typedef struct gpumc_adapt gpumc_adapt;
@@ -10931,8 +10931,8 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
        .. final        everything                       every 10; windows of W/5 growing by 1.5
        .. W            everything                       step size of the sampler chosen when final begins
    Trees give way to HMC on its spring as soon as that pays, from the first shared metric on. Where warm-up
-   may stop early, early_end is then; windows take 20 and 30 iterations, the final phase 20. Anchors of
-   hierarchies are learned after early_end: before, they would be those of the way.
+   may stop early, early_end is then; windows take 20 and 30 iterations, the final phase 20; more with fewer
+   than four chains. Anchors of hierarchies are learned after early_end: before, they would be of the way.
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
    */
