@@ -2532,7 +2532,7 @@ typedef struct gpumc_warning {
     gpumc_warning_code code;
     int note;
     double value;
-    char text[240];
+    char text[320];
 } gpumc_warning;
 
 typedef struct gpumc_block {              /* a named block of columns in a fit */
@@ -2652,7 +2652,8 @@ typedef struct gpumc_summary {
     int flags;
 } gpumc_summary;
 GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column);
-/* Header line, one row a column (at most max_rows per block on print), then the warnings. */
+/* A header, a row a column (of a block with more than 12 the first 10, then the worst of the others; log
+   likelihoods and predictions a row a block), then the warnings. */
 GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream);
 
 /* =================================================================================== >>api-output
@@ -2712,9 +2713,9 @@ GPUMC_API void gpumc_data_free(gpumc_data *data);
 GPUMC_API size_t gpumc_format_number(double value, char *text);
 
 /* A store is a folder in the Zarr format, version 2, as ArviZ and xarray open it: draws, statistics, data,
-   warm-up and free coordinates where the fit has them; chains in files of their own. It grows as PATH.tmp,
-   which a killed program leaves and its user removes, and is complete or not there. A PATH that exists is an
-   error. */
+   warm-up and free coordinates where the fit has them; large arrays have a file a chain. It grows as
+   PATH.tmp, which a killed program leaves and its user removes, and is complete or not there. A PATH that
+   exists is an error. */
 typedef struct gpumc_dimension {          /* what a dimension is called, and labels of its places */
     const char *block;                    /* a parameter, output or variable of the data */
     size_t dim;                           /* which of its dimensions, from 0 */
@@ -2735,7 +2736,7 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit. A
    write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
    gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
-   stay until then.
+   stay until then; those of the run name the stream until another is opened with them.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
    has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable, or
    failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
@@ -13298,7 +13299,7 @@ static double gpumc__quantile(gpumc__sheet *s, double p)
     const double position = p * (double)(s->total - 1);
     const size_t at = (size_t)position, next = at + 1 < s->total ? at + 1 : at;
     const double low = s->sorted[at].value, high = s->sorted[next].value;
-    return low < high ? low + (position - (double)at) * (high - low) : low;
+    return low < high && position > (double)at ? low + (position - (double)at) * (high - low) : low;
 }
 
 /* ---- autocovariance ------------------------------------------------------------------------------ */
@@ -13397,6 +13398,7 @@ static void gpumc__centre(gpumc__sheet *s)
 static double gpumc__r_hat(const gpumc__sheet *s)
 {
     const double n = (double)s->half;
+    if (!gpumc__is_finite(s->within)) return GPUMC_NAN;
     if (!(s->within > 0)) return s->between > 0 ? GPUMC_INF : GPUMC_NAN;
     return sqrt(s->between / s->within + (n - 1) / n);
 }
@@ -13423,9 +13425,9 @@ static size_t gpumc__geyer_sequence(gpumc__sheet *s)
 /* kept / tau, with tau at least 1 / log10 kept */
 static double gpumc__ess(gpumc__sheet *s)
 {
-    const double bound = 1 / log10((double)s->kept);
+    const double bound = 1 / log10((double)s->kept), all = s->within + s->between;
     if (s->half < 6) s->flags |= GPUMC_FLAG_FEW_DRAWS;
-    if (s->half < 6 || !(s->within + s->between > 0)) return GPUMC_NAN;
+    if (s->half < 6 || !(all > 0 && gpumc__is_finite(all))) return GPUMC_NAN;
     const size_t last = gpumc__geyer_sequence(s);
     const double tau = last ? 2 * gpumc__sum(s->lags, last) + s->lags[last] - 1 : 0;
     if (tau < bound) s->flags |= GPUMC_FLAG_CAPPED;
@@ -13777,7 +13779,7 @@ static const gpumc_block *gpumc__block_of(const gpumc_fit *fit, size_t column)
     return b;
 }
 
-/* Each sheet takes every n-th column. Together sheets hold no more than the draws do. */
+/* Each sheet takes every n-th column. */
 typedef struct gpumc__summarising {
     gpumc_fit *fit;
     size_t n_sheets;
@@ -13795,15 +13797,16 @@ static void gpumc__summarise_part(size_t part, int member, void *user)
 static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
 {
     const size_t threads = (size_t)gpumc_team_threads(team), most = fit->n_columns / 8 + 1;
-    gpumc__summarising u = { fit, threads < most ? threads : most, NULL };
-    size_t n = 0;
-    u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, u.n_sheets * sizeof(gpumc__sheet));
-    while (u.sheets && n < u.n_sheets
-           && gpumc__open_series(&u.sheets[n], gpumc_fit_series(fit, 0), &fit->allocator)) n++;
-    if (n == u.n_sheets) gpumc_team_run(team, gpumc__summarise_part, n, &u);
-    for (size_t i = 0; i < n; i++) gpumc__close_sheet(&u.sheets[i]);
+    const size_t wanted = threads < most ? threads : most;
+    gpumc__summarising u = { fit, 0, NULL };      /* as many sheets as there is memory for */
+    u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, wanted * sizeof(gpumc__sheet));
+    while (u.sheets && u.n_sheets < wanted && gpumc__open_series(&u.sheets[u.n_sheets],
+                                                                 gpumc_fit_series(fit, 0), &fit->allocator))
+        u.n_sheets++;
+    gpumc_team_run(team, gpumc__summarise_part, u.n_sheets, &u);
+    for (size_t i = 0; i < u.n_sheets; i++) gpumc__close_sheet(&u.sheets[i]);
     gpumc__release(&fit->allocator, u.sheets);
-    return n == u.n_sheets ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+    return u.n_sheets ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
 /* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
@@ -13887,7 +13890,7 @@ static void gpumc__put_points(char *text)
     int in_name = 0;
     for (char *at = text; *at; at++) {
         const size_t length = *at == ',' ? 1 : strncmp(at, "\xd9\xab", 2) == 0 ? 2 : 0;
-        in_name = *at == '[' || (in_name && *at != ']');
+        in_name = *at == '[' || (in_name && *at != ']' && *at != ' ');
         if (in_name || !length || at == text || !gpumc__is_digit(at[-1]) || !gpumc__is_digit(at[length]))
             continue;
         *at = '.';
@@ -13947,7 +13950,7 @@ static GPUMC__PRINTF(5, 6) gpumc_status
     va_start(arguments, format);
     vsnprintf(w->text, sizeof w->text, format, arguments);
     va_end(arguments);
-    gpumc__put_points(w->text);
+    if (code != GPUMC_W_CHECKPOINT) gpumc__put_points(w->text);       /* which has the names of files */
     return GPUMC_OK;
 }
 
@@ -14055,14 +14058,14 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
     const gpumc_series series = gpumc_fit_series(v->fit, column);
     const gpumc_summary r = gpumc__summary_of(v->fit, column, &v->sheet);
     const double ess = fmin(r.ess_bulk, r.ess_tail);
-    const int constant = (r.flags & GPUMC_FLAG_CONSTANT) != 0;
+    const int constant = (r.flags & GPUMC_FLAG_CONSTANT) && v->sheet.total > 1;
     if (constant && gpumc__is_structural(block, column - block->offset, series.x[0])) return;
     v->n_columns++;
     v->constant_params += constant && !block->is_output;
     if (constant) gpumc__add_worst(&v->constant, column, 0);
     if (r.flags & GPUMC__NO_NUMBERS) gpumc__add_worst(&v->not_finite, column, 0);
     if (r.r_hat > 1.01) gpumc__add_worst(&v->r_hat, column, r.r_hat);
-    if (ess < 100 * (double)series.n_chains) gpumc__add_worst(&v->ess, column, -ess);
+    if (ess < 100 * (double)series.n_chains) gpumc__add_worst(&v->ess, column, -floor(ess));
     if (!(v->divergent > 0) || block->is_output || constant || r.flags & GPUMC_FLAG_NAN) return;
     gpumc__fill_sheet(&v->sheet, series);
     gpumc__review_divergences(v, column);
@@ -14073,7 +14076,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
     const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
-    const double divergent = fmax((double)fit->n_divergent, v->divergent), deep = v->deep / v->draws;
+    const double divergent = fit->options.thin > 1 || !fit->stats    /* a stop may have cut off all others */
+        ? fmin(fmax((double)fit->n_divergent, v->divergent), all) : v->divergent;
+    const double deep = v->deep / v->draws;
     const double accept = v->accept / v->draws, asked = fit->options.target_accept;
     const double aim = fit->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&fit->metric, asked) : asked;
     const double residual = v->residual / (v->draws * (double)(fit->n_free ? fit->n_free : 1));
@@ -14094,7 +14099,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "a funnel, reparameterise", v->slow.count, chains, -v->slow.value[0], (double)v->slow.which[0] + 1);
     GPUMC__WARN(v->r_hat.count > 0, RHAT, 0, v->r_hat.value[0], "R-hat is above 1.01 for %.0f of %.0f "
         "quantities (%s): chains disagree; run longer first, then suspect several modes, label switching, "
-        "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 3, names));
+        "priors", v->r_hat.count, n, gpumc__name_worst(fit, &v->r_hat, 3, 4, names));
     GPUMC__WARN(v->ess.count > 0, ESS, 0, -v->ess.value[0], "ESS is below 100 a chain for %.0f of %.0f "
         "quantities (%s): estimates are noisy; %s", v->ess.count, n,
         gpumc__name_worst(fit, &v->ess, 3, 0, names),
@@ -14547,7 +14552,7 @@ static int gpumc__json_word(gpumc__reader *r, double *value)
 {
     static const char *const words[] = { "NaN", "Infinity", "-Infinity" };
     const size_t left = (size_t)(r->end - r->at), quoted = left > 0 && *r->at == '"';
-    const char *word = r->at + quoted, *quote = (const char *)memchr(word, '"', left - quoted);
+    const char *word = r->at + quoted, *quote = quoted ? (const char *)memchr(word, '"', left - 1) : NULL;
     size_t length = quoted && quote ? (size_t)(quote - word) : 0;
     for (size_t i = 0; i < 3 && !quoted; i++)
         if (left >= strlen(words[i]) && strncmp(word, words[i], strlen(words[i])) == 0)
@@ -14808,15 +14813,17 @@ GPUMC_API void gpumc_data_free(gpumc_data *data)
 
 /* ---- files that are complete or not there ------------------------------------------------------ */
 
-/* After the first failure nothing more is written; errno keeps its reason. */
+/* After the first failure, whose errno `failed` is, nothing more is written. */
 typedef struct gpumc__writer { FILE *file; int failed; } gpumc__writer;
+
+static int gpumc__reason(int failed) { return !failed ? 0 : errno ? errno : -1; }
 
 /* Never with %g and its kin, whose radix the locale decides. */
 static GPUMC__PRINTF(2, 3) void gpumc__put(gpumc__writer *w, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    if (!w->failed) w->failed = vfprintf(w->file, format, arguments) < 0;
+    if (!w->failed) w->failed = gpumc__reason(vfprintf(w->file, format, arguments) < 0);
     va_end(arguments);
 }
 
@@ -14836,11 +14843,11 @@ static gpumc_status gpumc__write_file(const char *path, const char *mode, int co
     gpumc__writer w = { fopen(path, mode), 0 };
     if (!w.file) return gpumc__file_failed(error, path, "created");
     contents(&w, of, part);
-    w.failed = w.failed || fflush(w.file) != 0 || (complete && !gpumc__sync(w.file));
+    if (!w.failed) w.failed = gpumc__reason(fflush(w.file) != 0 || (complete && !gpumc__sync(w.file)));
     if (!complete) gpumc__sync_begin(w.file);
-    const int reason = errno, closed = fclose(w.file) == 0;
+    const int closed = fclose(w.file) == 0;
     if (closed && !w.failed) return GPUMC_OK;
-    if (closed) errno = reason;
+    if (w.failed) errno = w.failed;
     return gpumc__file_failed(error, path, "written");
 }
 
@@ -15054,7 +15061,7 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
 { return gpumc__write_files(fit, path, 0, gpumc__tidy_contents, error); }
 
 static void gpumc__put_bytes(gpumc__writer *w, const void *bytes, size_t n)
-{ if (!w->failed) w->failed = fwrite(bytes, 1, n, w->file) != n; }
+{ if (!w->failed) w->failed = gpumc__reason(fwrite(bytes, 1, n, w->file) != n); }
 
 /* Eight bytes, the lowest first on every host; flat, the loop becomes one store. */
 static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
@@ -15170,15 +15177,17 @@ static int gpumc__json_with_texts(gpumc__reader *r)
 static const char *gpumc__metric_from(const gpumc_variable *v, gpumc_metric *m)
 {
     const size_t n = m->dim, dense = v->n_dims == 2;
-    if (dense) memcpy(m->covariance, v->values, n * n * sizeof(double));
-    if (dense) memcpy(m->factor, v->values, n * n * sizeof(double));
     m->kind = dense ? GPUMC_METRIC_DENSE : GPUMC_METRIC_DIAG;
     for (size_t i = 0; i < n; i++) {
         const double variance = v->values[dense ? i * n + i : i];
         if (!(variance > 0 && gpumc__is_finite(variance))) return "has a variance that is not positive";
         m->scale[i] = sqrt(variance);
-        for (size_t j = 0; dense && j < i; j++)
-            if (!(v->values[i * n + j] == v->values[j * n + i])) return "is not symmetric";
+        for (size_t j = 0; dense && j <= i; j++) {       /* but for the rounding of whoever computed it */
+            const double a = v->values[i * n + j], b = v->values[j * n + i], mean = 0.5 * (a + b);
+            if (!(fabs(a - b) <= 1e-8 * m->scale[i] * m->scale[j])) return "is not symmetric";
+            m->covariance[i * n + j] = m->covariance[j * n + i] = mean;
+            m->factor[i * n + j] = m->factor[j * n + i] = mean;
+        }
     }
     return dense && !gpumc__cholesky(m->factor, n) ? "is not positive definite" : NULL;
 }
@@ -15392,7 +15401,10 @@ static void gpumc__add_variable_entry(gpumc__store *s, int group, int form, int 
     gpumc__add_entry(s, &e);
     for (size_t d = 0; d < n_dims && !s->status; d++) {
         const gpumc_dimension *option = gpumc__option_of(s, &e, d);
-        gpumc__add_dimension(s, group, gpumc__dimension_name(s, &e, d, text), dims[d],
+        if (option && option->name && !gpumc__name_is_valid(option->name))
+            GPUMC__REFUSE(s, "dimension %.0f of \"%.60s\" as \"%.60s\": a name is at most 200 letters, "
+                          "digits and _, and starts with a letter", (double)d, e.name, option->name);
+        else gpumc__add_dimension(s, group, gpumc__dimension_name(s, &e, d, text), dims[d],
                              option ? option->labels : NULL);
     }
     if (form != GPUMC__IS_SAMPLED || s->status) return;
@@ -15446,11 +15458,10 @@ static void gpumc__check_dimensions(gpumc__store *s)
         size_t k = 0;
         while (k < s->entries.n && (d->dim >= gpumc__nth_entry(s, k)->n_dims
                                   || gpumc__option_of(s, gpumc__nth_entry(s, k), d->dim) != d)) k++;
-        if (k == s->entries.n || (d->name && !gpumc__name_is_valid(d->name)))
-            GPUMC__REFUSE(s, "dimension %.0f of \"%.60s\" as \"%.60s\": %s", (double)d->dim,
-                          d->block ? d->block : "", d->name ? d->name : "", k == s->entries.n
-                          ? "there is none (the first is 0), or it is described twice"
-                          : "a name is at most 200 letters, digits and _, and starts with a letter");
+        if (k == s->entries.n)
+            GPUMC__REFUSE(s, "dimension %.0f of \"%.60s\" as \"%.60s\": there is none (the first is 0), or "
+                          "it is described twice", (double)d->dim, d->block ? d->block : "",
+                          d->name ? d->name : "");
     }
 }
 
@@ -15606,24 +15617,27 @@ static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc
     }
 }
 
-/* Of the data; model, names and shapes are compared as they are. */
+/* Of the data; model, and names and shapes of what is drawn, are compared as they are. */
 static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
     uint64_t digest = GPUMC__FNV_START;
     unsigned char bytes[8];
     for (size_t i = 0; i < s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
-        for (size_t j = 0; e->values && j < e->count; j++) {
-            gpumc__put_bits(bytes, gpumc__bits_of(e->values[j]));
+        if (!e->values) continue;
+        bytes[0] = (unsigned char)e->group;
+        digest = gpumc__checksum(gpumc__checksum(digest, bytes, 1), e->name, strlen(e->name) + 1);
+        for (size_t j = 0; j < e->n_dims + e->count; j++) {
+            gpumc__put_bits(bytes, j < e->n_dims ? e->dims[j] : gpumc__bits_of(e->values[j - e->n_dims]));
             digest = gpumc__checksum(digest, bytes, 8);
         }
     }
     return digest;
 }
 
-/* gpumc.json: facts of the run under "model NAME", then blocks in the order of columns, then
-   statistics, each with the chains and the draws a file, 1 for generated quantities, and the shape of a
-   draw. */
+/* gpumc.json: facts of the run under "model NAME", or "merge NAME" where the chains are of several, then
+   blocks in the order of columns, then statistics, each with the chains and the draws a file, 1 for generated
+   quantities, and the shape of a draw. */
 enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
@@ -15631,6 +15645,10 @@ enum {
     GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_TARGET, GPUMC__FACT_STEP, GPUMC__FACT_SECONDS,
     GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
 };
+
+/* Of several stores, of which gpumc__merge_facts leaves the options of the first. */
+static int gpumc__is_merged(const gpumc_fit *f)
+{ return f->options.num_chains > 0 && (size_t)f->options.num_chains < f->n_chains; }
 
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
@@ -15642,9 +15660,10 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
         (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
         (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent,
-        o->target_accept, f->step_size, f->sampling_seconds, f->warmup_seconds
+        f->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&f->metric, o->target_accept) : o->target_accept,
+        f->step_size, f->sampling_seconds, f->warmup_seconds
     };
-    gpumc__put(w, "{\"model %s\":[", f->model_name);
+    gpumc__put(w, "{\"%s %s\":[", gpumc__is_merged(f) ? "merge" : "model", f->model_name);
     for (size_t k = 0; k < GPUMC__N_FACTS; k++)
         gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
     gpumc__put(w, "]");
@@ -15882,7 +15901,7 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     if (z->store.status) { gpumc_stream_close(z, NULL, error); return NULL; }
     sampling->discard_draws = 1;
     sampling->stream = z;
-    if (!sampling->on_draw) {
+    if (!sampling->on_draw || sampling->on_draw == gpumc_stream_draw) {      /* of an earlier stream */
         sampling->on_draw = gpumc_stream_draw;
         sampling->draw_user = z;
     }
@@ -16028,8 +16047,11 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
 {
     const gpumc_data *index = &m->index[store];
     const gpumc_variable *v = index->variables, *like = m->index->variables;
-    if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS || strncmp(v->name, "model ", 6) != 0)
-        return "gpumc.json is not that of a store";
+    const int merged = index->n_variables > 0 && strncmp(v->name, "merge ", 6) == 0;
+    if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS
+        || (!merged && strncmp(v->name, "model ", 6) != 0)) return "gpumc.json is not that of a store";
+    if (store > 0 && (merged || strncmp(like->name, "merge ", 6) == 0))
+        return "a merge of stores, whose chains are not known: merge those stores themselves";
     for (int k = 0; k < GPUMC__N_FACTS; k++)
         if (!(v->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
               && (v->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
@@ -16106,7 +16128,7 @@ static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
     gpumc_fit *f = m->fit;
     size_t offset = 0;
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
-    f->model_name = gpumc__take_text(arena, m->index->variables[0].name + 6);        /* behind "model " */
+    f->model_name = gpumc__take_text(arena, m->index->variables[0].name + 6);   /* of "model ", "merge " */
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_variable *v = &m->index->variables[1 + i];
         size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
@@ -16165,7 +16187,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     f->metric.kind = (gpumc_metric_kind)fmin(facts[GPUMC__FACT_METRIC], GPUMC_METRIC_BLOCKS);
     f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
     strcpy(f->sampler_reason, "as in the stores");
-    o->num_chains = (int)fmin((double)f->n_chains, INT32_MAX);
+    o->num_chains = (int)fmin(facts[GPUMC__FACT_CHAINS], INT32_MAX);
     o->num_samples = (int)fmin((double)f->n_draws, INT32_MAX);
     o->max_treedepth = (int)fmin(facts[GPUMC__FACT_DEPTH], GPUMC__MAX_DEPTH);
     o->thin = (int)fmin(facts[GPUMC__FACT_THIN], 1 << 20);
@@ -16308,7 +16330,7 @@ static inline void gpumc__put_escaped(gpumc__page *p, const char *text)
 
 static inline void gpumc__put_column_name(gpumc__page *p, size_t column)
 {
-    char name[128];
+    char name[512];
     gpumc_column_name(&p->fit, column, name, sizeof name);
     gpumc__put_escaped(p, name);
 }
@@ -16316,7 +16338,7 @@ static inline void gpumc__put_column_name(gpumc__page *p, size_t column)
 /* The end of a long name, where its indices are. */
 static inline void gpumc__short_name(const gpumc__page *p, size_t column, size_t most, char *name)
 {
-    char whole[128];
+    char whole[512];
     gpumc_column_name(&p->fit, column, whole, sizeof whole);
     const size_t length = strlen(whole), kept = gpumc__smaller(length, most);
     memcpy(name, whole + length - kept, kept + 1);
@@ -16885,6 +16907,7 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
         high = fmax(high, y[i]);
         whole &= floor(y[i]) >= y[i];
     }
+    whole &= high - low < 1e15;                                      /* beyond, all doubles are whole */
     const double margin = whole ? 0.5 : high > low ? 0.15 * (high - low) : 1, from = low - margin;
     const double most = (double)GPUMC__BINS;
     const double width = whole ? floor((high - low) / most) + 1 : (high - low + 2 * margin) / most;
@@ -17255,10 +17278,11 @@ static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *erro
     if (n_named > most)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "n_names: at most %.0f", (double)most);
     for (size_t k = 0; k < n_named; k++) {
-        const size_t column = p->focus[p->n_focus++] = gpumc_column(&p->fit, p->options.names[k]);
+        const char *name = p->options.names[k] ? p->options.names[k] : "";
+        const size_t column = p->focus[p->n_focus++] = gpumc_column(&p->fit, name);
         if (column == SIZE_MAX)
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "names[%.0f]: the fit has no \"%.100s\"",
-                               (double)k, p->options.names[k]);
+                               (double)k, name);
         p->summaries[column] = gpumc__summary_of(&p->fit, column, &p->sheet);
     }
     for (int round = 0; round < 3 && n_named == 0; round++)
@@ -17322,6 +17346,8 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
     memset(&p, 0, sizeof p);
     p.fit = *fit;
     if (options) p.options = *options;
+    if (!p.options.names) p.options.n_names = 0;
+    if (!p.options.observed) p.options.n_observed = 0;
     gpumc_status status = gpumc__prepare_page(&p, &block, error);
     if (status == GPUMC_OK) status = gpumc__write_files(&p.fit, path, 0, gpumc__report_contents, error);
     gpumc__close_sheet(&p.sheet);
@@ -17770,7 +17796,7 @@ static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of, size_t 
     gpumc__carry(&k, r->options, offsetof(gpumc_sample_options, progress));
     gpumc__carry_run(&k, r, &probe);
     gpumc__carry(&k, &k.sum, sizeof k.sum);
-    w->failed = k.failed;
+    w->failed = gpumc__reason(k.failed);
 }
 
 /* Two generations, each complete and on the disk before it takes the name; at any moment one of them is
@@ -18570,13 +18596,15 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
     if (status != GPUMC_OK) return status;
-    if (summarised != GPUMC_OK || gpumc__run_warnings(r) != GPUMC_OK)    /* draws are worth more than these */
+    const int incomplete = (gpumc__run_warnings(r) != GPUMC_OK) | (summarised != GPUMC_OK);
+    if (incomplete)                                                      /* draws are worth more than these */
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
     const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
     if (finished) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain%s%.160s",
+    return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain%s%.160s%s",
                        (double)r->fit->n_draws, where,
-                       !p->path ? "" : r->fit->resumable ? p->path : p->written.text);
+                       !p->path ? "" : r->fit->resumable ? p->path : p->written.text,
+                       incomplete ? "; memory ran out for warnings" : "");
 }
 
 /* The same with the threads that chains leave idle given to the model, if it wants them. */

@@ -760,6 +760,13 @@ static void check_sampler_warnings(void)
     h.fit.options.thin = 10;
     expect_warnings("DIVERGENT", "divergences among draws that were not kept");
     expect_text("7 of 16000 draws (0.044 %) diverged: ");
+    h.fit.n_divergent = 70000;
+    expect_warnings("DIVERGENT", "divergences of a chain that went further before a stop");
+    expect_text("16000 of 16000 draws (100 %) diverged: ");
+    h.fit.options.thin = 1;
+    stats_of(&h, 3, 5)->divergent = 1;
+    expect_warnings("DIVERGENT", "the same where all draws are kept");
+    expect_text("1 of 1600 draws (0.063 %) diverged: ");
     make_fit(&h);
     for (size_t i = 0; i < 20; i++) stats_of(&h, 0, i)->hit_max_treedepth = 1;
     expect_warnings("TREEDEPTH(note)", "few long trajectories");
@@ -844,6 +851,8 @@ static void check_column_warnings(void)
         for (size_t i = 0; i < FIT_DRAWS; i++) draw_of(&h, c, i)[7] = 2;
     expect_warnings("CONSTANT", "a diagonal element that is not 1");
     expect_text("L[1,1]");
+    h.fit.n_chains = h.fit.n_draws = 1;
+    expect_warnings("FEW_CHAINS(note) FEW_DRAWS(note)", "one draw does not change");
     make_fit(&h);
     draw_of(&h, 0, 17)[2] = NAN;
     draw_of(&h, 0, 18)[15] = INFINITY;
@@ -1029,7 +1038,7 @@ static const char expected_page[] =
     "log_lik: 3 log likelihoods, not shown\n"
     "note GPUMC_W_TREEDEPTH: 1 of 1600 draws (0.063 %) reached max_treedepth 10: trajectories were cut "
     "short, which costs speed, not validity; rescale or decorrelate, then raise it\n"
-    "warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 23 quantities (theta[2] 1.033): chains "
+    "warning GPUMC_W_RHAT: R-hat is above 1.01 for 1 of 23 quantities (theta[2] 1.0331): chains "
     "disagree; run longer first, then suspect several modes, label switching, priors\n"
     "warning GPUMC_W_ESS: ESS is below 100 a chain for 1 of 23 quantities (theta[2] 27): estimates are "
     "noisy; see R-hat first\n";

@@ -1412,12 +1412,33 @@ static void check_speed(void)
     free(text);
 }
 
+static void overflowing_contents(gpumc__writer *w, const void *of, size_t part)
+{
+    for (size_t i = 0; i < 100000; i++) gpumc__put(w, "a line of a file\n");
+    errno = ERANGE;                                     /* as mathematics behind the failure may leave it */
+    (void)of;
+    (void)part;
+}
+
+/* The reason of a failed write is that of the write. */
+static void check_reason(void)
+{
+    gpumc_error error = { GPUMC_OK, "" };
+    if (access("/dev/full", F_OK) != 0) {
+        check_skip("no /dev/full here");
+        return;
+    }
+    CHECK(gpumc__write_file("/dev/full", "wb", 0, NULL, 0, overflowing_contents, &error) == GPUMC_ERROR_FILE
+          && strstr(error.text, "no space left"), "%s", error.text);
+}
+
 int main(void)
 {
     if (!folder_open("output")) return 1;
     strcat(folder, "/files");                   /* what is beside the files is not counted */
     if (mkdir(folder, 0700) != 0) return 1;
     check_known_numbers();
+    check_reason();
     check_round_trip(100000);
     check_against_strtod(200000);
     check_half_way();

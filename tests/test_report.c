@@ -584,12 +584,39 @@ static void check_predictions(void)
         report_on(&h, &o, "odd", &text);
         CHECK(strstr(text, "No observation can be left out") && !strstr(text, "Pareto"), "an infinite one");
         free(text);
+        for (size_t i = 0; i < N; i++) observed[i] = 1e18 + 3e16 * (double)(i % 20);    /* whole, as all are there */
+        report_on(&h, &o, "huge", &text);
+        CHECK(strstr(text, "predictions, counts"), "%s: bins of huge numbers", names[kind]);
+        free(text);
         observed[5] = NAN;
         CHECK(refused(&h, &o), "NaN is observed");
         o.n_observed--;
         CHECK(refused(&h, &o), "one too few are observed");
         release(&h);
     }
+}
+
+/* No lists: chosen and none. Indices of a long name are shown. */
+static void check_edges_of_options(void)
+{
+    hand h;
+    char *text, name[201];
+    const char *const none[] = { NULL };
+    gpumc_report_options o;
+    memset(&h, 0, sizeof h);
+    memset(&o, 0, sizeof o);
+    memset(name, 'n', 200);
+    name[200] = 0;
+    add_block(&h, name, 3, GPUMC_GENERATED);
+    fill(&h, 4, 100, 4);
+    o.n_names = 2;
+    o.n_observed = 7;
+    report_on(&h, &o, "edges", &text);
+    CHECK(count_of(text, "n[1]<") > 0 && count_of(text, "n[3]<") > 0, "no index in the table");
+    free(text);
+    o.names = none;
+    CHECK(refused(&h, &o), "a name that is NULL");
+    release(&h);
 }
 
 static void check_comparison(void)
@@ -875,6 +902,7 @@ int main(void)
         check_bounds();
     }
     check_predictions();
+    check_edges_of_options();
     check_comparison();
     check_odd();
     if (!getenv("ONLY_PAGES")) {

@@ -451,10 +451,12 @@ static void check_groups(void)
 static void check_refusals(void)
 {
     static const char *const bad_labels[] = { "A", "\303" }, *const no_label[] = { "A", NULL };
+    static char long_name[400];
     static const gpumc_dimension wrong[] = {
         { "theta", 1, "school", NULL }, { "psi", 0, "school", NULL }, { "theta", 0, "a b", NULL },
         { "theta", 0, "chain", NULL }, { "theta", 0, "MU", NULL }, { "theta", 0, "school", bad_labels },
-        { "theta", 0, "school", no_label }, { NULL, 0, "school", NULL },
+        { "theta", 0, "school", no_label }, { NULL, 0, "school", NULL }, { "theta", 0, long_name, NULL },
+        { "theta", 0, "../x", NULL },
     };
     static const char *const said[][2] = {
         { "dimension 1 of \"theta\"", "there is none" },
@@ -465,6 +467,8 @@ static void check_refusals(void)
         { "label 2", "UTF-8" },
         { "label 2", "NULL" },
         { "\"\"", "there is none" },
+        { "llll", "at most 200 letters" },
+        { "\"../x\"", "letters" },
     };
     gpumc_fit fit = small_fit(), none = small_fit();
     gpumc_store_options options = { .n_dimensions = 1 };
@@ -472,6 +476,7 @@ static void check_refusals(void)
     struct stat st;
     ledger l = { 0 };
     fit.allocator = none.allocator = ledger_allocator(&l);
+    memset(long_name, 'l', sizeof long_name - 1);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gpumc_error error = { GPUMC_OK, "" };
         options.dimensions = &wrong[i];
@@ -683,7 +688,16 @@ static void check_merge_refusals(void)
     CHECK(gpumc_write_store(&b, two, NULL, NULL) == GPUMC_OK
               && gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK,
           "%s", merged.message);
-    gpumc_free(&merged);
+    {   /* a merge stored again is whole, but nobody knows which chains it has */
+        const char *again[] = { in_folder("merge"), two }, *turned[] = { two, again[0] };
+        CHECK(gpumc_write_store(&merged, again[0], NULL, NULL) == GPUMC_OK, "a store of merged chains");
+        gpumc_free(&merged);
+        CHECK(gpumc_merge(again, 1, NULL, &merged) == GPUMC_OK && merged.n_chains == a.n_chains + b.n_chains
+              && strcmp(merged.model_name, "small") == 0, "%s", merged.message);
+        gpumc_free(&merged);
+        MERGE_REFUSED(again, 2, GPUMC_ERROR_FORMAT, "two: a merge of stores");
+        MERGE_REFUSED(turned, 2, GPUMC_ERROR_FORMAT, "merge: a merge of stores");
+    }
 
     snprintf(file, sizeof file, "%s/posterior/theta/0.0.0", two);
     text = read_bytes(file, &n);
@@ -728,7 +742,44 @@ static void check_merge_refusals(void)
     CHECK(accepted > 10 && accepted < 700, "%d of 1000 damaged indices were accepted", (int)accepted);
     free(text);
     clean();
+    static const char *const others[] = { "{\"y\":[1,2]}", "{\"z\":[1,2]}", "{\"y\":[[1],[2]]}", "{\"y\":[1,3]}" };
+    for (size_t i = 0; i < 4; i++) {
+        gpumc_store_options with = { .observed_data = some_data(others[0]) };
+        CHECK(gpumc_write_store(&a, one, &with, NULL) == GPUMC_OK, "one with data");
+        with.observed_data = some_data(others[i]);
+        CHECK(gpumc_write_store(&b, two, &with, NULL) == GPUMC_OK, "two with data");
+        CHECK((gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK) == (i == 0), "data %s: %s", others[i],
+              merged.message);
+        gpumc_free(&merged);
+        clean();
+    }
     gpumc_data_free((gpumc_data *)(uintptr_t)some_data("{}"));
+}
+
+static double calm_density(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (size_t i = 0; i < 20; i++) lp += gpumc_normal_lpdf(x[i], 0, 1 + (double)i, &g[i], NULL, NULL);
+    return lp;
+}
+
+/* What HMC on its spring aimed at, which only the run knows, is told to a fit of the store. */
+static void check_merged_aim(void)
+{
+    const gpumc_param x = { .name = "x", .size = 20 };
+    const gpumc_model calm = { .name = "calm", .params = &x, .n_params = 1, .log_density = calm_density };
+    const gpumc_sample_options o = { .num_samples = 300, .seed = 3 };
+    const char *path = in_folder("calm");
+    gpumc_fit fit, merged;
+    CHECK(gpumc_sample(&calm, &o, &fit) == GPUMC_OK && fit.metric.spring && fit.n_warnings == 0,
+          "%d warnings: %s", (int)fit.n_warnings, fit.message);
+    CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK, "not written");
+    CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_warnings == 0
+          && merged.options.target_accept == 0.93, "%s", merged.n_warnings ? merged.warnings[0].text : "");
+    gpumc_free(&fit);
+    gpumc_free(&merged);
+    clean();
 }
 
 /* Files of two draws, in a store of five: the last is filled up, and all is read back. */
@@ -811,6 +862,14 @@ static void check_stream(void)
         CHECK(gpumc_sample(&rich, &streaming, &fit) == GPUMC_OK && !fit.draws, "%s", fit.message);
         CHECK(gpumc_stream_close(z, &fit, &error) == GPUMC_OK, "%s", error.text);
         if (threads == 1) gpumc_free(&fit);
+    }
+    {   /* options may be used again: their stream is the last one opened */
+        gpumc_sample_options again = options;
+        for (int i = 0; i < 2; i++) {
+            z = gpumc_stream_open(in_folder("again"), &rich, &again, NULL, &error);
+            CHECK(z && again.draw_user == (void *)z && again.stream == z, "%s", error.text);
+            gpumc_stream_close(z, NULL, &error);
+        }
     }
     CHECK(same_store(one, two) && consolidated_is_sound(two), "streams of one and of two threads differ");
     CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && same_fit(&merged, &whole, 0), "%s",
@@ -1239,6 +1298,13 @@ static void check_metric(void)
                   m.scale[1]);
         gpumc_metric_free(&allocator, &m);
     }
+    {   /* the last bit of a covariance is whose computed it */
+        const char *text = "{\"stepsize\":1,\"inv_metric\":[[1,0.30000000000000004],[0.3,1]]}";
+        write_bytes(in_folder("m.json"), text, strlen(text));
+        CHECK(gpumc_read_metric_json(in_folder("m.json"), &allocator, &m, &step, NULL) == GPUMC_OK
+              && m.covariance[1] == m.covariance[2] && m.kind == GPUMC_METRIC_DENSE, "rounding is refused");
+        gpumc_metric_free(&allocator, &m);
+    }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gpumc_error error = { GPUMC_OK, "" };
         write_bytes(in_folder("m.json"), bad[i].text, strlen(bad[i].text));
@@ -1349,6 +1415,7 @@ int main(void)
     check_refusals();
     check_merge();
     check_merge_refusals();
+    check_merged_aim();
     check_several_files();
     check_stream();
     check_stream_refusals();
