@@ -937,10 +937,12 @@ GPUMC_FN double gpumc__half_stirling(double y)
 GPUMC_FN double gpumc_lbeta(double a, double b)
 {
     const double p = b < a ? b : a, q = b < a ? a : b, A = p + 0.5, B = q + 0.5, C = B + p;
-    const double log_a = gpumc_log(A / C), log_b = gpumc_log1p(-p / C), s = p / (1.0 + p / q);
+    const double log_a = gpumc_log(A / C), log_b = gpumc_log1p(-p / C);
+    const double up = p < 1e-290 ? 54.0 : 0.0, s = p * (p < 1e-290 ? GPUMC__TWO_54 : 1.0) / (1.0 + p / q);
     const double lost = (0.5 - (A - p)) + (0.5 - (B - q)) * log_b;     /* in rounding A and B; C cancels */
     const double series = gpumc__half_stirling(A) + gpumc__half_stirling(B) - gpumc__half_stirling(C);
-    const double rest = (series + lost + (GPUMC_LOG_SQRT_2PI - 0.5)) - gpumc_log(s * gpumc_rsqrt(A));
+    const double rest = (series + lost + (GPUMC_LOG_SQRT_2PI - 0.5)) - (gpumc_log(s * gpumc_rsqrt(A))
+                                                                        - up * GPUMC_LOG_2);
     const double y = (p * log_a + rest) + B * log_b;
     const double outside = p == 0.0 ? GPUMC_INF : GPUMC_NAN, inside = q < GPUMC_INF ? y : -q;
     return 0.0 < p ? inside : outside;
@@ -950,7 +952,7 @@ GPUMC_FN double gpumc_lbeta(double a, double b)
    Incomplete gamma and beta functions, both tails, their logarithms and all derivatives.
    P and Q = 1 - P are each as accurate as the other, however small; logarithms go on where they underflow.
    Partial derivatives are ADDED to the pointers that are not NULL, as the densities do. Values are good to
-   1e-12 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5, and hardly worse far beyond; a call
+   1e-11 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5, and hardly worse far beyond; a call
    takes 2 to 8 microseconds whatever the shapes. Invalid shapes give NaN; x beyond its range gives 0 or 1. */
 
 /* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0.
@@ -1017,7 +1019,7 @@ GPUMC_FN gpumc_real gpumc__log_less_digamma(gpumc_real x)
 GPUMC_FN gpumc_real gpumc__digamma_rise(gpumc_real x, gpumc_real d)
 {
     const gpumc_real up = x < 8 ? 8 : 0, rise = x < 8 ? d : 0, y = x + d, one = 1;
-    const gpumc_real s_0 = rise / (x * y), s_1 = rise / ((x + 1) * (y + 1)), s_2 = rise / ((x + 2) * (y + 2));
+    const gpumc_real s_0 = rise / x / y, s_1 = rise / ((x + 1) * (y + 1)), s_2 = rise / ((x + 2) * (y + 2));
     const gpumc_real s_3 = rise / ((x + 3) * (y + 3)), s_4 = rise / ((x + 4) * (y + 4));
     const gpumc_real s_5 = rise / ((x + 5) * (y + 5)), s_6 = rise / ((x + 6) * (y + 6));
     const gpumc_real sum = ((rise / ((x + 7) * (y + 7)) + s_6) + (s_5 + s_4)) + ((s_3 + s_2) + s_1);
@@ -1211,8 +1213,8 @@ GPUMC_FN gpumc_real gpumc__times_log(gpumc_real a, gpumc_real log_x)
 GPUMC_FN void gpumc__add_standard(gpumc_real slope, gpumc_real z, gpumc_real inv,
                                   gpumc_real *dy, gpumc_real *dmu, gpumc_real *dsigma)
 {
-    const gpumc_real huge = GPUMC_R(1e30), below = huge < z ? huge : z, v = slope * inv;
-    gpumc__add_3(dy, v, dmu, -v, dsigma, -v * (below < -huge ? -huge : below));
+    const gpumc_real v = slope * inv;
+    gpumc__add_3(dy, v, dmu, -v, dsigma, -v * (z - z == 0 ? z : GPUMC_R(0.0)));
 }
 
 /* Below, z = (y - mu) / sigma and inv = 1 / sigma, or what stands for them. Sources: Johnson, Kotz &
@@ -1502,7 +1504,7 @@ GPUMC_FN gpumc_real gpumc__gamma_of_t(gpumc_real a, gpumc_real t, gpumc_real *da
 GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, rate))
 {
     const gpumc_real x = gpumc__positive(y), t = rate * x;
-    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
+    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + (gpumc_log(shape) - gpumc_log(x));
     const gpumc_real at_0 = shape < 1 ? GPUMC_INF : shape > 1 ? -GPUMC_INF : gpumc_log(rate);
     gpumc__add_2(dy, (shape - 1) / x - rate, drate, (shape - t) / rate);
     return gpumc__valid((shape > 0) & (rate > 0),
@@ -1512,7 +1514,7 @@ GPUMC_FN gpumc_real gpumc_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, rate))
 GPUMC_FN gpumc_real gpumc_inv_gamma_lpdf(GPUMC__TAKES(REAL_2, y, shape, scale))
 {
     const gpumc_real x = gpumc__positive(y), t = scale / x, excess = t - shape;
-    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + gpumc_log(shape / x);
+    const gpumc_real value = gpumc__gamma_of_t(shape, t, dshape) + (gpumc_log(shape) - gpumc_log(x));
     gpumc__add_2(dy, (excess - 1) / x, dscale, -excess / scale);
     return gpumc__valid((shape > 0) & (scale > 0), gpumc__outside((y <= 0) | (y == GPUMC_INF), value));
 }
@@ -1808,9 +1810,9 @@ typedef struct gpumc_model {
     /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or -infinity
        rejects the point. Called from several threads at once. */
     double (*log_density)(const double *x, double *grad, void *data);
-    /* Optional: n points one after the other, natural values; writes n log densities to lp. */
+    /* In place of log_density: n points one after the other, natural values; writes n log densities to lp. */
     void (*log_density_batch)(size_t n, const double *x, double *grad, double *lp, void *data);
-    /* Optional: fills out with the blocks of outputs, one after the other. */
+    /* Optional: fills out with the blocks of outputs, one after the other. Called as log_density is. */
     void (*generate)(const double *x, gpumc_rng *rng, double *out, void *data);
     const gpumc_output *outputs;
     size_t n_outputs;
@@ -2118,7 +2120,7 @@ typedef struct gpumc_rows_info {
     gpumc_isa isa;                     /* what runs */
     size_t n_rows, n_groups, n_empty;  /* n_empty: groups without rows (or with rows of weight 0 alone) */
     size_t n_segments, n_slices;       /* blocks of one large group; of 16 small ones */
-    size_t n_tiles;                    /* n_rows / (16 n_tiles) of the lanes do work */
+    size_t n_tiles;                    /* of 16 lanes each, with one row of weight above 0 or none */
 } gpumc_rows_info;
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows);
 
@@ -2356,7 +2358,7 @@ typedef struct gpumc_hier_data {
     gpumc_allocator allocator;
 } gpumc_hier_data;
 
-/* NULL with a text on error. data and all it points to must stay; nothing is allocated later. */
+/* NULL with a text on error. data and all it points to must stay; only a team's memory is allocated later. */
 typedef struct gpumc_hier gpumc_hier;
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error);
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier);
@@ -2386,7 +2388,7 @@ typedef struct gpumc_metric {
     double *mean;             /* centre: for whitening, and where HMC's spring is fixed */
     int spring;               /* HMC: not 0 where the target is nearly the normal of mean and M^-1 */
     double *vectors;          /* U, rank rows of dim */
-    double *lambda;           /* Lambda, rank */
+    double *lambda;           /* Lambda, rank, at most 64 */
     double *covariance;       /* M^-1 itself, dim x dim (dense) */
     double *factor;           /* L, dim x dim, row-major, zeros above the diagonal (dense) */
     size_t n_blocks, block_size;  /* in force, 0 before the first estimate; members of each */
@@ -2399,7 +2401,7 @@ typedef struct gpumc_draw_stats {
     double lp, energy, energy_error, max_energy_error;
     double accept_stat, accept_sym;  /* means over the leaves of min(1, e^w) and 2 / (1 + e^|w|) */
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
-    int32_t tree_depth, n_leapfrog, selected; /* depth: fewer than 2^depth steps; selected: signed leaf index,
+    int32_t tree_depth, n_leapfrog, selected; /* depth: doublings that were kept; selected: signed leaf index,
                                                  0 = did not move */
     uint8_t divergent, hit_max_treedepth;
 } gpumc_draw_stats;
@@ -2421,7 +2423,7 @@ GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s);    
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s);
 /* where the last divergent step began */
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s);
-/* from the next transition; 0: search */
+/* between transitions; 0: search */
 GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_size);
 /* 1 when the density at the start point was not finite: give another one. */
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s);
@@ -2435,7 +2437,7 @@ typedef enum gpumc_sampler {
     GPUMC_SAMPLER_AUTO = 0, GPUMC_SAMPLER_NUTS, GPUMC_SAMPLER_MAMS, GPUMC_SAMPLER_HMC
 } gpumc_sampler;
 
-/* From the next transition: GPUMC_SAMPLER_NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
+/* Between transitions: GPUMC_SAMPLER_NUTS, or paths whose lengths fill length * (1 -+ window) evenly, in
    units of whitened coordinates (a quarter turn of a standard normal is pi / 2), the same lengths in every
    chain. MAMS needs two dimensions; with one it is HMC. On the spring of its metric HMC takes as many equal
    steps as reach `length`, one or an even number, none longer than the step size, so that a path ends with
@@ -2452,8 +2454,8 @@ typedef struct gpumc_adapt_options {
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
     gpumc_sampler sampler;    /* 0: chosen when metric and centring are done */
-    int early_stop;           /* ends once HMC on its spring has held for two windows: after 110 iterations
-                                 at the earliest, 320 with one chain */
+    int early_stop;           /* ends once HMC on its spring has held for two windows: of the default after
+                                 110 iterations at the earliest, 320 with one chain */
     int keep_stuck_chains;    /* do not restart a chain that lags behind */
     uint64_t seed;
     uint32_t first_chain_id;
@@ -2561,7 +2563,7 @@ typedef struct gpumc_fit {
     gpumc_draw_stats *warmup_stats;       /* [chain][iteration], on request */
     size_t draw_capacity, n_warmup;       /* n_warmup: iterations done, saved or not */
     gpumc_metric metric;                  /* in free coordinates */
-    double step_size;
+    double step_size, tree_step_size;     /* of the sampler; of NUTS, which files carry */
     gpumc_sampler sampler;                /* that made the draws, and why */
     char sampler_reason[160];
     double *centring;                     /* share of data in what is known of an element; others 1 */
@@ -2581,7 +2583,8 @@ typedef struct gpumc_fit {
 /* With initial_metric, of the model's free coordinates (for what is learned those of fit->centring and
    fit->typical: better to fix centring_weight and typical then), warm-up starts from its variances and from
    step_size, and learns as ever.
-   With num_warmup -1 they are what the run uses. */
+   With num_warmup -1 they are what the run uses: fit->metric with fit->step_size and fit->sampler, or what a
+   file has, whose step size is that of NUTS, where its metric was dense or diagonal. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -2841,7 +2844,8 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
    IS_LONG says that it pays (wide loads of short vectors stall where narrow code has just written them) and
    the processor has it. GIVE is return, or empty for void. Neither copy has fused products, so that both give
    the same bits: the sampler's draws stand on it. Copies by GPUMC__ISA_COPIES agree to rounding only. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__CUDACC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__FMA__)                      \
+    && !defined(__CUDACC__)
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
     static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
     static GPUMC_LOOP result name##_any parameters { give name##_text arguments; } \
@@ -2863,7 +2867,7 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 /* Before it, a third copy for AVX-512, for what computes more than it loads; GPUMC__WIDEST calls it where it
    can. Only gcc can be kept from fusing products there. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__AVX2__)                    \
-    && !defined(__CUDACC__)
+    && !defined(__FMA__) && !defined(__CUDACC__)
 #define GPUMC__COPY_512(give, result, name, parameters, arguments) \
     static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
     static __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,prefer-vector-width=512"), \
@@ -2950,10 +2954,10 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #define gpumc__timespec timespec
 #define GPUMC__CLOCK CLOCK_MONOTONIC
 #endif
-#if !defined(_WIN32) && !defined(__cplusplus) && defined(__STRICT_ANSI__)
+#if !defined(_WIN32) && !defined(__cplusplus)
 extern int fsync(int file);
 extern int ftruncate(int file, off_t bytes);
-#if !defined(_POSIX_C_SOURCE)
+#if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
 extern int fileno(FILE *stream);
 #endif
 #endif
@@ -3715,23 +3719,24 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side
 }
 
 /* ---- what the user calls --------------------------------------------------------------------- */
-static double gpumc__share(const gpumc__tail *tail, int is_log, double by_x,
+static double gpumc__share(const gpumc__tail *tail, int is_log, double width,
                            double *da, double *db, double *dx)
 {
     const double share = gpumc__exp(tail->value), factor = is_log ? 1 : share;
-    gpumc__add_3(da, factor * tail->by_a, db, factor * tail->by_b, dx, factor * by_x);
+    gpumc__add_3(da, factor * tail->by_a, db, factor * tail->by_b, dx,
+                 width > 0 ? factor * tail->by_log / width : 0);
     return is_log ? tail->value : share;
 }
 static double gpumc__gamma_share(double side, int is_log, double a, double x, double *da, double *dx)
 {
     const gpumc__tail tail = gpumc__gamma_tail_of(a, x, side);
-    return gpumc__share(&tail, is_log, x > 0 ? tail.by_log / x : 0, da, NULL, dx);
+    return gpumc__share(&tail, is_log, x, da, NULL, dx);
 }
 static double gpumc__beta_share(double side, int is_log, double a, double b, double x,
                                 double *da, double *db, double *dx)
 {
     const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, side);
-    return gpumc__share(&tail, is_log, x > 0 && x < 1 ? tail.by_log / x / (1 - x) : 0, da, db, dx);
+    return gpumc__share(&tail, is_log, x * (1 - x), da, db, dx);
 }
 #define GPUMC__GAMMA_SHARE(name, side, is_log) \
     GPUMC_API double gpumc_##name(double a, double x, double *da, double *dx) \
@@ -3767,7 +3772,7 @@ static double gpumc__gamma_solve(double a, double target, double side)
     return x + x * (target - tail.value) / tail.by_log;
 }
 
-typedef struct gpumc__pair { double x, y; } gpumc__pair;         /* x + y = 1 */
+typedef struct gpumc__pair { double x, y, logit; } gpumc__pair;  /* x + y = 1 */
 
 static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 {
@@ -3780,19 +3785,19 @@ static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
     double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1, change;
-    gpumc__pair root = { 0, 1 };
+    gpumc__pair root = { 0, 1, 0 };
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
         tail = gpumc__beta_tail_at_logit(a, b, s);
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    root.x = gpumc__inv_logit(s), root.y = gpumc__inv_logit(-s);
-    if (root.x < DBL_MIN) return root;
+    root.x = gpumc__inv_logit(s), root.y = gpumc__inv_logit(-s), root.logit = s;
+    if (root.x < DBL_MIN || root.y < DBL_MIN) return root;
     tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
     change = root.x * root.y * (target - tail.value) / tail.by_log;
-    root.x += change, root.y -= change;
+    root.x += change, root.y -= change, root.logit += (target - tail.value) / tail.by_log;
     return root;
 }
 
@@ -3805,12 +3810,14 @@ static double gpumc__gamma_root(double a, double p, double q)
 }
 static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
 {
-    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN }, mirror = { q == 0 ? 0.0 : 1.0, q == 0 ? 1.0 : 0.0 };
+    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN, GPUMC_NAN };
+    gpumc__pair mirror = { q == 0 ? 0.0 : 1.0, q == 0 ? 1.0 : 0.0, q == 0 ? -GPUMC_INF : GPUMC_INF };
     if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return root;
     if (0 < p && p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
     if (0 < q && q <= p) mirror = gpumc__beta_solve(b, a, gpumc__log(q));
     root.x = mirror.y;
     root.y = mirror.x;
+    root.logit = -mirror.logit;
     return root;
 }
 GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
@@ -4359,10 +4366,14 @@ GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gp
                mu - beta * gpumc__log(gpumc_rng_exponential(rng)),
                mu + 0.57721566490153286061 * beta,                                     /* Euler's constant */
                GPUMC_PI * GPUMC_PI / 6 * beta * beta)
+static double gpumc__lognormal_variance(double mu, double square)
+{
+    return square > 40 ? gpumc__exp(2 * mu + 2 * square) : gpumc__expm1(square) * gpumc__exp(2 * mu + square);
+}
 GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
                gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
                gpumc__exp(mu + 0.5 * sigma * sigma),
-               gpumc__expm1(sigma * sigma) * gpumc__exp(2 * mu + sigma * sigma))
+               gpumc__lognormal_variance(mu, sigma * sigma))
 GPUMC__MEMBERS(exponential, 1, (rate), rate > 0, -gpumc__log1p(-u) / rate, gpumc_rng_exponential(rng) / rate,
                1 / rate, 1 / rate / rate)
 
@@ -4370,8 +4381,10 @@ static double gpumc__weibull_from(double exponential, double shape, double scale
 { return scale * gpumc__exp(gpumc__log(exponential) / shape); }
 static double gpumc__weibull_spread(double shape)
 {
-    const double first = gpumc__lgamma(1 + 1 / shape), second = gpumc__lgamma(1 + 2 / shape);
-    return gpumc__exp(2 * first) * gpumc__expm1(second - 2 * first);
+    const double h = 1 / shape, first = gpumc__lgamma(1 + h), second = gpumc__lgamma(1 + 2 * h);
+    const double series = h * h * (GPUMC_PI * GPUMC_PI / 6 - h * (2.4041138063191885 - h * (3.788131317988984
+                                       - h * (6.2215665308602198 - h * 10.512544973839308))));
+    return gpumc__exp(2 * first) * gpumc__expm1(h < 1e-3 ? series : second - 2 * first);
 }
 GPUMC__MEMBERS(weibull, 2, (shape, scale), gpumc__are_positive(shape, scale),
                gpumc__weibull_from(-gpumc__log1p(-u), shape, scale),
@@ -4455,12 +4468,14 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 static double gpumc__t_radius(double p, double q, double nu)
 {
     const gpumc__pair root = gpumc__beta_root(0.5 * nu, 0.5, q, p);
-    return sqrt(nu) * sqrt(root.y / root.x);
+    return sqrt(nu) * gpumc__exp(-0.5 * root.logit);
 }
 static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
 {
     const double z = gpumc_rng_normal(rng);
-    return sigma * z / sqrt(gpumc_rng_gamma(rng, 0.5 * nu) / (0.5 * nu));
+    const double half = 0.5 * nu;
+    return sigma * z * (nu < 1 ? gpumc__exp(0.5 * (gpumc__log(half) - gpumc__rng_log_gamma(rng, half)))
+                        : 1 / sqrt(gpumc_rng_gamma(rng, half) / half));
 }
 static double gpumc__t_variance(double nu) { return nu > 2 ? nu / (nu - 2) : nu > 1 ? GPUMC_INF : GPUMC_NAN; }
 GPUMC__MEMBERS(student_t, 3, (nu, mu, sigma), nu > 0 && gpumc__is_scaled(mu, sigma),
@@ -4571,7 +4586,7 @@ static double gpumc__count_quantile(gpumc__count law, double p)
     const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
     const double guess = floor(law.mean + spread * gpumc__inv_Phi(p));
     if (!gpumc__is_probability(p) || !(law.mean >= 0 && law.mean <= DBL_MAX)) return GPUMC_NAN;
-    if (p == 0 || p == 1) return p == 0 ? 0 : law.most;
+    if (p == 0 || p == 1) return p == 0 ? 0 : law.variance > 0 ? law.most : law.mean;
     double above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
     for (double step = 1; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
     double below = above - 1;
@@ -4766,11 +4781,13 @@ GPUMC_API double gpumc_ordered_logistic_lpmf(double y, double eta, const double 
     if (!gpumc__is_category(y, K)) return -GPUMC_INF;
     const size_t k = (size_t)y;
     const double a = k > 0 ? cutpoints[k - 1] - eta : -GPUMC_INF;
-    const double b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF, step = 1 / gpumc__expm1(b - a);
+    const double b = k < K - 1 ? cutpoints[k] - eta : GPUMC_INF;
+    const double gap = k > 0 && k < K - 1 ? cutpoints[k] - cutpoints[k - 1] : GPUMC_INF;
+    const double step = 1 / gpumc__expm1(gap);
     gpumc__add(deta, gpumc_inv_logit(a) - gpumc_inv_logit(-b));
     if (k > 0) gpumc__add_at(dcutpoints, k - 1, -gpumc_inv_logit(a) - step);
     if (k < K - 1) gpumc__add_at(dcutpoints, k, gpumc_inv_logit(-b) + step);
-    return gpumc__log1m_exp(b - a) - gpumc_log1p_exp(-b) - gpumc_log1p_exp(a);
+    return gpumc__log1m_exp(gap) - gpumc_log1p_exp(-b) - gpumc_log1p_exp(a);
 }
 GPUMC_API void gpumc_ordered_logistic_mean(double eta, const double *cutpoints, size_t K, double *mean)
 {
@@ -4928,7 +4945,7 @@ GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size
     for (size_t k = 0; k < K; before += alpha[k], k++) {
         const double a = alpha[k], log_x = gpumc__log(x[k]);
         sum += gpumc__times_log(a - 1, log_x) - (k > 0 ? gpumc__lbeta(before, a) : 0);
-        gpumc__add_at(dx, k, (a - 1) / x[k]);
+        gpumc__add_at(dx, k, gpumc__times_log(a - 1, 1 / x[k]));
         gpumc__add_at(dalpha, k, log_x + gpumc__digamma(total) - gpumc__digamma(a));
     }
     return sum;
@@ -5011,7 +5028,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
         double *row = &variance[i * K];
         const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
         for (size_t j = 0; j < i; j++) row[j] += 0.5 / (b + half);
-        row[i] = i ? b / (b + half) - row[i] * row[i] : 0;
+        row[i] = b / (b + half) - row[i] * row[i];
     }
 }
 
@@ -5020,7 +5037,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
    chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:
    - Values stay strictly inside: where rounding would reach a bound, the double next to it is taken, and the
      smallest normal number beside a bound of zero. So logarithms and reciprocals of distances to a bound are
-     finite, and gpumc_unconstrain accepts whatever gpumc_constrain made.
+     finite, and gpumc_unconstrain accepts what gpumc_constrain made of it.
    - Log Jacobians come from q, where nothing saturates; 1 - logistic q and sech q are never differences.
    - Chain rules take distances to a bound from x, as the density saw them: then its 1 / (x - lower) times our
      x - lower is 1, even where rounding has left nothing else of the distance.
@@ -5504,6 +5521,11 @@ static gpumc_status gpumc__inverse(const gpumc__constraint *c, const double *x, 
     for (size_t v = 0; v < c->count && status == GPUMC_OK; v++, x += c->n, q += c->n_free) {
         status = gpumc__check_natural(c, v * c->n, x, error);
         if (status == GPUMC_OK) c->formula->inverse(c, x, q);
+        for (size_t i = 0; status == GPUMC_OK && i < c->n_free; i++)
+            if (!gpumc__is_finite(q[i]))
+                status = gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f]...x[%.0f] has no finite free "
+                                     "coordinate: check bounds, multiplier and size", (double)(v * c->n),
+                                     (double)((v + 1) * c->n - 1));
     }
     return status;
 }
@@ -6240,8 +6262,8 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
         || GPUMC__WRONG(m, i, error, twin < i,
                         "the name stands twice; letter case does not tell blocks apart")
-        || GPUMC__WRONG(m, i, error, b.n_dims > 0 && !b.dims, "n_dims is %.0f but dims is NULL",
-                        (double)b.n_dims)
+        || GPUMC__WRONG(m, i, error, !b.n_dims != !b.dims, "n_dims is %.0f and dims is %s; give both or none",
+                        (double)b.n_dims, b.dims ? "given" : "NULL")
         || GPUMC__WRONG(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
                         "hold a zero or overflow; leave size 0 to take the product of dims", (double)b.size)
         || GPUMC__WRONG(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
@@ -6268,6 +6290,10 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "bounds %g and %g must be finite", p->lower, p->upper)
         || GPUMC__WRONG(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
                         "lower %g must be below upper %g (set both)", lower, upper)
+        || GPUMC__WRONG(m, i, error, p->lower != lower || p->upper != upper || p->offset != offset
+                            || (p->multiplier != multiplier && p->multiplier != 0), "lower %g, upper %g, "
+                        "offset %g, multiplier %g: kind %d does not take all of these; set .kind",
+                        p->lower, p->upper, p->offset, p->multiplier, (int)p->kind)
         || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
         || GPUMC__WRONG(m, i, error, !gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned",
@@ -6322,6 +6348,9 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
     const size_t n_dims = p->n_dims ? p->n_dims : 1, at = gpumc__find_param(m, i, p->coefficients);
     const double tenths = p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight : 0;
     const int misfits = p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
+    const size_t n = p->covariates ? gpumc__nth_size(m, i) * p->n_covariates : 0;
+    size_t k = 0;
+    while (k < n && gpumc__is_finite(p->covariates[k])) k++;
     return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
         || GPUMC__WRONG(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
@@ -6333,6 +6362,8 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
                         "covariates, n_covariates and coefficients belong together; give all or none")
         || GPUMC__WRONG(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
                         "values", p->coefficients ? p->coefficients : "", (double)p->n_covariates)
+        || GPUMC__WRONG(m, i, error, k < n, "covariates[%.0f] = %g is not finite", (double)k,
+                        k < n ? p->covariates[k] : 0)
         || GPUMC__WRONG(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
                             || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
                         "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
@@ -6859,6 +6890,8 @@ typedef struct gpumc__probe {
     const gpumc_layout *layout;
     const double *q, *g;
     double lp, *direction, *point, *unused, *work;           /* density and gradient at q; scratch */
+    double rounding;                 /* what that of the values moves a density by: at short steps more than
+                                        wrong gradients do */
     double slope, seen;              /* derivative along the direction, and what differences say */
 } gpumc__probe;
 
@@ -6880,7 +6913,7 @@ static double gpumc__probe_distance(gpumc__probe *p, double size)
 {
     double h = 6e-6 * size, distance = GPUMC_INF;
     for (int level = 0; level < 3; level++, h /= 30) {
-        const double noise = 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h;
+        const double noise = (16 * DBL_EPSILON * (fabs(p->lp) + 1) + (level ? 0 : p->rounding)) / h;
         double f[2], slopes[3];
         for (int side = 0; side < 2; side++) {
             for (size_t i = 0; i < p->layout->n_free; i++)
@@ -6963,6 +6996,9 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     if (!gpumc__is_finite(all.probe.lp))
         return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
                            "gradient check; give another point");
+    double *x = all.scratch + 3 * n, *by_x = x + l->n_natural;
+    (void)gpumc__density(l, 0, x, by_x);
+    for (size_t i = 0; i < l->n_natural; i++) all.probe.rounding += 2 * DBL_EPSILON * fabs(x[i] * by_x[i]);
     if (team) gpumc_team_run(team, gpumc__probe_one, n_probes, &all);
     else for (size_t k = 0; k < n_probes; k++) gpumc__probe_one(k, 0, &all);
     for (size_t k = 0; k < n_probes; k++) {
@@ -7008,7 +7044,7 @@ static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, doub
         for (size_t j = 0; j < p->size; j++)
             if (!gpumc__is_finite(init[j]))
                 return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init[%.0f] = %g is not "
-                                   "finite", p->param->name, (double)j, init[j]);
+                                   "finite", p->param->name, (double)(&init[j] - p->param->init), init[j]);
         memcpy(work + p->at, init, p->size * sizeof(double));
         if (gpumc__part_inverse(l, p, work, q, work, &inner) != GPUMC_OK)
             return gpumc__fail(error, GPUMC_ERROR_MODEL, "parameter \"%.48s\": init: %.170s",
@@ -7020,13 +7056,16 @@ static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, doub
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error)
 {
+    gpumc_error unread;
+    if (!error) error = &unread;
     const size_t bytes = gpumc_layout_bytes(model, error);
     void *memory = bytes ? gpumc__allocate(NULL, bytes) : NULL;
     gpumc_layout *l = memory ? gpumc_layout_init(model, memory, bytes, error) : NULL;
     double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l, 1)) : NULL;
     gpumc_gradient_report unwanted;
     gpumc_status status = GPUMC_OK;
-    if (bytes == 0) return error ? error->status : GPUMC_ERROR_MODEL;
+    if (report) memset(report, 0, sizeof *report);
+    if (bytes == 0) return error->status;
     if (!q) status = gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes);
     for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
     if (q)
@@ -7322,14 +7361,14 @@ static void *gpumc__plan_place(gpumc__rows_plan *plan, const gpumc_rows_data *d,
 }
 
 /* Returns the block to be released, NULL when out of memory. */
-static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d)
+static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d, gpumc_error *error)
 {
     gpumc__arena arena = { NULL, 0 };
     memset(plan, 0, sizeof *plan);
     gpumc__plan_place(plan, d, &arena);
     arena.base = (char *)gpumc__allocate(d->allocator, arena.used);
+    if (!arena.base) { gpumc__fail_memory(error, arena.used); return NULL; }
     arena.used = 0;
-    if (!arena.base) return NULL;
     gpumc__plan_place(plan, d, &arena);
     memset(plan->start, 0, (d->n_groups + 1) * sizeof *plan->start);
     for (size_t i = 0; i < d->n_rows; i++)
@@ -7516,11 +7555,8 @@ static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size
     void *block;
     *bytes = 0;
     if (gpumc__check_rows(d, error) != GPUMC_OK) return NULL;
-    block = gpumc__plan_rows(&plan, d);
-    if (!block) {
-        gpumc__fail_memory(error, gpumc__size_mul(d->n_rows, 4));
-        return NULL;
-    }
+    block = gpumc__plan_rows(&plan, d, error);
+    if (!block) return NULL;
     gpumc__rows_place(&arena, d, &plan);
     *bytes = arena.used;
     arena.base = (char *)memory;
@@ -8224,6 +8260,7 @@ GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *g, size_t n, const gpumc_gl
 {
     double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width, a_b[2];
     gpumc__glm_pass pass = { g, n, at, sums, scratch };
+    if (n == 0) return;
     if (team) gpumc_team_run(team, gpumc__glm_chunk, g->n_chunks, &pass);
     else for (size_t c = 0; c < g->n_chunks; c++) gpumc__glm_chunk(c, 0, &pass);
     for (size_t c = 1; c < g->n_chunks; c++) gpumc__add_all(sums, sums + c * n * g->width, n * g->width);
@@ -8502,8 +8539,7 @@ typedef struct gpumc__cpu_hot {
     gpumc_hot hot;
     gpumc_rows *rows;
     gpumc_glm *glm;
-    gpumc_glm_data data;
-    size_t n_group, n_groups, n_pointers; /* pointers of a point: parameters of rows, factors */
+    size_t n_pointers;                    /* of a point: parameters of rows, factors */
     gpumc_team *team;
     void *memory;
     double *work, **grad;
@@ -8525,12 +8561,13 @@ static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double 
                                          gpumc_error *error)
 {
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
+    const gpumc_rows *r = h->rows;
     (void)error;
     for (size_t done = 0, some; done < n; done += some) {
         size_t k = 0;
         some = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
         for (size_t i = 0, at = done * hot->n_params; i < some; i++)
-            for (size_t j = 0; j < h->n_pointers; at += j++ < h->n_group ? h->n_groups : 1) {
+            for (size_t j = 0; j < h->n_pointers; at += j++ < r->kind.n_group ? r->info.n_groups : 1) {
                 h->p[k] = p + at;
                 h->grad[k++] = grad + at;
             }
@@ -8539,23 +8576,21 @@ static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double 
     return GPUMC_OK;
 }
 
-/* Which of sigma (1), nu (2) and phi (4) each family has; they stand behind the levels. */
-static const unsigned gpumc__glm_aux[GPUMC__GLM_N] = { 1, 0, 0, 4, 1 + 2 };
+/* Behind the effects stand sigma or phi, and nu, of the families that have them. */
 static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad,
                                  gpumc_glm_point *at, gpumc_glm_gradient *to)
 {
     const double **effects = h->p + i * h->n_pointers;
     double **to_effects = h->grad + i * h->n_pointers;
-    const unsigned aux = gpumc__glm_aux[h->data.family];
-    size_t k = 1 + h->data.n_columns;
-    for (size_t f = 0; f < h->n_pointers; k += h->data.factors[f++].n_levels) {
-        effects[f] = p + k;
-        to_effects[f] = grad + k;
+    const size_t n_aux = h->glm->n_outputs - GPUMC__GLM_BY_A, k = h->hot.n_params - n_aux;
+    for (size_t f = 0; f < h->n_pointers; f++) {
+        effects[f] = p + (h->glm->effect_at[f] - GPUMC__GLM_BY_BETA + 1);
+        to_effects[f] = grad + (effects[f] - p);
     }
-    const gpumc_glm_point from = { p, p + 1, effects, aux & 1 ? p + k : NULL, aux & 2 ? p + k + 1 : NULL,
-                                   aux & 4 ? p + k : NULL };
-    const gpumc_glm_gradient into = { grad, grad + 1, to_effects, aux & 1 ? grad + k : NULL,
-                                      aux & 2 ? grad + k + 1 : NULL, aux & 4 ? grad + k : NULL };
+    const double *a = n_aux > 0 ? p + k : NULL, *b = n_aux > 1 ? p + k + 1 : NULL;
+    double *to_a = n_aux > 0 ? grad + k : NULL, *to_b = n_aux > 1 ? grad + k + 1 : NULL;
+    const gpumc_glm_point from = { p, p + 1, effects, a, b, a };
+    const gpumc_glm_gradient into = { grad, grad + 1, to_effects, to_a, to_b, to_a };
     *at = from;
     *to = into;
 }
@@ -8582,9 +8617,7 @@ static size_t gpumc__cpu_take_rows(gpumc__cpu_hot *h, const gpumc_rows_data *dat
 {
     h->rows = gpumc_rows_init(data, h->memory, bytes, error);
     if (!h->rows) return 0;
-    h->n_group = data->kind->n_group;
-    h->n_groups = data->n_groups;
-    h->hot.n_params = h->n_group * h->n_groups + data->kind->n_shared;
+    h->hot.n_params = data->kind->n_group * data->n_groups + data->kind->n_shared;
     h->hot.eval = gpumc__cpu_rows_eval;
     return gpumc__size_mul(gpumc_rows_work(h->rows),
                            gpumc__larger((size_t)gpumc_team_threads(h->team), GPUMC__HOT_POINTS));
@@ -8594,9 +8627,8 @@ static size_t gpumc__cpu_take_glm(gpumc__cpu_hot *h, const gpumc_glm_data *data,
 {
     h->glm = gpumc_glm_init(data, h->memory, bytes, error);
     if (!h->glm) return 0;
-    h->data = *data;
-    h->hot.n_params = 1 + data->n_columns + h->glm->n_outputs - GPUMC__GLM_BY_A;
-    for (size_t f = 0; f < data->n_factors; f++) h->hot.n_params += data->factors[f].n_levels;
+    h->hot.n_params = 1 + h->glm->effect_at[data->n_factors] - GPUMC__GLM_BY_BETA + h->glm->n_outputs
+        - GPUMC__GLM_BY_A;
     h->hot.eval = gpumc__cpu_glm_eval;
     return gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team));
 }
@@ -8641,6 +8673,8 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
     gpumc_device_info info;
     gpumc_hot *hot = NULL;
     if (!bytes) return NULL;
+    for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)     /* there by gpumc_glm_init */
+        if (gpumc__glm_check_row(glm, i, error) != GPUMC_OK) return NULL;
     if (!max_points) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_%s: max_points is 0; use at least 1",
                     rows ? "rows" : "glm");
@@ -8659,7 +8693,11 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
 }
 GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_points, gpumc_place place,
                                     gpumc_error *error)
-{ return gpumc__hot_open(data, NULL, max_points, place, error); }
+{
+    if (data) return gpumc__hot_open(data, NULL, max_points, place, error);
+    gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_rows: data is NULL");
+    return NULL;
+}
 GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
                                    gpumc_error *error)
 { return gpumc__hot_open(NULL, data, max_points, place, error); }
@@ -8760,46 +8798,62 @@ GPUMC_ROW(gpumc__normal_population, 3, 0, 2)
 GPUMC_ROW(gpumc__student_t_population, 3, 1, 2)
 { return gpumc_student_t_lpdf(p[0], p[3], p[1], p[2], &g[0], &g[3], &g[1], &g[2]); }
 GPUMC_FN double gpumc__phi(double z) { return gpumc_exp(-0.5 * z * z) * 0.39894228040143267794; }
-typedef struct gpumc__tails { double z, phi, below, above; } gpumc__tails;    /* density and tails at z */
-GPUMC_FN gpumc__tails gpumc__at_z(double z)
+/* What the bounds leave of N(0, 1), mirrored by side so that the nearer tail is the upper one: from a to b,
+   cut off where nothing is left. In a tail, a > 0, mass and densities are in units of phi(a), which itself
+   underflows where the location is far outside: mass = M(a) - M(b) phi(b) / phi(a) by Mills ratios. */
+typedef struct gpumc__truncated { double side, a, b, at_a, at_b, above_b, mass; int tail; } gpumc__truncated;
+GPUMC_FN gpumc__truncated gpumc__between_bounds(const double *p, const double *x)
 {
-    const double tail = gpumc_Phi(-gpumc_fabs(z)), rest = 1 - tail;
-    const gpumc__tails at = { z, gpumc__phi(z), 0 < z ? rest : tail, 0 < z ? tail : rest };
-    return at;
+    const double low = (x[0] - p[1]) / p[2], high = (x[1] - p[1]) / p[2], width = (x[1] - x[0]) / p[2];
+    const double a = gpumc__within(high < 0 ? -high : low, -40, 1e100), from = a > 0 ? a : 0;
+    const double further = gpumc__within(a > 0 ? width : high, 0, 40), b = from + further;
+    const double ratio = gpumc_exp(-0.5 * further * (further + 2 * from));          /* phi(b) / phi(from) */
+    const double above_b = a > 0 ? gpumc_mills(b) * ratio : gpumc_Phi(-b);
+    const gpumc__truncated t = { high < 0 ? -1.0 : 1.0, a, b, a > 0 ? 1 : gpumc__phi(a),
+                                  a > 0 ? ratio : gpumc__phi(b), above_b,
+                                  (a > 0 ? gpumc_mills(a) : gpumc_Phi(-a)) - above_b, a > 0 };
+    return t;
 }
-/* Bounds in standard units, cut off where nothing is left beyond; returns Phi(b) - Phi(a), from the nearer
-   tail so that it does not cancel. */
-GPUMC_FN double gpumc__truncation(const double *p, const double *x, gpumc__tails *a, gpumc__tails *b)
-{
-    *a = gpumc__at_z(gpumc__within((x[0] - p[1]) / p[2], -40, 40));
-    *b = gpumc__at_z(gpumc__within((x[1] - p[1]) / p[2], -40, 40));
-    return 0 < a->z ? a->above - b->above : b->below - a->below;
-}
+/* Distance from the bound in a tail, else from the location. */
+GPUMC_FN double gpumc__beyond(const gpumc__truncated *t, const double *p, const double *x)
+{ return (t->tail ? t->side > 0 ? p[0] - x[0] : x[1] - p[0] : t->side * (p[0] - p[1])) / p[2]; }
 
 GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 {
-    gpumc__tails a, b;
-    const double inside = gpumc__truncation(p, x, &a, &b), slope = 1 / (p[2] * inside);
-    const double lp = gpumc_normal_lpdf(p[0], p[1], p[2], &g[0], &g[1], &g[2]) - gpumc_log(inside);
-    g[1] += (b.phi - a.phi) * slope;
-    g[2] += (b.z * b.phi - a.z * a.phi) * slope;
-    return gpumc__outside((p[0] < x[0]) | (x[1] < p[0]), lp);
+    const gpumc__truncated t = gpumc__between_bounds(p, x);
+    const double y = t.side * (p[0] - p[1]) / p[2], inv = 1 / p[2], share = 1 / t.mass;
+    const double from = gpumc__beyond(&t, p, x), twice = t.tail ? 2 * t.a : 0;
+    g[0] -= t.side * y * inv;
+    g[1] += t.side * (y + (t.at_b - t.at_a) * share) * inv;
+    g[2] += (y * y - 1 + (t.b * t.at_b - t.a * t.at_a) * share) * inv;
+    return gpumc__outside((p[0] < x[0]) | (x[1] < p[0]), -0.5 * from * (from + twice)
+                          - gpumc_log(p[2] * t.mass) - (t.tail ? 0 : GPUMC_LOG_SQRT_2PI));
 }
 
-/* theta = mu + sigma y, Phi(y) = P = Phi(a) + Phi(z) D, D = Phi(b) - Phi(a), or from 1 - P = Phi(-b) +
-   Phi(-z) D if that is smaller. */
+/* u where Phi(-a - u) = phi(a) q, a > 0: Newton's steps on the logarithm where phi(a) may underflow. */
+GPUMC_FN double gpumc__upper_quantile(double a, double q)
+{
+    const double drop = -2 * gpumc_log(q / gpumc_mills(a));
+    double u = drop / (gpumc_sqrt(a * a + drop) + a);
+    if (a < 25) return -gpumc_inv_Phi(q * gpumc__phi(a)) - a;
+    for (int k = 0; k < 2; k++)
+        u += gpumc_mills(a + u) * (gpumc_log(gpumc_mills(a + u) / q) - 0.5 * u * (u + 2 * a));
+    return u;
+}
+
+/* theta = mu + sigma y, where Phi(z) of what lies between the bounds is below y. */
 GPUMC__ROW_PLAIN(gpumc__truncated_quantile, 3, 0, 2)       /* large: compiled once, not for every set */
 {
-    gpumc__tails a, b;
-    const gpumc__tails z = gpumc__at_z(p[0]);
-    const double inside = gpumc__truncation(p, x, &a, &b);
-    const double P = a.below + z.below * inside, Q = b.above + z.above * inside;
-    const double y = (P < Q ? 1 : -1) * gpumc_inv_Phi(P < Q ? P : Q), inv = 1 / gpumc__phi(y);
-    const double at_a = a.phi * z.above, at_b = b.phi * z.below;
-    g[0] = p[2] * z.phi * inside * inv;
+    const gpumc__truncated t = gpumc__between_bounds(p, x);
+    const double z = t.side * p[0], above = gpumc_Phi(-z), below = gpumc_Phi(z);
+    const double P = gpumc_Phi(t.a) + below * t.mass, Q = t.above_b + above * t.mass;
+    const double u = t.tail ? gpumc__upper_quantile(t.a, Q) : P < Q ? gpumc_inv_Phi(P) : -gpumc_inv_Phi(Q);
+    const double y = t.tail ? t.a + u : u, at_a = t.at_a * above, at_b = t.at_b * below;
+    const double inv = t.tail ? gpumc_exp(0.5 * u * (u + 2 * t.a)) : 1 / gpumc__phi(y);
+    g[0] = p[2] * gpumc__phi(z) * t.mass * inv;
     g[1] = 1 - (at_a + at_b) * inv;
-    g[2] = y - (a.z * at_a + b.z * at_b) * inv;
-    return gpumc__within(p[1] + p[2] * y, x[0], x[1]);
+    g[2] = t.side * (y - (t.a * at_a + t.b * at_b) * inv);
+    return gpumc__within((t.tail ? t.side > 0 ? x[0] : x[1] : p[1]) + t.side * p[2] * u, x[0], x[1]);
 }
 
 /* A family of populations. draw: z for a draw of location + scale z; NULL: normal, or by the quantile. */
@@ -9380,10 +9434,15 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     if (missing)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or "
                            "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");
-    for (size_t i = 0; i < d->n_params; i++)
-        if (d->params[i].kind >= GPUMC_ORDERED)
-            return GPUMC__BAD_PARAM(error, d->params[i].name, "kind %d has no univariate "
-                                    "prior; such a model wants a callback", (int)d->params[i].kind);
+    for (size_t i = 0; i < d->n_params; i++) {
+        const gpumc_param *p = &d->params[i];
+        if (p->kind >= GPUMC_ORDERED)
+            return GPUMC__BAD_PARAM(error, p->name, "kind %d has no univariate "
+                                    "prior; such a model wants a callback", (int)p->kind);
+        if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)
+            return GPUMC__BAD_PARAM(error, p->name, "size %.0f and %.0f dims contradict each other, hold a "
+                                    "zero or overflow, or dims is NULL", (double)p->size, (double)p->n_dims);
+    }
     return GPUMC_OK;
 }
 
@@ -9432,10 +9491,12 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
         : above ? GPUMC_LINK_LOG : between ? GPUMC_LINK_LOGIT : GPUMC_LINK_IDENTITY;
     if ((int)o->link < 0 || o->link > GPUMC_LINK_PROBIT || (b->link == GPUMC_LINK_LOG && !above)
         || (b->link > GPUMC_LINK_LOG && !between) || g->typical != 0
-        || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE)
+        || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE
+        || (g->kind == GPUMC_UPPER && !truncated && !o->density && !o->quantile))
         return GPUMC__BAD_PARAM(error, g->name, "link %d is unknown or does not fit "
                                 "kind %d: log wants POSITIVE or LOWER (not typical), logit and probit UNIT "
-                                "or INTERVAL, a truncated normal the identity", (int)b->link, (int)g->kind);
+                                "or INTERVAL, a truncated normal the identity; UPPER a truncated normal or "
+                                "a leaf", (int)b->link, (int)g->kind);
     if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
             && (o->quantile_form || g->centring > GPUMC_CENTRED))
@@ -9547,11 +9608,12 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     f = b->law.density;
     b->shape = h->blocks[at].at;
     b->n_shape = shape ? h->blocks[at].size : 0;
-    if ((shape && at == i) || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
+    if ((shape && (at == i || !f))
+        || (f && (f->n_group != 3 || f->n_shared != b->n_shape || f->n_columns != 2))
         || (q && (q->n_group != (b->with ? 6 : 3) || q->n_shared != 0 || q->n_columns != 2)))
-        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block, or a leaf is not of "
-                                "3 parameters, shape (%.0f; a quantile: none, or 6 of a pair) and 2 columns",
-                                shape ? shape : "", (double)b->n_shape);
+        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block or there is no density "
+                                "for it, or a leaf is not of 3 parameters, shape (%.0f; a quantile: none, "
+                                "or 6 of a pair) and 2 columns", shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
         p->name = b->name;
@@ -9746,8 +9808,8 @@ static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_se
     data->group = apart;
     if (apart) rows = gpumc__hier_rows_new(h, data, error);
     if (rows) taken = (uint32_t *)gpumc__hier_new(h, gpumc__taken_size(rows), sizeof *taken);
-    for (size_t k = 0; k < s->n_group; k++) index[k] = s->sources[k].index;
     if (taken) {
+        for (size_t k = 0; k < s->n_group; k++) index[k] = s->sources[k].index;
         gpumc__rows_take(rows, index, taken);
         h->rows_work = gpumc__larger(h->rows_work, gpumc_rows_work(rows));
     }
@@ -9852,16 +9914,17 @@ static void gpumc__hier_start(gpumc_hier *h)
 {
     double *x = (double *)gpumc__hier_new(h, h->n_natural, sizeof(double));
     const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
-    int known = x != NULL;
-    for (size_t i = 0; i < h->model.n_params && known; i++) {
+    for (size_t i = 0; i < h->model.n_params && x; i++) {
         const gpumc__hier_block *b = &h->blocks[i];
-        if (h->params[i].init) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
+        const int given = h->params[i].init != NULL, bounded = h->params[i].kind != GPUMC_UNBOUNDED;
+        int known = 1;
+        if (given) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
         else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
-        for (size_t j = 0; j < b->size && h->params[i].kind != GPUMC_UNBOUNDED; j++)
-            x[b->at + j] = gpumc__within(x[b->at + j], b->range.least, b->range.greatest);
-        for (size_t j = 0; j < b->size && !h->params[i].init && !b->has_population; j++) {
-            x[b->at + j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j : 0], &b->range, 0.5);
-            known &= !gpumc__is_nan(x[b->at + j]);
+        for (size_t j = b->at; j < b->at + b->size; j++) {
+            if (!given && !b->has_population)
+                x[j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j - b->at : 0], &b->range, 0.5);
+            if (!given && bounded) x[j] = gpumc__within(x[j], b->range.least, b->range.greatest);
+            known &= !gpumc__is_nan(x[j]);
         }
         if (known && h->params[i].n_inits < 2) h->params[i].init = x + b->at;
     }
@@ -10229,7 +10292,7 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
     const char *wrong = !memory ? "memory is NULL" : !metric ? "metric is NULL" : !q ? "q is NULL"
         : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double"
         : needed == 0 || bytes < needed || metric->dim != dim || !(step_size >= 0)
-            || !gpumc__is_finite(step_size) ? "out of range" : NULL;
+            || metric->rank > GPUMC__MAX_RANK || !gpumc__is_finite(step_size) ? "out of range" : NULL;
     gpumc_nuts *s;
     if (wrong) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
@@ -10250,6 +10313,9 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
 
 GPUMC_API GPUMC_TEAM void gpumc_nuts_restart(gpumc_nuts *s, const double *q)
 {
+    for (int k = 0; k < s->n_states; k++) s->states[k].uses = s->current == &s->states[k];
+    s->ends[0] = s->ends[1] = s->selected = s->candidate = s->from = NULL;
+    s->n_stack = 0;
     memcpy(s->current->q, q, s->dim * sizeof(double));
     s->next = s->current;
     s->phase = GPUMC__PHASE_START;
@@ -10603,6 +10669,7 @@ GPUMC_API GPUMC_TEAM GPUMC_LOOP int gpumc_nuts_tell(gpumc_nuts *s, double lp, co
     case GPUMC__PHASE_PATH: return gpumc__path_step(s);
     case GPUMC__PHASE_SEARCH: gpumc__nuts_searched(s); return 0;
     default:
+        s->stats.lp = lp;
         s->phase = gpumc__is_finite(lp) && gpumc__is_finite(gpumc__dot(g, g, s->dim)) ? GPUMC__PHASE_READY
             : GPUMC__PHASE_BAD;
         return s->phase == GPUMC__PHASE_READY;
@@ -10883,16 +10950,17 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_TREE, s->draw, s->chain);
     const double w = s->H0 - H, e = t->divergent ? 0 : gpumc_exp(-fabs(w));
     const double by_guide = w - (s->apart[1] - s->apart[0]);
-    const int accepted = gpumc_rng_uniform(&rng) < (w > 0 ? 1 : e);
+    const int accepted = !t->divergent && gpumc_rng_uniform(&rng) < (w > 0 ? 1 : e);
     if (t->divergent) memcpy(s->divergence, s->from->q, s->dim * sizeof(double));
     gpumc__state_set(&s->selected, accepted ? s->next : s->current);
     t->energy = accepted ? H : s->H0;
     t->selected = accepted ? t->n_leapfrog : 0;
-    t->accept_stat = t->n_leapfrog * (w > 0 ? 1 : e);
+    t->accept_stat = t->n_leapfrog * (w > 0 && !t->divergent ? 1 : e);
     t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
-    s->guided_accept = t->divergent ? 0 : by_guide < 0 ? gpumc_exp(by_guide) : 1;
+    s->guided_accept = t->divergent && t->n_leapfrog < s->n_steps ? 0    /* the guide led it to its end */
+        : by_guide < 0 ? gpumc_exp(by_guide) : by_guide >= 0;
     if (accepted) s->apart[0] = s->apart[1];
-    if (accepted) s->residual = gpumc__distance(s->x, s->scratch, s->dim);
+    if (accepted && s->sampler == GPUMC_SAMPLER_HMC) s->residual = gpumc__distance(s->x, s->scratch, s->dim);
     gpumc__state_set(&s->next, NULL);
     gpumc__state_set(&s->from, NULL);
     return gpumc__nuts_finish(s);
@@ -11128,7 +11196,7 @@ static size_t gpumc__longest_window(const gpumc_adapt *plan)
         foreground = background;
         background = t = next > t ? next : t + 1;
     }
-    return longest + 10;
+    return longest + 10 + (plan->options.early_stop ? gpumc__adapt_span(plan) : 0);
 }
 
 static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout, size_t dim,
@@ -12726,13 +12794,17 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
     return a->options.sampler;
 }
 
+/* The density where a guide has led: where that is 0 so low that any path to the support is taken. */
+static double gpumc__density_led(const gpumc_layout *l, const double *q, double *g, double *work)
+{ return fmax(gpumc_model_eval(l, q, g, work), -1e300); }
+
 /* From here on paths are decided on by the model itself. */
 static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler)
 {
     for (size_t c = 0; c < a->n_chains && a->guided && sampler != GPUMC_SAMPLER_NUTS; c++) {
         gpumc_nuts *s = chains[c];
         const double guide = s->current->lp;
-        s->current->lp = gpumc_model_eval(a->layout, gpumc_nuts_draw(s), s->scratch, a->model_work);
+        s->current->lp = gpumc__density_led(a->layout, gpumc_nuts_draw(s), s->scratch, a->model_work);
         s->apart[0] = s->current->lp - guide;
     }
 }
@@ -12856,8 +12928,11 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
 static int gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_sampler asked = gpumc__adapt_asked(a);
-    const double length = a->options.path_length > 0 ? a->options.path_length : GPUMC__PATH_LENGTH;
-    for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_path(chains[c], asked, length, 0.4);
+    const int swings = asked == GPUMC_SAMPLER_HMC && a->shared.spring;
+    const double length = a->options.path_length > 0 ? a->options.path_length
+        : swings ? GPUMC__SPRING_LENGTH : GPUMC__PATH_LENGTH;
+    for (size_t c = 0; c < a->n_chains; c++)
+        gpumc_nuts_set_path(chains[c], asked, length, swings ? GPUMC__SPRING_WINDOW : 0.4);
     a->sampler = chains[0]->sampler;
     gpumc__adapt_unguide(a, chains, asked);
     return 0;
@@ -12955,6 +13030,10 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
             own->x = fmin(own->x, 1.1447298858494002 /* log pi: stability in whitened coordinates */);
         gpumc_nuts_set_step_size(chains[c], gpumc__exp(own->x));
     }
+    if (a->own_end == 0 && a->iteration == 1) {
+        gpumc__dual_start(&a->dual, chains[0]->step_size);
+        a->dual.mu = a->dual.x;
+    }
     if (a->iteration <= a->own_end) return;
     gpumc__dual_update(&a->dual, mean / n, a->options.target_accept);
     if (bounded) a->dual.x = fmin(a->dual.x, 1.1447298858494002);
@@ -12974,6 +13053,7 @@ static void gpumc__adapt_restart_step(gpumc_adapt *a, gpumc_nuts *const *chains)
         n += a->healthy[c];
     }
     gpumc__dual_start(&a->dual, gpumc__exp(sum / n));
+    if (a->options.num_warmup < 20) a->dual.mu = a->dual.x;       /* too few updates to come back */
     gpumc__adapt_set_step_sizes(a, chains, gpumc__exp(sum / n));
 }
 
@@ -15150,7 +15230,7 @@ static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part
     const gpumc_fit *fit = (const gpumc_fit *)of;
     const gpumc_metric *m = &fit->metric;
     const size_t n = m->dim, dense = m->kind == GPUMC_METRIC_DENSE;
-    gpumc__put_number(w, "{\"stepsize\":", fit->step_size);
+    gpumc__put_number(w, "{\"stepsize\":", fit->tree_step_size > 0 ? fit->tree_step_size : fit->step_size);
     gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", gpumc__stan_metrics[m->kind]);
     for (size_t k = part; k < (dense ? n * n : n); k++)
         gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
@@ -17807,7 +17887,7 @@ static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
     gpumc_status status = r->options->stream ? gpumc__save_stream(r->options->stream, error) : GPUMC_OK;
     if (!status) status = gpumc__write_file(p->unfinished, "wb", 1, r, 0, gpumc__checkpoint_contents, error);
     if (status != GPUMC_OK) return status;
-    if (p->is_whole && !gpumc__rename(p->path, p->older))
+    if (p->is_whole && gpumc__exists(p->path) && !gpumc__rename(p->path, p->older))
         return gpumc__file_failed(error, p->older, "replaced");
     p->is_whole = gpumc__rename(p->unfinished, p->path);
     if (!p->is_whole) return gpumc__file_failed(error, p->path, "replaced");
@@ -17869,6 +17949,7 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
         path = p->older;
         if (gpumc__open_whole(path, &p->from.file, &older) != GPUMC_OK) return status;
         p->read = *error;
+        memset(error, 0, sizeof *error);
     }
     p->from.reading = 1;
     gpumc__carry(&p->from, &p->seal, sizeof p->seal);
@@ -17963,7 +18044,7 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
     chain->gradients++;
     if (!r->adapt->guided || !gpumc__path_ends(s)) return guide;
     chain->gradients++;
-    lp = gpumc_model_eval(r->layout, q, s->scratch, chain->work);
+    lp = gpumc__density_led(r->layout, q, s->scratch, chain->work);
     s->apart[1] = lp - guide;
     return lp;
 }
@@ -18110,6 +18191,9 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     if (o->num_samples == 0) o->num_samples = 1000;
     if (o->thin == 0) o->thin = 1;
     if (layout->model->guide && o->sampler == GPUMC_SAMPLER_AUTO) o->sampler = GPUMC_SAMPLER_MAMS;
+    if (o->num_warmup < 0 && o->sampler == GPUMC_SAMPLER_AUTO && o->initial_metric
+        && o->initial_metric->spring)
+        o->sampler = GPUMC_SAMPLER_HMC;      /* whose steps may be longer than trees can be stable with */
     if (!(o->init_radius > 0)) o->init_radius = 2;
     o->threads = threads < o->num_chains ? threads : o->num_chains;
     if (o->initial_metric && o->metric == GPUMC_METRIC_AUTO && o->num_warmup < 0)
@@ -18252,11 +18336,12 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
 }
 
 /* Says why no start point was usable: what the density returned at the last one, and where that was. */
-static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int bad_gradient,
-                                        gpumc_error *error)
+static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpumc_error *error)
 {
-    double *work = r->chains[c].work;
-    const double lp = gpumc__density(r->layout, r->adapt->guided, work, work + r->layout->n_natural);
+    double *work = r->chains[c].work, *g = work + r->layout->n_natural;
+    double lp = gpumc__density(r->layout, 0, work, g);
+    const int by_guide = gpumc__is_finite(lp) && r->adapt->guided;
+    if (by_guide) lp = gpumc__density(r->layout, 1, work, g);
     char where[120] = "";
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
@@ -18265,7 +18350,8 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, int 
     }
     return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
                        "(last %g at %s); check the density there, give init or a smaller init_radius",
-                       (double)(c + 1), bad_gradient ? "gradient" : "log density", tries, lp, where);
+                       (double)(c + 1), gpumc__is_finite(lp) ? "gradient" : by_guide ? "guide"
+                       : "log density", tries, lp, where);
 }
 
 /* Puts a chain's machine at a point; returns 0 where it cannot start, with the density there. */
@@ -18276,7 +18362,9 @@ static int gpumc__begin_at(gpumc__run *r, size_t c, const double *q, double *lp)
     gpumc_nuts_restart(s, q);
     g = gpumc__nuts_gradient_wanted(s);
     *lp = gpumc__chain_eval(r, &r->chains[c], gpumc_nuts_ask(s), g);
-    return gpumc_nuts_tell(s, *lp, g);
+    if (!gpumc_nuts_tell(s, *lp, g) || !r->adapt->guided) return !gpumc_nuts_bad_start(s);
+    *lp = gpumc_model_eval(r->layout, q, s->scratch, r->chains[c].work);
+    return gpumc__is_finite(*lp);
 }
 
 enum { GPUMC__START_TRIES = 100 };
@@ -18303,7 +18391,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
         if (status != GPUMC_OK) return status;
         if (gpumc__begin_at(r, c, q, &lp)) return GPUMC_OK;
     }
-    return gpumc__start_failed(r, c, tries, gpumc__is_finite(lp), error);
+    return gpumc__start_failed(r, c, tries, error);
 }
 
 /* From natural values in work. Arrives where that brings more than 1000 a coordinate, and leaves the start's
@@ -18462,9 +18550,10 @@ static int gpumc__warm_up(gpumc__run *r)
     int more = planned > 0;
     size_t goal;
     const int fresh = !a->started;
+    if (fresh && !more) gpumc__start_metric(r, 0);
     if (!more) gpumc__adapt_skip(a, r->machines);
     else if (fresh) gpumc_adapt_update(a, r->machines);
-    if (fresh) gpumc__start_metric(r, more);
+    if (fresh && more) gpumc__start_metric(r, 1);
     if (!r->checkpoint->from.file) gpumc__phase(r, 1);
     while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
     f->n_warmup = r->n_iterations[1] = goal = a->iteration;
@@ -18526,6 +18615,8 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
+    f->tree_step_size = r->adapt->sampler != GPUMC_SAMPLER_NUTS && r->adapt->tree_step > 0
+        ? r->adapt->tree_step : f->step_size;
     gpumc__metric_copy(&f->metric, &r->adapt->shared);
     gpumc__metric_unhear(&f->metric, r->layout, r->chains[0].work);
     for (size_t i = 0; i < f->n_free; i++) f->centring[i] = gpumc__notch[r->layout->notches[i]];
@@ -18669,6 +18760,7 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     gpumc_status status;
     size_t bytes = 0;
     void *memory;
+    gpumc_layout *layout;
     memset(fit, 0, sizeof *fit);
     memset(&checkpoint, 0, sizeof checkpoint);
     fit->options = *options;
@@ -18680,10 +18772,9 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
             || gpumc__check_options(&fit->options, &error) != GPUMC_OK) bytes = 0;
     }
     memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
-    if (memory)
-        status = gpumc__sample_layout(gpumc_layout_init(model, memory, bytes, &error), fit, &checkpoint,
-                                      &error);
-    else status = bytes ? gpumc__fail_memory(&error, bytes) : error.status;
+    layout = memory ? gpumc_layout_init(model, memory, bytes, &error) : NULL;
+    if (layout) status = gpumc__sample_layout(layout, fit, &checkpoint, &error);
+    else status = bytes && !memory ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
     gpumc__checkpoint_close(&checkpoint, &fit->allocator);
     if (status < 0) gpumc_free(fit);

@@ -20,7 +20,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <exception>
+#include <memory>
 #include <vector>
 
 #if !defined(__CUDACC__) && !defined(GPUMC_CUDA_ON_HOST)
@@ -171,7 +172,7 @@ public:
     gpumc_status allocate(gpumc_error *error)
     {
         const gpumc_status status = points.allocate(max_points * n_params, error);
-        host.resize(max_points * (1 + n_params));
+        if (status == GPUMC_OK) host.resize(max_points * (1 + n_params));
         return status == GPUMC_OK ? results.allocate(host.size(), error) : status;
     }
 
@@ -226,6 +227,9 @@ gpumc_status run_total(const total_job &job, std::size_t n_points, gpumc_error *
 // ---- rows: sorted by group, cut into segments of at most SEGMENT rows -------------------------------------
 const std::size_t SEGMENT = 1024;
 
+// A row of weight 0 is left out, whatever its value is.
+BOTH double weighed(double weight, double value) { return weight > 0 ? weight * value : 0; }
+
 struct segment { std::size_t begin, length, group; };
 
 template <class Column> struct rows_view {
@@ -252,8 +256,8 @@ template <class Leaf, class Column, int Team> struct segment_job {
             gpumc_real x[Leaf::n_columns], g[n_sums] = {};
             for (int c = 0; c < Leaf::n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + i];
             const double value = (double)Leaf::call(p, x, g), w = v.weights ? v.weights[i] : 1;
-            sum[0] += w * value;
-            for (int k = 1; k < n_sums; k++) sum[k] += w * (double)g[k - 1];
+            sum[0] += weighed(w, value);
+            for (int k = 1; k < n_sums; k++) sum[k] += weighed(w, (double)g[k - 1]);
         }
     }
     BOTH void store(std::size_t t, const double *sum) const
@@ -300,8 +304,8 @@ template <class Leaf, class Column> struct cell_job {
         for (int k = 0; k < n_sums; k++) s[k] = (gpumc_real)sum[k];
         const double value = (double)Leaf::finish(s, p, x, g), w = v.weights ? v.weights[i] : 1;
         double *to = partial + t / v.n_segments * n_sums * v.n_segments + at;
-        to[0] = w * value;
-        for (int k = 1; k < n_sums; k++) to[k * v.n_segments] = w * (double)g[k - 1];
+        to[0] = weighed(w, value);
+        for (int k = 1; k < n_sums; k++) to[k * v.n_segments] = weighed(w, (double)g[k - 1]);
     }
 };
 
@@ -516,10 +520,10 @@ template <class Family, class Column> struct glm_rows_job {
                 eta += (gpumc_real)v.x[c * v.n_rows + i] * (gpumc_real)p[1 + c];
             for (std::size_t f = 0; f < v.n_factors; f++) eta += (gpumc_real)p[v.levels[f * v.n_rows + i]];
             const double w = v.weights ? v.weights[i] : 1;
-            sum[0] += w * (double)Family::density((gpumc_real)v.y[i], eta, a, &r, da);
-            sum[1] += w * (double)r;
-            for (int k = 0; k < n_aux; k++) sum[2 + k] += w * (double)da[k];
-            residuals[point * v.n_rows + i] = w * (double)r;
+            sum[0] += weighed(w, (double)Family::density((gpumc_real)v.y[i], eta, a, &r, da));
+            sum[1] += weighed(w, (double)r);
+            for (int k = 0; k < n_aux; k++) sum[2 + k] += weighed(w, (double)da[k]);
+            residuals[point * v.n_rows + i] = weighed(w, (double)r);
         }
     }
     BOTH void store(std::size_t t, const double *sum) const
@@ -663,10 +667,8 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
 template <class Hot, class Data>
 gpumc_hot *make_hot(const Data &d, std::size_t points_at_once, gpumc_error *error)
 {
-    Hot *hot = new Hot;
-    if (hot->upload(d, points_at_once, error) == GPUMC_OK) return hot;
-    delete hot;
-    return NULL;
+    std::unique_ptr<Hot> hot(new Hot);
+    return hot->upload(d, points_at_once, error) == GPUMC_OK ? hot.release() : NULL;
 }
 
 template <class Family> gpumc_hot *make_glm(const gpumc_glm_data &d, std::size_t points, gpumc_error *error)
@@ -770,8 +772,8 @@ template <class Make> gpumc_hot *guarded(Make make, gpumc_error *error)
 {
     try {
         return make();
-    } catch (const std::bad_alloc &) {
-        fail(error, GPUMC_ERROR_MEMORY, "GPU: out of host memory while uploading");
+    } catch (const std::exception &) {
+        fail(error, GPUMC_ERROR_MEMORY, "GPU: out of host memory while uploading, or it is too large for it");
         return NULL;
     }
 }

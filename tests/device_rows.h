@@ -8,6 +8,8 @@ GPUMC_ROW(device_student, 2, 2, 2)
     g[2] = eta * x[1];
     return value;
 }
+/* Has no density below 0. */
+GPUMC_ROW(device_positive, 1, 0, 1) { return gpumc_lognormal_lpdf(x[0], p[0], 1, NULL, &g[0], NULL); }
 /* A logistic regression, of every group its own and of all together. */
 GPUMC_FN gpumc_real device_line(const gpumc_real *p, const gpumc_real *x, gpumc_real *g)
 {

@@ -4,6 +4,7 @@
    models where the answer is known and from far away. */
 #define GPUMC_IMPLEMENTATION
 #include "../gpumc.h"
+#include "known_hier.h"
 #include "check.h"
 #include "schools.h"
 
@@ -1438,8 +1439,32 @@ static void check_score_trial(void)
     }
 }
 
+/* ---- the truncated normal, however far outside the location is ------------------------------------ */
+static void check_truncated(void)
+{
+    for (size_t k = 0; k < sizeof known_truncated / sizeof *known_truncated; k++) {
+        const double at[2][3] = { { known_truncated[k].theta, known_truncated[k].mu, known_truncated[k].tau },
+                                  { known_truncated[k].z, known_truncated[k].mu, known_truncated[k].tau } };
+        const double bounds[2] = { known_truncated[k].low, known_truncated[k].high };
+        double g[2][3] = { { 0 }, { 0 } };
+        const double got[2] = { gpumc__truncated_population_row(at[0], bounds, g[0]),
+                                gpumc__truncated_quantile_row(at[1], bounds, g[1]) };
+        const double theta = known_truncated[k].quantile[0], edge = fmin(theta - bounds[0], bounds[1] - theta);
+        double worst = fmax(fabs(got[0] - known_truncated[k].density[0]) / (1 + fabs(got[0])),
+                            0.1 * fabs(got[1] - theta) / edge);
+        for (int i = 0; i < 3; i++) {
+            const double d = known_truncated[k].density[1 + i], q = known_truncated[k].quantile[1 + i];
+            worst = fmax(worst, fabs(g[0][i] - d) / (1 / at[0][2] + fabs(d)));
+            worst = fmax(worst, 0.1 * fabs(g[1][i] - q) / (1e-2 + fabs(q)));
+        }
+        CHECK(worst < 1e-10, "mu %g, tau %g between %g and %g: off by %g", at[0][1], at[0][2], bounds[0],
+              bounds[1], worst);
+    }
+}
+
 int main(void)
 {
+    check_truncated();
     check_kinds();
     check_rows();
     check_joined();

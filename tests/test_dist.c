@@ -825,8 +825,48 @@ static void check_vector_edges(void)
     CHECK(gpumc_lkj_corr_cholesky_lpdf(L, 1, 1, NULL, NULL) == 0, "the 1 x 1 factor");
 }
 
+/* Where a step on the way would overflow, underflow or cancel and the result does not. */
+static void check_far_out(void)
+{
+    static const double cuts[] = { 0, 1e-12 }, corner[] = { 0, 1 }, alpha[] = { 1, 2 };
+    double by_phi = 0, by_x = 0, by_sigma = 0, by_corner[2] = { 0, 0 }, lkj[4] = { 0 };
+    (void)gpumc_neg_binomial_2_lpmf(0, 3, 1e-200, NULL, &by_phi);
+    (void)gpumc_gamma_p(1, 1e-320, NULL, &by_x);
+    (void)gpumc_cauchy_lccdf(1e40, 0, 1, NULL, NULL, &by_sigma);
+    (void)gpumc_dirichlet_lpdf(corner, alpha, 2, by_corner, NULL);
+    const struct { const char *what; double value, known, within; } rows[] = {
+        { "gamma at the smallest number", gpumc_gamma_lpdf(DBL_MIN, 5, 1, NULL, NULL, NULL),
+          -2836.7637279594043, 1e-14 },
+        { "inverse gamma there", gpumc_inv_gamma_lpdf(DBL_MIN, 5, 1, NULL, NULL, NULL),
+          -4.4942328371557898e307, 1e-14 },
+        { "chi square there", gpumc_chi_square_lpdf(DBL_MIN, 0.5, NULL, NULL), 529.8360045793600, 1e-13 },
+        { "cutpoints close together", gpumc_ordered_logistic_lpmf(1, 20, cuts, 3, NULL, NULL),
+          -47.631021120050786, 1e-14 },
+        { "quantile of t with few degrees", gpumc_student_t_quantile(0.3, 1e-3, 0, 1), -1.1166e220, 1e-4 },
+        { "of half t", gpumc_half_student_t_quantile(0.3, 1e-3, 1), 1.26e153, 5e-3 },
+        { "of beta, at 1", gpumc_beta_quantile(0.4, 1, 5e-4), 1, 0 },
+        { "of beta by proportion, at 1", gpumc_beta_proportion_quantile(0.3, 0.999, 0.4), 1, 0 },
+        { "of no trials' successes", gpumc_binomial_quantile(1, 10, 0), 0, 0 },
+        { "of a rate of 0", gpumc_poisson_quantile(1, 0), 0, 0 },
+        { "log beta of the smallest number", gpumc_lbeta(5e-324, 1), 744.4400719213812, 1e-15 },
+        { "derivative by phi", by_phi, -460.6156308874777, 1e-14 },
+        { "derivative by x of P(1, x)", by_x, 1, 1e-12 },
+        { "derivative by the scale of a Cauchy tail", by_sigma, 1, 1e-14 },
+        { "derivative at a corner of the simplex", by_corner[0], 0, 0 },
+        { "variance of lognormal", gpumc_lognormal_variance(-1000, 30), 1.383896526736737e-87, 1e-12 },
+        { "variance of weibull", gpumc_weibull_variance(1e8, 1), 1.6449340238174555e-16, 1e-12 },
+        { "the same where the other way begins", gpumc_weibull_variance(1001, 1), 1.6373705784136711e-6, 1e-11 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECK(fabs(rows[i].value - rows[i].known) <= rows[i].within * fabs(rows[i].known), "%s: %.17g, known %.17g",
+              rows[i].what, rows[i].value, rows[i].known);
+    gpumc_lkj_corr_cholesky_variance(2, -1, lkj);
+    CHECK(isnan(lkj[0]) && isnan(lkj[3]), "variance of LKJ with eta -1: %g", lkj[0]);
+}
+
 int main(void)
 {
+    check_far_out();
     check_known();
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         for (size_t f = 0; f < N_FAMILIES; f++) {

@@ -151,7 +151,8 @@ static void refuse_params(int line, const gpumc_param *params, size_t n, const c
 static const size_t two_by_three[2] = { 2, 3 }, zero_dim[2] = { 2, 0 },
                     huge_dims[2] = { (size_t)1 << 40, (size_t)1 << 40 };
 static const size_t index_past[3] = { 0, 1, 2 };
-static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }, half[2] = { 0.5, 0.5 };
+static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }, half[2] = { 0.5, 0.5 },
+                    not_all[2] = { 1, NAN }, second_init[4] = { 0, 0, 0, NAN };
 
 static void check_names_and_sizes(void)
 {
@@ -171,6 +172,7 @@ static void check_names_and_sizes(void)
     REFUSE_PARAMS(WORDS("\"b\"", "overflow"), { .name = "b", .dims = huge_dims, .n_dims = 2 });
     REFUSE_PARAMS(WORDS("\"b\"", "overflow"), { .name = "b", .size = SIZE_MAX });
     REFUSE_PARAMS(WORDS("\"b\"", "n_dims", "NULL"), { .name = "b", .n_dims = 1 });
+    REFUSE_PARAMS(WORDS("\"b\"", "n_dims is 0"), { .name = "b", .dims = two_by_three });
 }
 
 static void check_kinds(void)
@@ -185,6 +187,10 @@ static void check_kinds(void)
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier 0", "positive"), { .name = "p", .kind = GPUMC_AFFINE });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier -1"), { .name = "p", .kind = GPUMC_AFFINE, .multiplier = -1 });
     REFUSE_PARAMS(WORDS("\"p\"", "typical", "inf"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = INFINITY });
+    REFUSE_PARAMS(WORDS("\"p\"", "upper 1", "kind 0", "set .kind"), { .name = "p", .upper = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "lower 1", "kind 1"), { .name = "p", .kind = GPUMC_POSITIVE, .lower = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "lower -1"), { .name = "p", .kind = GPUMC_UPPER, .lower = -1, .upper = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "offset 2"), { .name = "p", .offset = 2 });
     REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2", "1"), { .name = "p", .kind = GPUMC_SIMPLEX });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2"), { .name = "p", .kind = GPUMC_SUM_TO_ZERO, .size = 1 });
@@ -216,6 +222,8 @@ static void check_hierarchy(void)
     REFUSE_PARAMS(WORDS("\"t\"", "covariates", "together"), { .name = "t", .size = 2, .covariates = half });
     REFUSE_PARAMS(WORDS("\"t\"", "coefficients \"b\"", "1 values"), { .name = "b", .size = 2 },
                   { .name = "t", .size = 2, .covariates = half, .n_covariates = 1, .coefficients = "b" });
+    REFUSE_PARAMS(WORDS("\"t\"", "covariates[1]", "nan"), { .name = "b" },
+                  { .name = "t", .size = 2, .covariates = not_all, .n_covariates = 1, .coefficients = "b" });
     REFUSE_PARAMS(WORDS("\"t\"", "weight 0.25", "0.1"),
                   { .name = "t", .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 0.25 });
     REFUSE_PARAMS(WORDS("\"t\"", "weight 2"),
@@ -343,6 +351,7 @@ static void check_too_large(void)
 static void check_starts(void)
 {
     const gpumc_param infinite = { .name = "beta", .size = 2, .init = infinite_init };
+    const gpumc_param second = { .name = "beta", .size = 2, .init = second_init, .n_inits = 2 };
     const gpumc_param outside = { .name = "sigma", .kind = GPUMC_POSITIVE, .init = outside_init };
     const gpumc_param not_simplex = { .name = "w", .kind = GPUMC_SIMPLEX, .size = 2, .init = infinite_init };
     const gpumc_param mu = { .name = "mu", .size = 2 };
@@ -350,6 +359,8 @@ static void check_starts(void)
     bowl b = { .n = 2, .calls = &calls };
     gpumc_model m = bowl_model(&b, &infinite, 1);
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"beta\"", "init[1]", "inf", "finite"));
+    m.params = &second;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"beta\"", "init[3]", "nan"));
     b.n = 1;
     m.params = &outside;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("\"sigma\"", "init", "-1"));
@@ -392,6 +403,59 @@ static void check_gradients_of_many(void)
     }
 }
 
+static double far_density(const double *x, double *g, void *data)
+{
+    const double *factor = (const double *)data;
+    double by_sd = 0;
+    const double lp = gpumc_normal_lpdf(x[0], 1e7, 3, &g[0], NULL, NULL)
+        + gpumc_normal_lpdf(x[1], x[0], x[2], &g[1], &g[0], &by_sd) + gpumc_half_normal_lpdf(x[2], 1, &g[2], NULL);
+    g[2] += *factor * by_sd;
+    return lp;
+}
+
+/* Values far from 0 in units of their scale are rounded, and so are differences of a right gradient. */
+static void check_far_values(void)
+{
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "theta" },
+                                   { .name = "tau", .kind = GPUMC_POSITIVE } };
+    double factor = 1;
+    const gpumc_model m = { .name = "far", .params = params, .n_params = 3, .log_density = far_density,
+                            .data = &factor };
+    gpumc_error error;
+    for (int k = 0; k < 100; k++) {
+        const double tau = 0.02 + 0.01 * k, x[] = { 1e7 + sin(k), 1e7 + sin(k) + 0.5 * tau * cos(3.0 * k), tau };
+        factor = 1;
+        CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_OK, "%s", error.text);
+        factor = -1;
+        CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_ERROR_GRADIENT, "a wrong sign at %g", tau);
+    }
+}
+
+/* An allocator whose memory does not suit a double. */
+static void *odd_allocate(size_t bytes, void *user)
+{
+    char *block = (char *)malloc(bytes + 1);
+    (void)user;
+    return block ? block + 1 : NULL;
+}
+static void odd_release(void *block, void *user)
+{
+    (void)user;
+    free((char *)block - 1);
+}
+static void check_odd_memory(void)
+{
+    static const gpumc_param mu = { .name = "mu" };
+    bowl b = { .n = 1 };
+    const gpumc_model m = bowl_model(&b, &mu, 1);
+    gpumc_sample_options o = quick;
+    gpumc_fit fit;
+    o.allocator.allocate = odd_allocate;
+    o.allocator.release = odd_release;
+    CHECK(gpumc_sample(&m, &o, &fit) < 0 && strstr(fit.message, "aligned"), "%s", fit.message);
+    gpumc_free(&fit);
+}
+
 /* The text names the component, both values and their likely relation. */
 static void check_gradients(void)
 {
@@ -421,7 +485,11 @@ static void check_gradients(void)
     CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT
               && strstr(error.text, "theta"),
           "a point that is not finite: %s", error.text);
-    CHECK(gpumc_check_gradient(NULL, NULL, &report, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
+    memset(&report, 'x', sizeof report);
+    CHECK(gpumc_check_gradient(NULL, NULL, &report, &error) == GPUMC_ERROR_ARGUMENT && !report.name[0], "%s",
+          error.text);
+    CHECK(gpumc_check_gradient(NULL, NULL, NULL, NULL) == GPUMC_ERROR_ARGUMENT, "the status needs a text");
+    check_far_values();
 }
 
 /* What a call that failed leaves behind, handed on by a program that did not look at its status. */
@@ -586,6 +654,7 @@ int main(void)
     check_handles();
     check_machine();
     check_thread_creation();
+    check_odd_memory();
     check_allocations(quick, "defaults");
     everything.save_warmup = everything.save_unconstrained = 1;
     everything.threads = 2;

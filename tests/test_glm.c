@@ -360,6 +360,20 @@ static void test_extremes(void)
     free(memory);
 }
 
+/* No points are no work. */
+static void test_no_points(void)
+{
+    const double x[3] = { 1, 2, 3 }, y[3] = { 0, 1, 2 };
+    const gpumc_glm_data d = { .family = GPUMC_GLM_NORMAL, .n_rows = 3, .n_columns = 1, .x = x, .y = y };
+    void *memory;
+    const gpumc_glm *glm = compile(&d, &memory);
+    double *work = work_of(glm, 1, 1);
+    gpumc_glm_eval_batch(glm, 0, NULL, NULL, NULL, work, NULL);
+    CHECK(work != NULL, "no work");
+    free(work);
+    free(memory);
+}
+
 /* ---- the same bits, however a pass is shared out ----------------------------------------------------- */
 static void eval_on_threads(const gpumc_glm *glm, size_t n, const gpumc_glm_point *at,
                             const gpumc_glm_gradient *to, size_t n_threads, double *lp)
@@ -500,6 +514,7 @@ static void test_bad_input(void)
 
 int main(void)
 {
+    test_no_points();
     const gpumc_isa best = gpumc_isa_resolve(GPUMC_ISA_AVX512);
     for (int isa = GPUMC_ISA_BASELINE; isa <= (int)best; isa++) {
         test_values((gpumc_isa)isa);

@@ -662,6 +662,8 @@ static void check_refused(const gpumc_hier_data *data, const char *text)
         free(e); \
     } while (0)
 
+static const double minus_one[1] = { -1 };
+
 static void check_bad_input(void)
 {
     size_t far_out[N] = { 0 };
@@ -676,6 +678,11 @@ static void check_bad_input(void)
     REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is no parameter that stands earlier");
     REFUSED(e->params[14].walk_dim = 1, "cannot walk");
     REFUSED(e->params[10].kind = GPUMC_UPPER, "\"rate\"");
+    REFUSED(e->params[0].n_dims = 1, "\"mu\": size");
+    REFUSED(e->params[0].dims = walk_dims, "\"mu\": size");
+    REFUSED(e->params[0].dims = walk_dims; e->params[0].n_dims = 2; e->params[0].size = 5, "\"mu\": size 5");
+    REFUSED(e->params[5].kind = GPUMC_UPPER, "UPPER a truncated normal");
+    REFUSED(e->populations[0].family = NULL, "there is no density for it");
     REFUSED(e->params[13].centring = GPUMC_NONCENTRED, "sampled centred");
     REFUSED(e->priors[0].name = "mo", "\"mo\": a prior is given");
     REFUSED(e->priors[0].name = "mu[2]", "\"mu[2]\": a prior is given");
@@ -721,6 +728,14 @@ static void check_bad_input(void)
     REFUSED(e->rows[1].guide = &fewer, "rows \"mixed\": guide must have as many rows");
     fewer = (gpumc_rows_data){ .kind = &normal_row, .n_rows = N };
     REFUSED(e->rows[1].guide = &fewer, "rows \"mixed\": guide must have as many rows");
+    everything *e = describe();
+    e->params[1].init = minus_one;                           /* not moved to where it would do */
+    const object o = make(&e->data);
+    gpumc_fit fit;
+    CHECK(gpumc_sample(o.model, NULL, &fit) == GPUMC_ERROR_MODEL && strstr(fit.message, "\"tau\": init"), "%s",
+          fit.message);
+    gpumc_hier_free(o.hier);
+    free(e);
 }
 
 /* Threads that find no free scratch wait: results are the same, and the row at fault is named. */
@@ -1107,6 +1122,20 @@ static void check_starts(void)
     CHECK(o.model->params[0].n_inits == 0 && fabs(*o.model->params[0].init) < 1e-9, "start %g",
           *o.model->params[0].init);
     gpumc_hier_free(o.hier);
+
+    for (int order = 0; order < 2; order++) {                /* a flat prior stops no other block's start */
+        gpumc_param pair[2];
+        pair[order] = (gpumc_param){ .name = "mu" };
+        pair[!order] = (gpumc_param){ .name = "sigma", .kind = GPUMC_POSITIVE };
+        const gpumc_prior apart[] = { { "mu", gpumc_prior_flat, 0, 0, 0 },
+                                      { "sigma", gpumc_prior_lognormal, 5, 0.1, 0 } };
+        const gpumc_hier_data flat = { .params = pair, .n_params = 2, .priors = apart, .n_priors = 2 };
+        const object f = make(&flat);
+        const double *init = f.model->params[!order].init;
+        CHECK(init && fabs(*init - exp(5)) < 1e-9 * exp(5) && !f.model->params[order].init, "order %d: %g", order,
+              init ? *init : NAN);
+        gpumc_hier_free(f.hier);
+    }
 
     size_t n = 0;                                            /* chains take them in turn */
     const gpumc_param param = { .name = "x", .init = two, .n_inits = 2 };

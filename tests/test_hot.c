@@ -272,6 +272,52 @@ static void check_refusals(void)
 }
 #endif
 
+/* What is created has copied the data, refuses bad rows wherever it runs, and leaves rows of weight 0 out. */
+static void check_data(void)
+{
+    static const double x[4] = { 1, 2, 3, 4 }, huge[4] = { 0, 0, 800, 0 }, weights[4] = { 1, 2, 0, 1 };
+    double y[4] = { 1, 0, 1, 1 }, p[9] = { 0.1, -0.2, 0.3, 0.4, 0.5 }, grad[2][9] = { { 0 }, { 0 } }, lp[2];
+    size_t level[4] = { 0, 1, 2, 0 };
+    gpumc_glm_factor factor = { level, 3 };
+    gpumc_glm_data d = { .family = GPUMC_GLM_POISSON_LOG, .n_rows = 4, .n_columns = 1, .x = x, .y = y,
+                         .factors = &factor, .n_factors = 1, .offset = huge, .weights = weights };
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc_hot *hot = gpumc_hot_glm(&d, 2, PLACE, &error);
+    CHECK(hot != NULL, "%s", error.text);
+    if (!hot) return;
+    CHECK(gpumc_hot_eval(hot, 1, p, grad[0], &lp[0], &error) == GPUMC_OK, "%s", error.text);
+    CHECK(isfinite(lp[0]) && isfinite(grad[0][0]) && isfinite(grad[0][4]), "a row of weight 0 counts: %g", lp[0]);
+    memset(y, 0xff, sizeof y);
+    memset(level, 0xff, sizeof level);
+    memset(&factor, 0xff, sizeof factor);
+    CHECK(gpumc_hot_eval(hot, 1, p, grad[1], &lp[1], &error) == GPUMC_OK, "%s", error.text);
+    CHECK(lp[0] == lp[1] && memcmp(grad[0], grad[1], sizeof grad[0]) == 0, "data were not copied: %g, %g", lp[0],
+          lp[1]);
+    gpumc_hot_release(hot);
+    for (int bad = 0; bad < 3; bad++) {
+        for (size_t i = 0; i < 4; i++) y[i] = (double)(level[i] = (i == 1));
+        factor.level = level;
+        factor.n_levels = 3;
+        if (bad == 0) y[2] = -1;
+        else if (bad == 1) level[2] = 3;
+        else y[2] = NAN;
+        CHECK(gpumc_hot_glm(&d, 2, PLACE, &error) == NULL && strstr(error.text, "row 2"), "bad row %d: %s", bad,
+              error.text);
+    }
+    CHECK(gpumc_hot_rows(NULL, 1, PLACE, &error) == NULL && strstr(error.text, "gpumc_hot_rows: data is NULL"), "%s",
+          error.text);
+    problem q;
+    problem_make(&q, &device_positive, 20, 2, 1, 0);
+    for (size_t i = 0; i < 20; i++) q.columns[0][i] = (double)i - 5, q.weights[i] = i > 5;
+    hot = gpumc_hot_rows(&q.data, 1, PLACE, &error);
+    CHECK(hot != NULL, "%s", error.text);
+    memset(grad, 0, sizeof grad);
+    CHECK(hot && gpumc_hot_eval(hot, 1, p, grad[0], lp, &error) == GPUMC_OK && isfinite(lp[0])
+          && isfinite(grad[0][0]), "rows of weight 0 where they have no density: %g", lp[0]);
+    gpumc_hot_release(hot);
+    problem_free(&q);
+}
+
 int main(void)
 {
     static const size_t sizes[][2] = { { 1, 1 },     { 100, 60 }, { 3000, 400 },
@@ -294,6 +340,7 @@ int main(void)
             compare(&device_shared, sizes[k][0], 1, form & 1, form >> 1);
             compare(&device_mixture, sizes[k][0], sizes[k][1], form & 1, form >> 1);
         }
+    check_data();
     for (int family = 0; family < GPUMC__GLM_N; family++)
         for (int form = 0; form < 4; form++) {
             compare_glm((gpumc_glm_family)family, 1, form);

@@ -1141,6 +1141,56 @@ static double guided_z(const gpumc_fit *fit)
 }
 
 /* Draws are the density's, whatever guides them there: 48 numbers, 4.5 standard errors, 3e-4 in all. */
+/* The guide does not know of a wall, or that all is far lower: no draw lies behind the wall, none is reached by
+   a path that diverged, and each has its density. */
+static double walled_density(const double *x, double *g, void *data)
+{
+    ((guided *)data)->calls[0]++;
+    for (size_t i = 0; i < GUIDED_DIM; i++) g[i] -= x[i];
+    return x[0] < 0 ? -0.5 * gpumc__dot(x, x, GUIDED_DIM) : -GPUMC_INF;
+}
+static double neck_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 3, &g[0], NULL, NULL);
+    ((guided *)data)->calls[0]++;
+    for (int i = 1; i < GUIDED_DIM; i++) {
+        double by_sd = 0;
+        lp += gpumc_normal_lpdf(x[i], 0, exp(0.5 * x[0]), &g[i], NULL, &by_sd);
+        g[0] += 0.5 * exp(0.5 * x[0]) * by_sd;
+    }
+    return lp;
+}
+static double neck_guide(const double *x, double *g, void *data)
+{ return neck_density(x, g, data) + ((guided *)data)->above; }
+
+static void test_guide_that_errs(void)
+{
+    guided d = { { 0, 0 }, 0, 1, 0 };
+    size_t divergent = 0;
+    for (int k = 0; k < 12; k++) {
+        const gpumc_sample_options o = { .num_samples = 200, .seed = (uint64_t)k,
+            .sampler = k % 2 ? GPUMC_SAMPLER_MAMS : GPUMC_SAMPLER_HMC };
+        const int neck = k >= 6;
+        d.above = neck ? 5000 : 0;
+        gpumc_fit fit = neck ? guided_fit(&d, neck_density, neck_guide, o)
+                              : guided_fit(&d, walled_density, guided_guide, o);
+        size_t outside = 0, taken = 0, wrong = 0;
+        for (size_t i = 0; i < 4 * 200; i++) {
+            double g[GUIDED_DIM] = { 0 };
+            const double *x = &fit.draws[i * fit.n_columns];
+            const double lp = (neck ? neck_density : walled_density)(x, g, &d);
+            outside += (size_t)!isfinite(lp);
+            taken += (size_t)(fit.stats[i].divergent && fit.stats[i].selected != 0);
+            wrong += (size_t)!(fabs(fit.stats[i].lp - lp) <= 1e-9 * (1 + fabs(lp)));
+            divergent += fit.stats[i].divergent;
+        }
+        CHECK(outside == 0 && taken == 0 && wrong == 0, "run %d: %.0f draws outside, %.0f by paths that "
+              "diverged, %.0f with another density", k, (double)outside, (double)taken, (double)wrong);
+        gpumc_free(&fit);
+    }
+    CHECK(divergent > 100, "%.0f divergences", (double)divergent);
+}
+
 static void test_guide(void)
 {
     const gpumc_sample_options fixed = { .num_samples = 200, .num_warmup = -1, .step_size = 0.4,
@@ -1260,6 +1310,7 @@ int main(int argc, char **argv)
     test_stop_early();
     test_spring();
     test_guide();
+    test_guide_that_errs();
     test_held();
     return check_end();
 }

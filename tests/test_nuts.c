@@ -300,6 +300,37 @@ static void test_bad_start(void)
     }
 }
 
+/* A restart drops the transition under way, wherever it is; the first draw is the start, with its density. */
+static void test_restart(void)
+{
+    static metric_memory m;
+    const double start[DENSITY_DIM] = { 0.1, 0.2 };
+    const target *t = &targets[2];
+    double g[DENSITY_DIM];
+    metric_fill(&m, GPUMC_METRIC_DIAG, t->dim);
+    for (int steps = 0; steps < 40; steps++) {
+        gpumc_nuts *s = machine_start(t, &m.metric, t->step_size, 5, 0, start);
+        int32_t used = 0;
+        for (int round = 0; round < 30; round++) {
+            for (int k = 0; k < steps; k++) {
+                memset(g, 0, sizeof g);
+                gpumc_nuts_tell(s, t->density(gpumc_nuts_ask(s), g, t->dim), g);
+            }
+            gpumc_nuts_restart(s, start);
+            memset(g, 0, sizeof g);
+            const double lp = t->density(gpumc_nuts_ask(s), g, t->dim);
+            CHECK(gpumc_nuts_tell(s, lp, g) && memcmp(gpumc_nuts_draw(s), start, sizeof start[0]) == 0
+                  && gpumc_nuts_stats(s)->lp == lp, "restarted after %d steps", steps);
+        }
+        for (int state = 0; state < s->n_states; state++) used += s->states[state].uses;
+        CHECK(used == 1, "%d references are left after restarts within %d steps", used, steps);
+    }
+    gpumc_error error = { GPUMC_OK, "" };
+    m.metric.rank = 65;
+    CHECK(gpumc_nuts_init(memory, sizeof memory, t->dim, 5, &m.metric, 1, 1, 0, start, &error) == NULL
+          && error.status == GPUMC_ERROR_ARGUMENT, "a rank of 65 is taken");
+}
+
 /* ---- the metric's operators ---------------------------------------------------------------------- */
 
 /* Velocity is M^-1 p; momenta have covariance M: L' p = z means that velocity times momentum is z'z. */
@@ -1344,6 +1375,7 @@ int main(void)
     test_tree_sizes();
     test_step_size_search();
     test_bad_start();
+    test_restart();
     test_metric();
     test_integrator();
     test_copies();

@@ -250,6 +250,68 @@ static void check_no_warmup(void)
     gpumc_free(&f);
 }
 
+/* With the metric of a run on its spring a second one, without warm-up, does as the first did; its file gives
+   trees a step size that they can take. */
+static double calm(const double *x, double *g, void *data)
+{
+    const size_t n = *(const size_t *)data;
+    double lp = 0;
+    for (size_t i = 0; i < n; i++) lp += gpumc_normal_lpdf(x[i], 0, 1, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_learned_before(void)
+{
+    size_t n = 30;
+    const gpumc_param p = { .name = "x", .size = 30 };
+    const gpumc_model m = { .name = "calm", .params = &p, .n_params = 1, .log_density = calm, .data = &n };
+    gpumc_sample_options o = { .seed = 3 };
+    gpumc_fit first, second;
+    double acceptance = 0;
+    CHECK(gpumc_sample(&m, &o, &first) == GPUMC_OK && first.metric.spring, "%s", first.message);
+    CHECK(first.tree_step_size > 0.2 && first.tree_step_size < 1.5, "trees' step is %g", first.tree_step_size);
+    o.num_warmup = -1;
+    o.initial_metric = &first.metric;
+    o.step_size = first.step_size;
+    o.num_samples = 4000;
+    CHECK(gpumc_sample(&m, &o, &second) == GPUMC_OK, "%s", second.message);
+    CHECK(second.sampler == first.sampler && second.metric.spring, "sampler %d", (int)second.sampler);
+    const gpumc_series x = gpumc_fit_series(&second, 0);
+    double lagged = 0, square = 0;
+    for (size_t i = 1; i < x.n_draws; i++) {
+        lagged += x.x[(i - 1) * x.draw_stride] * x.x[i * x.draw_stride];
+        square += x.x[i * x.draw_stride] * x.x[i * x.draw_stride];
+    }
+    CHECK(fabs(lagged / square + 0.126) < 4.5 / sqrt(4000), "lag 1: %g; paths 1.7 long give -0.126",
+          lagged / square);
+    gpumc_free(&second);
+    o.sampler = GPUMC_SAMPLER_NUTS;
+    o.step_size = first.tree_step_size;
+    o.num_samples = 300;
+    CHECK(gpumc_sample(&m, &o, &second) == GPUMC_OK && second.n_divergent == 0, "%s", second.message);
+    for (size_t i = 0; i < 4 * 300; i++) acceptance += second.stats[i].accept_stat / 1200;
+    CHECK(acceptance > 0.6 && acceptance < 0.97, "trees accept %g", acceptance);
+    gpumc_free(&second);
+    gpumc_free(&first);
+}
+
+/* Few iterations of warm-up, and none that could come back from a bold step. */
+static void check_short_warmup(void)
+{
+    size_t n = 20;
+    const gpumc_param p = { .name = "x", .size = 20 };
+    const gpumc_model m = { .name = "calm", .params = &p, .n_params = 1, .log_density = calm, .data = &n };
+    for (int k = 1; k <= 20; k++) {
+        const gpumc_sample_options o = { .num_warmup = k, .num_samples = 100, .sampler = GPUMC_SAMPLER_NUTS,
+                                         .seed = 5, .skip_gradient_check = 1 };
+        double acceptance = 0;
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        for (size_t i = 0; i < 400; i++) acceptance += fit.stats[i].accept_stat / 400;
+        CHECK(acceptance > 0.4, "after %d iterations steps are accepted with %g", k, acceptance);
+        gpumc_free(&fit);
+    }
+}
+
 /* Unit normals about -20 and 20 in each of ten coordinates, the second e^-60 times as likely: no chain crosses
    over. data: whether the second is there. */
 static double two_modes(const double *x, double *g, void *data)
@@ -306,5 +368,7 @@ int main(void)
     check_printer();
     check_metrics();
     check_no_warmup();
+    check_learned_before();
+    check_short_warmup();
     return check_end();
 }
