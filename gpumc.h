@@ -8831,14 +8831,16 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 }
 
 /* u where Phi(-a - u) = phi(a) q, a > 0: Newton's steps on the logarithm where phi(a) may underflow. */
+GPUMC_FN double gpumc__upper_step(double a, double q, double u)
+{
+    const double mills = gpumc_mills(a + u);
+    return u + mills * (gpumc_log(mills / q) - 0.5 * u * (u + 2 * a));
+}
 GPUMC_FN double gpumc__upper_quantile(double a, double q)
 {
-    const double drop = -2 * gpumc_log(q / gpumc_mills(a));
-    double u = drop / (gpumc_sqrt(a * a + drop) + a);
-    if (a < 25) return -gpumc_inv_Phi(q * gpumc__phi(a)) - a;
-    for (int k = 0; k < 2; k++)
-        u += gpumc_mills(a + u) * (gpumc_log(gpumc_mills(a + u) / q) - 0.5 * u * (u + 2 * a));
-    return u;
+    const double drop = -2 * gpumc_log(q / gpumc_mills(a)), u = drop / (gpumc_sqrt(a * a + drop) + a);
+    const double beyond = gpumc__upper_step(a, q, gpumc__upper_step(a, q, u));
+    return a < 25 ? -gpumc_inv_Phi(q * gpumc__phi(a)) - a : beyond;
 }
 
 /* theta = mu + sigma y, where Phi(z) of what lies between the bounds is below y. */
@@ -9332,24 +9334,28 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
 }
 
 /* Draws a population, or without rng its median: standard numbers moved to their places. In walks each step
-   needs the one before, so there are as many passes. */
+   needs the one before: one by one, or through a leaf in as many passes. */
 static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpumc__hier_block *b,
                                            gpumc_rng *rng, double *x, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
-    const size_t passes = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
+    const size_t steps = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
+    const size_t passes = b->quantile_form ? 0 : b->quantile ? steps : 1;
     double *z = e->rows_work + e->h->rows_work;
     if (rng && b->population && b->population->density && !b->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
         z[i] = !rng ? 0 : b->law.draw ? b->law.draw(rng, x + b->shape) : gpumc_rng_normal(rng);
     memcpy(x + b->at, z, b->size * sizeof(double));
-    for (size_t pass = 0; pass < passes && !b->quantile_form; pass++) {
+    if (!b->quantile) memset(x + b->at, 0, b->size * sizeof(double));
+    for (size_t pass = 0; pass < passes; pass++) {
         gpumc__population_point(e, b, 0, z, NULL);
         if (b->quantile) gpumc_rows_pointwise(b->quantile, e->slot->p, x + b->at, e->rows_work);
-        else
-            for (size_t i = 0; i < b->size; i++)
-                x[b->at + i] = e->slot->p[1][i] + e->slot->p[2][i] * z[i];
+        else for (size_t i = 0; i < b->size; i++) {
+            const size_t from = b->locations ? b->locations[i] : b->location;
+            const double before = from >= b->at && from - b->at < i ? x[from] : 0;
+            x[b->at + i] = before + e->slot->p[1][i] + e->slot->p[2][i] * z[i];
+        }
     }
     return GPUMC_OK;
 }

@@ -853,6 +853,7 @@ static void check_column_warnings(void)
     expect_text("L[1,1]");
     h.fit.n_chains = h.fit.n_draws = 1;
     expect_warnings("FEW_CHAINS(note) FEW_DRAWS(note)", "one draw does not change");
+    free_warnings(&h.fit);
     make_fit(&h);
     draw_of(&h, 0, 17)[2] = NAN;
     draw_of(&h, 0, 18)[15] = INFINITY;
