@@ -6280,6 +6280,7 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const double upper = interval || p->kind == GPUMC_UPPER ? p->upper : 0;
     const double offset = p->kind == GPUMC_AFFINE ? p->offset : 0;
     const double multiplier = p->kind == GPUMC_AFFINE ? p->multiplier : 1;
+    const int bounded = (p->lower != 0 && p->lower > -GPUMC_INF) || (p->upper != 0 && p->upper < GPUMC_INF);
     return GPUMC__WRONG(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
                         "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
         || GPUMC__WRONG(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
@@ -6290,10 +6291,9 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "bounds %g and %g must be finite", p->lower, p->upper)
         || GPUMC__WRONG(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
                         "lower %g must be below upper %g (set both)", lower, upper)
-        || GPUMC__WRONG(m, i, error, p->lower != lower || p->upper != upper || p->offset != offset
-                            || (p->multiplier != multiplier && p->multiplier != 0), "lower %g, upper %g, "
-                        "offset %g, multiplier %g: kind %d does not take all of these; set .kind",
-                        p->lower, p->upper, p->offset, p->multiplier, (int)p->kind)
+        || GPUMC__WRONG(m, i, error, p->kind == GPUMC_UNBOUNDED && bounded, "lower %g and upper %g are given "
+                        "but no kind; set .kind to GPUMC_LOWER, GPUMC_UPPER or GPUMC_INTERVAL", p->lower,
+                        p->upper)
         || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
         || GPUMC__WRONG(m, i, error, !gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned",

@@ -187,10 +187,8 @@ static void check_kinds(void)
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier 0", "positive"), { .name = "p", .kind = GPUMC_AFFINE });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier -1"), { .name = "p", .kind = GPUMC_AFFINE, .multiplier = -1 });
     REFUSE_PARAMS(WORDS("\"p\"", "typical", "inf"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = INFINITY });
-    REFUSE_PARAMS(WORDS("\"p\"", "upper 1", "kind 0", "set .kind"), { .name = "p", .upper = 1 });
-    REFUSE_PARAMS(WORDS("\"p\"", "lower 1", "kind 1"), { .name = "p", .kind = GPUMC_POSITIVE, .lower = 1 });
-    REFUSE_PARAMS(WORDS("\"p\"", "lower -1"), { .name = "p", .kind = GPUMC_UPPER, .lower = -1, .upper = 1 });
-    REFUSE_PARAMS(WORDS("\"p\"", "offset 2"), { .name = "p", .offset = 2 });
+    REFUSE_PARAMS(WORDS("\"p\"", "upper 1", "no kind", "set .kind"), { .name = "p", .upper = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "lower -1"), { .name = "p", .lower = -1, .upper = INFINITY });
     REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2", "1"), { .name = "p", .kind = GPUMC_SIMPLEX });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2"), { .name = "p", .kind = GPUMC_SUM_TO_ZERO, .size = 1 });
