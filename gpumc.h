@@ -6890,8 +6890,7 @@ typedef struct gpumc__probe {
     const gpumc_layout *layout;
     const double *q, *g;
     double lp, *direction, *point, *unused, *work;           /* density and gradient at q; scratch */
-    double rounding;                 /* what that of the values moves a density by: at short steps more than
-                                        wrong gradients do */
+    double rounding;                 /* of the values, in units of the density: too much for short steps */
     double slope, seen;              /* derivative along the direction, and what differences say */
 } gpumc__probe;
 
@@ -12785,7 +12784,7 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
     else if (!(span <= 7 * n)) kept = "trees are long";
     snprintf(a->reason, sizeof a->reason, "%s: variance to metric %.2f, E-BFMI %.2f, trees span %.1f",
-             kept ? kept : "the metric fits", kappa, ebfmi, span / n);
+             kept ? kept : kappa < 4 ? "the metric fits" : "the metric fits roughly", kappa, ebfmi, span / n);
     return kept ? GPUMC_SAMPLER_NUTS : a->dim < 16 && kappa >= 1.4 ? GPUMC_SAMPLER_HMC : GPUMC_SAMPLER_MAMS;
 }
 
