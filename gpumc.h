@@ -9436,6 +9436,9 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         missing |=
             !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
     }
+    if (d && !(d->team >= 0 && d->team <= 1 << 16 && d->threads >= 0 && d->threads <= 1 << 16))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "team is %d and threads %d; they must be in 0 to "
+                           "65536", d->team, d->threads);
     if (missing)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or "
                            "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");

@@ -103,6 +103,19 @@ static void arguments_usage(const char *program, const argument *list, size_t n)
     for (size_t k = 0; k < n; k++) printf("  %-14s %s\n", list[k].key, list[k].meaning);
 }
 
+static int run_failed(const char *text)
+{
+    fprintf(stderr, "error: %s\n", text);
+    return EXIT_FAILURE;
+}
+
+static inline int arguments_exists(const char *path)          /* folders, too, but on Windows */
+{
+    FILE *file = fopen(path, "r");
+    if (file) fclose(file);
+    return file != NULL;
+}
+
 /* Reads the command line into r and the program's own arguments; returns GO_ON or the status to exit with. */
 static inline int arguments_read(int argc, char **argv, run *r, const argument *own, size_t n_own)
 {
@@ -110,7 +123,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
     int metric = 0, sampler = 0;          /* an enum may be narrower than int */
     argument list[48] = {
         { "num_chains", WHOLE, &o->num_chains, "chains (0: 4)" },
-        { "num_warmup", WHOLE, &o->num_warmup, "warm-up iterations a chain (0: by model; -1: none)" },
+        { "num_warmup", WHOLE, &o->num_warmup, "warm-up iterations a chain (0: by model)" },
         { "num_samples", WHOLE, &o->num_samples, "kept draws a chain (0: 1000)" },
         { "target_accept", REAL, &o->target_accept, "target acceptance, below 1 (0: 0.8)" },
         { "max_treedepth", WHOLE, &o->max_treedepth, "at most 2^max_treedepth gradients a draw (0: 10)" },
@@ -135,13 +148,9 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
     }
     o->metric = (gpumc_metric_kind)metric;
     o->sampler = (gpumc_sampler)sampler;
+    if (r->output && arguments_exists(r->output))             /* it would be refused after the run */
+        return run_failed("there is a store, or something else, of the name that output= gives");
     return GO_ON;
-}
-
-static int run_failed(const char *text)
-{
-    fprintf(stderr, "error: %s\n", text);
-    return EXIT_FAILURE;
 }
 
 /* ---- stopped, saved, resumed ------------------------------------------------------------------------ */
@@ -150,7 +159,7 @@ static gpumc_stop_flag run_stop;
 
 static void run_on_signal(int number)
 {
-    (void)number;
+    signal(number, run_on_signal);               /* where it is taken back at the first */
     gpumc_stop(&run_stop);
 }
 
@@ -238,6 +247,7 @@ static inline int run_report(const run *r, const gpumc_fit *fit)
     printf("gradients=%.0f divergences=%.0f warmup_s=%.4f sampling_s=%.4f\n",
            (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,
            fit->warmup_seconds, fit->sampling_seconds);
+    if (fflush(stdout) != 0) return run_failed("the totals could not be printed");
     run_forget(r);
     return EXIT_SUCCESS;
 }

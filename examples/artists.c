@@ -104,7 +104,11 @@ static int albums_read(struct albums *d, const char *path, gpumc_error *error)
     if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
     A = gpumc_data_get(&file, "A", 1, 1, error);
     N = A ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
-    d->n_artists = A ? (size_t)A->values[0] : 0;
+    if (N && (A->values[0] < 1 || N->values[0] < 1)) {
+        snprintf(error->text, sizeof error->text, "%s: A and N must be at least 1", path);
+        N = NULL;
+    }
+    d->n_artists = N ? (size_t)A->values[0] : 0;
     d->n = N ? (size_t)N->values[0] : 0;
     for (int k = 0; N && k < 5 && (k == 0 || v[k - 1]); k++)
         v[k] = gpumc_data_get(&file, names[k], d->n * (k == 2 ? FEATURES : 1), k < 2, error);
@@ -186,11 +190,11 @@ int main(int argc, char **argv)
         return run_failed("size and rows must be 1 to 1e7");
     d.n_artists = (size_t)size;
     d.n = (size_t)rows;
-    if (path && !albums_read(&d, path, &error)) return run_failed(error.text);
-    d.step = (size_t *)malloc(d.n_artists * ALBUMS * sizeof *d.step);
-    truth = (double *)malloc(d.n_artists * ALBUMS * sizeof *truth);
+    status = !path || albums_read(&d, path, &error);
+    d.step = (size_t *)malloc((d.n_artists + 1) * ALBUMS * sizeof *d.step);
+    truth = (double *)malloc((d.n_artists + 1) * ALBUMS * sizeof *truth);
     for (size_t j = 0; d.step && j < d.n_artists * ALBUMS; j++) d.step[j] = j % ALBUMS > 0;
-    status = truth && d.step && (path || albums_generate(&d, noise, data_seed, truth))
+    status = status && truth && d.step && (path || albums_generate(&d, noise, data_seed, truth))
         ? sample(&d, (gpumc_centring)form, &r, noise || path ? NULL : truth) : run_failed(error.text);
     free(truth);
     free(d.step);

@@ -72,7 +72,11 @@ static int matches_read(struct matches *m, const char *path, gpumc_error *error)
     if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
     P = gpumc_data_get(&file, "P", 1, 1, error);
     N = P ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
-    m->n_players = P ? (size_t)P->values[0] : 0;
+    if (N && (P->values[0] < 1 || N->values[0] < 1)) {
+        snprintf(error->text, sizeof error->text, "%s: P and N must be at least 1", path);
+        N = NULL;
+    }
+    m->n_players = N ? (size_t)P->values[0] : 0;
     m->n = N ? (size_t)N->values[0] : 0;
     winner = N ? gpumc_data_get(&file, "winner", m->n, 1, error) : NULL;
     if (winner) loser = gpumc_data_get(&file, "loser", m->n, 1, error);

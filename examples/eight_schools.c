@@ -59,11 +59,6 @@ int main(int argc, char **argv)
     const gpumc_model model = { .name = "eight_schools", .params = params, .n_params = 3,
                                 .log_density = log_density };
     run r = { .options = { .target_accept = 0.95 } };       /* tau may be near 0: short steps */
-    gpumc_fit fit;
-    int status = arguments_read(argc, argv, &r, NULL, 0);
-    if (status != GO_ON) return status;
-    if (run_sample(&r, &model, &fit) == GPUMC_OK) status = run_report(&r, &fit);
-    else status = run_ended(&fit);
-    gpumc_free(&fit);
-    return status;
+    const int status = arguments_read(argc, argv, &r, NULL, 0);
+    return status != GO_ON ? status : run_model(&r, &model, NULL, 0);
 }

@@ -112,5 +112,5 @@ int main(void)
         squares += away * (ld50 - mean);
     }
     printf("dose that kills half: %.3f, sd %.3f, from %d draws\n", mean, sqrt(squares / (n - 1)), n);
-    return EXIT_SUCCESS;
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

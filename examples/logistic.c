@@ -87,10 +87,15 @@ static int problem_read(problem *q, const char *path, gpumc_error *error)
     N = gpumc_data_get(&file, "N", 1, 1, error);
     K = N ? gpumc_data_get(&file, "K", 1, 1, error) : NULL;
     if (K && (N->values[0] < 1 || K->values[0] < 1 || K->values[0] > 1e6))
-        snprintf(error->text, sizeof error->text, "%s: N and K must be at least 1", path);
+        snprintf(error->text, sizeof error->text, "%s: N must be at least 1, K 1 to 1000000", path);
     else if (K) {
         X = gpumc_data_get(&file, "X", (size_t)N->values[0] * (size_t)K->values[0], 0, error);
         y = X ? gpumc_data_get(&file, "y", (size_t)N->values[0], 0, error) : NULL;
+    }
+    if (y && X->n_dims == 2 && X->dims[1] != (size_t)K->values[0]) {
+        snprintf(error->text, sizeof error->text, "%s: X has %.0f rows of %.0f values, not N of K", path,
+                 (double)X->dims[0], (double)X->dims[1]);
+        y = NULL;
     }
     if (y) {
         done = problem_allocate(q, (size_t)N->values[0], (size_t)K->values[0]);
@@ -132,7 +137,6 @@ int main(int argc, char **argv)
     run r = { .options = { 0 } };
     problem q = { 0, 0, NULL, NULL, NULL };
     gpumc_error error = { GPUMC_OK, "rows and features must be at least 1, features at most 1000, and fit into memory" };
-    gpumc_fit fit;
     status = arguments_read(argc, argv, &r, own, 4);
     if (status != GO_ON) return status;
     if (!(path ? problem_read(&q, path, &error) : rows > 0 && features > 0
@@ -143,9 +147,7 @@ int main(int argc, char **argv)
         const gpumc_param params[] = { { .name = "alpha" }, { .name = "beta", .size = q.n_features } };
         const gpumc_model model = { .name = "logistic", .params = params, .n_params = 2,
                                     .log_density_batch = log_density_batch, .data = &q };
-        if (run_sample(&r, &model, &fit) == GPUMC_OK) status = run_report(&r, &fit);
-        else status = run_ended(&fit);
-        gpumc_free(&fit);
+        status = run_model(&r, &model, NULL, 0);
     }
     gpumc_hot_release(q.likelihood);
     free(q.x);

@@ -670,6 +670,8 @@ static void check_bad_input(void)
     far_out[7] = J;
     check_refused(NULL, "NULL");
     REFUSED(e->params[0].name = NULL, "NULL");
+    REFUSED(e->data.team = -1, "team is -1");
+    REFUSED(e->data.threads = 1 << 17, "threads 131072");
     REFUSED(e->params[0].name = "a b", "a b");
     REFUSED(e->params[3].name = "mu", "mu");
     REFUSED(e->params[0].kind = GPUMC_SIMPLEX, "\"mu\": kind");
