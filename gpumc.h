@@ -4368,7 +4368,8 @@ GPUMC__MEMBERS(gumbel, 2, (mu, beta), gpumc__is_scaled(mu, beta), mu - beta * gp
                GPUMC_PI * GPUMC_PI / 6 * beta * beta)
 static double gpumc__lognormal_variance(double mu, double square)
 {
-    return square > 40 ? gpumc__exp(2 * mu + 2 * square) : gpumc__expm1(square) * gpumc__exp(2 * mu + square);
+    const double root = gpumc__exp(mu + 0.5 * square);
+    return square > 40 ? gpumc__exp(2 * mu + 2 * square) : gpumc__expm1(square) * root * root;
 }
 GPUMC__MEMBERS(lognormal, 2, (mu, sigma), gpumc__is_scaled(mu, sigma),
                gpumc__exp(gpumc_normal_quantile(u, mu, sigma)), gpumc__exp(gpumc_normal_rng(rng, mu, sigma)),
@@ -6890,7 +6891,6 @@ typedef struct gpumc__probe {
     const gpumc_layout *layout;
     const double *q, *g;
     double lp, *direction, *point, *unused, *work;           /* density and gradient at q; scratch */
-    double rounding;                 /* of the values, in units of the density: too much for short steps */
     double slope, seen;              /* derivative along the direction, and what differences say */
 } gpumc__probe;
 
@@ -6912,7 +6912,7 @@ static double gpumc__probe_distance(gpumc__probe *p, double size)
 {
     double h = 6e-6 * size, distance = GPUMC_INF;
     for (int level = 0; level < 3; level++, h /= 30) {
-        const double noise = (16 * DBL_EPSILON * (fabs(p->lp) + 1) + (level ? 0 : p->rounding)) / h;
+        const double noise = 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h;
         double f[2], slopes[3];
         for (int side = 0; side < 2; side++) {
             for (size_t i = 0; i < p->layout->n_free; i++)
@@ -6995,9 +6995,6 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     if (!gpumc__is_finite(all.probe.lp))
         return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
                            "gradient check; give another point");
-    double *x = all.scratch + 3 * n, *by_x = x + l->n_natural;
-    (void)gpumc__density(l, 0, x, by_x);
-    for (size_t i = 0; i < l->n_natural; i++) all.probe.rounding += 2 * DBL_EPSILON * fabs(x[i] * by_x[i]);
     if (team) gpumc_team_run(team, gpumc__probe_one, n_probes, &all);
     else for (size_t k = 0; k < n_probes; k++) gpumc__probe_one(k, 0, &all);
     for (size_t k = 0; k < n_probes; k++) {
@@ -12802,9 +12799,11 @@ static gpumc_sampler gpumc__adapt_asked(gpumc_adapt *a)
     return a->options.sampler;
 }
 
-/* The density where a guide has led: where that is 0 so low that any path to the support is taken. */
-static double gpumc__density_led(const gpumc_layout *l, const double *q, double *g, double *work)
-{ return fmax(gpumc_model_eval(l, q, g, work), -1e300); }
+/* The density where a guide has led: where that is 0, so far below the guide that any path to the support is
+   taken, and no further, as the guide's own energies must not drown. */
+static double gpumc__density_led(const gpumc_layout *l, const double *q, double *g, double *work,
+                                 double guide)
+{ return fmax(gpumc_model_eval(l, q, g, work), guide - 1e12); }
 
 /* From here on paths are decided on by the model itself. */
 static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_sampler sampler)
@@ -12812,7 +12811,7 @@ static void gpumc__adapt_unguide(gpumc_adapt *a, gpumc_nuts *const *chains, gpum
     for (size_t c = 0; c < a->n_chains && a->guided && sampler != GPUMC_SAMPLER_NUTS; c++) {
         gpumc_nuts *s = chains[c];
         const double guide = s->current->lp;
-        s->current->lp = gpumc__density_led(a->layout, gpumc_nuts_draw(s), s->scratch, a->model_work);
+        s->current->lp = gpumc__density_led(a->layout, gpumc_nuts_draw(s), s->scratch, a->model_work, guide);
         s->apart[0] = s->current->lp - guide;
     }
 }
@@ -12942,6 +12941,7 @@ static int gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
     for (size_t c = 0; c < a->n_chains; c++)
         gpumc_nuts_set_path(chains[c], asked, length, swings ? GPUMC__SPRING_WINDOW : 0.4);
     a->sampler = chains[0]->sampler;
+    if (swings) snprintf(a->reason, sizeof a->reason, "the metric given has a spring");
     gpumc__adapt_unguide(a, chains, asked);
     return 0;
 }
@@ -14164,7 +14164,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
     const double chains = (double)fit->n_chains, draws = (double)fit->n_draws, n = v->n_columns;
     const double all = v->draws * (fit->options.thin > 1 ? fit->options.thin : 1);
-    const double divergent = fit->options.thin > 1 || !fit->stats    /* a stop may have cut off all others */
+    const double divergent = fit->options.thin > 1      /* else all are there but what a stop has cut off */
         ? fmin(fmax((double)fit->n_divergent, v->divergent), all) : v->divergent;
     const double deep = v->deep / v->draws;
     const double accept = v->accept / v->draws, asked = fit->options.target_accept;
@@ -14935,7 +14935,7 @@ static gpumc_status gpumc__write_file(const char *path, const char *mode, int co
     if (!complete) gpumc__sync_begin(w.file);
     const int closed = fclose(w.file) == 0;
     if (closed && !w.failed) return GPUMC_OK;
-    if (w.failed) errno = w.failed;
+    if (w.failed) errno = w.failed > 0 ? w.failed : EIO;
     return gpumc__file_failed(error, path, "written");
 }
 
@@ -15251,6 +15251,9 @@ GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char 
     if (fit && (fit->metric.dim == 0 || !(fit->step_size > 0 && gpumc__is_finite(fit->step_size))))
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit has no metric, or no step size: merged fits "
                            "and runs stopped in warm-up have none");
+    if (fit && fit->sampler > GPUMC_SAMPLER_NUTS && !(fit->tree_step_size > 0))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "a run of %s without warm-up has no step size of "
+                           "NUTS, which files carry", fit->sampler == GPUMC_SAMPLER_HMC ? "HMC" : "MAMS");
     return gpumc__write_files(fit, path, 0, gpumc__metric_contents, error);
 }
 
@@ -16275,7 +16278,8 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     f->metric.kind = (gpumc_metric_kind)fmin(facts[GPUMC__FACT_METRIC], GPUMC_METRIC_BLOCKS);
     f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
     strcpy(f->sampler_reason, "as in the stores");
-    o->num_chains = (int)fmin(facts[GPUMC__FACT_CHAINS], INT32_MAX);
+    o->num_chains = strncmp(m->index->variables[0].name, "merge ", 6) == 0 ? 1       /* gpumc__is_merged */
+        : (int)fmin(facts[GPUMC__FACT_CHAINS], INT32_MAX);
     o->num_samples = (int)fmin((double)f->n_draws, INT32_MAX);
     o->max_treedepth = (int)fmin(facts[GPUMC__FACT_DEPTH], GPUMC__MAX_DEPTH);
     o->thin = (int)fmin(facts[GPUMC__FACT_THIN], 1 << 20);
@@ -18052,7 +18056,7 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
     chain->gradients++;
     if (!r->adapt->guided || !gpumc__path_ends(s)) return guide;
     chain->gradients++;
-    lp = gpumc__density_led(r->layout, q, s->scratch, chain->work);
+    lp = gpumc__density_led(r->layout, q, s->scratch, chain->work, guide);
     s->apart[1] = lp - guide;
     return lp;
 }
@@ -18623,8 +18627,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
-    f->tree_step_size = r->adapt->sampler != GPUMC_SAMPLER_NUTS && r->adapt->tree_step > 0
-        ? r->adapt->tree_step : f->step_size;
+    f->tree_step_size = r->adapt->sampler != GPUMC_SAMPLER_NUTS ? r->adapt->tree_step : f->step_size;
     gpumc__metric_copy(&f->metric, &r->adapt->shared);
     gpumc__metric_unhear(&f->metric, r->layout, r->chains[0].work);
     for (size_t i = 0; i < f->n_free; i++) f->centring[i] = gpumc__notch[r->layout->notches[i]];

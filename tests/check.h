@@ -36,6 +36,10 @@ static int check_end(void)
     return check_failed != 0;
 }
 
+/* The larger one, or NaN: fmax would lose that. */
+static __attribute__((unused)) double check_worst(double worst, double x)
+{ return x > worst || isnan(x) ? x : worst; }
+
 /* |a - b| relative to |b|, with an absolute floor; NaN is far from everything but NaN, infinities equal
    only themselves. */
 static __attribute__((unused)) double check_distance(double a, double b, double floor_value)

@@ -305,7 +305,7 @@ static double sd_of(const moments *m, int k)
 static int is_good(const target *t, const moments *m)
 {
     double worst = 0;
-    for (int k = 0; k < t->dim; k++) worst = fmax(worst, m->error[0][k] / sd_of(m, k));
+    for (int k = 0; k < t->dim; k++) worst = check_worst(worst, m->error[0][k] / sd_of(m, k));
     fprintf(stderr, "%s: errors of means up to %.4f sd, a chain up to %.2f standard errors off\n", t->name,
             worst, m->farthest);
     return worst < 0.005 && m->farthest < 5;

@@ -107,7 +107,7 @@ static double gradient_error(const machine *m, const double *q, int broken)
         point[i] = q[i] - h;
         down = gpumc_model_eval(m->layout, point, unused, m->work);
         point[i] = q[i];
-        worst = fmax(worst, fabs((up - down) / (2 * h) - g[i]) / fmax(1, fabs(g[i])));
+        worst = check_worst(worst, fabs((up - down) / (2 * h) - g[i]) / fmax(1, fabs(g[i])));
     }
     return worst;
 }
@@ -160,7 +160,7 @@ static double frame_error(const machine *m, const double *q, int a, int b)
     set_weights(m->layout, b);
     change += gpumc__from_centred(m->layout, u, h, r, s, m->work);
     worst = fabs(gpumc_model_eval(m->layout, r, direct, m->work) - lp - change);
-    for (size_t i = 0; i < n; i++) worst = fmax(worst, fabs(direct[i] - s[i]) / fmax(1, fabs(s[i])));
+    for (size_t i = 0; i < n; i++) worst = check_worst(worst, fabs(direct[i] - s[i]) / fmax(1, fabs(s[i])));
     return worst;
 }
 
@@ -356,9 +356,9 @@ static double joined_error(int late, size_t n, size_t n_passed)
     for (size_t k = 0; k < n_passed; k++) gpumc__centring_add(&whole, BEFORE + k, late);
     for (size_t i = DIM - 27; i < 4 * DIM; i++)
         if (i % DIM >= DIM - 27)
-            worst = fmax(worst, fabs(a->moments[i] - moments[i]) / fmax(1, fabs(moments[i])));
+            worst = check_worst(worst, fabs(a->moments[i] - moments[i]) / fmax(1, fabs(moments[i])));
     for (size_t i = 0; i < 3 * UNITS; i++)
-        worst = fmax(worst, fabs(a->units[i] - units[i]) / fmax(1, fabs(units[i])));
+        worst = check_worst(worst, fabs(a->units[i] - units[i]) / fmax(1, fabs(units[i])));
     free(memory);
     machine_close(&m);
     return worst;
@@ -715,8 +715,8 @@ static double told_misfit(int broken)
         double q[ALL], g[ALL];
         for (size_t i = 0; i < ALL; i++) q[i] = gpumc_rng_normal(&rng) * (i > 0 && i < 4 ? 2 : 1);
         gpumc_model_eval(m.layout, q, g, m.work);
-        for (size_t i = 4; i < 4 + TOLD; i++) worst = fmax(worst, fabs(g[i] + q[i]));
-        worst = fmax(worst, fabs(g[0] + q[0]));
+        for (size_t i = 4; i < 4 + TOLD; i++) worst = check_worst(worst, fabs(g[i] + q[i]));
+        worst = check_worst(worst, fabs(g[0] + q[0]));
     }
     machine_close(&m);
     return worst;
@@ -773,7 +773,7 @@ static double heard_misfit(int mixed, int broken)
         double q[3 + HEARD], g[3 + HEARD];
         for (size_t i = 0; i < 3 + HEARD; i++) q[i] = gpumc_rng_normal(&rng);
         gpumc_model_eval(m.layout, q, g, m.work);
-        worst = fmax(worst, fabs(g[0] + q[0]));
+        worst = check_worst(worst, fabs(g[0] + q[0]));
     }
     machine_close(&m);
     return worst;
@@ -851,9 +851,9 @@ static double sharing_error(double extra)
         double off = (double)t;
         for (size_t s = 0; s < 2; s++) {
             off -= w[s] * a->middles[s];
-            worst = fmax(worst, fabs(a->slopes[s * SHARING + 4 + t] + known * w[s]));
+            worst = check_worst(worst, fabs(a->slopes[s * SHARING + 4 + t] + known * w[s]));
         }
-        worst = fmax(worst, fmax(fabs(J[4 + t] - known), fabs(b[4 + t] - known * off)));
+        worst = check_worst(check_worst(worst, fabs(J[4 + t] - known)), fabs(b[4 + t] - known * off));
     }
     free(memory);
     machine_close(&m);
@@ -918,7 +918,7 @@ static double learned_misfit(int shares)
     for (int point = 0; point < 20 && shares; point++) {
         for (size_t i = 0; i < n; i++) q[i] = gpumc_rng_normal(&rng);
         gpumc_model_eval(m.layout, q, g, m.work);
-        for (size_t i = 0; i < LEARNED; i++) if (i == 0 || i > 2) worst = fmax(worst, fabs(g[i] + q[i]));
+        for (size_t i = 0; i < LEARNED; i++) if (i == 0 || i > 2) worst = check_worst(worst, fabs(g[i] + q[i]));
     }
     for (size_t c = 0; c < CHAINS; c++) free(chains[c]);
     free(memory);
@@ -1192,7 +1192,7 @@ static void check_far_starts(void)
             far_starts(d.n, seed, starts, theta);
             CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
             for (size_t i = 0; i < 3; i++) r_hat = fmax(r_hat, gpumc_r_hat(gpumc_fit_series(&fit, i)).value);
-            worst = fmax(worst, r_hat);
+            worst = check_worst(worst, r_hat);
             lost += !(r_hat < 1.1);
             gpumc_free(&fit);
         }
@@ -1262,7 +1262,7 @@ static void check_climb(void)
             gpumc_fit fit;
             CHECK(gpumc_sample(model, &o, &fit) == GPUMC_OK, "%s", fit.message);
             for (size_t j = 0; j < model->n_params - 1; j++)
-                worst = fmax(worst, gpumc_r_hat(gpumc_fit_series(&fit, j)).value);
+                worst = check_worst(worst, gpumc_r_hat(gpumc_fit_series(&fit, j)).value);
             warmup[i] = (double)fit.warmup_gradients / (double)fit.n_chains;
             gpumc_free(&fit);
         }
@@ -1450,12 +1450,12 @@ static void check_truncated(void)
         const double got[2] = { gpumc__truncated_population_row(at[0], bounds, g[0]),
                                 gpumc__truncated_quantile_row(at[1], bounds, g[1]) };
         const double theta = known_truncated[k].quantile[0], edge = fmin(theta - bounds[0], bounds[1] - theta);
-        double worst = fmax(fabs(got[0] - known_truncated[k].density[0]) / (1 + fabs(got[0])),
+        double worst = check_worst(fabs(got[0] - known_truncated[k].density[0]) / (1 + fabs(got[0])),
                             0.1 * fabs(got[1] - theta) / edge);
         for (int i = 0; i < 3; i++) {
             const double d = known_truncated[k].density[1 + i], q = known_truncated[k].quantile[1 + i];
-            worst = fmax(worst, fabs(g[0][i] - d) / (1 / at[0][2] + fabs(d)));
-            worst = fmax(worst, 0.1 * fabs(g[1][i] - q) / (1e-2 + fabs(q)));
+            worst = check_worst(worst, fabs(g[0][i] - d) / (1 / at[0][2] + fabs(d)));
+            worst = check_worst(worst, 0.1 * fabs(g[1][i] - q) / (1e-2 + fabs(q)));
         }
         CHECK(worst < 1e-10, "mu %g, tau %g between %g and %g: off by %g", at[0][1], at[0][2], bounds[0],
               bounds[1], worst);

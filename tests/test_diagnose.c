@@ -196,7 +196,7 @@ static void check_spectrum(void)
         while (direct.n_lags < direct.half) gpumc__lags_directly(&direct);
         gpumc__lags_by_spectrum(&spectral);
         for (size_t t = 0; t < direct.half; t++)
-            worst = fmax(worst, fabs(direct.lags[t] - spectral.lags[t]) / direct.lags[0]);
+            worst = check_worst(worst, fabs(direct.lags[t] - spectral.lags[t]) / direct.lags[0]);
         CHECK(worst < 1e-13, "%d draws: lags differ by %g of the variance", (int)lengths[k], worst);
         gpumc__close_sheet(&direct);
         gpumc__close_sheet(&spectral);
@@ -365,7 +365,7 @@ static void check_against_slow(void)
         for (int broken = RIGHT; broken < N_BREAKS; broken++) {
             const double d = slow_distance(s, slow_statistics(s, broken));
             told[broken] += d > 1e-4;
-            if (broken == RIGHT) worst = fmax(worst, d);
+            if (broken == RIGHT) worst = check_worst(worst, d);
         }
     }
     CHECK(worst < 1e-9, "the two implementations differ by %g", worst);
@@ -940,7 +940,7 @@ static void check_loo(void)
         const double left_out = normal_lpdf(y[i], m, 1 + v);
         exact += left_out;
         log_mean += normal_lpdf(y[i], mean, 1 + variance);
-        worst = fmax(worst, fabs(elpd[i] - left_out));
+        worst = check_worst(worst, fabs(elpd[i] - left_out));
     }
     CHECK(worst < 2e-3, "an observation is off by %g", worst);
     CHECK(fabs(loo.elpd - exact) < 4e-3, "elpd %g, exact %g", loo.elpd, exact);

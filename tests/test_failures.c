@@ -401,34 +401,6 @@ static void check_gradients_of_many(void)
     }
 }
 
-static double far_density(const double *x, double *g, void *data)
-{
-    const double *factor = (const double *)data;
-    double by_sd = 0;
-    const double lp = gpumc_normal_lpdf(x[0], 1e7, 3, &g[0], NULL, NULL)
-        + gpumc_normal_lpdf(x[1], x[0], x[2], &g[1], &g[0], &by_sd) + gpumc_half_normal_lpdf(x[2], 1, &g[2], NULL);
-    g[2] += *factor * by_sd;
-    return lp;
-}
-
-/* Values far from 0 in units of their scale are rounded, and so are differences of a right gradient. */
-static void check_far_values(void)
-{
-    const gpumc_param params[] = { { .name = "mu" }, { .name = "theta" },
-                                   { .name = "tau", .kind = GPUMC_POSITIVE } };
-    double factor = 1;
-    const gpumc_model m = { .name = "far", .params = params, .n_params = 3, .log_density = far_density,
-                            .data = &factor };
-    gpumc_error error;
-    for (int k = 0; k < 100; k++) {
-        const double tau = 0.02 + 0.01 * k, x[] = { 1e7 + sin(k), 1e7 + sin(k) + 0.5 * tau * cos(3.0 * k), tau };
-        factor = 1;
-        CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_OK, "%s", error.text);
-        factor = -1;
-        CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_ERROR_GRADIENT, "a wrong sign at %g", tau);
-    }
-}
-
 /* An allocator whose memory does not suit a double. */
 static void *odd_allocate(size_t bytes, void *user)
 {
@@ -487,7 +459,6 @@ static void check_gradients(void)
     CHECK(gpumc_check_gradient(NULL, NULL, &report, &error) == GPUMC_ERROR_ARGUMENT && !report.name[0], "%s",
           error.text);
     CHECK(gpumc_check_gradient(NULL, NULL, NULL, NULL) == GPUMC_ERROR_ARGUMENT, "the status needs a text");
-    check_far_values();
 }
 
 /* What a call that failed leaves behind, handed on by a program that did not look at its status. */

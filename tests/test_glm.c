@@ -249,11 +249,11 @@ static double worst_error(const gpumc_glm *glm, const problem *p, const gpumc_gl
     for (size_t j = 0; j < N_VALUES; j++)
         if (g.v[j] - 1 != known.v[j]) {
             const double off = fabs(g.v[j] - 1 - known.v[j]);
-            worst = fmax(worst, off / ((size.v[j] + 1) * TOLERANCE));
+            worst = check_worst(worst, off / ((size.v[j] + 1) * TOLERANCE));
         }
     point_at(&s, v.v, g.v);
     gpumc_glm_pointwise(glm, &s.at, own, work);
-    for (size_t i = 0; i < p->n; i++) worst = fmax(worst, check_distance(own[i], rows[i], 1) / TOLERANCE);
+    for (size_t i = 0; i < p->n; i++) worst = check_worst(worst, check_distance(own[i], rows[i], 1) / TOLERANCE);
     free(work);
     free(rows);
     return worst;
@@ -286,7 +286,7 @@ static void test_values(gpumc_isa isa)
                 const problem p = make_problem((gpumc_glm_family)family, sizes[s][0], sizes[s][1], factors);
                 for (int bits = 0; bits < 16; bits++) {
                     const form how = { bits & 1, bits >> 1 & 1, bits >> 3 & 1, bits >> 2 & 1, bits >> 3 & 1 };
-                    if (s < 4 || bits % 5 == factors) worst = fmax(worst, test_form(&p, how, isa));
+                    if (s < 4 || bits % 5 == factors) worst = check_worst(worst, test_form(&p, how, isa));
                 }
                 free_problem(&p);
             }

@@ -123,7 +123,7 @@ static double gradient_error(const object *o, const double *x)
             slope += weights[k] * density(o, point, unused);
         }
         point[i] = x[i];
-        worst = fmax(worst, check_distance(grad[i], slope / (12 * h), 1));
+        worst = check_worst(worst, check_distance(grad[i], slope / (12 * h), 1));
     }
     free(grad);
     return worst;
@@ -203,7 +203,7 @@ static void check_by_hand(void)
     CHECK(check_distance(lp, expected, 1) < 1e-13, "%.17g, by hand %.17g", lp, expected);
     for (size_t i = 0, k = 0; i < o.n; i++) {
         if (i == 3 + J) continue;
-        worst = fmax(worst, check_distance(g[i], h[k], 1));
+        worst = check_worst(worst, check_distance(g[i], h[k], 1));
         k++;
     }
     CHECK(worst < 1e-12, "gradient off by %g", worst);
@@ -603,7 +603,7 @@ static void check_predictive(void)
           (int)fit.n_columns);
     for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++) {
         const double *x = fit.draws + i * fit.n_columns;
-        off = fmax(off, fabs(x[11 + 5] - gpumc_normal_lpdf(s.y[5], x[3 + 5], x[2], NULL, NULL, NULL)));
+        off = check_worst(off, fabs(x[11 + 5] - gpumc_normal_lpdf(s.y[5], x[3 + 5], x[2], NULL, NULL, NULL)));
         mean += x[11 + 24 + 5] / (double)(fit.n_chains * fit.n_draws);
         expected += x[3 + 5] / (double)(fit.n_chains * fit.n_draws);
     }
@@ -922,12 +922,12 @@ static double paired_error(paired *d, const object *o, double lp)
     for (size_t k = 2; k < 2 + PLAYERS; k++)
         known += gpumc_normal_lpdf(d->x[k], 0, d->x[0], &d->known[k], NULL, &d->known[0]);
     worst = fabs(lp / known - 1);
-    for (size_t k = 0; k < 2 + PLAYERS; k++) worst = fmax(worst, fabs(d->grad[k] - d->known[k]) * 1e-3);
+    for (size_t k = 0; k < 2 + PLAYERS; k++) worst = check_worst(worst, fabs(d->grad[k] - d->known[k]) * 1e-3);
     o->model->generate(d->x, &rng, d->out, o->model->data);
     for (size_t i = 0; i < PAIRS; i++) {
         const double z = d->x[2 + d->one[i]] - d->x[2 + d->two[i]];
         const double row = gpumc_normal_lpdf(d->column[i], z, d->x[1], NULL, NULL, NULL);
-        worst = fmax(worst, fabs(d->out[i] - d->weight[i] * row));
+        worst = check_worst(worst, fabs(d->out[i] - d->weight[i] * row));
     }
     return worst;
 }

@@ -106,9 +106,9 @@ static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups,
     if (hot) {
         CHECK(gpumc_hot_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
         for (size_t i = 0; i < POINTS; i++) {
-            worst = fmax(worst, relative(lp[i], on_cpu(&q, p + i * n, expected + i * n)));
+            worst = check_worst(worst, relative(lp[i], on_cpu(&q, p + i * n, expected + i * n)));
             for (size_t k = 0; k < n; k++)
-                worst = fmax(worst, relative(grad[i * n + k], expected[i * n + k]));
+                worst = check_worst(worst, relative(grad[i * n + k], expected[i * n + k]));
         }
         CHECK(worst < TOLERANCE, "%s, %zu rows in %zu groups: off by %g", kind->name, n_rows, n_groups,
               worst);
@@ -199,9 +199,9 @@ static void compare_glm(gpumc_glm_family family, size_t n_rows, int form)
     if (hot) {
         CHECK(gpumc_hot_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
         for (size_t i = 0; i < POINTS; i++) {
-            worst = fmax(worst, relative(lp[i], glm_on_cpu(&d, p + i * n, expected + i * n)));
+            worst = check_worst(worst, relative(lp[i], glm_on_cpu(&d, p + i * n, expected + i * n)));
             for (size_t k = 0; k < n; k++)
-                worst = fmax(worst, relative(grad[i * n + k], expected[i * n + k]));
+                worst = check_worst(worst, relative(grad[i * n + k], expected[i * n + k]));
         }
         CHECK(worst < TOLERANCE, "family %d, form %d, %zu rows: off by %g", (int)family, form, n_rows, worst);
         CHECK(gpumc_hot_eval(hot, 1, p + 4 * n, again, &alone, &error) == GPUMC_OK, "%s", error.text);

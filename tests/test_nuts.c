@@ -353,8 +353,8 @@ static void test_metric(void)
             for (size_t i = 0; i < n; i++) {
                 double sum = 0;
                 for (size_t j = 0; j < n; j++) sum += full[i * n + j] * p[j];
-                worst = fmax(worst, fabs(v[i] - sum));
-                worst = fmax(worst, fabs(gpumc__metric_variance(&m.metric, i) - full[i * n + i]));
+                worst = check_worst(worst, fabs(v[i] - sum));
+                worst = check_worst(worst, fabs(gpumc__metric_variance(&m.metric, i) - full[i * n + i]));
             }
             CHECK(worst < 1e-12, "velocity or variance of metric %d, dimension %.0f is off by %g",
                   (int)kinds[k], (double)n, worst);
@@ -433,7 +433,7 @@ static double irreversibility(stepper step)
     for (int i = 0; i < 4; i++) there.p[i] = -there.p[i];
     flow(step, banana, 4, &there, 0.02, 100, &back);
     for (int i = 0; i < 4; i++)
-        worst = fmax(worst, fmax(fabs(back.q[i] - origin.q[i]), fabs(back.p[i] + origin.p[i])));
+        worst = check_worst(check_worst(worst, fabs(back.q[i] - origin.q[i])), fabs(back.p[i] + origin.p[i]));
     return worst;
 }
 
@@ -599,7 +599,7 @@ static double dual_error(double wanted)
     gpumc__dual_start(&d, 1);
     for (int i = 0; i < 5; i++) {
         gpumc__dual_update(&d, accept[i], wanted);
-        worst = fmax(worst, fmax(check_distance(exp(d.x), step[i], 0),
+        worst = check_worst(worst, check_worst(check_distance(exp(d.x), step[i], 0),
                                  check_distance(exp(d.x_mean), mean[i], 0)));
     }
     return worst;
@@ -666,8 +666,8 @@ static void test_fisher_diagonal(void)
         adapt_feed(a, L, 3, broken ? 1.01 : 1);
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
         for (size_t i = 0; i < DIM; i++) {
-            worst = fmax(worst, check_distance(a->shared.scale[i], L[i * DIM + i], 0));
-            worst = fmax(worst, fabs(a->shared.mean[i] - 3) / L[i * DIM + i]);
+            worst = check_worst(worst, check_distance(a->shared.scale[i], L[i * DIM + i], 0));
+            worst = check_worst(worst, fabs(a->shared.mean[i] - 3) / L[i * DIM + i]);
         }
         CHECK(broken ? worst > 1e-3 : worst < 1e-9, "scales and centre are off by %g%s",
               worst, broken ? ", and their check sees nothing" : "");
@@ -701,9 +701,9 @@ static double first_scales_error(size_t num_chains)
     gpumc_adapt_update(a, machines);
     for (int i = 0; i < DIM; i++) {
         const double sd = pow(10, i / 3.0 - 2);
-        worst = fmax(worst, check_distance(a->shared.scale[i], sd, 0));
+        worst = check_worst(worst, check_distance(a->shared.scale[i], sd, 0));
         for (size_t c = 0; c < num_chains; c++)
-            worst = fmax(worst, check_distance(gpumc_adapt_metric(a, c)->scale[i], sd, 0));
+            worst = check_worst(worst, check_distance(gpumc_adapt_metric(a, c)->scale[i], sd, 0));
     }
     for (size_t c = 0; c < num_chains; c++) free(machines[c]);
     free(a);
@@ -738,8 +738,8 @@ static double fisher_residual(gpumc_adapt *a, size_t n)
     gpumc__multiply(sigma, 0, cg, t, d);
     gpumc__multiply(t, 0, sigma, left, d);
     for (size_t i = 0; i < d * d; i++) {
-        worst = fmax(worst, fabs(left[i] - cx[i]));
-        largest = fmax(largest, fabs(cx[i]));
+        worst = check_worst(worst, fabs(left[i] - cx[i]));
+        largest = check_worst(largest, fabs(cx[i]));
     }
     return worst / largest;
 }
@@ -775,7 +775,7 @@ static void test_centre(void)
         double worst = 0;
         m->rank = broken ? 0 : truth.metric.rank;
         gpumc__adapt_mean(a, m);
-        for (size_t i = 0; i < DIM; i++) worst = fmax(worst, fabs(m->mean[i] - 3));
+        for (size_t i = 0; i < DIM; i++) worst = check_worst(worst, fabs(m->mean[i] - 3));
         CHECK(broken ? worst > 0.01 : worst < 1e-9, "the centre is off by %g%s", worst,
               broken ? ", and its check sees nothing" : "");
     }
@@ -805,7 +805,7 @@ static void test_low_rank(void)
     CHECK(a->shared.rank >= 2, "rank %.0f for two directions that stand out", (double)a->shared.rank);
     for (size_t k = 0; k < a->shared.rank; k++)                   /* eigenvectors are orthonormal rows */
         for (size_t j = 0; j <= k; j++)
-            worst = fmax(worst, fabs(gpumc__dot(a->shared.vectors + k * DIM, a->shared.vectors + j * DIM, DIM)
+            worst = check_worst(worst, fabs(gpumc__dot(a->shared.vectors + k * DIM, a->shared.vectors + j * DIM, DIM)
                                      - (j == k)));
     CHECK(worst < 1e-12, "eigenvectors are orthonormal up to %g", worst);
     for (int k = 0; k < 2; k++) {                                 /* the long and the short direction */
@@ -843,7 +843,7 @@ static double recovery_error(int by_gains, double gradient_factor)
     for (size_t i = 0; i < DIM; i++)
         for (size_t j = 0; j < DIM; j++) {
             const double covariance = gpumc__dot(L + i * DIM, L + j * DIM, DIM);
-            worst = fmax(worst, fabs(found[i * DIM + j] - covariance));
+            worst = check_worst(worst, fabs(found[i * DIM + j] - covariance));
         }
     of_rank = shipped;
     free(a);
@@ -911,7 +911,7 @@ static double directions_error(int whole, double gradient_factor)
         double v[DIM], ratio;
         gpumc__metric_velocity(&a->shared, looked[l], v);
         ratio = gpumc__dot(v, looked[l], DIM) / (l < 3 ? sd[l] * sd[l] : 1);
-        worst = fmax(worst, fmax(ratio, 1 / ratio));
+        worst = check_worst(worst, fmax(ratio, 1 / ratio));
     }
     free(a);
     return worst;
@@ -1041,7 +1041,7 @@ static void test_singular_eigen(void)
     CHECK(gpumc__eigen(products, N, d, z, work), "no eigenvalues of a singular matrix");
     for (size_t k = 0; k < N; k++)
         for (size_t i = 0; i < N; i++)
-            worst = fmax(worst, fabs(gpumc__dot(copy + i * N, z + k * N, N) - d[k] * z[k * N + i]));
+            worst = check_worst(worst, fabs(gpumc__dot(copy + i * N, z + k * N, N) - d[k] * z[k * N + i]));
     CHECK(worst < 1e-10, "eigenvectors of a singular matrix are off by %g", worst);
 }
 
@@ -1085,7 +1085,7 @@ static double blocks_error(double gradient_factor)
           (double)a->shared.n_blocks, (double)a->shared.rank);
     written_out(&a->shared, found);
     written_out(&truth.metric, L);
-    for (size_t i = 0; i < DIM * DIM; i++) worst = fmax(worst, fabs(found[i] - L[i]));
+    for (size_t i = 0; i < DIM * DIM; i++) worst = check_worst(worst, fabs(found[i] - L[i]));
     free(a);
     free(layout);
     return worst;
@@ -1153,7 +1153,7 @@ static double shared_error(double gradient_factor, int shared, double *along_mea
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) unit[j] = i == j;
         gpumc__metric_velocity(&a->shared, unit, found);
-        for (size_t j = 0; j < n; j++) worst = fmax(worst, fabs(found[j] - cov[i * n + j]));
+        for (size_t j = 0; j < n; j++) worst = check_worst(worst, fabs(found[j] - cov[i * n + j]));
         for (size_t j = 4; j < 4 + N_SHARING && i >= 4 && i < 4 + N_SHARING; j++)
             sum += found[j], truth += cov[i * n + j];
     }
@@ -1210,7 +1210,7 @@ static void test_eigen(void)
             for (size_t j = 0; j < n; j++) {
                 double sum = 0;
                 for (size_t k = 0; k < n; k++) sum += z[k * n + i] * d[k] * z[k * n + j];
-                worst = fmax(worst, fabs(sum - copy[i * n + j]));
+                worst = check_worst(worst, fabs(sum - copy[i * n + j]));
             }
         CHECK(worst < 1e-13 * (double)n, "size %.0f: Z' D Z misses the matrix by %g", (double)n, worst);
         d[0] += 1e-6;
@@ -1218,7 +1218,7 @@ static void test_eigen(void)
         for (size_t i = 0; i < n; i++) {
             double sum = 0;
             for (size_t k = 0; k < n; k++) sum += z[k * n + i] * d[k] * z[k * n + i];
-            worst = fmax(worst, fabs(sum - copy[i * n + i]));
+            worst = check_worst(worst, fabs(sum - copy[i * n + i]));
         }
         CHECK(worst > 1e-13 * (double)n, "size %.0f: a wrong eigenvalue passes", (double)n);
     }
@@ -1254,12 +1254,12 @@ static double strongest_error(size_t n, int is_diagonal, double turned)
         for (size_t i = 1; i < n; i++) if (values[i] > values[k]) k = i;
         gpumc__tridiagonal_vector(d, e, n, values[k], v, found, rows);
         for (size_t j = 0; j <= found; j++)
-            worst = fmax(worst, fabs(gpumc__dot(v + j * n, v + found * n, n) - (j == found)));
+            worst = check_worst(worst, fabs(gpumc__dot(v + j * n, v + found * n, n) - (j == found)));
         memcpy(basis, v + found * n, n * sizeof *basis);
         gpumc__reflect_back(a, n, tau, basis);
         if (found + 1 == most) basis[0] += turned;
         for (size_t i = 0; i < n; i++)
-            worst = fmax(worst, fabs(gpumc__dot(copy + i * n, basis, n) - values[k] * basis[i]));
+            worst = check_worst(worst, fabs(gpumc__dot(copy + i * n, basis, n) - values[k] * basis[i]));
         values[k] = -1;
     }
     return worst;

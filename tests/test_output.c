@@ -1160,7 +1160,7 @@ static void check_locale(void)
         found = 1;
         check_files_under_comma();
     }
-    if (!found) printf("skipped: no locale with a decimal comma is installed (one was imitated)\n");
+    if (!found) check_skip("no locale with a decimal comma is installed (one was imitated)");
 }
 
 /* ---- whatever can fail fails --------------------------------------------------------------------------- */

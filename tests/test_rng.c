@@ -248,8 +248,8 @@ static void check_normals(void)
             angle = fmod(words[2 * half], 0x1p24);
             radius = sqrt(-2 * log(ldexp(radius + 0.5, -40)));
             angle = 2 * GPUMC_PI * ldexp(angle + 0.5, -24);
-            worst = fmax(worst, fabs(z[i] - radius * cos(angle)));
-            if (i + 1 < n) worst = fmax(worst, fabs(z[i + 1] - radius * sin(angle)));
+            worst = check_worst(worst, fabs(z[i] - radius * cos(angle)));
+            if (i + 1 < n) worst = check_worst(worst, fabs(z[i + 1] - radius * sin(angle)));
         }
         CHECK(n == 203 || z[n] == -99, "n = %d: written past the end", (int)n);
         CHECK(bulk.counter[0] == 1 + blocks && bulk.left == 0, "n = %d: counter %u", (int)n,

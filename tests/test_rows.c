@@ -112,7 +112,7 @@ static double disagreement(const gpumc_rows_data *d, double lp, double (*grad)[M
     double worst = fabs(lp - s->lp) / (s->size + 1e-300);
     for (size_t k = 0; k < n_p; k++)
         for (size_t j = 0; j < (k < d->kind->n_group ? d->n_groups : 1); j++)
-            worst = fmax(worst, fabs(grad[k][j] - s->grad[k][j]) / (s->grad_size[k] + 1e-300));
+            worst = check_worst(worst, fabs(grad[k][j] - s->grad[k][j]) / (s->grad_size[k] + 1e-300));
     return worst;
 }
 
@@ -161,7 +161,7 @@ static void check_pointwise(const gpumc_rows_data *d, const loaded *l, leaf *row
         for (size_t k = 0; k < n_group + d->kind->n_shared; k++)
             p[k] = values[0][k][k < n_group && d->group ? d->group[i] : 0];
         for (size_t c = 0; c < 2; c++) x[c] = stored(d, column[c][i]);
-        worst = fmax(worst, check_distance(log_lik[i], (d->weights ? d->weights[i] : 1) * row(p, x, g), 1));
+        worst = check_worst(worst, check_distance(log_lik[i], (d->weights ? d->weights[i] : 1) * row(p, x, g), 1));
     }
     CHECK(worst < 1e-13, "%s: pointwise is off by %g", what, worst);
 }

@@ -28,18 +28,20 @@ int main(int argc, char **argv)
     pthread_t thread;
     int unset[2];
     block = (int *)malloc(sizeof *block);
-    if (argc == 2) { block[argc * 20] = table[0]; return block[argc * 20] + (0x7fffffff - 1 + argc); }
+    if (argc == 2) { block[argc * 20] = table[0]; return 0; }
+    if (argc == 5) return 0 * (0x7fffffff - 4 + argc);
     if (argc == 3) {
         pthread_create(&thread, NULL, add, NULL);
         add(NULL);
         pthread_join(thread, NULL);
     }
-    if (argc == 4) return unset[argc & 1] ? 3 : 4;
+    if (argc == 4 && unset[argc & 1]) block = NULL;
     return argv == NULL;
 }
 C
     "$1" -O0 -w -fsanitize="$2" -fno-sanitize-recover=all "$scratch/probe.c" -o "$scratch/probe" -pthread \
         && steady "$scratch/probe" || return 1
+    case $2 in address,undefined) ! steady "$scratch/probe" 1 2 3 4 || return 1 ;; esac
     case $2 in address*) set -- 1 ;; thread) set -- 1 2 ;; memory) set -- 1 2 3 ;; esac
     ! steady "$scratch/probe" "$@"
 }

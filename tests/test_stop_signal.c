@@ -374,7 +374,7 @@ static void test_derivatives(void)
                 found = worst_difference(rows[which], p, x, &k);
                 CHECK(found < 1e-6, "%s, point %d: p[%d] = %g is %g off", rows[which]->name, i, (int)k, p[k],
                       found);
-                worst = fmax(worst, found);
+                worst = check_worst(worst, found);
             }
             printf("%-20s derivatives differ from differences by %.1e at most\n", rows[which]->name, worst);
         }

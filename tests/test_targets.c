@@ -103,7 +103,7 @@ static double worst_z(const known_target *target, gpumc_metric_kind metric, size
         *n = t.n;
         for (size_t i = 0; i < t.n; i++) {
             const double z = fabs(tally_z(&t, i));
-            if (!(z <= worst)) { worst = z; *where = i; }
+            if (z > worst || isnan(z)) { worst = z; *where = i; }
         }
     }
     gpumc_free(&fit);

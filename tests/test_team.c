@@ -184,10 +184,10 @@ static double distance(const result *a, const result *b)
     for (int i = 0; i < work.n_transitions; i++) {
         if (a[i].depth != b[i].depth || a[i].n_leapfrog != b[i].n_leapfrog) return HUGE_VAL;
         if (a[i].divergent != b[i].divergent) return HUGE_VAL;
-        worst = fmax(worst, check_distance(a[i].energy, b[i].energy, 1));
-        worst = fmax(worst, check_distance(a[i].accept, b[i].accept, 1));
-        worst = fmax(worst, check_distance(a[i].residual, b[i].residual, 1));
-        for (size_t k = 0; k < work.dim; k++) worst = fmax(worst, check_distance(a[i].q[k], b[i].q[k], 1));
+        worst = check_worst(worst, check_distance(a[i].energy, b[i].energy, 1));
+        worst = check_worst(worst, check_distance(a[i].accept, b[i].accept, 1));
+        worst = check_worst(worst, check_distance(a[i].residual, b[i].residual, 1));
+        for (size_t k = 0; k < work.dim; k++) worst = check_worst(worst, check_distance(a[i].q[k], b[i].q[k], 1));
     }
     return worst;
 }

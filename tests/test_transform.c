@@ -141,7 +141,7 @@ static double gradient_error(const implementation *im, const gpumc_transform *t,
             expected += J[i * n + k] * dx[i];
             size += fabs(J[i * n + k] * dx[i]) + 1e-6 * fabs(x[i] * dx[i]);
         }
-        worst = fmax(worst, fabs(dq[k] - expected) / size);
+        worst = check_worst(worst, fabs(dq[k] - expected) / size);
     }
     return worst;
 }
@@ -196,12 +196,12 @@ static double known_error(const implementation *im, const known_transform *k)
         const double size = t.kind == GPUMC_SUM_TO_ZERO ? size_q
             : t.kind == GPUMC_SIMPLEX ? size_q * fabs(k->x[i])
             : fabs(k->x[i]) + (elementwise ? bounds : 0);
-        worst = fmax(worst, fabs(x[i] - k->x[i]) / (size + 1e-290));
+        worst = check_worst(worst, fabs(x[i] - k->x[i]) / (size + 1e-290));
         size_x += (fabs(k->x[i]) + bounds) * fabs(k->dx[i]);
     }
     for (size_t i = 0; i < n; i++) {
         const double here = elementwise ? (fabs(k->x[i]) + bounds) * fabs(k->dx[i]) : size_x;
-        worst = fmax(worst, fabs(dq[i] - k->dq[i]) / ((double)k->size + fabs(k->dq[i]) + here));
+        worst = check_worst(worst, fabs(dq[i] - k->dq[i]) / ((double)k->size + fabs(k->dq[i]) + here));
     }
     return worst;
 }
@@ -211,7 +211,7 @@ static double worst_known(const implementation *im, const gpumc_transform *kind)
     double worst = 0;
     for (size_t i = 0; i < sizeof known_transforms / sizeof *known_transforms; i++) {
         const known_transform *known = &known_transforms[i];
-        if (known->kind == kind->kind) worst = fmax(worst, known_error(im, known));
+        if (known->kind == kind->kind) worst = check_worst(worst, known_error(im, known));
     }
     return worst;
 }
@@ -320,9 +320,9 @@ static void check_round_trip(size_t k)
         CHECK(gpumc_unconstrain(&t, x, back, &error) == GPUMC_OK, "kind %d: %s", (int)t.kind, error.text);
         gpumc_constrain(&t, back, again);
         for (size_t i = 0; scale < 2 && i < gpumc_transform_free_size(&t); i++)
-            worst_q = fmax(worst_q, fabs(back[i] - q[i]));
+            worst_q = check_worst(worst_q, fabs(back[i] - q[i]));
         for (size_t i = 0; i < gpumc_transform_natural_size(&t); i++)
-            worst_x = fmax(worst_x, fabs(again[i] - x[i]) / (1 + fabs(x[i])));
+            worst_x = check_worst(worst_x, fabs(again[i] - x[i]) / (1 + fabs(x[i])));
     }
     worst_q /= 1 + fabs(kinds[k].lower);
     worst_x /= 1 + fabs(kinds[k].lower);
@@ -393,8 +393,8 @@ static void check_repetition(size_t k)
             size_sum += fabs(part);
             gpumc_constrain_gradient(&one, q + v * n, x_1 + v * m, dx + v * m, dq_1 + v * n);
         }
-        for (size_t i = 0; i < m * count; i++) worst = fmax(worst, check_distance(x[i], x_1[i], 1));
-        for (size_t i = 0; i < n * count; i++) worst = fmax(worst, check_distance(dq[i], dq_1[i], 1));
+        for (size_t i = 0; i < m * count; i++) worst = check_worst(worst, check_distance(x[i], x_1[i], 1));
+        for (size_t i = 0; i < n * count; i++) worst = check_worst(worst, check_distance(dq[i], dq_1[i], 1));
         CHECK(worst < 4 * DBL_EPSILON * (1 + fabs(t.lower)), "kind %d x %d: %g", (int)t.kind, (int)count,
               worst);
         CHECK(fabs(log_jacobian - sum) <= 1e-14 * (1 + size_sum), "kind %d x %d: %.17g, one by one %.17g",
@@ -432,16 +432,16 @@ static void check_large_factor(void)
         double square = 0;
         for (size_t j = 0; j < i; j++, k++) {
             expected += log1p(-tanh(q[k]) * tanh(q[k])) + 0.5 * log1p(-square);
-            worst = fmax(worst, fabs(x[i * 40 + j] - tanh(q[k]) * sqrt(1 - square)));
+            worst = check_worst(worst, fabs(x[i * 40 + j] - tanh(q[k]) * sqrt(1 - square)));
             square += x[i * 40 + j] * x[i * 40 + j];
         }
-        worst = fmax(worst, fabs(x[i * 40 + i] - sqrt(1 - square)));
+        worst = check_worst(worst, fabs(x[i * 40 + i] - sqrt(1 - square)));
     }
     CHECK(worst < 1e-12, "40 x 40 factor: %g", worst);
     CHECK(fabs(log_jacobian - expected) < 1e-12 * fabs(expected), "log Jacobian %.17g, %.17g", log_jacobian,
           expected);
     CHECK(gpumc_unconstrain(&t, x, back, NULL) == GPUMC_OK, "40 x 40 factor refused");
-    for (size_t k = 0; k < 780; k++) worst = fmax(worst, fabs(back[k] - q[k]));
+    for (size_t k = 0; k < 780; k++) worst = check_worst(worst, fabs(back[k] - q[k]));
     CHECK(worst < 1e-12, "40 x 40 factor returns within %g", worst);
 }
 

@@ -692,9 +692,14 @@ static void check_merge_refusals(void)
         const char *again[] = { in_folder("merge"), two }, *turned[] = { two, again[0] };
         CHECK(gpumc_write_store(&merged, again[0], NULL, NULL) == GPUMC_OK, "a store of merged chains");
         gpumc_free(&merged);
-        CHECK(gpumc_merge(again, 1, NULL, &merged) == GPUMC_OK && merged.n_chains == a.n_chains + b.n_chains
-              && strcmp(merged.model_name, "small") == 0, "%s", merged.message);
-        gpumc_free(&merged);
+        for (int trip = 0; trip < 2; trip++) {
+            CHECK(gpumc_merge(again, 1, NULL, &merged) == GPUMC_OK && merged.n_chains == a.n_chains + b.n_chains
+                  && strcmp(merged.model_name, "small") == 0, "%s", merged.message);
+            if (trip == 0)
+                CHECK(gpumc_write_store(&merged, in_folder("merge_2"), NULL, NULL) == GPUMC_OK, "once more");
+            gpumc_free(&merged);
+            again[0] = in_folder("merge_2");
+        }
         MERGE_REFUSED(again, 2, GPUMC_ERROR_FORMAT, "two: a merge of stores");
         MERGE_REFUSED(turned, 2, GPUMC_ERROR_FORMAT, "merge: a merge of stores");
     }
@@ -865,11 +870,11 @@ static void check_stream(void)
     }
     {   /* options may be used again: their stream is the last one opened */
         gpumc_sample_options again = options;
-        for (int i = 0; i < 2; i++) {
-            z = gpumc_stream_open(in_folder("again"), &rich, &again, NULL, &error);
-            CHECK(z && again.draw_user == (void *)z && again.stream == z, "%s", error.text);
-            gpumc_stream_close(z, NULL, &error);
-        }
+        gpumc_stream *first = gpumc_stream_open(in_folder("again"), &rich, &again, NULL, &error);
+        z = gpumc_stream_open(in_folder("another"), &rich, &again, NULL, &error);
+        CHECK(first && z && again.draw_user == (void *)z && again.stream == z, "%s", error.text);
+        gpumc_stream_close(first, NULL, &error);
+        gpumc_stream_close(z, NULL, &error);
     }
     CHECK(same_store(one, two) && consolidated_is_sound(two), "streams of one and of two threads differ");
     CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && same_fit(&merged, &whole, 0), "%s",
