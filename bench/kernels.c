@@ -1,7 +1,7 @@
 /* What a data row costs: nanoseconds a row of log density and gradient through GPUMC_ROW, for every
    instruction set that the processor has, and how many times a plain loop over libm takes; what its columns
-   are read at (GB/s), for the best set as a share of the floor of the machine, which is memory read by a
-   plain sum in the same run; the largest error of a row's value against long double, in units of the last
+   are read at (GB/s; they stay in the cache), for the best set as a share of what memory is read at by a plain
+   sum in the same run; the largest error of a row's value against long double, in units of the last
    place of it, at least 1. Then the cost a row by the size of groups. Least of many runs, processor time.
      make -C bench build/kernels CC=gcc && bench/build/kernels          and with CC=clang, after make clean */
 #define _POSIX_C_SOURCE 199309L
@@ -319,13 +319,15 @@ GPUMC__ISA_COPIES(READ, )
 static double read_bandwidth(void)
 {
     static double (*const reads[GPUMC__N_ISA])(const double *x, size_t n) = GPUMC__ISA_TABLE(read);
-    const size_t n = sizeof columns / sizeof(double);
-    double best = 0;
-    for (int run = 0; run < RUNS; run++) {
+    const size_t n = (size_t)1 << 25;                        /* 256 MB, beyond every cache, and written */
+    double *x = (double *)malloc(n * sizeof *x), best = 0;
+    for (size_t i = 0; x && i < n; i++) x[i] = (double)i;
+    for (int run = 0; x && run < 10; run++) {
         const double start = bench_seconds();
-        seen = reads[gpumc_isa_resolve(GPUMC_ISA_AUTO) - 1](columns[0], n);
+        seen = reads[gpumc_isa_resolve(GPUMC_ISA_AUTO) - 1](x, n);
         best = fmax(best, 8e-9 * (double)n / (bench_seconds() - start));
     }
+    free(x);
     return best;
 }
 

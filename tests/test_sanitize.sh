@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     int unset[2];
     block = (int *)malloc(sizeof *block);
     if (argc == 2) { block[argc * 20] = table[0]; return 0; }
-    if (argc == 5) return 0 * (0x7fffffff - 4 + argc);
+    if (argc == 5) *block = 0x7fffffff - 4 + argc;
     if (argc == 3) {
         pthread_create(&thread, NULL, add, NULL);
         add(NULL);

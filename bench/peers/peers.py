@@ -11,7 +11,7 @@
 Options of a run: num_chains=4 num_warmup=1000 num_samples=1000 target_accept=0.8 seed=1, and the model's own
 (size, form, ...); gpumc keeps its own num_warmup and target_accept unless gpumc_num_warmup or
 gpumc_target_accept is given. Each run is a process of its own, so import, compilation and memory are seen.
-Options of a table: engines=A,B  num_warmup=300,1000 (each is tried)  repeats=3 (seeds one after the other; the
+Options of a table: engines=A,B  num_warmup=300,1000 target_accept=0.8,0.9 (each is tried)  repeats=3 (seeds in turn; the
 row shows the run with the median of ess/s)  out=FILE (every run as a line of JSON).
 
 What a row means
@@ -368,13 +368,13 @@ ENGINES = {
 # ---------------------------------------------------------------------------------------------------------- running
 def judge(draws, names):
     import arviz
-    ess, rhat = np.inf, 0.0
+    ess, rhat = [], []
     for name in names:
         v = draws[name]
         for column in v.reshape(v.shape[0], v.shape[1], -1).transpose(2, 0, 1):
-            ess = min(ess, float(arviz.ess(column, method="bulk")), float(arviz.ess(column, method="tail")))
-            rhat = max(rhat, float(arviz.rhat(column)))
-    return ess, rhat
+            ess += [float(arviz.ess(column, method=method)) for method in ("bulk", "tail")]
+            rhat.append(float(arviz.rhat(column)))
+    return float(np.min(ess)), float(np.max(rhat))          # NaN, of a column that is constant or not finite, stays
 
 
 def run(model, engine, options):
@@ -434,7 +434,7 @@ def median_run(model, engine, form, options, repeats, out):
     if out:
         with open(out, "a") as f:
             f.writelines(json.dumps(r) + "\n" for r in runs)
-    middle = sorted(runs, key=lambda r: r["ess_per_s"])[repeats // 2]
+    middle = sorted(runs, key=lambda r: r["ess_per_s"])[(repeats - 1) // 2]
     return dict(middle, converged=all(r["converged"] for r in runs))
 
 
@@ -446,14 +446,16 @@ def table(model, options):
     repeats, out = options.pop("repeats", 1), options.pop("out", None)
     engines = options.pop("engines", ",".join(ENGINES)).split(",")
     warmups = str(options.pop("num_warmup", DEFAULTS["num_warmup"])).split(",")
+    targets = str(options.pop("target_accept", DEFAULTS["target_accept"])).split(",")
+    pairs = [dict(num_warmup=int(w), target_accept=float(t)) for w in warmups for t in targets]
     forms = [options.pop("form")] if "form" in options else MODELS[model][1]
     rows = []
     for engine in engines:
-        if engine == "gpumc-noncentred" and "noncentred" not in forms:
+        if engine == "gpumc-noncentred" and ("noncentred" not in forms or model not in ("groups", "artists")):
             continue
         for form in (["learned"] if is_ours(engine) else forms):
-            for warmup in (warmups[:1] if is_ours(engine) else warmups):
-                r = median_run(model, engine, form, dict(options, num_warmup=int(warmup)), repeats, out)
+            for pair in (pairs[:1] if is_ours(engine) else pairs):
+                r = median_run(model, engine, form, dict(options, **pair), repeats, out)
                 if r:
                     rows.append(r)
                     print(row(r), flush=True)
@@ -475,7 +477,7 @@ def anchors():
     for size in (100, 500, 1000):
         table("groups", dict(size=size, num_samples=2000, num_warmup="300,1000", repeats=3))
     for data in ("model", "noise"):
-        table("artists", dict(data=data, target_accept=0.9, num_warmup="300,1000", repeats=3))
+        table("artists", dict(data=data, target_accept="0.8,0.9", num_warmup="300,1000", repeats=3))
     for model in ("logistic", "players", "schools"):
         table(model, dict(num_warmup="300,1000", repeats=3))
 
