@@ -131,8 +131,9 @@ static int study_read(study *s, gpumc_error *error)
 static const char *task_wrong(const ss_task *t)
 {
     if (t->runs < 1 || t->trials < 1 || t->runs > 1000 || t->trials > 100000) return "runs and trials";
-    if (t->stops < 0 || 2 * t->stops - 1 > t->trials) return "stops (no two may be adjacent)";
-    if (t->step_ms < 1 || t->start_ms < 0 || t->top_ms < t->start_ms) return "start, step and top";
+    if (t->stops < 0 || t->stops > (t->trials + 1) / 2) return "stops (no two may be adjacent)";
+    if (t->step_ms < 1 || t->start_ms < 0 || t->top_ms < t->start_ms || t->step_ms > 1000000
+        || t->top_ms > 1000000) return "start, step and top";
     if (!(t->deadline >= 0)) return "deadline";
     return NULL;
 }
@@ -388,6 +389,12 @@ static void print_worst(const gpumc_fit *fit)
            (double)fit->n_columns, r_hat, worst, ess, least, (double)fit->n_divergent);
 }
 
+/* Smaller than the blocks of subjects, or by its name where there is one subject. */
+static int is_of_population(const gpumc_block *b, const posterior *p)
+{
+    return b->size < p->n_subjects || (p->n_subjects == 1 && strchr("msb", b->name[0]) && b->name[1] == '_');
+}
+
 /* Population parameters, then the subjects' mean stop times, then what to worry about. */
 static int print_fit(const posterior *p)
 {
@@ -397,7 +404,7 @@ static int print_fit(const posterior *p)
     printf("%-12s %10s %9s %9s %9s %9s %9s %9s %7s\n", "population", "mean", "sd", "q5", "q50", "q95",
            "ess_bulk", "ess_tail", "r_hat");
     for (size_t b = 0; b < fit->n_blocks; b++)
-        for (size_t k = 0; k < fit->blocks[b].size && fit->blocks[b].size < p->n_subjects; k++) {
+        for (size_t k = 0; k < fit->blocks[b].size && is_of_population(&fit->blocks[b], p); k++) {
             const gpumc_summary s = gpumc_summarise(fit, fit->blocks[b].offset + k);
             char name[64];
             gpumc_column_name(fit, fit->blocks[b].offset + k, name, sizeof name);
@@ -428,8 +435,14 @@ static void covariate_columns(const char *pairs, char *columns, size_t size)
     size_t used = 0;
     columns[0] = '\0';
     while (pairs && *pairs && used < size) {
-        used += (size_t)snprintf(columns + used, size - used, "%s%.*s", used ? "," : "",
-                                 (int)strcspn(pairs, ":,"), pairs);
+        const int length = (int)strcspn(pairs, ":,");
+        const char *same = columns;                       /* a column of several parameters is read once */
+        while (*same && (strncmp(same, pairs, (size_t)length) != 0 || (same[length] && same[length] != ','))) {
+            same += strcspn(same, ",");
+            same += *same == ',';
+        }
+        if (!*same)
+            used += (size_t)snprintf(columns + used, size - used, "%s%.*s", used ? "," : "", length, pairs);
         pairs += strcspn(pairs, ",");
         pairs += *pairs == ',';
     }
@@ -491,7 +504,7 @@ static int give_out(const gpumc_fit *fit, const ss_data *d, double truncation, r
         dimensions[j].labels = (const char *const *)d->subject_names;
     }
     store.dimensions = dimensions;
-    store.n_dimensions = (size_t)p.kind->n;
+    store.n_dimensions = d->n_subjects > 1 ? (size_t)p.kind->n : 0;       /* of one subject they have none */
     r->store = &store;
     if (print_fit(&p) != EXIT_SUCCESS || run_write(r, fit) != EXIT_SUCCESS) return EXIT_FAILURE;
     if (table && !write_subjects(&p, d, table, &error)) return run_failed(error.text);
@@ -562,8 +575,10 @@ static int read_fit(const char *paths, gpumc_fit *fit, gpumc_error *error)
     memset(fit, 0, sizeof *fit);
     if (!text) return ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
     memcpy(text, paths, length + 1);
-    for (char *at = strtok(text, ","); at && n < MOST_STORES; at = strtok(NULL, ",")) list[n++] = at;
-    status = gpumc_merge(list, n, NULL, fit);
+    char *at = strtok(text, ",");
+    for (; at && n < MOST_STORES; at = strtok(NULL, ",")) list[n++] = at;
+    status = at ? GPUMC_ERROR_ARGUMENT : gpumc_merge(list, n, NULL, fit);
+    if (at) snprintf(fit->message, sizeof fit->message, "more than %d stores", MOST_STORES);
     free(text);
     return status == GPUMC_OK || ss_fail(error, status, "%s", fit->message);
 }
@@ -741,19 +756,24 @@ static int command_check(int argc, char **argv)
         { "draws", WHOLE, &k.draws, "studies to simulate (200)" },
         { "truncation", REAL, &k.truncation, "seconds: as in the fit" },
         { "top", WHOLE, &k.task.top_ms, "ms: longest delay of the staircase (900)" },
+        { "staircase", WHOLE, &k.task.step_ms, "ms: its step (0: as step)" },
         { "seed", SEED, &k.seed, "of the random numbers (1)" },
     };
     int status, ok;
     memset(&k, 0, sizeof k);
     k.task = ss_task_default();
+    k.task.step_ms = 0;
     k.draws = 200;
     k.seed = 1;
-    status = command_arguments(argc, argv, list, study_arguments(list, 7, &k.study));
+    status = command_arguments(argc, argv, list, study_arguments(list, 8, &k.study));
     if (status != GO_ON) return status;
     if (!k.fit) return wanted("fit");
     if (!k.study.files) return wanted("data");
-    if (k.draws < 1) { fprintf(stderr, "draws must be 1 or more\n"); return EXIT_USAGE; }
-    if (k.study.read.step_ms > 0) k.task.step_ms = k.study.read.step_ms;
+    if (k.draws < 1 || k.task.step_ms < 0) {
+        fprintf(stderr, "draws must be 1 or more, staircase 0 or more\n");
+        return EXIT_USAGE;
+    }
+    if (k.task.step_ms == 0) k.task.step_ms = k.study.read.step_ms > 0 ? k.study.read.step_ms : 50;
     k.task.deadline = k.study.read.deadline;
     if (!study_read(&k.study, &error)) return run_failed(error.text);
     ok = read_fit(k.fit, &fit, &error) && check_fit(&k, &fit, &error);
@@ -1080,7 +1100,10 @@ static int command_plan(int argc, char **argv)
     memset(&from, 0, sizeof from);
     status = command_arguments(argc, argv, list, study_arguments(list, 5, &from));
     if (status != GO_ON) return status;
-    if (subjects < 1 || subjects > 100000) return run_failed("subjects must be 1 to 100000");
+    if (subjects < 1 || subjects > 100000 || o.num_chains < 0 || o.num_samples < 0 || o.threads < 0) {
+        fprintf(stderr, "subjects must be 1 to 100000, num_chains, num_samples and threads 0 or more\n");
+        return EXIT_USAGE;
+    }
     if (from.files && !study_read(&from, &error)) return run_failed(error.text);
     options.kind = (ss_kind)kind;
     options.threads = 1;
@@ -1133,6 +1156,9 @@ static int said(int pass, const char *format, ...)
 /* Log likelihoods of trials at the typical parameters, worked out with 40 digits and textbook formulas. */
 typedef struct known { const gpumc_row_kind *kind; int wrong; double rt, ssd, value; } known;
 
+/* The larger one, or NaN. */
+static double worse(double worst, double x) { return x > worst || isnan(x) ? x : worst; }
+
 static int validate_known(void)
 {
     static const known list[] = {
@@ -1148,7 +1174,7 @@ static int validate_known(void)
         double *w = &worst[a->kind == &ss_stop];
         const double value = ss_typical_trial(a->kind, v[a->wrong], v[!a->wrong], a->rt, a->ssd);
         const double miss = fabs(value - a->value);
-        *w = miss <= *w ? *w : miss;                              /* NaN stays */
+        *w = worse(*w, miss);
     }
     return said(worst[0] <= 1e-12, "known answers, closed form: off by %.1e at most (1e-12)", worst[0])
            & said(worst[1] <= 1e-8, "known answers, stop integral: off by %.1e at most (1e-8)", worst[1]);
@@ -1250,7 +1276,7 @@ static double plain_apart(const trial_run *t, const ss_model *prior, const gpumc
         const size_t sampled = find_block(fit, name)->offset;
         for (size_t i = 0; i < t->data.n_subjects; i++) {
             const double slope = sampled_slope(t->model, fit, draw, by, k, i);
-            worst = fmax(worst, fabs(grad[sampled + i] - of_prior[sampled + i] - slope) / (1 + fabs(slope)));
+            worst = worse(worst, fabs(grad[sampled + i] - of_prior[sampled + i] - slope) / (1 + fabs(slope)));
         }
     }
     return worst;

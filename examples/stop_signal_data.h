@@ -333,7 +333,7 @@ static inline size_t ss_table_column(const ss_table *t, const char *name, size_t
 typedef struct ss_read_options {
     const char *columns;      /* what the file calls subject,stimulus,response,rt,ssd; NULL: so */
     const char *covariates;   /* columns with one number a subject, separated by commas */
-    const char *none;         /* a further code of no response and of no delay */
+    const char *none;         /* a further code of no response, and of no delay unless that is a number from 0 on */
     int milliseconds;         /* rt and ssd are in milliseconds, not seconds */
     double fastest;           /* seconds; 0: SS_FASTEST, negative: none is dropped */
     double deadline;          /* seconds; later responses count as none; 0: all count */
@@ -492,15 +492,19 @@ static inline int ss_is_missing(const ss_reader *r, const char *text)
            || ss_same_word(text, "none") || (r->options->none && strcmp(text, r->options->none) == 0);
 }
 
-/* A number, or NAN where it is missing. */
+/* A number, or NAN where it is missing. A code of no response that is a number from 0 on is a number here: a
+   delay of 0, a run 0. */
 static inline int ss_reader_number(ss_reader *r, size_t column, double *value)
 {
     const char *text = r->table.fields[column];
     char *end;
-    *value = NAN;
-    if (ss_is_missing(r, text)) return 1;
     *value = strtod(text, &end);
-    return (*end == '\0' && isfinite(*value))
+    const int is_number = end != text && *end == '\0' && isfinite(*value);
+    if (ss_is_missing(r, text) && !(is_number && *value >= 0)) {
+        *value = NAN;
+        return 1;
+    }
+    return is_number
            || ss_table_fail(&r->table, column, "\"%.24s\" is not a number%s", text,
                             strchr(text, ',') ? " (decimals want a point)" : "");
 }

@@ -357,9 +357,11 @@ static inline int ss_model_rows(ss_model *m, gpumc_error *error)
 static inline int ss_standardise(const double *from, size_t n_subjects, double *to, size_t j, size_t n)
 {
     double mean = 0, square = 0;
+    size_t same = 1;
+    while (same < n_subjects && !(from[same] < from[0] || from[same] > from[0])) same++;
+    if (same >= n_subjects) return 0;
     for (size_t i = 0; i < n_subjects; i++) mean += from[i] / (double)n_subjects;
     for (size_t i = 0; i < n_subjects; i++) square += (from[i] - mean) * (from[i] - mean);
-    if (!(square > 0)) return 0;
     for (size_t i = 0; i < n_subjects; i++)
         to[i * n + j] = (from[i] - mean) / sqrt(square / (double)(n_subjects - 1));
     return 1;

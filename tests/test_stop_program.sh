@@ -85,6 +85,15 @@ check 'merge' says 0 'all 110 quantities' ./stop_signal merge fit=chain_0.zarr,c
 check 'its table' test "$(wc -l <merged.csv)" = 5
 check 'one chain twice' says 1 'are also in' ./stop_signal check fit=chain_0.zarr,chain_0.zarr data=trials.csv
 
+# ---- small and odd data --------------------------------------------------------------------------------------
+./stop_signal simulate trials=one.csv subjects=1 run_trials=120 stops=30 >/dev/null
+check 'one subject' says 0 'm_B  ' ./stop_signal fit data=one.csv $short output=one.zarr
+awk -F, -v OFS=, 'NR > 1 && $4 == "" { $4 = 0 } NR > 1 && $6 != "" && ++n % 3 == 0 { $6 = 0 } { print }' one.csv \
+    >zero.csv
+check 'a delay of 0 where 0 is no response' says 0 ', 60 stop' ./stop_signal fit data=zero.csv none=0 $short
+check 'more stores than fit' says 1 'more than 64 stores' ./stop_signal check data=one.csv \
+    fit="$(yes one.zarr | head -n 65 | paste -s -d , -)"
+
 # ---- what is refused leaves nothing ------------------------------------------------------------------------
 head -c 5000 trials.csv >cut.csv
 check 'a file that is cut' says 1 'does not end' ./stop_signal fit data=cut.csv $short output=cut.zarr \
