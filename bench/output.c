@@ -70,11 +70,15 @@ int main(int argc, char **argv)
     static char names[COLUMNS][16];
     static size_t length[1] = { COLUMNS };
     static gpumc_block vector[1];
-    const char *folder = "build";
+    char beside[400];                                    /* the program's own folder */
+    const char *folder = beside;
     char work[500], path[600];
     double plain = 1e9, store = 1e9;
     int repeats = 15, many = 0;
     gpumc_fit fit;
+    snprintf(beside, sizeof beside, "%s", argv[0]);
+    if (strrchr(beside, '/')) *strrchr(beside, '/') = 0;
+    else strcpy(beside, ".");
     for (int i = 1; i < argc; i++) {
         if (strncmp(argv[i], "folder=", 7) == 0) folder = argv[i] + 7;
         else if (strncmp(argv[i], "repeats=", 8) == 0) repeats = atoi(argv[i] + 8);
