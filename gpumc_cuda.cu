@@ -668,7 +668,12 @@ template <class Hot, class Data>
 gpumc_hot *make_hot(const Data &d, std::size_t points_at_once, gpumc_error *error)
 {
     std::unique_ptr<Hot> hot(new Hot);
-    return hot->upload(d, points_at_once, error) == GPUMC_OK ? hot.release() : NULL;
+    if (hot->upload(d, points_at_once, error) != GPUMC_OK) return NULL;
+    // A first evaluation, at 0: launches fail here where this was compiled for other GPUs than this one.
+    const std::size_t n = hot->n_params;
+    std::vector<double> trial(2 * n + 1);
+    return hot->eval(hot.get(), 1, trial.data(), trial.data() + n, &trial[2 * n], error) == GPUMC_OK
+        ? hot.release() : NULL;
 }
 
 template <class Family> gpumc_hot *make_glm(const gpumc_glm_data &d, std::size_t points, gpumc_error *error)
