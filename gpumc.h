@@ -8669,7 +8669,7 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
     gpumc_device_info info;
     gpumc_hot *hot = NULL;
     if (!bytes) return NULL;
-    for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)     /* there by gpumc_glm_init */
+    for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)  /* there gpumc_glm_init does */
         if (gpumc__glm_check_row(glm, i, error) != GPUMC_OK) return NULL;
     if (!max_points) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_%s: max_points is 0; use at least 1",
@@ -8826,7 +8826,7 @@ GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
                           - gpumc_log(p[2] * t.mass) - (t.tail ? 0 : GPUMC_LOG_SQRT_2PI));
 }
 
-/* u where Phi(-a - u) = phi(a) q, a > 0: Newton's steps on the logarithm where phi(a) may underflow. */
+/* u where Phi(-a - u) = phi(a) q, a > 0; by steps of Newton's on the logarithm where phi(a) may underflow. */
 GPUMC_FN double gpumc__upper_step(double a, double q, double u)
 {
     const double mills = gpumc_mills(a + u);
@@ -10962,7 +10962,7 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
     t->selected = accepted ? t->n_leapfrog : 0;
     t->accept_stat = t->n_leapfrog * (w > 0 && !t->divergent ? 1 : e);
     t->accept_sym = t->n_leapfrog * 2 * e / (1 + e);
-    s->guided_accept = t->divergent && t->n_leapfrog < s->n_steps ? 0    /* the guide led it to its end */
+    s->guided_accept = t->divergent && t->n_leapfrog < s->n_steps ? 0   /* at the end the density refuses */
         : by_guide < 0 ? gpumc_exp(by_guide) : by_guide >= 0;
     if (accepted) s->apart[0] = s->apart[1];
     if (accepted && s->sampler == GPUMC_SAMPLER_HMC) s->residual = gpumc__distance(s->x, s->scratch, s->dim);
@@ -13038,7 +13038,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
             own->x = fmin(own->x, 1.1447298858494002 /* log pi: stability in whitened coordinates */);
         gpumc_nuts_set_step_size(chains[c], gpumc__exp(own->x));
     }
-    if (a->own_end == 0 && a->iteration == 1) {
+    if (a->own_end == 0 && a->iteration == 1) {         /* chains had no step sizes of their own before */
         gpumc__dual_start(&a->dual, chains[0]->step_size);
         a->dual.mu = a->dual.x;
     }
