@@ -1183,6 +1183,8 @@ static void test_guide_that_errs(void)
             wrong += (size_t)!(fabs(fit.stats[i].lp - lp) <= 1e-9 * (1 + fabs(lp)));
             divergent += fit.stats[i].divergent;
         }
+        CHECK(neck || o.sampler == GPUMC_SAMPLER_HMC || fit.step_size < 1.25, "run %d: steps of %g, for which the "
+              "guide's energies cannot have been heard", k, fit.step_size);
         CHECK(outside == 0 && taken == 0 && wrong == 0, "run %d: %.0f draws outside, %.0f by paths that "
               "diverged, %.0f with another density", k, (double)outside, (double)taken, (double)wrong);
         gpumc_free(&fit);

@@ -322,8 +322,10 @@ static void test_restart(void)
             CHECK(gpumc_nuts_tell(s, lp, g) && memcmp(gpumc_nuts_draw(s), start, sizeof start[0]) == 0
                   && gpumc_nuts_stats(s)->lp == lp, "restarted after %d steps", steps);
         }
+        for (int k = 0; k < 20; k++) machine_draw(s, t->density, t->dim);
         for (int state = 0; state < s->n_states; state++) used += s->states[state].uses;
-        CHECK(used == 1, "%d references are left after restarts within %d steps", used, steps);
+        CHECK(used == 1 && s->current->uses == 1, "%d references are left after restarts within %d steps", used,
+              steps);
     }
     gpumc_error error = { GPUMC_OK, "" };
     m.metric.rank = 65;

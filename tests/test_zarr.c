@@ -780,6 +780,14 @@ static void check_merged_aim(void)
     CHECK(gpumc_sample(&calm, &o, &fit) == GPUMC_OK && fit.metric.spring && fit.n_warnings == 0,
           "%d warnings: %s", (int)fit.n_warnings, fit.message);
     CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK, "not written");
+    gpumc_metric metric;                                   /* files carry the step size of NUTS */
+    double step = 0;
+    CHECK(gpumc_write_metric_json(&fit, in_folder("m.json"), NULL) == GPUMC_OK
+          && gpumc_read_metric_json(in_folder("m.json"), NULL, &metric, &step, NULL) == GPUMC_OK
+          && step == fit.tree_step_size && step < fit.step_size, "%g", step);
+    gpumc_metric_free(NULL, &metric);
+    fit.tree_step_size = 0;
+    CHECK(gpumc_write_metric_json(&fit, in_folder("n.json"), NULL) == GPUMC_ERROR_ARGUMENT, "a step of HMC is written");
     CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_warnings == 0
           && merged.options.target_accept == 0.93, "%s", merged.n_warnings ? merged.warnings[0].text : "");
     gpumc_free(&fit);
