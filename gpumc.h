@@ -1854,9 +1854,10 @@ typedef struct gpumc_gradient_report {
 } gpumc_gradient_report;
 
 /* Compares the gradient with finite differences in free coordinates, sign included: every component up to
-   200, beyond that 200 of them and eight directions. A component fails when the one-sided differences and the
-   central one all disagree with it beyond 1e-4 relative plus rounding noise, so that a kink passes. x:
-   natural values, or NULL for the model's start values (blocks without init: free coordinates 0.5). */
+   200, beyond that 200 of them and eight directions. A component fails when it is beyond 1e-4 relative, plus
+   rounding noise, off both one-sided differences and the central one, so that a kink passes, and off those by
+   the step, of a wide range, at which differences agree among themselves. x: natural values, or NULL for the
+   model's start values (blocks without init: free coordinates 0.5). */
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error);
 
@@ -6892,6 +6893,7 @@ typedef struct gpumc__probe {
     const double *q, *g;
     double lp, *direction, *point, *unused, *work;           /* density and gradient at q; scratch */
     double slope, seen;              /* derivative along the direction, and what differences say */
+    double least;                    /* a step below which the point may stay as it is */
 } gpumc__probe;
 
 /* Single coordinates and, where there are more, random directions beside them. */
@@ -6905,32 +6907,64 @@ typedef struct gpumc__probing {
     double distances[GPUMC__PROBES], slopes[GPUMC__PROBES], seen[GPUMC__PROBES];
 } gpumc__probing;
 
-/* Relative distance of the slope from differences at three step sizes: a small one for strongly curved
-   densities, a large one where rounding rules. 1e6 is added when none at any step agrees: worse than any
-   agreement within noise. */
+/* Difference quotients about the point, their step, and what rounding of the log density may do to them. */
+typedef struct gpumc__quotient { double h, central, forward, backward, noise; } gpumc__quotient;
+
+static gpumc__quotient gpumc__probe_quotient(gpumc__probe *p, double h)
+{
+    gpumc__quotient d = { h, 0, 0, 0, 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h };
+    double f[2];
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < p->layout->n_free; i++)
+            p->point[i] = p->q[i] + (side ? -h : h) * p->direction[i];
+        f[side] = gpumc_model_eval(p->layout, p->point, p->unused, p->work);
+    }
+    d.forward = (f[0] - p->lp) / h;
+    d.backward = (p->lp - f[1]) / h;
+    d.central = (f[0] - f[1]) / (2 * h);
+    if (!gpumc__is_finite(d.central)) d.central = gpumc__is_finite(d.forward) ? d.forward : d.backward;
+    return d;
+}
+
+/* How far the slope is from a quotient, relative to the larger; 1e6 is added where that is more than 1e-4 and
+   doubt, the absolute error that the quotient may have, explain. */
+static double gpumc__probe_compare(const gpumc__probe *p, double quotient, double doubt)
+{
+    const double error = fabs(quotient - p->slope), scale = fmax(fabs(quotient), fabs(p->slope));
+    if (!gpumc__is_finite(quotient)) return GPUMC_INF;
+    return error / fmax(scale, 1e-8) + (error <= 1e-4 * scale + doubt ? 0 : 1e6);
+}
+
+/* Relative distance of the slope from differences, 1e6 more where they disagree: worse than any agreement. A
+   step of 6e-6 mostly decides. If not, the one of a ladder, from a tenth of the point down to 1e-8, whose
+   quotient is most like its neighbours': curvature rules above it, rounding below, of the log density or of
+   what it is made of (mu = 1e9 moves by 1e-7). One that sees a peak, not its side, is none.
+   What remains of the differences counts as doubt, but not where they hardly have a slope in common. */
 static double gpumc__probe_distance(gpumc__probe *p, double size)
 {
-    double h = 6e-6 * size, distance = GPUMC_INF;
-    for (int level = 0; level < 3; level++, h /= 30) {
-        const double noise = 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h;
-        double f[2], slopes[3];
-        for (int side = 0; side < 2; side++) {
-            for (size_t i = 0; i < p->layout->n_free; i++)
-                p->point[i] = p->q[i] + (side ? -h : h) * p->direction[i];
-            f[side] = gpumc_model_eval(p->layout, p->point, p->unused, p->work);
-        }
-        slopes[0] = (f[0] - f[1]) / (2 * h);
-        slopes[1] = (f[0] - p->lp) / h;
-        slopes[2] = (p->lp - f[1]) / h;
-        if (level == 0) p->seen = slopes[0];
-        for (int k = 0; k < 3; k++) {
-            const double error = fabs(slopes[k] - p->slope), scale = fmax(fabs(slopes[k]), fabs(p->slope));
-            if (!gpumc__is_finite(slopes[k])) continue;
-            distance = fmin(distance, error / fmax(scale, 1e-8));
-            if (error <= 1e-4 * scale + noise) return distance;
-        }
+    enum { MOST = 24 };
+    gpumc__quotient d[MOST];
+    const gpumc__quotient first = gpumc__probe_quotient(p, 6e-6 * size);
+    const double sides[] = { first.central, first.forward, first.backward };
+    double distance = GPUMC_INF, least = GPUMC_INF, spread = 0, h = size;
+    int n = 0, best = 0;
+    for (int k = 0; k < 3; k++) distance = fmin(distance, gpumc__probe_compare(p, sides[k], first.noise));
+    p->seen = first.central;
+    if (distance < 1e6 && first.noise < 1e-3 * fabs(p->slope)) return distance;
+    while (n < MOST && h > p->least) d[n++] = gpumc__probe_quotient(p, h /= 10);
+    for (int k = 1; k + 1 < n; k++) {
+        const double at = d[k].central, bend = fabs(d[k].forward - d[k].backward);
+        const double apart = fmax(fabs(at - d[k - 1].central), fabs(at - d[k + 1].central));
+        if (bend >= 1 / d[k].h + d[k].noise && bend >= 0.1 * fabs(at)) continue;
+        if (!(apart + d[k].noise < least)) continue;
+        least = apart + d[k].noise;
+        spread = apart;
+        best = k;
     }
-    return distance + 1e6;
+    if (best == 0) return distance;
+    p->seen = d[best].central;
+    spread = fmin(spread, 0.01 * fmax(fabs(d[best].forward), fabs(d[best].backward)));
+    return gpumc__probe_compare(p, d[best].central, d[best].noise + spread);
 }
 
 /* Sets a unit vector, of a coordinate or with which >= n a random one; returns the point's size along it. */
@@ -6945,7 +6979,12 @@ static double gpumc__probe_aim(gpumc__probe *p, size_t which)
     norm = sqrt(gpumc__dot(p->direction, p->direction, n));
     for (size_t i = 0; i < n; i++) p->direction[i] /= norm;
     p->slope = 0;
-    for (size_t i = 0; i < n; i++) p->slope += p->direction[i] == 0 ? 0 : p->g[i] * p->direction[i];
+    p->least = 1.5e-8;
+    for (size_t i = 0; i < n; i++) {
+        if (p->direction[i] == 0) continue;
+        p->slope += p->g[i] * p->direction[i];
+        p->least = fmax(p->least, 1e-14 * fabs(p->q[i]));
+    }
     return which < n ? fmax(1, fabs(p->q[which])) : 1;
 }
 

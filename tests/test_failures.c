@@ -426,6 +426,60 @@ static void check_odd_memory(void)
     gpumc_free(&fit);
 }
 
+/* Ten observations about a value, and a derivative by mu that may be wrong; or a kink; or chance. */
+typedef struct far_model { double value, factor, jitter; int law; gpumc_rng rng; } far_model;
+static double far_density(const double *x, double *grad, void *data)
+{
+    far_model *f = (far_model *)data;
+    double lp = 0, by_mu = 0, by_sigma = 0;
+    for (int i = 0; i < 10 && f->law < 2; i++) {
+        const double y = f->value + 0.7 * (i - 4.2);
+        lp += f->law ? gpumc_student_t_lpdf(y, 4, x[0], x[1], NULL, NULL, &by_mu, &by_sigma)
+                     : gpumc_normal_lpdf(y, x[0], x[1], NULL, &by_mu, &by_sigma);
+    }
+    grad[0] += f->factor * by_mu;
+    grad[1] += by_sigma;
+    if (f->law == 2) {
+        lp -= fabs(x[0]);
+        grad[0] -= f->factor * (x[0] < 0 ? -1 : 1);
+    }
+    return lp + f->jitter * gpumc_rng_normal(&f->rng);
+}
+
+/* Values far larger than their scale, at the peak or far from it; right gradients pass, wrong ones do not. */
+static void check_far_gradients(void)
+{
+    static const struct { double value, start; int law; } cases[] = {
+        { 1, 0.3, 0 }, { 1e7, 0.5, 0 }, { 1e9, 0.5, 0 }, { 1e6, 1e6, 0 }, { 1e9, 1e9, 0 }, { 1e4, 1e4, 1 },
+        { 1e6, 1e6, 1 }, { 1e7, 1e7, 1 }, { 1e9, 1e9, 1 }, { 1e11, 1e11, 1 }, { 0, 0, 2 }, { 0, 3, 2 },
+    };
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
+    far_model f;
+    const gpumc_model m = { .name = "far", .params = params, .n_params = 2, .log_density = far_density,
+                            .data = &f };
+    gpumc_error error;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int s = 0; s < 40; s++) {
+            double x[2];
+            memset(&f, 0, sizeof f);
+            f.value = cases[k].value;
+            f.law = cases[k].law;
+            f.rng = gpumc_rng_at(3, (uint32_t)s, 0, 0);
+            x[0] = cases[k].start + (f.law == 2 ? 0 : 0.1 * s);
+            x[1] = exp(0.05 * (s - 20));
+            f.factor = 1;
+            CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_OK, "case %zu, %d: %s", k, s,
+                  error.text);
+            f.factor = 1.02;
+            CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_ERROR_GRADIENT, "case %zu, %d: wrong", k,
+                  s);
+            if (k) continue;
+            f.factor = 1;
+            f.jitter = 0.1;
+            CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_ERROR_GRADIENT, "chance %d", s);
+        }
+}
+
 /* The text names the component, both values and their likely relation. */
 static void check_gradients(void)
 {
@@ -450,6 +504,7 @@ static void check_gradients(void)
     b.wrong_factor = 1 + 1e-6;
     CHECK(gpumc_check_gradient(&m, NULL, NULL, NULL) == GPUMC_OK, "rounding noise was refused");
     check_gradients_of_many();
+    check_far_gradients();
     b.wrong_factor = 0;
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
     CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT
