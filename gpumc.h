@@ -32,7 +32,7 @@
        {
            gpumc_param params[] = { { .name = "mu" }, { .name = "sigma", .kind = GPUMC_POSITIVE } };
            gpumc_model model = { .params = params, .n_params = 2, .log_density = log_density };
-           gpumc_fit fit = { 0 };
+           gpumc_fit fit;
            if (gpumc_sample(&model, NULL, &fit) != GPUMC_OK) {
                fprintf(stderr, "%s\n", fit.message);
                return 1;
@@ -55,7 +55,8 @@
        chain rule are the library's: do not add them.
      - grad arrives zeroed; ADD the partial derivatives. Every density of the library returns its normalised
        log density and adds its derivatives to the pointers it is given; NULL means: this one is a constant.
-     - NaN or -infinity rejects the point. It is called from several threads at once, with the same data.
+     - NaN or -infinity rejects the point. It is called from several threads at once, with the same data:
+       memory that it writes to, as the work of gpumc_glm_eval, must be the call's own.
      - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
      - The gradient is checked against differences at the start of every run, and a wrong one is refused by
        name; gpumc_check_gradient does the same while you develop.
@@ -85,10 +86,11 @@
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
      population from location and scale), and which blocks a row takes; one row is a leaf (GPUMC_ROW):
-         gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5 }, { "tau", gpumc_prior_half_normal, 5 } };
-         gpumc_hier_take takes[] = { { "theta", group }, { "sigma" } };  // group[i]: theta's element of row i
-         gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
-                                  .data = { .kind = &row, .n_rows = n, .columns = columns } };
+         gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 },
+                                  { "tau", gpumc_prior_half_normal, 5, 0, 0 } };
+         gpumc_hier_take takes[] = { { "theta", group }, { "sigma", NULL } };  // group[i]: theta's of row i
+         gpumc_hier_rows rows = { .name = "y", .data = { .kind = &row, .n_rows = n, .columns = columns },
+                                  .takes = takes, .n_takes = 2 };
          gpumc_hier *h = gpumc_hier_create(&description, &error);   gpumc_sample(gpumc_hier_model(h), ...)
      A population block of kind GPUMC_POSITIVE or GPUMC_UNIT lives behind a log, logit or probit link; other
      populations are named, or leaves. Scales may be shared, locations nested, walking or regressed; rows of
@@ -102,7 +104,9 @@
 
    OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by the generate callback once a kept
      draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:
-     what gpumc_loo_psis works on), anything else (GPUMC_GENERATED). See examples/regression.c.
+     what gpumc_loo_psis works on), anything else (GPUMC_GENERATED). The last are in summaries; predictions
+     are there to be held against data, in a report that is given these. See examples/regression.c.
+     Two models of the same data: gpumc_loo_compare, of what gpumc_loo_psis says of each observation.
 
    REGRESSIONS  with many rows: gpumc_glm holds a design matrix, families normal, bernoulli_logit,
      poisson_log, neg_binomial_2_log and student_t, offset, weights and varying intercepts of any grouping
@@ -149,6 +153,10 @@
        restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains
        not mixed    the chains had not met when warm-up ended
+       stuck, acceptance, metric   steps are too long or too short, or of one length where scales vary
+     The line about the sampler says what its choice rests on: how far gradients are from those of a normal
+     distribution with the learned mean and metric; the largest variance of a parameter in units of that
+     metric (1 where it fits); E-BFMI; and how far trees reached, in standard deviations.
 
    RESULTS  gpumc_write_store makes a folder that Python opens, gpumc_write_stan_csv files for R and Stan's
      tools; also .npy, a tidy CSV, the metric as JSON, from which another run starts (initial_metric).
@@ -168,7 +176,10 @@
        gpumc_FAMILY_lpdf (continuous) or _lpmf (discrete), _lcdf, _lccdf     value, parameters, derivatives
        gpumc_FAMILY_quantile(p, parameters), _rng(rng, parameters), _mean(parameters), _variance(parameters)
      Invalid parameters give NaN, values outside the support -infinity. Counts are whole numbers in a double.
-     sigma is a standard deviation; gamma and exponential take a rate.
+     sigma is a standard deviation; gamma and exponential take a rate. For densities of your own, and in rows:
+     gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit, _tanh,
+     _erf, _erfc, _erfcx, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete gamma and
+     beta functions with derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
@@ -1047,7 +1058,8 @@ typedef struct gpumc_rng {
     uint32_t left;            /* how many of them are unused; taken from words[0] on */
 } gpumc_rng;
 
-/* A generator at the start of a stream; different stream, draw or chain numbers never overlap. */
+/* A generator at the start of a stream; different stream, draw or chain numbers never overlap. The sampler
+   takes none of the streams below 2^24. */
 GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint32_t draw, uint32_t chain);
 GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng);              /* 32 uniform bits */
 GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng);  /* (0, 1), (k + 1/2) 2^-52: neither 0 nor 1 */
@@ -1765,7 +1777,8 @@ typedef enum gpumc_centring {
 } gpumc_centring;
 
 typedef struct gpumc_param {
-    const char *name;         /* [A-Za-z][A-Za-z0-9_]*, unique */
+    const char *name;  /* [A-Za-z][A-Za-z0-9_]*, not ending in __, unique whatever the letter case; not chain,
+                          draw, sample or pred_id */
     gpumc_kind kind;
     size_t size;              /* number of values; 0: product of dims, or 1 */
     const size_t *dims;  /* shape for output, row-major; NULL: one dimension, or a scalar where size is 0 */
@@ -1797,7 +1810,7 @@ typedef enum gpumc_group {
 
 typedef struct gpumc_output {             /* a block of generated quantities, computed once a kept draw */
     const char *name;
-    size_t size;
+    size_t size;                          /* as in gpumc_param */
     const size_t *dims;
     size_t n_dims;
     gpumc_group group;
@@ -1808,7 +1821,7 @@ typedef struct gpumc_model {
     const gpumc_param *params;
     size_t n_params;
     /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or -infinity
-       rejects the point. Called from several threads at once. */
+       rejects the point. Called from several threads at once, it must depend on x and data alone. */
     double (*log_density)(const double *x, double *grad, void *data);
     /* In place of log_density: n points one after the other, natural values; writes n log densities to lp. */
     void (*log_density_batch)(size_t n, const double *x, double *grad, double *lp, void *data);
@@ -1826,7 +1839,13 @@ typedef struct gpumc_model {
        that draws are its own. A model with a guide is sampled by MAMS, or on request by HMC; by NUTS without
        it. */
     double (*guide)(const double *x, double *grad, void *data);
+    /* Optional: why the density at x is not finite, as an error with its text; GPUMC_OK where it is. */
+    gpumc_status (*explain)(const double *x, void *data, gpumc_error *error);
 } gpumc_model;
+
+/* How many doubles x has, and how many generate fills. */
+GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model);
+GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model);
 
 /* The compiled form of a model: sizes, offsets, links between blocks and the current centring. Made in
    caller's memory of gpumc_layout_bytes, referring to the model, which must stay. Both return 0 or NULL with
@@ -1853,7 +1872,8 @@ typedef struct gpumc_gradient_report {
     size_t n_checked, n_failed;
 } gpumc_gradient_report;
 
-/* Compares the gradient with finite differences in free coordinates, sign included: every component up to
+/* Evaluates the density again at one point, in a run by all threads: another value is an error. Then
+   compares the gradient with finite differences in free coordinates, sign included: every component up to
    200, beyond that 200 of them and eight directions. A component fails when it is beyond 1e-4 relative, plus
    rounding noise, off both one-sided differences and the central one, so that a kink passes, and off those by
    the step, of a wide range, at which differences agree among themselves. x: natural values, or NULL for the
@@ -1969,7 +1989,12 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
     { \
         double sum[1 + (n_group) + (n_shared)][GPUMC__STRIP_##set]; \
         const double *p[(n_group) + (n_shared) + 1]; \
-        for (int k = 0; k < (n_shared); k++) p[(n_group) + k] = shared + k * GPUMC_LANES; \
+        double own[(n_shared) + 1][GPUMC__STRIP_##set];       /* seen to be the same for all slices */ \
+        GPUMC__FLAT for (int k = 0; k < (n_shared); k++) \
+            p[(n_group) + k] = GPUMC__STRIP_##set > 2 && (n_group) + (n_shared) > 4 \
+                ? own[k] : shared + k * GPUMC_LANES; \
+        GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) \
+            GPUMC__FLAT for (int k = 0; k < (n_shared); k++) own[k][l] = shared[k * GPUMC_LANES + l]; \
         GPUMC__STRIP_LOOP_##set for (int l = 0; l < GPUMC__STRIP_##set; l++) { \
             GPUMC__FLAT for (int k = 0; k < (n_group); k++) sum[1 + k][l] = 0; \
             GPUMC__FLAT for (int k = 0; k <= (n_shared); k++) \
@@ -2127,7 +2152,7 @@ GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows);
 
 /* Returns the log likelihood. p: for each group parameter its n_groups values, for each shared one its value;
    the gradient is ADDED to grad, of the same form, where NULL means not wanted. Neither the number of threads
-   nor that of points changes a bit. work: gpumc_rows_work doubles. */
+   nor that of points changes a bit. work: gpumc_rows_work doubles, of the call's own. */
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows);
 GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad,
                                  double *work);
@@ -2185,7 +2210,7 @@ typedef struct gpumc_glm_data {
 } gpumc_glm_data;
 
 typedef struct gpumc_glm gpumc_glm;
-/* Bytes that _init wants; 0 with an error if the data are unusable. */
+/* Bytes that _init wants; 0 with an error where sizes or pointers cannot be. _init looks at the values. */
 GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error);
 /* Copies what it needs into memory, which must live as long as the result; NULL with an error that names row
    and column or factor. */
@@ -2204,7 +2229,7 @@ typedef struct gpumc_glm_gradient {
     double *sigma, *nu, *phi;
 } gpumc_glm_gradient;
 
-/* Doubles of work for n_points a pass on n_threads. */
+/* Doubles of work for n_points a pass on n_threads; calls at the same time need work of their own. */
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *glm, size_t n_points, size_t n_threads);
 /* Log likelihood; NaN for invalid parameters. gradient may be NULL. */
 GPUMC_API double gpumc_glm_eval(const gpumc_glm *glm, const gpumc_glm_point *at,
@@ -2364,7 +2389,10 @@ typedef struct gpumc_hier gpumc_hier;
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error);
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier);
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier);
-/* Draws the parameters x of the model from priors and populations; its generate then simulates rows. */
+/* Draws the parameters of the model, gpumc_model_n_values doubles, from priors and populations. Its generate
+   then simulates rows, gpumc_model_n_outputs doubles, output after output:
+       gpumc_rng rng = gpumc_rng_at(seed, 0, draw, 0);
+       gpumc_hier_prior_draw(hier, &rng, x, &error);   model->generate(x, &rng, out, model->data); */
 GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x,
                                              gpumc_error *error);
 /* Why the density at x is not finite: names the prior, population or row at fault; GPUMC_OK when it is. */
@@ -2650,6 +2678,11 @@ typedef struct gpumc_loo {                /* leave-one-out cross-validation */
 /* Over every column of group GPUMC_LOG_LIKELIHOOD; pointwise_elpd and pareto_k, one each, may be NULL. */
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error);
+
+/* Of what two models make of the same n observations: the sum of elpd_a - elpd_b, positive where a predicts
+   better, and its standard error, root of n times the variance. */
+GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elpd_b, size_t n,
+                                         double *difference, double *se, gpumc_error *error);
 
 typedef struct gpumc_summary {
     double mean, mcse, sd, q5, q50, q95, ess_bulk, ess_tail, r_hat;
@@ -6607,6 +6640,17 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
     return NULL;
 }
 
+static size_t gpumc__sum_sizes(const gpumc_model *m, size_t i, size_t end)
+{
+    size_t sum = 0;
+    for (; i < end; i++) sum = gpumc__size_add(sum, gpumc__nth_size(m, i));
+    return sum;
+}
+GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model)
+{ return model ? gpumc__sum_sizes(model, 0, model->n_params) : 0; }
+GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model)
+{ return model ? gpumc__sum_sizes(model, model->n_params, model->n_params + model->n_outputs) : 0; }
+
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
 GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->n_work; }
@@ -6868,11 +6912,10 @@ static size_t gpumc__element_name(const char *name, size_t size, const size_t *d
                                   char *text, size_t room)
 {
     size_t used = (size_t)snprintf(text, room, "%s", name), below = size;
-    for (size_t d = 0; d < n_dims || (d == 0 && size > 1); d++) {
-        const size_t length = n_dims ? dims[d] : size;
-        below /= length;
+    for (size_t d = 0; d < n_dims; d++) {
+        below /= dims[d];
         used += (size_t)snprintf(used < room ? text + used : NULL, used < room ? room - used : 0,
-                                 "%s%.0f%s", d == 0 ? "[" : ",", (double)(i / below % length + 1),
+                                 "%s%.0f%s", d == 0 ? "[" : ",", (double)(i / below % dims[d] + 1),
                                  d + 1 < n_dims ? "" : "]");
     }
     return used;
@@ -6884,7 +6927,8 @@ static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t
     while (i >= p->free_at + p->free_size) p++;
     i -= p->free_at;
     if (p->free_size == p->size)
-        gpumc__element_name(p->param->name, p->size, p->param->dims, p->param->n_dims, i, text, room);
+        gpumc__element_name(p->param->name, p->size, p->param->n_dims ? p->param->dims : &p->size,
+                            p->param->n_dims ? p->param->n_dims : p->param->size > 0, i, text, room);
     else snprintf(text, room, "%.60s (free coordinate %.0f)", p->param->name, (double)(i + 1));
 }
 
@@ -7011,6 +7055,44 @@ static void gpumc__probe_one(size_t k, int member, void *user)
     all->seen[k] = p.seen;
 }
 
+/* Evaluates the density again at q, for a while; every other part somewhere else, so that threads that share
+   what they should not disturb each other. */
+static void gpumc__probe_again(size_t k, int member, void *user)
+{
+    gpumc__probing *all = (gpumc__probing *)user;
+    const size_t n = all->probe.layout->n_free;
+    double *g = all->scratch + (size_t)member * all->stride, *q = g + n, *work = g + 3 * n, apart = 0;
+    const double begin = gpumc__seconds(), lp = all->probe.lp;
+    const int elsewhere = (k + 1) / 2 % 2;             /* of pairs that two threads take one at each place */
+    for (size_t i = 0; i < n; i++) q[i] = all->probe.q[i] + (elsewhere ? 0.01 * (double)k : 0);
+    for (int i = 0; i == 0 || (i < 64 && gpumc__seconds() < begin + 1e-5); i++) {
+        all->seen[k] = gpumc_model_eval(all->probe.layout, q, g, work);
+        if (elsewhere) continue;
+        apart = fabs(all->seen[k] - lp) / (fabs(lp) + 1);
+        for (size_t j = 0; j < n; j++)
+            apart = fmax(apart, fabs(g[j] - all->probe.g[j]) / (fabs(all->probe.g[j]) + fabs(lp) + 1));
+        all->distances[k] = gpumc__is_finite(all->seen[k]) ? fmax(all->distances[k], apart) : GPUMC_INF;
+        if (all->distances[k] > 1e-9) return;
+    }
+}
+
+static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *team, gpumc_error *error)
+{
+    const size_t n = team ? 4 * (size_t)gpumc_team_threads(team) : 1;
+    const size_t n_parts = gpumc__smaller(n, GPUMC__PROBES);
+    if (team) gpumc_team_run(team, gpumc__probe_again, n_parts, all);
+    else gpumc__probe_again(0, 0, all);
+    for (size_t k = 0; k < n_parts; k++) {
+        const int same = fabs(all->seen[k] - all->probe.lp) <= 1e-9 * (fabs(all->probe.lp) + 1);
+        if (all->distances[k] > 1e-9)
+            return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "evaluated again at one point the %s is another "
+                               "(log density %.17g, then %.17g): it must depend on x and data alone; is "
+                               "memory written to that several threads share?",
+                               same ? "gradient" : "log density", all->probe.lp, all->seen[k]);
+    }
+    return GPUMC_OK;
+}
+
 /* Doubles of scratch of a check, for each member of a team. */
 static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 { return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
@@ -7023,6 +7105,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     const size_t n = l->n_free, n_probes = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
     double worst = -1;
     gpumc__probing all;
+    gpumc_status status;
     memset(report, 0, sizeof *report);
     memset(&all, 0, sizeof all);
     all.scratch = scratch + n;
@@ -7034,6 +7117,8 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     if (!gpumc__is_finite(all.probe.lp))
         return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
                            "gradient check; give another point");
+    status = gpumc__check_same_value(&all, team, error);
+    if (status != GPUMC_OK) return status;
     if (team) gpumc_team_run(team, gpumc__probe_one, n_probes, &all);
     else for (size_t k = 0; k < n_probes; k++) gpumc__probe_one(k, 0, &all);
     for (size_t k = 0; k < n_probes; k++) {
@@ -9455,7 +9540,7 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
 
 static size_t gpumc__param_size(const gpumc_param *p)
 {
-    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL };
+    const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL };
     return gpumc__nth_size(&alone, 0);
 }
 
@@ -9762,8 +9847,9 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
     gpumc__hier_set *s = &h->sets[k];
     const gpumc_hier_rows *r = s->given = &h->data->rows[k];
     const gpumc_output log_lik = { r->log_lik, r->data.n_rows, NULL, 0, GPUMC_LOG_LIKELIHOOD };
-    const gpumc_output predictive = { r->predictive, 0, s->dims, r->n_simulated > 1 ? 2u : 1u,
-                                      GPUMC_POSTERIOR_PREDICTIVE };
+    const size_t each = r->n_simulated ? r->n_simulated : 1;
+    const gpumc_output predictive = { r->predictive, gpumc__size_mul(r->data.n_rows, each), s->dims,
+                                      each > 1 ? 2u : 1u, GPUMC_POSTERIOR_PREDICTIVE };
     if (r->guide) h->model.guide = gpumc__hier_guide;
     if (r->guide && (!r->guide->kind || r->guide->n_rows != r->data.n_rows
                      || r->guide->kind->n_group != r->data.kind->n_group
@@ -9772,17 +9858,21 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
                            "kind that takes as many parameters", r->name);
     s->n_group = r->data.kind->n_group;
     s->dims[0] = r->data.n_rows;
-    s->dims[1] = r->n_simulated ? r->n_simulated : 1;
+    s->dims[1] = each;
     if (r->log_lik) h->outputs[h->model.n_outputs++] = log_lik;
     if (r->predictive) h->outputs[h->model.n_outputs++] = predictive;
     return gpumc__set_sources(h, s, error);
 }
 
+static gpumc_status gpumc__hier_why(const double *x, void *data, gpumc_error *error)
+{ return gpumc_hier_explain((const gpumc_hier *)data, x, error); }
+
 static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 {
     const size_t n = h->data->n_params;
     const gpumc_model model = { h->data->name, h->params, n, gpumc__hier_density, NULL, gpumc__hier_generate,
-                                h->outputs, 0, h, gpumc__hier_share, NULL /* see gpumc__set_resolve */ };
+                                h->outputs, 0, h, gpumc__hier_share, NULL /* see gpumc__set_resolve */,
+                                gpumc__hier_why };
     gpumc_status status = GPUMC_OK;
     h->model = model;
     h->isa = gpumc_isa_resolve(h->data->isa);
@@ -14004,6 +14094,22 @@ GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, doub
     return GPUMC_OK;
 }
 
+GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elpd_b, size_t n,
+                                         double *difference, double *se, gpumc_error *error)
+{
+    gpumc__tally tally = { 0, 0, 0 };
+    if (!elpd_a || !elpd_b || !difference || !se || n < 2)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s", n < 2 ? "n is below 2: nothing to compare"
+                           : "elpd_a, elpd_b, difference or se is NULL");
+    *difference = 0;
+    for (size_t i = 0; i < n; i++) {
+        *difference += elpd_a[i] - elpd_b[i];
+        gpumc__count_in(&tally, elpd_a[i] - elpd_b[i]);
+    }
+    *se = sqrt((double)n * gpumc__tally_variance(&tally));
+    return GPUMC_OK;
+}
+
 /* ---- numbers in print, whatever the locale ------------------------------------------------------- */
 
 enum { GPUMC__CELL = 40, GPUMC__NAMES = 160, GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
@@ -14243,8 +14349,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
     GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
         v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
-        "that is hard to leave is hard to find, and estimates may lack it; check priors and scales, "
-        "non-centre, then raise target_accept", (double)v->held.which[0] + 1, v->held.value[0]);
+        "that is hard to leave is hard to find, and estimates may lack it; %scheck priors and scales, "
+        "non-centre, then raise target_accept", (double)v->held.which[0] + 1, v->held.value[0],
+        fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "");
     GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
@@ -16431,14 +16538,16 @@ typedef struct gpumc__page {
     gpumc__writer *w;
     gpumc__sheet sheet, other;        /* other: for columns of the second fit */
     gpumc_summary *summaries;         /* one a column */
-    gpumc__ranked *listed, *apart;    /* columns by R-hat, and by |z| between two fits; largest first */
+    gpumc__ranked *listed, *apart;    /* columns that fail, by R-hat, then others; all by |z| of two fits */
     size_t n_listed, n_apart, focus[GPUMC__LOOKED_AT], n_focus, n_divergent;
     size_t n_groups, drawn[GPUMC__DRAWN], n_drawn;       /* chains, or the halves of a single one */
     double *counts, *reach;           /* of groups: ranks counted, how far these are from even */
     const gpumc_block *predictive;
     double *bins;                     /* how many values each replicate, then the data, have in each */
-    double *pits, *ks;                /* of every observation that has a log likelihood */
+    double *pits, *ks, *elpds[2];     /* of every observation that has a log likelihood; elpds[1]: of other */
     size_t n_observations;
+    gpumc_loo loo;                    /* where has_loo */
+    int has_loo, others_loo, with_pit;
     gpumc__axis x, y;                 /* of the open panel */
     int in_panel;
     double u[2 * GPUMC__POINTS], v[2 * GPUMC__POINTS], zeros[GPUMC__POINTS];
@@ -17031,7 +17140,8 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
 {
     const size_t n = p->options.n_observed, total = p->sheet.total;
     const double *y = p->options.observed;
-    double low = y[0], high = y[0], top = 0;
+    double low = y[0], high = y[0], top = 0, beyond = 0;
+    char title[80];
     int whole = 1;
     for (size_t i = 0; i < n; i++) {
         low = fmin(low, y[i]);
@@ -17046,16 +17156,19 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
     for (size_t k = 0; k <= GPUMC__REPLICATES; k++) {
         const double *values = k < GPUMC__REPLICATES ? gpumc__replicate(p, k * total / GPUMC__REPLICATES) : y;
         for (size_t i = 0; i < n; i++) {
-            const double at = (values[i] - from) / width;
-            if (at >= 0 && at < (double)n_bins) p->bins[(size_t)at * (GPUMC__REPLICATES + 1) + k]++;
+            const double at = (values[i] - from) / width, last = (double)n_bins - 1;
+            const size_t bin = (size_t)fmax(0, fmin(at, last));            /* NaN: the last */
+            p->bins[bin * (GPUMC__REPLICATES + 1) + k]++;
+            beyond += !(at >= 0 && at < last + 1);
         }
     }
+    snprintf(title, sizeof title, "Data (bars) and predictions, %scounts%s", whole ? "roots of " : "",
+             beyond > 0 ? "; outer bins hold all beyond" : "");
     for (size_t k = 0; k < n_bins * (GPUMC__REPLICATES + 1); k++) {
         if (whole) p->bins[k] = sqrt(p->bins[k]);
         top = fmax(top, p->bins[k]);
     }
-    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, whole ? "Data (bars) and predictions, roots of counts"
-                      : "Data (bars) and predictions, counts", from, from + width * (double)n_bins, 0, top);
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, title, from, from + width * (double)n_bins, 0, top);
     for (size_t b = 0; b < n_bins; b++) {
         double *counts = p->bins + b * (GPUMC__REPLICATES + 1), left = from + width * (double)b;
         const double x[] = { left + 0.06 * width, left + 0.94 * width }, middle = left + 0.5 * width;
@@ -17118,21 +17231,36 @@ static inline void gpumc__pareto_panel(gpumc__page *p, const gpumc_loo *loo)
     }
 }
 
+/* Leaving out each observation, of the other fit as well if it has as many. */
+static inline void gpumc__leave_out_all(gpumc__page *p)
+{
+    gpumc_loo others;
+    p->with_pit = p->predictive && p->predictive->size == p->n_observations;
+    p->has_loo = p->n_observations > 0
+        && gpumc__leave_each_out(&p->fit, &p->sheet, &p->loo, p->elpds[0], p->ks,
+                                 p->with_pit ? gpumc__note_pit : NULL, p) == SIZE_MAX;
+    size_t n = 0;
+    for (size_t i = 0; p->options.other && i < p->options.other->n_blocks; i++)
+        if (p->options.other->blocks[i].group == GPUMC_LOG_LIKELIHOOD) n += p->options.other->blocks[i].size;
+    p->others_loo = p->has_loo && n == p->n_observations
+        && gpumc__leave_each_out(p->options.other, &p->other, &others, p->elpds[1], NULL, NULL, NULL)
+           == SIZE_MAX;
+}
+
 static inline void gpumc__put_predictions(gpumc__page *p)
 {
-    const int with_pit = p->predictive && p->predictive->size == p->n_observations;
-    gpumc_loo loo;
+    const int has_loo = p->has_loo, with_pit = p->with_pit;
     if (!p->predictive && p->n_observations == 0) return;
-    const int has_loo = p->n_observations > 0
-        && gpumc__leave_each_out(&p->fit, &p->sheet, &loo, NULL, p->ks, with_pit ? gpumc__note_pit : NULL,
-                                 p) == SIZE_MAX;
     gpumc__put(p->w, "<h2>Predictions</h2>\n<p>");
+    if (p->predictive)
+        gpumc__put(p->w, "Of %d predicted data sets the middle 90&#160;%% in each bin (thin) and 50&#160;%% "
+                   "(thick). ", (int)GPUMC__REPLICATES);
     if (has_loo) {
-        gpumc__put_figure(p, "Each observation left out in turn: elpd ", loo.elpd, 4, "");
-        gpumc__put_figure(p, " (standard error ", loo.se, 2, "),");
-        gpumc__put_figure(p, " effective parameters ", loo.p_loo, 3, "; ");
+        gpumc__put_figure(p, "Each observation left out in turn: elpd ", p->loo.elpd, 4, "");
+        gpumc__put_figure(p, " (standard error ", p->loo.se, 2, "),");
+        gpumc__put_figure(p, " effective parameters ", p->loo.p_loo, 3, "; ");
         gpumc__put(p->w, "Pareto k is above its threshold for %.0f of %.0f observations. ",
-                   (double)loo.n_bad_k, (double)loo.n_observations);
+                   (double)p->loo.n_bad_k, (double)p->loo.n_observations);
     } else if (p->n_observations > 0)
         gpumc__put(p->w, "No observation can be left out: some log likelihoods are not finite. ");
     if (has_loo && with_pit)
@@ -17141,7 +17269,7 @@ static inline void gpumc__put_predictions(gpumc__page *p)
     gpumc__put(p->w, "</p>\n<div class=\"p\">");
     if (p->predictive) gpumc__predictive_panel(p);
     if (has_loo && with_pit) gpumc__pit_panel(p);
-    if (has_loo) gpumc__pareto_panel(p, &loo);
+    if (has_loo) gpumc__pareto_panel(p, &p->loo);
     gpumc__close_panels(p);
 }
 
@@ -17213,14 +17341,15 @@ static inline void gpumc__put_finding(gpumc__page *p, int note, const char *name
 static inline void gpumc__put_worst(gpumc__page *p)
 {
     const gpumc_summary *r = p->summaries;
-    size_t least = p->listed[0].index;
+    size_t least = p->listed[0].index, most = least;
     for (size_t k = 0; k < p->n_listed; k++) {
         const size_t c = p->listed[k].index;
+        if (r[c].r_hat > r[most].r_hat) most = c;
         if (fmin(r[c].ess_bulk, r[c].ess_tail) < fmin(r[least].ess_bulk, r[least].ess_tail)) least = c;
     }
-    gpumc__put_figure(p, "<dl>\n<div><dt>largest R-hat</dt><dd>", r[p->listed[0].index].r_hat, -3, "<small>");
-    gpumc__put_column_name(p, p->listed[0].index);
-    gpumc__put_figure(p, "</small></dd></div>\n<div><dt>smallest ESS</dt><dd>",
+    gpumc__put_figure(p, "<dl>\n<div><dt>largest R-hat</dt><dd>", r[most].r_hat, -3, "<small>");
+    gpumc__put_column_name(p, most);
+    gpumc__put_figure(p, "</small></dd></div>\n<div><dt>smallest ESS, bulk or tail</dt><dd>",
                       fmin(r[least].ess_bulk, r[least].ess_tail), 0, "<small>");
     gpumc__put_column_name(p, least);
     gpumc__put(p->w, "</small></dd></div>\n<div><dt>divergences</dt><dd>%.0f</dd></div>\n"
@@ -17237,7 +17366,9 @@ static inline void gpumc__put_worst(gpumc__page *p)
 static inline void gpumc__put_verdict(gpumc__page *p)
 {
     const gpumc_warning *w = p->fit.warnings;
-    size_t n = p->fit.status < 0;
+    const int bad_k = p->has_loo && p->loo.n_bad_k > 0;
+    size_t n = (p->fit.status < 0) + (size_t)bad_k, worst = 0;
+    char text[200];
     for (size_t i = 0; i < p->fit.n_warnings; i++) n += !w[i].note;
     gpumc__put(p->w, "<p class=\"v\">");
     if (n == 0) gpumc__put(p->w, "The checks found nothing wrong.");
@@ -17246,6 +17377,11 @@ static inline void gpumc__put_verdict(gpumc__page *p)
     if (p->fit.status < 0) gpumc__put_finding(p, 0, gpumc_status_text(p->fit.status), p->fit.message);
     for (size_t i = 0; i < p->fit.n_warnings; i++)
         gpumc__put_finding(p, w[i].note, gpumc__warning_names[w[i].code], w[i].text);
+    for (size_t i = 0; bad_k && i < p->n_observations; i++) if (p->ks[i] > p->ks[worst]) worst = i;
+    snprintf(text, sizeof text, "elpd may be wrong: %.0f of %.0f observations, above all number %.0f, move "
+             "the posterior too far when left out; look at them, or fit without each in turn",
+             (double)p->loo.n_bad_k, (double)p->n_observations, (double)worst + 1);
+    if (bad_k) gpumc__put_finding(p, 0, "Pareto k", text);
     gpumc__put(p->w, "</ul>\n");
     if (p->n_listed > 0) gpumc__put_worst(p);
 }
@@ -17254,12 +17390,20 @@ static inline void gpumc__put_comparison(gpumc__page *p)
 {
     const size_t n = gpumc__smaller(p->n_apart, GPUMC__FOREST_ROWS);
     size_t columns[GPUMC__FOREST_ROWS];
+    double difference, se;
     if (!p->options.other) return;
-    gpumc__put(p->w, "<h2>Comparison</h2>\n<p><b class=\"c0\">&#9679;</b> This fit, "
+    gpumc__put(p->w, "<h2>Comparison</h2>\n");
+    if (p->others_loo && gpumc_loo_compare(p->elpds[0], p->elpds[1], p->n_observations, &difference, &se,
+                                           NULL) == GPUMC_OK) {
+        gpumc__put_figure(p, "<p>Leaving each observation out, elpd of this fit is larger by ", difference, 3,
+                          "");
+        gpumc__put_figure(p, " (standard error ", se, 2, ").</p>\n");
+    }
+    gpumc__put(p->w, "<p><b class=\"c0\">&#9679;</b> This fit, "
                "<b class=\"c1\">&#9679;</b> ");
     gpumc__put_escaped(p, p->options.other_name ? p->options.other_name : "the other");
     gpumc__put(p->w, ": %.0f of %.0f quantities, the furthest apart first. In brackets the difference of the "
-               "means over its Monte Carlo standard error: beyond 4 the fits do not agree.</p>\n"
+               "means over its Monte Carlo standard error: beyond 4 they are not fits of one posterior.</p>\n"
                "<div class=\"p\">", (double)n, (double)p->n_apart);
     for (size_t k = 0; k < n; k++) columns[k] = p->apart[k].index;
     if (n > 0) gpumc__forest_panel(p, "Intervals in standard deviations of this fit", columns, n, 1);
@@ -17287,8 +17431,8 @@ static inline void gpumc__put_row(gpumc__page *p, size_t column)
 static inline void gpumc__put_table(gpumc__page *p)
 {
     const size_t n = p->n_listed, shown = gpumc__smaller(n, GPUMC__TABLE_ROWS);
-    gpumc__put(p->w, "<h2>Summary</h2>\n<p>Largest R-hat first. mcse: Monte Carlo standard error of the "
-               "mean. Wanted: R-hat at most 1.01, ESS at least 100 a chain.</p>\n");
+    gpumc__put(p->w, "<h2>Summary</h2>\n<p>What fails a check first, by R-hat. mcse: Monte Carlo standard "
+               "error of the mean. Wanted: R-hat at most 1.01, ESS at least 100 a chain.</p>\n");
     for (size_t k = 0, end; k < shown; k = end) {
         end = gpumc__smaller(shown, k ? shown : (size_t)GPUMC__OPEN_ROWS);
         if (k > 0) gpumc__put(p->w, "<details><summary>%.0f more%s</summary>\n", (double)(n - k),
@@ -17335,7 +17479,7 @@ static inline void gpumc__put_overview(gpumc__page *p)
     }
     gpumc__close_panels(p);
     if (n_blocks > GPUMC__FORESTS)
-        gpumc__put(p->w, "<p>%d of %.0f blocks.</p>\n", (int)GPUMC__FORESTS, (double)n_blocks);
+        gpumc__put(p->w, "<p>The first %d of %.0f blocks.</p>\n", (int)GPUMC__FORESTS, (double)n_blocks);
     gpumc__put_pairs(p);
 }
 
@@ -17369,6 +17513,7 @@ static inline size_t gpumc__place_page(gpumc__page *p, void *base)
     p->bins = gpumc__take_doubles(&arena, GPUMC__BINS * (GPUMC__REPLICATES + 1));
     p->pits = gpumc__take_doubles(&arena, p->n_observations);
     p->ks = gpumc__take_doubles(&arena, p->n_observations);
+    for (int k = 0; k < 2; k++) p->elpds[k] = gpumc__take_doubles(&arena, p->n_observations);
     return arena.used;
 }
 
@@ -17379,7 +17524,14 @@ static inline int gpumc__largest_first(const void *a, const void *b)
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-/* Parameters and generated quantities by R-hat, then by the z of what two fits have in common. */
+static inline int gpumc__fails(const gpumc__page *p, const gpumc_summary *r)
+{
+    const double enough = 100 * (double)p->fit.n_chains;
+    return r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
+}
+
+/* Parameters and generated quantities: what fails a check, by R-hat, then the rest in the model's order; and
+   by the z of what two fits have in common. */
 static inline void gpumc__list_columns(gpumc__page *p)
 {
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
@@ -17389,7 +17541,7 @@ static inline void gpumc__list_columns(gpumc__page *p)
             *r = gpumc__summary_of(&p->fit, next.index, &p->sheet);
             if (r->flags & GPUMC_FLAG_CONSTANT
                 && gpumc__is_structural(b, i, gpumc_fit_series(&p->fit, next.index).x[0])) continue;
-            next.value = gpumc__is_nan(r->r_hat) ? -1 : r->r_hat;
+            next.value = gpumc__is_nan(r->r_hat) ? -1 : gpumc__fails(p, r) ? r->r_hat : 0;
             p->listed[p->n_listed++] = next;
             if (!p->options.other || gpumc__other_column(p, next.index) == SIZE_MAX) continue;
             gpumc__fill_other(p, next.index);
@@ -17401,11 +17553,10 @@ static inline void gpumc__list_columns(gpumc__page *p)
     qsort(p->apart, p->n_apart, sizeof *p->apart, gpumc__largest_first);
 }
 
-/* What the user names; or what fails a check, scalars, and the rest, each by R-hat. */
+/* What the user names; or what fails a check, scalars, and the rest, in the order of the list. */
 static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
 {
     const size_t most = GPUMC__LOOKED_AT, n_named = p->options.n_names;
-    const double enough = 100 * (double)p->fit.n_chains;
     if (n_named > most)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "n_names: at most %.0f", (double)most);
     for (size_t k = 0; k < n_named; k++) {
@@ -17420,8 +17571,7 @@ static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *erro
         for (size_t k = 0; k < p->n_listed; k++) {
             const size_t column = p->listed[k].index;
             const gpumc_summary *r = &p->summaries[column];
-            const int fails = r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
-            if (round == 0 ? fails : round == 2 || gpumc__block_of(&p->fit, column)->size == 1)
+            if (round == 0 ? gpumc__fails(p, r) : round == 2 || gpumc__block_of(&p->fit, column)->size == 1)
                 gpumc__add_column(p, p->focus, &p->n_focus, most, column);
         }
     return GPUMC_OK;
@@ -17462,6 +17612,7 @@ static inline gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpu
     gpumc__place_page(p, *block);
     for (size_t i = 0; i < p->sheet.total; i++) p->n_divergent += (size_t)gpumc__diverged(p, i);
     gpumc__list_columns(p);
+    gpumc__leave_out_all(p);
     return gpumc__choose_focus(p, error);
 }
 
@@ -18297,7 +18448,7 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
     f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_output from = gpumc__nth_block(m, i);
-        const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : size > 1;
+        const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : from.size > 0;
         size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
         const gpumc_block to = { gpumc__take_text(arena, from.name), dims, n_dims, offset, size,
                                  i >= m->n_params, from.group };
@@ -18394,6 +18545,10 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     const int by_guide = gpumc__is_finite(lp) && r->adapt->guided;
     if (by_guide) lp = gpumc__density(r->layout, 1, work, g);
     char where[120] = "";
+    gpumc_error why;
+    if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the density is not finite at all of %d "
+                           "start points; %.180s", (double)(c + 1), tries, why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
         snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",

@@ -141,8 +141,8 @@ static int sample(const struct albums *d, gpumc_centring form, const run *r, con
         { .name = "beta", .size = FEATURES },
         { .name = "rho", .kind = GPUMC_INTERVAL, .lower = -0.99, .upper = 0.99 },
         { .name = "sigma", .kind = GPUMC_POSITIVE },
-        { .name = "level", .dims = shape, .n_dims = 2, .location = "mu", .walk_dim = 2, .scale = "sd",
-          .scale_index = d->step, .centring = form },
+        { .name = "level", .dims = shape, .n_dims = 2, .location = "mu", .scale = "sd",
+          .scale_index = d->step, .walk_dim = 2, .centring = form },
     };
     const gpumc_prior priors[] = {
         { "mu", gpumc_prior_normal, 0, 1, 0 },         { "sd[1]", gpumc_prior_half_normal, 0.5, 0, 0 },
@@ -152,9 +152,10 @@ static int sample(const struct albums *d, gpumc_centring form, const run *r, con
     const gpumc_hier_take takes[] = {
         { "level", d->level }, { "beta", NULL }, { "rho", NULL }, { "sigma", NULL }
     };
-    const gpumc_hier_rows rows = { .name = "scores", .takes = takes, .n_takes = 4,
+    const gpumc_hier_rows rows = { .name = "scores",
                                    .data = { .kind = &score, .n_rows = d->n,
-                                             .columns = (const double *const *)d->columns } };
+                                             .columns = (const double *const *)d->columns },
+                                   .takes = takes, .n_takes = 4 };
     const gpumc_hier_data data = { .name = "artists", .params = params, .n_params = 6, .priors = priors,
                                    .n_priors = 6, .rows = &rows, .n_rows = 1, .threads = r->options.threads };
     const run_truth levels = { "level", truth, d->n_artists * ALBUMS };

@@ -108,8 +108,9 @@ static int sample(const struct matches *m, const run *r)
     const gpumc_prior prior = { "tau", gpumc_prior_half_normal, 1, 0, 0 };
     const double *const won = m->won;
     const gpumc_hier_take takes[] = { { "skill", m->winner }, { "skill", m->loser } };
-    const gpumc_hier_rows rows = { .name = "matches", .takes = takes, .n_takes = 2,
-                                   .data = { .kind = &match, .n_rows = m->n, .columns = &won } };
+    const gpumc_hier_rows rows = { .name = "matches",
+                                   .data = { .kind = &match, .n_rows = m->n, .columns = &won },
+                                   .takes = takes, .n_takes = 2 };
     const gpumc_hier_data data = { .name = "bradley_terry", .params = params, .n_params = 2, .priors = &prior,
                                    .n_priors = 1, .rows = &rows, .n_rows = 1, .threads = r->options.threads };
     const run_truth skills = { "skill", m->skill, m->n_players };

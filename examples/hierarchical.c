@@ -122,8 +122,9 @@ static int sample(const struct rows *d, int s1, gpumc_centring form, int team, c
     };
     const double *const y = d->y;
     const gpumc_hier_take takes[] = { { "theta", d->group }, { "sigma", NULL } };
-    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
-                                   .data = { .kind = &observation, .n_rows = d->n_rows, .columns = &y } };
+    const gpumc_hier_rows rows = { .name = "y",
+                                   .data = { .kind = &observation, .n_rows = d->n_rows, .columns = &y },
+                                   .takes = takes, .n_takes = 2 };
     const gpumc_hier_data data = { .name = "groups", .params = params, .n_params = 4, .priors = priors,
                                    .n_priors = 3, .rows = &rows, .n_rows = 1,
                                    .threads = r->options.threads, .team = team };

@@ -947,6 +947,16 @@ static void check_loo(void)
     CHECK(fabs(loo.p_loo - (log_mean - exact)) < 4e-3, "p_loo %g, exact %g", loo.p_loo, log_mean - exact);
     CHECK(loo.looic == -2 * loo.elpd && loo.n_observations == 12 && loo.n_bad_k == 0, "bookkeeping");
     SAME(loo.se, sqrt(12 * variance_of(elpd, 12)));
+    double by_hand[12], other[12], difference = 0, se = 0, apart = 0;
+    for (size_t i = 0; i < 12; i++) {
+        other[i] = elpd[i] - 0.3 * sin((double)i);
+        by_hand[i] = elpd[i] - other[i];
+        apart += by_hand[i];
+    }
+    CHECK(gpumc_loo_compare(elpd, other, 12, &difference, &se, &error) == GPUMC_OK, "%s", error.text);
+    CHECK(fabs(difference - apart) < 1e-12 && fabs(se - sqrt(12 * variance_of(by_hand, 12))) < 1e-12,
+          "two models differ by %g, se %g", difference, se);
+    CHECK(gpumc_loo_compare(elpd, other, 1, &difference, &se, &error) == GPUMC_ERROR_ARGUMENT, "one alone");
     SAME(loo.worst_k, gpumc__largest(k, 12));
     SAME(loo.k_threshold, 1 - 1 / log10(1600) < 0.7 ? 1 - 1 / log10(1600) : 0.7);
     draw_of(&h, 2, 2)[4] = -INFINITY;

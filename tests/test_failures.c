@@ -346,6 +346,15 @@ static void check_too_large(void)
 
 /* ---- start points and gradients -------------------------------------------------------------- */
 
+/* What the model itself says of a start without density stands in the text. */
+static gpumc_status say_why(const double *x, void *data, gpumc_error *error)
+{
+    (void)data;
+    error->status = GPUMC_ERROR_NUMERIC;
+    snprintf(error->text, sizeof error->text, "row 7 is no count, x %s", x[0] < 100 ? "given" : "lost");
+    return error->status;
+}
+
 static void check_starts(void)
 {
     const gpumc_param infinite = { .name = "beta", .size = 2, .init = infinite_init };
@@ -368,6 +377,9 @@ static void check_starts(void)
     m.params = &mu;
     b.value = -INFINITY;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "-inf", "init"));
+    m.explain = say_why;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("not finite", "row 7 is no count, x given"));
+    m.explain = NULL;
     b.value = NAN;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "nan", "init"));
     CHECK(calls < 2000, "%d attempts at a start", calls);
@@ -480,6 +492,45 @@ static void check_far_gradients(void)
         }
 }
 
+/* A density that writes to memory all calls share, and waits between for a call of another thread. */
+typedef struct shared_memory { volatile double work[64]; volatile int n_inside; } shared_memory;
+static double shared_density(const double *x, double *grad, void *data)
+{
+    shared_memory *m = (shared_memory *)data;
+    const double until = gpumc__seconds() + 0.05;
+    double lp = 0;
+    __sync_fetch_and_add(&m->n_inside, 1);
+    for (int i = 0; i < 64; i++) m->work[i] = x[i % 2] + i;
+    while (m->n_inside < 2 && gpumc__seconds() < until) gpumc__give_way();
+    for (int i = 0; i < 64; i++) lp -= 1e-3 * m->work[i] * m->work[i];
+    for (int i = 0; i < 64; i++) grad[i % 2] -= 2e-3 * m->work[i];
+    __sync_fetch_and_sub(&m->n_inside, 1);
+    return lp;
+}
+static void check_shared_memory(void)
+{
+    const gpumc_param x = { .name = "x", .size = 2 };
+    shared_memory shared = { { 0 }, 1 };          /* by one thread nobody is waited for */
+    gpumc_model m = { .name = "shared", .params = &x, .n_params = 1, .log_density = shared_density,
+                      .data = &shared };
+    gpumc_sample_options o = quick;
+    gpumc_fit fit;
+    far_model f = { .law = 2, .factor = 1, .jitter = 1e-6 };
+    o.threads = 1;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "by one thread: %s", fit.message);
+    gpumc_free(&fit);
+#if !defined(GPUMC_NO_THREADS)
+    o.threads = 4;
+    shared.n_inside = 0;
+    refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "share"));
+#endif
+    f.rng = gpumc_rng_at(4, 0, 0, 0);
+    m.log_density = far_density;
+    m.data = &f;
+    o.threads = 1;
+    refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "x and data alone"));
+}
+
 /* The text names the component, both values and their likely relation. */
 static void check_gradients(void)
 {
@@ -505,6 +556,7 @@ static void check_gradients(void)
     CHECK(gpumc_check_gradient(&m, NULL, NULL, NULL) == GPUMC_OK, "rounding noise was refused");
     check_gradients_of_many();
     check_far_gradients();
+    check_shared_memory();
     b.wrong_factor = 0;
     CHECK(gpumc_check_gradient(&m, init, &report, &error) == GPUMC_OK, "%s", error.text);
     CHECK(gpumc_check_gradient(&m, infinite_init, &report, &error) == GPUMC_ERROR_ARGUMENT

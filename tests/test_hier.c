@@ -475,7 +475,10 @@ static void check_prior_draws(void)
     for (size_t i = 0; i < o.model->n_outputs; i++) {
         const gpumc_output *output = &o.model->outputs[i];
         n_out += values_of(output->size, output->dims, output->n_dims);
+        CHECK(output->size > 0, "the size of %s is left out", output->name);
     }
+    CHECK(gpumc_model_n_values(o.model) == o.n && gpumc_model_n_outputs(o.model) == n_out, "%zu, %zu values",
+          gpumc_model_n_values(o.model), gpumc_model_n_outputs(o.model));
     out = (double *)malloc(n_out * sizeof *out);
     for (int k = 0; k < MANY; k++) {
         const double *p = x;

@@ -566,6 +566,7 @@ static void check_predictions(void)
         CHECK(gpumc_loo_psis(&h.fit, &loo, NULL, NULL, NULL) == GPUMC_OK, "no loo");
         snprintf(figure, sizeof figure, "elpd %.1f", loo.elpd);
         CHECK(strstr(text, figure), "%s: %s is not there", names[kind], figure);
+        CHECK(!strstr(text, "elpd may be wrong") && strstr(text, "found nothing wrong"), "a warning of k");
         free(text);
         o.observed = observed;
         o.n_observed = N;
@@ -579,6 +580,19 @@ static void check_predictions(void)
             for (size_t i = 0; i < N; i++) h.fit.draws[k * h.fit.n_columns + 2 + i] += 1;
         report_on(&h, &o, "shifted", &text);
         CHECK(leaves_band(text, ">LOO-PIT", 1) == (kind < 2), "%s: shifted predictions", names[kind]);
+        free(text);
+        for (size_t k = 0; k < 4 * 501; k++) h.fit.draws[k * h.fit.n_columns + 2] = 1e9;
+        report_on(&h, &o, "beyond", &text);
+        CHECK(strstr(text, "outer bins hold all beyond"), "%s: predictions far off are lost", names[kind]);
+        free(text);
+        for (size_t k = 0; k < 4 * 501; k++)
+            h.fit.draws[k * h.fit.n_columns + 2 + N + 17] = k % 100 ? -1 : -40 - 0.01 * (double)k;
+        o.other = &h.fit;
+        report_on(&h, &o, "influential", &text);
+        CHECK(strstr(text, "1 warning:") && strstr(text, "1 of 200 observations, above all number 18,"),
+              "%s: no warning of k", names[kind]);
+        CHECK(strstr(text, "is larger by 0"), "%s: two equal fits", names[kind]);
+        o.other = NULL;
         free(text);
         *value_of(&h, 0, 7, 2 + N + 3) = -INFINITY;
         report_on(&h, &o, "odd", &text);
