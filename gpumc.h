@@ -121,7 +121,8 @@
 
    LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
      on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
-     one go. No new run overwrites the file (GPUMC_ERROR_EXISTS), none removes it. Where it is damaged,
+     one go. No new run overwrites the file (GPUMC_ERROR_EXISTS), none removes it; two that go on at the same
+     time would, so each needs a name of its own. Where it is damaged,
      FILE.old stands in and a warning says so. on_draw, which alone sees discarded draws, is called once for
      each after a stop, and again for those since the last saving after a crash. See run_sample in
      examples/arguments.h.
@@ -2613,7 +2614,8 @@ typedef struct gpumc_fit {
    fit->typical: better to fix centring_weight and typical then), warm-up starts from its variances and from
    step_size, and learns as ever.
    With num_warmup -1 they are what the run uses: fit->metric with fit->step_size and fit->sampler, or what a
-   file has, whose step size is that of NUTS, where its metric was dense or diagonal. */
+   file has, whose step size is that of NUTS, where its metric was dense or diagonal. Chains start as ever, at
+   init or at random; none is looked after, so give an init near the posterior. */
 
 /* Draws from the posterior of a model: num_chains chains on as many threads as the machine has cores.
    options may be NULL (defaults); fit receives draws, statistics and warnings, to be released by gpumc_free.
@@ -2697,7 +2699,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream);
    Files, with numbers that do not depend on the locale. Each is written under another name first and complete
    or not there. */
 GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
-/* Stan CSV, one file a chain: PREFIX_1.csv, PREFIX_2.csv, ... */
+/* Stan CSV, one file a chain: PREFIX_1.csv, PREFIX_2.csv, ..., of chains from first_chain_id + 1 on. */
 GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *prefix, gpumc_error *error);
 /* One row a draw, with columns .chain, .iteration and .draw before the others: for R, and small results. */
 GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *path, gpumc_error *error);
@@ -2786,9 +2788,10 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
 GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error);
 
 /* Reads stores, as of separate jobs, back into one fit, with all their chains, for diagnostics, summaries and
-   writers: draws and statistics, not warm-up, metric and free coordinates. Names, shapes and data must agree,
-   and no chain (seed and number) may come twice. Chains are cut to the length of the shortest, which
-   fit->message then says. allocator may be NULL. */
+   writers: draws and statistics, not data, warm-up, metric and free coordinates. Names, shapes, labels and
+   what the stores have of data must agree, so give them their observed_data, and no chain (seed and number)
+   may come twice. Chains are cut to the length of the shortest, which fit->message then says. allocator may
+   be NULL. */
 GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, const gpumc_allocator *allocator,
                                    gpumc_fit *fit);
 
@@ -3007,6 +3010,7 @@ static int gpumc__rename(const char *from, const char *to)
 { return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0; }
 static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* written through above */
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
+static int gpumc__is_replaceable(const char *path) { (void)path; return 1; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
 static int gpumc__truncate(FILE *file, size_t bytes) { return _chsize_s(_fileno(file), (int64_t)bytes) == 0; }
@@ -3022,6 +3026,12 @@ static void gpumc__sync_folder(const char *folder)
     close(file);
 }
 static int gpumc__exists(const char *path) { return access(path, F_OK) == 0; }
+/* Whether a file may take a name: not that of a device, a pipe or a folder, which it would replace. */
+static int gpumc__is_replaceable(const char *path)
+{
+    struct stat there;
+    return stat(path, &there) != 0 || S_ISREG(there.st_mode);
+}
 static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
 static int gpumc__truncate(FILE *file, size_t bytes) { return ftruncate(fileno(file), (off_t)bytes) == 0; }
@@ -6934,10 +6944,10 @@ static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t
 
 typedef struct gpumc__probe {
     const gpumc_layout *layout;
-    const double *q, *g;
-    double lp, *direction, *point, *unused, *work;           /* density and gradient at q; scratch */
+    const double *q, *g, *x;
+    double lp, *direction, *point, *unused, *work; /* density, gradient, natural values at q; scratch */
     double slope, seen;              /* derivative along the direction, and what differences say */
-    double least;                    /* a step below which the point may stay as it is */
+    double least;                    /* a step below which natural values may stay as they are */
 } gpumc__probe;
 
 /* Single coordinates and, where there are more, random directions beside them. */
@@ -6951,12 +6961,13 @@ typedef struct gpumc__probing {
     double distances[GPUMC__PROBES], slopes[GPUMC__PROBES], seen[GPUMC__PROBES];
 } gpumc__probing;
 
-/* Difference quotients about the point, their step, and what rounding of the log density may do to them. */
-typedef struct gpumc__quotient { double h, central, forward, backward, noise; } gpumc__quotient;
+/* Difference quotients about the point, how far those of the sides are apart (infinity where one ends), their
+   step, and what rounding of the log density may do to them. */
+typedef struct gpumc__quotient { double h, central, forward, backward, bend, noise; } gpumc__quotient;
 
 static gpumc__quotient gpumc__probe_quotient(gpumc__probe *p, double h)
 {
-    gpumc__quotient d = { h, 0, 0, 0, 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h };
+    gpumc__quotient d = { h, 0, 0, 0, 0, 16 * DBL_EPSILON * (fabs(p->lp) + 1) / h };
     double f[2];
     for (int side = 0; side < 2; side++) {
         for (size_t i = 0; i < p->layout->n_free; i++)
@@ -6965,6 +6976,7 @@ static gpumc__quotient gpumc__probe_quotient(gpumc__probe *p, double h)
     }
     d.forward = (f[0] - p->lp) / h;
     d.backward = (p->lp - f[1]) / h;
+    d.bend = fabs(d.forward - d.backward);
     d.central = (f[0] - f[1]) / (2 * h);
     if (!gpumc__is_finite(d.central)) d.central = gpumc__is_finite(d.forward) ? d.forward : d.backward;
     return d;
@@ -6979,57 +6991,76 @@ static double gpumc__probe_compare(const gpumc__probe *p, double quotient, doubl
     return error / fmax(scale, 1e-8) + (error <= 1e-4 * scale + doubt ? 0 : 1e6);
 }
 
+/* Whether a step sees a peak or, as a finer one tells, a kink: the sides do not get closer with the step. */
+static int gpumc__probe_bent(const gpumc__quotient *d, const gpumc__quotient *finer)
+{
+    if (!gpumc__is_finite(d->bend) || d->bend < 0.1 * fabs(d->central)) return 0;
+    return d->bend >= 1 / d->h + d->noise || (finer && d->bend > d->noise && finer->bend > d->bend / 2);
+}
+
 /* Relative distance of the slope from differences, 1e6 more where they disagree: worse than any agreement. A
-   step of 6e-6 mostly decides. If not, the one of a ladder, from a tenth of the point down to 1e-8, whose
-   quotient is most like its neighbours': curvature rules above it, rounding below, of the log density or of
-   what it is made of (mu = 1e9 moves by 1e-7). One that sees a peak, not its side, is none.
-   What remains of the differences counts as doubt, but not where they hardly have a slope in common. */
+   step of 6e-6 mostly decides. If not, the one of a ladder, from the point's size to 1e-8 or, where it is
+   steep, less, whose quotient is most like its neighbours': curvature rules above it, rounding below, of the
+   log density or of what it is made of (mu = 1e9 moves by 1e-7). One that sees a peak or a kink, or where
+   nothing moves, is none, and one beside a border yields to those inside. What remains of the differences
+   counts as doubt, but not where they hardly have a slope in common. Others of little doubt may agree too:
+   the error of a solver inside the density has slopes of its own. */
 static double gpumc__probe_distance(gpumc__probe *p, double size)
 {
     enum { MOST = 24 };
     gpumc__quotient d[MOST];
     const gpumc__quotient first = gpumc__probe_quotient(p, 6e-6 * size);
-    const double sides[] = { first.central, first.forward, first.backward };
-    double distance = GPUMC_INF, least = GPUMC_INF, spread = 0, h = size;
+    const double sides[] = { first.central, first.forward, first.backward }, slope = fabs(p->slope);
+    const double stop = fmax(1.5e-8 / fmax(1, 1e-3 * slope), fmin(p->least, 1e-3 * size));
+    double distance = GPUMC_INF, others = GPUMC_INF, least = GPUMC_INF, spread = 0, most = 0, h = 10 * size;
     int n = 0, best = 0;
     for (int k = 0; k < 3; k++) distance = fmin(distance, gpumc__probe_compare(p, sides[k], first.noise));
     p->seen = first.central;
-    if (distance < 1e6 && first.noise < 1e-3 * fabs(p->slope)) return distance;
-    while (n < MOST && h > p->least) d[n++] = gpumc__probe_quotient(p, h /= 10);
+    if (distance < 1e6 && first.noise < 1e-3 * slope && first.h > 100 * p->least
+        && !gpumc__probe_bent(&first, NULL)) return distance;
+    while (n < MOST && h > stop) d[n++] = gpumc__probe_quotient(p, h /= 10);
     for (int k = 1; k + 1 < n; k++) {
-        const double at = d[k].central, bend = fabs(d[k].forward - d[k].backward);
+        const double at = d[k].central, border = gpumc__is_finite(d[k].bend) ? 1 : 1e100;
         const double apart = fmax(fabs(at - d[k - 1].central), fabs(at - d[k + 1].central));
-        if (bend >= 1 / d[k].h + d[k].noise && bend >= 0.1 * fabs(at)) continue;
-        if (!(apart + d[k].noise < least)) continue;
-        least = apart + d[k].noise;
+        const double doubt = (apart + d[k].noise + 0.02 * p->least / d[k].h * slope) * border;
+        if (gpumc__probe_bent(&d[k], &d[k + 1]) || (d[k].forward == 0 && d[k].backward == 0)) continue;
+        if (doubt < 1e-3 * fabs(at)) others = fmin(others, gpumc__probe_compare(p, at, apart + d[k].noise));
+        if (!(doubt < least)) continue;
+        least = doubt;
         spread = apart;
         best = k;
     }
     if (best == 0) return distance;
     p->seen = d[best].central;
-    spread = fmin(spread, 0.01 * fmax(fabs(d[best].forward), fabs(d[best].backward)));
-    return gpumc__probe_compare(p, d[best].central, d[best].noise + spread);
+    if (gpumc__is_finite(d[best].forward)) most = fabs(d[best].forward);
+    if (gpumc__is_finite(d[best].backward)) most = fmax(most, fabs(d[best].backward));
+    return fmin(others, gpumc__probe_compare(p, p->seen, d[best].noise + fmin(spread, 0.01 * most)));
 }
 
 /* Sets a unit vector, of a coordinate or with which >= n a random one; returns the point's size along it. */
 static double gpumc__probe_aim(gpumc__probe *p, size_t which)
 {
     const size_t n = p->layout->n_free;
+    const double size = which < n ? fmax(1, fabs(p->q[which])) : 1;
     gpumc_rng rng = gpumc_rng_at(0, 7u << 24, (uint32_t)which, 0);
-    double norm;
+    double norm, all = 0, moved = 0;
     memset(p->direction, 0, n * sizeof(double));
     if (which < n) p->direction[which] = 1;
     else gpumc_rng_normals(&rng, p->direction, n);
     norm = sqrt(gpumc__dot(p->direction, p->direction, n));
     for (size_t i = 0; i < n; i++) p->direction[i] /= norm;
     p->slope = 0;
-    p->least = 1.5e-8;
     for (size_t i = 0; i < n; i++) {
-        if (p->direction[i] == 0) continue;
-        p->slope += p->g[i] * p->direction[i];
-        p->least = fmax(p->least, 1e-14 * fabs(p->q[i]));
+        if (p->direction[i] != 0) p->slope += p->g[i] * p->direction[i];
+        p->point[i] = p->q[i] + 0.01 * size * p->direction[i];
     }
-    return which < n ? fmax(1, fabs(p->q[which])) : 1;
+    gpumc__to_natural(p->layout, p->point, p->work, p->work);
+    for (size_t j = 0; j < p->layout->n_natural; j++) {
+        const double step = fabs(p->work[j] - p->x[j]);
+        if (step > 0) all += fabs(p->x[j]), moved += step;
+    }
+    p->least = moved > 0 ? 1e-16 * size * all / moved : 0;
+    return size;
 }
 
 /* The coordinate that a probe is along; n and more: a random direction. */
@@ -7097,7 +7128,7 @@ static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *tea
 static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 { return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
 
-/* scratch: a gradient, then that of every member; team may be NULL. */
+/* scratch: a gradient, natural values, then that of every member; team may be NULL. */
 static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double *q, double *scratch,
                                              gpumc_team *team, gpumc_gradient_report *report,
                                              gpumc_error *error)
@@ -7108,12 +7139,14 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     gpumc_status status;
     memset(report, 0, sizeof *report);
     memset(&all, 0, sizeof all);
-    all.scratch = scratch + n;
+    all.scratch = scratch + n + l->n_natural;
     all.stride = gpumc__check_gradient_stride(l);
     all.probe.layout = l;
     all.probe.q = q;
     all.probe.g = scratch;
+    all.probe.x = scratch + n;
     all.probe.lp = gpumc_model_eval(l, q, scratch, all.scratch + 3 * n);
+    memcpy(scratch + n, all.scratch + 3 * n, l->n_natural * sizeof(double));
     if (!gpumc__is_finite(all.probe.lp))
         return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
                            "gradient check; give another point");
@@ -7147,7 +7180,8 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
 static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_members)
 {
     const size_t scratch = gpumc__size_mul(n_members, gpumc__check_gradient_stride(l));
-    return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(2, l->n_free), scratch), sizeof(double));
+    const size_t shared = gpumc__size_add(gpumc__size_mul(2, l->n_free), l->n_natural);
+    return gpumc__size_mul(gpumc__size_add(shared, scratch), sizeof(double));
 }
 
 /* Natural start values of the blocks that have them, through the links of the others; free coordinates
@@ -9626,6 +9660,10 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
                                 "kind %d: log wants POSITIVE or LOWER (not typical), logit and probit UNIT "
                                 "or INTERVAL, a truncated normal the identity; UPPER a truncated normal or "
                                 "a leaf", (int)b->link, (int)g->kind);
+    if (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED && !truncated && !o->density
+        && !o->quantile)
+        return GPUMC__BAD_PARAM(error, g->name, "between bounds without a link the population must end "
+                                "there: gpumc_population_truncated_normal, or a leaf");
     if (b->quantile_form ? !b->law.quantile || b->link != GPUMC_LINK_IDENTITY || g->walk_dim > 0
         : b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED
             && (o->quantile_form || g->centring > GPUMC_CENTRED))
@@ -9640,6 +9678,8 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
     const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0, NULL };
+    const gpumc_model alone = { NULL, &h->data->params[i], 1, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL,
+                                NULL };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     gpumc_status status;
@@ -9654,6 +9694,7 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     for (size_t k = 0; k < h->data->n_populations; k++)
         if (strcmp(h->data->populations[k].name, p->name) == 0) b->population = &h->data->populations[k];
     if (!b->has_population) return GPUMC_OK;
+    if (gpumc__kind_is_wrong(&alone, 0, error)) return GPUMC_ERROR_MODEL;
     status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
     if (status != GPUMC_OK) return status;
     sprintf(b->name, "%s%s", b->quantile_form ? "z_" : prefixes[b->link], p->name);
@@ -10042,6 +10083,27 @@ static void gpumc__hier_climb(gpumc_hier *h)
     gpumc__release(&h->data->allocator, memory);
 }
 
+/* Where the density is 0 at x, draws from the priors until it is not, if they can be drawn from. */
+static void gpumc__hier_find(gpumc_hier *h, double *x)
+{
+    double *y = (double *)gpumc__hier_new(h, h->n_natural, sizeof(double));
+    gpumc_error unread;
+    if (!y || gpumc_hier_explain(h, x, &unread) == GPUMC_OK) return;
+    for (uint32_t k = 0; k < 200; k++) {
+        gpumc_rng rng = gpumc_rng_at(0, 0, k, 0);
+        if (gpumc_hier_prior_draw(h, &rng, y, &unread) != GPUMC_OK) return;
+        for (size_t i = 0; i < h->model.n_params; i++) {
+            const gpumc__hier_block *b = &h->blocks[i];
+            if (b->given->init) memcpy(y + b->at, b->given->init, b->size * sizeof(double));
+            else for (size_t j = b->at; j < b->at + b->size && h->params[i].kind != GPUMC_UNBOUNDED; j++)
+                y[j] = gpumc__within(y[j], b->range.least, b->range.greatest);
+        }
+        if (gpumc_hier_explain(h, y, &unread) != GPUMC_OK) continue;
+        memcpy(x, y, h->n_natural * sizeof(double));
+        return;
+    }
+}
+
 /* Start values where none are given: medians of priors, and of populations as far as what they depend on has
    a start; with rows, from there on those above. */
 static void gpumc__hier_start(gpumc_hier *h)
@@ -10063,6 +10125,7 @@ static void gpumc__hier_start(gpumc_hier *h)
         if (known && h->params[i].n_inits < 2) h->params[i].init = x + b->at;
     }
     gpumc__give_flag(&e.slot->taken);
+    if (h->data->n_rows > 0 && x) gpumc__hier_find(h, x);
     if (h->data->n_rows > 0 && x) gpumc__hier_climb(h);
 }
 
@@ -10098,7 +10161,7 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
     if (hier) gpumc__release(&hier->data->allocator, hier);
 }
 
-GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return &hier->model; }
+GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return hier ? &hier->model : NULL; }
 GPUMC__OFTEN
 
 /* ========================================================================================= >>nuts
@@ -11205,6 +11268,7 @@ struct gpumc_adapt {
     double tree_step;                        /* step size of trees, before the spring */
     size_t spring_since;                     /* the iteration after which it was taken */
     double two_steps[2];                     /* paths of as many, once tuned: their number, sum accepted */
+    double swung[2];                         /* paths on the spring: their number, how many diverged */
     gpumc_sampler sampler;                   /* in force, and why */
     int guided;                              /* by the model's guide, which trees take for the model */
     char reason[160];
@@ -12816,6 +12880,10 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 #define GPUMC__SPRING_MAY 0.3      /* if it was so before, too */
 #define GPUMC__SPRING_KEEPS 0.4    /* once it is taken */
 #define GPUMC__SPRING_CLEAR 0.1    /* however far draws spread */
+/* Of few coordinates one may have a tail that is far from normal, where chains then stay for long, and yet
+   hardly show in the mean over all draws; and trees cost nothing there. */
+#define GPUMC__SPRING_DIM 8
+#define GPUMC__SPRING_FEW 0.05
 
 static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
 { return fmax(target_accept, m->spring ? 0.93 : 0.85); }
@@ -12867,8 +12935,13 @@ static void gpumc__adapt_measure(gpumc_adapt *a, gpumc_nuts *const *chains)
     for (size_t c = 0; c < a->n_chains; c++) {
         a->residual += gpumc_nuts_stats(chains[c])->fisher_residual;
         a->n_residual++;
+        a->swung[0] += a->shared.spring != 0;
+        a->swung[1] += a->shared.spring && gpumc_nuts_stats(chains[c])->divergent;
     }
 }
+
+/* Whether paths on the spring end too often where there is no density, beyond a wall: no step mends that. */
+static int gpumc__spring_hits(const gpumc_adapt *a) { return a->swung[1] > 2 + 0.05 * a->swung[0]; }
 
 /* The same under a metric that has just been learned, by the last draws that are kept. */
 static void gpumc__adapt_remeasure(gpumc_adapt *a)
@@ -12885,7 +12958,11 @@ static void gpumc__adapt_remeasure(gpumc_adapt *a)
 
 /* Draws that the metric was learned from flatter it; what is less than clear must have held before, too. */
 static int gpumc__spring_pays(const gpumc_adapt *a, double off)
-{ return off < GPUMC__SPRING_PAYS || (off < GPUMC__SPRING_MAY && a->off_before < GPUMC__SPRING_MAY); }
+{
+    if (gpumc__spring_hits(a)) return 0;
+    if (a->dim < GPUMC__SPRING_DIM) return off < GPUMC__SPRING_FEW;
+    return off < GPUMC__SPRING_PAYS || (off < GPUMC__SPRING_MAY && a->off_before < GPUMC__SPRING_MAY);
+}
 
 /* Whether the final phase may have the spring. With too few draws kappa is NaN. */
 static int gpumc__adapt_swings(double kappa, double off)
@@ -12909,7 +12986,7 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
         ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
     }
     if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
-    else if (diverged > 1 + 0.01 * n) kept = "warm-up diverged";
+    else if (diverged > 1 + 0.01 * n || gpumc__spring_hits(a)) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
     else if (!(span <= 7 * n)) kept = "trees are long";
     snprintf(a->reason, sizeof a->reason, "%s: variance to metric %.2f, E-BFMI %.2f, trees span %.1f",
@@ -12985,7 +13062,8 @@ static void gpumc__adapt_try(gpumc_adapt *a, gpumc_nuts *const *chains, double e
 {
     const double off = gpumc__adapt_off(a);
     if (a->options.sampler == GPUMC_SAMPLER_NUTS || a->guided) return;
-    if (a->sampler != GPUMC_SAMPLER_NUTS && !(off < GPUMC__SPRING_KEEPS)) gpumc__adapt_trees(a, chains);
+    if (a->sampler != GPUMC_SAMPLER_NUTS && (!(off < GPUMC__SPRING_KEEPS) || gpumc__spring_hits(a)))
+        gpumc__adapt_trees(a, chains);
     else if (a->sampler == GPUMC_SAMPLER_NUTS && gpumc__spring_pays(a, off)) {
         a->tree_step = eps;
         a->spring_since = a->iteration;
@@ -13094,6 +13172,21 @@ static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const 
 
 /* Before the first iteration: units of the scales from the start points, metrics from the gradients there;
    with three chains from both. */
+/* Whether gradients at the starts, in units of the shared scales, have lengths of one order: those of a chain
+   that starts far out, where the density falls exponentially, would be all that a metric is made of. */
+static int gpumc__starts_are_alike(const gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    double least = GPUMC_INF, most = 0;
+    for (size_t c = 0; c < a->n_chains; c++) {
+        const double *g = gpumc_nuts_gradient(chains[c]);
+        double square = 0;
+        for (size_t i = 0; i < a->dim; i++) square += g[i] * a->shared.scale[i] * g[i] * a->shared.scale[i];
+        least = fmin(least, square);
+        most = fmax(most, square);
+    }
+    return most <= 1e8 * least;
+}
+
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
@@ -13114,7 +13207,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
         }
         a->shared.scale[i] = gpumc__exp(mean_log);
     }
-    if (a->n_kept >= 3 && a->shared.kind != GPUMC_METRIC_UNIT) {
+    if (a->n_kept >= 3 && a->shared.kind != GPUMC_METRIC_UNIT && gpumc__starts_are_alike(a, chains)) {
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
         for (size_t c = 0; c < a->n_chains; c++)
             memcpy(a->metrics[c].scale, a->shared.scale, a->dim * sizeof(double));
@@ -14982,6 +15075,8 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
                        reason == ENOENT   ? "no such file or directory"
                        : reason == EACCES ? "permission denied"
                        : reason == EEXIST ? "it exists; remove it or take another name"
+                       : reason == EISDIR ? "a folder has this name"
+                       : reason == EFBIG  ? "larger than the system allows"
                        : reason == ENOSPC ? "no space left on the device" : "input or output error", reason);
 }
 
@@ -15116,7 +15211,9 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     size_t done = 0;                     /* written, then renamed */
     for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
         gpumc__file_names(fit, base, per_chain, done % n, name, room);
-        if (done < n) status = gpumc__write_file(temporary, "wb", 1, fit, done, contents, error);
+        if (!gpumc__is_replaceable(name))
+            status = gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: is there and no ordinary file", name);
+        else if (done < n) status = gpumc__write_file(temporary, "wb", 1, fit, done, contents, error);
         else if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
     }
     for (size_t i = 0; status != GPUMC_OK && i < n && i <= done; i++) {
@@ -15443,7 +15540,7 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
     const gpumc_variable *step = gpumc_data_get(&data, "stepsize", 1, 0, error);
     const gpumc_variable *v = step ? gpumc_data_get(&data, "inv_metric", 0, 0, error) : NULL;
     const int positive = step && step->values[0] > 0 && gpumc__is_finite(step->values[0]);
-    const char *wrong = !v ? "or stepsize is missing"
+        const char *wrong = !v ? "or stepsize is missing"
         : !positive ? "comes with a stepsize that is not positive"
         : v->n_dims < 1 || v->n_dims > 2 || v->n_values == 0 || v->dims[v->n_dims - 1] != v->dims[0]
             ? "is neither a list of variances nor a square matrix" : NULL;
@@ -15854,7 +15951,7 @@ static void gpumc__put_meta(gpumc__writer *w, const gpumc__store *s, const gpumc
     }
 }
 
-/* Of the data; model, and names and shapes of what is drawn, are compared as they are. */
+/* Of data and labels; model, and names and shapes of what is drawn, are compared as they are. */
 static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
     uint64_t digest = GPUMC__FNV_START;
@@ -15868,6 +15965,11 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
             gpumc__put_bits(bytes, j < e->n_dims ? e->dims[j] : gpumc__bits_of(e->values[j - e->n_dims]));
             digest = gpumc__checksum(digest, bytes, 8);
         }
+    }
+    for (size_t i = 0; i < s->entries.n; i++) {
+        const gpumc__entry *e = gpumc__nth_entry(s, i);
+        for (size_t k = 0; e->labels && k < e->count; k++)
+            digest = gpumc__checksum(digest, e->labels[k], strlen(e->labels[k]) + 1);
     }
     return digest;
 }
@@ -16287,8 +16389,9 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     const int merged = index->n_variables > 0 && strncmp(v->name, "merge ", 6) == 0;
     if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS
         || (!merged && strncmp(v->name, "model ", 6) != 0)) return "gpumc.json is not that of a store";
-    if (store > 0 && (merged || strncmp(like->name, "merge ", 6) == 0))
-        return "a merge of stores, whose chains are not known: merge those stores themselves";
+    if (store > 0 && strncmp(like->name, "merge ", 6) == 0) *name = m->paths[0];
+    if (store > 0 && (merged || **name))
+        return "merge the stores that a merge was made of, as it does not say which chains it has: ";
     for (int k = 0; k < GPUMC__N_FACTS; k++)
         if (!(v->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
               && (v->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
@@ -16303,7 +16406,8 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
             return "a name or shape is unsound, or not that in the first store: ";
     }
     *name = "";
-    if (memcmp(v->values, like->values, 2 * sizeof(double)) != 0) return "other data than in the first store";
+    if (memcmp(v->values, like->values, 2 * sizeof(double)) != 0)
+        return "other data or labels than in the first store";
     for (size_t other = 0; other < store; other++) {
         *name = m->paths[other];
         if (gpumc__same_chains(v->values, gpumc__facts(m, other)))
@@ -17796,7 +17900,7 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     chain->divergences += stats->divergent;
     if ((chain->done + 1) % thin != 0) return;
     gpumc__natural_draw(r, chain, row);
-    if (r->model->generate) {
+    if (r->model->n_outputs > 0) {
         gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
                                      o->first_chain_id + (uint32_t)c);
         r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
@@ -18175,6 +18279,7 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
     const char *path = f->options.checkpoint;
     const size_t length = strlen(path), room = gpumc__size_add(length, 5);
     gpumc_status status;
+    FILE *trial;
     char *slash;
     if (length == 0) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the checkpoint has no file name");
     p->path = (char *)gpumc__allocate(&f->allocator, gpumc__size_mul(room, 4));
@@ -18188,6 +18293,10 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
     else strcpy(p->folder, ".");
     p->interval = f->options.checkpoint_seconds;
     p->due = gpumc__seconds() + (p->interval > 0 ? p->interval : 600);
+    trial = fopen(p->unfinished, "ab");                 /* better now than when there is something to save */
+    if (!trial) return gpumc__file_failed(error, p->unfinished, "created");
+    fclose(trial);
+    remove(p->unfinished);
     if (resume) return gpumc__open_newest(p, &f->options, error);
     status = gpumc__refuse_present(p->path, error);
     return status == GPUMC_OK ? gpumc__refuse_present(p->older, error) : status;
@@ -18581,6 +18690,29 @@ static gpumc_rng gpumc__start_rng(const gpumc__run *r, size_t c, int k)
                         r->options->first_chain_id + (uint32_t)c);
 }
 
+/* Scales what a start point has drawn. */
+static void gpumc__start_scale(const gpumc_layout *l, double *q, double by)
+{
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+        for (size_t i = p->free_at; !p->param->init && i < p->free_at + p->free_size; i++) q[i] *= by;
+}
+
+/* Takes half of a start point, again and again, where it is too far out by orders of magnitude: slopes of
+   exp(80 b) at b = 2 tell a metric nothing about the posterior, nor does a chain find there from so far. */
+static void gpumc__start_nearer(gpumc__run *r, size_t c, double *q)
+{
+    const double n = (double)r->layout->n_free;
+    double worth = 1000 * n, lp = r->chains[c].nuts->current->lp;
+    for (int k = 0; k < 12; k++, worth = n) {
+        gpumc__start_scale(r->layout, q, 0.5);
+        const double next = gpumc__eval(r->layout, r->adapt->guided, q, r->chains[c].nuts->scratch,
+                                        r->chains[c].work);
+        if (!(next > lp + worth)) { gpumc__start_scale(r->layout, q, 2); break; }
+        lp = next;
+    }
+    if (worth <= n) gpumc__begin_at(r, c, q, &lp);
+}
+
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
 static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_error *error)
 {
@@ -18595,7 +18727,9 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
             q[i] = r->options->init_radius * (2 * gpumc_rng_uniform(&rng) - 1);
         status = gpumc__start_point(l, r->options->first_chain_id + c, q, r->chains[c].work, error);
         if (status != GPUMC_OK) return status;
-        if (gpumc__begin_at(r, c, q, &lp)) return GPUMC_OK;
+        if (!gpumc__begin_at(r, c, q, &lp)) continue;
+        if (tries > 1) gpumc__start_nearer(r, c, q);
+        return GPUMC_OK;
     }
     return gpumc__start_failed(r, c, tries, error);
 }

@@ -116,6 +116,36 @@ static inline int arguments_exists(const char *path)          /* folders, too, b
     return file != NULL;
 }
 
+/* Whether the files of the results can be there after the run: in folders that are, one name for each, and no
+   store left unfinished by a program that was killed. */
+static inline int arguments_can_write(const run *r)
+{
+    const char *const paths[] = { r->output, r->summary, r->csv, r->report, r->options.checkpoint };
+    char trial[4096];
+    for (int k = 0; k < 5; k++) {
+        if (!paths[k]) continue;
+        snprintf(trial, sizeof trial, "%.4000s.tmp", paths[k]);
+        if (k == 0 && arguments_exists(trial)) {
+            fprintf(stderr, "error: %s is there, of a program that was killed; remove it\n", trial);
+            return 0;
+        }
+        for (int j = 0; j < k; j++)
+            if (paths[j] && strcmp(paths[j], paths[k]) == 0) {
+                fprintf(stderr, "error: %s is to be two files\n", paths[k]);
+                return 0;
+            }
+        snprintf(trial, sizeof trial, "%.4000s.trial", paths[k]);
+        FILE *file = fopen(trial, "wb");
+        if (!file) {
+            fprintf(stderr, "error: no file can be written beside %s\n", paths[k]);
+            return 0;
+        }
+        fclose(file);
+        remove(trial);
+    }
+    return 1;
+}
+
 /* Reads the command line into r and the program's own arguments; returns GO_ON or the status to exit with. */
 static inline int arguments_read(int argc, char **argv, run *r, const argument *own, size_t n_own)
 {
@@ -124,7 +154,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
     argument list[48] = {
         { "num_chains", WHOLE, &o->num_chains, "chains (0: 4)" },
         { "num_warmup", WHOLE, &o->num_warmup, "warm-up iterations a chain (0: by model)" },
-        { "num_samples", WHOLE, &o->num_samples, "kept draws a chain (0: 1000)" },
+        { "num_samples", WHOLE, &o->num_samples, "kept draws a chain (0: 1000; stop_signal 1500)" },
         { "target_accept", REAL, &o->target_accept, "target acceptance, below 1 (0: 0.8)" },
         { "max_treedepth", WHOLE, &o->max_treedepth, "at most 2^max_treedepth gradients a draw (0: 10)" },
         { "metric", CHOICE, &metric, "auto|diag|low_rank|dense|unit|blocks" },
@@ -150,7 +180,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
     o->sampler = (gpumc_sampler)sampler;
     if (r->output && arguments_exists(r->output))             /* it would be refused after the run */
         return run_failed("there is a store, or something else, of the name that output= gives");
-    return GO_ON;
+    return arguments_can_write(r) ? GO_ON : EXIT_FAILURE;
 }
 
 /* ---- stopped, saved, resumed ------------------------------------------------------------------------ */
@@ -168,6 +198,7 @@ static inline gpumc_status run_sample(const run *r, const gpumc_model *model, gp
 {
     gpumc_sample_options o = r->options;
     gpumc_status status;
+    char older[4096];
     if (!o.checkpoint) return gpumc_sample(model, &o, fit);
     o.stop = &run_stop;
     signal(SIGINT, run_on_signal);
@@ -176,7 +207,9 @@ static inline gpumc_status run_sample(const run *r, const gpumc_model *model, gp
     signal(SIGUSR1, run_on_signal);
 #endif
     status = gpumc_sample(model, &o, fit);
-    return status == GPUMC_ERROR_EXISTS ? gpumc_resume(model, &o, o.checkpoint, fit) : status;
+    snprintf(older, sizeof older, "%.4000s.old", o.checkpoint);
+    return status == GPUMC_ERROR_EXISTS && (arguments_exists(o.checkpoint) || arguments_exists(older))
+        ? gpumc_resume(model, &o, o.checkpoint, fit) : status;
 }
 
 /* The exit status of a run that did not come to its end. */

@@ -112,6 +112,10 @@ static int albums_read(struct albums *d, const char *path, gpumc_error *error)
     d->n = N ? (size_t)N->values[0] : 0;
     for (int k = 0; N && k < 5 && (k == 0 || v[k - 1]); k++)
         v[k] = gpumc_data_get(&file, names[k], d->n * (k == 2 ? FEATURES : 1), k < 2, error);
+    if (v[4] && (v[2]->n_dims != 2 || v[2]->dims[0] != d->n)) {
+        snprintf(error->text, sizeof error->text, "%s: X must have N rows of %d features", path, FEATURES);
+        v[4] = NULL;
+    }
     d->level = (size_t *)malloc((d->n + 1) * sizeof *d->level);
     for (int k = 0; k < FEATURES + 2; k++) d->columns[k] = (double *)malloc((d->n + 1) * sizeof(double));
     for (size_t i = 0; v[4] && d->level && i < d->n; i++) {

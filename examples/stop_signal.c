@@ -579,6 +579,7 @@ static int read_fit(const char *paths, gpumc_fit *fit, gpumc_error *error)
     for (; at && n < MOST_STORES; at = strtok(NULL, ",")) list[n++] = at;
     status = at ? GPUMC_ERROR_ARGUMENT : gpumc_merge(list, n, NULL, fit);
     if (at) snprintf(fit->message, sizeof fit->message, "more than %d stores", MOST_STORES);
+    if (status == GPUMC_OK && fit->message[0]) fprintf(stderr, "%s\n", fit->message);
     free(text);
     return status == GPUMC_OK || ss_fail(error, status, "%s", fit->message);
 }

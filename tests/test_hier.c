@@ -35,6 +35,14 @@ GPUMC_ROW(pair_row, 2, 1, 1)
     return lp;
 }
 
+GPUMC_ROW(shifted_row, 1, 0, 1)
+{
+    double by_y = 0;
+    const double lp = gpumc_lognormal_lpdf(x[0] - p[0], -1, 0.5, &by_y, NULL, NULL);
+    g[0] = -by_y;
+    return lp;
+}
+
 GPUMC_ROW(shared_row, 0, 1, 1)
 {
     return gpumc_normal_lpdf(x[0], 0, p[0], NULL, NULL, &g[0]);
@@ -646,6 +654,32 @@ static void check_guide(void)
     gpumc_hier_free(another.hier);
 }
 
+/* ---- starts -------------------------------------------------------------------------------------- */
+/* A shift of which the prior's median lies above the data, where there is no density. */
+static void check_start_in_support(void)
+{
+    static const double times[6] = { 0.62, 0.55, 0.9, 0.71, 0.49, 0.8 };
+    static const size_t subject[6] = { 0, 0, 1, 1, 2, 2 };
+    const double *const columns[1] = { times };
+    const gpumc_param shift = { .name = "t0", .kind = GPUMC_POSITIVE, .size = 3 };
+    const gpumc_prior prior = { "t0", gpumc_prior_lognormal, 0, 1, 0 };
+    const gpumc_hier_take take = { "t0", subject };
+    const gpumc_hier_rows rows = { .name = "times",
+                                   .data = { .kind = &shifted_row, .n_rows = 6, .columns = columns },
+                                   .takes = &take, .n_takes = 1 };
+    const gpumc_hier_data data = { .name = "shifted", .params = &shift, .n_params = 1, .priors = &prior,
+                                   .n_priors = 1, .rows = &rows, .n_rows = 1 };
+    const gpumc_sample_options options = { .num_samples = 100 };
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc_hier *h = gpumc_hier_create(&data, &error);
+    gpumc_fit fit;
+    CHECK(h, "%s", error.text);
+    CHECK(gpumc_sample(gpumc_hier_model(h), &options, &fit) == GPUMC_OK, "%s", fit.message);
+    gpumc_free(&fit);
+    gpumc_hier_free(h);
+    CHECK(!gpumc_hier_model(NULL), "a model of nothing");
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------- */
 static void check_refused(const gpumc_hier_data *data, const char *text)
 {
@@ -688,6 +722,9 @@ static void check_bad_input(void)
     REFUSED(e->params[0].dims = walk_dims; e->params[0].n_dims = 2; e->params[0].size = 5, "\"mu\": size 5");
     REFUSED(e->params[5].kind = GPUMC_UPPER, "UPPER a truncated normal");
     REFUSED(e->populations[0].family = NULL, "there is no density for it");
+    REFUSED(e->params[12].upper = -1, "\"chance\": lower -1 must be below upper -1");
+    REFUSED(e->params[10].lower = NAN, "\"rate\": bounds nan");
+    REFUSED(e->populations[1].link = GPUMC_LINK_IDENTITY, "\"chance\": between bounds without a link");
     REFUSED(e->params[13].centring = GPUMC_NONCENTRED, "sampled centred");
     REFUSED(e->priors[0].name = "mo", "\"mo\": a prior is given");
     REFUSED(e->priors[0].name = "mu[2]", "\"mu[2]\": a prior is given");
@@ -1167,6 +1204,7 @@ int main(void)
     check_priors();
     check_everything();
     check_prior_draws();
+    check_start_in_support();
     check_calibration();
     check_predictive();
     check_guide();

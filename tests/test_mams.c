@@ -947,6 +947,7 @@ static void test_settled_step(void)
 static void test_spring_pays(void)
 {
     static gpumc_adapt a;
+    a.dim = 20;
     a.off_before = NAN;
     CHECK(gpumc__spring_pays(&a, 0.19) && !gpumc__spring_pays(&a, 0.25), "by what was just learned alone");
     a.off_before = 2;
@@ -954,6 +955,13 @@ static void test_spring_pays(void)
     a.off_before = 0.28;
     CHECK(gpumc__spring_pays(&a, 0.25) && !gpumc__spring_pays(&a, 0.35), "where it was fair before");
     CHECK(!gpumc__spring_pays(&a, NAN), "unknown");
+    a.swung[0] = 200;
+    a.swung[1] = 13;
+    CHECK(!gpumc__spring_pays(&a, 0.01), "where paths end beyond a wall");
+    a.swung[1] = 12;
+    CHECK(gpumc__spring_pays(&a, 0.01), "where some do");
+    a.dim = 7;
+    CHECK(gpumc__spring_pays(&a, 0.04) && !gpumc__spring_pays(&a, 0.06), "of few coordinates");
     CHECK(gpumc__adapt_swings(2, 0.39) && !gpumc__adapt_swings(2, 0.41), "by the last draws of warm-up");
     CHECK(gpumc__adapt_swings(9, 0.09) && !gpumc__adapt_swings(9, 0.11), "where these are spread");
     CHECK(!gpumc__adapt_swings(NAN, 0.01) && !gpumc__adapt_swings(1, NAN), "too few to judge by");
@@ -1031,11 +1039,11 @@ static size_t warmup_after(size_t n, double spread, double off)
 /* It stops early only if the final phase will have the spring. */
 static void test_stop_early(void)
 {
-    CHECK(warmup_after(60, 1, 0.1) == 110, "all is well");
+    CHECK(warmup_after(60, 1, 0.04) == 110, "all is well");
     CHECK(warmup_after(60, 1, 0.35) == 200, "the spring does not pay");
     CHECK(warmup_after(60, 2, 0.15) == 200, "draws are spread");
-    CHECK(warmup_after(60, 2, 0.05) == 110, "draws are spread, but clearly of a normal");
-    CHECK(warmup_after(40, 1, 0.05) == 200, "too few draws");
+    CHECK(warmup_after(60, 2, 0.04) == 110, "draws are spread, but clearly of a normal");
+    CHECK(warmup_after(40, 1, 0.04) == 200, "too few draws");
 }
 
 /* The spring that one run has learned, for another without warm-up. */

@@ -356,8 +356,106 @@ static void check_modes(void)
     }
 }
 
+/* A Poisson regression on ages of 20 to 80, from starts where rates are e^160: no seed is refused or warned
+   of. */
+enum { AGES = 200 };
+static double ages[AGES], counts[AGES];
+static double steep(const double *x, double *g, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 10, &g[0], NULL, NULL)
+              + gpumc_normal_lpdf(x[1], 0, 1, &g[1], NULL, NULL);
+    (void)data;
+    for (int i = 0; i < AGES; i++) {
+        double by_eta = 0;
+        lp += gpumc_poisson_log_lpmf(counts[i], x[0] + x[1] * ages[i], &by_eta);
+        g[0] += by_eta;
+        g[1] += by_eta * ages[i];
+    }
+    return lp;
+}
+static void check_steep_starts(void)
+{
+    static const gpumc_param ab[] = { { .name = "a" }, { .name = "b" } };
+    const gpumc_model m = { .name = "steep", .params = ab, .n_params = 2, .log_density = steep };
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    for (int i = 0; i < AGES; i++) {
+        ages[i] = 20 + 60 * gpumc_rng_uniform(&rng);
+        counts[i] = gpumc_poisson_log_rng(&rng, -1 + 0.03 * ages[i]);
+    }
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "seed %d: %s", (int)seed, fit.message);
+        CHECK(fit.n_warnings == 0, "seed %d: %s", (int)seed, fit.n_warnings ? fit.warnings->text : "");
+        gpumc_free(&fit);
+    }
+}
+
+/* A wall through the bulk: paths on the spring end beyond it, however short their steps; trees take over. */
+static double walled(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    if (x[0] < 0) return -INFINITY;
+    for (int i = 0; i < 10; i++) lp += gpumc_normal_lpdf(x[i], 0, 1, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_wall(void)
+{
+    static const gpumc_param ten = { .name = "x", .size = 10 };
+    const gpumc_model m = { .name = "walled", .params = &ten, .n_params = 1, .log_density = walled };
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        const gpumc_sample_options o = { .seed = seed };
+        gpumc_fit fit;
+        gpumc_summary s;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        s = gpumc_summarise(&fit, 0);
+        CHECK(fit.sampler == GPUMC_SAMPLER_NUTS, "seed %d: %s", (int)seed, fit.sampler_reason);
+        CHECK(fit.sampling_gradients < 200000, "seed %d: %.0f gradients", (int)seed,
+              (double)fit.sampling_gradients);
+        CHECK(fabs(s.mean - 0.7978845608) < 4.5 * s.mcse, "seed %d: mean %g, mcse %g", (int)seed, s.mean,
+              s.mcse);
+        gpumc_free(&fit);
+    }
+}
+
+/* Outputs that are not counted are not there. */
+static void check_uncounted(void)
+{
+    gpumc_model m = single();
+    const gpumc_sample_options o = { .num_samples = 50, .seed = 3 };
+    gpumc_fit with, without;
+    m.n_outputs = 0;
+    CHECK(gpumc_sample(&m, &o, &with) == GPUMC_OK, "%s", with.message);
+    m.generate = NULL;
+    CHECK(gpumc_sample(&m, &o, &without) == GPUMC_OK, "%s", without.message);
+    CHECK(memcmp(with.draws, without.draws, 4 * 50 * 3 * sizeof(double)) == 0, "they are in the draws");
+    gpumc_free(&with);
+    gpumc_free(&without);
+}
+
+/* A size of one that is given makes a list of one. */
+static void check_lists_of_one(void)
+{
+    static const gpumc_param two[] = { { .name = "x", .size = 1 }, { .name = "y", .size = 2 } };
+    gpumc_model m = single();
+    const gpumc_sample_options o = { .num_samples = 20 };
+    gpumc_fit fit;
+    m.params = two;
+    m.n_params = 2;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    CHECK(gpumc_column(&fit, "x[1]") == 0 && gpumc_column(&fit, "y[1]") == 1
+              && gpumc_column(&fit, "x") == SIZE_MAX && gpumc_column(&fit, "predicted") == 3, "names");
+    CHECK(gpumc_model_n_values(&m) == 3 && gpumc_model_n_outputs(&m) == 3, "sizes");
+    gpumc_free(&fit);
+}
+
 int main(void)
 {
+    check_steep_starts();
+    check_wall();
+    check_uncounted();
+    check_lists_of_one();
     check_modes();
     check_batch();
     check_generated();
