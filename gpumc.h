@@ -16389,9 +16389,10 @@ static const char *gpumc__wrong_index(const gpumc__merge *m, size_t store, const
     const int merged = index->n_variables > 0 && strncmp(v->name, "merge ", 6) == 0;
     if (index->n_variables < 2 || v->n_values != GPUMC__N_FACTS
         || (!merged && strncmp(v->name, "model ", 6) != 0)) return "gpumc.json is not that of a store";
-    if (store > 0 && strncmp(like->name, "merge ", 6) == 0) *name = m->paths[0];
-    if (store > 0 && (merged || **name))
+    *name = m->paths[merged ? store : 0];
+    if (store > 0 && (merged || strncmp(like->name, "merge ", 6) == 0))
         return "merge the stores that a merge was made of, as it does not say which chains it has: ";
+    *name = "";
     for (int k = 0; k < GPUMC__N_FACTS; k++)
         if (!(v->values[k] >= (k == GPUMC__FACT_CHAINS || k == GPUMC__FACT_DRAWS)
               && (v->values[k] < 4294967296.0 || k >= GPUMC__FACT_TARGET)))
@@ -17244,8 +17245,7 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
 {
     const size_t n = p->options.n_observed, total = p->sheet.total;
     const double *y = p->options.observed;
-    double low = y[0], high = y[0], top = 0, beyond = 0;
-    char title[80];
+    double low = y[0], high = y[0], top = 0;
     int whole = 1;
     for (size_t i = 0; i < n; i++) {
         low = fmin(low, y[i]);
@@ -17263,16 +17263,14 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
             const double at = (values[i] - from) / width, last = (double)n_bins - 1;
             const size_t bin = (size_t)fmax(0, fmin(at, last));            /* NaN: the last */
             p->bins[bin * (GPUMC__REPLICATES + 1) + k]++;
-            beyond += !(at >= 0 && at < last + 1);
         }
     }
-    snprintf(title, sizeof title, "Data (bars) and predictions, %scounts%s", whole ? "roots of " : "",
-             beyond > 0 ? "; outer bins hold all beyond" : "");
     for (size_t k = 0; k < n_bins * (GPUMC__REPLICATES + 1); k++) {
         if (whole) p->bins[k] = sqrt(p->bins[k]);
         top = fmax(top, p->bins[k]);
     }
-    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, title, from, from + width * (double)n_bins, 0, top);
+    gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, whole ? "Data (bars) and predictions, roots of counts"
+                      : "Data (bars) and predictions, counts", from, from + width * (double)n_bins, 0, top);
     for (size_t b = 0; b < n_bins; b++) {
         double *counts = p->bins + b * (GPUMC__REPLICATES + 1), left = from + width * (double)b;
         const double x[] = { left + 0.06 * width, left + 0.94 * width }, middle = left + 0.5 * width;
@@ -17358,7 +17356,7 @@ static inline void gpumc__put_predictions(gpumc__page *p)
     gpumc__put(p->w, "<h2>Predictions</h2>\n<p>");
     if (p->predictive)
         gpumc__put(p->w, "Of %d predicted data sets the middle 90&#160;%% in each bin (thin) and 50&#160;%% "
-                   "(thick). ", (int)GPUMC__REPLICATES);
+                   "(thick); the outer bins hold all beyond. ", (int)GPUMC__REPLICATES);
     if (has_loo) {
         gpumc__put_figure(p, "Each observation left out in turn: elpd ", p->loo.elpd, 4, "");
         gpumc__put_figure(p, " (standard error ", p->loo.se, 2, "),");
@@ -18293,11 +18291,13 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
     else strcpy(p->folder, ".");
     p->interval = f->options.checkpoint_seconds;
     p->due = gpumc__seconds() + (p->interval > 0 ? p->interval : 600);
-    trial = fopen(p->unfinished, "ab");                 /* better now than when there is something to save */
-    if (!trial) return gpumc__file_failed(error, p->unfinished, "created");
-    fclose(trial);
-    remove(p->unfinished);
     if (resume) return gpumc__open_newest(p, &f->options, error);
+    if (!gpumc__exists(p->unfinished)) {                /* better now than when there is something to save */
+        trial = fopen(p->unfinished, "ab");
+        if (!trial) return gpumc__file_failed(error, p->unfinished, "created");
+        fclose(trial);
+        remove(p->unfinished);
+    }
     status = gpumc__refuse_present(p->path, error);
     return status == GPUMC_OK ? gpumc__refuse_present(p->older, error) : status;
 }

@@ -776,7 +776,7 @@ static void check_full_disk(void)
     strcpy(other, in_folder("none/run"));
     o.checkpoint = other;
     arm(late);
-    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && !fit.resumable
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_ERROR_FILE && !fit.n_draws
           && strstr(fit.message, "no such file"), "%s", fit.message);
     gpumc_free(&fit);
     strcpy(other, in_folder("copy"));

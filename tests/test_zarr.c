@@ -700,8 +700,8 @@ static void check_merge_refusals(void)
             gpumc_free(&merged);
             again[0] = in_folder("merge_2");
         }
-        MERGE_REFUSED(again, 2, GPUMC_ERROR_FORMAT, "two: a merge of stores");
-        MERGE_REFUSED(turned, 2, GPUMC_ERROR_FORMAT, "merge: a merge of stores");
+        MERGE_REFUSED(again, 2, GPUMC_ERROR_FORMAT, "two: merge the stores that a merge was made of");
+        MERGE_REFUSED(turned, 2, GPUMC_ERROR_FORMAT, "merge: merge the stores that a merge was made of");
     }
 
     snprintf(file, sizeof file, "%s/posterior/theta/0.0.0", two);
