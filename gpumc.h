@@ -134,11 +134,12 @@
      many effective draws a gradient. Where gradients are within a fifth of those of a normal, as with many
      data or many groups, that is HMC which moves exactly as that normal would and corrects only for what
      differs, in one or two gradients a draw in any number of dimensions; warm-up goes over to it as soon as
-     it sees this. Else it is MAMS, the Metropolis-adjusted microcanonical sampler, or HMC with random
-     lengths in small models whose scales move far. Where warm-up saw slow energies, divergences or long
-     trees, NUTS stays, because it says so when a region is missed. fit.sampler and the summary say what was
-     chosen and why; options.sampler forces one. Paths take 1 to 5 gradients a draw instead of 7 to 15:
-     where memory counts use thin. Where a density has kinks or is dear, a smoother or cheaper one like it
+     it sees this (with fewer than 8 parameters only within a twentieth). Else it is MAMS, the
+     Metropolis-adjusted microcanonical sampler, or HMC with random lengths in small models whose scales move
+     far. Where warm-up saw slow energies, divergences or long trees, NUTS stays, because it says so when a
+     region is missed. fit.sampler and the summary say what was chosen and why; options.sampler forces one.
+     Paths take 1 to 5 gradients a draw instead of 7 to 15: where memory counts use thin. Where a density has
+     kinks or is dear, a smoother or cheaper one like it
      may lead the paths: see guide in gpumc_model.
 
    READING THE SUMMARY
@@ -7057,7 +7058,8 @@ static double gpumc__probe_aim(gpumc__probe *p, size_t which)
     gpumc__to_natural(p->layout, p->point, p->work, p->work);
     for (size_t j = 0; j < p->layout->n_natural; j++) {
         const double step = fabs(p->work[j] - p->x[j]);
-        if (step > 0) all += fabs(p->x[j]), moved += step;
+        all += step > 0 ? fabs(p->x[j]) : 0;
+        moved += step > 0 ? step : 0;
     }
     p->least = moved > 0 ? 1e-16 * size * all / moved : 0;
     return size;
