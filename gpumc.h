@@ -2295,7 +2295,8 @@ extern const gpumc__device *gpumc__cuda_device(void);
 /* ===================================================================================== >>api-hier
    Hierarchical models as data: parameter blocks as in any model, a prior or a population for each, and sets
    of rows; the result is a complete gpumc_model. Everything is referred to by name. A block with a location,
-   scale, walk or covariates has a population, every other block has a prior.
+   scale, walk or covariates has a population, every other block has a prior. Without a location a population
+   is about 0, and a walk starts there: where data lie elsewhere give it one.
 
    The kind of a block with a population says where its values lie, a link how they get there:
        GPUMC_UNBOUNDED           the identity                     sampled as NAME itself
