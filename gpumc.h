@@ -18985,8 +18985,8 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(
             f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
             "chain %.0f lagged at log density %.4g in warm-up iteration %.0f and was restarted from chain "
-            "%.0f at %.4g: mostly slow from a far start (init, init_radius), but a second mode would be hidden "
-            "by this (option keep_stuck_chains)",
+            "%.0f at %.4g: mostly slow from a far start (init, init_radius), but a second mode would be "
+            "hidden by this (option keep_stuck_chains)",
             (double)(a->restarts[i].chain + 1), a->restarts[i].level, (double)a->restarts[i].iteration,
             (double)(a->restarts[i].source + 1), a->restarts[i].healthy_level);
     if (status == GPUMC_OK && r->n_chains > 1 && a->mixing > 1.3)
