@@ -203,16 +203,15 @@ static inline char *ss_file_text(const char *path, size_t *length, gpumc_error *
     return text;
 }
 
-/* Whether a byte goes on with UTF-8, or begins a character that the next ones end, and is no control character
-   but those of lines and fields. */
-static inline int ss_is_text(const unsigned char *at, const unsigned char *end)
+/* The bytes of a character of UTF-8, which is no control character but those of lines and fields; 0: it is not
+   that. */
+static inline int ss_character(const unsigned char *at, const unsigned char *end)
 {
-    const int more = *at >= 0xf0 ? 3 : *at >= 0xe0 ? 2 : *at >= 0xc0 ? 1 : 0;
+    const int n = *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : 2;
     if (*at < 0x80) return (*at >= 32 && *at < 127) || *at == '\t' || *at == '\r' || *at == '\n';
-    if (more == 0) return (at[-1] & 0xc0) == 0x80 || at[-1] >= 0xc0;
-    if (more >= end - at || *at > 0xf4) return 0;
-    for (int k = 1; k <= more; k++) if ((at[k] & 0xc0) != 0x80) return 0;
-    return 1;
+    if (*at < 0xc0 || *at > 0xf4 || n > end - at) return 0;
+    for (int k = 1; k < n; k++) if ((at[k] & 0xc0) != 0x80) return 0;
+    return n;
 }
 
 /* What tells that this is not the text that was meant, before a line of it is read. */
@@ -225,9 +224,13 @@ static inline int ss_table_sound(ss_table *t, size_t length)
         return ss_fail(t->error, GPUMC_ERROR_FORMAT, "%.80s: not a text (it holds a zero byte)", t->path);
     if (length == 0) return ss_fail(t->error, GPUMC_ERROR_FORMAT, "%.80s: the file is empty", t->path);
     if (length >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) t->at += 3;
-    for (t->line = 1; head < (const unsigned char *)t->end; t->line += *head++ == '\n')
-        if (!ss_is_text(head, (const unsigned char *)t->end))
+    t->line = 1;
+    for (int n; head < (const unsigned char *)t->end; head += n) {
+        n = ss_character(head, (const unsigned char *)t->end);
+        if (n == 0)
             return ss_table_fail(t, SIZE_MAX, "a control character, or text that is not UTF-8; save it as UTF-8");
+        t->line += *head == '\n';
+    }
     t->line = 0;
     if (t->end[-1] == '\n') return 1;
     for (t->line = 1, head = (const unsigned char *)t->at; head < (const unsigned char *)t->end; head++)
