@@ -188,6 +188,15 @@ check 'no file' refuses 1 'none.json' "$scratch/hierarchical" data="$scratch/non
 artists() { "$scratch/artists" $small "$@" >"$scratch/out"; }
 for form in learned centred noncentred; do check "artists: form=$form" artists form=$form; done
 check 'artists: kind=noise' artists kind=noise
+
+# ---- results that could not be there after the run
+mkdir "$scratch/killed.zarr.tmp"
+check 'a folder that is not there' refuses 1 'no file can be written beside' \
+    "$scratch/hierarchical" output="$scratch/none/x"
+check 'one name for two files' refuses 1 'is to be two files' \
+    "$scratch/hierarchical" summary="$scratch/twice" report="$scratch/twice"
+check 'a store left unfinished' refuses 1 'of a program that was killed' \
+    "$scratch/hierarchical" output="$scratch/killed.zarr"
 check_fails 'artists: a truth is claimed of noise' grep -q truth "$scratch/out"
 
 # ---- README ---------------------------------------------------------------------------------------------

@@ -685,6 +685,8 @@ static void check_merge_refusals(void)
     SECOND(blocks[1].n_dims = 1; b.n_blocks = 1, NULL, "more or fewer variables");
     SECOND(b.n_blocks = 2; b.model_name = "large", NULL, "another model", "large");
     SECOND(b.model_name = "small", &data, "other data");
+    const gpumc_store_options labelled = { .dimensions = &school, .n_dimensions = 1 };
+    SECOND(b.n_blocks = 2, &labelled, "labels than in the first");
     CHECK(gpumc_write_store(&b, two, NULL, NULL) == GPUMC_OK
               && gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK,
           "%s", merged.message);
