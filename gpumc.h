@@ -7110,6 +7110,7 @@ static void gpumc__probe_again(size_t k, int member, void *user)
     }
 }
 
+/* Whether all of that gave the value and gradient at q that are known. */
 static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *team, gpumc_error *error)
 {
     const size_t n = team ? 4 * (size_t)gpumc_team_threads(team) : 1;
@@ -9908,6 +9909,7 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
     return gpumc__set_sources(h, s, error);
 }
 
+/* gpumc_hier_explain as the model's own explain. */
 static gpumc_status gpumc__hier_why(const double *x, void *data, gpumc_error *error)
 { return gpumc_hier_explain((const gpumc_hier *)data, x, error); }
 
@@ -13173,8 +13175,6 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
 static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
 { for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size); }
 
-/* Before the first iteration: units of the scales from the start points, metrics from the gradients there;
-   with three chains from both. */
 /* Whether gradients at the starts, in units of the shared scales, have lengths of one order: those of a chain
    that starts far out, where the density falls exponentially, would be all that a metric is made of. */
 static int gpumc__starts_are_alike(const gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -13190,6 +13190,8 @@ static int gpumc__starts_are_alike(const gpumc_adapt *a, gpumc_nuts *const *chai
     return most <= 1e8 * least;
 }
 
+/* Before the first iteration: units of the scales from the start points, metrics from the gradients there;
+   with three chains from both, if these are alike. */
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
@@ -15543,7 +15545,7 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
     const gpumc_variable *step = gpumc_data_get(&data, "stepsize", 1, 0, error);
     const gpumc_variable *v = step ? gpumc_data_get(&data, "inv_metric", 0, 0, error) : NULL;
     const int positive = step && step->values[0] > 0 && gpumc__is_finite(step->values[0]);
-        const char *wrong = !v ? "or stepsize is missing"
+    const char *wrong = !v ? "or stepsize is missing"
         : !positive ? "comes with a stepsize that is not positive"
         : v->n_dims < 1 || v->n_dims > 2 || v->n_values == 0 || v->dims[v->n_dims - 1] != v->dims[0]
             ? "is neither a list of variances nor a square matrix" : NULL;
@@ -17629,6 +17631,7 @@ static inline int gpumc__largest_first(const void *a, const void *b)
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
+/* Whether a quantity fails a check of the summary. */
 static inline int gpumc__fails(const gpumc__page *p, const gpumc_summary *r)
 {
     const double enough = 100 * (double)p->fit.n_chains;
