@@ -16,19 +16,26 @@
 #include "gpumc.h"
 
 #include <climits>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <memory>
 #include <vector>
+#if defined(__CUDACC__)
+#include <cuda_pipeline.h>
+#endif
 
 #if !defined(__CUDACC__) && !defined(GPUMC_CUDA_ON_HOST)
 #error "gpumc_cuda.cu: compile with nvcc (or, for tests without a GPU, define GPUMC_CUDA_ON_HOST)"
 #endif
 
 namespace {
+
+struct alignas(16) pair { double of[2]; };      // two values in one access
 
 gpumc_status fail(gpumc_error *error, gpumc_status status, const char *format, ...)
 {
@@ -43,6 +50,16 @@ gpumc_status fail(gpumc_error *error, gpumc_status status, const char *format, .
 }
 
 // ---- memory, copies, launches: all that differs between GPU and CPU ---------------------------------------
+// A job of teams is run once for every point: `blocks` blocks of BLOCK threads, in which Job::team threads
+// make a team. Each thread adds up its share; the team's sum is what store() gets, for the first n_own sums
+// the last word; the others are added up over the block. A job of tiles goes through its phases block by
+// block, tile by tile, and through rounds in which threads hand over what they have added up, with a barrier
+// behind each.
+enum { BLOCK = 128, WARP = 32 };
+
+struct place { int thread; std::size_t block, pass, chunk; };
+struct tile_grid { int threads; std::size_t passes, blocks, chunks, n_tiles, bytes; };
+
 #if defined(__CUDACC__)
 #define BOTH __host__ __device__ __forceinline__
 
@@ -60,36 +77,167 @@ void *device_allocate(std::size_t bytes, gpumc_error *error)
     return driver(cudaMalloc(&memory, bytes), "cudaMalloc", error) == GPUMC_OK ? memory : NULL;
 }
 void device_free(void *memory) { cudaFree(memory); }
+// Memory of the host that the GPU reads and writes where it is.
+void *shared_allocate(std::size_t bytes, gpumc_error *error)
+{
+    void *memory = NULL;
+    return driver(cudaMallocHost(&memory, bytes), "cudaMallocHost", error) == GPUMC_OK ? memory : NULL;
+}
+void shared_free(void *memory) { cudaFreeHost(memory); }
 gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_error *error)
 {
     return driver(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "upload", error);
 }
-gpumc_status from_device(void *to, const void *from, std::size_t bytes, gpumc_error *error)
+
+template <class T> __device__ __forceinline__ void fetch(T *to, const T *from)
+{ __pipeline_memcpy_async(to, from, sizeof(T)); }
+
+__global__ void copy_points(double *to, const double *from, std::size_t n)
 {
-    return driver(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "kernel or download", error);
+    const std::size_t i = (std::size_t)blockIdx.x * BLOCK + threadIdx.x;
+    if (i < n) to[i] = from[i];
 }
 
-template <class Job> __global__ void run_teams(Job job, std::size_t n_teams)
+template <class Job> __global__ void run_teams(Job job)
 {
-    const std::size_t thread = (std::size_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const std::size_t team = thread / Job::team;
-    const int rank = (int)(thread % Job::team);
-    double sum[Job::n_sums];
-    for (int k = 0; k < Job::n_sums; k++) sum[k] = 0;
-    if (team < n_teams) job.share(team, rank, sum);
-    for (int offset = Job::team / 2; offset > 0; offset /= 2)
+    enum { n_own = Job::n_own, n_sums = Job::n_sums, n_all = n_sums - n_own, warps = BLOCK / WARP };
+    const int team = (int)Job::team < (int)WARP ? (int)Job::team : (int)WARP, thread = (int)threadIdx.x;
+    const std::size_t point = blockIdx.y, block = blockIdx.x;
+    double sum[n_sums];
+    for (int k = 0; k < n_sums; k++) sum[k] = 0;
+    job.share(point, block, thread, sum);
+    for (int offset = team / 2; offset > 0; offset /= 2)
 #pragma unroll
-        for (int k = 0; k < Job::n_sums; k++) sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], offset);
-    if (team < n_teams && rank == 0) job.store(team, sum);
+        for (int k = 0; k < n_sums; k++) sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], offset);
+    job.store(point, block, thread, sum);
+    for (int offset = team; offset < WARP; offset *= 2)
+#pragma unroll
+        for (int k = n_own; k < n_sums; k++) sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], offset);
+    __shared__ double of_warp[warps][n_all];
+    if (thread % WARP == 0)
+        for (int k = 0; k < n_all; k++) of_warp[thread / WARP][k] = sum[n_own + k];
+    __syncthreads();
+    if (thread != 0) return;
+    for (int w = 1; w < warps; w++)
+        for (int k = 0; k < n_all; k++) sum[n_own + k] += of_warp[w][k];
+    job.store_block(point, block, sum + n_own);
 }
 
-template <class Job> gpumc_status run(const Job &job, std::size_t n_teams, gpumc_error *error)
+template <class Job> __global__ void run_tiles(Job job, std::size_t n_tiles)
 {
-    const std::size_t blocks = (n_teams * Job::team + 127) / 128;
-    if (blocks > INT_MAX)
-        return fail(error, GPUMC_ERROR_ARGUMENT, "GPU: %zu teams are too many for one launch", n_teams);
-    if (blocks) run_teams<Job><<<(unsigned)blocks, 128>>>(job, n_teams);
-    return driver(cudaGetLastError(), "launch", error);
+    extern __shared__ double2 memory[];
+    const place at = { (int)threadIdx.x, blockIdx.y, blockIdx.x, blockIdx.z };
+    typename Job::state state;
+    job.begin(at, state, (double *)memory);
+    for (std::size_t tile = at.block; tile < n_tiles; tile += gridDim.y) {
+        job.load(at, tile, (double *)memory);
+        __pipeline_commit();
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        for (int phase = 0; phase < Job::n_phases; phase++) {
+            job.work(phase, at, tile, state, (double *)memory);
+            __syncthreads();
+        }
+    }
+    for (int round = 0; round < Job::n_rounds; round++) {
+        job.keep(round, at, state, (double *)memory);
+        __syncthreads();
+        job.finish(round, at, (double *)memory);
+        __syncthreads();
+    }
+}
+
+// One stream of work. What a call of so many points launches is recorded the first time and repeated as a whole.
+class queue {
+public:
+    queue() : stream(NULL) {}
+    ~queue()
+    {
+        for (std::map<std::size_t, cudaGraphExec_t>::iterator i = recorded.begin(); i != recorded.end(); ++i)
+            cudaGraphExecDestroy(i->second);
+        if (stream) cudaStreamDestroy(stream);
+    }
+    gpumc_status open(gpumc_error *error)
+    {
+        return driver(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", error);
+    }
+    template <class Launch> gpumc_status play(std::size_t n_points, Launch launch, gpumc_error *error)
+    {
+        cudaGraphExec_t &graph = recorded[n_points];
+        gpumc_status status = graph ? GPUMC_OK : record(&graph, launch, error);
+        if (status == GPUMC_OK) status = driver(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", error);
+        return status == GPUMC_OK ? driver(cudaStreamSynchronize(stream), "kernel", error) : status;
+    }
+    gpumc_status copy(double *to, const double *from, std::size_t n, gpumc_error *error)
+    {
+        const std::size_t blocks = (n + BLOCK - 1) / BLOCK;
+        if (blocks > INT_MAX) return too_many(blocks, error);
+        if (blocks) copy_points<<<(unsigned)blocks, BLOCK, 0, stream>>>(to, from, n);
+        return driver(cudaGetLastError(), "launch", error);
+    }
+    template <class Job>
+    gpumc_status teams(const Job &job, std::size_t n_points, std::size_t blocks, gpumc_error *error)
+    {
+        if (blocks > INT_MAX) return too_many(blocks, error);
+        if (blocks) run_teams<<<dim3((unsigned)blocks, (unsigned)n_points), BLOCK, 0, stream>>>(job);
+        return driver(cudaGetLastError(), "launch", error);
+    }
+    template <class Job> gpumc_status tiles(const Job &job, const tile_grid &g, gpumc_error *error)
+    {
+        const dim3 grid((unsigned)g.passes, (unsigned)g.blocks, (unsigned)g.chunks);
+        run_tiles<<<grid, g.threads, g.bytes, stream>>>(job, g.n_tiles);
+        return driver(cudaGetLastError(), "launch", error);
+    }
+
+private:
+    cudaStream_t stream;
+    std::map<std::size_t, cudaGraphExec_t> recorded;
+    queue(const queue &);
+    queue &operator=(const queue &);
+
+    gpumc_status too_many(std::size_t blocks, gpumc_error *error)
+    {
+        return fail(error, GPUMC_ERROR_ARGUMENT, "GPU: %zu blocks are too many for one launch", blocks);
+    }
+    template <class Launch> gpumc_status record(cudaGraphExec_t *to, Launch launch, gpumc_error *error)
+    {
+        cudaGraph_t graph = NULL;
+        gpumc_status status =
+            driver(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture", error);
+        if (status != GPUMC_OK) return status;
+        status = launch();
+        const cudaError_t code = cudaStreamEndCapture(stream, &graph);
+        if (status == GPUMC_OK) status = driver(code, "capture", error);
+        if (status == GPUMC_OK)
+            status = driver(cudaGraphInstantiateWithFlags(to, graph, 0), "cudaGraphInstantiate", error);
+        if (graph) cudaGraphDestroy(graph);
+        return status;
+    }
+};
+
+// Shared memory that a block of this GPU may have, and how many blocks with it run at once.
+std::size_t most_shared_bytes()
+{
+    int device = 0, bytes = 0;
+    if (cudaGetDevice(&device) != cudaSuccess
+        || cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess)
+        return 0;
+    return (std::size_t)bytes;
+}
+template <class Job> gpumc_status blocks_at_once(int threads, std::size_t bytes, std::size_t *n, gpumc_error *error)
+{
+    int device = 0, processors = 0, each = 0;
+    gpumc_status status = driver(cudaFuncSetAttribute(run_tiles<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                      (int)bytes), "cudaFuncSetAttribute", error);
+    if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
+    if (status == GPUMC_OK)
+        status = driver(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+                        "cudaDeviceGetAttribute", error);
+    if (status == GPUMC_OK)
+        status = driver(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, run_tiles<Job>, threads, bytes),
+                        "cudaOccupancyMaxActiveBlocksPerMultiprocessor", error);
+    *n = (std::size_t)processors * (std::size_t)(each > 0 ? each : 1);
+    return status;
 }
 #else
 #define BOTH inline
@@ -101,33 +249,88 @@ void *device_allocate(std::size_t bytes, gpumc_error *error)
     return memory;
 }
 void device_free(void *memory) { std::free(memory); }
+void *shared_allocate(std::size_t bytes, gpumc_error *error) { return device_allocate(bytes, error); }
+void shared_free(void *memory) { std::free(memory); }
 gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_error *)
 {
     std::memcpy(to, from, bytes);
     return GPUMC_OK;
 }
-gpumc_status from_device(void *to, const void *from, std::size_t bytes, gpumc_error *)
-{
-    std::memcpy(to, from, bytes);
-    return GPUMC_OK;
-}
+template <class T> void fetch(T *to, const T *from) { *to = *from; }
 
-// The tree of the shuffles above, in the same order.
-template <class Job> gpumc_status run(const Job &job, std::size_t n_teams, gpumc_error *)
-{
-    for (std::size_t team = 0; team < n_teams; team++) {
-        double sum[Job::team][Job::n_sums] = {}, other[Job::team][Job::n_sums];
-        for (int rank = 0; rank < Job::team; rank++) job.share(team, rank, sum[rank]);
-        for (int offset = Job::team / 2; offset > 0; offset /= 2) {
-            std::memcpy(other, sum, sizeof sum);
-            for (int rank = 0; rank < Job::team; rank++)
-                for (int k = 0; k < Job::n_sums; k++) sum[rank][k] += other[rank ^ offset][k];
-        }
-        job.store(team, sum[0]);
+// The GPU's loops, in the same order.
+class queue {
+public:
+    gpumc_status open(gpumc_error *) { return GPUMC_OK; }
+    template <class Launch> gpumc_status play(std::size_t, Launch launch, gpumc_error *) { return launch(); }
+    gpumc_status copy(double *to, const double *from, std::size_t n, gpumc_error *)
+    {
+        std::memcpy(to, from, n * sizeof *to);
+        return GPUMC_OK;
     }
+    template <class Job>
+    gpumc_status teams(const Job &job, std::size_t n_points, std::size_t blocks, gpumc_error *)
+    {
+        for (std::size_t t = 0; t < n_points * blocks; t++) one_block(job, t / blocks, t % blocks);
+        return GPUMC_OK;
+    }
+    template <class Job> gpumc_status tiles(const Job &job, const tile_grid &g, gpumc_error *)
+    {
+        std::vector<pair> memory(g.bytes / sizeof(pair) + 1);
+        for (std::size_t t = 0; t < g.passes * g.blocks * g.chunks; t++)
+            one_tiled(job, g, t, (double *)memory.data());
+        return GPUMC_OK;
+    }
+
+private:
+    template <class Job> static void add(double (*sum)[Job::n_sums], int first, int offset)
+    {
+        double other[BLOCK][Job::n_sums];
+        std::memcpy(other, sum, sizeof other);
+        for (int thread = 0; thread < BLOCK; thread++)
+            for (int k = first; k < Job::n_sums; k++) sum[thread][k] += other[thread ^ offset][k];
+    }
+    template <class Job> static void one_block(const Job &job, std::size_t point, std::size_t block)
+    {
+        const int team = (int)Job::team < (int)WARP ? (int)Job::team : (int)WARP;
+        double sum[BLOCK][Job::n_sums] = {};
+        for (int thread = 0; thread < BLOCK; thread++) job.share(point, block, thread, sum[thread]);
+        for (int offset = team / 2; offset > 0; offset /= 2) add<Job>(sum, 0, offset);
+        for (int thread = 0; thread < BLOCK; thread++) job.store(point, block, thread, sum[thread]);
+        for (int offset = team; offset < WARP; offset *= 2) add<Job>(sum, Job::n_own, offset);
+        for (int w = WARP; w < BLOCK; w += WARP)
+            for (int k = Job::n_own; k < Job::n_sums; k++) sum[0][k] += sum[w][k];
+        job.store_block(point, block, sum[0] + Job::n_own);
+    }
+    template <class Job>
+    static void one_tiled(const Job &job, const tile_grid &g, std::size_t t, double *memory)
+    {
+        std::vector<typename Job::state> state((std::size_t)g.threads);
+        place at = { 0, t / g.passes % g.blocks, t % g.passes, t / g.passes / g.blocks };
+        int &i = at.thread;
+        for (i = 0; i < g.threads; i++) job.begin(at, state[(std::size_t)i], memory);
+        for (std::size_t tile = at.block; tile < g.n_tiles; tile += g.blocks) {
+            for (i = 0; i < g.threads; i++) job.load(at, tile, memory);
+            for (int phase = 0; phase < Job::n_phases; phase++)
+                for (i = 0; i < g.threads; i++) job.work(phase, at, tile, state[(std::size_t)i], memory);
+        }
+        for (int round = 0; round < Job::n_rounds; round++) {
+            for (i = 0; i < g.threads; i++) job.keep(round, at, state[(std::size_t)i], memory);
+            for (i = 0; i < g.threads; i++) job.finish(round, at, memory);
+        }
+    }
+};
+
+std::size_t most_shared_bytes() { return 100000; }
+template <class Job> gpumc_status blocks_at_once(int, std::size_t, std::size_t *n, gpumc_error *)
+{
+    *n = 7;
     return GPUMC_OK;
 }
 #endif
+
+// a times b, or the greatest number, which no memory has.
+std::size_t times(std::size_t a, std::size_t b) { return b && a > (std::size_t)-1 / b ? (std::size_t)-1 : a * b; }
 
 template <class T> class device_array {
 public:
@@ -153,14 +356,59 @@ private:
     device_array &operator=(const device_array &);
 };
 
+class shared_array {
+public:
+    double *at;
+    shared_array() : at(NULL) {}
+    ~shared_array() { shared_free(at); }
+    gpumc_status allocate(std::size_t n, gpumc_error *error)
+    {
+        if (n > (std::size_t)-1 / sizeof *at)
+            return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
+        at = (double *)shared_allocate(n ? n * sizeof *at : 1, error);
+        return at ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+    }
+private:
+    shared_array(const shared_array &);
+    shared_array &operator=(const shared_array &);
+};
+
 // ---- what has been uploaded once and is evaluated many times ----------------------------------------------
-// The result of a point is its value, then its derivatives.
+// The result of a point is its value, then its derivatives: `head` of sums over everything, `between` that are
+// sums of their own, and the rest sums over everything again.
+const std::size_t MOST_POINTS = 65535;      // of a launch
+
+// Sums partial[point][n_totals][n_partials] and hands the whole result to the host, who sees what is written here.
+struct deliver_job {
+    enum { team = BLOCK, n_own = 0, n_sums = 1 };
+    const double *partial, *between;        // between: [point][n_between]
+    std::size_t n_totals, n_partials, n_between, head;
+    double *out;
+    BOTH std::size_t stride() const { return n_totals + n_between; }
+    BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
+    {
+        if (block < n_totals) {
+            const double *p = partial + (point * n_totals + block) * n_partials;
+            for (std::size_t i = (std::size_t)thread; i < n_partials; i += BLOCK) sum[0] += p[i];
+            return;
+        }
+        const std::size_t i = (block - n_totals) * BLOCK + (std::size_t)thread;
+        if (i < n_between) out[point * stride() + head + i] = between[point * n_between + i];
+    }
+    BOTH void store(std::size_t, std::size_t, int, double *) const {}
+    BOTH void store_block(std::size_t point, std::size_t block, const double *sum) const
+    {
+        if (block < n_totals) out[point * stride() + (block < head ? block : block + n_between)] = sum[0];
+    }
+    std::size_t blocks() const { return n_totals + (n_between + BLOCK - 1) / BLOCK; }
+};
+
 class gpu_hot : public gpumc_hot {
 public:
-    std::size_t max_points;
-    device_array<double> points, results;
-    std::vector<double> host;
-    gpu_hot() : gpumc_hot(), max_points(0)
+    std::size_t max_points, head, n_between;
+    device_array<double> points, between, partial;
+    queue work;
+    gpu_hot() : gpumc_hot(), max_points(0), head(0), n_between(0)
     {
         where = "GPU";
         eval = evaluate;
@@ -169,22 +417,30 @@ public:
     virtual ~gpu_hot() {}
     virtual gpumc_status launch(std::size_t n_points, gpumc_error *error) = 0;
 
-    gpumc_status allocate(gpumc_error *error)
+    std::size_t n_totals() const { return 1 + n_params - n_between; }
+    gpumc_status allocate(std::size_t n_partials, gpumc_error *error)
     {
-        const gpumc_status status = points.allocate(max_points * n_params, error);
-        if (status == GPUMC_OK) host.resize(max_points * (1 + n_params));
-        return status == GPUMC_OK ? results.allocate(host.size(), error) : status;
+        n_partials_each = n_partials;
+        gpumc_status status = points.allocate(times(max_points, n_params), error);
+        if (status == GPUMC_OK) status = between.allocate(times(max_points, n_between), error);
+        if (status == GPUMC_OK) status = partial.allocate(times(max_points, n_totals() * n_partials), error);
+        if (status == GPUMC_OK) status = given.allocate(times(max_points, n_params), error);
+        if (status == GPUMC_OK) status = results.allocate(times(max_points, 1 + n_params), error);
+        return status == GPUMC_OK ? work.open(error) : status;
     }
 
 private:
+    shared_array given, results;
+    std::size_t n_partials_each;
     static void discard(gpumc_hot *hot) { delete static_cast<gpu_hot *>(hot); }
     static gpumc_status evaluate(gpumc_hot *hot, std::size_t n, const double *p, double *grad, double *lp,
                                  gpumc_error *error)
     {
         gpu_hot *const h = static_cast<gpu_hot *>(hot);
+        const std::size_t most = h->max_points < MOST_POINTS ? h->max_points : MOST_POINTS;
         gpumc_status status = GPUMC_OK;
         for (std::size_t done = 0, some; done < n && status == GPUMC_OK; done += some) {
-            some = n - done < h->max_points ? n - done : h->max_points;
+            some = n - done < most ? n - done : most;
             status = h->turn(some, p + done * h->n_params, grad + done * h->n_params, lp + done, error);
         }
         return status;
@@ -192,41 +448,26 @@ private:
     gpumc_status turn(std::size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
     {
         const std::size_t stride = 1 + n_params;
-        gpumc_status status = to_device(points.at, p, n * n_params * sizeof(double), error);
-        if (status == GPUMC_OK) status = launch(n, error);
-        if (status == GPUMC_OK)
-            status = from_device(host.data(), results.at, n * stride * sizeof(double), error);
+        std::memcpy(given.at, p, n * n_params * sizeof *p);
+        const gpumc_status status = work.play(n, [&] { return everything(n, error); }, error);
         for (std::size_t i = 0; i < n && status == GPUMC_OK; i++) {
-            lp[i] = host[i * stride];
-            for (std::size_t k = 0; k < n_params; k++) grad[i * n_params + k] += host[i * stride + 1 + k];
+            lp[i] = results.at[i * stride];
+            for (std::size_t k = 0; k < n_params; k++)
+                grad[i * n_params + k] += results.at[i * stride + 1 + k];
         }
         return status;
     }
-};
-
-// Sums first .. first + n - 1 of partial[point][n_sums_each][n_partials], into out[point][at ..].
-struct total_job {
-    enum { team = 32, n_sums = 1 };
-    const double *partial;
-    std::size_t n_sums_each, n_partials, first, n;
-    double *out;
-    std::size_t stride, at;
-    BOTH void share(std::size_t t, int rank, double *sum) const
+    gpumc_status everything(std::size_t n, gpumc_error *error)
     {
-        const double *p = partial + (t / n * n_sums_each + first + t % n) * n_partials;
-        for (std::size_t i = (std::size_t)rank; i < n_partials; i += team) sum[0] += p[i];
+        const deliver_job deliver = { partial.at, between.at, n_totals(), n_partials_each,
+                                      n_between,  head,       results.at };
+        gpumc_status status = work.copy(points.at, given.at, n * n_params, error);
+        if (status == GPUMC_OK) status = launch(n, error);
+        return status == GPUMC_OK ? work.teams(deliver, n, deliver.blocks(), error) : status;
     }
-    BOTH void store(std::size_t t, const double *sum) const { out[t / n * stride + at + t % n] = sum[0]; }
 };
 
-gpumc_status run_total(const total_job &job, std::size_t n_points, gpumc_error *error)
-{
-    return job.n ? run(job, n_points * job.n, error) : GPUMC_OK;
-}
-
-// ---- rows: sorted by group, cut into segments of at most SEGMENT rows -------------------------------------
-const std::size_t SEGMENT = 1024;
-
+// ---- rows: sorted by group, cut into segments -------------------------------------------------------------
 // A row of weight 0 is left out, whatever its value is.
 BOTH double weighed(double weight, double value) { return weight > 0 ? weight * value : 0; }
 
@@ -239,105 +480,136 @@ template <class Column> struct rows_view {
     std::size_t n_rows, n_groups, n_segments;
 };
 
+// Where sums of segments go, and blocks' sums: value, then shared parameters.
+template <int N_GROUP, int N_SUMS> struct rows_sums {
+    double *own, *partial;              // [point][group parameter][segment], [point][sum][block]
+    std::size_t n_segments, n_blocks;
+    BOTH void store_segment(std::size_t point, std::size_t s, const double *sum) const
+    {
+        for (int k = 0; k < N_GROUP; k++) own[(point * N_GROUP + k) * n_segments + s] = sum[k];
+    }
+    BOTH void store_block(std::size_t point, std::size_t block, const double *sum) const
+    {
+        for (int k = 0; k < N_SUMS - N_GROUP; k++)
+            partial[(point * (N_SUMS - N_GROUP) + k) * n_blocks + block] = sum[k];
+    }
+};
+
 // Value and derivatives of one segment. Parameters of a point: n_group times n_groups values, then n_shared.
 template <class Leaf, class Column, int Team> struct segment_job {
-    enum { team = Team, n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
+    enum { team = Team, n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_own = n_group,
+           n_sums = n_group + 1 + n_shared };
     rows_view<Column> v;
     const double *points;
-    double *partial;                    // [point][sum][segment]
-    BOTH void share(std::size_t t, int rank, double *sum) const
+    rows_sums<n_group, n_sums> to;
+    BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const segment s = v.segments[t % v.n_segments];
-        const double *from = points + t / v.n_segments * (n_group * v.n_groups + n_shared);
+        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
+        if (t >= v.n_segments) return;
+        const segment s = v.segments[t];
+        const double *from = points + point * (n_group * v.n_groups + n_shared);
         gpumc_real p[n_sums];
         for (int k = 0; k < n_group; k++) p[k] = (gpumc_real)from[k * v.n_groups + s.group];
         for (int k = 0; k < n_shared; k++) p[n_group + k] = (gpumc_real)from[n_group * v.n_groups + k];
-        for (std::size_t i = s.begin + (std::size_t)rank; i < s.begin + s.length; i += team) {
+        for (std::size_t i = s.begin + (std::size_t)(thread % team); i < s.begin + s.length; i += team) {
             gpumc_real x[Leaf::n_columns], g[n_sums] = {};
             for (int c = 0; c < Leaf::n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + i];
             const double value = (double)Leaf::call(p, x, g), w = v.weights ? v.weights[i] : 1;
-            sum[0] += weighed(w, value);
-            for (int k = 1; k < n_sums; k++) sum[k] += weighed(w, (double)g[k - 1]);
+            for (int k = 0; k < n_group; k++) sum[k] += weighed(w, (double)g[k]);
+            sum[n_group] += weighed(w, value);
+            for (int k = n_group; k < n_group + n_shared; k++) sum[k + 1] += weighed(w, (double)g[k]);
         }
     }
-    BOTH void store(std::size_t t, const double *sum) const
+    BOTH void store(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        double *to = partial + t / v.n_segments * n_sums * v.n_segments + t % v.n_segments;
-        for (int k = 0; k < n_sums; k++) to[k * v.n_segments] = sum[k];
+        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
+        if (thread % team == 0 && t < v.n_segments) to.store_segment(point, t, sum);
     }
+    BOTH void store_block(std::size_t point, std::size_t block, const double *sum) const
+    { to.store_block(point, block, sum); }
 };
 
 // Rows in two stages: the members of a team share the nodes of one row, and the first makes its value and
 // derivatives of their sums. A row is a segment of its own.
 template <class Leaf, class Column> struct cell_job {
     enum { team = 16, n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_columns = Leaf::n_columns,
-           n_nodes = Leaf::n_nodes, n_p = n_group + n_shared, n_sums = 1 + n_p };
+           n_nodes = Leaf::n_nodes, n_p = n_group + n_shared, n_own = n_group, n_sums = 1 + n_p };
     rows_view<Column> v;
     const double *nodes;                // column after column
     std::size_t n;                      // of each
     const double *points;
-    double *partial;                    // [point][sum][row]
-    BOTH void gather(std::size_t t, gpumc_real *p, gpumc_real *x) const
+    rows_sums<n_group, n_sums> to;
+    BOTH void gather(std::size_t point, std::size_t t, gpumc_real *p, gpumc_real *x) const
     {
-        const std::size_t i = v.segments[t % v.n_segments].begin, group = v.segments[t % v.n_segments].group;
-        const double *from = points + t / v.n_segments * (n_group * v.n_groups + n_shared);
+        const std::size_t i = v.segments[t].begin, group = v.segments[t].group;
+        const double *from = points + point * (n_group * v.n_groups + n_shared);
         for (int k = 0; k < n_group; k++) p[k] = (gpumc_real)from[k * v.n_groups + group];
         for (int k = 0; k < n_shared; k++) p[n_group + k] = (gpumc_real)from[n_group * v.n_groups + k];
         for (int c = 0; c < n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + i];
     }
-    BOTH void share(std::size_t t, int rank, double *sum) const
+    BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
+        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
         gpumc_real p[n_sums], x[n_columns + n_nodes];
-        gather(t, p, x);
-        for (std::size_t i = (std::size_t)rank; i < n; i += team) {
+        if (t >= v.n_segments) return;
+        gather(point, t, p, x);
+        for (std::size_t i = (std::size_t)(thread % team); i < n; i += team) {
             gpumc_real g[n_sums] = {};
             for (int c = 0; c < n_nodes; c++) x[n_columns + c] = (gpumc_real)nodes[c * n + i];
             sum[0] += (double)Leaf::node(p, x, g);
             for (int k = 1; k < n_sums; k++) sum[k] += (double)g[k - 1];
         }
     }
-    BOTH void store(std::size_t t, const double *sum) const
+    // From here on sums are in the order of rows, and a row's stand with the first of its team.
+    BOTH void store(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t at = t % v.n_segments, i = v.segments[at].begin;
+        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
         gpumc_real p[n_sums], x[n_columns + n_nodes], g[n_sums] = {}, s[n_sums];
-        gather(t, p, x);
         for (int k = 0; k < n_sums; k++) s[k] = (gpumc_real)sum[k];
-        const double value = (double)Leaf::finish(s, p, x, g), w = v.weights ? v.weights[i] : 1;
-        double *to = partial + t / v.n_segments * n_sums * v.n_segments + at;
-        to[0] = weighed(w, value);
-        for (int k = 1; k < n_sums; k++) to[k * v.n_segments] = weighed(w, (double)g[k - 1]);
+        for (int k = 0; k < n_sums; k++) sum[k] = 0;
+        if (thread % team != 0 || t >= v.n_segments) return;
+        gather(point, t, p, x);
+        const double value = (double)Leaf::finish(s, p, x, g);
+        const double w = v.weights ? v.weights[v.segments[t].begin] : 1;
+        for (int k = 0; k < n_group; k++) sum[k] = weighed(w, (double)g[k]);
+        sum[n_group] = weighed(w, value);
+        for (int k = n_group; k < n_p; k++) sum[k + 1] = weighed(w, (double)g[k]);
+        to.store_segment(point, t, sum);
     }
+    BOTH void store_block(std::size_t point, std::size_t block, const double *sum) const
+    { to.store_block(point, block, sum); }
 };
 
 // The segments of each group, for the derivatives of group parameters.
-template <int Team, int N_GROUP, int N_SUMS> struct group_job {
-    enum { team = Team, n_sums = N_GROUP };
-    const double *partial;
+template <int Team, int N_GROUP> struct group_job {
+    enum { team = Team, n_own = N_GROUP, n_sums = N_GROUP + 1 };
+    const double *own;                  // of segments
     const std::size_t *first_segment;   // n_groups + 1
     std::size_t n_groups, n_segments;
     double *out;
-    std::size_t stride;
-    BOTH void share(std::size_t t, int rank, double *sum) const
+    BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t group = t % n_groups;
-        const double *from = partial + (t / n_groups * N_SUMS + 1) * n_segments;
-        for (std::size_t s = first_segment[group] + (std::size_t)rank; s < first_segment[group + 1];
+        const std::size_t group = (block * BLOCK + (std::size_t)thread) / team;
+        if (group >= n_groups) return;
+        for (std::size_t s = first_segment[group] + (std::size_t)(thread % team); s < first_segment[group + 1];
              s += team)
-            for (int k = 0; k < N_GROUP; k++) sum[k] += from[k * n_segments + s];
+            for (int k = 0; k < N_GROUP; k++) sum[k] += own[(point * N_GROUP + k) * n_segments + s];
     }
-    BOTH void store(std::size_t t, const double *sum) const
+    BOTH void store(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        double *to = out + t / n_groups * stride + 1 + t % n_groups;
-        for (int k = 0; k < N_GROUP; k++) to[k * n_groups] = sum[k];
+        const std::size_t group = (block * BLOCK + (std::size_t)thread) / team;
+        if (thread % team != 0 || group >= n_groups) return;
+        for (int k = 0; k < N_GROUP; k++) out[(point * N_GROUP + k) * n_groups + group] = sum[k];
     }
+    BOTH void store_block(std::size_t, std::size_t, const double *) const {}
 };
 
 struct sorted_rows {
     std::vector<std::size_t> order, first_segment, begin;   // begin: n_groups + 1 places in order
     std::vector<segment> segments;
-    sorted_rows(const std::size_t *group, std::size_t n_rows, std::size_t n_groups,
-                std::size_t longest = SEGMENT)
-        : order(n_rows), first_segment(n_groups + 1), begin(n_groups + 1)
+    bool one_each;                      // segment k is all of group k
+    sorted_rows(const std::size_t *group, std::size_t n_rows, std::size_t n_groups, std::size_t most)
+        : order(n_rows), first_segment(n_groups + 1), begin(n_groups + 1), one_each(true)
     {
         for (std::size_t i = 0; i < n_rows; i++) begin[(group ? group[i] : 0) + 1]++;
         for (std::size_t g = 0; g < n_groups; g++) begin[g + 1] += begin[g];
@@ -345,10 +617,11 @@ struct sorted_rows {
         for (std::size_t i = 0; i < n_rows; i++) order[next[group ? group[i] : 0]++] = i;
         for (std::size_t g = 0; g < n_groups; g++) {
             first_segment[g] = segments.size();
-            for (std::size_t at = begin[g]; at < begin[g + 1]; at += longest) {
-                const segment s = { at, begin[g + 1] - at < longest ? begin[g + 1] - at : longest, g };
+            for (std::size_t at = begin[g]; at < begin[g + 1]; at += most) {
+                const segment s = { at, begin[g + 1] - at < most ? begin[g + 1] - at : most, g };
                 segments.push_back(s);
             }
+            one_each = one_each && segments.size() == g + 1;
         }
         first_segment[n_groups] = segments.size();
     }
@@ -358,15 +631,17 @@ struct sorted_rows {
     }
 };
 
-// What both kinds of rows have in common: run_rows fills partial.
+// What both kinds of rows have in common: run_rows fills own and partial.
 template <class Leaf, class Column> struct hot_sums : gpu_hot {
     enum { n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
     device_array<Column> columns;
-    device_array<double> weights, partial;
+    device_array<double> weights, own;
     device_array<segment> segments;
     device_array<std::size_t> first_segment;
-    std::size_t n_rows, n_groups, n_segments;
+    std::size_t n_rows, n_groups, n_segments, n_blocks;
+    bool one_each;
     virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
+    virtual std::size_t team() const = 0;
 
     gpumc_status upload_sorted(const gpumc_rows_data &d, std::size_t longest, std::size_t points_at_once,
                                gpumc_error *error)
@@ -379,14 +654,19 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
         n_rows = d.n_rows;
         n_groups = d.n_groups;
         n_segments = rows.segments.size();
-        n_params = n_group * n_groups + n_shared;
+        one_each = rows.one_each;
+        n_between = n_group * n_groups;
+        head = 1;
+        n_params = n_between + n_shared;
         max_points = points_at_once;
+        n_blocks = (n_segments * team() + BLOCK - 1) / BLOCK;
         gpumc_status status = columns.upload(all, error);
         if (status == GPUMC_OK && d.weights) status = weights.upload(all_weights, error);
         if (status == GPUMC_OK) status = segments.upload(rows.segments, error);
         if (status == GPUMC_OK) status = first_segment.upload(rows.first_segment, error);
-        if (status == GPUMC_OK) status = partial.allocate(max_points * n_sums * n_segments, error);
-        return status == GPUMC_OK ? allocate(error) : status;
+        if (status == GPUMC_OK && !one_each)
+            status = own.allocate(times(max_points, n_group * n_segments), error);
+        return status == GPUMC_OK ? allocate(n_blocks, error) : status;
     }
 
     rows_view<Column> view() const
@@ -394,48 +674,55 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
         const rows_view<Column> v = { columns.at, weights.at, segments.at, n_rows, n_groups, n_segments };
         return v;
     }
+    rows_sums<n_group, n_sums> sums() const
+    {
+        const rows_sums<n_group, n_sums> to = { one_each ? between.at : own.at, partial.at, n_segments, n_blocks };
+        return to;
+    }
     gpumc_status launch(std::size_t n_points, gpumc_error *error)
     {
-        const std::size_t stride = 1 + n_params;
-        const total_job value = { partial.at, n_sums, n_segments, 0, 1, results.at, stride, 0 };
-        const total_job shared = { partial.at, n_sums, n_segments, 1 + n_group, n_shared, results.at, stride,
-                                   1 + n_group * n_groups };
-        gpumc_status status = run_rows(n_points, error);
-        if (status == GPUMC_OK && n_group > 0)
-            status =
-                n_segments > 8 * n_groups ? run_groups<32>(n_points, error) : run_groups<1>(n_points, error);
-        if (status == GPUMC_OK) status = run_total(value, n_points, error);
-        return status == GPUMC_OK ? run_total(shared, n_points, error) : status;
+        const gpumc_status status = run_rows(n_points, error);
+        if (status != GPUMC_OK || one_each || n_group == 0) return status;
+        return n_segments > 8 * n_groups ? run_groups<WARP>(n_points, error) : run_groups<1>(n_points, error);
     }
     template <int Team> gpumc_status run_groups(std::size_t n_points, gpumc_error *error)
     {
-        const group_job<Team, (int)n_group + (n_group == 0), n_sums> job = { partial.at, first_segment.at,
-                                                                             n_groups,   n_segments,
-                                                                             results.at, 1 + n_params };
-        return run(job, n_points * n_groups, error);
+        const group_job<Team, (int)n_group + (n_group == 0)> job = { own.at, first_segment.at, n_groups,
+                                                                     n_segments, between.at };
+        return work.teams(job, n_points, (n_groups * Team + BLOCK - 1) / BLOCK, error);
     }
 };
 
 template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
+    std::size_t members;
+    // Short enough for all threads of a GPU to have one, and long enough for a team.
+    static std::size_t longest(std::size_t n_rows)
+    {
+        const std::size_t share = (n_rows / 2048 + WARP - 1) / WARP * WARP;
+        return share < 128 ? 128 : share > 1024 ? 1024 : share;
+    }
     gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
     {
-        return this->upload_sorted(d, SEGMENT, points_at_once, error);
+        // A large team would be idle for the most part where segments are short.
+        const std::size_t each = d.n_rows / (d.n_groups ? d.n_groups : 1);
+        members = each < 4 ? 1 : each < 64 ? 4 : (std::size_t)WARP;
+        return this->upload_sorted(d, longest(d.n_rows), points_at_once, error);
     }
-    // A large team would be idle for the most part where segments are short.
+    std::size_t team() const { return members; }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
-        return this->n_rows < 4 * this->n_segments    ? run_segments<1>(n_points, error)
-               : this->n_rows < 32 * this->n_segments ? run_segments<8>(n_points, error)
-                                                      : run_segments<32>(n_points, error);
+        return members == 1 ? run_segments<1>(n_points, error)
+             : members == 4 ? run_segments<4>(n_points, error) : run_segments<WARP>(n_points, error);
     }
     template <int Team> gpumc_status run_segments(std::size_t n_points, gpumc_error *error)
     {
-        const segment_job<Leaf, Column, Team> job = { this->view(), this->points.at, this->partial.at };
-        return run(job, n_points * this->n_segments, error);
+        const segment_job<Leaf, Column, Team> job = { this->view(), this->points.at, this->sums() };
+        return this->work.teams(job, n_points, this->n_blocks, error);
     }
 };
 
 template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
+    typedef cell_job<Leaf, Column> job_type;
     device_array<double> nodes;
     std::size_t n_nodes;
     gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
@@ -446,17 +733,18 @@ template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
         const gpumc_status status = nodes.upload(all, error);
         return status == GPUMC_OK ? this->upload_sorted(d, 1, points_at_once, error) : status;
     }
+    std::size_t team() const { return job_type::team; }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
-        const cell_job<Leaf, Column> job = { this->view(), nodes.at, n_nodes, this->points.at,
-                                             this->partial.at };
-        return run(job, n_points * this->n_segments, error);
+        const job_type job = { this->view(), nodes.at, n_nodes, this->points.at, this->sums() };
+        return this->work.teams(job, n_points, this->n_blocks, error);
     }
 };
 
 // ---- linear predictors ------------------------------------------------------------------------------------
-// One thread a row computes eta, the density and its derivative by eta, the residual; then a team for every
-// column and block of rows adds up column times residual for a few points at once, so that X is read twice.
+// A block takes a tile of rows into shared memory and stays with it: predictors of up to POINTS points, density
+// and residual of every row, products of columns and residuals. So X is read once. A matrix too wide for that is
+// cut into chunks of columns; predictors and products are two passes over it then.
 
 struct normal_family {
     enum { n_aux = 1 };
@@ -489,178 +777,448 @@ struct student_t_family {
     { return gpumc_student_t_lpdf(y, a[1], eta, a[0], NULL, &da[1], r, &da[0]); }
 };
 
-const std::size_t ROW_BLOCK = 512, COLUMN_BLOCK = 4096;
-enum { POINTS_A_PASS = 4 };
+enum { POINTS = 8, STRIDE = POINTS + 2, MOST_THREADS = 256, CHUNK = 62 };   // STRIDE: no two rows in a bank
+
+// Rows of a tile: a power of two, 1 << row_bits. A thread adds up two columns, lanes apart, over the rows that
+// are its; threads of as many lanes share the rows of a tile.
+struct tile_shape {
+    int threads, row_bits, lanes;
+    std::size_t chunk, n_chunks, n_tiles, n_blocks, bytes;
+    BOTH int rows() const { return 1 << row_bits; }
+    BOTH int slices() const { return threads >> row_bits; }
+    BOTH int splits() const { return threads / lanes; }
+};
 
 // Parameters of a point: intercept, slopes, the effects of each factor, then sigma or phi, then nu.
 template <class Column> struct glm_view {
-    const Column *x;                    // column after column
+    const Column *x;                    // chunk after chunk, in it tile after tile, column after column
     const double *y, *offset, *weights; // offset, weights: NULL for 0 and 1
-    const std::size_t *levels;          // factor after factor: which parameter a row takes
+    const unsigned *levels;             // factor after factor: which parameter a row takes
     std::size_t n_rows, n_columns, n_factors, n_params, first_aux;
 };
 
-template <class Family, class Column> struct glm_rows_job {
-    enum { team = 32, n_aux = Family::n_aux, n_sums = 2 + n_aux };
+enum glm_output { RESIDUAL, VALUE, BY_AUX };
+
+// Value, residual and derivatives by sigma or phi and nu of one row, of which eta has the columns' share.
+template <class Family, class Column>
+BOTH void glm_row(const glm_view<Column> &v, const double *p, std::size_t row, gpumc_real eta, double *out)
+{
+    enum { n_aux = Family::n_aux };
+    gpumc_real a[n_aux + 1], r = 0, da[n_aux + 1] = {};
+    for (int k = 0; k < n_aux; k++) a[k] = (gpumc_real)p[v.first_aux + k];
+    eta += (gpumc_real)(p[0] + (v.offset ? v.offset[row] : 0));
+    for (std::size_t f = 0; f < v.n_factors; f++) eta += (gpumc_real)p[v.levels[f * v.n_rows + row]];
+    const double w = v.weights ? v.weights[row] : 1;
+    out[VALUE] = weighed(w, (double)Family::density((gpumc_real)v.y[row], eta, a, &r, da));
+    out[RESIDUAL] = weighed(w, (double)r);
+    for (int k = 0; k < n_aux; k++) out[BY_AUX + k] = weighed(w, (double)da[k]);
+}
+
+enum glm_step { WHOLE, PREDICT, PRODUCTS };     // of a narrow matrix; the two passes over a wide one
+
+template <class Family, class Column, int Step> struct glm_tiles_job {
+    enum { n_aux = Family::n_aux, n_outputs = BY_AUX + n_aux, n_phases = Step == WHOLE ? 3 : 2,
+           n_rounds = Step == WHOLE ? 3 : Step == PRODUCTS ? 2 : 0, ones = Step == WHOLE };
+    struct state { double column[2][POINTS], row[1 + n_aux]; };     // sums by column; of value and the like
     glm_view<Column> v;
+    tile_shape s;
     const double *points;
-    double *residuals;                  // [point][row]
-    double *partial;                    // [point][sum][block]: value, intercept, sigma or phi, nu
-    std::size_t n_blocks;
-    BOTH void share(std::size_t t, int rank, double *sum) const
+    double *predictors, *residuals;     // [chunk][point][row], [pass][row][POINTS]
+    double *partial;                    // [point][total][block]
+    std::size_t n_points, max_points, n_totals;
+
+    // What shared memory holds: slopes by column and point; outputs (of predictors: slices) by row and point; X, of
+    // which a column has one place more than rows, so that no two columns meet in a bank; a 1.
+    BOTH double *outputs(double *memory) const { return memory + s.chunk * POINTS; }
+    BOTH static std::size_t n_output_sets(int slices) { return slices > n_outputs ? slices : n_outputs; }
+    BOTH double *output(double *memory, int set, int row) const
+    { return outputs(memory) + ((set << s.row_bits) + row) * STRIDE; }
+    BOTH Column *tile_of(double *memory) const
+    { return (Column *)(outputs(memory) + (n_output_sets(s.slices()) << s.row_bits) * STRIDE); }
+    BOTH Column *one(double *memory) const { return tile_of(memory) + s.chunk * (std::size_t)(s.rows() + 1); }
+    static std::size_t bytes(int threads, int row_bits, std::size_t chunk)
     {
-        const std::size_t point = t / n_blocks, begin = t % n_blocks * ROW_BLOCK;
-        const std::size_t end = begin + ROW_BLOCK < v.n_rows ? begin + ROW_BLOCK : v.n_rows;
-        const double *p = points + point * v.n_params;
-        gpumc_real a[n_aux + 1];
-        for (int k = 0; k < n_aux; k++) a[k] = (gpumc_real)p[v.first_aux + k];
-        for (std::size_t i = begin + (std::size_t)rank; i < end; i += team) {
-            gpumc_real eta = (gpumc_real)(p[0] + (v.offset ? v.offset[i] : 0)), r = 0, da[n_aux + 1] = {};
-            for (std::size_t c = 0; c < v.n_columns; c++)
-                eta += (gpumc_real)v.x[c * v.n_rows + i] * (gpumc_real)p[1 + c];
-            for (std::size_t f = 0; f < v.n_factors; f++) eta += (gpumc_real)p[v.levels[f * v.n_rows + i]];
-            const double w = v.weights ? v.weights[i] : 1;
-            sum[0] += weighed(w, (double)Family::density((gpumc_real)v.y[i], eta, a, &r, da));
-            sum[1] += weighed(w, (double)r);
-            for (int k = 0; k < n_aux; k++) sum[2 + k] += weighed(w, (double)da[k]);
-            residuals[point * v.n_rows + i] = weighed(w, (double)r);
+        const std::size_t rows = (std::size_t)1 << row_bits;
+        return (chunk * POINTS + n_output_sets(threads >> row_bits) * rows * STRIDE) * sizeof(double)
+             + (chunk * (rows + 1) + 1) * sizeof(Column);
+    }
+
+    BOTH int width(const place &at) const
+    {
+        const std::size_t left = v.n_columns - at.chunk * s.chunk;
+        return (int)(left < s.chunk ? left : s.chunk);
+    }
+    BOTH int n_here(const place &at) const
+    {
+        const std::size_t left = n_points - at.pass * POINTS;
+        return left < POINTS ? (int)left : (int)POINTS;
+    }
+    BOTH static int point_bits(int n) { return n == 1 ? 0 : n <= 4 ? 2 : 3; }
+    BOTH std::size_t point(const place &at, int k) const { return at.pass * POINTS + (std::size_t)k; }
+    BOTH double *residual(const place &at, std::size_t row, int k) const
+    { return residuals + (at.pass * v.n_rows + row) * POINTS + k; }
+
+    BOTH void begin(const place &at, state &mine, double *memory) const
+    {
+        const int n = n_here(at), all = width(at) * POINTS;
+        for (int k = 0; k < POINTS; k++) mine.column[0][k] = mine.column[1][k] = 0;
+        for (int k = 0; k < 1 + n_aux; k++) mine.row[k] = 0;
+        if (at.thread == 0) *one(memory) = 1;
+        if (Step != PRODUCTS)
+            for (int i = at.thread; i < all; i += s.threads)
+                memory[i] = i % POINTS < n ? points[point(at, i % POINTS) * v.n_params + 1 + at.chunk * s.chunk
+                                                    + (std::size_t)(i / POINTS)] : 0;
+    }
+    BOTH void load(const place &at, std::size_t tile, double *memory) const
+    {
+        const int n = width(at), row = at.thread & (s.rows() - 1), stride = s.rows() + 1;
+        const Column *from = v.x + ((at.chunk * s.chunk * s.n_tiles + tile * (std::size_t)n) << s.row_bits) + row;
+        Column *to = tile_of(memory) + row;
+        for (int c = at.thread >> s.row_bits; c < n; c += s.slices())
+            fetch(to + c * stride, from + ((std::size_t)c << s.row_bits));
+    }
+    BOTH void work(int phase, const place &at, std::size_t tile, state &mine, double *memory) const
+    {
+        const int n = n_here(at);
+        if (Step == PRODUCTS && phase == 0)
+            load_residuals(at, tile, memory);
+        else if (phase == 0)
+            n == 1 ? predict<1>(at, memory) : n <= 4 ? predict<4>(at, memory) : predict<POINTS>(at, memory);
+        else if (Step == PREDICT)
+            keep_predictors(at, tile, memory);
+        else if (Step == WHOLE && phase == 1)
+            densities(at, tile, memory);
+        else {
+            n == 1 ? products<1>(at, mine, memory)
+            : n <= 4 ? products<4>(at, mine, memory) : products<POINTS>(at, mine, memory);
+            if (Step == WHOLE) add_rows(at, mine, memory);
         }
     }
-    BOTH void store(std::size_t t, const double *sum) const
+    // The slice of the columns that is this thread's. fma by name: the same bits whatever N is.
+    template <int N> BOTH void predict(const place &at, double *memory) const
     {
-        for (int k = 0; k < n_sums; k++)
-            partial[(t / n_blocks * n_sums + k) * n_blocks + t % n_blocks] = sum[k];
+        const int row = at.thread & (s.rows() - 1), slice = at.thread >> s.row_bits, stride = s.rows() + 1;
+        const int first = width(at) * slice / s.slices(), end = width(at) * (slice + 1) / s.slices();
+        const Column *x = tile_of(memory) + row;
+        const pair *slopes = (const pair *)memory;
+        gpumc_real eta[N + N % 2] = {};
+        for (int c = first; c < end; c++) {
+            const gpumc_real value = (gpumc_real)x[c * stride];
+            for (int k = 0; k < N; k++)
+                eta[k] = std::fma(value, (gpumc_real)slopes[c * (POINTS / 2) + k / 2].of[k % 2], eta[k]);
+        }
+        pair *to = (pair *)output(memory, slice, row);
+        for (int k = 0; k < N; k += 2) {
+            const pair two = { { (double)eta[k], (double)eta[k + 1] } };
+            to[k / 2] = two;
+        }
     }
+    BOTH gpumc_real predictor(int row, int k, double *memory) const
+    {
+        gpumc_real eta = 0;
+        for (int slice = 0; slice < s.slices(); slice++) eta += (gpumc_real)output(memory, slice, row)[k];
+        return eta;
+    }
+    BOTH void densities(const place &at, std::size_t tile, double *memory) const
+    {
+        const int n = n_here(at), bits = point_bits(n);
+        for (int q = at.thread; q < s.rows() << bits; q += s.threads) {
+            const int row = q >> bits, k = q & ((1 << bits) - 1);
+            const std::size_t i = (tile << s.row_bits) + (std::size_t)row;
+            double out[n_outputs] = {};
+            if (k < n && i < v.n_rows) {
+                glm_row<Family>(v, points + point(at, k) * v.n_params, i, predictor(row, k, memory), out);
+                if (residuals) *residual(at, i, k) = out[RESIDUAL];
+            }
+            for (int set = 0; set < n_outputs; set++) output(memory, set, row)[k] = out[set];
+        }
+    }
+    BOTH void keep_predictors(const place &at, std::size_t tile, double *memory) const
+    {
+        const int row = at.thread & (s.rows() - 1);
+        const std::size_t i = (tile << s.row_bits) + (std::size_t)row;
+        if (i < v.n_rows)
+            for (int k = at.thread >> s.row_bits; k < n_here(at); k += s.slices())
+                predictors[(at.chunk * max_points + point(at, k)) * v.n_rows + i] =
+                    (double)predictor(row, k, memory);
+    }
+    BOTH void load_residuals(const place &at, std::size_t tile, double *memory) const
+    {
+        const int n = n_here(at), bits = point_bits(n);
+        for (int q = at.thread; q < s.rows() << bits; q += s.threads) {
+            const int row = q >> bits, k = q & ((1 << bits) - 1);
+            const std::size_t i = (tile << s.row_bits) + (std::size_t)row;
+            output(memory, RESIDUAL, row)[k] = k < n && i < v.n_rows ? *residual(at, i, k) : 0;
+        }
+    }
+
+    // A column of ones first, for the intercept, where there is one pass; then the columns of the chunk.
+    BOTH int n_columns_here(const place &at) const { return width(at) + ones; }
+    BOTH const Column *column(int which, double *memory) const
+    { return which < ones ? one(memory) : tile_of(memory) + (which - ones) * (s.rows() + 1); }
+    template <int N> BOTH void products(const place &at, state &mine, double *memory) const
+    {
+        const int a = at.thread % s.lanes, n = n_columns_here(at), b = a + s.lanes < n ? a + s.lanes : n - 1;
+        const int first = at.thread / s.lanes, step = s.splits();
+        if (a >= n || first >= step) return;
+        const Column *x = column(a, memory) + (a < ones ? 0 : first), *y = column(b, memory) + (b < ones ? 0 : first);
+        const int step_x = a < ones ? 0 : step, step_y = b < ones ? 0 : step;
+        const pair *out = (const pair *)output(memory, RESIDUAL, first);
+        for (int row = first; row < s.rows(); row += step) {
+            for (int k = 0; k < N; k++) {
+                const double r = out[k / 2].of[k % 2];
+                mine.column[0][k] = std::fma((double)*x, r, mine.column[0][k]);
+                mine.column[1][k] = std::fma((double)*y, r, mine.column[1][k]);
+            }
+            x += step_x;
+            y += step_y;
+            out += step * (STRIDE / 2);
+        }
+    }
+    // Value and derivatives by sigma or phi and nu: a thread has one point and some rows.
+    BOTH void add_rows(const place &at, state &mine, double *memory) const
+    {
+        const int k = at.thread % POINTS;
+        if (k >= n_here(at)) return;
+        for (int row = at.thread / POINTS; row < s.rows(); row += s.threads / POINTS)
+            for (int j = 0; j < 1 + n_aux; j++) mine.row[j] += output(memory, VALUE + j, row)[k];
+    }
+
+    // What threads have added up meets in shared memory: first columns, second columns, then rows.
+    BOTH void keep(int round, const place &at, const state &mine, double *memory) const
+    {
+        if (round == 0)
+            for (int k = 0; k < POINTS; k++) outputs(memory)[at.thread * POINTS + k] = mine.column[0][k];
+        else if (round == 1)
+            for (int k = 0; k < POINTS; k++) outputs(memory)[at.thread * POINTS + k] = mine.column[1][k];
+        else
+            for (int j = 0; j < 1 + n_aux; j++) outputs(memory)[j * s.threads + at.thread] = mine.row[j];
+    }
+    BOTH void finish(int round, const place &at, double *memory) const
+    {
+        if (round < 2) {
+            for (int q = at.thread; q < s.lanes * POINTS; q += s.threads)
+                finish_column(round * s.lanes + q / POINTS, q / POINTS, q % POINTS, at, memory);
+        } else {
+            for (int q = at.thread; q < (1 + n_aux) * POINTS; q += s.threads)
+                finish_row(q / POINTS, q % POINTS, at, memory);
+        }
+    }
+    BOTH void finish_column(int which, int lane, int k, const place &at, double *memory) const
+    {
+        double sum = 0;
+        if (which >= n_columns_here(at) || k >= n_here(at)) return;
+        for (int i = 0; i < s.splits(); i++) sum += outputs(memory)[(i * s.lanes + lane) * POINTS + k];
+        store(at, k, (std::size_t)(which + 2 - ones) + at.chunk * s.chunk, sum);
+    }
+    BOTH void finish_row(int j, int k, const place &at, double *memory) const
+    {
+        double sum = 0;
+        if (k >= n_here(at)) return;
+        for (int i = k; i < s.threads; i += POINTS) sum += outputs(memory)[j * s.threads + i];
+        store(at, k, j == 0 ? 0 : 1 + v.n_columns + (std::size_t)j, sum);
+    }
+    BOTH void store(const place &at, int k, std::size_t total, double sum) const
+    { partial[(point(at, k) * n_totals + total) * s.n_blocks + at.block] = sum; }
 };
 
-template <class Column> struct glm_columns_job {
-    enum { team = 32, n_sums = POINTS_A_PASS };
+// Between the two passes over a wide matrix: predictors are added up, rows get their densities.
+template <class Family, class Column> struct glm_rows_job {
+    enum { team = BLOCK, n_own = 0, n_sums = BY_AUX + Family::n_aux };
     glm_view<Column> v;
-    const double *residuals;
-    double *partial;                    // [point][column][block]
-    std::size_t n_blocks, n_points;
-    BOTH void share(std::size_t t, int rank, double *sum) const
+    const double *points, *predictors;
+    double *residuals, *partial;
+    std::size_t n_chunks, n_blocks, max_points, n_totals;
+    BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns,
-                          first = t / n_blocks / v.n_columns * n_sums;
-        const std::size_t begin = b * COLUMN_BLOCK;
-        const std::size_t end = begin + COLUMN_BLOCK < v.n_rows ? begin + COLUMN_BLOCK : v.n_rows;
-        const int n = n_points - first < n_sums ? (int)(n_points - first) : n_sums;
-        for (std::size_t i = begin + (std::size_t)rank; i < end; i += team) {
-            const double x = (double)v.x[c * v.n_rows + i];
-            for (int k = 0; k < n_sums; k++)
-                if (k < n) sum[k] += x * residuals[(first + (std::size_t)k) * v.n_rows + i];
+        for (std::size_t i = block * BLOCK + (std::size_t)thread; i < v.n_rows; i += n_blocks * BLOCK) {
+            gpumc_real eta = 0;
+            double out[n_sums];
+            for (std::size_t c = 0; c < n_chunks; c++)
+                eta += (gpumc_real)predictors[(c * max_points + point) * v.n_rows + i];
+            glm_row<Family>(v, points + point * v.n_params, i, eta, out);
+            residuals[(point / POINTS * v.n_rows + i) * POINTS + point % POINTS] = out[RESIDUAL];
+            for (int k = 0; k < n_sums; k++) sum[k] += out[k];
         }
     }
-    BOTH void store(std::size_t t, const double *sum) const
+    BOTH void store(std::size_t, std::size_t, int, double *) const {}
+    BOTH void store_block(std::size_t point, std::size_t block, const double *sum) const
     {
-        const std::size_t b = t % n_blocks, c = t / n_blocks % v.n_columns,
-                          first = t / n_blocks / v.n_columns * n_sums;
-        for (std::size_t k = 0; k < n_sums && first + k < n_points; k++)
-            partial[((first + k) * v.n_columns + c) * n_blocks + b] = sum[k];
+        double *to = partial + point * n_totals * n_blocks + block;
+        to[0] = sum[VALUE];
+        to[n_blocks] = sum[RESIDUAL];
+        for (int k = BY_AUX; k < n_sums; k++) to[(v.n_columns + (std::size_t)k) * n_blocks] = sum[k];
     }
 };
 
-// The rows of each level of every factor; the sum is final.
+// The rows of each level of every factor, for all points of a pass.
 struct glm_levels_job {
-    enum { team = 32, n_sums = 1 };
-    const double *residuals;
-    const std::size_t *order, *begin;   // rows by level, n_levels + 1 places in them
-    std::size_t n_rows, n_levels, stride, at;
+    enum { team = WARP, n_own = POINTS, n_sums = POINTS + 1 };
+    const double *residuals;            // [pass][row][POINTS]
+    const unsigned *order;              // rows by level
+    const std::size_t *begin;           // n_levels + 1 places in them
+    std::size_t n_rows, n_levels, n_points;
     double *out;
-    BOTH void share(std::size_t t, int rank, double *sum) const
+    BOTH int n_here(std::size_t pass) const
     {
-        const double *r = residuals + t / n_levels * n_rows;
-        const std::size_t level = t % n_levels;
-        for (std::size_t i = begin[level] + (std::size_t)rank; i < begin[level + 1]; i += team)
-            sum[0] += r[order[i]];
+        const std::size_t left = n_points - pass * POINTS;
+        return left < POINTS ? (int)left : (int)POINTS;
     }
-    BOTH void store(std::size_t t, const double *sum) const
+    BOTH void share(std::size_t pass, std::size_t block, int thread, double *sum) const
     {
-        out[t / n_levels * stride + at + t % n_levels] = sum[0];
+        const int n = n_here(pass);
+        const std::size_t level = (block * BLOCK + (std::size_t)thread) / team;
+        if (level >= n_levels) return;
+        for (std::size_t i = begin[level] + (std::size_t)(thread % team); i < begin[level + 1]; i += team) {
+            const double *r = residuals + (pass * n_rows + order[i]) * POINTS;
+            for (int k = 0; k < POINTS; k++) sum[k] += k < n ? r[k] : 0;
+        }
     }
+    BOTH void store(std::size_t pass, std::size_t block, int thread, double *sum) const
+    {
+        const std::size_t level = (block * BLOCK + (std::size_t)thread) / team;
+        if (thread % team != 0 || level >= n_levels) return;
+        for (int k = 0; k < POINTS; k++)
+            if (k < n_here(pass)) out[(pass * POINTS + (std::size_t)k) * n_levels + level] = sum[k];
+    }
+    BOTH void store_block(std::size_t, std::size_t, const double *) const {}
 };
 
 template <class Family, class Column> struct hot_glm : gpu_hot {
-    typedef glm_rows_job<Family, Column> rows_job;
+    typedef glm_tiles_job<Family, Column, WHOLE> whole_job;
+    typedef glm_tiles_job<Family, Column, PREDICT> predict_job;
+    typedef glm_tiles_job<Family, Column, PRODUCTS> products_job;
     device_array<Column> x;
-    device_array<double> y, offset, weights, residuals, row_sums, column_sums;
-    device_array<std::size_t> levels, order, begin;
-    std::size_t n_rows, n_columns, n_factors, n_levels, row_blocks, column_blocks;
+    device_array<double> y, offset, weights, predictors, residuals;
+    device_array<unsigned> levels, order;
+    device_array<std::size_t> begin;
+    std::size_t n_rows, n_columns, n_factors;
+    tile_shape shape;
+    bool wide;
 
     gpumc_status upload(const gpumc_glm_data &d, std::size_t points_at_once, gpumc_error *error)
     {
         gpumc_status status = upload_levels(d, error);
         n_rows = d.n_rows;
         n_columns = d.n_columns;
-        row_blocks = (n_rows + ROW_BLOCK - 1) / ROW_BLOCK;
-        column_blocks = (n_rows + COLUMN_BLOCK - 1) / COLUMN_BLOCK;
-        n_params = 1 + n_columns + n_levels + Family::n_aux;
+        head = 2 + n_columns;
+        n_params = 1 + n_columns + n_between + Family::n_aux;
         max_points = points_at_once;
+        if (status == GPUMC_OK) status = choose_shape(error);
         if (status == GPUMC_OK) status = upload_design(d, error);
         if (status == GPUMC_OK) status = y.upload(std::vector<double>(d.y, d.y + n_rows), error);
         if (status == GPUMC_OK && d.offset)
             status = offset.upload(std::vector<double>(d.offset, d.offset + n_rows), error);
         if (status == GPUMC_OK && d.weights)
             status = weights.upload(std::vector<double>(d.weights, d.weights + n_rows), error);
-        if (status == GPUMC_OK) status = residuals.allocate(max_points * n_rows, error);
-        if (status == GPUMC_OK) status = row_sums.allocate(max_points * rows_job::n_sums * row_blocks, error);
-        if (status == GPUMC_OK) status = column_sums.allocate(max_points * n_columns * column_blocks, error);
-        return status == GPUMC_OK ? allocate(error) : status;
+        if (status == GPUMC_OK && wide) status = predictors.allocate(times(max_points, shape.n_chunks * n_rows), error);
+        if (status == GPUMC_OK && (wide || n_between > 0)) status = residuals.allocate(times((max_points + POINTS - 1) / POINTS * POINTS, n_rows), error);
+        return status == GPUMC_OK ? allocate(shape.n_blocks, error) : status;
     }
+
+    // Several blocks a processor hide each other's waiting: as many rows as leave room for five of them on the
+    // newest, and never so wide a tile that there are not two.
+    bool fits(std::size_t chunk, std::size_t n_sums, std::size_t most_bytes)
+    {
+        shape.threads = n_sums <= 128 ? 128 : (int)MOST_THREADS;
+        shape.lanes = 1;
+        while (2 * (std::size_t)shape.lanes < n_sums) shape.lanes += shape.lanes < WARP ? shape.lanes : (int)WARP;
+        shape.chunk = chunk;
+        for (shape.row_bits = 7; shape.row_bits >= 5; shape.row_bits--) {
+            shape.bytes = whole_job::bytes(shape.threads, shape.row_bits, chunk);
+            if (shape.bytes <= (shape.row_bits > 5 ? 46000 : most_bytes / 2)) break;
+        }
+        return n_sums <= 2 * MOST_THREADS && shape.row_bits >= 5;
+    }
+    gpumc_status choose_shape(gpumc_error *error)
+    {
+        const std::size_t most = most_shared_bytes();
+        std::size_t at_once = 1;
+        gpumc_status status;
+        wide = !fits(n_columns, 1 + n_columns, most);
+        if (wide && !fits(CHUNK, CHUNK, most))
+            return fail(error, GPUMC_ERROR_DEVICE, "GPU: %zu bytes of shared memory where a block needs %zu", most,
+                        shape.bytes);
+        shape.n_chunks = wide ? (n_columns + CHUNK - 1) / CHUNK : 1;
+        shape.n_tiles = (n_rows + (std::size_t)shape.rows() - 1) >> shape.row_bits;
+        status = !wide ? blocks_at_once<whole_job>(shape.threads, shape.bytes, &at_once, error)
+                       : blocks_at_once<predict_job>(shape.threads, shape.bytes, &at_once, error);
+        if (status == GPUMC_OK && wide)
+            status = blocks_at_once<products_job>(shape.threads, shape.bytes, &at_once, error);
+        shape.n_blocks = wide && at_once < 128 * shape.n_chunks ? 128 : at_once / shape.n_chunks;
+        if (shape.n_blocks > shape.n_tiles) shape.n_blocks = shape.n_tiles;
+        return status;
+    }
+    // Rows that the last tile has too many are 0.
     gpumc_status upload_design(const gpumc_glm_data &d, gpumc_error *error)
     {
-        std::vector<Column> all(n_rows * n_columns);
+        const std::size_t rows = (std::size_t)shape.rows();
+        std::vector<Column> all(shape.n_tiles * rows * n_columns);
         for (std::size_t i = 0; i < n_rows; i++)
             for (std::size_t c = 0; c < n_columns; c++) {
                 const std::size_t from = d.column_major ? c * n_rows + i : i * n_columns + c;
-                all[c * n_rows + i] = d.x ? (Column)d.x[from] : (Column)d.x_float[from];
+                const std::size_t first = c / shape.chunk * shape.chunk;
+                const std::size_t width = n_columns - first < shape.chunk ? n_columns - first : shape.chunk;
+                const std::size_t to = first * shape.n_tiles + i / rows * width + (c - first);
+                all[to * rows + i % rows] = d.x ? (Column)d.x[from] : (Column)d.x_float[from];
             }
         return x.upload(all, error);
     }
     // Levels are counted through all factors, so that one job serves them all.
     gpumc_status upload_levels(const gpumc_glm_data &d, gpumc_error *error)
     {
-        std::vector<std::size_t> which, by_level, places(1, 0);
+        std::vector<unsigned> which, by_level;
+        std::vector<std::size_t> places(1, 0);
         n_factors = d.n_factors;
-        n_levels = 0;
+        n_between = 0;
         for (std::size_t f = 0; f < n_factors; f++) {
-            const sorted_rows rows(d.factors[f].level, d.n_rows, d.factors[f].n_levels);
+            const sorted_rows rows(d.factors[f].level, d.n_rows, d.factors[f].n_levels, d.n_rows);
             const std::size_t earlier = by_level.size();
             for (std::size_t i = 0; i < d.n_rows; i++)
-                which.push_back(1 + d.n_columns + n_levels + d.factors[f].level[i]);
-            by_level.insert(by_level.end(), rows.order.begin(), rows.order.end());
+                which.push_back((unsigned)(1 + d.n_columns + n_between + d.factors[f].level[i]));
+            for (std::size_t i = 0; i < d.n_rows; i++) by_level.push_back((unsigned)rows.order[i]);
             for (std::size_t k = 0; k < d.factors[f].n_levels; k++)
                 places.push_back(earlier + rows.begin[k + 1]);
-            n_levels += d.factors[f].n_levels;
+            n_between += d.factors[f].n_levels;
         }
+        if (n_factors > 0 && (d.n_rows > UINT_MAX || 1 + d.n_columns + n_between > UINT_MAX))
+            return fail(error, GPUMC_ERROR_ARGUMENT, "GPU: %zu rows and %zu levels are too many for one", d.n_rows,
+                        n_between);
         gpumc_status status = levels.upload(which, error);
         if (status == GPUMC_OK) status = order.upload(by_level, error);
         return status == GPUMC_OK ? begin.upload(places, error) : status;
     }
 
+    glm_view<Column> view() const
+    {
+        const glm_view<Column> v = { x.at,   y.at,      offset.at, weights.at, levels.at,
+                                     n_rows, n_columns, n_factors, n_params,   1 + n_columns + n_between };
+        return v;
+    }
+    template <class Job> gpumc_status run_tiled(std::size_t n_points, gpumc_error *error)
+    {
+        const Job job = { view(),       shape,      points.at, predictors.at, residuals.at,
+                          partial.at,   n_points,   max_points, n_totals() };
+        const tile_grid grid = { shape.threads, (n_points + POINTS - 1) / POINTS, shape.n_blocks, shape.n_chunks,
+                                 shape.n_tiles, shape.bytes };
+        return work.tiles(job, grid, error);
+    }
+    gpumc_status run_wide(std::size_t n_points, gpumc_error *error)
+    {
+        const glm_rows_job<Family, Column> rows = { view(), points.at, predictors.at, residuals.at, partial.at,
+                                                    shape.n_chunks, shape.n_blocks, max_points, n_totals() };
+        gpumc_status status = run_tiled<predict_job>(n_points, error);
+        if (status == GPUMC_OK) status = work.teams(rows, n_points, shape.n_blocks, error);
+        return status == GPUMC_OK ? run_tiled<products_job>(n_points, error) : status;
+    }
     gpumc_status launch(std::size_t n_points, gpumc_error *error)
     {
-        const std::size_t stride = 1 + n_params,
-                          groups_of_points = (n_points + POINTS_A_PASS - 1) / POINTS_A_PASS;
-        const glm_view<Column> view = { x.at,   y.at,      offset.at, weights.at, levels.at,
-                                        n_rows, n_columns, n_factors, n_params,   1 + n_columns + n_levels };
-        const rows_job rows = { view, points.at, residuals.at, row_sums.at, row_blocks };
-        const glm_columns_job<Column> columns = { view, residuals.at, column_sums.at, column_blocks,
-                                                  n_points };
-        const glm_levels_job by_level = { residuals.at, order.at, begin.at,      n_rows,
-                                          n_levels,     stride,   2 + n_columns, results.at };
-        const total_job value = { row_sums.at, rows_job::n_sums, row_blocks, 0, 2, results.at, stride, 0 };
-        const total_job aux = { row_sums.at,   rows_job::n_sums, row_blocks, 2,
-                                Family::n_aux, results.at,       stride,     2 + n_columns + n_levels };
-        const total_job slopes = { column_sums.at, n_columns,  column_blocks, 0,
-                                   n_columns,      results.at, stride,        2 };
-        gpumc_status status = run(rows, n_points * row_blocks, error);
-        if (status == GPUMC_OK) status = run(columns, groups_of_points * n_columns * column_blocks, error);
-        if (status == GPUMC_OK && n_levels > 0) status = run(by_level, n_points * n_levels, error);
-        if (status == GPUMC_OK) status = run_total(value, n_points, error);
-        if (status == GPUMC_OK) status = run_total(aux, n_points, error);
-        return status == GPUMC_OK ? run_total(slopes, n_points, error) : status;
+        const glm_levels_job by_level = { residuals.at, order.at,  begin.at,  n_rows,
+                                          n_between,    n_points,  between.at };
+        const gpumc_status status =
+            wide ? run_wide(n_points, error) : run_tiled<whole_job>(n_points, error);
+        if (status != GPUMC_OK || n_between == 0) return status;
+        return work.teams(by_level, (n_points + POINTS - 1) / POINTS, (n_between * WARP + BLOCK - 1) / BLOCK, error);
     }
 };
 

@@ -4,7 +4,7 @@
 
    Build:  nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"tests/device_rows.h"'
            cc -O2 -c -DGPUMC_CUDA bench/device.c && nvcc device.o gpumc_cuda.o -o device
-   Run:    ./device [rows]                      (1000000 unless given) */
+   Run:    ./device [rows] [part of a name]     (1000000 rows, all lines unless given) */
 #if !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 199309L
 #endif
@@ -13,7 +13,7 @@
 #include "bench.h"
 #include "../tests/device_rows.h"
 
-enum { MOST_POINTS = 64, GROUPS = 1000, COLUMNS = 54 };
+enum { MOST_POINTS = 64, GROUPS = 1000, MOST_FACTORS = 4, LEVELS = 250 };
 
 /* The GPU works while the processor waits, so that here the clock on the wall counts. */
 static double wall_seconds(void)
@@ -120,25 +120,37 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
     free(y);
 }
 
-static void logistic(const char *name, size_t n_rows, int single)
+/* n_factors of 250 levels each beside the columns. */
+static void logistic(const char *name, size_t n_rows, size_t n_columns, size_t n_factors, int single)
 {
     gpumc_rng rng = gpumc_rng_at(2, 0, 0, 0);
     gpumc_error error;
-    const size_t n_params = 1 + COLUMNS;
-    double *x = doubles(n_rows * COLUMNS), *y = doubles(n_rows), *p = doubles(2 * n_params),
-           *grad = p + n_params;
-    double value = 0, least = 1e30;
-    for (size_t i = 0; i < n_rows * COLUMNS; i++) x[i] = gpumc_rng_uniform(&rng) - 0.5;
+    const size_t n_params = 1 + n_columns + n_factors * LEVELS;
+    double *x = doubles(n_rows * n_columns), *y = doubles(n_rows), *p = doubles(2 * n_params),
+           *grad = p + n_params, value = 0, least = 1e30;
+    const double *effects[MOST_FACTORS];
+    double *to_effects[MOST_FACTORS];
+    size_t *level = (size_t *)checked(malloc((n_factors * n_rows + 1) * sizeof *level));
+    gpumc_glm_factor factors[MOST_FACTORS];
+    for (size_t i = 0; i < n_rows * n_columns; i++) x[i] = gpumc_rng_uniform(&rng) - 0.5;
     for (size_t i = 0; i < n_rows; i++) y[i] = gpumc_rng_uniform(&rng) < 0.5;
-    for (size_t k = 0; k < n_params; k++) p[k] = gpumc_rng_uniform(&rng) - 0.5;
-    const gpumc_glm_data d = { .family = GPUMC_GLM_BERNOULLI_LOGIT, .n_rows = n_rows, .n_columns = COLUMNS,
-                               .x = x, .y = y, .single_precision = single };
+    for (size_t i = 0; i < n_factors * n_rows; i++) level[i] = (size_t)(gpumc_rng_uniform(&rng) * LEVELS);
+    for (size_t k = 0; k < n_params; k++) p[k] = (gpumc_rng_uniform(&rng) - 0.5) * sqrt(50.0 / (double)n_columns);
+    for (size_t f = 0; f < n_factors; f++) {
+        factors[f].level = level + f * n_rows;
+        factors[f].n_levels = LEVELS;
+        effects[f] = p + 1 + n_columns + f * LEVELS;
+        to_effects[f] = grad + 1 + n_columns + f * LEVELS;
+    }
+    const gpumc_glm_data d = { .family = GPUMC_GLM_BERNOULLI_LOGIT, .n_rows = n_rows, .n_columns = n_columns,
+                               .x = x, .y = y, .factors = factors, .n_factors = n_factors,
+                               .single_precision = single };
     const size_t bytes = gpumc_glm_bytes(&d, &error);
     void *memory = checked(malloc(bytes));
     gpumc_glm *on_cpu = (gpumc_glm *)checked(gpumc_glm_init(&d, memory, bytes, &error));
     double *work = doubles(gpumc_glm_work(on_cpu, 1, 1));
-    const gpumc_glm_point at = { p, p + 1, NULL, NULL, NULL, NULL };
-    const gpumc_glm_gradient to = { grad, grad + 1, NULL, NULL, NULL, NULL };
+    const gpumc_glm_point at = { p, p + 1, effects, NULL, NULL, NULL };
+    const gpumc_glm_gradient to = { grad, grad + 1, to_effects, NULL, NULL, NULL };
     for (int k = 0; k < 5; k++) {
         const double begin = wall_seconds();
         memset(grad, 0, n_params * sizeof *grad);
@@ -146,18 +158,36 @@ static void logistic(const char *name, size_t n_rows, int single)
         least = fmin(least, wall_seconds() - begin);
     }
     gpumc_hot *hot = gpumc_hot_glm(&d, MOST_POINTS, GPUMC_ON_GPU, &error);
-    report(name, hot, error.text, n_params, p, (double)(n_rows * COLUMNS) * (single ? 4 : 8), least, value,
+    report(name, hot, error.text, n_params, p, (double)(n_rows * n_columns) * (single ? 4 : 8), least, value,
            grad);
     free(work);
     free(memory);
+    free(level);
     free(p);
     free(y);
     free(x);
 }
 
+static int wanted(int argc, char **argv, const char *name)
+{ return argc < 3 || strstr(name, argv[2]) != NULL; }
+
 int main(int argc, char **argv)
 {
+    static const struct { const char *name; size_t n_rows, n_columns, n_factors; int single; } designs[] = {
+        { "logistic, 581,012 x 54", 581012, 54, 0, 0 },
+        { "the same in float", 581012, 54, 0, 1 },
+        { "logistic, 4,194,304 x 10", 4194304, 10, 0, 0 },
+        { "logistic, 10,000 x 2,000", 10000, 2000, 0, 0 },
+        { "340,000 x 20 + 4 factors", 340000, 20, 4, 0 },
+        { "logistic, 5,000 x 20", 5000, 20, 0, 0 },
+    };
     const size_t n = argc > 1 ? (size_t)strtod(argv[1], NULL) : 1000000;
+    const struct { const char *name; const gpumc_row_kind *kind; size_t n_groups; int single; } sums[] = {
+        { "normal, 10 rows a group", &device_normal, n / 10 + 1, 0 },
+        { "normal, 1000 groups", &device_normal, GROUPS, 0 },
+        { "normal, 1000 groups, float", &device_normal, GROUPS, 1 },
+        { "logit, 1000 groups", &device_logit, GROUPS, 0 },
+    };
     gpumc_device_info info;
     gpumc_error error;
     bench_header(argc, argv);
@@ -168,11 +198,12 @@ int main(int argc, char **argv)
     printf("GPU       %s, driver %d, runtime %d\n\n", info.name, info.driver, info.runtime);
     printf("%-26s %9s %9s %6s %9s %9s %9s  %8s\n", "ms a gradient", "one core", "1 point", "GB/s", "4", "16",
            "64", "error");
-    rows("normal, 10 rows a group", &device_normal, n, n / 10 + 1, 0);
-    rows("normal, 1000 groups", &device_normal, n, GROUPS, 0);
-    rows("normal, 1000 groups, float", &device_normal, n, GROUPS, 1);
-    rows("logit, 1000 groups", &device_logit, n, GROUPS, 0);
-    logistic("logistic, 54 columns", n, 0);
-    logistic("logistic, 54, float", n, 1);
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; i++)
+        if (wanted(argc, argv, sums[i].name))
+            rows(sums[i].name, sums[i].kind, n, sums[i].n_groups, sums[i].single);
+    for (size_t i = 0; i < sizeof designs / sizeof *designs; i++)
+        if (wanted(argc, argv, designs[i].name))
+            logistic(designs[i].name, designs[i].n_rows, designs[i].n_columns, designs[i].n_factors,
+                     designs[i].single);
     return EXIT_SUCCESS;
 }

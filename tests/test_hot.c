@@ -15,7 +15,7 @@ GPUMC_ROW(device_unknown, 0, 1, 1) { return p[0] * x[0]; }
 #else
 #define PLACE GPUMC_ANYWHERE
 #endif
-enum { MOST_PARAMS = 4, POINTS = 5, NODES = 37 };
+enum { MOST_PARAMS = 4, POINTS = 11, NODES = 37 };
 
 typedef struct problem {
     gpumc_rows_data data;
@@ -24,9 +24,9 @@ typedef struct problem {
     const double *column_list[2], *node_list[2];
 } problem;
 
-/* Group sizes vary around n_rows / n_groups; the last group is empty. */
-static void problem_make(problem *q, const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, int weighted,
-                         int single)
+/* Group sizes vary around n_rows / n_groups; the last group is empty, but with full none is. */
+static void problem_make(problem *q, const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, int full,
+                         int weighted, int single)
 {
     gpumc_rng rng = gpumc_rng_at(7, 0, (uint32_t)n_rows, (uint32_t)n_groups);
     memset(q, 0, sizeof *q);
@@ -35,7 +35,7 @@ static void problem_make(problem *q, const gpumc_row_kind *kind, size_t n_rows, 
     for (int c = 0; c < 2; c++) q->columns[c] = (double *)malloc(n_rows * sizeof(double));
     for (size_t i = 0; i < n_rows; i++) {
         const double u = gpumc_rng_uniform(&rng);
-        q->group[i] = n_groups > 1 ? (size_t)(u * u * (double)(n_groups - 1)) : 0;
+        q->group[i] = full && i < n_groups ? i : n_groups > 1 ? (size_t)(u * u * (double)(n_groups - 1)) : 0;
         q->columns[0][i] = gpumc_rng_uniform(&rng) < 0.5;
         q->columns[1][i] = (double)(float)gpumc_rng_normal(&rng);
         q->weights[i] = gpumc_rng_uniform(&rng) < 0.2 ? 0 : 1 + gpumc_rng_uniform(&rng);
@@ -88,20 +88,20 @@ static double on_cpu(const problem *q, const double *p, double *grad)
 
 static double relative(double a, double b) { return fabs(a - b) / (1 + fabs(b)); }
 
-static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups,
-                    int weighted, int single)
+static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups, int full, int weighted,
+                    int single)
 {
     problem q;
     gpumc_error error = { GPUMC_OK, "" };
     gpumc_rng rng = gpumc_rng_at(8, 0, 0, 0);
     gpumc_hot *hot;
-    problem_make(&q, kind, n_rows, n_groups, weighted, single);
+    problem_make(&q, kind, n_rows, n_groups, full, weighted, single);
     const size_t n = q.n_params;
     double *p = (double *)calloc(4 * POINTS * n, sizeof *p), *grad = p + POINTS * n,
            *again = grad + POINTS * n;
     double *expected = again + POINTS * n, lp[POINTS], lp_again[POINTS], worst = 0;
     for (size_t i = 0; i < POINTS * n; i++) p[i] = 1 + gpumc_rng_uniform(&rng);
-    hot = gpumc_hot_rows(&q.data, 2, PLACE, &error);       /* 2 at once: five points take three turns */
+    hot = gpumc_hot_rows(&q.data, 2, PLACE, &error);       /* 2 at once: the points take six turns */
     CHECK(hot != NULL, "%s", error.text);
     if (hot) {
         CHECK(gpumc_hot_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
@@ -127,7 +127,7 @@ static void compare(const gpumc_row_kind *kind, size_t n_rows, size_t n_groups,
 }
 
 /* ---- linear predictors --------------------------------------------------------------------------- */
-enum { COLUMNS = 7, LEVELS_1 = 5, LEVELS_2 = 40, EFFECTS = LEVELS_1 + LEVELS_2 };
+enum { LEVELS_1 = 5, LEVELS_2 = 40, EFFECTS = LEVELS_1 + LEVELS_2 };
 
 static size_t aux_of(gpumc_glm_family family)
 {
@@ -162,18 +162,18 @@ static double glm_on_cpu(const gpumc_glm_data *d, const double *p, double *grad)
     return value;
 }
 
-static void compare_glm(gpumc_glm_family family, size_t n_rows, int form)
+static void compare_glm(gpumc_glm_family family, size_t n_rows, size_t n_columns, int form)
 {
     gpumc_rng rng = gpumc_rng_at(9, 0, (uint32_t)n_rows, (uint32_t)family);
     gpumc_error error = { GPUMC_OK, "" };
-    double *x = (double *)malloc(n_rows * (COLUMNS + 3) * sizeof *x), *y = x + n_rows * COLUMNS;
+    double *x = (double *)malloc(n_rows * (n_columns + 3) * sizeof *x), *y = x + n_rows * n_columns;
     double *offset = y + n_rows, *weights = offset + n_rows, lp[POINTS], alone, worst = 0;
     size_t *level_1 = (size_t *)malloc(2 * n_rows * sizeof *level_1), *level_2 = level_1 + n_rows;
     const gpumc_glm_factor factors[2] = { { level_1, LEVELS_1 }, { level_2, LEVELS_2 } };
     gpumc_glm_data d;
     gpumc_hot *hot;
     memset(&d, 0, sizeof d);
-    for (size_t i = 0; i < n_rows * COLUMNS; i++) x[i] = (double)(float)gpumc_rng_normal(&rng);
+    for (size_t i = 0; i < n_rows * n_columns; i++) x[i] = (double)(float)gpumc_rng_normal(&rng);
     for (size_t i = 0; i < n_rows; i++) {
         y[i] = gpumc_rng_uniform(&rng) < 0.4;
         offset[i] = 0.3 * gpumc_rng_normal(&rng);
@@ -183,18 +183,20 @@ static void compare_glm(gpumc_glm_family family, size_t n_rows, int form)
     }
     d.family = family;
     d.n_rows = n_rows;
-    d.n_columns = COLUMNS;
-    d.x = x;
+    d.n_columns = n_columns;
+    d.x = n_columns ? x : NULL;
     d.y = y;
     d.column_major = form & 1;
     d.single_precision = form >> 1 & 1;
     if (form & 1) { d.offset = offset; d.factors = factors; d.n_factors = 2; }
     if (form & 2) d.weights = weights;
-    const size_t n = 1 + COLUMNS + (d.n_factors ? (size_t)EFFECTS : 0) + aux_of(family);
+    const size_t n = 1 + n_columns + (d.n_factors ? (size_t)EFFECTS : 0) + aux_of(family);
     double *p = (double *)calloc(4 * POINTS * (n + 2), sizeof *p), *grad = p + POINTS * (n + 2);
     double *again = grad + POINTS * n, *expected = again + POINTS * n;
     for (size_t i = 0; i < POINTS * n; i++) p[i] = 0.2 + 0.3 * gpumc_rng_uniform(&rng);
-    hot = gpumc_hot_glm(&d, 5, PLACE, &error);
+    for (size_t i = 0; i < POINTS; i++)
+        for (size_t k = 1; k <= n_columns; k++) p[i * n + k] *= 7 / (6.0 + (double)n_columns);
+    hot = gpumc_hot_glm(&d, POINTS, PLACE, &error);
     CHECK(hot != NULL, "%s", error.text);
     if (hot) {
         CHECK(gpumc_hot_eval(hot, POINTS, p, grad, lp, &error) == GPUMC_OK, "%s", error.text);
@@ -203,7 +205,8 @@ static void compare_glm(gpumc_glm_family family, size_t n_rows, int form)
             for (size_t k = 0; k < n; k++)
                 worst = check_worst(worst, relative(grad[i * n + k], expected[i * n + k]));
         }
-        CHECK(worst < TOLERANCE, "family %d, form %d, %zu rows: off by %g", (int)family, form, n_rows, worst);
+        CHECK(worst < TOLERANCE, "family %d, form %d, %zu rows, %zu columns: off by %g", (int)family, form,
+              n_rows, n_columns, worst);
         CHECK(gpumc_hot_eval(hot, 1, p + 4 * n, again, &alone, &error) == GPUMC_OK, "%s", error.text);
         CHECK(alone == lp[4] && memcmp(again, grad + 4 * n, n * sizeof *again) == 0,
               "alone %g, in company %g", alone, lp[4]);
@@ -221,7 +224,7 @@ static void check_refusals(void)
     gpumc_error error;
     gpumc_row_kind other = device_normal;
     gpumc_hot *hot;
-    problem_make(&q, &device_unknown, 10, 1, 0, 0);
+    problem_make(&q, &device_unknown, 10, 1, 0, 0, 0);
     CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
     CHECK(error.status == GPUMC_ERROR_DEVICE && strstr(error.text, "device_unknown"), "%s", error.text);
     hot = gpumc_hot_rows(&q.data, 1, GPUMC_ANYWHERE, &error);
@@ -249,7 +252,7 @@ static void check_refusals(void)
     gpumc_device_info info;
     double p[2] = { 1, 2 }, grad[2], lp;
     gpumc_hot *hot;
-    problem_make(&q, &device_normal, 10, 1, 0, 0);
+    problem_make(&q, &device_normal, 10, 1, 0, 0, 0);
     CHECK(gpumc_device_describe(&info, &error) == GPUMC_ERROR_DEVICE, "%s", error.text);
     CHECK(gpumc_device_describe(NULL, &error) == GPUMC_ERROR_ARGUMENT, "%s", error.text);
     CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_GPU, &error) == NULL, "%s", error.text);
@@ -307,7 +310,7 @@ static void check_data(void)
     CHECK(gpumc_hot_rows(NULL, 1, PLACE, &error) == NULL && strstr(error.text, "gpumc_hot_rows: data is NULL"), "%s",
           error.text);
     problem q;
-    problem_make(&q, &device_positive, 20, 2, 1, 0);
+    problem_make(&q, &device_positive, 20, 2, 0, 1, 0);
     for (size_t i = 0; i < 20; i++) q.columns[0][i] = (double)i - 5, q.weights[i] = i > 5;
     hot = gpumc_hot_rows(&q.data, 1, PLACE, &error);
     CHECK(hot != NULL, "%s", error.text);
@@ -320,8 +323,9 @@ static void check_data(void)
 
 int main(void)
 {
-    static const size_t sizes[][2] = { { 1, 1 },     { 100, 60 }, { 3000, 400 },
-                                       { 20000, 3 }, { 5000, 1 }, { 9000, 900 } };
+    static const size_t sizes[][3] = { { 1, 1, 1 },     { 100, 60, 0 }, { 3000, 400, 0 }, { 600, 300, 1 },
+                                       { 20000, 3, 0 }, { 5000, 1, 0 }, { 9000, 900, 0 }, { 1000, 100, 1 } };
+    static const size_t columns[] = { 0, 1, 60, 100, 200, 300 };
 #if defined(GPUMC_CUDA)
     gpumc_device_info info;
     gpumc_error error = { GPUMC_OK, "" };
@@ -334,17 +338,19 @@ int main(void)
 #endif
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
         for (int form = 0; form < 4; form++) {
-            compare(&device_normal, sizes[k][0], sizes[k][1], form & 1, form >> 1);
-            compare(&device_student, sizes[k][0], sizes[k][1], form & 1, form >> 1);
-            compare(&device_logit, sizes[k][0], sizes[k][1], form & 1, form >> 1);
-            compare(&device_shared, sizes[k][0], 1, form & 1, form >> 1);
-            compare(&device_mixture, sizes[k][0], sizes[k][1], form & 1, form >> 1);
+            compare(&device_normal, sizes[k][0], sizes[k][1], sizes[k][2] > 0, form & 1, form >> 1);
+            compare(&device_student, sizes[k][0], sizes[k][1], sizes[k][2] > 0, form & 1, form >> 1);
+            compare(&device_logit, sizes[k][0], sizes[k][1], sizes[k][2] > 0, form & 1, form >> 1);
+            compare(&device_shared, sizes[k][0], 1, 0, form & 1, form >> 1);
+            compare(&device_mixture, sizes[k][0], sizes[k][1], sizes[k][2] > 0, form & 1, form >> 1);
         }
     check_data();
     for (int family = 0; family < GPUMC__GLM_N; family++)
         for (int form = 0; form < 4; form++) {
-            compare_glm((gpumc_glm_family)family, 1, form);
-            compare_glm((gpumc_glm_family)family, 10007, form);
+            compare_glm((gpumc_glm_family)family, 1, 7, form);
+            compare_glm((gpumc_glm_family)family, 10007, 7, form);
+            for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
+                compare_glm((gpumc_glm_family)family, 1500, columns[k], form);
         }
     check_refusals();
     return check_end();
