@@ -18224,17 +18224,17 @@ static int gpumc__is_due(const gpumc__run *r)
 /* Opens a file of which not a byte is wrong; the last eight are the checksum of the others. */
 static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error *error)
 {
-    unsigned char bytes[4096 + sizeof(uint64_t)];
+    unsigned char bytes[sizeof(uint64_t) + 4096], *const read = bytes + sizeof(uint64_t);
     uint64_t sum = GPUMC__FNV_START;
-    size_t held = 0, got;
+    size_t held = 0, got;                 /* held: the last bytes, which stand before what is read */
     int is_ours = 0, failed;
     FILE *f = *file = fopen(path, "rb");
     if (!f) return gpumc__file_failed(error, path, "opened");
-    while ((got = fread(bytes + held, 1, 4096, f)) > 0) {
+    while ((got = fread(read, 1, 4096, f)) > 0) {
         const size_t n = held + got, keep = n < sizeof sum ? n : sizeof sum;
-        if (held == 0 && n >= 8) is_ours = memcmp(bytes, GPUMC__MAGIC, 8) == 0;
-        sum = gpumc__checksum(sum, bytes, n - keep);
-        memmove(bytes, bytes + n - keep, keep);
+        if (held == 0 && n >= 8) is_ours = memcmp(read, GPUMC__MAGIC, 8) == 0;
+        sum = gpumc__checksum(sum, read - held, n - keep);
+        memmove(read - keep, read + got - keep, keep);
         held = keep;
     }
     failed = ferror(f) || fseek(f, 0, SEEK_SET) != 0;

@@ -1,16 +1,16 @@
 // gpumc_cuda.cu: the hot loops of gpumc.h on an NVIDIA GPU.
 //
 //     nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'
-//     cc -O2 -DGPUMC_CUDA main.c gpumc_cuda.o -lm -pthread -lcudart -lstdc++      (or link with nvcc)
+//     cc -O2 -DGPUMC_CUDA -c main.c && nvcc main.o gpumc_cuda.o        (or link with -lm -pthread -lcudart -lstdc++)
 //
-// my_rows.h holds the program's GPUMC_ROW and GPUMC_CELLS functions, the very text that cc compiles for the CPU; several files
-// go into one that includes them. The program itself does not change: gpumc.h finds the table below.
+// my_rows.h holds the program's GPUMC_ROW and GPUMC_CELLS functions, the very text that cc compiles for the CPU;
+// several files go into one that includes them. The program itself does not change: gpumc.h finds the table below.
 //
-// Every sum is taken by a team of threads: each member adds up its own share in a fixed order, a tree adds the
-// members, the first one stores. No atomics, so that results repeat bit for bit and do not depend on how many
-// points are evaluated in one call. A job says what a member adds up and where the sum goes. Only the functions
-// of the first part (memory, copies, one launch) know the GPU; compiled by a C++ compiler with
-// -DGPUMC_CUDA_ON_HOST the same jobs run on the CPU, which is how they are tested where there is no GPU.
+// Every sum has an order of its own: threads add up their shares, trees add the threads, blocks leave their sums in
+// places of their own. No atomics, so that results repeat bit for bit and do not depend on how many points are
+// evaluated in one call. A job says what a thread does. Only the functions of the first part (memory, copies,
+// launches) know the GPU; compiled by a C++ compiler with -DGPUMC_CUDA_ON_HOST the same jobs run on the CPU, which is
+// how they are tested where there is no GPU.
 //
 // -DGPUMC_REAL=float does the arithmetic of a row in single precision. Sums are always double.
 #include "gpumc.h"
@@ -35,7 +35,10 @@
 
 namespace {
 
-struct alignas(16) pair { double of[2]; };      // two values in one access
+// Two values in one access, sixteen bytes in one copy.
+template <class T> struct alignas(2 * sizeof(T)) pair_of { T of[2]; };
+typedef pair_of<double> pair;
+template <class T> struct alignas(16) line_of { T of[16 / sizeof(T)]; };
 
 gpumc_status fail(gpumc_error *error, gpumc_status status, const char *format, ...)
 {
@@ -55,7 +58,7 @@ gpumc_status fail(gpumc_error *error, gpumc_status status, const char *format, .
 // the last word; the others are added up over the block. A job of tiles goes through its phases block by
 // block, tile by tile, and through rounds in which threads hand over what they have added up, with a barrier
 // behind each.
-enum { BLOCK = 128, WARP = 32 };
+enum { BLOCK = 128, WARP = 32, MOST_GRID = 65535 };
 
 struct place { int thread; std::size_t block, pass, chunk; };
 struct tile_grid { int threads; std::size_t passes, blocks, chunks, n_tiles, bytes; };
@@ -89,8 +92,8 @@ gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_erro
     return driver(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "upload", error);
 }
 
-template <class T> __device__ __forceinline__ void fetch(T *to, const T *from)
-{ __pipeline_memcpy_async(to, from, sizeof(T)); }
+template <class T> __device__ __forceinline__ void fetch(line_of<T> *to, const line_of<T> *from)
+{ __pipeline_memcpy_async(to, from, sizeof *to); }
 
 __global__ void copy_points(double *to, const double *from, std::size_t n)
 {
@@ -184,6 +187,7 @@ public:
     }
     template <class Job> gpumc_status tiles(const Job &job, const tile_grid &g, gpumc_error *error)
     {
+        if (g.chunks > MOST_GRID) return too_many(g.chunks, error);
         const dim3 grid((unsigned)g.passes, (unsigned)g.blocks, (unsigned)g.chunks);
         run_tiles<<<grid, g.threads, g.bytes, stream>>>(job, g.n_tiles);
         return driver(cudaGetLastError(), "launch", error);
@@ -256,7 +260,7 @@ gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_erro
     std::memcpy(to, from, bytes);
     return GPUMC_OK;
 }
-template <class T> void fetch(T *to, const T *from) { *to = *from; }
+template <class T> void fetch(line_of<T> *to, const line_of<T> *from) { *to = *from; }
 
 // The GPU's loops, in the same order.
 class queue {
@@ -332,52 +336,34 @@ template <class Job> gpumc_status blocks_at_once(int, std::size_t, std::size_t *
 // a times b, or the greatest number, which no memory has.
 std::size_t times(std::size_t a, std::size_t b) { return b && a > (std::size_t)-1 / b ? (std::size_t)-1 : a * b; }
 
-template <class T> class device_array {
+template <class T, void *(*get)(std::size_t, gpumc_error *), void (*give_back)(void *)> class array {
 public:
     T *at;
-    std::size_t size;
-    device_array() : at(NULL), size(0) {}
-    ~device_array() { device_free(at); }
+    array() : at(NULL) {}
+    ~array() { give_back(at); }
     gpumc_status allocate(std::size_t n, gpumc_error *error)
     {
         if (n > (std::size_t)-1 / sizeof(T))
             return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
-        at = (T *)device_allocate(n ? n * sizeof(T) : 1, error);
-        size = n;
+        at = (T *)get(n ? n * sizeof(T) : 1, error);
         return at ? GPUMC_OK : GPUMC_ERROR_MEMORY;
     }
     gpumc_status upload(const std::vector<T> &from, gpumc_error *error)
     {
         const gpumc_status status = allocate(from.size(), error);
-        return status == GPUMC_OK && size ? to_device(at, from.data(), size * sizeof(T), error) : status;
+        if (status != GPUMC_OK || from.empty()) return status;
+        return to_device(at, from.data(), from.size() * sizeof(T), error);
     }
 private:
-    device_array(const device_array &);
-    device_array &operator=(const device_array &);
+    array(const array &);
+    array &operator=(const array &);
 };
-
-class shared_array {
-public:
-    double *at;
-    shared_array() : at(NULL) {}
-    ~shared_array() { shared_free(at); }
-    gpumc_status allocate(std::size_t n, gpumc_error *error)
-    {
-        if (n > (std::size_t)-1 / sizeof *at)
-            return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
-        at = (double *)shared_allocate(n ? n * sizeof *at : 1, error);
-        return at ? GPUMC_OK : GPUMC_ERROR_MEMORY;
-    }
-private:
-    shared_array(const shared_array &);
-    shared_array &operator=(const shared_array &);
-};
+template <class T> using device_array = array<T, device_allocate, device_free>;
+typedef array<double, shared_allocate, shared_free> shared_array;
 
 // ---- what has been uploaded once and is evaluated many times ----------------------------------------------
 // The result of a point is its value, then its derivatives: `head` of sums over everything, `between` that are
 // sums of their own, and the rest sums over everything again.
-const std::size_t MOST_POINTS = 65535;      // of a launch
-
 // Sums partial[point][n_totals][n_partials] and hands the whole result to the host, who sees what is written here.
 struct deliver_job {
     enum { team = BLOCK, n_own = 0, n_sums = 1 };
@@ -437,11 +423,15 @@ private:
                                  gpumc_error *error)
     {
         gpu_hot *const h = static_cast<gpu_hot *>(hot);
-        const std::size_t most = h->max_points < MOST_POINTS ? h->max_points : MOST_POINTS;
+        const std::size_t most = h->max_points < (std::size_t)MOST_GRID ? h->max_points : (std::size_t)MOST_GRID;
         gpumc_status status = GPUMC_OK;
-        for (std::size_t done = 0, some; done < n && status == GPUMC_OK; done += some) {
-            some = n - done < most ? n - done : most;
-            status = h->turn(some, p + done * h->n_params, grad + done * h->n_params, lp + done, error);
+        try {
+            for (std::size_t done = 0, some; done < n && status == GPUMC_OK; done += some) {
+                some = n - done < most ? n - done : most;
+                status = h->turn(some, p + done * h->n_params, grad + done * h->n_params, lp + done, error);
+            }
+        } catch (const std::exception &) {
+            return fail(error, GPUMC_ERROR_MEMORY, "GPU: out of host memory");
         }
         return status;
     }
@@ -779,13 +769,15 @@ struct student_t_family {
 
 enum { POINTS = 8, STRIDE = POINTS + 2, MOST_THREADS = 256, CHUNK = 62 };   // STRIDE: no two rows in a bank
 
-// Rows of a tile: a power of two, 1 << row_bits. A thread adds up two columns, lanes apart, over the rows that
-// are its; threads of as many lanes share the rows of a tile.
+inline std::size_t passes(std::size_t n_points) { return (n_points + POINTS - 1) / POINTS; }
+
+// Rows of a tile: a power of two, 1 << row_bits. For predictors a thread has two rows, half a tile apart, and a slice
+// of the columns; for products two columns, lanes apart, and every splits-th two rows.
 struct tile_shape {
     int threads, row_bits, lanes;
     std::size_t chunk, n_chunks, n_tiles, n_blocks, bytes;
     BOTH int rows() const { return 1 << row_bits; }
-    BOTH int slices() const { return threads >> row_bits; }
+    BOTH int slices() const { return 2 * threads >> row_bits; }
     BOTH int splits() const { return threads / lanes; }
 };
 
@@ -828,19 +820,21 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
     std::size_t n_points, max_points, n_totals;
 
     // What shared memory holds: slopes by column and point; outputs (of predictors: slices) by row and point; X, of
-    // which a column has one place more than rows, so that no two columns meet in a bank; a 1.
+    // which columns stand sixteen bytes apart, so that no two meet in a bank; two ones.
+    enum { per_line = 16 / sizeof(Column) };
     BOTH double *outputs(double *memory) const { return memory + s.chunk * POINTS; }
     BOTH static std::size_t n_output_sets(int slices) { return slices > n_outputs ? slices : n_outputs; }
     BOTH double *output(double *memory, int set, int row) const
     { return outputs(memory) + ((set << s.row_bits) + row) * STRIDE; }
     BOTH Column *tile_of(double *memory) const
     { return (Column *)(outputs(memory) + (n_output_sets(s.slices()) << s.row_bits) * STRIDE); }
-    BOTH Column *one(double *memory) const { return tile_of(memory) + s.chunk * (std::size_t)(s.rows() + 1); }
+    BOTH int stride() const { return s.rows() + per_line; }
+    BOTH Column *one(double *memory) const { return tile_of(memory) + s.chunk * (std::size_t)stride(); }
     static std::size_t bytes(int threads, int row_bits, std::size_t chunk)
     {
         const std::size_t rows = (std::size_t)1 << row_bits;
-        return (chunk * POINTS + n_output_sets(threads >> row_bits) * rows * STRIDE) * sizeof(double)
-             + (chunk * (rows + 1) + 1) * sizeof(Column);
+        return (chunk * POINTS + n_output_sets(2 * threads >> row_bits) * rows * STRIDE) * sizeof(double)
+             + (chunk * (rows + per_line) + 2) * sizeof(Column);
     }
 
     BOTH int width(const place &at) const
@@ -863,7 +857,7 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
         const int n = n_here(at), all = width(at) * POINTS;
         for (int k = 0; k < POINTS; k++) mine.column[0][k] = mine.column[1][k] = 0;
         for (int k = 0; k < 1 + n_aux; k++) mine.row[k] = 0;
-        if (at.thread == 0) *one(memory) = 1;
+        if (at.thread < 2) one(memory)[at.thread] = 1;
         if (Step != PRODUCTS)
             for (int i = at.thread; i < all; i += s.threads)
                 memory[i] = i % POINTS < n ? points[point(at, i % POINTS) * v.n_params + 1 + at.chunk * s.chunk
@@ -871,11 +865,13 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
     }
     BOTH void load(const place &at, std::size_t tile, double *memory) const
     {
-        const int n = width(at), row = at.thread & (s.rows() - 1), stride = s.rows() + 1;
-        const Column *from = v.x + ((at.chunk * s.chunk * s.n_tiles + tile * (std::size_t)n) << s.row_bits) + row;
-        Column *to = tile_of(memory) + row;
-        for (int c = at.thread >> s.row_bits; c < n; c += s.slices())
-            fetch(to + c * stride, from + ((std::size_t)c << s.row_bits));
+        typedef line_of<Column> line;
+        const int n = width(at), bits = s.row_bits - (per_line == 2 ? 1 : 2), per_column = 1 << bits;
+        const std::size_t columns_before = at.chunk * s.chunk * s.n_tiles + tile * (std::size_t)n;
+        const line *from = (const line *)(v.x + (columns_before << s.row_bits));
+        line *to = (line *)tile_of(memory);
+        for (int i = at.thread; i < n << bits; i += s.threads)
+            fetch(to + (i >> bits) * (per_column + 1) + (i & (per_column - 1)), from + i);
     }
     BOTH void work(int phase, const place &at, std::size_t tile, state &mine, double *memory) const
     {
@@ -894,24 +890,27 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
             if (Step == WHOLE) add_rows(at, mine, memory);
         }
     }
-    // The slice of the columns that is this thread's. fma by name: the same bits whatever N is.
+    // fma by name: the same bits whatever N is.
     template <int N> BOTH void predict(const place &at, double *memory) const
     {
-        const int row = at.thread & (s.rows() - 1), slice = at.thread >> s.row_bits, stride = s.rows() + 1;
+        const int half = s.rows() / 2, row = at.thread & (half - 1), slice = at.thread >> (s.row_bits - 1);
         const int first = width(at) * slice / s.slices(), end = width(at) * (slice + 1) / s.slices();
-        const Column *x = tile_of(memory) + row;
-        const pair *slopes = (const pair *)memory;
-        gpumc_real eta[N + N % 2] = {};
-        for (int c = first; c < end; c++) {
-            const gpumc_real value = (gpumc_real)x[c * stride];
-            for (int k = 0; k < N; k++)
-                eta[k] = std::fma(value, (gpumc_real)slopes[c * (POINTS / 2) + k / 2].of[k % 2], eta[k]);
+        const Column *x = tile_of(memory) + first * stride() + row;
+        const pair *slopes = (const pair *)memory + first * (POINTS / 2);
+        gpumc_real eta[2][N + N % 2] = {};
+        for (int c = first; c < end; c++, x += stride(), slopes += POINTS / 2) {
+            const gpumc_real a = (gpumc_real)x[0], b = (gpumc_real)x[half];
+            for (int k = 0; k < N; k++) {
+                const gpumc_real slope = (gpumc_real)slopes[k / 2].of[k % 2];
+                eta[0][k] = std::fma(a, slope, eta[0][k]);
+                eta[1][k] = std::fma(b, slope, eta[1][k]);
+            }
         }
-        pair *to = (pair *)output(memory, slice, row);
-        for (int k = 0; k < N; k += 2) {
-            const pair two = { { (double)eta[k], (double)eta[k + 1] } };
-            to[k / 2] = two;
-        }
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < N; k += 2) {
+                const pair two = { { (double)eta[i][k], (double)eta[i][k + 1] } };
+                ((pair *)output(memory, slice, row + i * half))[k / 2] = two;
+            }
     }
     BOTH gpumc_real predictor(int row, int k, double *memory) const
     {
@@ -938,7 +937,7 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
         const int row = at.thread & (s.rows() - 1);
         const std::size_t i = (tile << s.row_bits) + (std::size_t)row;
         if (i < v.n_rows)
-            for (int k = at.thread >> s.row_bits; k < n_here(at); k += s.slices())
+            for (int k = at.thread >> s.row_bits; k < n_here(at); k += s.threads >> s.row_bits)
                 predictors[(at.chunk * max_points + point(at, k)) * v.n_rows + i] =
                     (double)predictor(row, k, memory);
     }
@@ -955,24 +954,25 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
     // A column of ones first, for the intercept, where there is one pass; then the columns of the chunk.
     BOTH int n_columns_here(const place &at) const { return width(at) + ones; }
     BOTH const Column *column(int which, double *memory) const
-    { return which < ones ? one(memory) : tile_of(memory) + (which - ones) * (s.rows() + 1); }
+    { return which < ones ? one(memory) : tile_of(memory) + (which - ones) * stride(); }
     template <int N> BOTH void products(const place &at, state &mine, double *memory) const
     {
+        typedef pair_of<Column> two;
         const int a = at.thread % s.lanes, n = n_columns_here(at), b = a + s.lanes < n ? a + s.lanes : n - 1;
         const int first = at.thread / s.lanes, step = s.splits();
         if (a >= n || first >= step) return;
-        const Column *x = column(a, memory) + (a < ones ? 0 : first), *y = column(b, memory) + (b < ones ? 0 : first);
+        const two *x = (const two *)column(a, memory) + (a < ones ? 0 : first);
+        const two *y = (const two *)column(b, memory) + (b < ones ? 0 : first);
         const int step_x = a < ones ? 0 : step, step_y = b < ones ? 0 : step;
-        const pair *out = (const pair *)output(memory, RESIDUAL, first);
-        for (int row = first; row < s.rows(); row += step) {
-            for (int k = 0; k < N; k++) {
-                const double r = out[k / 2].of[k % 2];
-                mine.column[0][k] = std::fma((double)*x, r, mine.column[0][k]);
-                mine.column[1][k] = std::fma((double)*y, r, mine.column[1][k]);
-            }
-            x += step_x;
-            y += step_y;
-            out += step * (STRIDE / 2);
+        const pair *out = (const pair *)output(memory, RESIDUAL, 2 * first);
+        for (int i = first; i < s.rows() / 2; i += step, x += step_x, y += step_y, out += step * STRIDE) {
+            const two of_x = *x, of_y = *y;
+            for (int row = 0; row < 2; row++)
+                for (int k = 0; k < N; k++) {
+                    const double r = out[row * (STRIDE / 2) + k / 2].of[k % 2];
+                    mine.column[0][k] = std::fma((double)of_x.of[row], r, mine.column[0][k]);
+                    mine.column[1][k] = std::fma((double)of_y.of[row], r, mine.column[1][k]);
+                }
         }
     }
     // Value and derivatives by sigma or phi and nu: a thread has one point and some rows.
@@ -1052,8 +1052,8 @@ template <class Family, class Column> struct glm_rows_job {
 };
 
 // The rows of each level of every factor, for all points of a pass.
-struct glm_levels_job {
-    enum { team = WARP, n_own = POINTS, n_sums = POINTS + 1 };
+template <int Team> struct glm_levels_job {
+    enum { team = Team, n_own = Team < BLOCK ? (int)POINTS : 0, n_sums = POINTS + (Team < BLOCK) };
     const double *residuals;            // [pass][row][POINTS]
     const unsigned *order;              // rows by level
     const std::size_t *begin;           // n_levels + 1 places in them
@@ -1077,11 +1077,14 @@ struct glm_levels_job {
     BOTH void store(std::size_t pass, std::size_t block, int thread, double *sum) const
     {
         const std::size_t level = (block * BLOCK + (std::size_t)thread) / team;
-        if (thread % team != 0 || level >= n_levels) return;
-        for (int k = 0; k < POINTS; k++)
-            if (k < n_here(pass)) out[(pass * POINTS + (std::size_t)k) * n_levels + level] = sum[k];
+        if (Team < BLOCK && thread % Team == 0 && level < n_levels) store_level(pass, level, sum);
     }
-    BOTH void store_block(std::size_t, std::size_t, const double *) const {}
+    BOTH void store_block(std::size_t pass, std::size_t block, const double *sum) const
+    { if (Team == BLOCK) store_level(pass, block, sum); }
+    BOTH void store_level(std::size_t pass, std::size_t level, const double *sum) const
+    {
+        for (int k = 0; k < n_here(pass); k++) out[(pass * POINTS + (std::size_t)k) * n_levels + level] = sum[k];
+    }
 };
 
 template <class Family, class Column> struct hot_glm : gpu_hot {
@@ -1111,14 +1114,16 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
             status = offset.upload(std::vector<double>(d.offset, d.offset + n_rows), error);
         if (status == GPUMC_OK && d.weights)
             status = weights.upload(std::vector<double>(d.weights, d.weights + n_rows), error);
-        if (status == GPUMC_OK && wide) status = predictors.allocate(times(max_points, shape.n_chunks * n_rows), error);
-        if (status == GPUMC_OK && (wide || n_between > 0)) status = residuals.allocate(times((max_points + POINTS - 1) / POINTS * POINTS, n_rows), error);
+        if (status == GPUMC_OK && wide)
+            status = predictors.allocate(times(max_points, shape.n_chunks * n_rows), error);
+        if (status == GPUMC_OK && (wide || n_between > 0))
+            status = residuals.allocate(times(passes(max_points) * POINTS, n_rows), error);
         return status == GPUMC_OK ? allocate(shape.n_blocks, error) : status;
     }
 
-    // Several blocks a processor hide each other's waiting: as many rows as leave room for five of them on the
-    // newest, and never so wide a tile that there are not two.
-    bool fits(std::size_t chunk, std::size_t n_sums, std::size_t most_bytes)
+    // Several blocks a processor hide each other's waiting: as many rows as leave room for four of them on an H100.
+    // least_bytes is what the fewest rows may take.
+    bool fits(std::size_t chunk, std::size_t n_sums, std::size_t most_bytes, std::size_t least_bytes)
     {
         shape.threads = n_sums <= 128 ? 128 : (int)MOST_THREADS;
         shape.lanes = 1;
@@ -1126,7 +1131,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         shape.chunk = chunk;
         for (shape.row_bits = 7; shape.row_bits >= 5; shape.row_bits--) {
             shape.bytes = whole_job::bytes(shape.threads, shape.row_bits, chunk);
-            if (shape.bytes <= (shape.row_bits > 5 ? 46000 : most_bytes / 2)) break;
+            if (shape.bytes <= (shape.row_bits == 5 ? least_bytes : most_bytes < 55000 ? most_bytes : 55000)) break;
         }
         return n_sums <= 2 * MOST_THREADS && shape.row_bits >= 5;
     }
@@ -1135,8 +1140,8 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         const std::size_t most = most_shared_bytes();
         std::size_t at_once = 1;
         gpumc_status status;
-        wide = !fits(n_columns, 1 + n_columns, most);
-        if (wide && !fits(CHUNK, CHUNK, most))
+        wide = !fits(n_columns, 1 + n_columns, most, most / 2);
+        if (wide && !fits(CHUNK, CHUNK, most, most))
             return fail(error, GPUMC_ERROR_DEVICE, "GPU: %zu bytes of shared memory where a block needs %zu", most,
                         shape.bytes);
         shape.n_chunks = wide ? (n_columns + CHUNK - 1) / CHUNK : 1;
@@ -1199,7 +1204,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     {
         const Job job = { view(),       shape,      points.at, predictors.at, residuals.at,
                           partial.at,   n_points,   max_points, n_totals() };
-        const tile_grid grid = { shape.threads, (n_points + POINTS - 1) / POINTS, shape.n_blocks, shape.n_chunks,
+        const tile_grid grid = { shape.threads, passes(n_points), shape.n_blocks, shape.n_chunks,
                                  shape.n_tiles, shape.bytes };
         return work.tiles(job, grid, error);
     }
@@ -1211,14 +1216,19 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         if (status == GPUMC_OK) status = work.teams(rows, n_points, shape.n_blocks, error);
         return status == GPUMC_OK ? run_tiled<products_job>(n_points, error) : status;
     }
+    template <int Team> gpumc_status run_levels(std::size_t n_points, gpumc_error *error)
+    {
+        const glm_levels_job<Team> job = { residuals.at, order.at, begin.at,  n_rows,
+                                           n_between,    n_points, between.at };
+        return work.teams(job, passes(n_points), (n_between * Team + BLOCK - 1) / BLOCK, error);
+    }
     gpumc_status launch(std::size_t n_points, gpumc_error *error)
     {
-        const glm_levels_job by_level = { residuals.at, order.at,  begin.at,  n_rows,
-                                          n_between,    n_points,  between.at };
         const gpumc_status status =
             wide ? run_wide(n_points, error) : run_tiled<whole_job>(n_points, error);
         if (status != GPUMC_OK || n_between == 0) return status;
-        return work.teams(by_level, (n_points + POINTS - 1) / POINTS, (n_between * WARP + BLOCK - 1) / BLOCK, error);
+        return n_rows * n_factors > 256 * n_between ? run_levels<BLOCK>(n_points, error)
+                                                    : run_levels<WARP>(n_points, error);
     }
 };
 

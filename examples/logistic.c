@@ -121,6 +121,9 @@ static int problem_ready(problem *q, gpumc_place place, gpumc_error *error)
     d.x = q->x;
     d.y = q->y;
     q->likelihood = gpumc_hot_glm(&d, 16, place, error);
+#if defined(GPUMC_CUDA)
+    if (q->likelihood && q->likelihood->reason[0]) fprintf(stderr, "on the CPU: %s\n", q->likelihood->reason);
+#endif
     return q->likelihood != NULL;
 }
 

@@ -6,7 +6,7 @@
 
    Build:  cc -O2 examples/verify.c -o verify -lm -pthread
    GPU:    nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"examples/verify_rows.h"'
-           cc -O2 -DGPUMC_CUDA examples/verify.c gpumc_cuda.o -o verify -lm -pthread -lcudart -lstdc++
+           cc -O2 -DGPUMC_CUDA -c examples/verify.c && nvcc verify.o gpumc_cuda.o -o verify
    Run:    ./verify
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */

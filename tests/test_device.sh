@@ -1,5 +1,6 @@
 #!/bin/sh
-# gpumc_cuda.cu compiled for the CPU: everything but launches and copies is the text that the GPU runs.
+# gpumc_cuda.cu compiled for the CPU: everything but launches and copies is the text that the GPU runs. More variants
+# with make long.
 . ./check.sh
 CXX=${CXX:-c++}
 CC=${CC:-cc}
@@ -22,14 +23,33 @@ check 'gpumc_cuda.cu as C++17' compile ../gpumc_cuda.cu seventeen -std=c++17 -O1
 check 'a program with it' link seventeen
 check 'the same sums as the CPU' whole seventeen
 
-# Broken variants that the comparison must notice.
-broken() {
-    sed "$1" ../gpumc_cuda.cu >"$scratch/broken.cu"
-    cmp -s ../gpumc_cuda.cu "$scratch/broken.cu" && return 0
-    compile "$scratch/broken.cu" broken -std=c++17 -O1 && link broken && whole broken
+# variant SED: the same with a change.
+variant() {
+    sed "$1" ../gpumc_cuda.cu >"$scratch/variant.cu"
+    cmp -s ../gpumc_cuda.cu "$scratch/variant.cu" && return 2
+    compile "$scratch/variant.cu" variant -std=c++17 -O1 && link variant && whole variant
 }
+# Broken variants that the comparison must notice; one that no longer changes anything is noticed, too.
+broken() { variant "$1" || [ $? = 2 ]; }
 check_fails 'a tree that ends early' broken 's/offset > 0; offset/offset > 1; offset/'
 check_fails 'a row counted twice' \
     broken 's/i < s.begin + s.length; i += team/i <= s.begin + s.length; i += team/'
+check_fails 'the last rows of a tile left out' broken 's|i < s.rows() / 2; i += step|i < s.rows() / 2 - 1; i += step|'
 check_fails 'no compiler but nvcc without the switch' $CXX -x c++ -I.. -fsyntax-only ../gpumc_cuda.cu
+
+if [ -n "${LONG:-}" ]; then
+    check 'a GPU with as little shared memory as sm_75 has' variant 's/return 100000;/return 65536;/'
+    check 'rows in single precision' compile ../gpumc_cuda.cu single -std=c++17 -O1 -DGPUMC_REAL=float
+    check 'a test program for them' $CC -std=c99 -O1 $strict -DTOLERANCE=2e-3 -DGPUMC_STATIC -DGPUMC_IMPLEMENTATION \
+        -DGPUMC_CUDA -c test_hot.c -o "$scratch/tolerant.o"
+    check 'a program with both' $CC "$scratch/tolerant.o" "$scratch/single.o" -o "$scratch/single" -lm -pthread -lstdc++
+    check 'nearly the same sums' whole single
+    check_fails 'second columns forgotten' broken 's/round \* s.lanes + q/q/'
+    check_fails 'warps left out of a block' broken 's/w = WARP; w < BLOCK/w = WARP; w < BLOCK - WARP/'
+    check_fails 'a column left out' \
+        broken 's|width(at) \* (slice + 1) / s.slices()|(width(at) - 1) * (slice + 1) / s.slices()|'
+    check_fails 'residuals of another pass' broken 's/residuals + (pass \* n_rows/residuals + (0 * n_rows/'
+    check_fails 'chunks of the first columns' \
+        broken 's/columns_before = at.chunk \* s.chunk/columns_before = 0 * s.chunk/'
+fi
 finish

@@ -348,9 +348,9 @@ int main(void)
     for (int family = 0; family < GPUMC__GLM_N; family++)
         for (int form = 0; form < 4; form++) {
             compare_glm((gpumc_glm_family)family, 1, 7, form);
-            compare_glm((gpumc_glm_family)family, 10007, 7, form);
+            compare_glm((gpumc_glm_family)family, 3007, 7, form);
             for (size_t k = 0; k < sizeof columns / sizeof *columns; k++)
-                compare_glm((gpumc_glm_family)family, 1500, columns[k], form);
+                compare_glm((gpumc_glm_family)family, 700, columns[k], form);
         }
     check_refusals();
     return check_end();
