@@ -13175,23 +13175,8 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
 static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
 { for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size); }
 
-/* Whether gradients at the starts, in units of the shared scales, have lengths of one order: those of a chain
-   that starts far out, where the density falls exponentially, would be all that a metric is made of. */
-static int gpumc__starts_are_alike(const gpumc_adapt *a, gpumc_nuts *const *chains)
-{
-    double least = GPUMC_INF, most = 0;
-    for (size_t c = 0; c < a->n_chains; c++) {
-        const double *g = gpumc_nuts_gradient(chains[c]);
-        double square = 0;
-        for (size_t i = 0; i < a->dim; i++) square += g[i] * a->shared.scale[i] * g[i] * a->shared.scale[i];
-        least = fmin(least, square);
-        most = fmax(most, square);
-    }
-    return most <= 1e8 * least;
-}
-
 /* Before the first iteration: units of the scales from the start points, metrics from the gradients there;
-   with three chains from both, if these are alike. */
+   with three chains from both. */
 static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
@@ -13212,7 +13197,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
         }
         a->shared.scale[i] = gpumc__exp(mean_log);
     }
-    if (a->n_kept >= 3 && a->shared.kind != GPUMC_METRIC_UNIT && gpumc__starts_are_alike(a, chains)) {
+    if (a->n_kept >= 3 && a->shared.kind != GPUMC_METRIC_UNIT) {
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
         for (size_t c = 0; c < a->n_chains; c++)
             memcpy(a->metrics[c].scale, a->shared.scale, a->dim * sizeof(double));
@@ -18525,6 +18510,35 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     return threads / o->threads;
 }
 
+static int gpumc__all_above(double bound, const double *x, size_t n, size_t stride)
+{
+    for (size_t i = 0; i < n; i++) if (!(x[i * stride] > bound && x[i * stride] < GPUMC_INF)) return 0;
+    return 1;
+}
+/* What is wrong with a metric in itself; NULL: nothing. */
+static const char *gpumc__metric_fault(const gpumc_metric *m)
+{
+    const size_t n = m->dim, rank = gpumc__metric_has_rank(m->kind) ? m->rank : 0;
+    const size_t n_blocks = m->kind == GPUMC_METRIC_BLOCKS ? m->n_blocks : 0;
+    const int dense = m->kind == GPUMC_METRIC_DENSE;
+    if (m->kind <= GPUMC_METRIC_AUTO || m->kind > GPUMC_METRIC_BLOCKS) return "has no kind";
+    if (!m->scale || (dense && !(m->covariance && m->factor)) || (rank && !(m->vectors && m->lambda))
+        || (n_blocks && !m->blocks))
+        return "lacks an array that its kind has: scale, for dense covariance and factor, vectors and lambda";
+    if (rank > GPUMC__MAX_RANK) return "is of a rank above 64";
+    if (!gpumc__all_above(0, m->scale, n, 1) || !gpumc__all_above(0, m->lambda, rank, 1)
+        || !gpumc__all_above(0, m->covariance, dense ? n : 0, n + 1)
+        || !gpumc__all_above(0, m->factor, dense ? n : 0, n + 1))
+        return "has a variance that is not positive and finite";
+    if (!gpumc__all_above(-GPUMC_INF, m->vectors, rank * n, 1)
+        || !gpumc__all_above(-GPUMC_INF, m->covariance, dense ? n * n : 0, 1)
+        || !gpumc__all_above(-GPUMC_INF, m->factor, dense ? n * n : 0, 1)
+        || !gpumc__all_above(-GPUMC_INF, m->mean, m->mean ? n : 0, 1)
+        || !gpumc__all_above(-GPUMC_INF, m->blocks, n_blocks * (m->block_size * (m->block_size + 1) / 2), 1))
+        return "has a value that is not finite";
+    return NULL;
+}
+
 /* An initial metric is one of the model's, and where nothing is learned there is room for it. */
 static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpumc_layout *layout,
                                         gpumc_error *error)
@@ -18534,10 +18548,9 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const gpumc__blocks b = gpumc__layout_blocks(layout);
     const int foreign = m && ((m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size))
                               || (m->rank > 0 && !gpumc__metric_has_rank(m->kind)));
-    const char *wrong = m && (m->dim != dim || foreign) ? "does not fit the model" : NULL;
-    if (m && !wrong && (m->rank > GPUMC__MAX_RANK
-                        || (o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))))
-        wrong = "is of another kind than option metric (leave that 0), or of a rank above 64";
+    const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model" : gpumc__metric_fault(m);
+    if (m && !wrong && o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))
+        wrong = "is of another kind than option metric (leave that 0)";
     for (size_t i = 0; m && !wrong && i < dim; i++)
         if (!(gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))))
             wrong = "has a variance that is not positive and finite";

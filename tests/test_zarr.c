@@ -1360,6 +1360,49 @@ static double gradients_a_draw(const gpumc_fit *f)
     return (double)f->sampling_gradients / (double)(f->n_chains * f->n_draws);
 }
 
+static void refuses_metric(const gpumc_model *model, gpumc_sample_options o, gpumc_metric m, const char *why)
+{
+    gpumc_fit fit;
+    o.initial_metric = &m;
+    CHECK(gpumc_sample(model, &o, &fit) == GPUMC_ERROR_ARGUMENT && strstr(fit.message, why), "%s: %s", why,
+          fit.message);
+    gpumc_free(&fit);
+}
+/* A metric in which something is missing or impossible. */
+static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o, const gpumc_metric *good)
+{
+    double bad[4] = { 1, NAN, 0.5, -1 };
+    gpumc_metric m = *good;
+    m.scale = NULL;
+    refuses_metric(model, o, m, "lacks");
+    m.scale = bad;
+    refuses_metric(model, o, m, "positive");
+    m = *good;
+    m.kind = (gpumc_metric_kind)77;
+    refuses_metric(model, o, m, "no kind");
+    m = *good;
+    m.mean = bad;
+    refuses_metric(model, o, m, "not finite");
+    m = *good;
+    if (good->kind == GPUMC_METRIC_DENSE) {
+        m.factor = NULL;
+        refuses_metric(model, o, m, "lacks");
+        m.factor = bad;
+        refuses_metric(model, o, m, "positive");
+    } else if (good->kind == GPUMC_METRIC_LOW_RANK) {
+        m.rank = 1;
+        m.vectors = NULL;
+        refuses_metric(model, o, m, "lacks");
+        m.vectors = bad;
+        m.lambda = bad + 3;
+        refuses_metric(model, o, m, "positive");
+        m.lambda = bad;
+        refuses_metric(model, o, m, "not finite");
+        m.rank = 65;
+        refuses_metric(model, o, m, "64");
+    }
+}
+
 /* A run begins with the metric and step size of another, from its fit or from a file: without warm-up they
    are those it uses, with warm-up those of its first iteration. */
 static void check_initial_metric(void)
@@ -1409,6 +1452,7 @@ static void check_initial_metric(void)
         if (k == 1) CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_ERROR_ARGUMENT
                           && strstr(next.message, "option metric"), "%s", next.message);
         o.metric = GPUMC_METRIC_AUTO;
+        check_metric_faults(&scales, o, &first.metric);
         m.scale[1] = k == 1 ? 1 : 0;
         if (k == 1) m.covariance[3] = -1;
         o.initial_metric = &m;
