@@ -101,6 +101,7 @@
    GPU  gpumc_hot_rows and gpumc_hot_glm put data where a gradient is fastest: on the GPU in programs that
      define GPUMC_CUDA and link gpumc_cuda.cu (nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'), on all
      cores in others. log_density_batch then serves all chains that wait in one call: examples/logistic.c.
+     Large sets of rows of a hierarchical model go there by themselves (place in gpumc_hier_data).
 
    OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by the generate callback once a kept
      draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:
@@ -2383,6 +2384,9 @@ typedef struct gpumc_hier_data {
     /* Threads that share the rows of each evaluation, where they are 10,000 or more; not a bit changes. 0: in
        gpumc_sample with more threads than chains, as many as there are for each chain, elsewhere 1. */
     int team;
+    /* ANYWHERE: sets of 30,000 rows (cells: nodes of rows) and more are evaluated by the GPU, if it can be had;
+       ON_GPU: all of them, or creating fails. Not rows that take parameters by several indices. */
+    gpumc_place place;
     gpumc_isa isa;
     gpumc_allocator allocator;
 } gpumc_hier_data;
@@ -2392,6 +2396,8 @@ typedef struct gpumc_hier gpumc_hier;
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error);
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier);
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier);
+/* "GPU" if rows are evaluated there, or "CPU", with the reason behind a colon where the GPU was tried. */
+GPUMC_API const char *gpumc_hier_where(const gpumc_hier *hier);
 /* Draws the parameters of the model, gpumc_model_n_values doubles, from priors and populations. Its generate
    then simulates rows, gpumc_model_n_outputs doubles, output after output:
        gpumc_rng rng = gpumc_rng_at(seed, 0, draw, 0);
@@ -9151,6 +9157,7 @@ typedef struct gpumc__hier_set {
     gpumc_rows *rows, *guide;                /* guide: rows, where it has none of its own */
 } gpumc__hier_set;
 
+typedef struct gpumc__hier_site { volatile int lost; char text[300]; } gpumc__hier_site;
 typedef struct gpumc__hier_slot {            /* scratch of one thread */
     volatile int taken;
     double *work;
@@ -9158,6 +9165,8 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     double **grad;
     gpumc_team *team;                        /* NULL: rows are for the thread alone */
     double *team_work;                       /* for its members */
+    gpumc_hot **hot;                         /* of every set, then of every guide, for the GPU; some NULL */
+    double *hot_work;                        /* a point of one, and its gradient */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -9176,6 +9185,7 @@ struct gpumc_hier {
     void *memory;                            /* a chain of blocks; each begins with the next one's address */
     int out_of_memory;
     volatile int shared;                     /* by a run, whose teams the slots have */
+    gpumc__hier_site *where;
 };
 
 /* ---- evaluation ---------------------------------------------------------------------------------- */
@@ -9418,13 +9428,36 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     return 0;
 }
 
-static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, const gpumc_rows *rows)
+/* By the GPU, which has parameters side by side. What it cannot do any more is left to the CPU: returns 0. */
+static int gpumc__set_hot(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_hot *hot, double *lp)
+{
+    const gpumc_hier *h = e->h;
+    const size_t n_groups = s->n_group ? h->blocks[s->sources->block].size : 0;
+    double *p = e->slot->hot_work, *grad = p + hot->n_params;
+    gpumc_error error;
+    for (size_t k = 0, at = 0; k < s->n_p; at += k++ < s->n_group ? n_groups : 1)
+        memcpy(p + at, e->slot->p[k], (k < s->n_group ? n_groups : 1) * sizeof *p);
+    memset(grad, 0, hot->n_params * sizeof *grad);
+    if (gpumc_hot_eval(hot, 1, p, grad, lp, &error) != GPUMC_OK) {
+        if (gpumc__take_flag(&h->where->lost))
+            snprintf(h->where->text, sizeof h->where->text, "CPU: %.290s", error.text);
+        return 0;
+    }
+    for (size_t k = 0, at = 0; k < s->n_p; at += k++ < s->n_group ? n_groups : 1)
+        for (size_t j = 0; j < (k < s->n_group ? n_groups : 1); j++) e->slot->grad[k][j] += grad[at + j];
+    return 1;
+}
+
+static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, int guided)
 {
     gpumc_team *const team = s->dims[0] < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
+    const gpumc_rows *rows = guided ? s->guide : s->rows;
+    const size_t which = (size_t)(s - e->h->sets) + (guided ? e->h->data->n_rows : 0);
     double lp;
     gpumc__set_point(e, s);
     for (size_t k = 0; k < s->n_p; k++)
         e->slot->grad[k] = gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
+    if (e->slot->hot && e->slot->hot[which] && gpumc__set_hot(e, s, e->slot->hot[which], &lp)) return lp;
     gpumc_rows_eval_batch(rows, 1, e->slot->p, e->slot->grad, &lp, team ? e->slot->team_work : e->rows_work,
                           team);
     return lp;
@@ -9439,7 +9472,7 @@ static double gpumc__hier_sum(const gpumc_hier *h, int guided, const double *x, 
         gpumc__hier_values(&e, &h->blocks[i]);
     }
     for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++)
-        lp += gpumc__set_eval(&e, s, guided ? s->guide : s->rows);
+        lp += gpumc__set_eval(&e, s, guided);
     for (size_t i = h->model.n_params; i-- > 0;) gpumc__hier_pull(&e, &h->blocks[i]);
     gpumc__give_flag(&e.slot->taken);
     return lp;
@@ -9997,13 +10030,20 @@ static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_se
     return taken ? rows : NULL;
 }
 
-static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s, gpumc_rows_data data,
-                                        gpumc_error *error)
+/* What a set, or its guide, says of its rows, with the groups. */
+static gpumc_rows_data gpumc__hier_set_data(const gpumc_hier *h, const gpumc__hier_set *s, int guide)
 {
-    gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
-    gpumc_rows *rows;
+    gpumc_rows_data data = guide ? *s->given->guide : s->given->data;
     data.n_groups = s->n_group ? h->blocks[s->sources->block].size : 1;
     data.group = s->n_group ? s->sources->index : NULL;
+    return data;
+}
+
+static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
+{
+    gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
+    gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
+    gpumc_rows *rows;
     rows = s->gathered ? gpumc__hier_rows_gathered(h, s, &data, &inner)
                        : gpumc__hier_rows_new(h, &data, &inner);
     if (!rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
@@ -10021,8 +10061,8 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     }
     for (size_t k = 0; k < h->data->n_rows; k++) {
         gpumc__hier_set *s = &h->sets[k];
-        s->rows = gpumc__hier_set_rows(h, s, s->given->data, error);
-        s->guide = s->rows && s->given->guide ? gpumc__hier_set_rows(h, s, *s->given->guide, error) : s->rows;
+        s->rows = gpumc__hier_set_rows(h, s, 0, error);
+        s->guide = s->rows && s->given->guide ? gpumc__hier_set_rows(h, s, 1, error) : s->rows;
         if (!s->guide) return 0;
         h->rows_work = gpumc__larger(h->rows_work, s->n_p + s->given->data.kind->n_columns);
         h->n_p = gpumc__larger(h->n_p, s->n_p);
@@ -10030,10 +10070,71 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     return 1;
 }
 
+/* Whether a set is one for the GPU. */
+enum { GPUMC__HOT_WORK = 30000, GPUMC__HOT_SLOTS = 8 };      /* each slot has the data there for itself */
+static int gpumc__set_is_hot(const gpumc_hier *h, const gpumc__hier_set *s)
+{
+    const gpumc_rows_data *d = &s->given->data;
+    if (h->data->place != GPUMC_ANYWHERE) return h->data->place == GPUMC_ON_GPU;
+    return !s->gathered && (double)d->n_rows * (d->nodes ? (double)d->n_nodes : 1) >= GPUMC__HOT_WORK;
+}
+
+/* A set's rows on the GPU, one object a slot; 0 where one cannot be had. */
+static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
+{
+    const size_t which = (size_t)(s - h->sets) + (guide ? h->data->n_rows : 0);
+    const gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
+    gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows whose parameters come by several indices" };
+    size_t k = 0;
+    while (!s->gathered && k < h->n_slots
+           && (h->slots[k].hot[which] = gpumc_hot_rows(&data, 1, GPUMC_ON_GPU, &why)) != NULL) k++;
+    if (k == h->n_slots) return 1;
+    gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name, why.text);
+    return 0;
+}
+
+static void gpumc__hier_cool(gpumc_hier *h)
+{
+    for (size_t k = 0; k < h->n_slots; k++)
+        for (size_t i = 0; h->slots[k].hot && i < 2 * h->data->n_rows; i++) {
+            gpumc_hot_release(h->slots[k].hot[i]);
+            h->slots[k].hot[i] = NULL;
+        }
+}
+
+/* The GPU has all the sets that are for it, or none; returns 0 where it must have them and cannot. */
+static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
+{
+    size_t n_most = 0;
+    gpumc_error why = { GPUMC_OK, "" };
+    int all = 1;
+    h->where = (gpumc__hier_site *)gpumc__hier_new(h, 1, sizeof *h->where);
+    if (h->where) memcpy(h->where->text, "CPU", 4);
+    for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++)
+        if (gpumc__set_is_hot(h, s))
+            n_most = gpumc__larger(n_most, s->n_p * (s->n_group ? h->blocks[s->sources->block].size : 1));
+    if (n_most == 0 || h->out_of_memory) return 1;
+    for (size_t k = 0; k < h->n_slots; k++) {
+        h->slots[k].hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
+        h->slots[k].hot_work = (double *)gpumc__hier_new(h, 2 * n_most, sizeof(double));
+    }
+    for (const gpumc__hier_set *s = h->sets; !h->out_of_memory && all && s < h->sets + h->data->n_rows; s++)
+        if (gpumc__set_is_hot(h, s))
+            all = gpumc__hier_set_hot(h, s, 0, &why) && (!s->given->guide || gpumc__hier_set_hot(h, s, 1, &why));
+    snprintf(h->where->text, sizeof h->where->text, all ? "GPU" : "CPU: %.290s", why.text);
+    if (all) return 1;
+    gpumc__hier_cool(h);
+    if (h->data->place != GPUMC_ON_GPU) return 1;
+    gpumc__fail(error, why.status, "%s", why.text);
+    return 0;
+}
+
 static void gpumc__hier_slots(gpumc_hier *h)
 {
     const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
-    const size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
+    size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
+    for (size_t i = 0; i < h->data->n_rows && h->data->threads <= 0; i++)
+        if (gpumc__set_is_hot(h, &h->sets[i]) && n > GPUMC__HOT_SLOTS) n = GPUMC__HOT_SLOTS;
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->n_slots = n;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
@@ -10146,6 +10247,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
     gpumc__hier_allocate(h);
     if (!h->out_of_memory && gpumc__hier_resolve(h, error) == GPUMC_OK) done = gpumc__hier_rows_all(h, error);
     if (done) gpumc__hier_slots(h);
+    if (done && !h->out_of_memory) done = gpumc__hier_heat(h, error);
     if (done && !h->out_of_memory) gpumc__hier_start(h);
     if (h->out_of_memory) gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for a hierarchical model");
     if (done && !h->out_of_memory) return h;
@@ -10156,6 +10258,7 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
     void *block = hier ? hier->memory : NULL;
+    if (hier && hier->slots) gpumc__hier_cool(hier);
     for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++)
         gpumc__slot_alone(hier, &hier->slots[k]);
     while (block) {
@@ -10167,6 +10270,7 @@ GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 }
 
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return hier ? &hier->model : NULL; }
+GPUMC_API const char *gpumc_hier_where(const gpumc_hier *hier) { return hier ? hier->where->text : ""; }
 GPUMC__OFTEN
 
 /* ========================================================================================= >>nuts

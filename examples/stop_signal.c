@@ -452,7 +452,7 @@ typedef struct fit_command {
     run r;
     study study;
     ss_model_options model;
-    int kind, form, centring, pooled, progress, chain;
+    int kind, form, centring, pooled, progress, chain, place;
     const char *table, *excluded;
     char covariates[256];
 } fit_command;
@@ -470,8 +470,9 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
         { "excluded", TEXT, &f->excluded, "FILE: writes what was left out as CSV" },
         { "chain", WHOLE, &f->chain, "number of the first chain, for jobs of one chain each (0)" },
         { "progress", CHOICE, &f->progress, "yes|no" },
+        { "place", CHOICE, &f->place, "any|cpu|gpu" },
     };
-    const size_t n = study_arguments(list, 10, &f->study);
+    const size_t n = study_arguments(list, 11, &f->study);
     const int status = arguments_read(argc, argv, &f->r, list, n);
     if (status != GO_ON) return status;
     if (!f->study.files) return wanted("data");
@@ -482,6 +483,7 @@ static int fit_arguments(fit_command *f, int argc, char **argv)
     f->model.form = (ss_form)f->form;
     f->model.pooled_scales = f->pooled;
     f->model.centring = (gpumc_centring)f->centring;
+    f->model.place = (gpumc_place)f->place;
     covariate_columns(f->model.covariates, f->covariates, sizeof f->covariates);
     f->study.read.covariates = f->covariates;
     if (f->progress == 0) f->r.options.progress_stream = stderr;
@@ -551,6 +553,9 @@ static int command_fit(int argc, char **argv)
         const double each = draw_bytes(model, f.r.options.num_chains, f.r.options.num_samples);
         printf("model        %s, %d parameters a subject, %.0f values a draw\n", m->kind->name, m->kind->n,
                (double)model_columns(model));
+#if defined(GPUMC_CUDA)
+        printf("rows         on the %s\n", gpumc_hier_where(m->hier));
+#endif
         printf("memory       %.0f MB for %d draws of %d chains\n", 1e-6 * each, f.r.options.num_samples,
                f.r.options.num_chains);
         fflush(stdout);
@@ -1089,17 +1094,18 @@ static int command_plan(int argc, char **argv)
     gpumc_fit fit;
     point at;
     study from;
-    int subjects = 100, kind = SS_RDEX_ABCD, team = 1, status = EXIT_FAILURE;
+    int subjects = 100, kind = SS_RDEX_ABCD, team = 1, place = 0, status = EXIT_FAILURE;
     argument list[24] = {
         { "subjects", WHOLE, &subjects, "how many, with 360 trials each, where there are no data (100)" },
         { "model", CHOICE, &kind, KINDS },
         { "num_chains", WHOLE, &o.num_chains, "chains (4)" },
         { "num_samples", WHOLE, &o.num_samples, "kept draws a chain (1500)" },
         { "threads", WHOLE, &o.threads, "threads (one a core it may use)" },
+        { "place", CHOICE, &place, "any|cpu|gpu" },
     };
     memset(&o, 0, sizeof o);
     memset(&from, 0, sizeof from);
-    status = command_arguments(argc, argv, list, study_arguments(list, 5, &from));
+    status = command_arguments(argc, argv, list, study_arguments(list, 6, &from));
     if (status != GO_ON) return status;
     if (subjects < 1 || subjects > 100000 || o.num_chains < 0 || o.num_samples < 0 || o.threads < 0) {
         fprintf(stderr, "subjects must be 1 to 100000, num_chains, num_samples and threads 0 or more\n");
@@ -1108,6 +1114,7 @@ static int command_plan(int argc, char **argv)
     if (from.files && !study_read(&from, &error)) return run_failed(error.text);
     options.kind = (ss_kind)kind;
     options.threads = 1;
+    options.place = (gpumc_place)place;
     options.deadline = from.read.deadline;
     plan_threads(&o, &team);
     ss_sampling(from.files ? from.reading.data.n_subjects : (size_t)subjects, &o);

@@ -41,6 +41,7 @@ typedef struct ss_model_options {
     gpumc_centring centring;  /* of all subjects' parameters */
     gpumc_isa isa;
     int threads, team;        /* as in gpumc_hier_data */
+    gpumc_place place;
 } ss_model_options;
 
 /* How a model is sampled where nothing else is asked for. Paths of one length, because a tree is as long for
@@ -790,6 +791,7 @@ static inline ss_model *ss_model_create(const ss_data *data, const ss_model_opti
     d->threads = options->threads;
     d->team = options->team;
     d->isa = options->isa;
+    d->place = options->place;
     m->hier = gpumc_hier_create(d, error);
     if (m->hier) return m;
     ss_model_free(m);

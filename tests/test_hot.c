@@ -217,6 +217,186 @@ static void compare_glm(gpumc_glm_family family, size_t n_rows, size_t n_columns
     free(x);
 }
 
+/* ---- hierarchical models ------------------------------------------------------------------------- */
+
+typedef struct hierarchy {
+    gpumc_param params[6];
+    gpumc_prior priors[5];
+    gpumc_hier_take takes[4], other[2], third[3];
+    gpumc_hier_rows rows[3];
+    gpumc_rows_data guide;
+    gpumc_hier_data data;
+} hierarchy;
+
+/* Students of groups with means and scales of their own; normals that share the means; mixtures, whose guide has
+   every node but the last two. */
+static void hierarchy_make(hierarchy *m, const problem *q, const problem *normals, const problem *mixtures)
+{
+    const hierarchy made = {
+        .params = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+                    { .name = "theta", .size = q->data.n_groups, .location = "mu", .scale = "tau" },
+                    { .name = "s", .kind = GPUMC_POSITIVE, .size = q->data.n_groups },
+                    { .name = "slope" }, { .name = "nu", .kind = GPUMC_POSITIVE } },
+        .priors = { { "mu", gpumc_prior_normal, 0, 2, 0 }, { "tau", gpumc_prior_half_normal, 1, 0, 0 },
+                    { "s", gpumc_prior_lognormal, 0, 0.5, 0 }, { "slope", gpumc_prior_normal, 0, 1, 0 },
+                    { "nu", gpumc_prior_gamma, 4, 0.5, 0 } },
+        .takes = { { "theta", q->group }, { "s", q->group }, { "slope", NULL }, { "nu", NULL } },
+        .other = { { "theta", normals->group }, { "tau", NULL } },
+        .third = { { "theta", mixtures->group }, { "s", mixtures->group }, { "tau", NULL } },
+        .guide = mixtures->data,
+    };
+    *m = made;
+    m->rows[0].name = "students";
+    m->rows[0].data = q->data;
+    m->rows[0].takes = m->takes;
+    m->rows[0].n_takes = 4;
+    m->rows[1].name = "normals";
+    m->rows[1].data = normals->data;
+    m->rows[1].takes = m->other;
+    m->rows[1].n_takes = 2;
+    m->guide.n_nodes -= 2;
+    m->rows[2].name = "mixtures";
+    m->rows[2].data = mixtures->data;
+    m->rows[2].guide = &m->guide;
+    m->rows[2].takes = m->third;
+    m->rows[2].n_takes = 3;
+    m->data.params = m->params;
+    m->data.n_params = 6;
+    m->data.priors = m->priors;
+    m->data.n_priors = 5;
+    m->data.rows = m->rows;
+    m->data.n_rows = 3;
+}
+
+/* By the GPU, with this text; the CPU takes it. */
+static int refused(const gpumc_hier *hier, const gpumc_error *error, const char *text)
+{
+    if (PLACE != GPUMC_ON_GPU) return hier != NULL;
+    return !hier && error->status == GPUMC_ERROR_DEVICE && strstr(error->text, text);
+}
+
+static void check_shared(const gpumc_model *model)
+{
+    gpumc_sample_options o = { .num_warmup = 40, .num_samples = 20, .threads = 1, .skip_gradient_check = 1 };
+    gpumc_fit alone, shared;
+    CHECK(gpumc_sample(model, &o, &alone) == GPUMC_OK, "%s", alone.message);
+    o.threads = 4;
+    CHECK(gpumc_sample(model, &o, &shared) == GPUMC_OK, "%s", shared.message);
+    CHECK(alone.n_draws == 20 && shared.n_draws == 20
+          && memcmp(alone.draws, shared.draws, 4 * 20 * alone.n_columns * sizeof(double)) == 0,
+          "draws of one thread and of four differ");
+    gpumc_free(&alone);
+    gpumc_free(&shared);
+}
+
+#if defined(GPUMC_CUDA)
+static gpumc_status lost(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
+{
+    (void)hot, (void)n, (void)p, (void)grad, (void)lp;
+    return gpumc__fail(error, GPUMC_ERROR_DEVICE, "GPU: kernel: lost");
+}
+/* A GPU that fails in the middle of a run leaves the rest to the CPU, and that is said. */
+static void check_lost(gpumc_hier *hier, double expected, const double *x, const gpumc_model *model)
+{
+    double grad[64] = { 0 }, lp;
+    for (size_t k = 0; k < hier->n_slots; k++)
+        for (int i = 0; i < 3; i++) hier->slots[k].hot[i]->eval = lost;
+    lp = model->log_density(x, grad, model->data);
+    CHECK(lp == expected && !strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: lost"), "%g for %g: %s", lp, expected,
+          gpumc_hier_where(hier));
+}
+#else
+static void check_lost(gpumc_hier *hier, double expected, const double *x, const gpumc_model *model)
+{ (void)hier, (void)expected, (void)x, (void)model; }
+#endif
+
+/* Where nothing is said, the GPU gets what is large. */
+static void check_size(hierarchy *m, const problem *normals)
+{
+    const size_t n = 30000;
+    gpumc_error error = { GPUMC_OK, "" };
+    double *y = (double *)calloc(n, sizeof *y);
+    size_t *group = (size_t *)calloc(n, sizeof *group);
+    const double *column = y;
+    m->data.place = GPUMC_ANYWHERE;
+    m->rows[1].data.columns = &column;
+    m->other[0].index = group;
+    for (size_t few = 0; few < 2; few++) {
+        m->rows[1].data.n_rows = n - few;
+        gpumc_hier *hier = gpumc_hier_create(&m->data, &error);
+        const char *where = gpumc_hier_where(hier);
+        CHECK(few ? !strcmp(where, "CPU") : PLACE == GPUMC_ON_GPU ? !strcmp(where, "GPU")
+              : strstr(where, "CPU: rows \"normals\": no GPU") != NULL, "%zu rows on %s: %s", n - few, where,
+              error.text);
+        gpumc_hier_free(hier);
+    }
+    m->data.place = PLACE;
+    m->rows[1].data = normals->data;
+    m->other[0].index = normals->group;
+    free(group);
+    free(y);
+}
+
+/* The same model on both sides: values, gradients, and draws of one thread and of several. */
+static void check_hier(void)
+{
+    problem q, normals, mixtures;
+    hierarchy m, other;
+    gpumc_error error = { GPUMC_OK, "" };
+    gpumc_rng rng = gpumc_rng_at(10, 0, 0, 0);
+    double x[64], grad[2][64], lp[2] = { 0, 0 }, whole = 0, worst = 0;
+    problem_make(&q, &device_student, 400, 9, 1, 1, 0);
+    problem_make(&normals, &device_normal, 60, 9, 0, 0, 0);
+    problem_make(&mixtures, &device_mixture, 50, 9, 0, 1, 0);
+    hierarchy_make(&m, &q, &normals, &mixtures);
+    m.data.place = GPUMC_ON_CPU;
+    gpumc_hier *on_cpu = gpumc_hier_create(&m.data, &error);
+    CHECK(on_cpu && strcmp(gpumc_hier_where(on_cpu), "CPU") == 0, "%s", error.text);
+    hierarchy_make(&other, &q, &normals, &mixtures);
+    other.data.place = PLACE;
+    gpumc_hier *hier = gpumc_hier_create(&other.data, &error);
+    CHECK(hier && strcmp(gpumc_hier_where(hier), PLACE == GPUMC_ON_GPU ? "GPU" : "CPU") == 0, "%s", error.text);
+    if (!hier || !on_cpu) return;
+    const gpumc_model *const models[2] = { gpumc_hier_model(on_cpu), gpumc_hier_model(hier) };
+    const size_t n = gpumc_model_n_values(models[0]);
+    for (int k = 0; k < 10; k++) {                         /* the model's density and the guide's in turn */
+        for (size_t i = 0; i < n; i++) x[i] = k % 2 ? x[i] : 0.5 + gpumc_rng_uniform(&rng);
+        for (int i = 0; i < 2; i++) {
+            memset(grad[i], 0, sizeof grad[i]);
+            lp[i] = (k % 2 ? models[i]->log_density : models[i]->guide)(x, grad[i], models[i]->data);
+        }
+        CHECK(k % 2 == 0 || fabs(lp[0] - whole) > 1e-3, "the guide is the model: %g", whole);
+        whole = lp[0];
+        worst = check_worst(worst, relative(lp[1], lp[0]));
+        for (size_t i = 0; i < n; i++) worst = check_worst(worst, relative(grad[1][i], grad[0][i]));
+    }
+    CHECK(n == 22 && worst < TOLERANCE, "%zu values off by %g", n, worst);
+    check_shared(models[1]);
+    check_lost(hier, lp[0], x, models[1]);
+    gpumc_hier_free(hier);
+    check_size(&other, &normals);
+
+
+    /* A set whose parameters come by two indices, and one that the GPU has not been compiled for. */
+    other.takes[1].index = q.group + 1;
+    q.data.n_rows = other.rows[0].data.n_rows = 399;
+    hier = gpumc_hier_create(&other.data, &error);
+    CHECK(refused(hier, &error, "rows \"students\": the GPU takes no rows"), "%s", error.text);
+    gpumc_hier_free(hier);
+    other.takes[1].index = q.group;
+    other.rows[1].data.kind = &device_unknown;
+    other.other[0].name = "slope";
+    other.other[0].index = NULL;
+    other.rows[1].n_takes = 1;
+    hier = gpumc_hier_create(&other.data, &error);
+    CHECK(refused(hier, &error, "rows \"normals\": GPU: row device_unknown"), "%s", error.text);
+    gpumc_hier_free(hier);
+    problem_free(&mixtures);
+    problem_free(&normals);
+    problem_free(&q);
+    gpumc_hier_free(on_cpu);
+}
+
 #if defined(GPUMC_CUDA)
 static void check_refusals(void)
 {
@@ -345,6 +525,7 @@ int main(void)
             compare(&device_mixture, sizes[k][0], sizes[k][1], sizes[k][2] > 0, form & 1, form >> 1);
         }
     check_data();
+    check_hier();
     for (int family = 0; family < GPUMC__GLM_N; family++)
         for (int form = 0; form < 4; form++) {
             compare_glm((gpumc_glm_family)family, 1, 7, form);
