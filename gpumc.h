@@ -2384,8 +2384,8 @@ typedef struct gpumc_hier_data {
     /* Threads that share the rows of each evaluation, where they are 10,000 or more; not a bit changes. 0: in
        gpumc_sample with more threads than chains, as many as there are for each chain, elsewhere 1. */
     int team;
-    /* ANYWHERE: sets of 30,000 rows (cells: nodes of rows) and more are evaluated by the GPU, if it can be had;
-       ON_GPU: all of them, or creating fails. Not rows that take parameters by several indices. */
+    /* ANYWHERE: sets of 30,000 rows (cells: nodes of rows) and more are evaluated by the GPU, if it can be
+       had; ON_GPU: all of them, or creating fails. Not rows that take parameters by several indices. */
     gpumc_place place;
     gpumc_isa isa;
     gpumc_allocator allocator;
@@ -10039,7 +10039,8 @@ static gpumc_rows_data gpumc__hier_set_data(const gpumc_hier *h, const gpumc__hi
     return data;
 }
 
-static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
+static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s, int guide,
+                                        gpumc_error *error)
 {
     gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
     gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
@@ -10084,7 +10085,7 @@ static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guid
 {
     const size_t which = (size_t)(s - h->sets) + (guide ? h->data->n_rows : 0);
     const gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
-    gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows whose parameters come by several indices" };
+    gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows with parameters by several indices" };
     size_t k = 0;
     while (!s->gathered && k < h->n_slots
            && (h->slots[k].hot[which] = gpumc_hot_rows(&data, 1, GPUMC_ON_GPU, &why)) != NULL) k++;
@@ -10120,7 +10121,8 @@ static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
     }
     for (const gpumc__hier_set *s = h->sets; !h->out_of_memory && all && s < h->sets + h->data->n_rows; s++)
         if (gpumc__set_is_hot(h, s))
-            all = gpumc__hier_set_hot(h, s, 0, &why) && (!s->given->guide || gpumc__hier_set_hot(h, s, 1, &why));
+            all = gpumc__hier_set_hot(h, s, 0, &why)
+                  && (!s->given->guide || gpumc__hier_set_hot(h, s, 1, &why));
     snprintf(h->where->text, sizeof h->where->text, all ? "GPU" : "CPU: %.290s", why.text);
     if (all) return 1;
     gpumc__hier_cool(h);
@@ -18652,7 +18654,8 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const gpumc__blocks b = gpumc__layout_blocks(layout);
     const int foreign = m && ((m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size))
                               || (m->rank > 0 && !gpumc__metric_has_rank(m->kind)));
-    const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model" : gpumc__metric_fault(m);
+    const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model"
+        : gpumc__metric_fault(m);
     if (m && !wrong && o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))
         wrong = "is of another kind than option metric (leave that 0)";
     for (size_t i = 0; m && !wrong && i < dim; i++)
