@@ -99,9 +99,9 @@
      >>api-hier, examples/hierarchical.c, artists.c (a walk) and bradley_terry.c (two indices).
 
    GPU  gpumc_hot_rows and gpumc_hot_glm put data where a gradient is fastest: on the GPU in programs that
-     define GPUMC_CUDA and link gpumc_cuda.cu (nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'), on all
-     cores in others. log_density_batch then serves all chains that wait in one call: examples/logistic.c.
-     Large sets of rows of a hierarchical model go there by themselves (place in gpumc_hier_data).
+     define GPUMC_CUDA and link gpumc_cuda.cu (its head says how), on all cores in others. log_density_batch
+     then serves all chains that wait in one call: examples/logistic.c. Large sets of rows of a hierarchical
+     model go there by themselves (place in gpumc_hier_data).
 
    OUTPUTS  Generated quantities are blocks too (gpumc_output), filled by the generate callback once a kept
      draw: predictions (group GPUMC_POSTERIOR_PREDICTIVE), pointwise log likelihood (GPUMC_LOG_LIKELIHOOD:

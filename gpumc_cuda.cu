@@ -1,6 +1,6 @@
 // gpumc_cuda.cu: the hot loops of gpumc.h on an NVIDIA GPU.
 //
-//     nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'
+//     nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"my_rows.h"'      (-arch=sm_90 and so on for another GPU)
 //     cc -O2 -DGPUMC_CUDA -c main.c && nvcc main.o gpumc_cuda.o        (or link with -lm -pthread -lcudart -lstdc++)
 //
 // my_rows.h holds the program's GPUMC_ROW and GPUMC_CELLS functions, the very text that cc compiles for the CPU;
@@ -9,10 +9,11 @@
 // Every sum has an order of its own: threads add up their shares, trees add the threads, blocks leave their sums in
 // places of their own. No atomics, so that results repeat bit for bit and do not depend on how many points are
 // evaluated in one call. A job says what a thread does. Only the functions of the first part (memory, copies,
-// launches) know the GPU; compiled by a C++ compiler with -DGPUMC_CUDA_ON_HOST the same jobs run on the CPU, which is
-// how they are tested where there is no GPU.
+// launches) and the description at the end know the GPU; compiled by a C++ compiler with -DGPUMC_CUDA_ON_HOST the
+// same jobs run on the CPU, which is how they are tested where there is no GPU.
 //
-// -DGPUMC_REAL=float does the arithmetic of a row in single precision. Sums are always double.
+// -DGPUMC_REAL=float does the arithmetic of a row, linear predictors included, in single precision. Sums over rows
+// are always double.
 #include "gpumc.h"
 
 #include <climits>
@@ -53,8 +54,8 @@ gpumc_status fail(gpumc_error *error, gpumc_status status, const char *format, .
 }
 
 // ---- memory, copies, launches: all that differs between GPU and CPU ---------------------------------------
-// A job of teams is run once for every point: `blocks` blocks of BLOCK threads, in which Job::team threads
-// make a team. Each thread adds up its share; the team's sum is what store() gets, for the first n_own sums
+// A job of teams is run once for every point, or pass of points: `blocks` blocks of BLOCK threads, in which Job::team
+// threads make a team. Each thread adds up its share; the team's sum is what store() gets, for the first n_own sums
 // the last word; the others are added up over the block. A job of tiles goes through its phases block by
 // block, tile by tile, and through rounds in which threads hand over what they have added up, with a barrier
 // behind each.
@@ -74,18 +75,12 @@ gpumc_status driver(cudaError_t code, const char *what, gpumc_error *error)
                 "GPU: %s: %s", what, cudaGetErrorString(code));
 }
 
-void *device_allocate(std::size_t bytes, gpumc_error *error)
-{
-    void *memory = NULL;
-    return driver(cudaMalloc(&memory, bytes), "cudaMalloc", error) == GPUMC_OK ? memory : NULL;
-}
+gpumc_status device_allocate(void **memory, std::size_t bytes, gpumc_error *error)
+{ return driver(cudaMalloc(memory, bytes), "cudaMalloc", error); }
 void device_free(void *memory) { cudaFree(memory); }
 // Memory of the host that the GPU reads and writes where it is.
-void *shared_allocate(std::size_t bytes, gpumc_error *error)
-{
-    void *memory = NULL;
-    return driver(cudaMallocHost(&memory, bytes), "cudaMallocHost", error) == GPUMC_OK ? memory : NULL;
-}
+gpumc_status shared_allocate(void **memory, std::size_t bytes, gpumc_error *error)
+{ return driver(cudaMallocHost(memory, bytes), "cudaMallocHost", error); }
 void shared_free(void *memory) { cudaFreeHost(memory); }
 gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_error *error)
 {
@@ -153,23 +148,29 @@ template <class Job> __global__ void run_tiles(Job job, std::size_t n_tiles)
 // One stream of work. What a call of so many points launches is recorded the first time and repeated as a whole.
 class queue {
 public:
-    queue() : stream(NULL) {}
+    queue() : stream(NULL), device(0) {}
     ~queue()
     {
-        for (std::map<std::size_t, cudaGraphExec_t>::iterator i = recorded.begin(); i != recorded.end(); ++i)
-            cudaGraphExecDestroy(i->second);
+        forget();
         if (stream) cudaStreamDestroy(stream);
     }
+    // After the last upload, which may not be there yet.
     gpumc_status open(gpumc_error *error)
     {
+        gpumc_status status = driver(cudaDeviceSynchronize(), "upload", error);
+        if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
+        if (status != GPUMC_OK) return status;
         return driver(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", error);
     }
+    // Threads have a device each, which need not be the stream's.
     template <class Launch> gpumc_status play(std::size_t n_points, Launch launch, gpumc_error *error)
     {
-        cudaGraphExec_t &graph = recorded[n_points];
-        gpumc_status status = graph ? GPUMC_OK : record(&graph, launch, error);
-        if (status == GPUMC_OK) status = driver(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", error);
-        return status == GPUMC_OK ? driver(cudaStreamSynchronize(stream), "kernel", error) : status;
+        int before = device;
+        gpumc_status status = driver(cudaGetDevice(&before), "cudaGetDevice", error);
+        if (status == GPUMC_OK && before != device) status = driver(cudaSetDevice(device), "cudaSetDevice", error);
+        if (status == GPUMC_OK) status = play_here(n_points, launch, error);
+        if (before != device) cudaSetDevice(before);
+        return status;
     }
     gpumc_status copy(double *to, const double *from, std::size_t n, gpumc_error *error)
     {
@@ -194,10 +195,27 @@ public:
     }
 
 private:
+    enum { MOST_RECORDED = 256 };
     cudaStream_t stream;
+    int device;
     std::map<std::size_t, cudaGraphExec_t> recorded;
     queue(const queue &);
     queue &operator=(const queue &);
+
+    void forget()
+    {
+        for (std::map<std::size_t, cudaGraphExec_t>::iterator i = recorded.begin(); i != recorded.end(); ++i)
+            if (i->second) cudaGraphExecDestroy(i->second);
+        recorded.clear();
+    }
+    template <class Launch> gpumc_status play_here(std::size_t n_points, Launch launch, gpumc_error *error)
+    {
+        if (recorded.size() >= MOST_RECORDED && !recorded.count(n_points)) forget();
+        cudaGraphExec_t &graph = recorded[n_points];
+        gpumc_status status = graph ? GPUMC_OK : record(&graph, launch, error);
+        if (status == GPUMC_OK) status = driver(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", error);
+        return status == GPUMC_OK ? driver(cudaStreamSynchronize(stream), "kernel", error) : status;
+    }
 
     gpumc_status too_many(std::size_t blocks, gpumc_error *error)
     {
@@ -206,6 +224,7 @@ private:
     template <class Launch> gpumc_status record(cudaGraphExec_t *to, Launch launch, gpumc_error *error)
     {
         cudaGraph_t graph = NULL;
+        cudaGetLastError();                                  // what others have left unread
         gpumc_status status =
             driver(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture", error);
         if (status != GPUMC_OK) return status;
@@ -228,11 +247,12 @@ std::size_t most_shared_bytes()
         return 0;
     return (std::size_t)bytes;
 }
+// The limit belongs to the kernel, not to the object that launches it: all set the same.
 template <class Job> gpumc_status blocks_at_once(int threads, std::size_t bytes, std::size_t *n, gpumc_error *error)
 {
     int device = 0, processors = 0, each = 0;
     gpumc_status status = driver(cudaFuncSetAttribute(run_tiles<Job>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                      (int)bytes), "cudaFuncSetAttribute", error);
+                                                      (int)most_shared_bytes()), "cudaFuncSetAttribute", error);
     if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
     if (status == GPUMC_OK)
         status = driver(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
@@ -246,14 +266,14 @@ template <class Job> gpumc_status blocks_at_once(int threads, std::size_t bytes,
 #else
 #define BOTH inline
 
-void *device_allocate(std::size_t bytes, gpumc_error *error)
+gpumc_status device_allocate(void **memory, std::size_t bytes, gpumc_error *error)
 {
-    void *memory = std::malloc(bytes);
-    if (!memory) fail(error, GPUMC_ERROR_MEMORY, "%zu bytes were not to be had", bytes);
-    return memory;
+    *memory = std::malloc(bytes);
+    return *memory ? GPUMC_OK : fail(error, GPUMC_ERROR_MEMORY, "%zu bytes were not to be had", bytes);
 }
 void device_free(void *memory) { std::free(memory); }
-void *shared_allocate(std::size_t bytes, gpumc_error *error) { return device_allocate(bytes, error); }
+gpumc_status shared_allocate(void **memory, std::size_t bytes, gpumc_error *error)
+{ return device_allocate(memory, bytes, error); }
 void shared_free(void *memory) { std::free(memory); }
 gpumc_status to_device(void *to, const void *from, std::size_t bytes, gpumc_error *)
 {
@@ -325,7 +345,7 @@ private:
     }
 };
 
-std::size_t most_shared_bytes() { return 100000; }
+std::size_t most_shared_bytes() { return 232448; }      // as an H100
 template <class Job> gpumc_status blocks_at_once(int, std::size_t, std::size_t *n, gpumc_error *)
 {
     *n = 7;
@@ -333,20 +353,22 @@ template <class Job> gpumc_status blocks_at_once(int, std::size_t, std::size_t *
 }
 #endif
 
-// a times b, or the greatest number, which no memory has.
-std::size_t times(std::size_t a, std::size_t b) { return b && a > (std::size_t)-1 / b ? (std::size_t)-1 : a * b; }
+BOTH std::size_t team_of(std::size_t block, int thread, int team)
+{ return (block * BLOCK + (std::size_t)thread) / (std::size_t)team; }
 
-template <class T, void *(*get)(std::size_t, gpumc_error *), void (*give_back)(void *)> class array {
+template <class T, gpumc_status (*get)(void **, std::size_t, gpumc_error *), void (*give_back)(void *)> class array {
 public:
     T *at;
     array() : at(NULL) {}
     ~array() { give_back(at); }
     gpumc_status allocate(std::size_t n, gpumc_error *error)
     {
+        void *memory = NULL;
         if (n > (std::size_t)-1 / sizeof(T))
             return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
-        at = (T *)get(n ? n * sizeof(T) : 1, error);
-        return at ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+        const gpumc_status status = get(&memory, n ? n * sizeof(T) : 1, error);
+        at = (T *)memory;
+        return status;
     }
     gpumc_status upload(const std::vector<T> &from, gpumc_error *error)
     {
@@ -407,11 +429,11 @@ public:
     gpumc_status allocate(std::size_t n_partials, gpumc_error *error)
     {
         n_partials_each = n_partials;
-        gpumc_status status = points.allocate(times(max_points, n_params), error);
-        if (status == GPUMC_OK) status = between.allocate(times(max_points, n_between), error);
-        if (status == GPUMC_OK) status = partial.allocate(times(max_points, n_totals() * n_partials), error);
-        if (status == GPUMC_OK) status = given.allocate(times(max_points, n_params), error);
-        if (status == GPUMC_OK) status = results.allocate(times(max_points, 1 + n_params), error);
+        gpumc_status status = points.allocate(max_points * n_params, error);
+        if (status == GPUMC_OK) status = between.allocate(max_points * n_between, error);
+        if (status == GPUMC_OK) status = partial.allocate(max_points * n_totals() * n_partials, error);
+        if (status == GPUMC_OK) status = given.allocate(max_points * n_params, error);
+        if (status == GPUMC_OK) status = results.allocate(max_points * (1 + n_params), error);
         return status == GPUMC_OK ? work.open(error) : status;
     }
 
@@ -423,11 +445,10 @@ private:
                                  gpumc_error *error)
     {
         gpu_hot *const h = static_cast<gpu_hot *>(hot);
-        const std::size_t most = h->max_points < (std::size_t)MOST_GRID ? h->max_points : (std::size_t)MOST_GRID;
         gpumc_status status = GPUMC_OK;
         try {
             for (std::size_t done = 0, some; done < n && status == GPUMC_OK; done += some) {
-                some = n - done < most ? n - done : most;
+                some = n - done < h->max_points ? n - done : h->max_points;
                 status = h->turn(some, p + done * h->n_params, grad + done * h->n_params, lp + done, error);
             }
         } catch (const std::exception &) {
@@ -494,7 +515,7 @@ template <class Leaf, class Column, int Team> struct segment_job {
     rows_sums<n_group, n_sums> to;
     BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
+        const std::size_t t = team_of(block, thread, team);
         if (t >= v.n_segments) return;
         const segment s = v.segments[t];
         const double *from = points + point * (n_group * v.n_groups + n_shared);
@@ -512,7 +533,7 @@ template <class Leaf, class Column, int Team> struct segment_job {
     }
     BOTH void store(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
+        const std::size_t t = team_of(block, thread, team);
         if (thread % team == 0 && t < v.n_segments) to.store_segment(point, t, sum);
     }
     BOTH void store_block(std::size_t point, std::size_t block, const double *sum) const
@@ -539,7 +560,7 @@ template <class Leaf, class Column> struct cell_job {
     }
     BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
+        const std::size_t t = team_of(block, thread, team);
         gpumc_real p[n_sums], x[n_columns + n_nodes];
         if (t >= v.n_segments) return;
         gather(point, t, p, x);
@@ -553,7 +574,7 @@ template <class Leaf, class Column> struct cell_job {
     // From here on sums are in the order of rows, and a row's stand with the first of its team.
     BOTH void store(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t t = (block * BLOCK + (std::size_t)thread) / team;
+        const std::size_t t = team_of(block, thread, team);
         gpumc_real p[n_sums], x[n_columns + n_nodes], g[n_sums] = {}, s[n_sums];
         for (int k = 0; k < n_sums; k++) s[k] = (gpumc_real)sum[k];
         for (int k = 0; k < n_sums; k++) sum[k] = 0;
@@ -579,7 +600,7 @@ template <int Team, int N_GROUP> struct group_job {
     double *out;
     BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t group = (block * BLOCK + (std::size_t)thread) / team;
+        const std::size_t group = team_of(block, thread, team);
         if (group >= n_groups) return;
         for (std::size_t s = first_segment[group] + (std::size_t)(thread % team); s < first_segment[group + 1];
              s += team)
@@ -587,7 +608,7 @@ template <int Team, int N_GROUP> struct group_job {
     }
     BOTH void store(std::size_t point, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t group = (block * BLOCK + (std::size_t)thread) / team;
+        const std::size_t group = team_of(block, thread, team);
         if (thread % team != 0 || group >= n_groups) return;
         for (int k = 0; k < N_GROUP; k++) out[(point * N_GROUP + k) * n_groups + group] = sum[k];
     }
@@ -615,6 +636,13 @@ struct sorted_rows {
         }
         first_segment[n_groups] = segments.size();
     }
+    static std::size_t longest(const std::vector<std::size_t> &begin)
+    {
+        std::size_t most = 0;
+        for (std::size_t k = 0; k + 1 < begin.size(); k++)
+            if (begin[k + 1] - begin[k] > most) most = begin[k + 1] - begin[k];
+        return most;
+    }
     template <class T> void append(std::vector<T> &to, const double *from) const
     {
         for (std::size_t i = 0; i < order.size(); i++) to.push_back((T)from[order[i]]);
@@ -628,7 +656,7 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
     device_array<double> weights, own;
     device_array<segment> segments;
     device_array<std::size_t> first_segment;
-    std::size_t n_rows, n_groups, n_segments, n_blocks;
+    std::size_t n_rows, n_groups, n_segments, most_segments, n_blocks;      // most_segments: of a group
     bool one_each;
     virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
     virtual std::size_t team() const = 0;
@@ -645,6 +673,7 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
         n_groups = d.n_groups;
         n_segments = rows.segments.size();
         one_each = rows.one_each;
+        most_segments = sorted_rows::longest(rows.first_segment);
         n_between = n_group * n_groups;
         head = 1;
         n_params = n_between + n_shared;
@@ -655,7 +684,7 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
         if (status == GPUMC_OK) status = segments.upload(rows.segments, error);
         if (status == GPUMC_OK) status = first_segment.upload(rows.first_segment, error);
         if (status == GPUMC_OK && !one_each)
-            status = own.allocate(times(max_points, n_group * n_segments), error);
+            status = own.allocate(max_points * n_group * n_segments, error);
         return status == GPUMC_OK ? allocate(n_blocks, error) : status;
     }
 
@@ -673,7 +702,7 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
     {
         const gpumc_status status = run_rows(n_points, error);
         if (status != GPUMC_OK || one_each || n_group == 0) return status;
-        return n_segments > 8 * n_groups ? run_groups<WARP>(n_points, error) : run_groups<1>(n_points, error);
+        return most_segments > 8 ? run_groups<WARP>(n_points, error) : run_groups<1>(n_points, error);
     }
     template <int Team> gpumc_status run_groups(std::size_t n_points, gpumc_error *error)
     {
@@ -770,6 +799,11 @@ struct student_t_family {
 enum { POINTS = 8, STRIDE = POINTS + 2, MOST_THREADS = 256, CHUNK = 62 };   // STRIDE: no two rows in a bank
 
 inline std::size_t passes(std::size_t n_points) { return (n_points + POINTS - 1) / POINTS; }
+BOTH int points_of(std::size_t pass, std::size_t n_points)
+{
+    const std::size_t left = n_points - pass * POINTS;
+    return left < POINTS ? (int)left : (int)POINTS;
+}
 
 // Rows of a tile: a power of two, 1 << row_bits. For predictors a thread has two rows, half a tile apart, and a slice
 // of the columns; for products two columns, lanes apart, and every splits-th two rows.
@@ -842,11 +876,7 @@ template <class Family, class Column, int Step> struct glm_tiles_job {
         const std::size_t left = v.n_columns - at.chunk * s.chunk;
         return (int)(left < s.chunk ? left : s.chunk);
     }
-    BOTH int n_here(const place &at) const
-    {
-        const std::size_t left = n_points - at.pass * POINTS;
-        return left < POINTS ? (int)left : (int)POINTS;
-    }
+    BOTH int n_here(const place &at) const { return points_of(at.pass, n_points); }
     BOTH static int point_bits(int n) { return n == 1 ? 0 : n <= 4 ? 2 : 3; }
     BOTH std::size_t point(const place &at, int k) const { return at.pass * POINTS + (std::size_t)k; }
     BOTH double *residual(const place &at, std::size_t row, int k) const
@@ -1059,15 +1089,10 @@ template <int Team> struct glm_levels_job {
     const std::size_t *begin;           // n_levels + 1 places in them
     std::size_t n_rows, n_levels, n_points;
     double *out;
-    BOTH int n_here(std::size_t pass) const
-    {
-        const std::size_t left = n_points - pass * POINTS;
-        return left < POINTS ? (int)left : (int)POINTS;
-    }
     BOTH void share(std::size_t pass, std::size_t block, int thread, double *sum) const
     {
-        const int n = n_here(pass);
-        const std::size_t level = (block * BLOCK + (std::size_t)thread) / team;
+        const int n = points_of(pass, n_points);
+        const std::size_t level = team_of(block, thread, team);
         if (level >= n_levels) return;
         for (std::size_t i = begin[level] + (std::size_t)(thread % team); i < begin[level + 1]; i += team) {
             const double *r = residuals + (pass * n_rows + order[i]) * POINTS;
@@ -1076,14 +1101,15 @@ template <int Team> struct glm_levels_job {
     }
     BOTH void store(std::size_t pass, std::size_t block, int thread, double *sum) const
     {
-        const std::size_t level = (block * BLOCK + (std::size_t)thread) / team;
+        const std::size_t level = team_of(block, thread, team);
         if (Team < BLOCK && thread % Team == 0 && level < n_levels) store_level(pass, level, sum);
     }
     BOTH void store_block(std::size_t pass, std::size_t block, const double *sum) const
     { if (Team == BLOCK) store_level(pass, block, sum); }
     BOTH void store_level(std::size_t pass, std::size_t level, const double *sum) const
     {
-        for (int k = 0; k < n_here(pass); k++) out[(pass * POINTS + (std::size_t)k) * n_levels + level] = sum[k];
+        for (int k = 0; k < points_of(pass, n_points); k++)
+            out[(pass * POINTS + (std::size_t)k) * n_levels + level] = sum[k];
     }
 };
 
@@ -1095,7 +1121,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     device_array<double> y, offset, weights, predictors, residuals;
     device_array<unsigned> levels, order;
     device_array<std::size_t> begin;
-    std::size_t n_rows, n_columns, n_factors;
+    std::size_t n_rows, n_columns, n_factors, most_rows;                    // most_rows: of a level
     tile_shape shape;
     bool wide;
 
@@ -1115,15 +1141,15 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         if (status == GPUMC_OK && d.weights)
             status = weights.upload(std::vector<double>(d.weights, d.weights + n_rows), error);
         if (status == GPUMC_OK && wide)
-            status = predictors.allocate(times(max_points, shape.n_chunks * n_rows), error);
+            status = predictors.allocate(max_points * shape.n_chunks * n_rows, error);
         if (status == GPUMC_OK && (wide || n_between > 0))
-            status = residuals.allocate(times(passes(max_points) * POINTS, n_rows), error);
+            status = residuals.allocate(passes(max_points) * POINTS * n_rows, error);
         return status == GPUMC_OK ? allocate(shape.n_blocks, error) : status;
     }
 
     // Several blocks a processor hide each other's waiting: as many rows as leave room for four of them on an H100.
     // least_bytes is what the fewest rows may take.
-    bool fits(std::size_t chunk, std::size_t n_sums, std::size_t most_bytes, std::size_t least_bytes)
+    bool fits(std::size_t chunk, std::size_t n_sums, std::size_t least_bytes)
     {
         shape.threads = n_sums <= 128 ? 128 : (int)MOST_THREADS;
         shape.lanes = 1;
@@ -1131,7 +1157,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         shape.chunk = chunk;
         for (shape.row_bits = 7; shape.row_bits >= 5; shape.row_bits--) {
             shape.bytes = whole_job::bytes(shape.threads, shape.row_bits, chunk);
-            if (shape.bytes <= (shape.row_bits == 5 ? least_bytes : most_bytes < 55000 ? most_bytes : 55000)) break;
+            if (shape.bytes <= (shape.row_bits == 5 ? least_bytes : 55000)) break;
         }
         return n_sums <= 2 * MOST_THREADS && shape.row_bits >= 5;
     }
@@ -1140,8 +1166,8 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         const std::size_t most = most_shared_bytes();
         std::size_t at_once = 1;
         gpumc_status status;
-        wide = !fits(n_columns, 1 + n_columns, most, most / 2);
-        if (wide && !fits(CHUNK, CHUNK, most, most))
+        wide = !fits(n_columns, 1 + n_columns, most / 2);
+        if (wide && !fits(CHUNK, CHUNK, most))
             return fail(error, GPUMC_ERROR_DEVICE, "GPU: %zu bytes of shared memory where a block needs %zu", most,
                         shape.bytes);
         shape.n_chunks = wide ? (n_columns + CHUNK - 1) / CHUNK : 1;
@@ -1189,6 +1215,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         if (n_factors > 0 && (d.n_rows > UINT_MAX || 1 + d.n_columns + n_between > UINT_MAX))
             return fail(error, GPUMC_ERROR_ARGUMENT, "GPU: %zu rows and %zu levels are too many for one", d.n_rows,
                         n_between);
+        most_rows = sorted_rows::longest(places);
         gpumc_status status = levels.upload(which, error);
         if (status == GPUMC_OK) status = order.upload(by_level, error);
         return status == GPUMC_OK ? begin.upload(places, error) : status;
@@ -1227,16 +1254,21 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         const gpumc_status status =
             wide ? run_wide(n_points, error) : run_tiled<whole_job>(n_points, error);
         if (status != GPUMC_OK || n_between == 0) return status;
-        return n_rows * n_factors > 256 * n_between ? run_levels<BLOCK>(n_points, error)
-                                                    : run_levels<WARP>(n_points, error);
+        return most_rows > 1024 ? run_levels<BLOCK>(n_points, error) : run_levels<WARP>(n_points, error);
     }
 };
 
 template <class Hot, class Data>
 gpumc_hot *make_hot(const Data &d, std::size_t points_at_once, gpumc_error *error)
 {
+    std::size_t points = points_at_once < MOST_GRID ? points_at_once : (std::size_t)MOST_GRID;
     std::unique_ptr<Hot> hot(new Hot);
-    if (hot->upload(d, points_at_once, error) != GPUMC_OK) return NULL;
+    // Turns of fewer points need less memory.
+    for (gpumc_status status; (status = hot->upload(d, points, error)) != GPUMC_OK; points /= 2) {
+        if (status != GPUMC_ERROR_MEMORY || points <= POINTS) return NULL;
+        hot.reset();
+        hot.reset(new Hot);
+    }
     // A first evaluation, at 0: launches fail here where this was compiled for other GPUs than this one.
     const std::size_t n = hot->n_params;
     std::vector<double> trial(2 * n + 1);

@@ -5,7 +5,7 @@
    a check, PASS or FAIL; the exit status is 1 if any failed. json=FILE writes the same as JSON.
 
    Build:  cc -O2 examples/verify.c -o verify -lm -pthread
-   GPU:    nvcc -O3 -c gpumc_cuda.cu -DGPUMC_ROWS='"examples/verify_rows.h"'
+   GPU:    nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"examples/verify_rows.h"'
            cc -O2 -DGPUMC_CUDA -c examples/verify.c && nvcc verify.o gpumc_cuda.o -o verify
    Run:    ./verify
 */

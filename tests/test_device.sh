@@ -38,7 +38,7 @@ check_fails 'the last rows of a tile left out' broken 's|i < s.rows() / 2; i += 
 check_fails 'no compiler but nvcc without the switch' $CXX -x c++ -I.. -fsyntax-only ../gpumc_cuda.cu
 
 if [ -n "${LONG:-}" ]; then
-    check 'a GPU with as little shared memory as sm_75 has' variant 's/return 100000;/return 65536;/'
+    check 'a GPU with as little shared memory as sm_75 has' variant 's/return 232448;/return 65536;/'
     check 'rows in single precision' compile ../gpumc_cuda.cu single -std=c++17 -O1 -DGPUMC_REAL=float
     check 'a test program for them' $CC -std=c99 -O1 $strict -DTOLERANCE=2e-3 -DGPUMC_STATIC -DGPUMC_IMPLEMENTATION \
         -DGPUMC_CUDA -c test_hot.c -o "$scratch/tolerant.o"
