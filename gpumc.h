@@ -10077,7 +10077,7 @@ static int gpumc__set_is_hot(const gpumc_hier *h, const gpumc__hier_set *s)
 {
     const gpumc_rows_data *d = &s->given->data;
     if (h->data->place != GPUMC_ANYWHERE) return h->data->place == GPUMC_ON_GPU;
-    return !s->gathered && (double)d->n_rows * (d->nodes ? (double)d->n_nodes : 1) >= GPUMC__HOT_WORK;
+    return !s->gathered && gpumc__size_mul(d->n_rows, d->nodes ? d->n_nodes : 1) >= GPUMC__HOT_WORK;
 }
 
 /* A set's rows on the GPU, one object a slot; 0 where one cannot be had. */
