@@ -796,6 +796,13 @@ struct student_t_family {
     { return gpumc_student_t_lpdf(y, a[1], eta, a[0], NULL, &da[1], r, &da[0]); }
 };
 
+// Of the passes over a wide matrix, which know none.
+struct no_family {
+    enum { n_aux = 0 };
+    static BOTH gpumc_real density(gpumc_real, gpumc_real, const gpumc_real *, gpumc_real *, gpumc_real *)
+    { return 0; }
+};
+
 enum { POINTS = 8, STRIDE = POINTS + 2, MOST_THREADS = 256, CHUNK = 62 };   // STRIDE: no two rows in a bank
 
 inline std::size_t passes(std::size_t n_points) { return (n_points + POINTS - 1) / POINTS; }
@@ -1115,8 +1122,8 @@ template <int Team> struct glm_levels_job {
 
 template <class Family, class Column> struct hot_glm : gpu_hot {
     typedef glm_tiles_job<Family, Column, WHOLE> whole_job;
-    typedef glm_tiles_job<Family, Column, PREDICT> predict_job;
-    typedef glm_tiles_job<Family, Column, PRODUCTS> products_job;
+    typedef glm_tiles_job<no_family, Column, PREDICT> predict_job;
+    typedef glm_tiles_job<no_family, Column, PRODUCTS> products_job;
     device_array<Column> x;
     device_array<double> y, offset, weights, predictors, residuals;
     device_array<unsigned> levels, order;
