@@ -497,7 +497,7 @@ typedef struct shared_memory { volatile double work[64]; volatile int n_inside; 
 static double shared_density(const double *x, double *grad, void *data)
 {
     shared_memory *m = (shared_memory *)data;
-    const double until = gpumc__seconds() + 0.05;
+    const double until = gpumc__seconds() + 0.5;
     double lp = 0;
     __sync_fetch_and_add(&m->n_inside, 1);
     for (int i = 0; i < 64; i++) m->work[i] = x[i % 2] + i;
