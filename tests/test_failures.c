@@ -492,25 +492,25 @@ static void check_far_gradients(void)
         }
 }
 
-/* A density that writes to memory all calls share, and waits between for a call of another thread. */
-typedef struct shared_memory { volatile double work[64]; volatile int n_inside; } shared_memory;
+/* A density that writes to memory all calls share, and reads it when another thread has written there, which it
+   waits for. */
+typedef struct shared_memory { volatile double work[64]; volatile int n_written; int alone; } shared_memory;
 static double shared_density(const double *x, double *grad, void *data)
 {
     shared_memory *m = (shared_memory *)data;
-    const double until = gpumc__seconds() + 0.5;
+    const double until = gpumc__seconds() + 0.2;
     double lp = 0;
-    __sync_fetch_and_add(&m->n_inside, 1);
     for (int i = 0; i < 64; i++) m->work[i] = x[i % 2] + i;
-    while (m->n_inside < 2 && gpumc__seconds() < until) gpumc__give_way();
+    const int mine = __sync_add_and_fetch(&m->n_written, 1);
+    while (!m->alone && m->n_written == mine && gpumc__seconds() < until) gpumc__give_way();
     for (int i = 0; i < 64; i++) lp -= 1e-3 * m->work[i] * m->work[i];
     for (int i = 0; i < 64; i++) grad[i % 2] -= 2e-3 * m->work[i];
-    __sync_fetch_and_sub(&m->n_inside, 1);
     return lp;
 }
 static void check_shared_memory(void)
 {
     const gpumc_param x = { .name = "x", .size = 2 };
-    shared_memory shared = { { 0 }, 1 };          /* by one thread nobody is waited for */
+    shared_memory shared = { { 0 }, 0, 1 };
     gpumc_model m = { .name = "shared", .params = &x, .n_params = 1, .log_density = shared_density,
                       .data = &shared };
     gpumc_sample_options o = quick;
@@ -521,7 +521,7 @@ static void check_shared_memory(void)
     gpumc_free(&fit);
 #if !defined(GPUMC_NO_THREADS)
     o.threads = 4;
-    shared.n_inside = 0;
+    shared.alone = 0;
     refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "share"));
 #endif
     f.rng = gpumc_rng_at(4, 0, 0, 0);
