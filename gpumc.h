@@ -2385,7 +2385,8 @@ typedef struct gpumc_hier_data {
        gpumc_sample with more threads than chains, as many as there are for each chain, elsewhere 1. */
     int team;
     /* ANYWHERE: sets of 30,000 rows (cells: nodes of rows) and more are evaluated by the GPU, if it can be
-       had; ON_GPU: all of them, or creating fails. Not rows that take parameters by several indices. */
+       had; ON_GPU: all of them, or creating fails. Not rows that take parameters by several indices. The GPU
+       holds the data once for each of `threads`, which are 8 at most then if not given. */
     gpumc_place place;
     gpumc_isa isa;
     gpumc_allocator allocator;
