@@ -23,13 +23,14 @@ check 'gpumc_cuda.cu as C++17' compile ../gpumc_cuda.cu seventeen -std=c++17 -O1
 check 'a program with it' link seventeen
 check 'the same sums as the CPU' whole seventeen
 
-# variant SED: the same with a change.
+# variant SED: the same with a change; 2 where that changes nothing or does not compile.
 variant() {
     sed "$1" ../gpumc_cuda.cu >"$scratch/variant.cu"
     cmp -s ../gpumc_cuda.cu "$scratch/variant.cu" && return 2
-    compile "$scratch/variant.cu" variant -std=c++17 -O1 && link variant && whole variant
+    compile "$scratch/variant.cu" variant -std=c++17 -O1 && link variant || return 2
+    whole variant
 }
-# Broken variants that the comparison must notice; one that no longer changes anything is noticed, too.
+# Broken variants that the comparison must notice: no compiler may do so in its place.
 broken() { variant "$1" || [ $? = 2 ]; }
 check_fails 'a tree that ends early' broken 's/offset > 0; offset/offset > 1; offset/'
 check_fails 'a row counted twice' \
