@@ -386,6 +386,7 @@ typedef array<double, shared_allocate, shared_free> shared_array;
 // ---- what has been uploaded once and is evaluated many times ----------------------------------------------
 // The result of a point is its value, then its derivatives: `head` of sums over everything, `between` that are
 // sums of their own, and the rest sums over everything again.
+
 // Sums partial[point][n_totals][n_partials] and hands the whole result to the host, who sees what is written here.
 struct deliver_job {
     enum { team = BLOCK, n_own = 0, n_sums = 1 };
@@ -506,7 +507,16 @@ template <int N_GROUP, int N_SUMS> struct rows_sums {
     }
 };
 
-// Value and derivatives of one segment. Parameters of a point: n_group times n_groups values, then n_shared.
+// The parameters of a group's rows. A point has n_group times n_groups values, then n_shared.
+template <class Leaf>
+BOTH void take(const double *points, std::size_t point, std::size_t group, std::size_t n_groups, gpumc_real *p)
+{
+    const double *from = points + point * (Leaf::n_group * n_groups + Leaf::n_shared);
+    for (int k = 0; k < Leaf::n_group; k++) p[k] = (gpumc_real)from[k * n_groups + group];
+    for (int k = 0; k < Leaf::n_shared; k++) p[Leaf::n_group + k] = (gpumc_real)from[Leaf::n_group * n_groups + k];
+}
+
+// Value and derivatives of one segment.
 template <class Leaf, class Column, int Team> struct segment_job {
     enum { team = Team, n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_own = n_group,
            n_sums = n_group + 1 + n_shared };
@@ -518,10 +528,8 @@ template <class Leaf, class Column, int Team> struct segment_job {
         const std::size_t t = team_of(block, thread, team);
         if (t >= v.n_segments) return;
         const segment s = v.segments[t];
-        const double *from = points + point * (n_group * v.n_groups + n_shared);
         gpumc_real p[n_sums];
-        for (int k = 0; k < n_group; k++) p[k] = (gpumc_real)from[k * v.n_groups + s.group];
-        for (int k = 0; k < n_shared; k++) p[n_group + k] = (gpumc_real)from[n_group * v.n_groups + k];
+        take<Leaf>(points, point, s.group, v.n_groups, p);
         for (std::size_t i = s.begin + (std::size_t)(thread % team); i < s.begin + s.length; i += team) {
             gpumc_real x[Leaf::n_columns], g[n_sums] = {};
             for (int c = 0; c < Leaf::n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + i];
@@ -552,11 +560,8 @@ template <class Leaf, class Column> struct cell_job {
     rows_sums<n_group, n_sums> to;
     BOTH void gather(std::size_t point, std::size_t t, gpumc_real *p, gpumc_real *x) const
     {
-        const std::size_t i = v.segments[t].begin, group = v.segments[t].group;
-        const double *from = points + point * (n_group * v.n_groups + n_shared);
-        for (int k = 0; k < n_group; k++) p[k] = (gpumc_real)from[k * v.n_groups + group];
-        for (int k = 0; k < n_shared; k++) p[n_group + k] = (gpumc_real)from[n_group * v.n_groups + k];
-        for (int c = 0; c < n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + i];
+        take<Leaf>(points, point, v.segments[t].group, v.n_groups, p);
+        for (int c = 0; c < n_columns; c++) x[c] = (gpumc_real)v.columns[c * v.n_rows + v.segments[t].begin];
     }
     BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
     {
@@ -1179,6 +1184,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
                         shape.bytes);
         shape.n_chunks = wide ? (n_columns + CHUNK - 1) / CHUNK : 1;
         shape.n_tiles = (n_rows + (std::size_t)shape.rows() - 1) >> shape.row_bits;
+        // Of the two passes over a wide matrix the second decides; both need what blocks_at_once allows them.
         status = !wide ? blocks_at_once<whole_job>(shape.threads, shape.bytes, &at_once, error)
                        : blocks_at_once<predict_job>(shape.threads, shape.bytes, &at_once, error);
         if (status == GPUMC_OK && wide)
