@@ -12539,14 +12539,17 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
     }
 }
 
-/* Least squares of the elements in a strip of coordinates. */
+/* Least squares of the elements in a strip of coordinates. What hangs on another population as well moves with
+   that along a ridge where pulls stay as they are, and leaves the slope to chance. So J is at least the
+   variance of the pull: with the data's precision L and the posterior's covariance S the pulls have the
+   covariance L S L, no more than L, as L - L S L is (L^-1 + P^-1)^-1, P the populations' precision. */
 static void gpumc__sharing_strip(size_t part, int member, void *sharing)
 {
     gpumc__sharing *of = (gpumc__sharing *)sharing;
     gpumc_adapt *a = of->adapt;
     enum { WIDTH = GPUMC__STRIP_COLUMNS };
-    double sums[2 * GPUMC__MOST_SHARED + 4][WIDTH];       /* means, theta^2, theta pull; z theta, z pull */
-    double (*by_theta)[WIDTH] = sums + 4, (*by_pull)[WIDTH] = by_theta + of->n;
+    double sums[2 * GPUMC__MOST_SHARED + 5][WIDTH];    /* means, theta^2, theta pull, pull^2; z theta, z pull */
+    double (*by_theta)[WIDTH] = sums + 5, (*by_pull)[WIDTH] = by_theta + of->n;
     size_t from;
     const size_t n = gpumc__strip_of(a->dim, part, &from), S = of->n;
     (void)member;
@@ -12561,13 +12564,14 @@ static void gpumc__sharing_strip(size_t part, int member, void *sharing)
         const double *theta = a->x + k * a->dim + from, *pull = a->y + k * a->dim + from;
         for (size_t i = 0; i < n; i++) sums[2][i] += theta[i] * theta[i];
         for (size_t i = 0; i < n; i++) sums[3][i] += theta[i] * pull[i];
+        for (size_t i = 0; i < n; i++) sums[4][i] += pull[i] * pull[i];
         for (size_t s = 0; s < S; s++) {
             gpumc__add_multiple(by_theta[s], of->z[k * S + s], theta, n);
             gpumc__add_multiple(by_pull[s], of->z[k * S + s], pull, n);
         }
     }
     for (size_t i = 0; i < n; i++) {
-        double v[GPUMC__MOST_SHARED], left = sums[2][i], product = sums[3][i], J;
+        double v[GPUMC__MOST_SHARED], left = sums[2][i], product = sums[3][i], square = sums[4][i], J;
         for (size_t s = 0; s < S; s++) v[s] = by_theta[s][i];
         gpumc__cholesky_solve(of->factor, S, v);
         for (size_t s = 0; s < S; s++) {
@@ -12575,6 +12579,10 @@ static void gpumc__sharing_strip(size_t part, int member, void *sharing)
             product -= by_pull[s][i] * v[s];
         }
         J = left > 1e-9 * sums[2][i] && product < 0 ? -product / left : 0;
+        for (size_t s = 0; s < S; s++) v[s] = by_pull[s][i];
+        gpumc__cholesky_solve(of->factor, S, v);
+        for (size_t s = 0; s < S; s++) square -= by_pull[s][i] * v[s];
+        J = fmax(J, square / (double)of->n_draws);
         for (size_t s = 0; s < S; s++) v[s] = by_pull[s][i] + J * by_theta[s][i];
         gpumc__cholesky_solve(of->factor, S, v);
         of->J[from + i] = J;
@@ -18916,18 +18924,31 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     return GPUMC_OK;
 }
 
+/* Where differences refuse a gradient, a point nearer to the middle has the last word: far out, where
+   probabilities come within rounding of 0 or 1, it may be the density that has lost its digits. */
+static gpumc_status gpumc__check_start(const gpumc__run *r, double *q, gpumc_error *error)
+{
+    gpumc_gradient_report report;
+    gpumc_error nearer;
+    double *scratch = q + r->layout->n_free;
+    const gpumc_status status = gpumc__check_gradient_at(r->layout, q, scratch, r->team, &report, error);
+    if (status != GPUMC_ERROR_GRADIENT || report.n_failed == 0) return status;
+    gpumc__start_scale(r->layout, q, 0.25);
+    if (gpumc__check_gradient_at(r->layout, q, scratch, r->team, &report, &nearer) != GPUMC_OK) return status;
+    memset(error, 0, sizeof *error);
+    return GPUMC_OK;
+}
+
 static gpumc_status gpumc__start_chains(gpumc__run *r, gpumc_error *error)
 {
-    const size_t n = r->layout->n_free;
     const size_t bytes = gpumc__check_gradient_bytes(r->layout, (size_t)gpumc_team_threads(r->team));
     double *q = (double *)gpumc__allocate(&r->options->allocator, bytes);
-    gpumc_gradient_report report;
     gpumc_status status = GPUMC_OK;
     if (!q) return gpumc__fail_memory(error, bytes);
     for (size_t c = 0; c < r->n_chains && status == GPUMC_OK; c++) {
         status = gpumc__find_start(r, c, q, error);
         if (status == GPUMC_OK && c == 0 && !r->options->skip_gradient_check)
-            status = gpumc__check_gradient_at(r->layout, q, q + n, r->team, &report, error);
+            status = gpumc__check_start(r, q, error);
     }
     gpumc__release(&r->options->allocator, q);
     return status == GPUMC_OK ? gpumc__climb_chains(r, error) : status;
