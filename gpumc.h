@@ -11549,7 +11549,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.masses = gpumc__take_doubles(arena, C);
     plan.healthy = (unsigned char *)gpumc__take(arena, C + 1, 1);
     plan.n_units = n_units;
-    plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(n_units ? 6 * GPUMC__CENTRING_PARTS : 4, dim));
+    plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(n_units ? 7 * GPUMC__CENTRING_PARTS : 4, dim));
     n_rows = gpumc__size_mul(n_selected, dim);
     if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
     if (n_rows < plan.capacity * n_basis) n_rows = gpumc__size_mul(plan.capacity, n_basis);
@@ -12289,7 +12289,7 @@ static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 /* What is summed over some of the draws: a group of rows of moments, units, and how many draws there were. */
 typedef struct gpumc__centring_sums {
     const gpumc_adapt *adapt;
-    double *work, *moments, *units, count;   /* work of the model, x first; moments: 4 rows, and 2 of room */
+    double *work, *moments, *units, count;   /* work of the model, x first; moments: 5 rows, and 2 of room */
 } gpumc__centring_sums;
 
 static double *gpumc__units_in(const gpumc__centring_sums *s, const gpumc__link *k)
@@ -12342,6 +12342,7 @@ static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *G
         m[2 * dim + i] += weight[i] * pull_off;
         m[dim + i] += square[i] * theta_off * (theta[i] - m[i]);
         m[3 * dim + i] += square[i] * pull_off * (theta[i] - m[i]);
+        m[4 * dim + i] += square[i] * pull_off * (pull[i] - m[2 * dim + i]);
     }
 }
 
@@ -12352,7 +12353,7 @@ static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc_
     const size_t dim = s->adapt->dim;
     const double *x = s->work, *units = gpumc__units_in(s, k), inv_news = 1 / gpumc__link_news(k, x);
     double *pulls = gpumc__centring_pulls(s->adapt->layout, p, g, s->work);
-    double *square = s->moments + 4 * dim, *weight = square + dim;
+    double *square = s->moments + 5 * dim, *weight = square + dim;
     for (size_t i = 0; i < k->size; i++) {
         const double tau = gpumc__link_scale(k, k->unit[i], x);
         pulls[i] *= inv_news;
@@ -12392,6 +12393,7 @@ static void gpumc__join_moments(double *to, const double *from, size_t dim, doub
     to[2 * dim] += share * pull_off;
     to[dim] += from[dim] + a * share * theta_off * theta_off;
     to[3 * dim] += from[3 * dim] + a * share * theta_off * pull_off;
+    to[4 * dim] += from[4 * dim] + a * share * pull_off * pull_off;
 }
 
 /* The sums of one part of the draws join those of the parts before. */
@@ -12431,7 +12433,7 @@ static void gpumc__centring_part(size_t part, int member, void *parts)
     const gpumc_adapt *a = s->adapt;
     const size_t from = a->foreground, n = a->n_kept - from;
     s->work = a->model_work + (size_t)member * a->layout->n_work;
-    memset(s->moments, 0, 4 * a->dim * sizeof(double));
+    memset(s->moments, 0, 5 * a->dim * sizeof(double));
     memset(s->units, 0, 3 * a->n_units * sizeof(double));
     for (size_t k = n * part / GPUMC__CENTRING_PARTS; k < n * (part + 1) / GPUMC__CENTRING_PARTS; k++)
         if (gpumc__adapt_uses(a, from + k, GPUMC__NONE)) gpumc__centring_add(s, from + k, of->late);
@@ -12443,7 +12445,7 @@ static double gpumc__centring_moments(gpumc_adapt *a, int late)
     gpumc__centring_parts parts;
     parts.late = late;
     for (size_t k = 0; k < GPUMC__CENTRING_PARTS; k++) {
-        const gpumc__centring_sums none = { a, NULL, a->moments + 6 * k * a->dim,
+        const gpumc__centring_sums none = { a, NULL, a->moments + 7 * k * a->dim,
                                             a->units + 3 * k * a->n_units, 0 };
         parts.sums[k] = none;
     }
@@ -12494,15 +12496,25 @@ static unsigned char gpumc__centring_notch(const gpumc_adapt *a, const gpumc__li
     return gpumc__nearest_notch(odds < 1e9 ? odds / (1 + odds) : 1);
 }
 
-/* In the bulk: data that know theta with precision J pull by b - J theta. On entry weights are mean pulls and
-   anchors their products with theta, on return J and b. */
+/* In the bulk: data that know theta with precision J pull by b - J theta. The slope is left to chance in what
+   hangs on another population as well: with that it moves along a ridge where pulls stay as they are. So J is
+   at least the variance of the pull: with the data's precision L, the populations' P and the posterior's
+   covariance S = (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 is no less than
+   0. theta: the first of the element's moments. */
+static double gpumc__centring_J(const gpumc_adapt *a, const gpumc__link *k, size_t j, const double *theta)
+{
+    const double weights = gpumc__adapt_units(a, k)[3 * k->unit[j] + 2], square = theta[4 * a->dim + j];
+    return fmax(fmax(-theta[3 * a->dim + j] / theta[a->dim + j], square / weights), 0);
+}
+
+/* On entry weights are mean pulls and anchors their products with theta, on return J and b. */
 static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double *weights, double *anchors)
 {
     const double *theta = a->moments + p->free_at;
     for (size_t j = 0; j < p->size; j++) {
-        const double J = -anchors[j] / theta[a->dim + j];
-        anchors[j] = weights[j] + (J > 0 ? J * theta[j] : 0);
-        weights[j] = J > 0 ? J : 0;
+        const double J = gpumc__centring_J(a, &p->link, j, theta);
+        anchors[j] = weights[j] + J * theta[j];
+        weights[j] = J;
     }
 }
 
@@ -12539,10 +12551,8 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
     }
 }
 
-/* Least squares of the elements in a strip of coordinates. What hangs on another population as well moves with
-   that along a ridge where pulls stay as they are, and leaves the slope to chance. So J is at least the
-   variance of the pull: with the data's precision L and the posterior's covariance S the pulls have the
-   covariance L S L, no more than L, as L - L S L is (L^-1 + P^-1)^-1, P the populations' precision. */
+/* Least squares of the elements in a strip of coordinates; J is at least the variance of what z leaves of the
+   pull, see gpumc__centring_J. */
 static void gpumc__sharing_strip(size_t part, int member, void *sharing)
 {
     gpumc__sharing *of = (gpumc__sharing *)sharing;
@@ -12632,11 +12642,11 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
     size_t size = 0, common;
     int alike;
     for (size_t j = 0; j < k->size; j++) {
-        const double odds = -anchors[j] / theta[a->dim + j] * gpumc__exp(2 * units[3 * k->unit[j]]);
+        const double odds = gpumc__centring_J(a, k, j, theta) * gpumc__exp(2 * units[3 * k->unit[j]]);
         anchors[j] = weights[j];                       /* the mean pull, until the weight is known */
-        weights[j] = odds > 0 ? odds / (1 + odds) : 0;
+        weights[j] = odds / (1 + odds);
         if (gpumc__link_is_start(k, j)) continue;
-        least = fmin(least, odds > 0 ? odds : 0);
+        least = fmin(least, odds);
         most = fmax(most, odds);
         sum += odds;
         size++;
@@ -12950,15 +12960,15 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
     double *weights = a->moments + 2 * a->dim;
     int changed = 0, moved = late, shares;
     if (n < 5) return 0;
-    shares = late && gpumc__sharing_learn(a, a->moments + 6 * a->dim, a->moments + 7 * a->dim);
+    shares = late && gpumc__sharing_learn(a, a->moments + 7 * a->dim, a->moments + 8 * a->dim);
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         double *weight = weights + l->parts[i].free_at, *units = gpumc__adapt_units(a, k);
         if (!l->parts[i].linked) continue;
         if (late && k->tells && shares) {
-            memcpy(weight, weight + 4 * a->dim, k->size * sizeof *weight);
-            memcpy(weight + a->dim, weight + 5 * a->dim, k->size * sizeof *weight);
+            memcpy(weight, weight + 5 * a->dim, k->size * sizeof *weight);
+            memcpy(weight + a->dim, weight + 6 * a->dim, k->size * sizeof *weight);
         } else if (late && k->tells) gpumc__centring_told(a, &l->parts[i], weight, weight + a->dim);
         else if (late) gpumc__centring_late(a, &l->parts[i], weight, weight + a->dim);
         else gpumc__centring_early(a, &l->parts[i], n, weight);
