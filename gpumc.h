@@ -13289,6 +13289,19 @@ static const char *gpumc__sampler_name(gpumc_sampler sampler)
     return names[sampler];
 }
 
+/* From paths that have failed back to trees, whose steps so many more iterations are to tune; all else that
+   warm-up has learned stays. */
+static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t n_iterations,
+                               const char *finding)
+{
+    snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again by trees",
+             gpumc__sampler_name(a->sampler), finding);
+    gpumc__adapt_trees(a, chains);
+    memset(a->sums, 0, 3 * a->n_chains * sizeof *a->sums);
+    a->final_start = a->iteration;
+    a->options.num_warmup = a->iteration + n_iterations;
+}
+
 GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **reason)
 {
     if (reason) *reason = a->reason;
@@ -17905,7 +17918,7 @@ typedef struct gpumc__run {
     gpumc_nuts **machines;
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
-    int warmup;
+    int warmup, again;                       /* again: by trees, see gpumc__sample_again */
     volatile int stopped;
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
@@ -18033,7 +18046,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
     gpumc__chain *chain = &r->chains[c];
     chain->leapfrogs += (uint64_t)gpumc_nuts_stats(chain->nuts)->n_leapfrog;
     if (!r->warmup) gpumc__keep_draw(r, c);
-    else if (r->fit->warmup_draws) gpumc__keep_warmup(r, c);
+    else if (r->fit->warmup_draws && !r->again) gpumc__keep_warmup(r, c);
     chain->done++;
     if (!r->options->progress && !r->options->progress_stream) return;
     gpumc__lock(&r->lock);
@@ -18050,7 +18063,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 6     /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 7     /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
@@ -18143,7 +18156,7 @@ static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
     gpumc__carry(k, chain, offsetof(gpumc__chain, nuts));
     gpumc__carry_nuts(k, chain->nuts);
     n = r->warmup ? 0 : chain->done / (size_t)r->options->thin;
-    warmup = r->warmup ? chain->done : f->n_warmup;
+    warmup = r->warmup && !r->again ? chain->done : f->n_warmup;
     gpumc__carry_rows(k, f->warmup_draws, row, c * f->n_warmup, warmup);
     gpumc__carry_rows(k, f->warmup_stats, stats, c * f->n_warmup, warmup);
     gpumc__carry_rows(k, f->draws, row, at, n);
@@ -18185,6 +18198,7 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
     if (k->reading) r->begin = now - elapsed[0], r->phase_begin = now - elapsed[1];
     gpumc__carry(k, probe, sizeof *probe);
     gpumc__carry(k, &r->warmup, sizeof r->warmup);
+    gpumc__carry(k, &r->again, sizeof r->again);
     gpumc__carry(k, r->n_iterations, sizeof r->n_iterations);
     gpumc__carry(k, &f->n_warmup, sizeof f->n_warmup);
     gpumc__carry(k, &f->warmup_gradients, sizeof f->warmup_gradients);
@@ -19104,6 +19118,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const char *reason;
     size_t done = SIZE_MAX;
+    f->n_divergent = 0;
     for (size_t i = 0; f->summaries && i < f->n_columns; i++) f->summaries[i].flags = -1;
     for (size_t c = 0; c < r->n_chains; c++) {
         done = r->chains[c].done < done ? r->chains[c].done : done;
@@ -19151,13 +19166,71 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     return status == GPUMC_OK && f->draws ? gpumc__collect_warnings(f) : status;
 }
 
+/* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more than these. */
+static int gpumc__look_back(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    int whole = 1;
+    gpumc__finish_fit(r);
+    gpumc__release(&f->allocator, f->warnings);
+    f->warnings = NULL;
+    f->n_warnings = 0;
+    if (f->draws && f->n_draws) whole = gpumc__summarise_all(f, r->team) == GPUMC_OK;
+    return (gpumc__run_warnings(r) == GPUMC_OK) & whole;
+}
+
+/* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
+   chains miss or overrate a narrow region that trees enter and leave. Slow ones may be no better by trees, but
+   where they are far apart they are in different modes, which is no matter of the sampler. Draws that a
+   callback has seen stand. */
+static const char *gpumc__paths_fail(const gpumc__run *r)
+{
+    const gpumc_fit *f = r->fit;
+    const gpumc_warning *held = NULL, *slow = NULL;
+    int apart = f->n_draws < 500;
+    if (r->again || f->sampler == GPUMC_SAMPLER_NUTS || f->options.sampler != GPUMC_SAMPLER_AUTO
+        || r->n_iterations[1] == 0 || f->options.on_draw) return NULL;
+    for (const gpumc_warning *w = f->warnings; w < f->warnings + f->n_warnings; w++) {
+        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK) held = w;
+        if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
+        apart |= w->code == GPUMC_W_RHAT && w->value > 1.1;
+    }
+    if (!held && !apart) held = slow;
+    return held ? gpumc__warning_names[held->code] : NULL;
+}
+
+/* Trees draw all of it again, from where paths have come to. Returns 0 when stopped before the end. */
+enum { GPUMC__AGAIN_WARMUP = 50 };
+static int gpumc__sample_again(gpumc__run *r, const char *finding)
+{
+    gpumc_adapt *a = r->adapt;
+    int more = 1;
+    if (!r->again) {
+        gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
+        gpumc__phase(r, 1);
+        for (size_t c = 0; c < r->n_chains; c++) {
+            r->chains[c].done = a->iteration;
+            r->chains[c].divergences = 0;
+        }
+        r->again = 1;
+    }
+    if (r->warmup) {
+        while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
+        if (more) return 0;
+        r->fit->warmup_gradients = gpumc__count_gradients(r);
+        r->fit->warmup_seconds = gpumc__seconds() - r->begin;
+        gpumc__phase(r, 0);
+    }
+    return gpumc__advance(r, r->n_iterations[0]);
+}
+
 /* The run proper, with all memory at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
     const gpumc__checkpoint *p = r->checkpoint;
     const double n_draws = (double)r->n_iterations[0];
-    gpumc_status status, summarised = GPUMC_OK;
-    int finished;
+    gpumc_status status;
+    int finished, whole = 1;
     r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
     if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
     r->adapt->team = r->team;
@@ -19169,31 +19242,34 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                             n_draws / 20 + 1);
     gpumc__mutex_init(&r->lock);
     r->fit->threads = gpumc_team_threads(r->team) * r->share;
-    finished = !r->warmup || gpumc__warm_up(r);
+    finished = r->again || !r->warmup || gpumc__warm_up(r);
     status = gpumc__flat(r, error);
     if (status == GPUMC_OK && finished) {
-        if (r->warmup) {
+        if (r->warmup && !r->again) {
             gpumc__phase(r, 0);
             if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
         }
-        finished = gpumc__advance(r, r->n_iterations[0]);
+        finished = r->again ? gpumc__sample_again(r, NULL) : gpumc__advance(r, r->n_iterations[0]);
     }
     if (status == GPUMC_OK) {
-        gpumc__finish_fit(r);
-        if (r->fit->draws && r->fit->n_draws) summarised = gpumc__summarise_all(r->fit, r->team);
+        whole = gpumc__look_back(r);
+        const char *finding = finished && whole ? gpumc__paths_fail(r) : NULL;
+        if (finding) {
+            finished = gpumc__sample_again(r, finding);
+            whole = gpumc__look_back(r);
+        }
     }
     gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
     if (status != GPUMC_OK) return status;
-    const int incomplete = (gpumc__run_warnings(r) != GPUMC_OK) | (summarised != GPUMC_OK);
-    if (incomplete)                                                      /* draws are worth more than these */
+    if (!whole)
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
     const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
     if (finished) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain%s%.160s%s",
                        (double)r->fit->n_draws, where,
                        !p->path ? "" : r->fit->resumable ? p->path : p->written.text,
-                       incomplete ? "; memory ran out for warnings" : "");
+                       whole ? "" : "; memory ran out for warnings");
 }
 
 /* The same with the threads that chains leave idle given to the model, if it wants them. */
