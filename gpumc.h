@@ -14446,6 +14446,7 @@ typedef struct gpumc__review {
     gpumc__sheet sheet;
     double draws, divergent, deep, accept, residual, still; /* sums over draws that have statistics */
     double n_columns, constant_params;
+    double strays, stays;                                   /* see gpumc__review_strays */
     gpumc__worst stuck, slow, held;                         /* chains */
     gpumc__worst r_hat, ess, constant, not_finite;          /* columns */
     gpumc__worst apart;                   /* parameters in which diverging draws differ from the rest */
@@ -14481,6 +14482,24 @@ static double gpumc__held_limit(const gpumc__review *v)
 {
     const double thin = v->fit->options.thin > 1 ? v->fit->options.thin : 1, often = v->still / v->draws;
     return fmax(20, often > 0 ? thin * log(1e4 * v->draws) / -log(often) : 0);
+}
+
+/* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is off
+   the normal's by more than 2, and by more than others are, in few stays. Chance makes them singly, a rough
+   posterior makes many. */
+static void gpumc__review_strays(gpumc__review *v)
+{
+    const gpumc_fit *f = v->fit;
+    const double limit = 4 + 3 * v->residual / v->draws;
+    for (size_t c = 0; c < f->n_chains; c++) {
+        const gpumc_draw_stats *stats = f->stats + c * f->draw_capacity;
+        for (size_t i = 0; i < f->n_draws; i++) {
+            if (!(stats[i].fisher_residual > limit)) continue;
+            v->strays++;
+            v->stays += i == 0 || !(stats[i - 1].fisher_residual > limit);
+        }
+    }
+    if (v->strays < 3 || v->strays < (v->stays > 20 ? 4 : 1.5) * v->stays) v->strays = 0;
 }
 
 /* |mean relative rank of the diverging draws|, ranks running from -1 to 1. Where divergences have nothing to
@@ -14573,6 +14592,10 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "that is hard to leave is hard to find, and estimates may lack it; %scheck priors and scales, "
         "non-centre, then raise target_accept", (double)v->held.which[0] + 1, v->held.value[0],
         fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "");
+    else
+        GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the normal "
+            "that HMC moves by, in %.0f stays: what is entered and left so seldom has too much or too little "
+            "weight; compare with the sampler NUTS", v->strays, v->stays);
     GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
@@ -14598,6 +14621,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
     if (!gpumc__open_series(&v.sheet, gpumc_fit_series(fit, 0), &fit->allocator))
         return v.sheet.flags & GPUMC_FLAG_MEMORY ? GPUMC_ERROR_MEMORY : GPUMC_OK;
     for (size_t c = 0; fit->stats && c < fit->n_chains; c++) gpumc__review_chain(&v, c);
+    if (fit->stats && fit->metric.spring && fit->sampler == GPUMC_SAMPLER_HMC) gpumc__review_strays(&v);
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t k = 0; b->group == GPUMC_GENERATED && k < b->size; k++)
             gpumc__review_column(&v, b, b->offset + k);
