@@ -13010,6 +13010,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 #define GPUMC__SPRING_MAY 0.3      /* if it was so before, too */
 #define GPUMC__SPRING_KEEPS 0.4    /* once it is taken */
 #define GPUMC__SPRING_CLEAR 0.1    /* however far draws spread */
+#define GPUMC__SPRING_FLOOR 0.05   /* steps so much shorter than their start: gradients do not see jumps */
 /* Of few coordinates one may have a tail that is far from normal, where chains then stay for long, and yet
    hardly show in the mean over all draws; and trees cost nothing there. */
 #define GPUMC__SPRING_DIM 8
@@ -13118,6 +13119,7 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
     if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
     else if (diverged > 1 + 0.01 * n || gpumc__spring_hits(a)) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
+    else if (a->dim < 3) kept = "one or two parameters";     /* whose tails paths miss more often than trees */
     else if (!(span <= 7 * n)) kept = "trees are long";
     snprintf(a->reason, sizeof a->reason, "%s: variance to metric %.2f, E-BFMI %.2f, trees span %.1f",
              kept ? kept : kappa < 4 ? "the metric fits" : "the metric fits roughly", kappa, ebfmi, span / n);
@@ -13262,6 +13264,13 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
         mean += (a->guided ? chains[c]->guided_accept : gpumc_nuts_stats(chains[c])->accept_stat)
                 / (double)a->n_chains;
     gpumc__dual_update(&a->dual, mean, gpumc__path_aim(&a->shared, a->options.target_accept));
+    if (a->shared.spring && !a->options.sampler && a->dual.t >= 25
+        && a->dual.x < a->dual.mu + gpumc__log(GPUMC__SPRING_FLOOR)) {
+        a->swung[1] = GPUMC_INF;
+        snprintf(a->reason, sizeof a->reason, "steps of HMC come out too short: has the density jumps?");
+        gpumc__adapt_trees(a, chains);
+        return !done;
+    }
     if (n_steps == 2 && a->shared.spring) { a->two_steps[0]++; a->two_steps[1] += mean; }
     eps = done ? gpumc__path_settle(a, chains[0]) : gpumc__exp(a->dual.x);
     for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], eps);

@@ -669,10 +669,11 @@ static double funnel_density(const double *x, double *g, void *data)      /* not
 
 static double bent_density(const double *x, double *g, void *data)  /* few, and bent: some seeds diverge */
 {
+    const size_t n = *(const size_t *)data;
     double bend = 0;
-    const double lp = gpumc_std_normal_lpdf(x[0], &g[0])
-                    + gpumc_normal_lpdf(x[1], 0.6 * x[0] * x[0], 0.5, &g[1], &bend, NULL);
-    (void)data;
+    double lp = gpumc_std_normal_lpdf(x[0], &g[0])
+              + gpumc_normal_lpdf(x[1], 0.6 * x[0] * x[0], 0.5, &g[1], &bend, NULL);
+    for (size_t i = 2; i < n; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
     g[0] += 1.2 * x[0] * bend;
     return lp;
 }
@@ -732,7 +733,8 @@ static void test_choice(void)
         { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_MAMS }, GPUMC_SAMPLER_MAMS, 200,
           "asked for" },
         { long_tails_density, 30, { .num_samples = 100 }, GPUMC_SAMPLER_MAMS, 200, "the metric fits" },
-        { bent_density, 2, { .num_samples = 100, .seed = 1 }, GPUMC_SAMPLER_HMC, 200, "the metric fits" },
+        { bent_density, 2, { .num_samples = 100, .seed = 1 }, GPUMC_SAMPLER_NUTS, 200, "one or two" },
+        { bent_density, 3, { .num_samples = 100, .seed = 2 }, GPUMC_SAMPLER_HMC, 200, "the metric fits" },
         { funnel_density, 10, { .num_samples = 100 }, GPUMC_SAMPLER_NUTS, 200, "" },
         { iid_density, 30, { .num_samples = 20, .num_warmup = 12 }, GPUMC_SAMPLER_NUTS, 12, "too few" },
         { iid_density, 30, { .num_samples = 20, .sampler = GPUMC_SAMPLER_NUTS }, GPUMC_SAMPLER_NUTS, 200,
