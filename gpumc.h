@@ -11356,7 +11356,8 @@ enum { GPUMC__CENTRING_PARTS = 4, GPUMC__NOISE_DRAWS = 64 };
 
 typedef struct gpumc__restart {
     size_t iteration, chain, source;
-    double level, healthy_level;
+    double level, healthy_level, mass;       /* mass: where it was, over that of the best, logarithm */
+    int witnesses;                           /* chains that did not lag */
 } gpumc__restart;
 #define GPUMC__MAX_RESTARTS 16
 
@@ -11703,7 +11704,8 @@ static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_dr
    of a hierarchy has collapsed. The volume of what is correlated or on its way comes out too large, not too
    small: of two coordinates the lower mass counts. Draws are judged by their distance to the log density of
    the best chain. Both in units of its median deviation, which has bounds unless even that chain is still on
-   its way: then the gradients of all tell more than the few draws that have reached its level. */
+   its way: then the gradients of all tell more than the few draws that have reached its level. A chain with
+   e^-10 of the mass lags, one with a tenth is in another mode. */
 static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const double root = sqrt((double)a->dim);
@@ -11724,7 +11726,7 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     a->tolerance = 10 * mad;
     a->best = best;
-    for (size_t c = 0; c < a->n_chains; c++) a->healthy[c] = !(a->masses[c] < a->masses[best] - a->tolerance);
+    for (size_t c = 0; c < a->n_chains; c++) a->healthy[c] = !(a->masses[c] < a->masses[best] - fmax(a->tolerance, 10));
 }
 
 /* Whether kept draw k counts for an estimate of one chain, or of all (GPUMC__NONE). */
@@ -13356,6 +13358,8 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
 /* Puts every chain that lags behind onto a draw of the best one, and remembers that for the report. */
 static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
+    int witnesses = 0;
+    for (size_t c = 0; c < a->n_chains; c++) witnesses += a->healthy[c];
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc_rng rng = gpumc_rng_at(a->options.seed, 8u << 24, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
@@ -13374,6 +13378,8 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         r->source = a->best;
         r->level = a->levels[c];
         r->healthy_level = a->levels[a->best];
+        r->mass = a->masses[c] - a->masses[a->best];
+        r->witnesses = witnesses;
         a->n_restarts++;
         a->healthy[c] = 1;
     }
@@ -18926,7 +18932,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, error);
 }
 
-/* From natural values in work. Arrives where that brings more than 1000 a coordinate, and leaves the start's
+/* From natural values in work. Arrives where that brings more than 10 a coordinate, and leaves the start's
    natural values there. */
 static void gpumc__climb_chain(size_t chain, int member, void *climbs)
 {
@@ -18935,7 +18941,7 @@ static void gpumc__climb_chain(size_t chain, int member, void *climbs)
     double least, bar;
     (void)member;
     if (gpumc_model_free(l, c->work, c->first, c->work, NULL) != GPUMC_OK) return;
-    bar = gpumc__climb_eval(c, c->first, c->g[0]) + 1000 * (double)l->n_free;
+    bar = gpumc__climb_eval(c, c->first, c->g[0]) + 10 * (double)l->n_free;
     gpumc__climb_order(c);
     for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) c->waits[i] = GPUMC__CLIMB_HELD;
     gpumc__climb_up(c);
@@ -18943,8 +18949,8 @@ static void gpumc__climb_chain(size_t chain, int member, void *climbs)
     c->arrived = least > bar && gpumc__climb_draw(c, least);
 }
 
-/* Chains that fall from far away into a hierarchical model land in its necks. Those for which it is worth it
-   start at a draw of the climb's approximation instead. */
+/* Chains that fall from far away into a hierarchical model land in its necks, and in others come late or stay
+   on plateaus. Those for which it is worth it start at a draw of the climb's approximation instead. */
 static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
 {
     gpumc_layout *l = r->layout;
@@ -18955,7 +18961,7 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     unsigned char *notches;
     int given = 1;
     for (size_t i = 0; i < l->n_parts; i++) given &= l->parts[i].param->init != NULL;
-    if (given || l->n_linked == 0) return GPUMC_OK;
+    if (given) return GPUMC_OK;
     climbs = (gpumc__climb *)gpumc__allocate(&r->options->allocator, bytes);
     if (!climbs) return gpumc__fail_memory(error, bytes);
     notches = (unsigned char *)climbs + bytes - n;
@@ -19171,6 +19177,19 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
 }
 
+/* No more than a note where the chain had next to no mass by its last draws, even if these overrate the
+   volume of every coordinate of the best by a factor of ten, and where half of the chains agree on the best. */
+static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r)
+{
+    const int note = r->mass < -20 - 2.3 * (double)f->n_free && 2 * r->witnesses >= (int)f->n_chains;
+    return gpumc__warn(f, GPUMC_W_RESTARTED, note, (double)r->chain, "chain %.0f lagged at log density %.4g in "
+                       "warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
+                       (double)(r->chain + 1), r->level, (double)r->iteration, (double)(r->source + 1),
+                       r->healthy_level, note ? "it was far off, or in a region of next to no mass"
+                       : "mostly slow from a far start (init, init_radius), but a second mode would be hidden "
+                         "by this (option keep_stuck_chains)");
+}
+
 static gpumc_status gpumc__run_warnings(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -19184,14 +19203,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     if (p->written.status != GPUMC_OK && status == GPUMC_OK)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
-    for (size_t i = 0; i < n && status == GPUMC_OK; i++)
-        status = gpumc__warn(
-            f, GPUMC_W_RESTARTED, 0, (double)a->restarts[i].chain,
-            "chain %.0f lagged at log density %.4g in warm-up iteration %.0f and was restarted from chain "
-            "%.0f at %.4g: mostly slow from a far start (init, init_radius), but a second mode would be "
-            "hidden by this (option keep_stuck_chains)",
-            (double)(a->restarts[i].chain + 1), a->restarts[i].level, (double)a->restarts[i].iteration,
-            (double)(a->restarts[i].source + 1), a->restarts[i].healthy_level);
+    for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(f, &a->restarts[i]);
     if (status == GPUMC_OK && r->n_chains > 1 && a->mixing > 1.3)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
