@@ -10213,6 +10213,16 @@ static void gpumc__hier_find(gpumc_hier *h, double *x)
     }
 }
 
+/* The median of a prior; 1 above the bound where the prior is so wide that this says nothing: of gamma(0.001,
+   0.001) it is 1e-301. */
+static double gpumc__prior_start(const gpumc_param *p, const gpumc__prior *prior, const gpumc__range *range)
+{
+    const double base = p->kind == GPUMC_POSITIVE ? 0 : p->kind == GPUMC_LOWER ? p->lower : GPUMC_NAN;
+    const double low = gpumc__prior_quantile(prior, range, 0.25) - base;
+    const double high = gpumc__prior_quantile(prior, range, 0.75) - base;
+    return high > 1e6 * low ? base + 1 : gpumc__prior_quantile(prior, range, 0.5);
+}
+
 /* Start values where none are given: medians of priors, and of populations as far as what they depend on has
    a start; with rows, from there on those above. */
 static void gpumc__hier_start(gpumc_hier *h)
@@ -10227,7 +10237,8 @@ static void gpumc__hier_start(gpumc_hier *h)
         else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
         for (size_t j = b->at; j < b->at + b->size; j++) {
             if (!given && !b->has_population)
-                x[j] = gpumc__prior_quantile(&b->priors[b->n_priors > 1 ? j - b->at : 0], &b->range, 0.5);
+                x[j] = gpumc__prior_start(&h->params[i], &b->priors[b->n_priors > 1 ? j - b->at : 0],
+                                          &b->range);
             if (!given && bounded) x[j] = gpumc__within(x[j], b->range.least, b->range.greatest);
             known &= !gpumc__is_nan(x[j]);
         }
