@@ -12509,15 +12509,15 @@ static unsigned char gpumc__centring_notch(const gpumc_adapt *a, const gpumc__li
     return gpumc__nearest_notch(odds < 1e9 ? odds / (1 + odds) : 1);
 }
 
-/* In the bulk: data that know theta with precision J pull by b - J theta. The slope is left to chance in what
-   hangs on another population as well: with that it moves along a ridge where pulls stay as they are. So J is
-   at least the variance of the pull: with the data's precision L, the populations' P and the posterior's
-   covariance S = (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 is no less than
-   0. theta: the first of the element's moments. */
-static double gpumc__centring_J(const gpumc_adapt *a, const gpumc__link *k, size_t j, const double *theta)
+/* In the bulk: data that know theta with precision J pull by b - J theta. From sums of theta^2, theta pull and
+   pull^2 of so many draws. What hangs on another population as well moves with that along a ridge where pulls
+   stay as they are, which leaves the slope to chance. Where it explains less than half, J is the variance of
+   the pull if that is more: with the data's precision L, the populations' P and the posterior's covariance S =
+   (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 is no less than 0. */
+static double gpumc__centring_J(double square, double product, double pull_square, double n)
 {
-    const double weights = gpumc__adapt_units(a, k)[3 * k->unit[j] + 2], square = theta[4 * a->dim + j];
-    return fmax(fmax(-theta[3 * a->dim + j] / theta[a->dim + j], square / weights), 0);
+    const double J = product < 0 ? -product / square : 0;
+    return J * -product > 0.5 * pull_square ? J : fmax(J, pull_square / n);
 }
 
 /* On entry weights are mean pulls and anchors their products with theta, on return J and b. */
@@ -12525,7 +12525,8 @@ static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double 
 {
     const double *theta = a->moments + p->free_at;
     for (size_t j = 0; j < p->size; j++) {
-        const double J = gpumc__centring_J(a, &p->link, j, theta);
+        const double J = gpumc__centring_J(theta[a->dim + j], anchors[j], theta[4 * a->dim + j],
+                                           gpumc__adapt_units(a, &p->link)[3 * p->link.unit[j] + 2]);
         anchors[j] = weights[j] + J * theta[j];
         weights[j] = J;
     }
@@ -12564,8 +12565,7 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
     }
 }
 
-/* Least squares of the elements in a strip of coordinates; J is at least the variance of what z leaves of the
-   pull, see gpumc__centring_J. */
+/* Least squares of the elements in a strip of coordinates. */
 static void gpumc__sharing_strip(size_t part, int member, void *sharing)
 {
     gpumc__sharing *of = (gpumc__sharing *)sharing;
@@ -12601,11 +12601,10 @@ static void gpumc__sharing_strip(size_t part, int member, void *sharing)
             left -= by_theta[s][i] * v[s];
             product -= by_pull[s][i] * v[s];
         }
-        J = left > 1e-9 * sums[2][i] && product < 0 ? -product / left : 0;
         for (size_t s = 0; s < S; s++) v[s] = by_pull[s][i];
         gpumc__cholesky_solve(of->factor, S, v);
         for (size_t s = 0; s < S; s++) square -= by_pull[s][i] * v[s];
-        J = fmax(J, square / (double)of->n_draws);
+        J = left > 1e-9 * sums[2][i] ? gpumc__centring_J(left, product, square, (double)of->n_draws) : 0;
         for (size_t s = 0; s < S; s++) v[s] = by_pull[s][i] + J * by_theta[s][i];
         gpumc__cholesky_solve(of->factor, S, v);
         of->J[from + i] = J;
@@ -12655,7 +12654,8 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
     size_t size = 0, common;
     int alike;
     for (size_t j = 0; j < k->size; j++) {
-        const double odds = gpumc__centring_J(a, k, j, theta) * gpumc__exp(2 * units[3 * k->unit[j]]);
+        const double *unit = units + 3 * k->unit[j], odds = gpumc__exp(2 * unit[0])
+            * gpumc__centring_J(theta[a->dim + j], anchors[j], theta[4 * a->dim + j], unit[2]);
         anchors[j] = weights[j];                       /* the mean pull, until the weight is known */
         weights[j] = odds / (1 + odds);
         if (gpumc__link_is_start(k, j)) continue;

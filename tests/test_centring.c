@@ -1307,11 +1307,12 @@ static void check_climb_starts(void)
         const gpumc_model model = { .name = "watched", .params = params, .n_params = 4,
                                     .log_density = watched_density, .data = &w };
         const gpumc_sample_options o = { .num_chains = 1, .num_warmup = 1, .num_samples = 1, .seed = 3,
+                                         .init_radius = is_far ? 0 : 0.5,
                                          .skip_gradient_check = 1 };
         gpumc_fit fit;
         int reached = 0;
         memset(&w, 0, sizeof w);
-        rows_make(&w.rows, WATCHED - 3, 10, 10, is_far ? 500 : 5, 1);
+        rows_make(&w.rows, WATCHED - 3, is_far ? 10 : 2, is_far ? 10 : 2, is_far ? 500 : held ? 7 : 0, 1);
         CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
         for (int j = 3; j < WATCHED; j++) reached += fabs(w.start[j] - 500) < 10;
         CHECK((memcmp(w.first, w.start, sizeof w.start) == 0) == !is_far, "%s: the start %s",

@@ -312,12 +312,13 @@ static void check_short_warmup(void)
     }
 }
 
-/* Unit normals about -20 and 20 in each of ten coordinates, the second e^-60 times as likely: no chain crosses
-   over. data: whether the second is there. */
+/* Unit normals about -20 and 20 in each of ten coordinates, the second less likely, its logarithm in data, or
+   not there, 0: no chain crosses over. */
 static double two_modes(const double *x, double *g, void *data)
 {
-    const int second = *(const int *)data && x[0] + x[1] > 0;
-    double lp = second ? -60 : 0;
+    const double less = *(const double *)data;            /* 0: one mode */
+    const int second = less < 0 && x[0] + x[1] > 0;
+    double lp = second ? less : 0;
     for (int i = 0; i < 10; i++) lp += gpumc_normal_lpdf(x[i], second ? 20 : -20, 1, &g[i], NULL, NULL);
     return lp;
 }
@@ -329,29 +330,32 @@ static const gpumc_warning *warning_of(const gpumc_fit *fit, gpumc_warning_code 
     return NULL;
 }
 
-/* A chain in a lesser mode is moved to the others, and the fit says so; where that is forbidden it says that
-   the chains have not mixed. With one mode it says neither. */
+/* A chain in a lesser mode is moved to the others, and the fit warns of it, or notes it where the mode has next
+   to nothing; where that is forbidden it says that the chains have not mixed. With one mode it says neither. */
 static void check_modes(void)
 {
     static const gpumc_param many[] = { { .name = "x", .size = 10 } };
-    int second;
-    for (int keep = 0; keep < 3; keep++) {
+    static const struct { double less; int keep, moved, note; } cases[] = {
+        { -30, 0, 1, 0 }, { -60, 0, 1, 1 }, { -60, 1, 0, 0 }, { 0, 1, 0, 0 } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        double less = cases[k].less, right = 0;
         const gpumc_model m = { .name = "modes", .params = many, .n_params = 1, .log_density = two_modes,
-                                .data = &second };
-        const gpumc_sample_options o = { .seed = 1, .keep_stuck_chains = keep, .num_samples = 200 };
+                                .data = &less };
+        const gpumc_sample_options o = { .seed = 1, .keep_stuck_chains = cases[k].keep, .num_samples = 200 };
+        const int apart = less < 0 && cases[k].keep;
         const gpumc_warning *restarted, *unmixed;
         gpumc_fit fit;
-        double right = 0;
-        second = keep < 2;
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
         for (size_t i = 0; i < 4 * fit.n_draws; i++) right += fit.draws[10 * i] > 0 ? 0.25 : 0;
         restarted = warning_of(&fit, GPUMC_W_RESTARTED);
         unmixed = warning_of(&fit, GPUMC_W_NOT_MIXED);
-        CHECK((restarted != NULL) == (keep == 0), "%s of a restart", restarted ? "a word" : "no word");
-        CHECK((unmixed != NULL) == (keep == 1), "%s of chains apart", unmixed ? "a word" : "no word");
-        CHECK((right > 0) == (keep == 1), "%g draws are of the lesser mode", right);
+        CHECK((restarted != NULL) == cases[k].moved, "%s of a restart", restarted ? "a word" : "no word");
+        CHECK((unmixed != NULL) == apart, "%s of chains apart", unmixed ? "a word" : "no word");
+        CHECK((right > 0) == apart, "%g draws are of the lesser mode", right);
         if (unmixed) CHECK(unmixed->value > 5 && unmixed->value < 40, "R-hat %g", unmixed->value);
-        if (restarted) CHECK(strstr(restarted->text, "a second mode would be hidden"), "%s", restarted->text);
+        if (restarted)
+            CHECK(restarted->note == cases[k].note && (!strstr(restarted->text, "a second mode would be hidden"))
+                  == cases[k].note, "less by %g: %s", less, restarted->text);
         gpumc_free(&fit);
     }
 }
