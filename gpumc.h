@@ -2567,11 +2567,11 @@ typedef struct gpumc_sample_options {
 typedef enum gpumc_warning_code {
     GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
     GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
-    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD
+    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD, GPUMC_W_IMPROPER
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
-    int note;
+    int note;                             /* 1: to be known, but no reason to doubt the draws */
     double value;
     char text[320];
 } gpumc_warning;
@@ -5182,6 +5182,10 @@ static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
     return sum;
 }
 
+static const char *const gpumc__kind_names[] = {                        /* as in gpumc_kind */
+    "UNBOUNDED", "POSITIVE", "LOWER", "UPPER", "INTERVAL", "UNIT", "AFFINE", "ORDERED", "POSITIVE_ORDERED",
+    "SUM_TO_ZERO", "SIMPLEX", "CHOLESKY_CORR" };
+
 /* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-q). Where q is a
    standard normal, x is exponential by the first, and by the second nearly what a bound leaves of a normal,
    half of it at |s| = twice the mean. h = dE / dq; log h by E where that cancels nothing. */
@@ -6384,8 +6388,8 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
     return GPUMC__WRONG(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
                         "add it or move it up", role, name)
         || GPUMC__WRONG(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
-                        "scale \"%.60s\" is not positive by declaration (kind %d); declare it GPUMC_POSITIVE",
-                        name, (int)m->params[at].kind)
+                        "scale \"%.60s\" is not positive by declaration (GPUMC_%s); declare it GPUMC_POSITIVE",
+                        name, gpumc__kind_names[m->params[at].kind])
         || GPUMC__WRONG(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
                         "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
         || GPUMC__WRONG(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
@@ -6408,8 +6412,8 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
     return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
         || GPUMC__WRONG(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
-                        "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not kind %d; model its "
-                        "logarithm instead", (int)p->kind)
+                        "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not GPUMC_%s; model "
+                        "its logarithm instead", gpumc__kind_names[p->kind])
         || GPUMC__WRONG(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
         || GPUMC__WRONG(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
@@ -9638,8 +9642,8 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     for (size_t i = 0; i < d->n_params; i++) {
         const gpumc_param *p = &d->params[i];
         if (p->kind >= GPUMC_ORDERED)
-            return GPUMC__BAD_PARAM(error, p->name, "kind %d has no univariate "
-                                    "prior; such a model wants a callback", (int)p->kind);
+            return GPUMC__BAD_PARAM(error, p->name, "GPUMC_%s has no univariate prior; such a model "
+                                    "wants a callback", gpumc__kind_names[p->kind]);
         if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)
             return GPUMC__BAD_PARAM(error, p->name, "size %.0f and %.0f dims contradict each other, hold a "
                                     "zero or overflow, or dims is NULL", (double)p->size, (double)p->n_dims);
@@ -9695,9 +9699,9 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
         || (truncated && b->link != GPUMC_LINK_IDENTITY) || g->kind == GPUMC_AFFINE
         || (g->kind == GPUMC_UPPER && !truncated && !o->density && !o->quantile))
         return GPUMC__BAD_PARAM(error, g->name, "link %d is unknown or does not fit "
-                                "kind %d: log wants POSITIVE or LOWER (not typical), logit and probit UNIT "
-                                "or INTERVAL, a truncated normal the identity; UPPER a truncated normal or "
-                                "a leaf", (int)b->link, (int)g->kind);
+                                "GPUMC_%s: log wants POSITIVE or LOWER (not typical), logit and probit "
+                                "UNIT or INTERVAL, a truncated normal the identity; UPPER a truncated "
+                                "normal or a leaf", (int)b->link, gpumc__kind_names[g->kind]);
     if (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED && !truncated && !o->density
         && !o->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "between bounds without a link the population must end "
@@ -14470,7 +14474,7 @@ static const char *gpumc__name_worst(const gpumc_fit *fit, const gpumc__worst *w
 typedef struct gpumc__review {
     gpumc_fit *fit;
     gpumc__sheet sheet;
-    double draws, divergent, deep, accept, residual, still; /* sums over draws that have statistics */
+    double draws, divergent, beyond, deep, accept, residual, still; /* sums over draws that have statistics */
     double n_columns, constant_params;
     double strays, stays;                                   /* see gpumc__review_strays */
     gpumc__worst stuck, slow, held;                         /* chains */
@@ -14490,6 +14494,7 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
         longest = fmax(longest, run);
         v->still += !moved;
         v->divergent += stats[i].divergent != 0;
+        v->beyond += stats[i].divergent && !gpumc__is_finite(stats[i].max_energy_error);
         v->deep += stats[i].hit_max_treedepth != 0;
         v->accept += stats[i].accept_stat;
         v->residual += stats[i].fisher_residual;
@@ -14586,10 +14591,11 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
-        "diverged%s%s: estimates may be biased, a region of high curvature is missed; check priors and "
-        "scales, non-centre, then raise target_accept", divergent, all,
-        gpumc__significant(100 * divergent / all, 2, number),
-        v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names));
+        "diverged%s%s: %s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
+        v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
+        2 * v->beyond > v->divergent ? "the density is 0 or not a number there; declare bounds (kind, lower, "
+        "upper), so that nothing leads beyond" : "estimates may be biased, a region of high curvature is "
+        "missed; check priors and scales, non-centre, then raise target_accept");
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
@@ -14659,7 +14665,8 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
-    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD" };
+    "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD",
+    "IMPROPER" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
                                                    "blocks" };
 
@@ -18873,7 +18880,8 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
                  p->param->name, p->size > 1 ? "[1]" : "", work[p->at]);
     }
     return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
-                       "(last %g at %s); check the density there, give init or a smaller init_radius",
+                       "(last %g at %s); are data outside their support, a bound not declared? else give "
+                       "init or a smaller init_radius",
                        (double)(c + 1), gpumc__is_finite(lp) ? "gradient" : by_guide ? "guide"
                        : "log density", tries, lp, where);
 }
@@ -19201,6 +19209,61 @@ static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r
                          "by this (option keep_stuck_chains)");
 }
 
+/* Whether values of the kind can run off to infinity. */
+static int gpumc__is_open(gpumc_kind kind)
+{
+    return kind <= GPUMC_UPPER || kind == GPUMC_AFFINE || kind == GPUMC_ORDERED
+        || kind == GPUMC_POSITIVE_ORDERED;
+}
+
+/* The first value that nothing holds, by where chains have come to: the density does not depend on it, or it
+   has run off, which goes to *gone. Or GPUMC__NONE. */
+static size_t gpumc__loose_value(gpumc__run *r, int *gone)
+{
+    const gpumc_layout *l = r->layout;
+    for (size_t c = 0; c < r->n_chains; c++) {
+        double *x = r->chains[c].work;
+        gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
+        gpumc__density(l, 0, x, x + l->n_natural);
+    }
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
+        for (size_t i = p->at; i < p->at + p->size && gpumc__is_open(p->param->kind); i++) {
+            int is_free = 1;
+            *gone = 0;
+            for (size_t c = 0; c < r->n_chains; c++) {
+                is_free &= r->chains[c].work[l->n_natural + i] == 0;
+                *gone |= fabs(r->chains[c].work[i]) > 1e100;
+            }
+            if (is_free) *gone = 0;
+            if (is_free || *gone) return i;
+        }
+    return GPUMC__NONE;
+}
+
+/* Where something is wrong, it may be for want of a prior; that is said before all else. */
+static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    size_t loose = GPUMC__NONE, n_doubts = 0;
+    int gone = 0;
+    char name[64];
+    gpumc_warning last;
+    for (size_t i = 0; i < f->n_warnings; i++) n_doubts += !f->warnings[i].note;
+    if (n_doubts > 0) loose = gpumc__loose_value(r, &gone);
+    if (loose == GPUMC__NONE) return GPUMC_OK;
+    gpumc_column_name(f, loose, name, sizeof name);
+    if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, gone
+                    ? "%s has gone beyond 1e100: is the posterior proper? give it a prior, and look at the sign "
+                      "of the log density; until then no draw of anything means much"
+                    : "the log density does not depend on %s where the chains are: give it a prior, or leave "
+                      "it out; until then no draw of anything means much", name) != GPUMC_OK)
+        return GPUMC_ERROR_MEMORY;
+    last = f->warnings[f->n_warnings - 1];
+    memmove(f->warnings + 1, f->warnings, (f->n_warnings - 1) * sizeof last);
+    f->warnings[0] = last;
+    return GPUMC_OK;
+}
+
 static gpumc_status gpumc__run_warnings(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -19219,7 +19282,8 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
                              a->mixing);
-    return status == GPUMC_OK && f->draws ? gpumc__collect_warnings(f) : status;
+    if (status == GPUMC_OK && f->draws) status = gpumc__collect_warnings(f);
+    return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
 }
 
 /* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more than these. */
