@@ -81,7 +81,8 @@
      Scales that touch zero are known by their draws: warm-up gives their coordinates another map. So is the
      scale of the data's noise, if one value has it, and so are slopes, where no more than 16 real values
      belong to no hierarchy: what data say of the elements follows these.
-     Chains that would start far from the posterior climb to it first, except what has an init.
+     Chains that would start far from the posterior climb to it first, except what has an init: blocks whose
+     prior lies far from (-2, 2) in free coordinates are better off with one, their elements included.
 
    HIERARCHICAL MODELS AS DATA  Groups, parameters with populations, rows in groups: such a model needs no
      callback. Say what the parameters are (params as above), where they come from (priors by family, the
@@ -138,7 +139,10 @@
      it sees this (with fewer than 8 parameters only within a twentieth). Else it is MAMS, the
      Metropolis-adjusted microcanonical sampler, or HMC with random lengths in small models whose scales move
      far. Where warm-up saw slow energies, divergences or long trees, NUTS stays, because it says so when a
-     region is missed. fit.sampler and the summary say what was chosen and why; options.sampler forces one.
+     region is missed, as it does for one or two parameters. Where chains on such paths were held at a point,
+     hardly entered a lump of the posterior, or mixed slowly (500 draws and more), trees draw all of it again,
+     unless an on_draw has seen the draws. fit.sampler and the summary say what was chosen and why;
+     options.sampler forces one.
      Paths take 1 to 5 gradients a draw instead of 7 to 15: where memory counts use thin. Where a density has
      kinks or is dear, a smoother or cheaper one like it
      may lead the paths: see guide in gpumc_model.
@@ -153,8 +157,11 @@
        e-bfmi       energies move slowly: heavy tails, a scale that touches zero
        r_hat, ess   chains disagree or move slowly: a longer run first, then think of several modes, or of
                     sums that the data do not identify
+       improper     the log density does not depend on a value, or a value runs off to infinity: a prior is
+                    missing, or a sign is wrong
        restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
-                    several modes this hides one: compare with keep_stuck_chains
+                    several modes this hides one: compare with keep_stuck_chains. A note where the place that
+                    it left has next to none of the mass
        not mixed    the chains had not met when warm-up ended
        stuck, acceptance, metric   steps are too long or too short, or of one length where scales vary
      The line about the sampler says what its choice rests on: how far gradients are from those of a normal
@@ -6388,8 +6395,8 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
     return GPUMC__WRONG(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
                         "add it or move it up", role, name)
         || GPUMC__WRONG(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
-                        "scale \"%.60s\" is not positive by declaration (GPUMC_%s); declare it GPUMC_POSITIVE",
-                        name, gpumc__kind_names[m->params[at].kind])
+                        "scale \"%.60s\" is not positive by declaration (GPUMC_%s); declare it "
+                        "GPUMC_POSITIVE", name, gpumc__kind_names[m->params[at].kind])
         || GPUMC__WRONG(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
                         "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
         || GPUMC__WRONG(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
@@ -11741,7 +11748,8 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     a->tolerance = 10 * mad;
     a->best = best;
-    for (size_t c = 0; c < a->n_chains; c++) a->healthy[c] = !(a->masses[c] < a->masses[best] - fmax(a->tolerance, 10));
+    for (size_t c = 0; c < a->n_chains; c++)
+        a->healthy[c] = !(a->masses[c] < a->masses[best] - fmax(a->tolerance, 10));
 }
 
 /* Whether kept draw k counts for an estimate of one chain, or of all (GPUMC__NONE). */
@@ -12513,11 +12521,12 @@ static unsigned char gpumc__centring_notch(const gpumc_adapt *a, const gpumc__li
     return gpumc__nearest_notch(odds < 1e9 ? odds / (1 + odds) : 1);
 }
 
-/* In the bulk: data that know theta with precision J pull by b - J theta. From sums of theta^2, theta pull and
-   pull^2 of so many draws. What hangs on another population as well moves with that along a ridge where pulls
-   stay as they are, which leaves the slope to chance. Where it explains less than half, J is the variance of
-   the pull if that is more: with the data's precision L, the populations' P and the posterior's covariance S =
-   (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 is no less than 0. */
+/* In the bulk: data that know theta with precision J pull by b - J theta. J from sums of theta^2, theta pull
+   and pull^2 of so many draws. What hangs on another population as well moves with that along a ridge where
+   pulls stay as they are, which leaves the slope to chance. Where it explains less than half, J is the
+   variance of the pull if that is more: with the data's precision L, the populations' P and the posterior's
+   covariance S = (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 is no less than
+   0. */
 static double gpumc__centring_J(double square, double product, double pull_square, double n)
 {
     const double J = product < 0 ? -product / square : 0;
@@ -12575,7 +12584,7 @@ static void gpumc__sharing_strip(size_t part, int member, void *sharing)
     gpumc__sharing *of = (gpumc__sharing *)sharing;
     gpumc_adapt *a = of->adapt;
     enum { WIDTH = GPUMC__STRIP_COLUMNS };
-    double sums[2 * GPUMC__MOST_SHARED + 5][WIDTH];    /* means, theta^2, theta pull, pull^2; z theta, z pull */
+    double sums[2 * GPUMC__MOST_SHARED + 5][WIDTH];  /* means, theta^2, theta pull, pull^2; z theta, z pull */
     double (*by_theta)[WIDTH] = sums + 5, (*by_pull)[WIDTH] = by_theta + of->n;
     size_t from;
     const size_t n = gpumc__strip_of(a->dim, part, &from), S = of->n;
@@ -13136,7 +13145,7 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
     if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
     else if (diverged > 1 + 0.01 * n || gpumc__spring_hits(a)) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
-    else if (a->dim < 3) kept = "one or two parameters";     /* whose tails paths miss more often than trees */
+    else if (a->dim < 3) kept = "one or two parameters";    /* whose tails paths miss more often than trees */
     else if (!(span <= 7 * n)) kept = "trees are long";
     snprintf(a->reason, sizeof a->reason, "%s: variance to metric %.2f, E-BFMI %.2f, trees span %.1f",
              kept ? kept : kappa < 4 ? "the metric fits" : "the metric fits roughly", kappa, ebfmi, span / n);
@@ -14515,9 +14524,9 @@ static double gpumc__held_limit(const gpumc__review *v)
     return fmax(20, often > 0 ? thin * log(1e4 * v->draws) / -log(often) : 0);
 }
 
-/* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is off
-   the normal's by more than 2, and by more than others are, in few stays. Chance makes them singly, a rough
-   posterior makes many. */
+/* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is
+   off the normal's by more than 2, and by more than others are, in few stays. Chance makes them singly, a
+   rough posterior makes many. */
 static void gpumc__review_strays(gpumc__review *v)
 {
     const gpumc_fit *f = v->fit;
@@ -14625,9 +14634,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "non-centre, then raise target_accept", (double)v->held.which[0] + 1, v->held.value[0],
         fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "");
     else
-        GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the normal "
-            "that HMC moves by, in %.0f stays: what is entered and left so seldom has too much or too little "
-            "weight; compare with the sampler NUTS", v->strays, v->stays);
+        GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the "
+            "normal that HMC moves by, in %.0f stays: what is entered and left so seldom has too much or too "
+            "little weight; compare with the sampler NUTS", v->strays, v->stays);
     GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
@@ -19196,17 +19205,17 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
 }
 
-/* No more than a note where the chain had next to no mass by its last draws, even if these overrate the
-   volume of every coordinate of the best by a factor of ten, and where half of the chains agree on the best. */
+/* No more than a note where the chain had next to no mass by its last draws, even if the best has a tenth of
+   the volume that it seems to have in every coordinate, and where half of the chains agree on the best. */
 static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r)
 {
     const int note = r->mass < -20 - 2.3 * (double)f->n_free && 2 * r->witnesses >= (int)f->n_chains;
-    return gpumc__warn(f, GPUMC_W_RESTARTED, note, (double)r->chain, "chain %.0f lagged at log density %.4g in "
-                       "warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
+    return gpumc__warn(f, GPUMC_W_RESTARTED, note, (double)r->chain, "chain %.0f lagged at log density %.4g "
+                       "in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
                        (double)(r->chain + 1), r->level, (double)r->iteration, (double)(r->source + 1),
                        r->healthy_level, note ? "it was far off, or in a region of next to no mass"
-                       : "mostly slow from a far start (init, init_radius), but a second mode would be hidden "
-                         "by this (option keep_stuck_chains)");
+                       : "mostly slow from a far start (init, init_radius), but a second mode would be "
+                         "hidden by this (option keep_stuck_chains)");
 }
 
 /* Whether values of the kind can run off to infinity. */
@@ -19221,7 +19230,7 @@ static int gpumc__is_open(gpumc_kind kind)
 static size_t gpumc__loose_value(gpumc__run *r, int *gone)
 {
     const gpumc_layout *l = r->layout;
-    for (size_t c = 0; c < r->n_chains; c++) {
+    for (size_t c = r->n_chains; c-- > 0;) {
         double *x = r->chains[c].work;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
         gpumc__density(l, 0, x, x + l->n_natural);
@@ -19249,12 +19258,12 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
     char name[64];
     gpumc_warning last;
     for (size_t i = 0; i < f->n_warnings; i++) n_doubts += !f->warnings[i].note;
-    if (n_doubts > 0) loose = gpumc__loose_value(r, &gone);
+    if (n_doubts > 0 && f->n_draws > 0) loose = gpumc__loose_value(r, &gone);
     if (loose == GPUMC__NONE) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);
     if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, gone
-                    ? "%s has gone beyond 1e100: is the posterior proper? give it a prior, and look at the sign "
-                      "of the log density; until then no draw of anything means much"
+                    ? "%s has gone beyond 1e100: is the posterior proper? give it a prior, and look at the "
+                      "sign of the log density; until then no draw of anything means much"
                     : "the log density does not depend on %s where the chains are: give it a prior, or leave "
                       "it out; until then no draw of anything means much", name) != GPUMC_OK)
         return GPUMC_ERROR_MEMORY;
@@ -19286,7 +19295,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
     return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
 }
 
-/* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more than these. */
+/* Fills the fit. Returns 0 where memory ran out for summaries or warnings: draws are worth more. */
 static int gpumc__look_back(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -19300,9 +19309,8 @@ static int gpumc__look_back(gpumc__run *r)
 }
 
 /* The warning that has trees draw again what paths drew, or NULL: paths that were chosen, not asked for. Held
-   chains miss or overrate a narrow region that trees enter and leave. Slow ones may be no better by trees, but
-   where they are far apart they are in different modes, which is no matter of the sampler. Draws that a
-   callback has seen stand. */
+   chains miss or overrate a narrow region that trees enter and leave; slow ones do better by trees, unless
+   they are so far apart that they are in different modes. Draws that a callback has seen stand. */
 static const char *gpumc__paths_fail(const gpumc__run *r)
 {
     const gpumc_fit *f = r->fit;

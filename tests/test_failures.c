@@ -214,7 +214,7 @@ static void check_hierarchy(void)
                   { .name = "t", .size = 3, .location = "m", .location_index = index_past });
     REFUSE_PARAMS(WORDS("\"t\"", "scale_index", "without scale"),
                   { .name = "t", .size = 3, .scale_index = index_past });
-    REFUSE_PARAMS(WORDS("\"t\"", "GPUMC_UNBOUNDED", "kind 1", "logarithm"), { .name = "m" },
+    REFUSE_PARAMS(WORDS("\"t\"", "GPUMC_UNBOUNDED", "not GPUMC_POSITIVE", "logarithm"), { .name = "m" },
                   { .name = "t", .kind = GPUMC_POSITIVE, .location = "m" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_dim 2", "1 dim"), { .name = "t", .size = 3, .walk_dim = 2 });
     REFUSE_PARAMS(WORDS("\"t\"", "covariates", "together"), { .name = "t", .size = 2, .covariates = half });

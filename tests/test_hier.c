@@ -711,7 +711,7 @@ static void check_bad_input(void)
     REFUSED(e->data.threads = 1 << 17, "threads 131072");
     REFUSED(e->params[0].name = "a b", "a b");
     REFUSED(e->params[3].name = "mu", "mu");
-    REFUSED(e->params[0].kind = GPUMC_SIMPLEX, "\"mu\": kind");
+    REFUSED(e->params[0].kind = GPUMC_SIMPLEX, "\"mu\": GPUMC_SIMPLEX");
     REFUSED(e->params[5].location = "mo", "\"mo\" is no parameter");
     REFUSED(e->params[5].scale = "mu", "\"mu\" is not positive");
     REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is no parameter that stands earlier");
