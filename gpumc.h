@@ -19205,11 +19205,11 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
 }
 
-/* No more than a note where the chain had next to no mass by its last draws, even if the best has a tenth of
-   the volume that it seems to have in every coordinate, and where half of the chains agree on the best. */
+/* No more than a note where half of the chains agree on the best and the place left has next to none of the
+   mass, less than e^-15, and this by more than the noise of volumes that 20 draws tell. */
 static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r)
 {
-    const int note = r->mass < -20 - 2.3 * (double)f->n_free && 2 * r->witnesses >= (int)f->n_chains;
+    const int note = r->mass < -15 - 3 * sqrt((double)f->n_free) && 2 * r->witnesses >= (int)f->n_chains;
     return gpumc__warn(f, GPUMC_W_RESTARTED, note, (double)r->chain, "chain %.0f lagged at log density %.4g "
                        "in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
                        (double)(r->chain + 1), r->level, (double)r->iteration, (double)(r->source + 1),

@@ -327,6 +327,32 @@ static void check_slopes(void)
     check_pieces("slopes that data share", &m, o, 200, 1);
 }
 
+/* A lump beside the bulk: trees draw again what HMC drew, and may be stopped at any point of that. */
+static double lumpy_density(const double *x, double *g, void *data)
+{
+    double by[2] = { 0, 0 }, lp;
+    const double bulk = log(0.9) + gpumc_normal_lpdf(x[0], -2.5, 1, &by[0], NULL, NULL);
+    const double lump = log(0.1) + gpumc_normal_lpdf(x[0], 2.5, 1, &by[1], NULL, NULL);
+    const double share = exp(lump - (lp = gpumc_log_sum_exp(bulk, lump)));
+    (void)data;
+    count_point(x[0]);
+    g[0] += (1 - share) * by[0] + share * by[1];
+    for (int i = 1; i < 8; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp;
+}
+static void check_again(void)
+{
+    const gpumc_param eight = { .name = "x", .size = 8 };
+    const gpumc_model m = { .params = &eight, .n_params = 1, .log_density = lumpy_density };
+    const gpumc_sample_options o = { .seed = 1, .num_samples = 500, .save_warmup = 1, .save_unconstrained = 1 };
+    gpumc_fit fit;
+    arm(0);
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && strstr(fit.sampler_reason, "again by trees"), "%s",
+          fit.sampler_reason);
+    gpumc_free(&fit);
+    check_pieces("trees after paths", &m, o, 600, 1);
+}
+
 static void check_options(void)
 {
     const gpumc_model one = schools(0);
@@ -818,6 +844,7 @@ int main(void)
     check_kinds();
     check_noise();
     check_slopes();
+    check_again();
     check_options();
     check_callbacks();
     check_interval();
