@@ -7364,9 +7364,18 @@ static void gpumc__climb_plan(gpumc__climb *c, int t)
     }
 }
 
+/* What the step that is planned should gain. */
+static double gpumc__climb_promise(const gpumc__climb *c)
+{
+    double gain = 0;
+    for (size_t i = 0; i < c->layout->n_free; i++) gain += 0.25 * c->step[i] * (c->g[0][i] + c->g[1][i]);
+    return gain;
+}
+
 /* From the first point, as long as the bound rises. Signs make noise in it: it may fall a little, and by more
-   where so small a step shows only noise. */
-static void gpumc__climb_up(gpumc__climb *c)
+   where so small a step shows only noise. Without links and a first step that promises more than 5 a
+   coordinate it is not worth the while: returns 0. */
+static int gpumc__climb_up(gpumc__climb *c)
 {
     const size_t n = c->layout->n_free;
     double bound = -GPUMC_INF, before = bound, part = 1;
@@ -7386,13 +7395,15 @@ static void gpumc__climb_up(gpumc__climb *c)
                 c->log_sd[i] += part * c->log_step[i];
             }
             gpumc__climb_plan(c, t);
+            if (t == 0 && c->layout->n_linked == 0 && !(gpumc__climb_promise(c) > 5 * (double)n)) return 0;
             bound = next;
             part = fmin(4 * part, 1);
         }
         if ((t + 1) % GPUMC__CLIMB_STRETCH != 0) continue;
-        if (t > GPUMC__CLIMB_STRETCH && !(bound > before + (double)n)) return;
+        if (t > GPUMC__CLIMB_STRETCH && !(bound > before + (double)n)) return 1;
         before = bound;
     }
+    return 1;
 }
 
 /* The least log density of a start: not far below that of mean and first point. */
@@ -18972,7 +18983,7 @@ static void gpumc__climb_chain(size_t chain, int member, void *climbs)
     bar = gpumc__climb_eval(c, c->first, c->g[0]) + 10 * (double)l->n_free;
     gpumc__climb_order(c);
     for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) c->waits[i] = GPUMC__CLIMB_HELD;
-    gpumc__climb_up(c);
+    if (!gpumc__climb_up(c)) return;
     least = gpumc__climb_least(c);
     c->arrived = least > bar && gpumc__climb_draw(c, least);
 }
