@@ -1113,6 +1113,43 @@ static double remember(const double *x, double *grad, void *data)
 
 /* Starts are found from the rows, far from the prior: wide populations and narrow ones, with scales that the
    highest density would have at 0; given values stay; rows that no value explains leave the medians. */
+/* Priors so wide that their medians are 1e-301 and 1e301 start where data are, by description as by hand. */
+static void check_vague_priors(void)
+{
+    enum { ROWS = 40 };
+    static size_t of[ROWS];
+    static double values[ROWS];
+    const double *const column = values;
+    const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 4, .location = "mu", .scale = "tau" } };
+    const gpumc_hier_take takes[] = { { "theta", of }, { "sigma", NULL } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                   .data = { .kind = &normal_row, .n_rows = ROWS, .columns = &column } };
+    gpumc_rng rng = gpumc_rng_at(12, 0, 0, 0);
+    for (size_t i = 0; i < ROWS; i++) {
+        of[i] = i % 4;
+        values[i] = (double)of[i] + 0.8 * gpumc_rng_normal(&rng);
+    }
+    for (int k = 0; k < 2; k++) {
+        const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 },
+            { "tau", gpumc_prior_half_normal, 5, 0, 0 },
+            { "sigma", k ? gpumc_prior_inv_gamma : gpumc_prior_gamma, 0.001, 0.001, 0 } };
+        const gpumc_hier_data data = { .params = params, .n_params = 4, .priors = priors, .n_priors = 3,
+                                       .rows = &rows, .n_rows = 1 };
+        object o = make(&data);
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            const gpumc_sample_options options = { .seed = seed };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+            CHECK(fit.n_warnings == 0, "prior %d, seed %d: %s", k, (int)seed, fit.warnings->text);
+            CHECK(fabs(gpumc_summarise(&fit, 2).mean - 0.8) < 0.2, "sigma %g", gpumc_summarise(&fit, 2).mean);
+            gpumc_free(&fit);
+        }
+        gpumc_hier_free(o.hier);
+    }
+}
+
 static void check_starts(void)
 {
     enum { EACH = 10, ROWS = J * EACH, N_X = 3 + J };
@@ -1196,6 +1233,7 @@ int main(void)
 {
     make_data();
     check_starts();
+    check_vague_priors();
     check_team();
     check_two_way();
     check_idle_threads();

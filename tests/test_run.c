@@ -525,6 +525,54 @@ static void check_loose(void)
     }
 }
 
+/* A mode with a tenth of the mass in one dimension is not what a lagging chain is in: none is moved. */
+static double tenth(const double *x, double *g, void *data)
+{
+    const double at = x[0] < 0 ? -6 : 6;
+    (void)data;
+    return gpumc_normal_lpdf(x[0], at, 1, &g[0], NULL, NULL) + log(at < 0 ? 0.9 : 0.1);
+}
+static void check_tenth(void)
+{
+    static const gpumc_param one = { .name = "x" };
+    const gpumc_model m = { .name = "tenth", .params = &one, .n_params = 1, .log_density = tenth };
+    int apart = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 500 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(fit.n_restarted == 0, "seed %d: %d chains moved", (int)seed, (int)fit.n_restarted);
+        apart += warning_of(&fit, GPUMC_W_RHAT) != NULL;
+        gpumc_free(&fit);
+    }
+    CHECK(apart >= 10, "only %d of 20 runs in two modes", apart);
+}
+
+/* Without links, too, chains that would start far off climb; those that would start near do not. */
+static double from_far(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    for (int i = 0; i < 5; i++) lp += gpumc_normal_lpdf(x[i], *(const double *)data, 1, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_far_start(void)
+{
+    static const gpumc_param five = { .name = "x", .size = 5 };
+    for (int is_far = 0; is_far < 2; is_far++) {
+        double at = is_far ? 500 : 0;
+        const gpumc_model m = { .name = "far", .params = &five, .n_params = 1, .log_density = from_far,
+                                .data = &at };
+        const gpumc_sample_options o = { .num_chains = 1, .num_warmup = 1, .num_samples = 1, .seed = 1,
+                                         .skip_gradient_check = 1 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(fabs(fit.draws[0] - at) < 20, "the first draw is %g from where it should be", fit.draws[0] - at);
+        CHECK(is_far == (fit.warmup_gradients > 40), "%s: %.0f gradients", is_far ? "far" : "near",
+              (double)fit.warmup_gradients);
+        gpumc_free(&fit);
+    }
+}
+
 /* Outputs that are not counted are not there. */
 static void check_uncounted(void)
 {
@@ -563,6 +611,8 @@ int main(void)
     check_lump();
     check_jump();
     check_loose();
+    check_tenth();
+    check_far_start();
     check_uncounted();
     check_lists_of_one();
     check_modes();
