@@ -19329,7 +19329,8 @@ static const char *gpumc__paths_fail(const gpumc__run *r)
     int apart = f->n_draws < 500;
     if (r->again || f->sampler == GPUMC_SAMPLER_NUTS || f->options.sampler != GPUMC_SAMPLER_AUTO
         || r->n_iterations[1] == 0 || f->options.on_draw) return NULL;
-    for (const gpumc_warning *w = f->warnings; w < f->warnings + f->n_warnings; w++) {
+    for (size_t i = 0; i < f->n_warnings; i++) {
+        const gpumc_warning *w = &f->warnings[i];
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK) held = w;
         if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.1;

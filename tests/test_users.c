@@ -369,10 +369,10 @@ static void run(const users_model *m, gpumc_sampler sampler, uint64_t seed, tall
         printf("%s, seed %d: %s\n", m->model.name, (int)seed, fit.message);
         t->failed++;
     } else {
-        const gpumc_warning *w = fit.warnings;
-        while (w < fit.warnings + fit.n_warnings && w->note) w++;
-        if (w < fit.warnings + fit.n_warnings) {
-            printf("%s, seed %d: %s\n", m->model.name, (int)seed, w->text);
+        size_t w = 0;
+        while (w < fit.n_warnings && fit.warnings[w].note) w++;
+        if (w < fit.n_warnings) {
+            printf("%s, seed %d: %s\n", m->model.name, (int)seed, fit.warnings[w].text);
             t->warned++;
         }
         t->n_columns = fit.n_columns;
