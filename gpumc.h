@@ -19333,7 +19333,7 @@ static const char *gpumc__paths_fail(const gpumc__run *r)
         const gpumc_warning *w = &f->warnings[i];
         if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK) held = w;
         if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
-        apart |= w->code == GPUMC_W_RHAT && w->value > 1.1;
+        apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }
     if (!held && !apart) held = slow;
     return held ? gpumc__warning_names[held->code] : NULL;
