@@ -340,16 +340,25 @@ static double lumpy_density(const double *x, double *g, void *data)
     for (int i = 1; i < 8; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
     return lp;
 }
+static int draw_passes(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
+{ return (void)chain, (void)draw, (void)values, (void)stats, user != NULL; }
+
 static void check_again(void)
 {
     const gpumc_param eight = { .name = "x", .size = 8 };
     const gpumc_model m = { .params = &eight, .n_params = 1, .log_density = lumpy_density };
-    const gpumc_sample_options o = { .seed = 1, .num_samples = 500, .save_warmup = 1, .save_unconstrained = 1 };
-    gpumc_fit fit;
+    gpumc_sample_options o = { .seed = 1, .num_samples = 500, .save_warmup = 1, .save_unconstrained = 1 };
+    gpumc_fit fit, once;
     arm(0);
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && strstr(fit.sampler_reason, "again by trees"), "%s",
           fit.sampler_reason);
+    o.on_draw = draw_passes;
+    CHECK(gpumc_sample(&m, &o, &once) == GPUMC_OK && fit.n_warmup == once.n_warmup, "%s", once.message);
+    CHECK(memcmp(fit.warmup_draws, once.warmup_draws, 4 * 8 * fit.n_warmup * sizeof(double)) == 0,
+          "warm-up is not that of the paths");
     gpumc_free(&fit);
+    gpumc_free(&once);
+    o.on_draw = NULL;
     check_pieces("trees after paths", &m, o, 600, 1);
 }
 
