@@ -1111,8 +1111,6 @@ static double remember(const double *x, double *grad, void *data)
     return -0.5 * x[0] * x[0];
 }
 
-/* Starts are found from the rows, far from the prior: wide populations and narrow ones, with scales that the
-   highest density would have at 0; given values stay; rows that no value explains leave the medians. */
 /* Priors so wide that their medians are 1e-301 and 1e301 start where data are, by description as by hand. */
 static void check_vague_priors(void)
 {
@@ -1150,6 +1148,8 @@ static void check_vague_priors(void)
     }
 }
 
+/* Starts are found from the rows, far from the prior: wide populations and narrow ones, with scales that the
+   highest density would have at 0; given values stay; rows that no value explains leave the medians. */
 static void check_starts(void)
 {
     enum { EACH = 10, ROWS = J * EACH, N_X = 3 + J };
