@@ -1,4 +1,4 @@
-/* What the tests of the samplers' state machine share: log densities of known shape, which set g to their
+/* What the tests of the samplers' state machine and of runs share: log densities of known shape, which set g to their
    gradient, and memory for a metric. To be included after gpumc.h. */
 #ifndef DENSITIES_H
 #define DENSITIES_H
@@ -28,6 +28,20 @@ static inline double banana(const double *q, double *g, size_t dim)
         g[i] = -q[i] + 2 * q[i] * r;
         g[i + 1] = -r;
         lp -= 0.5 * q[i] * q[i] + 0.125 * r * r;
+    }
+    return lp;
+}
+
+/* N(-2.5, 1) with a lump of a tenth at 2.5 in the first coordinate, mean -2; the others N(0, 1). */
+static inline double lumpy(const double *q, double *g, size_t dim)
+{
+    const double at = -2.5, bulk = log(0.9) - 0.5 * (q[0] - at) * (q[0] - at);
+    const double lump = log(0.1) - 0.5 * (q[0] + at) * (q[0] + at);
+    double lp = gpumc_log_sum_exp(bulk, lump);
+    g[0] = exp(bulk - lp) * (at - q[0]) + exp(lump - lp) * (-at - q[0]);
+    for (size_t i = 1; i < dim; i++) {
+        g[i] = -q[i];
+        lp += 0.5 * q[i] * g[i];
     }
     return lp;
 }

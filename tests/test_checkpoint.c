@@ -116,6 +116,7 @@ static void count_point(double x)
 
 #define SCHOOLS_AT(mu) count_point(mu)
 #include "schools.h"
+#include "densities.h"
 
 static void schools_batch(size_t n, const double *x, double *grad, double *lp, void *data)
 {
@@ -330,15 +331,9 @@ static void check_slopes(void)
 /* A lump beside the bulk: trees draw again what HMC drew, and may be stopped at any point of that. */
 static double lumpy_density(const double *x, double *g, void *data)
 {
-    double by[2] = { 0, 0 }, lp;
-    const double bulk = log(0.9) + gpumc_normal_lpdf(x[0], -2.5, 1, &by[0], NULL, NULL);
-    const double lump = log(0.1) + gpumc_normal_lpdf(x[0], 2.5, 1, &by[1], NULL, NULL);
-    const double share = exp(lump - (lp = gpumc_log_sum_exp(bulk, lump)));
     (void)data;
     count_point(x[0]);
-    g[0] += (1 - share) * by[0] + share * by[1];
-    for (int i = 1; i < 8; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
-    return lp;
+    return lumpy(x, g, 8);
 }
 static int draw_passes(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
 { return (void)chain, (void)draw, (void)values, (void)stats, user != NULL; }

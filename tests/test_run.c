@@ -2,6 +2,7 @@
    that are not kept, forced step sizes, metrics, early stop, generated quantities, the printer. */
 #include "../gpumc.h"
 #include "check.h"
+#include "densities.h"
 
 static double correlated(const double *x, double *g, void *data)
 {
@@ -426,18 +427,7 @@ static void check_wall(void)
 /* A lump of a tenth beside the bulk, which HMC on its spring hardly enters: trees draw again, and are right or
    say that they are not; not where the sampler is asked for or a callback has seen the draws, but there is a
    word. */
-static double lumpy(const double *x, double *g, void *data)
-{
-    double by[2] = { 0, 0 };
-    const double bulk = log(0.9) + gpumc_normal_lpdf(x[0], -2.5, 1, &by[0], NULL, NULL);
-    const double lump = log(0.1) + gpumc_normal_lpdf(x[0], 2.5, 1, &by[1], NULL, NULL);
-    const double both = gpumc_log_sum_exp(bulk, lump), share = exp(lump - both);
-    double lp = both;
-    (void)data;
-    g[0] += (1 - share) * by[0] + share * by[1];
-    for (int i = 1; i < 10; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
-    return lp;
-}
+static double ten_lumpy(const double *x, double *g, void *data) { return (void)data, lumpy(x, g, 10); }
 static int draw_seen(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
 {
     (void)chain, (void)draw, (void)values, (void)stats;
@@ -447,7 +437,7 @@ static int draw_seen(size_t chain, size_t draw, const double *values, const gpum
 static void check_lump(void)
 {
     static const gpumc_param ten = { .name = "x", .size = 10 };
-    const gpumc_model m = { .name = "lumpy", .params = &ten, .n_params = 1, .log_density = lumpy };
+    const gpumc_model m = { .name = "lumpy", .params = &ten, .n_params = 1, .log_density = ten_lumpy };
     int by_trees = 0, warned = 0;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         size_t n_seen = 0;
