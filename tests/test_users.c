@@ -1,5 +1,6 @@
 /* First models of ordinary users, over many seeds: small regressions, survival, counts, meta-analyses, walks,
-   crossed factors, a mixture, a processing tree. They start far off, their scales are not of order one, some have two parameters: what benchmarks have not.
+   crossed factors, a mixture, a processing tree. They start far off, their scales are not of order one, some
+   have two parameters: what benchmarks have not.
 
    Of every model, with its data fixed and then with new data for each seed (parameters that made them as
    users would choose them):
@@ -160,16 +161,10 @@ static void meta_rows(gpumc_rng *rng, int n)
 static void meta_two_simulate(gpumc_rng *rng) { meta_rows(rng, 2); }
 static void meta_ten_simulate(gpumc_rng *rng) { meta_rows(rng, 10); }
 static void meta_thirty_simulate(gpumc_rng *rng) { meta_rows(rng, 30); }
-static const gpumc_param meta_two_params[] = {
-    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
-    { .name = "theta", .size = 2, .location = "mu", .scale = "tau" } };
-static const gpumc_param meta_ten_params[] = {
-    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
-    { .name = "theta", .size = 10, .location = "mu", .scale = "tau" } };
-
-static const gpumc_param meta_thirty_params[] = {
-    { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
-    { .name = "theta", .size = 30, .location = "mu", .scale = "tau" } };
+#define META(n) { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE }, \
+                  { .name = "theta", .size = n, .location = "mu", .scale = "tau" } }
+static const gpumc_param meta_two_params[] = META(2), meta_ten_params[] = META(10);
+static const gpumc_param meta_thirty_params[] = META(30);
 
 /* Poisson counts on a random walk of log rates. */
 static double walk(const double *x, double *g, void *data)
@@ -195,7 +190,7 @@ static const gpumc_param walk_params[] = {
     { .name = "tau", .kind = GPUMC_POSITIVE },
     { .name = "level", .size = 40, .scale = "tau", .walk_dim = 1 } };
 
-/* Two crossed factors with informative data: counts of persons x and items z with exposure. */
+/* Two crossed factors with informative data: counts of persons x and items z. */
 enum { PERSONS = 20, ITEMS = 7 };
 struct crossed { double alpha, tau[2], person[PERSONS], item[ITEMS]; };
 static double crossed(const double *x, double *g, void *data)
@@ -348,8 +343,8 @@ static const users_model models[] = {
     USERS_MODEL(ages, ages, 2), USERS_MODEL(survival, survival, 2), USERS_MODEL(growth, growth, 2),
     USERS_MODEL(robust, robust, 2), USERS_MODEL(meta_two, meta, 2), USERS_MODEL(meta_ten, meta, 2),
     USERS_MODEL(meta_thirty, meta, 2), USERS_MODEL(walk, walk, 2), USERS_MODEL(few, few, 2),
-    USERS_MODEL(mixture, mixture, 3), USERS_MODEL(tree, tree, 2),
-    USERS_MODEL(crossed, crossed, 15),      /* chains come in slowly, and are restarted */
+    USERS_MODEL(tree, tree, 2), USERS_MODEL(mixture, mixture, 3),       /* some chains are late, and are */
+    USERS_MODEL(crossed, crossed, 15),                                  /* restarted: slowest of all here */
 };
 
 /* ---- judging --------------------------------------------------------------------------------------- */
