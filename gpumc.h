@@ -5105,6 +5105,10 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
    Read first: gpumc__elementwise_map. Free coordinates are numbered as in the Stan reference manual, chapter
    "Constraint transforms". */
 
+static const char *const gpumc__kind_names[] = {            /* in the order of gpumc_kind, for messages */
+    "UNBOUNDED", "POSITIVE", "LOWER", "UPPER", "INTERVAL", "UNIT", "AFFINE", "ORDERED", "POSITIVE_ORDERED",
+    "SUM_TO_ZERO", "SIMPLEX", "CHOLESKY_CORR" };
+
 /* What elementwise constraints share: x = base + width h(q), lower < x < upper; least and greatest are the
    first values inside. */
 typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
@@ -5188,10 +5192,6 @@ static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
     }
     return sum;
 }
-
-static const char *const gpumc__kind_names[] = {                        /* as in gpumc_kind */
-    "UNBOUNDED", "POSITIVE", "LOWER", "UPPER", "INTERVAL", "UNIT", "AFFINE", "ORDERED", "POSITIVE_ORDERED",
-    "SUM_TO_ZERO", "SIMPLEX", "CHOLESKY_CORR" };
 
 /* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-q). Where q is a
    standard normal, x is exponential by the first, and by the second nearly what a bound leaves of a normal,
@@ -7373,8 +7373,8 @@ static double gpumc__climb_promise(const gpumc__climb *c)
 }
 
 /* From the first point, as long as the bound rises. Signs make noise in it: it may fall a little, and by more
-   where so small a step shows only noise. Without links and a first step that promises more than 5 a
-   coordinate it is not worth the while: returns 0. */
+   where so small a step shows only noise. Without links all coordinates take the first step: one that
+   promises no more than 5 for each is not worth the others, and this returns 0. */
 static int gpumc__climb_up(gpumc__climb *c)
 {
     const size_t n = c->layout->n_free;

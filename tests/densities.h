@@ -1,5 +1,5 @@
-/* What the tests of the samplers' state machine and of runs share: log densities of known shape, which set g to their
-   gradient, and memory for a metric. To be included after gpumc.h. */
+/* What the tests of the samplers' state machine and of runs share: log densities of known shape, which set g to
+   their gradient, and memory for a metric. To be included after gpumc.h. */
 #ifndef DENSITIES_H
 #define DENSITIES_H
 
