@@ -1808,6 +1808,9 @@ typedef struct gpumc_param {
     const double *covariates;
     size_t n_covariates;
     const char *coefficients; /* block of n_covariates values */
+    /* Correlated blocks of one size: K of them name an earlier K x K block L of kind GPUMC_CHOLESKY_CORR. Of
+       each element the K numbers (theta - location) / scale are normal with the covariance L L'. */
+    const char *factor;
     gpumc_centring centring;
     double centring_weight;   /* GPUMC_CENTRING_WEIGHT: 0 (non-centred) to 1 (centred) in tenths; below 1,
                                  elements whose scale is near zero are non-centred all the same */
@@ -2313,7 +2316,10 @@ extern const gpumc__device *gpumc__cuda_device(void);
                                  lower + width Phi, if asked for  sampled as probit_NAME
    Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
    quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
-   wants a population on these bounds. */
+   wants a population on these bounds.
+
+   Blocks that name a factor L are correlated, normal populations, 16 at most; the matrix L L' is a generated
+   quantity, corr_L. */
 
 /* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
    names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
@@ -2330,6 +2336,7 @@ typedef const struct gpumc__prior_law *gpumc_prior_family(void);
     GPUMC__IF_##shape(GPUMC_API gpumc_prior_family gpumc_prior_##family;)
 GPUMC_FAMILIES(GPUMC__DECLARE_PRIOR)
 GPUMC_API gpumc_prior_family gpumc_prior_flat;
+GPUMC_API gpumc_prior_family gpumc_prior_lkj_corr_cholesky;  /* a: eta; for GPUMC_CHOLESKY_CORR, K x K */
 
 /* What of a prior lies beyond the bounds of its block is cut off, and the rest normalised. */
 typedef struct gpumc_prior {
@@ -5653,6 +5660,9 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    of their noise. Warm-up finds the value and the power p. With s = (sigma / sigma0)^p, h^2 = 1 - c + c s t^2
    and d/dlog sigma += p (1 - k) / 2 (((1 + k) (m - mu) - (theta - mu)) G - 1).
    Weights have few values, notches, so that a scale has a small table.
+   Blocks that name a factor L are correlated. Given those before, with r = (theta - mu) / tau of these, block
+   k has the location mu + tau c r, where c = L_k L_<k^-1 are the coefficients of the regression on them, and
+   the scale tau L_kk. These are mu and tau in all of the above.
    mu may be one value, an element of another block by index, the element before (walk), or have a linear
    predictor added. The first element of a walk that starts at no location is no deviation from anything: all
    that follow hang on it, and tied to tau it would make a funnel of them. Elements are visited in order of
@@ -5698,6 +5708,9 @@ typedef struct gpumc__link {
     int first_in_use;
     int anchored;                    /* the anchors are in force */
     gpumc__noise noise, found;       /* with them; found: to be in force next */
+    size_t factor, rank, n_kin;      /* natural offset of L, or GPUMC__NONE; our row, of how many */
+    const struct gpumc__link *elder; /* that of the row before */
+    size_t kin;                      /* where all of them have gpumc__kin_row in work */
     int tells, passes;               /* has messages; its locations in other blocks have some too */
     size_t messages, n_all;          /* where they lie in work, of how many natural values */
     const size_t *places;            /* of every natural value among them */
@@ -5711,20 +5724,40 @@ typedef struct gpumc__link {
 /* Whether element i is the first of a walk that starts at no location: theta = q, and nothing to learn. */
 GPUMC__INLINE int gpumc__link_is_start(const gpumc__link *k, size_t i) { return k->unit[i] == k->n_scales; }
 
-GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const double *x)
+/* tau by its name, and what the factor leaves of it. */
+GPUMC__INLINE double gpumc__link_tau(const gpumc__link *k, size_t unit, const double *x)
 { return k->scale == GPUMC__NONE || unit == k->n_scales ? 1 : x[k->scale + unit]; }
+GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const double *x)
+{
+    const double tau = gpumc__link_tau(k, unit, x);
+    const size_t diagonal = k->factor + k->rank * (k->n_kin + 1);
+    return k->factor == GPUMC__NONE ? tau : tau * x[diagonal];
+}
+
+/* Rows of numbers that a block has beside its kin's: residues r, derivatives by these, how far the blocks
+   before move locations, room. Behind them, of length K, c and what its derivatives become. */
+enum { GPUMC__RESIDUES, GPUMC__BY_RESIDUES, GPUMC__MOVES, GPUMC__KIN_ROOM, GPUMC__KIN_ROWS };
+GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t rank, double *work)
+{ return work + k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
+GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work)
+{ return gpumc__kin_row(k, GPUMC__KIN_ROWS, 0, work) + 2 * k->rank * k->n_kin; }
 
 /* Elements beside each other in a walk wait for each other: where there are several walks, all of them take
    their first step, then their second. */
 static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
 { return stride == 1 && size / length >= 8 ? length : 1; }
 
-GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x)
+GPUMC_FN double gpumc__link_named_mu(const gpumc__link *k, size_t i, const double *x)
 {
     double mu = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
     for (size_t j = 0; j < k->n_covariates; j++)
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
     return mu;
+}
+GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x, const double *work)
+{
+    const double mu = gpumc__link_named_mu(k, i, x);
+    return k->rank == 0 ? mu : mu + work[k->kin + (GPUMC__MOVES * k->n_kin + k->rank) * k->size + i];
 }
 
 /* How much the data know at x, in units of what they know at the usual noise. */
@@ -5743,7 +5776,7 @@ static double gpumc__link_news(const gpumc__link *k, const double *x)
 static void gpumc__link_settle(gpumc__link *k)
 {
     k->in_use = 0;
-    k->single = k->n_covariates == 0;
+    k->single = k->n_covariates == 0 && k->rank == 0;
     memset(k->count, 0, sizeof k->count);
     memset(k->sum, 0, sizeof k->sum);
     for (size_t i = 0; i < k->size; i++) {
@@ -5787,7 +5820,8 @@ GPUMC__INLINE double gpumc__link_look_up(const gpumc__link *k, size_t i, const d
 /* The largest |mu| from which elements of a unit can still be told, negative where there is none. */
 GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const double *x)
 {
-    const double tau = k->scale == GPUMC__NONE ? GPUMC_INF : gpumc__link_scale(k, unit, x);
+    const int scaled = k->scale != GPUMC__NONE || k->factor != GPUMC__NONE;
+    const double tau = scaled ? gpumc__link_scale(k, unit, x) : GPUMC_INF;
     return tau >= GPUMC__SMALLEST ? tau / GPUMC__FINEST : -1;
 }
 
@@ -6112,11 +6146,79 @@ GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *w
                                   : gpumc__link_look_up(k, i, work, GPUMC__BY_MU);
 }
 
+/* ---- correlated blocks ------------------------------------------------------------------------- */
+
+/* How the blocks before move the locations. */
+static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
+{
+    const double *L = x + k->factor;
+    const size_t K = k->n_kin;
+    double *moves = gpumc__kin_row(k, GPUMC__MOVES, k->rank, work), *c = gpumc__kin_coefficients(k, work);
+    for (size_t j = k->rank; j-- > 0;) {
+        c[j] = L[k->rank * K + j];
+        for (size_t m = j + 1; m < k->rank; m++) c[j] -= c[m] * L[m * K + j];
+        c[j] /= L[j * K + j];
+    }
+    memset(moves, 0, k->size * sizeof *moves);
+    for (size_t j = 0; j < k->rank; j++)
+        gpumc__add_multiple(moves, c[j], gpumc__kin_row(k, GPUMC__RESIDUES, j, work), k->size);
+    for (size_t i = 0; i < k->size; i++) moves[i] *= gpumc__link_tau(k, k->unit[i], x);
+}
+
+/* Residues for the blocks behind, which have pulled at none yet. */
+static void gpumc__kin_leave(const gpumc__link *k, const double *x, double *work)
+{
+    double *residues = gpumc__kin_row(k, GPUMC__RESIDUES, k->rank, work);
+    for (size_t i = 0; i < k->size; i++)
+        residues[i] = (x[k->at + i] - gpumc__link_named_mu(k, i, x)) / gpumc__link_tau(k, k->unit[i], x);
+    memset(gpumc__kin_row(k, GPUMC__BY_RESIDUES, k->rank, work), 0, k->size * sizeof *residues);
+}
+
+/* What the blocks behind have pulled at residues is handed on to what these are made of. */
+static void gpumc__kin_hand_on(const gpumc__link *k, const double *x, double *target, double *work)
+{
+    const double *residues = gpumc__kin_row(k, GPUMC__RESIDUES, k->rank, work);
+    double *by = gpumc__kin_row(k, GPUMC__BY_RESIDUES, k->rank, work);
+    for (size_t i = 0; i < k->size; i++) {
+        const double pull = by[i] / gpumc__link_tau(k, k->unit[i], x);
+        by[i] = 0;
+        target[k->at + i] += pull;
+        if (k->from[i] != GPUMC__NONE) target[k->from[i]] -= pull;
+        for (size_t j = 0; j < k->n_covariates; j++)
+            target[k->coefficients + j] -= k->covariates[i * k->n_covariates + j] * pull;
+        if (k->scale != GPUMC__NONE)
+            target[k->scale + k->unit[i]] -= pull * residues[i];
+    }
+}
+
+/* The chain rule through the moves, g the total derivatives of the block: by scales, residues and, as
+   c L_<k = L_k, by L: y = L_<k^-1 dc to L_k, less c y' to L_<k. */
+static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double *g, double *target,
+                            double *work)
+{
+    const double *L = x + k->factor, *moves = gpumc__kin_row(k, GPUMC__MOVES, k->rank, work);
+    const size_t K = k->n_kin, rank = k->rank;
+    double *by_move = gpumc__kin_row(k, GPUMC__KIN_ROOM, rank, work);
+    double *c = gpumc__kin_coefficients(k, work), *y = c + K, *by_L = target + k->factor;
+    for (size_t i = 0; i < k->size; i++) {
+        const double tau = gpumc__link_tau(k, k->unit[i], x), pull = g[i] * gpumc__link_by_mu(k, i, work);
+        by_move[i] = pull * tau;
+        if (k->scale != GPUMC__NONE)
+            target[k->scale + k->unit[i]] += pull * moves[i] / tau;
+    }
+    for (size_t j = 0; j < rank; j++) {
+        y[j] = gpumc__dot(by_move, gpumc__kin_row(k, GPUMC__RESIDUES, j, work), k->size);
+        gpumc__add_multiple(gpumc__kin_row(k, GPUMC__BY_RESIDUES, j, work), c[j], by_move, k->size);
+        for (size_t m = 0; m < j; m++) y[j] -= L[j * K + m] * y[m];
+        y[j] /= L[j * K + j];
+        by_L[rank * K + j] += y[j];
+        for (size_t m = j; m < rank; m++) by_L[m * K + j] -= c[m] * y[j];
+    }
+}
+
 /* ---- links of all forms ------------------------------------------------------------------------ */
 
-/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
-   location is beyond reach. */
-static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
+static GPUMC_LOOP double gpumc__link_map_own(const gpumc__link *k, const double *q, double *x, double *work)
 {
     double *theta = x + k->at, log_jacobian = 0;
     const double *anchors = k->anchors;
@@ -6125,7 +6227,7 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
     if (gpumc__link_is_told(k)) return gpumc__told_map(k, q, x, work);
     if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
     if (k->uniform) {
-        const double mu = gpumc__link_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
+        const double mu = gpumc__link_named_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
         const double shift = mu * gpumc__link_look_up(k, 0, work, GPUMC__BY_MU);
         const double by_anchor = gpumc__link_look_up(k, 0, work, GPUMC__BY_ANCHOR);
         if (by_anchor > 0)
@@ -6139,12 +6241,23 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
             const size_t unit = units[i];
             const double *table = gpumc__link_table(k, i, work), reach = gpumc__link_reach(k, unit, x);
             do {
-                const double *at = table + notches[i], mu = gpumc__link_mu(k, i, x);
+                const double *at = table + notches[i], mu = gpumc__link_mu(k, i, x, work);
                 theta[i] = at[0] * q[i] + at[GPUMC__BY_MU] * mu + at[GPUMC__BY_ANCHOR] * anchors[i];
                 if (!(fabs(mu) <= reach)) log_jacobian = -GPUMC_INF;
                 log_jacobian += at[GPUMC__LOG_R];
             } while ((i += step) < n && units[i] == unit);
         }
+    return log_jacobian;
+}
+
+/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
+   location is beyond reach. */
+static double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
+{
+    double log_jacobian;
+    if (k->rank > 0) gpumc__kin_move(k, x, work);
+    log_jacobian = gpumc__link_map_own(k, q, x, work);
+    if (k->rank + 1 < k->n_kin) gpumc__kin_leave(k, x, work);
     return log_jacobian;
 }
 
@@ -6154,8 +6267,10 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
     double log_jacobian = 0;
     if (gpumc__link_is_told(k)) return gpumc__told_inverse(k, x, q, work);
     if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
+    if (k->rank > 0) gpumc__kin_move(k, x, work);
+    if (k->rank + 1 < k->n_kin) gpumc__kin_leave(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
-        const double *at = gpumc__link_table(k, i, work) + k->notches[i], mu = gpumc__link_mu(k, i, x);
+        const double *at = gpumc__link_table(k, i, work) + k->notches[i], mu = gpumc__link_mu(k, i, x, work);
         const double c = k->anchored ? 0 : gpumc__notch[k->notches[i]];
         q[i] = (x[k->at + i] - mu - at[GPUMC__BY_ANCHOR] * (k->anchors[i] - mu)) / at[0] + c * mu;
         log_jacobian += at[GPUMC__LOG_R];
@@ -6166,6 +6281,16 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
 /* What the noise of the data receives: sum is over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
 static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
 { if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
+
+/* What the scale of a unit receives, by its logarithm. */
+static void gpumc__link_to_scale(const gpumc__link *k, size_t unit, const double *x, double by_log,
+                                 double *target)
+{
+    const size_t diagonal = k->factor + k->rank * (k->n_kin + 1);
+    if (unit == k->n_scales) return;
+    if (k->scale != GPUMC__NONE) target[k->scale + unit] += by_log / x[k->scale + unit];
+    if (k->factor != GPUMC__NONE) target[diagonal] += by_log / x[diagonal];
+}
 
 /* Backward sweep: dq = r G from total derivatives G, and what location and scale of every element receive is
    added to target (natural offsets, like G). G and target may be one array: then a walk's contributions reach
@@ -6178,19 +6303,18 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     const unsigned char *notches = k->notches;
     double received = 0, heard = 0;
     if (gpumc__link_is_told(k)) { gpumc__told_pull(k, x, G, target, dq, work); return; }
+    if (k->rank + 1 < k->n_kin) gpumc__kin_hand_on(k, x, target, work);
     if (k->uniform) {
         const double *at = gpumc__link_table(k, 0, work) + notches[0], r = at[0], slope = at[GPUMC__SLOPE];
         const double sum = slope > 0 ? gpumc__sum(g, k->size) : 0;     /* centred: nothing is received */
-        const size_t scale = k->scale + k->unit[0];
         if (slope > 0) {
-            const double mu = gpumc__link_mu(k, 0, x), by_anchor = at[GPUMC__BY_ANCHOR];
+            const double mu = gpumc__link_named_mu(k, 0, x), by_anchor = at[GPUMC__BY_ANCHOR];
             const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
             const double away = by_anchor > 0 ? gpumc__dot(anchors, g, k->size) - mu * sum : 0;
             const double n = (double)k->size;
             if (k->from[0] != GPUMC__NONE) target[k->from[0]] += at[GPUMC__BY_MU] * sum;
             gpumc__link_hear(k, x, by_anchor * ((1 + slope) * away - moment - n), target);
-            if (k->scale != GPUMC__NONE)
-                target[scale] += slope * (moment + by_anchor * away + n) / x[scale];
+            gpumc__link_to_scale(k, k->unit[0], x, slope * (moment + by_anchor * away + n), target);
         }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
         return;
@@ -6202,7 +6326,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
             double moment = 0;
             do {
                 const size_t place = from[i -= step];
-                const double *at = table + notches[i], g_i = g[i], mu = gpumc__link_mu(k, i, x);
+                const double *at = table + notches[i], g_i = g[i], mu = gpumc__link_mu(k, i, x, work);
                 const double away = at[GPUMC__BY_ANCHOR] * (anchors[i] - mu), slope = at[GPUMC__SLOPE];
                 moment += slope * ((theta[i] - mu + away) * g_i + 1);
                 heard += ((1 + slope) * away - at[GPUMC__BY_ANCHOR] * (theta[i] - mu)) * g_i
@@ -6212,10 +6336,10 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
                 if (place != GPUMC__NONE) target[place] += received + at[GPUMC__BY_MU] * g_i;
                 received = 0;
             } while (i > t && units[i - step] == unit);
-            if (k->scale != GPUMC__NONE && unit < k->n_scales)
-                target[k->scale + unit] += moment / x[k->scale + unit];
+            gpumc__link_to_scale(k, unit, x, moment, target);
         }
     gpumc__link_hear(k, x, heard, target);
+    if (k->rank > 0) gpumc__kin_pull(k, x, g, target, work);
     for (size_t i = 0; i < k->size * k->n_covariates; i++) {
         const size_t e = i / k->n_covariates;
         target[k->coefficients + i % k->n_covariates] += k->covariates[i] * g[e]
@@ -6404,8 +6528,34 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
                         index && k < size ? (double)index[k] : 0, (double)(n - 1), name);
 }
 
+/* How many of the first n blocks name that factor. */
+static size_t gpumc__count_kin(const gpumc_model *m, size_t n, const char *factor)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++) count += m->params[i].factor && strcmp(m->params[i].factor, factor) == 0;
+    return count;
+}
+
+/* A factor must stand earlier, with a row for each block that names it; these have one size. */
+static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_param *p = &m->params[i];
+    const size_t at = gpumc__find_param(m, i, p->factor), n = gpumc__nth_size(m, at);
+    const size_t K = p->factor ? gpumc__count_kin(m, m->n_params, p->factor) : 0;
+    size_t first = 0;
+    if (!p->factor) return 0;
+    while (first < i && gpumc__count_kin(m, first + 1, p->factor) == 0) first++;
+    return GPUMC__WRONG(m, i, error, at == i || m->params[at].kind != GPUMC_CHOLESKY_CORR, "factor \"%.60s\" "
+                        "is no block of kind GPUMC_CHOLESKY_CORR that stands earlier in the list", p->factor)
+        || GPUMC__WRONG(m, i, error, n != K * K || m->params[at].n_dims != 2, "%.0f blocks name the factor "
+                        "\"%.60s\", so its dims must be that, twice", (double)K, p->factor)
+        || GPUMC__WRONG(m, i, error, gpumc__nth_size(m, i) != gpumc__nth_size(m, first), "it has %.0f "
+                        "elements and \"%.60s\", of the same factor, %.0f", (double)gpumc__nth_size(m, i),
+                        m->params[first].name, (double)gpumc__nth_size(m, first));
+}
+
 static int gpumc__is_linked(const gpumc_param *p)
-{ return p->location || p->scale || p->walk_dim > 0 || p->covariates; }
+{ return p->location || p->scale || p->walk_dim > 0 || p->covariates || p->factor; }
 
 static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
@@ -6416,11 +6566,12 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
     const size_t n = p->covariates ? gpumc__nth_size(m, i) * p->n_covariates : 0;
     size_t k = 0;
     while (k < n && gpumc__is_finite(p->covariates[k])) k++;
-    return gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
+    return gpumc__factor_is_wrong(m, i, error)
+        || gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
         || GPUMC__WRONG(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
-                        "location, scale, walk or covariates must be GPUMC_UNBOUNDED, not GPUMC_%s; model "
-                        "its logarithm instead", gpumc__kind_names[p->kind])
+                        "location, scale, walk, covariates or factor must be GPUMC_UNBOUNDED, not GPUMC_%s; "
+                        "model its logarithm instead", gpumc__kind_names[p->kind])
         || GPUMC__WRONG(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
         || GPUMC__WRONG(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
@@ -6469,7 +6620,7 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 }
 
 static int gpumc__may_tell(const gpumc_param *p)
-{ return p->scale && !p->covariates && p->centring == GPUMC_CENTRING_LEARNED; }
+{ return p->scale && !p->covariates && !p->factor && p->centring == GPUMC_CENTRING_LEARNED; }
 
 /* Whether a block is the location of elements that may tell. */
 static int gpumc__hears(const gpumc_model *m, size_t i)
@@ -6514,7 +6665,8 @@ static int gpumc__tells(const gpumc_model *m, size_t i, int shares)
 static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
-    return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates) || gpumc__only_hears(m, i);
+    return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates && !p->factor)
+        || gpumc__only_hears(m, i);
 }
 
 /* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
@@ -6546,6 +6698,11 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
+    k->factor = p->factor ? l->parts[gpumc__find_param(l->model, n, p->factor)].at : GPUMC__NONE;
+    for (size_t i = 0; i < n && k->rank > 0; i++)
+        if (l->parts[i].param->factor && strcmp(l->parts[i].param->factor, p->factor) == 0)
+            k->elder = &l->parts[i].link;
+    if (k->elder) k->kin = k->elder->kin;
     gpumc__link_rows(k, stride, p->walk_dim ? length : 1, l->places);
     k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p);
     for (size_t i = 0; i < k->size; i++) {
@@ -6569,11 +6726,14 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
+static size_t gpumc__kin_work(size_t K, size_t size)
+{ return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(GPUMC__KIN_ROWS, size), 2 * K), K); }
+
 /* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
     gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
-    size_t n_tables = 0, n_ordered = 0;
+    size_t n_tables = 0, n_kin = 0, n_ordered = 0;
     const int shares = gpumc__shares(m);
     memset(&l, 0, sizeof l);
     l.model = m;
@@ -6602,6 +6762,12 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
             p.link.table = n_tables;
             n_tables += p.link.n_units * GPUMC__TABLE;
+            if (p.param->factor) {
+                p.link.n_kin = gpumc__count_kin(m, m->n_params, p.param->factor);
+                p.link.rank = gpumc__count_kin(m, i, p.param->factor);
+                p.link.kin = n_kin;                          /* of the first; see gpumc__link_init */
+                n_kin += p.link.rank ? 0 : gpumc__kin_work(p.link.n_kin, p.size);
+            }
             p.link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
             if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
         }
@@ -6618,7 +6784,8 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     l.order = (size_t *)gpumc__take(arena, l.n_parts, sizeof(size_t));
     l.evidence = gpumc__take_doubles(arena, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural);
     l.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared, l.n_natural));
-    l.n_work = 3 * l.n_natural + n_tables + (l.leader == GPUMC__NONE ? 0 : GPUMC__MESSAGES * l.n_natural);
+    l.n_work = 3 * l.n_natural + n_tables + n_kin
+        + (l.leader == GPUMC__NONE ? 0 : GPUMC__MESSAGES * l.n_natural);
     l.places = (size_t *)gpumc__take(arena, l.n_natural, sizeof(size_t));
     if (!arena->base) return NULL;
     for (size_t i = 0; i < l.n_natural; i++) l.places[i] = i;
@@ -6632,7 +6799,8 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         p->link.notches = l.notches + p->free_at;
         p->link.anchors = l.anchors + p->free_at;
         p->link.table += 3 * l.n_natural;
-        p->link.messages = 3 * l.n_natural + n_tables;
+        p->link.kin += 3 * l.n_natural + n_tables;
+        p->link.messages = 3 * l.n_natural + n_tables + n_kin;
         p->link.n_all = l.n_natural;
         p->link.places = l.places;
         p->constraint.typicals = l.typical + p->free_at;
@@ -8937,6 +9105,10 @@ GPUMC_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
 { return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
 GPUMC__PRIOR_LAW(flat, "")
+static double gpumc__prior_lkj_corr_cholesky(int what GPUMC__UNUSED, double y GPUMC__UNUSED,
+                                             const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
+{ return GPUMC_NAN; }                     /* no univariate one: see gpumc__hier_factor_prior */
+GPUMC__PRIOR_LAW(lkj_corr_cholesky, "a = eta > 0")
 
 /* Log probability between the bounds, from the tail that is smaller. */
 static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
@@ -9106,6 +9278,64 @@ static double gpumc__spread(gpumc_isa isa, const double *theta, size_t n, double
     return -0.5 * squares * precision - count * (gpumc__log(tau) + GPUMC_LOG_SQRT_2PI);
 }
 
+/* ---- correlated populations ---------------------------------------------------------------------- */
+enum { GPUMC__MOST_KIN = 16 };
+
+/* With r = (theta - mu) / tau of K populations, w = L^-1 r and a = L'^-1 w a group has
+       log p = -|w|^2 / 2 - sum log(tau L_kk),   gradient -a by r, and a w' less diag(1 / L_kk) by L.
+   p and grad are as for K populations one after the other. Beyond the last group, up to whole lanes, tau is 1
+   and the gradients by mu and tau are 0. */
+GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K, size_t n,
+                                       const double *const *p, double *const *grad,
+                                       double *GPUMC__RESTRICT dL)
+{
+    double w[GPUMC__MOST_KIN][GPUMC_LANES], product[GPUMC_LANES], sum[GPUMC_LANES] = { 0 };
+    double log_det = 0;
+    for (size_t k = 0; k < K; k++)
+        for (size_t i = 0; i < n; i++) grad[3 * k + 2][i] = (p[3 * k][i] - p[3 * k + 1][i]) / p[3 * k + 2][i];
+    for (size_t i = 0; i < n; i += GPUMC_LANES) {
+        for (size_t k = 0; k < K; k++) {
+            const double *tau = p[3 * k + 2] + i, inv = 1 / L[k * K + k];
+            memcpy(w[k], grad[3 * k + 2] + i, sizeof *w);
+            for (size_t j = 0; j < k; j++)
+                for (size_t l = 0; l < GPUMC_LANES; l++) w[k][l] -= L[k * K + j] * w[j][l];
+            for (size_t l = 0; l < GPUMC_LANES; l++) {
+                w[k][l] *= inv;
+                sum[l] += 0.5 * w[k][l] * w[k][l] + gpumc_log(tau[l]);
+            }
+        }
+        for (size_t k = K; k-- > 0;) {
+            double *GPUMC__RESTRICT a = grad[3 * k + 1] + i, inv = 1 / L[k * K + k];
+            memcpy(a, w[k], sizeof *w);
+            for (size_t j = k + 1; j < K; j++)
+                for (size_t l = 0; l < GPUMC_LANES; l++) a[l] -= L[j * K + k] * grad[3 * j + 1][i + l];
+            for (size_t l = 0; l < GPUMC_LANES; l++) a[l] *= inv;
+            for (size_t j = 0; j <= k; j++) {
+                for (size_t l = 0; l < GPUMC_LANES; l++) product[l] = a[l] * w[j][l];
+                dL[k * K + j] += gpumc__sum_16(product);
+            }
+        }
+    }
+    for (size_t k = 0; k < K; k++) {
+        double *GPUMC__RESTRICT by_theta = grad[3 * k], *GPUMC__RESTRICT by_mu = grad[3 * k + 1];
+        double *GPUMC__RESTRICT by_tau = grad[3 * k + 2];
+        for (size_t i = 0; i < n; i++) {
+            const double inv = 1 / p[3 * k + 2][i], pull = by_mu[i] * inv;
+            by_tau[i] = (by_mu[i] * by_tau[i] - 1) * inv;
+            by_mu[i] = pull;
+            by_theta[i] -= pull;
+        }
+        dL[k * K + k] -= (double)n / L[k * K + k];
+        log_det += gpumc__log(L[k * K + k]) + GPUMC_LOG_SQRT_2PI;
+    }
+    return -gpumc__sum_16(sum) - (double)n * log_det;
+}
+#define GPUMC__CORRELATED(set, attributes, pragma, unused) \
+    attributes static double gpumc__correlated_##set(const double *L, size_t K, size_t n, \
+        const double *const *p, double *const *grad, double *dL) \
+    { return gpumc__correlated_sums(L, K, n, p, grad, dL); }
+GPUMC__ISA_COPIES(GPUMC__CORRELATED, )
+
 /* ---- links --------------------------------------------------------------------------------------- */
 /* A value and its slope; what lies near the upper bound is counted from there. */
 GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, double *slope)
@@ -9149,6 +9379,7 @@ static void gpumc__apply_link(gpumc_hier_link link, gpumc_isa isa, const gpumc__
 /* ---- the object ---------------------------------------------------------------------------------- */
 typedef struct gpumc__hier_block {
     const gpumc_param *given;
+    const struct gpumc__hier_kin *kin;       /* of a factor or one of its populations */
     const gpumc_population *population;      /* what the description says of it, perhaps nothing */
     gpumc__range range;                      /* of the values */
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
@@ -9165,6 +9396,12 @@ typedef struct gpumc__hier_block {
     gpumc__population_law law;               /* the family's, or the leaves given */
     gpumc_rows *density, *quantile;          /* no density: normal, or quantile form */
 } gpumc__hier_block;
+
+typedef struct gpumc__hier_kin {             /* correlated populations, in the order of the factor's rows */
+    const gpumc__hier_block *factor, *blocks[GPUMC__MOST_KIN];
+    size_t n_blocks;
+    char *name;                              /* of the matrix */
+} gpumc__hier_kin;
 
 /* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
 typedef struct gpumc__hier_source {
@@ -9198,6 +9435,7 @@ struct gpumc_hier {
     gpumc_param *params;
     gpumc_output *outputs;
     gpumc__hier_block *blocks;
+    gpumc__hier_kin *kin;                    /* one a block, of use to factors */
     gpumc__hier_set *sets;
     gpumc__hier_slot *slots;
     /* work: values of all blocks, room for one population, rows_work for its rows, a gradient */
@@ -9234,13 +9472,18 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
 
 enum { GPUMC__POPULATION_ROOM = 5 };      /* doubles an element: location, scale, the gradient by all three */
 
+/* Elements of a population, in whole lanes. */
+static size_t gpumc__whole_lanes(size_t n) { return (n + GPUMC_LANES - 1) / GPUMC_LANES * GPUMC_LANES; }
+
 /* Points p at value, location, scale and shape of every element, grad at room for their gradients: from place
-   `first` on, 3 for a second block. */
+   `first` on, 3 k for a further block of that size. */
 static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first,
                                     const double *value, double *value_grad)
 {
     const size_t n = b->size, n_covariates = b->given->n_covariates;
-    double *mu = e->room + (first ? GPUMC__POPULATION_ROOM * n : 0), *tau = mu + n, *gradient = tau + n;
+    const size_t room = gpumc__whole_lanes(n);
+    double *mu = e->room + first / 3 * GPUMC__POPULATION_ROOM * room;
+    double *tau = mu + room, *gradient = tau + room;
     const double **p = e->slot->p + first;
     double **grad = e->slot->grad + first;
     for (size_t i = 0; i < n; i++) {
@@ -9251,12 +9494,13 @@ static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hie
         for (size_t j = 0; j < n_covariates; j++)
             mu[i] += b->given->covariates[i * n_covariates + j] * e->x[b->coefficients + j];
     }
-    memset(gradient, 0, 3 * n * sizeof(double));
+    for (size_t i = n; i < room; i++) tau[i] = 1;
+    memset(gradient, 0, 3 * room * sizeof(double));
     p[0] = value;
-    grad[0] = value_grad ? value_grad : gradient + 2 * n;
+    grad[0] = value_grad ? value_grad : gradient + 2 * room;
     for (size_t k = 1; k < 3; k++) {
-        p[k] = mu + (k - 1) * n;
-        grad[k] = gradient + (k - 1) * n;
+        p[k] = mu + (k - 1) * room;
+        grad[k] = gradient + (k - 1) * room;
     }
     for (size_t k = 0; k < b->n_shape; k++) {
         p[3 + k] = e->x + b->shape + k;
@@ -9347,10 +9591,30 @@ static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_bl
     return lp;
 }
 
+/* A factor, with the populations that name it. */
+static double gpumc__hier_factor(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    static double (*const sets[])(const double *, size_t, size_t, const double *const *, double *const *,
+                                  double *) = GPUMC__ISA_TABLE(gpumc__correlated);
+    const double *L = e->x + b->at;
+    const gpumc__hier_kin *c = b->kin;
+    double *dL = e->grad + b->at;
+    double lp = gpumc_lkj_corr_cholesky_lpdf(L, *b->given->dims, *b->priors->a, dL, NULL);
+    if (!c) return lp;
+    for (size_t k = 0; k < c->n_blocks; k++)
+        gpumc__population_point(e, c->blocks[k], 3 * k, e->x + c->blocks[k]->at, e->grad + c->blocks[k]->at);
+    lp += sets[e->h->isa - GPUMC_ISA_BASELINE](L, c->n_blocks, c->blocks[0]->size, e->slot->p, e->slot->grad,
+                                               dL);
+    for (size_t k = 0; k < c->n_blocks; k++) gpumc__population_push(e, c->blocks[k], 3 * k);
+    return lp;
+}
+
 static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     const gpumc__prior *p = b->priors;
     double *grad = e->grad + b->at, lp = 0;
+    if (b->given->kind == GPUMC_CHOLESKY_CORR) return gpumc__hier_factor(e, b);
+    if (b->kin) return 0;
     if (b->has_population) return gpumc__population(e, b);
     if (b->n_priors == 1 && p->f == gpumc__prior_normal)
         return gpumc__spread(e->h->isa, e->x + b->at, b->size, p->a[0], p->a[1], grad, NULL, NULL)
@@ -9521,13 +9785,24 @@ static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_se
     }
 }
 
-/* Fills the outputs in their order: values, then log likelihoods and predictions of each set. */
+/* L L' of a factor. */
+static double *gpumc__generate_correlations(const gpumc__hier_block *b, const double *L, double *out)
+{
+    const size_t K = *b->given->dims;
+    for (size_t i = 0; i < K * K; i++)
+        *out++ = i % (K + 1) == 0 ? 1 : gpumc__dot(L + i / K * K, L + i % K * K, K);
+    return out;
+}
+
+/* Fills the outputs in their order: values and correlations, log likelihoods and predictions of each set. */
 static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, void *data)
 {
     const gpumc_hier *h = (const gpumc_hier *)data;
     const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
     for (size_t i = 0; i < h->model.n_params; i++) {
         const gpumc__hier_block *b = &h->blocks[i];
+        if (b->given->kind == GPUMC_CHOLESKY_CORR && b->kin)
+            out = gpumc__generate_correlations(b, x + b->at, out);
         if (b->values == GPUMC__NONE) continue;
         gpumc__hier_values(&e, b);
         memcpy(out, e.slot->work + b->values, b->size * sizeof(double));
@@ -9547,6 +9822,18 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
     gpumc__give_flag(&e.slot->taken);
 }
 
+/* The standard number of element i: its own, or what the factor makes of those of its kin. */
+static double gpumc__population_z(const gpumc__hier_block *b, const double *z, size_t i, const double *x)
+{
+    const gpumc__hier_kin *c = b->kin;
+    double sum = 0;
+    size_t k = 0;
+    if (!c) return z[b->at + i];
+    while (c->blocks[k] != b) k++;
+    for (size_t j = 0; j <= k; j++) sum += x[c->factor->at + k * c->n_blocks + j] * z[c->blocks[j]->at + i];
+    return sum;
+}
+
 /* Draws a population, or without rng its median: standard numbers moved to their places. In walks each step
    needs the one before: one by one, or through a leaf in as many passes. */
 static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpumc__hier_block *b,
@@ -9555,7 +9842,7 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
     const gpumc_param *g = b->given;
     const size_t steps = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
     const size_t passes = b->quantile_form ? 0 : b->quantile ? steps : 1;
-    double *z = e->rows_work + e->h->rows_work;
+    double *all = e->rows_work + e->h->rows_work, *z = all + b->at;
     if (rng && b->population && b->population->density && !b->quantile)
         return GPUMC__BAD_PARAM(error, g->name, "its population has no quantile to draw it by");
     for (size_t i = 0; i < b->size; i++)
@@ -9568,7 +9855,7 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
         else for (size_t i = 0; i < b->size; i++) {
             const size_t from = b->locations ? b->locations[i] : b->location;
             const double before = from >= b->at && from - b->at < i ? x[from] : 0;
-            x[b->at + i] = before + e->slot->p[1][i] + e->slot->p[2][i] * z[i];
+            x[b->at + i] = before + e->slot->p[1][i] + e->slot->p[2][i] * gpumc__population_z(b, all, i, x);
         }
     }
     return GPUMC_OK;
@@ -9585,7 +9872,9 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
     for (size_t k = 0; k < hier->model.n_params && status == GPUMC_OK; k++) {
         const gpumc__hier_block *b = &hier->blocks[k];
         if (b->has_population) status = gpumc__population_draw(&e, b, rng, x, error);
-        for (size_t i = 0; i < b->size && !b->has_population; i++) {
+        else if (b->given->kind == GPUMC_CHOLESKY_CORR)
+            gpumc_lkj_corr_cholesky_rng(rng, *b->given->dims, *b->priors->a, x + b->at);
+        else for (size_t i = 0; i < b->size; i++) {
             const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
             x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
             if (gpumc__is_nan(x[b->at + i]))
@@ -9659,9 +9948,10 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
                            "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++) {
         const gpumc_param *p = &d->params[i];
-        if (p->kind >= GPUMC_ORDERED)
+        if (p->kind >= GPUMC_ORDERED && (p->kind != GPUMC_CHOLESKY_CORR || p->n_dims != 2 || !p->dims))
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_%s has no univariate prior; such a model "
-                                    "wants a callback", gpumc__kind_names[p->kind]);
+                                    "wants a callback, except for one GPUMC_CHOLESKY_CORR of dims K, K",
+                                    gpumc__kind_names[p->kind]);
         if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)
             return GPUMC__BAD_PARAM(error, p->name, "size %.0f and %.0f dims contradict each other, hold a "
                                     "zero or overflow, or dims is NULL", (double)p->size, (double)p->n_dims);
@@ -9676,6 +9966,7 @@ static void gpumc__hier_allocate(gpumc_hier *h)
     size_t most = 1;
     h->params = (gpumc_param *)gpumc__hier_new(h, d->n_params, sizeof(gpumc_param));
     h->outputs = (gpumc_output *)gpumc__hier_new(h, d->n_params + 2 * d->n_rows, sizeof(gpumc_output));
+    h->kin = (gpumc__hier_kin *)gpumc__hier_new(h, d->n_params, sizeof(gpumc__hier_kin));
     h->blocks = (gpumc__hier_block *)gpumc__hier_new(h, d->n_params, sizeof(gpumc__hier_block));
     h->sets = (gpumc__hier_set *)gpumc__hier_new(h, d->n_rows, sizeof(gpumc__hier_set));
     for (size_t i = 0; i < d->n_params && !h->out_of_memory; i++) {
@@ -9802,7 +10093,7 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
     locations = gpumc__unlike(b->locations, b->size, &b->location);
     scales = gpumc__unlike(b->scales, b->size, &b->scale);
-    if (!b->law.density && !b->quantile_form && (locations || scales || g->covariates)) {
+    if (!b->law.density && !b->quantile_form && !b->kin && (locations || scales || g->covariates)) {
         if (changes <= b->size / 8) { b->step = step; return; }
         b->law.density = &gpumc__normal_population;
     }
@@ -9822,6 +10113,28 @@ static gpumc_status gpumc__hier_pair(const gpumc_hier *h, gpumc__hier_block *b, 
                             "block of as many elements, or both are not in the quantile form", name);
 }
 
+/* Block i joins the populations of its factor, whose matrix the first of them adds to the outputs. */
+static gpumc_status gpumc__hier_join(gpumc_hier *h, size_t i, gpumc_error *error)
+{
+    gpumc__hier_block *b = &h->blocks[i];
+    const size_t at = gpumc__find_param(&h->model, i, b->given->factor);
+    const gpumc_param *factor = &h->params[at];
+    gpumc__hier_kin *c = &h->kin[at];
+    if (b->law.density || b->law.quantile || b->quantile_form || *factor->dims > GPUMC__MOST_KIN)
+        return GPUMC__BAD_PARAM(error, b->given->name, "with a factor it must have a normal population, not "
+                                "in the quantile form, and a factor has %d at most", GPUMC__MOST_KIN);
+    c->factor = &h->blocks[at];
+    c->blocks[c->n_blocks++] = b;
+    h->blocks[at].kin = b->kin = c;
+    if (c->n_blocks > 1) return GPUMC_OK;
+    c->name = (char *)gpumc__hier_new(h, strlen(factor->name) + sizeof "corr_", 1);
+    if (!c->name) return GPUMC_ERROR_MEMORY;
+    sprintf(c->name, "corr_%s", factor->name);
+    const gpumc_output matrix = { c->name, 0, factor->dims, 2, GPUMC_GENERATED };
+    h->outputs[h->model.n_outputs++] = matrix;
+    return GPUMC_OK;
+}
+
 /* Block i with a population, now that its names have been checked. */
 static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *error)
 {
@@ -9831,9 +10144,9 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     const gpumc_row_kind *q = b->law.quantile, *f;
     const char *shape = b->population ? b->population->shape : NULL;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
-    gpumc_status status;
+    gpumc_status status = g->factor ? gpumc__hier_join(h, i, error) : GPUMC_OK;
     gpumc__hier_places(h, i);
-    status = b->population && b->population->with ? gpumc__hier_pair(h, b, error) : GPUMC_OK;
+    if (status == GPUMC_OK && b->population && b->population->with) status = gpumc__hier_pair(h, b, error);
     if (status != GPUMC_OK) return status;
     f = b->law.density;
     b->shape = h->blocks[at].at;
@@ -9876,6 +10189,22 @@ static size_t gpumc__prior_block(const gpumc_hier *h, const char *name, size_t *
     return strcmp(end, "]") || *element >= h->blocks[i].size ? n : i;
 }
 
+/* The prior of a factor, and of nothing else. */
+static gpumc_status gpumc__hier_factor_prior(gpumc__hier_block *b, const gpumc_prior *prior,
+                                             gpumc_error *error)
+{
+    gpumc__prior *p = b->priors;
+    if (b->given->kind != GPUMC_CHOLESKY_CORR || prior->family != gpumc_prior_lkj_corr_cholesky || p->f
+        || !(prior->a > 0 && prior->a <= DBL_MAX) || strcmp(prior->name, b->given->name))
+        return GPUMC__BAD_PARAM(error, prior->name, "a block of kind GPUMC_CHOLESKY_CORR has one prior, "
+                                "gpumc_prior_lkj_corr_cholesky with a above 0 (it is %g), and no other block "
+                                "has that", prior->a);
+    for (size_t j = 0; j < b->size; j++) p[j].f = gpumc__prior_lkj_corr_cholesky;
+    p->a[0] = prior->a;
+    b->n_priors = 1;
+    return GPUMC_OK;
+}
+
 static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
 {
     gpumc_status status = GPUMC_OK;
@@ -9886,6 +10215,10 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         if (i == h->model.n_params || b->has_population)
             return GPUMC__BAD_PARAM(error, prior->name, "a prior is given, but there is no such parameter, "
                                     "or it has a population");
+        if (b->given->kind == GPUMC_CHOLESKY_CORR || prior->family == gpumc_prior_lkj_corr_cholesky) {
+            status = gpumc__hier_factor_prior(b, prior, error);
+            continue;
+        }
         b->n_priors = element == SIZE_MAX ? 1 : b->size;
         for (size_t j = 0; j < b->size && status == GPUMC_OK; j++)
             if (element == SIZE_MAX || element == j)
@@ -10079,9 +10412,10 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 {
     for (size_t i = 0; i < h->model.n_params; i++) {
         gpumc__hier_block *b = &h->blocks[i];
+        const size_t n = b->kin ? gpumc__larger(b->kin->n_blocks, 2) : 2;
+        h->n_room = gpumc__larger(h->n_room, n * GPUMC__POPULATION_ROOM * gpumc__whole_lanes(b->size));
+        h->n_p = gpumc__larger(h->n_p, 3 * n + b->n_shape);
         if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
-        h->n_room = gpumc__larger(h->n_room, 2 * GPUMC__POPULATION_ROOM * b->size);
-        h->n_p = gpumc__larger(h->n_p, 6 + b->n_shape);
     }
     for (size_t k = 0; k < h->data->n_rows; k++) {
         gpumc__hier_set *s = &h->sets[k];
@@ -10254,11 +10588,14 @@ static void gpumc__hier_start(gpumc_hier *h)
     for (size_t i = 0; i < h->model.n_params && x; i++) {
         const gpumc__hier_block *b = &h->blocks[i];
         const int given = h->params[i].init != NULL, bounded = h->params[i].kind != GPUMC_UNBOUNDED;
+        const int factor = b->given->kind == GPUMC_CHOLESKY_CORR;
         int known = 1;
         if (given) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
         else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
+        for (size_t j = 0; !given && factor && j < b->size; j++)
+            x[b->at + j] = j % (*b->given->dims + 1) == 0;
         for (size_t j = b->at; j < b->at + b->size; j++) {
-            if (!given && !b->has_population)
+            if (!given && !b->has_population && !factor)
                 x[j] = gpumc__prior_start(&h->params[i], &b->priors[b->n_priors > 1 ? j - b->at : 0],
                                           &b->range);
             if (!given && bounded) x[j] = gpumc__within(x[j], b->range.least, b->range.greatest);
@@ -12344,8 +12681,8 @@ static void gpumc__centring_add_early(const gpumc__centring_sums *s, const gpumc
 }
 
 /* The pull of the data on every element of a link, G + (theta - mu) / tau^2 where G is the total derivative
-   and g that by its coordinate: in work, behind two rows of natural values. Where it is told of later
-   elements, what these pull, collected in the second row, is not the data's. */
+   and g that by its coordinate: in work, behind two rows of natural values. What later elements pull that
+   tell it something, or are correlated, collected in the second row, is not the data's. */
 static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed *p, const double *g,
                                      double *work)
 {
@@ -12358,10 +12695,14 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
             const double tau = gpumc__link_scale(k, unit = k->unit[i], x);
             precision = 1 / (tau * tau);
         }
-        const double off = (x[e] - gpumc__link_mu(k, i, x)) * precision;
-        pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - (k->tells ? told[e] : 0);
-        if ((k->tells || k->passes) && place != GPUMC__NONE)
-            told[place] += off + gpumc__link_by_mu(k, i, work) * G;
+        const double off = (x[e] - gpumc__link_mu(k, i, x, work)) * precision;
+        const double moved = off + gpumc__link_by_mu(k, i, work) * G;
+        const double *c = gpumc__kin_coefficients(k, work) + k->rank;
+        pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - told[e];
+        if ((k->tells || k->passes) && place != GPUMC__NONE) told[place] += moved;
+        for (const gpumc__link *b = k->elder; b; b = b->elder)
+            told[b->at + i] += moved * *--c * gpumc__link_tau(k, k->unit[i], x)
+                / gpumc__link_tau(b, b->unit[i], x);
     }
     return pulls;
 }
@@ -18305,7 +18646,7 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
                                   (double)p->centring, p->centring_weight, (double)p->walk_dim };
         sum = gpumc__checksum(sum, values, sizeof values);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
-        sum = gpumc__digest_text(sum, p->coefficients);
+        sum = gpumc__digest_text(gpumc__digest_text(sum, p->coefficients), p->factor);
         sum = gpumc__checksum(sum, p->location_index, n * sizeof *p->location_index);
         sum = gpumc__checksum(sum, p->scale_index, n * sizeof *p->scale_index);
         sum = gpumc__checksum(sum, p->covariates, n * p->n_covariates * sizeof(double));

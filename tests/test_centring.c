@@ -112,21 +112,34 @@ static double gradient_error(const machine *m, const double *q, int broken)
     return worst;
 }
 
-/* log |det| of d natural / d free by differences and elimination; all blocks here have as many free as
-   natural values. */
+/* Which natural values are free: all but those on and above the diagonal of a factor. */
+static size_t free_values(const gpumc_layout *l, size_t *which)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->n_parts; i++) {
+        const gpumc__placed *p = &l->parts[i];
+        const size_t K = p->param->kind == GPUMC_CHOLESKY_CORR ? p->param->dims[1] : 0;
+        for (size_t j = 0; j < p->size; j++) if (K == 0 || j / K > j % K) which[n++] = p->at + j;
+    }
+    return n;
+}
+
+/* log |det| of d natural / d free by differences and elimination. */
 static double numerical_log_det(const machine *m, const double *q)
 {
     const size_t n = gpumc_layout_dim(m->layout);
+    size_t which[MOST];
     static double a[MOST][MOST];
     double point[MOST], up[MOST], down[MOST], sum = 0;
     memcpy(point, q, n * sizeof *q);
+    CHECK(free_values(m->layout, which) == n, "%zu free values", n);
     for (size_t j = 0; j < n; j++) {
         point[j] = q[j] + 1e-5;
         gpumc_model_natural(m->layout, point, up, m->work);
         point[j] = q[j] - 1e-5;
         gpumc_model_natural(m->layout, point, down, m->work);
         point[j] = q[j];
-        for (size_t i = 0; i < n; i++) a[i][j] = (up[i] - down[i]) / 2e-5;
+        for (size_t i = 0; i < n; i++) a[i][j] = (up[which[i]] - down[which[i]]) / 2e-5;
     }
     for (size_t k = 0; k < n; k++) {
         size_t pivot = k;
@@ -257,6 +270,22 @@ static void check_kinds(void)
                                    { .name = "tau", .kind = GPUMC_POSITIVE },
                                    { .name = "a", .size = 3, .location = "mu", .scale = "tau" },
                                    { .name = "b", .size = 4, .location = "mu", .scale = "tau" } };
+    static const size_t square[] = { 3, 3, 2, 2 }, four[] = { 1, 0, 1, 1 };
+    const gpumc_param correlated[] = { { .name = "mu", .size = 2 },
+        { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 }, { .name = "beta" },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 },
+        { .name = "a", .size = 4, .location = "mu", .location_index = four, .scale = "tau", .scale_index = four,
+          .factor = "L" },
+        { .name = "b", .size = 4, .location = "a", .scale = "tau", .scale_index = six, .factor = "L" },
+        { .name = "between", .size = 4, .location = "a" },
+        { .name = "c", .size = 4, .location = "mu", .location_index = six, .covariates = covariates,
+          .n_covariates = 1, .coefficients = "beta", .factor = "L" } };
+    const gpumc_param correlated_walks[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = &square[2], .n_dims = 2 },
+        { .name = "alone", .kind = GPUMC_CHOLESKY_CORR, .dims = &square[2], .n_dims = 2 },
+        { .name = "level", .dims = grid, .n_dims = 2, .scale = "tau", .walk_dim = 2, .factor = "L" },
+        { .name = "trend", .dims = grid, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2,
+          .factor = "L" } };
     for (size_t i = 0; i < 27; i++) {
         later[i] = i % 3 > 0;
         column[i] = i % 9;
@@ -281,6 +310,8 @@ static void check_kinds(void)
     check_machine("covariates", linear, 4);
     check_machine("nested", nested, 5);
     check_machine("shared location and scale", shared, 4);
+    check_machine("correlated", correlated, 8);
+    check_machine("correlated walks", correlated_walks, 6);
 }
 
 /* Of what is told, the last elements of walks are what their own scale, location and evidence make of them,
