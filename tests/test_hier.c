@@ -82,6 +82,27 @@ GPUMC_ROW(twin_quantile, 6, 0, 2)
     return p[1] + p[2] * g[2] + p[4] * g[4];
 }
 
+GPUMC_ROW(kin_row, 3, 0, 1)
+{
+    double d = 0;
+    const double lp = gpumc_normal_lpdf(x[0], p[0] * p[1] + p[2], 1, NULL, &d, NULL);
+    g[0] = d * p[1];
+    g[1] = d * p[0];
+    g[2] = d;
+    return lp;
+}
+
+GPUMC_ROW(line_row, 2, 1, 2)
+{
+    double d = 0;
+    const double lp = gpumc_normal_lpdf(x[0], p[0] + p[1] * x[1], p[2], NULL, &d, &g[2]);
+    g[0] = d;
+    g[1] = d * x[1];
+    return lp;
+}
+static void simulate_line(const double *p, const double *x, gpumc_rng *rng, double *y)
+{ *y = gpumc_normal_rng(rng, p[0] + p[1] * x[1], p[2]); }
+
 static void simulate_normal(const double *p, const double *x, gpumc_rng *rng, double *y)
 {
     (void)x;
@@ -520,6 +541,121 @@ static void check_prior_draws(void)
     free(e);
 }
 
+/* ---- correlated populations ----------------------------------------------------------------------- */
+
+/* Three of them, of which one has scales that differ, covariates and a logistic link, and one walks. */
+enum { KIN = 3, KIN_MU = 0, KIN_TAU = 3, KIN_BETA = 6, KIN_L = 8, KIN_THETA = KIN_L + KIN * KIN,
+       N_KIN = KIN_THETA + KIN * J };
+static size_t kin_scale[J];
+
+typedef struct kin { const double *columns[1]; gpumc_hier_take takes[3]; gpumc_hier_rows rows; } kin;
+
+static gpumc_hier_data kin_description(kin *k, gpumc_isa isa)
+{
+    static const size_t dims[] = { KIN, KIN };
+    static const gpumc_param params[] = {
+        { .name = "mu", .size = 3 },
+        { .name = "tau", .kind = GPUMC_POSITIVE, .size = 3 },
+        { .name = "beta", .size = 2 },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 },
+        { .name = "first", .size = J, .location = "mu", .location_index = district, .scale = "tau",
+          .scale_index = district, .factor = "L" },
+        { .name = "second", .kind = GPUMC_UNIT, .size = J, .scale = "tau", .scale_index = kin_scale,
+          .covariates = covariates, .n_covariates = 2, .coefficients = "beta", .factor = "L" },
+        { .name = "third", .size = J, .walk_dim = 1, .factor = "L" },
+    };
+    static const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 1, 0 },
+        { "tau", gpumc_prior_half_normal, 1, 0, 0 }, { "beta", gpumc_prior_normal, 0, 1, 0 },
+        { "L", gpumc_prior_lkj_corr_cholesky, 1.7, 0, 0 } };
+    gpumc_hier_data data = { .params = params, .n_params = 7, .priors = priors, .n_priors = 4,
+                             .rows = &k->rows, .n_rows = 1, .isa = isa };
+    k->columns[0] = y;
+    k->takes[0] = (gpumc_hier_take){ "first", group };
+    k->takes[1] = (gpumc_hier_take){ "second", group };
+    k->takes[2] = (gpumc_hier_take){ "third", group };
+    k->rows = (gpumc_hier_rows){ .name = "y", .takes = k->takes, .n_takes = 3,
+        .data = { .kind = &kin_row, .n_rows = N, .columns = k->columns } };
+    return data;
+}
+
+static double kin_location(const double *x, size_t k, size_t j)
+{
+    if (k == 0) return x[KIN_MU + district[j]];
+    if (k == 1) return covariates[2 * j] * x[KIN_BETA] + covariates[2 * j + 1] * x[KIN_BETA + 1];
+    return j == 0 ? 0 : x[KIN_THETA + 2 * J + j - 1];
+}
+static double kin_tau(const double *x, size_t k, size_t j)
+{ return k == 2 ? 1 : x[KIN_TAU + (k == 0 ? district[j] : kin_scale[j])]; }
+
+static double kin_by_hand(const double *x)
+{
+    static const double none[KIN] = { 0 };
+    double lp = gpumc_lkj_corr_cholesky_lpdf(x + KIN_L, KIN, 1.7, NULL, NULL), work[2 * KIN];
+    for (size_t k = 0; k < 3; k++)
+        lp += gpumc_normal_lpdf(x[KIN_MU + k], 0, 1, NULL, NULL, NULL)
+            + gpumc_half_normal_lpdf(x[KIN_TAU + k], 1, NULL, NULL);
+    for (size_t k = 0; k < 2; k++) lp += gpumc_normal_lpdf(x[KIN_BETA + k], 0, 1, NULL, NULL, NULL);
+    for (size_t j = 0; j < J; j++) {
+        double residue[KIN];
+        for (size_t k = 0; k < KIN; k++) {
+            residue[k] = (x[KIN_THETA + k * J + j] - kin_location(x, k, j)) / kin_tau(x, k, j);
+            lp -= log(kin_tau(x, k, j));
+        }
+        lp += gpumc_multi_normal_cholesky_lpdf(residue, none, x + KIN_L, KIN, NULL, NULL, NULL, work);
+    }
+    for (size_t i = 0; i < N; i++) {
+        const double *theta = x + KIN_THETA + group[i];
+        lp += gpumc_normal_lpdf(y[i], theta[0] / (1 + exp(-theta[J])) + theta[2 * J], 1, NULL, NULL, NULL);
+    }
+    return lp;
+}
+
+/* Densities and gradients with every instruction set, the matrix, and the distribution of draws of the prior:
+   residues have the correlations of the factor they were drawn with, and that the LKJ's variance. */
+static void check_correlated(void)
+{
+    enum { MANY = 2000 };
+    kin k;
+    gpumc_error error = { GPUMC_OK, "" };
+    for (size_t j = 0; j < J; j++) {
+        district[j] = j % 3;
+        kin_scale[j] = 2 - j % 2;
+    }
+    for (int isa = GPUMC_ISA_AUTO; isa <= GPUMC_ISA_AVX512; isa++) {
+        const gpumc_hier_data data = kin_description(&k, (gpumc_isa)isa);
+        const object o = make(&data);
+        double x[N_KIN], g[N_KIN], out[J + KIN * KIN], squares[2] = { 0 }, product = 0, third = 0;
+        gpumc_rng rng = gpumc_rng_at(77, 0, (uint32_t)isa, 0);
+        CHECK(o.n == N_KIN && o.model->n_outputs == 2 && !strcmp(o.model->outputs[0].name, "corr_L")
+                  && !strcmp(o.model->outputs[1].name, "second") && gpumc_model_n_outputs(o.model) == KIN * KIN + J,
+              "%zu values, first output %s", o.n, o.model->outputs[0].name);
+        for (int d = 0; d < MANY; d++) {
+            CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, &error) == GPUMC_OK, "%s", error.text);
+            const double *L = x + KIN_L, r = (x[KIN_THETA] - kin_location(x, 0, 0)) / kin_tau(x, 0, 0);
+            const double s = (x[KIN_THETA + J] - kin_location(x, 1, 0)) / kin_tau(x, 1, 0);
+            const double t = x[KIN_THETA + 2 * J + 5] - x[KIN_THETA + 2 * J + 4];
+            squares[0] += r * r / MANY;
+            squares[1] += s * s / MANY;
+            product += L[3] * r * s / MANY;
+            third += L[6] * L[6] / MANY;
+            CHECK(t - t == 0, "the walk is at %g", t);
+            if (d >= 20) continue;
+            const double lp = density(&o, x, g), expected = kin_by_hand(x);
+            CHECK(check_distance(lp, expected, 1) < 1e-13, "isa %d: %.17g, by hand %.17g", isa, lp, expected);
+            CHECK(gpumc_check_gradient(o.model, x, NULL, &error) == GPUMC_OK, "%s", error.text);
+            o.model->generate(x, &rng, out, o.model->data);
+            CHECK(fabs(out[1] - L[3]) < 1e-15 && fabs(out[5] - L[6] * L[3] - L[7] * L[4]) < 1e-15
+                      && out[4] >= 1 && out[4] <= 1, "correlations %g, %g", out[1], out[5]);
+            CHECK(fabs(out[KIN * KIN] - 1 / (1 + exp(-x[KIN_THETA + J]))) < 1e-15, "%g", out[KIN * KIN]);
+        }
+        /* Var L_21 is 1 / (2 eta + K - 1), so E L_21 r s the same; 5 standard errors */
+        CHECK(fabs(squares[0] - 1) < 0.16 && fabs(squares[1] - 1) < 0.16, "variances %g, %g", squares[0], squares[1]);
+        CHECK(fabs(product - 1 / 5.4) < 0.06, "E L_21 r s is %g, not %g", product, 1 / 5.4);
+        CHECK(fabs(third - 1 / 5.4) < 0.025, "E L_31^2 is %g, not %g", third, 1 / 5.4);
+        gpumc_hier_free(o.hier);
+    }
+}
+
 /* Groups with an outcome y and what is known of them; y is replaced by simulations. */
 typedef struct small {
     double y[24];
@@ -555,45 +691,102 @@ static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
     return data;
 }
 
-/* Simulation-based calibration: ranks of the truth among posterior draws are uniform. */
-static void check_calibration(void)
+static const size_t lines_first[8] = { 0 }, lines_second[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+
+/* Intercepts and slopes that are correlated, in groups that hardly tell the correlation. */
+typedef struct lines {
+    double y[40], z[40];
+    size_t group[40];
+    const double *columns[2];
+    gpumc_hier_take takes[3];
+    gpumc_hier_rows rows;
+} lines;
+
+static gpumc_hier_data lines_description(lines *l)
+{
+    static const size_t dims[] = { 2, 2 };
+    static const gpumc_param params[] = {
+        { .name = "mu", .size = 2 },
+        { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 },
+        { .name = "intercept", .size = 8, .location = "mu", .location_index = lines_first, .scale = "tau",
+          .scale_index = lines_first, .factor = "L" },
+        { .name = "slope", .size = 8, .location = "mu", .location_index = lines_second, .scale = "tau",
+          .scale_index = lines_second, .factor = "L" },
+    };
+    static const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 1, 1, 0 },
+        { "tau", gpumc_prior_half_normal, 1, 0, 0 }, { "sigma", gpumc_prior_lognormal, 0, 0.3, 0 },
+        { "L", gpumc_prior_lkj_corr_cholesky, 1, 0, 0 } };
+    const gpumc_hier_data data = { .name = "lines", .params = params, .n_params = 6, .priors = priors,
+                                   .n_priors = 4, .rows = &l->rows, .n_rows = 1 };
+    memset(l, 0, sizeof *l);
+    for (size_t i = 0; i < 40; i++) {
+        l->group[i] = i % 8;
+        l->z[i] = 0.5 * (double)(i / 8) - 1;
+    }
+    l->columns[0] = l->y;
+    l->columns[1] = l->z;
+    l->takes[0] = (gpumc_hier_take){ "intercept", l->group };
+    l->takes[1] = (gpumc_hier_take){ "slope", l->group };
+    l->takes[2] = (gpumc_hier_take){ "sigma", NULL };
+    l->rows = (gpumc_hier_rows){ .name = "y", .takes = l->takes, .n_takes = 3, .simulate = simulate_line,
+                                 .predictive = "y_rep" };
+    l->rows.data = (gpumc_rows_data){ .kind = &line_row, .n_rows = 40, .columns = l->columns };
+    return data;
+}
+
+/* Simulation-based calibration: ranks of the truth among posterior draws are uniform, of the parameters watched
+   of a model whose last outputs are the n predictions that become the data y. */
+static void calibrate(const gpumc_hier_data *data, double *data_y, size_t n, const size_t *watched,
+                      size_t n_watched)
 {
     enum { MANY = 60, BINS = 6 };
-    int bins[3][BINS] = { { 0 } };
-    small s;
-    gpumc_hier_rows rows;
-    const gpumc_hier_data data = small_description(&s, &rows);
-    memset(s.y, 0, sizeof s.y);
+    int bins[8][BINS] = { { 0 } };
     for (int k = 0; k < MANY; k++) {
-        double truth[11], out[48];
+        double truth[30], out[60];
         gpumc_rng rng = gpumc_rng_at(21, 0, (uint32_t)k, 0);
         const gpumc_sample_options options = {
             .num_samples = 150, .num_chains = 2, .seed = (uint64_t)k, .thin = 2
         };
         gpumc_fit fit;
-        object o = make(&data);
+        object o = make(data);
         CHECK(gpumc_hier_prior_draw(o.hier, &rng, truth, NULL) == GPUMC_OK, "no draw");
         o.model->generate(truth, &rng, out, o.model->data);
-        memcpy(s.y, out + 24, sizeof s.y); /* the prior predictive draw becomes the data */
+        memcpy(data_y, out + gpumc_model_n_outputs(o.model) - n, n * sizeof *data_y);
         gpumc_hier_free(o.hier);
-        o = make(&data);
+        o = make(data);
         CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
-        for (int j = 0; j < 3; j++) {
+        for (size_t j = 0; j < n_watched; j++) {
             size_t below = 0;
             for (size_t c = 0; c < 2; c++)
                 for (size_t d = 0; d < 150; d++)
-                    below += fit.draws[(c * fit.draw_capacity + d) * fit.n_columns + (size_t)j] < truth[j];
+                    below += fit.draws[(c * fit.draw_capacity + d) * fit.n_columns + watched[j]]
+                        < truth[watched[j]];
             bins[j][below * BINS / 301]++;
         }
         gpumc_free(&fit);
         gpumc_hier_free(o.hier);
     }
-    for (int j = 0; j < 3; j++) {
+    for (size_t j = 0; j < n_watched; j++) {
         double chi = 0;
         for (int b = 0; b < BINS; b++)
             chi += pow(bins[j][b] - MANY / (double)BINS, 2) / (MANY / (double)BINS);
-        CHECK(chi < 20.5, "parameter %d: chi-squared %g on 5 degrees of freedom", j, chi); /* p = 0.001 */
+        CHECK(chi < 20.5, "%s, value %zu: chi-squared %g on 5 degrees of freedom", data->name, watched[j],
+              chi);                                                                     /* p = 0.001 */
     }
+}
+
+static void check_calibration(void)
+{
+    static const size_t of_small[] = { 0, 1, 2 }, of_lines[] = { 0, 1, 2, 3, 4, 7, 9, 17 };
+    small s;
+    lines l;
+    gpumc_hier_rows rows;
+    const gpumc_hier_data groups = small_description(&s, &rows), sloped = lines_description(&l);
+    memset(s.y, 0, sizeof s.y);
+    calibrate(&groups, s.y, 24, of_small, 3);
+    calibrate(&sloped, l.y, 40, of_lines, 8);
 }
 
 /* Generated quantities of a fit: pointwise log likelihood and predictions with the right moments. */
@@ -700,6 +893,52 @@ static void check_refused(const gpumc_hier_data *data, const char *text)
     } while (0)
 
 static const double minus_one[1] = { -1 };
+
+/* What correlated populations may not be. */
+static void check_bad_factors(void)
+{
+    static const size_t two[] = { 2, 2 }, uneven[] = { 3, 2 }, cube[] = { 1, 3, 3 };
+    static const struct { size_t param; const char *text; gpumc_param change; } wrong[] = {
+        { 3, "\"first\": factor \"L\" is no block of kind GPUMC_CHOLESKY_CORR", { .name = "L", .size = 9 } },
+        { 3, "\"L\"", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = uneven, .n_dims = 2 } },
+        { 3, "3 blocks name the factor \"L\"", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = two,
+          .n_dims = 2 } },
+        { 3, "one GPUMC_CHOLESKY_CORR of dims K, K", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = cube,
+          .n_dims = 3 } },
+        { 4, "\"first\": factor \"M\" is no block", { .name = "first", .size = J, .scale = "tau",
+          .scale_index = kin_scale, .factor = "M" } },
+        { 6, "\"third\": it has 5 elements and \"first\", of the same factor, 37", { .name = "third", .size = 5,
+          .factor = "L" } },
+    };
+    static const gpumc_population student = { .name = "third", .family = gpumc_population_student_t, .shape = "tau" };
+    gpumc_param params[7];
+    gpumc_prior priors[5];
+    kin k;
+    gpumc_hier_data data = kin_description(&k, GPUMC_ISA_AUTO);
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        memcpy(params, kin_description(&k, GPUMC_ISA_AUTO).params, sizeof params);
+        params[wrong[w].param] = wrong[w].change;
+        data.params = params;
+        check_refused(&data, wrong[w].text);
+    }
+    data = kin_description(&k, GPUMC_ISA_AUTO);
+    data.populations = &student;
+    data.n_populations = 1;
+    check_refused(&data, "\"third\": with a factor it must have a normal population");
+    data = kin_description(&k, GPUMC_ISA_AUTO);
+    data.n_priors = 3;
+    check_refused(&data, "\"L\": it has no prior");
+    for (int w = 0; w < 4; w++) {
+        memcpy(priors, kin_description(&k, GPUMC_ISA_AUTO).priors, 4 * sizeof *priors);
+        priors[4] = priors[3];
+        if (w == 0) priors[3].a = 0;
+        if (w == 1) priors[3].family = gpumc_prior_normal;
+        if (w == 2) priors[0].family = gpumc_prior_lkj_corr_cholesky;
+        data.priors = priors;
+        data.n_priors = w == 3 ? 5 : 4;
+        check_refused(&data, "has one prior, gpumc_prior_lkj_corr_cholesky with a above 0");
+    }
+}
 
 static void check_bad_input(void)
 {
@@ -1242,11 +1481,13 @@ int main(void)
     check_priors();
     check_everything();
     check_prior_draws();
+    check_correlated();
     check_start_in_support();
     check_calibration();
     check_predictive();
     check_guide();
     check_bad_input();
+    check_bad_factors();
     check_threads_and_explain();
     check_out_of_memory();
     return check_end();
