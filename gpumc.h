@@ -211,6 +211,12 @@
    WHAT IT DOES NOT DO  no automatic differentiation, no modelling language, no discrete parameters. */
 #ifndef GPUMC_H
 #define GPUMC_H
+#if defined(A) || defined(B) || defined(C) || defined(D) || defined(E) || defined(G) || defined(H) \
+    || defined(J) || defined(K) || defined(L) || defined(M) || defined(N) || defined(P) || defined(Q) \
+    || defined(R) || defined(S) || defined(U) || defined(V) || defined(W) || defined(X) || defined(Y) \
+    || defined(Z)
+#error "gpumc.h uses names of one capital letter, and one is a macro here: include gpumc.h before it"
+#endif
 
 /* ================================================================================= >>api-platform
    Version, switches a user may set before including, and the few words that differ between compilers. */

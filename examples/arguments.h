@@ -272,10 +272,9 @@ static inline int run_write(const run *r, const gpumc_fit *fit)
     return EXIT_SUCCESS;
 }
 
-/* Prints the summary, writes the files that were asked for and ends with one line of totals. */
-static inline int run_report(const run *r, const gpumc_fit *fit)
+/* Writes the files that were asked for and ends with one line of totals. */
+static inline int run_finish(const run *r, const gpumc_fit *fit)
 {
-    if (gpumc_print_summary(fit, stdout) != GPUMC_OK) return run_failed("the summary could not be printed");
     if (run_write(r, fit) != EXIT_SUCCESS) return EXIT_FAILURE;
     printf("gradients=%.0f divergences=%.0f warmup_s=%.4f sampling_s=%.4f\n",
            (double)(fit->warmup_gradients + fit->sampling_gradients), (double)fit->n_divergent,
@@ -283,6 +282,12 @@ static inline int run_report(const run *r, const gpumc_fit *fit)
     if (fflush(stdout) != 0) return run_failed("the totals could not be printed");
     run_forget(r);
     return EXIT_SUCCESS;
+}
+
+static inline int run_report(const run *r, const gpumc_fit *fit)
+{
+    if (gpumc_print_summary(fit, stdout) != GPUMC_OK) return run_failed("the summary could not be printed");
+    return run_finish(r, fit);
 }
 
 /* Samples, compares with the truth where that is known (n > 0) and reports. */

@@ -138,6 +138,7 @@ if have gcc; then
         gcc -std=c99 -O2 -ffast-math -I.. "$scratch/fast.c" -o "$scratch/fast" -lm -pthread
     check 'gcc -ffast-math: a NaN density rejects' "$scratch/fast"
 fi
+check_fails 'a macro of one letter must be refused' cc -std=c99 -DN=10 -I.. -fsyntax-only "$scratch/declarations.c"
 have clang && check_fails 'clang -ffast-math must be refused' \
     clang -std=c99 -ffast-math -I.. -fsyntax-only "$scratch/fast.c"
 

@@ -58,7 +58,7 @@ compare() {
 # takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
 check 'the implementation' built build/gpumc.o
 cp tests/build/gpumc.o "$scratch" || finish
-for name in eight_schools regression hierarchical artists bradley_terry logistic embed; do
+for name in eight_schools regression hierarchical artists bradley_terry retest logistic embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
@@ -97,7 +97,7 @@ refuses() {
 
 helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
 
-for name in eight_schools regression hierarchical artists bradley_terry logistic; do
+for name in eight_schools regression hierarchical artists bradley_terry retest logistic; do
     program=$scratch/$name
     check "$name: help" helps "$program"
     check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2
@@ -116,6 +116,7 @@ check 'a key is refused, not ignored' refuses 2 'size' "$scratch/eight_schools" 
 check 'no groups' refuses 1 'size' "$scratch/hierarchical" size=0
 check 'no artists' refuses 1 'size' "$scratch/artists" size=0
 check 'a single player' refuses 1 'size' "$scratch/bradley_terry" size=1
+check 'a single subject' refuses 1 'size' "$scratch/retest" size=1
 check 'no rows' refuses 1 'rows' "$scratch/logistic" rows=0
 check 'no GPU' refuses 1 'GPU' "$scratch/logistic" place=gpu
 check 'unknown form' refuses 2 'learned|centred|noncentred' "$scratch/hierarchical" form=both
