@@ -78,6 +78,11 @@
      In walks, and where the groups of one block lie in those of another, what data know of an element through
      those after it is passed back to it, so that long walks with little data cost no more draws than others.
      So it is to a location that is no element itself, unless .centring = GPUMC_CENTRED leaves that as it is.
+     Blocks of one size may be correlated, as intercepts and slopes are: K of them name an earlier factor, K x
+     K, as .factor = "L", the first its first row. Whatever locations, scales and walks they have, coordinates
+     of each follow its regression on those before. The density has, for every element, that of the K numbers
+     (theta - location) / scale by gpumc_multi_normal_cholesky_lpdf about 0, less the sum of log scales,
+     and for L gpumc_lkj_corr_cholesky_lpdf: eta 1 has all correlations alike, a larger one smaller ones.
      Scales that touch zero are known by their draws: warm-up gives their coordinates another map. So is the
      scale of the data's noise, if one value has it, and so are slopes, where no more than 16 real values
      belong to no hierarchy: what data say of the elements follows these.
@@ -96,8 +101,9 @@
      A population block of kind GPUMC_POSITIVE or GPUMC_UNIT lives behind a log, logit or probit link; other
      populations are named, or leaves. Scales may be shared, locations nested, walking or regressed; rows of
      several kinds take what they need, by indices that may differ. Centring is learned as for any model;
-     start values, pointwise log likelihoods and predictions from prior and posterior come with it. See
-     >>api-hier, examples/hierarchical.c, artists.c (a walk) and bradley_terry.c (two indices).
+     start values, pointwise log likelihoods and predictions from prior and posterior come with it. Correlated
+     blocks need their factor's prior, gpumc_prior_lkj_corr_cholesky, and have L L' as corr_L. See >>api-hier,
+     examples/hierarchical.c, artists.c (a walk), bradley_terry.c (two indices), retest.c (correlations).
 
    GPU  gpumc_hot_rows and gpumc_hot_glm put data where a gradient is fastest: on the GPU in programs that
      define GPUMC_CUDA and link gpumc_cuda.cu (its head says how), on all cores in others. log_density_batch
@@ -1809,7 +1815,8 @@ typedef struct gpumc_param {
     /* element of that block for each of ours; NULL: its only, or the same */
     const size_t *location_index, *scale_index;
     size_t walk_dim;  /* d > 0: along dimension d (from 1) each element's location is the one before; of the
-                         first it is `location`, and without one the sampler takes it as it is */
+                         first it is `location`, and without one, covariates or factor the sampler takes it
+                         as it is */
     /* size x n_covariates, row-major: adds covariates . coefficients to the location */
     const double *covariates;
     size_t n_covariates;
@@ -5070,7 +5077,7 @@ GPUMC_API double gpumc_lkj_corr_cholesky_lpdf(const double *L, size_t K, double 
         const double half = 0.5 * (double)i, b = gpumc__lkj_shape(K, eta, i);
         sum += 2 * (b - 1) * log_diagonal - half * GPUMC_LOG_PI + gpumc__lgamma(half) - gpumc__lbeta(half, b);
         gpumc__add_at(dL, i * K + i, 2 * (b - 1) / diagonal);
-        gpumc__add(deta, 2 * log_diagonal + gpumc__digamma(top) - gpumc__digamma(b));
+        if (deta) *deta += 2 * log_diagonal + gpumc__digamma(top) - gpumc__digamma(b);
     }
     return sum;
 }
@@ -5714,7 +5721,8 @@ typedef struct gpumc__link {
     int first_in_use;
     int anchored;                    /* the anchors are in force */
     gpumc__noise noise, found;       /* with them; found: to be in force next */
-    size_t factor, rank, n_kin;      /* natural offset of L, or GPUMC__NONE; our row, of how many */
+    size_t factor, rank, n_kin;      /* natural offset of L; our row, of how many */
+    size_t diagonal;                 /* that of L_kk, or GPUMC__NONE */
     const struct gpumc__link *elder; /* that of the row before */
     size_t kin;                      /* where all of them have gpumc__kin_row in work */
     int tells, passes;               /* has messages; its locations in other blocks have some too */
@@ -5736,17 +5744,16 @@ GPUMC__INLINE double gpumc__link_tau(const gpumc__link *k, size_t unit, const do
 GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const double *x)
 {
     const double tau = gpumc__link_tau(k, unit, x);
-    const size_t diagonal = k->factor + k->rank * (k->n_kin + 1);
-    return k->factor == GPUMC__NONE ? tau : tau * x[diagonal];
+    return k->diagonal == GPUMC__NONE ? tau : tau * x[k->diagonal];
 }
 
 /* Rows of numbers that a block has beside its kin's: residues r, derivatives by these, how far the blocks
-   before move locations, room. Behind them, of length K, c and what its derivatives become. */
-enum { GPUMC__RESIDUES, GPUMC__BY_RESIDUES, GPUMC__MOVES, GPUMC__KIN_ROOM, GPUMC__KIN_ROWS };
+   before move locations. Then one that all use, and, of length K, c and what its derivatives become. */
+enum { GPUMC__RESIDUES, GPUMC__BY_RESIDUES, GPUMC__MOVES, GPUMC__KIN_ROWS };
 GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t rank, double *work)
 { return work + k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
 GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work)
-{ return gpumc__kin_row(k, GPUMC__KIN_ROWS, 0, work) + 2 * k->rank * k->n_kin; }
+{ return gpumc__kin_row(k, GPUMC__KIN_ROWS, 1, work) + 2 * k->rank * k->n_kin; }
 
 /* Elements beside each other in a walk wait for each other: where there are several walks, all of them take
    their first step, then their second. */
@@ -5826,7 +5833,7 @@ GPUMC__INLINE double gpumc__link_look_up(const gpumc__link *k, size_t i, const d
 /* The largest |mu| from which elements of a unit can still be told, negative where there is none. */
 GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const double *x)
 {
-    const int scaled = k->scale != GPUMC__NONE || k->factor != GPUMC__NONE;
+    const int scaled = k->scale != GPUMC__NONE || k->diagonal != GPUMC__NONE;
     const double tau = scaled ? gpumc__link_scale(k, unit, x) : GPUMC_INF;
     return tau >= GPUMC__SMALLEST ? tau / GPUMC__FINEST : -1;
 }
@@ -6184,10 +6191,9 @@ static void gpumc__kin_leave(const gpumc__link *k, const double *x, double *work
 static void gpumc__kin_hand_on(const gpumc__link *k, const double *x, double *target, double *work)
 {
     const double *residues = gpumc__kin_row(k, GPUMC__RESIDUES, k->rank, work);
-    double *by = gpumc__kin_row(k, GPUMC__BY_RESIDUES, k->rank, work);
+    const double *by = gpumc__kin_row(k, GPUMC__BY_RESIDUES, k->rank, work);
     for (size_t i = 0; i < k->size; i++) {
         const double pull = by[i] / gpumc__link_tau(k, k->unit[i], x);
-        by[i] = 0;
         target[k->at + i] += pull;
         if (k->from[i] != GPUMC__NONE) target[k->from[i]] -= pull;
         for (size_t j = 0; j < k->n_covariates; j++)
@@ -6204,7 +6210,7 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
 {
     const double *L = x + k->factor, *moves = gpumc__kin_row(k, GPUMC__MOVES, k->rank, work);
     const size_t K = k->n_kin, rank = k->rank;
-    double *by_move = gpumc__kin_row(k, GPUMC__KIN_ROOM, rank, work);
+    double *by_move = gpumc__kin_row(k, GPUMC__KIN_ROWS, 0, work);
     double *c = gpumc__kin_coefficients(k, work), *y = c + K, *by_L = target + k->factor;
     for (size_t i = 0; i < k->size; i++) {
         const double tau = gpumc__link_tau(k, k->unit[i], x), pull = g[i] * gpumc__link_by_mu(k, i, work);
@@ -6292,10 +6298,9 @@ static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, 
 static void gpumc__link_to_scale(const gpumc__link *k, size_t unit, const double *x, double by_log,
                                  double *target)
 {
-    const size_t diagonal = k->factor + k->rank * (k->n_kin + 1);
     if (unit == k->n_scales) return;
     if (k->scale != GPUMC__NONE) target[k->scale + unit] += by_log / x[k->scale + unit];
-    if (k->factor != GPUMC__NONE) target[diagonal] += by_log / x[diagonal];
+    if (k->diagonal != GPUMC__NONE) target[k->diagonal] += by_log / x[k->diagonal];
 }
 
 /* Backward sweep: dq = r G from total derivatives G, and what location and scale of every element receive is
@@ -6553,8 +6558,10 @@ static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
     while (first < i && gpumc__count_kin(m, first + 1, p->factor) == 0) first++;
     return GPUMC__WRONG(m, i, error, at == i || m->params[at].kind != GPUMC_CHOLESKY_CORR, "factor \"%.60s\" "
                         "is no block of kind GPUMC_CHOLESKY_CORR that stands earlier in the list", p->factor)
-        || GPUMC__WRONG(m, i, error, n != K * K || m->params[at].n_dims != 2, "%.0f blocks name the factor "
-                        "\"%.60s\", so its dims must be that, twice", (double)K, p->factor)
+        || GPUMC__WRONG(m, i, error, n != K * K || m->params[at].n_dims != 2, "factor \"%.60s\" is named by "
+                        "%.0f block%s, but needs one for each of its rows (%.0f), and no further dims",
+                        p->factor, (double)K, K == 1 ? "" : "s",
+                        (double)m->params[at].dims[m->params[at].n_dims - 1])
         || GPUMC__WRONG(m, i, error, gpumc__nth_size(m, i) != gpumc__nth_size(m, first), "it has %.0f "
                         "elements and \"%.60s\", of the same factor, %.0f", (double)gpumc__nth_size(m, i),
                         m->params[first].name, (double)gpumc__nth_size(m, first));
@@ -6677,7 +6684,7 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 
 /* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
 static double gpumc__most_centring(const gpumc_param *p)
-{ return p->scale && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
+{ return (p->scale || p->factor) && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
 /* The way through a block, the rows of its messages, and the places of its elements. */
 static void gpumc__link_rows(gpumc__link *k, size_t stride, size_t length, size_t *places)
@@ -6704,7 +6711,8 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->covariates = p->covariates;
     k->n_covariates = p->n_covariates;
     k->coefficients = p->coefficients ? l->parts[coefficients].at : 0;
-    k->factor = p->factor ? l->parts[gpumc__find_param(l->model, n, p->factor)].at : GPUMC__NONE;
+    k->factor = p->factor ? l->parts[gpumc__find_param(l->model, n, p->factor)].at : 0;
+    k->diagonal = p->factor ? k->factor + k->rank * (k->n_kin + 1) : GPUMC__NONE;
     for (size_t i = 0; i < n && k->rank > 0; i++)
         if (l->parts[i].param->factor && strcmp(l->parts[i].param->factor, p->factor) == 0)
             k->elder = &l->parts[i].link;
@@ -6733,7 +6741,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
 }
 
 static size_t gpumc__kin_work(size_t K, size_t size)
-{ return gpumc__size_mul(gpumc__size_add(gpumc__size_mul(GPUMC__KIN_ROWS, size), 2 * K), K); }
+{ return gpumc__size_add(gpumc__size_mul(gpumc__size_mul(GPUMC__KIN_ROWS, K) + 1, size), 2 * K * K); }
 
 /* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
@@ -7490,8 +7498,8 @@ static void gpumc__climb_order(gpumc__climb *c)
         c->waits[i] = l->n_linked > 0 && !gpumc__is_linked(l->parts[i].param) ? 8 : 0;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc_param *p = l->parts[i].param;
-        const char *const on[] = { p->location, p->scale };
-        for (size_t k = 0; k < 2; k++) {
+        const char *const on[] = { p->location, p->scale, p->factor };
+        for (size_t k = 0; k < 3; k++) {
             if (!on[k]) continue;
             unsigned char *waits = &c->waits[gpumc__find_param(l->model, i, on[k])];
             *waits = *waits > 4 ? 4 : *waits;
@@ -9386,6 +9394,7 @@ static void gpumc__apply_link(gpumc_hier_link link, gpumc_isa isa, const gpumc__
 typedef struct gpumc__hier_block {
     const gpumc_param *given;
     const struct gpumc__hier_kin *kin;       /* of a factor or one of its populations */
+    size_t rank;                             /* its place among these */
     const gpumc_population *population;      /* what the description says of it, perhaps nothing */
     gpumc__range range;                      /* of the values */
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
@@ -9792,9 +9801,10 @@ static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_se
 }
 
 /* L L' of a factor. */
-static double *gpumc__generate_correlations(const gpumc__hier_block *b, const double *L, double *out)
+static double *gpumc__generate_correlations(const gpumc__hier_block *factor, const double *x, double *out)
 {
-    const size_t K = *b->given->dims;
+    const double *L = x + factor->at;
+    const size_t K = *factor->given->dims;
     for (size_t i = 0; i < K * K; i++)
         *out++ = i % (K + 1) == 0 ? 1 : gpumc__dot(L + i / K * K, L + i % K * K, K);
     return out;
@@ -9807,8 +9817,7 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
     const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
     for (size_t i = 0; i < h->model.n_params; i++) {
         const gpumc__hier_block *b = &h->blocks[i];
-        if (b->given->kind == GPUMC_CHOLESKY_CORR && b->kin)
-            out = gpumc__generate_correlations(b, x + b->at, out);
+        if (b->kin && b == b->kin->blocks[0]) out = gpumc__generate_correlations(b->kin->factor, x, out);
         if (b->values == GPUMC__NONE) continue;
         gpumc__hier_values(&e, b);
         memcpy(out, e.slot->work + b->values, b->size * sizeof(double));
@@ -9833,10 +9842,9 @@ static double gpumc__population_z(const gpumc__hier_block *b, const double *z, s
 {
     const gpumc__hier_kin *c = b->kin;
     double sum = 0;
-    size_t k = 0;
     if (!c) return z[b->at + i];
-    while (c->blocks[k] != b) k++;
-    for (size_t j = 0; j <= k; j++) sum += x[c->factor->at + k * c->n_blocks + j] * z[c->blocks[j]->at + i];
+    for (size_t j = 0; j <= b->rank; j++)
+        sum += x[c->factor->at + b->rank * c->n_blocks + j] * z[c->blocks[j]->at + i];
     return sum;
 }
 
@@ -9905,7 +9913,7 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
         gpumc__hier_values(&e, b);
         if (!gpumc__is_finite(lp))
             status = gpumc__fail(error, GPUMC_ERROR_NUMERIC, "parameter \"%.60s\": its %s has log density %g",
-                                 b->given->name, b->has_population ? "population" : "prior", lp);
+                                 b->given->name, b->has_population || b->kin ? "population" : "prior", lp);
     }
     for (size_t k = 0; k < hier->data->n_rows && status == GPUMC_OK; k++) {
         gpumc__set_point(&e, &hier->sets[k]);
@@ -9954,10 +9962,12 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
                            "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++) {
         const gpumc_param *p = &d->params[i];
-        if (p->kind >= GPUMC_ORDERED && (p->kind != GPUMC_CHOLESKY_CORR || p->n_dims != 2 || !p->dims))
+        if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
+            return GPUMC__BAD_PARAM(error, p->name, "GPUMC_CHOLESKY_CORR needs .dims = { K, K } and "
+                                    ".n_dims = 2; n_dims is %.0f", (double)p->n_dims);
+        if (p->kind >= GPUMC_ORDERED && p->kind != GPUMC_CHOLESKY_CORR)
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_%s has no univariate prior; such a model "
-                                    "wants a callback, except for one GPUMC_CHOLESKY_CORR of dims K, K",
-                                    gpumc__kind_names[p->kind]);
+                                    "wants a callback", gpumc__kind_names[p->kind]);
         if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)
             return GPUMC__BAD_PARAM(error, p->name, "size %.0f and %.0f dims contradict each other, hold a "
                                     "zero or overflow, or dims is NULL", (double)p->size, (double)p->n_dims);
@@ -10126,11 +10136,15 @@ static gpumc_status gpumc__hier_join(gpumc_hier *h, size_t i, gpumc_error *error
     const size_t at = gpumc__find_param(&h->model, i, b->given->factor);
     const gpumc_param *factor = &h->params[at];
     gpumc__hier_kin *c = &h->kin[at];
-    if (b->law.density || b->law.quantile || b->quantile_form || *factor->dims > GPUMC__MOST_KIN)
-        return GPUMC__BAD_PARAM(error, b->given->name, "with a factor it must have a normal population, not "
-                                "in the quantile form, and a factor has %d at most", GPUMC__MOST_KIN);
+    if (b->law.density || b->law.quantile || b->quantile_form)
+        return GPUMC__BAD_PARAM(error, b->given->name, "what has a factor (\"%.60s\") must have a normal "
+                                "population, without a leaf and not in the quantile form", factor->name);
+    if (*factor->dims > GPUMC__MOST_KIN)
+        return GPUMC__BAD_PARAM(error, factor->name, "it has %.0f rows, and %d is the most in a description",
+                                (double)*factor->dims, GPUMC__MOST_KIN);
     c->factor = &h->blocks[at];
-    c->blocks[c->n_blocks++] = b;
+    b->rank = c->n_blocks++;
+    c->blocks[b->rank] = b;
     h->blocks[at].kin = b->kin = c;
     if (c->n_blocks > 1) return GPUMC_OK;
     c->name = (char *)gpumc__hier_new(h, strlen(factor->name) + sizeof "corr_", 1);
@@ -10205,7 +10219,7 @@ static gpumc_status gpumc__hier_factor_prior(gpumc__hier_block *b, const gpumc_p
         return GPUMC__BAD_PARAM(error, prior->name, "a block of kind GPUMC_CHOLESKY_CORR has one prior, "
                                 "gpumc_prior_lkj_corr_cholesky with a above 0 (it is %g), and no other block "
                                 "has that", prior->a);
-    for (size_t j = 0; j < b->size; j++) p[j].f = gpumc__prior_lkj_corr_cholesky;
+    p->f = gpumc__prior_lkj_corr_cholesky;
     p->a[0] = prior->a;
     b->n_priors = 1;
     return GPUMC_OK;
@@ -10232,9 +10246,11 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
     }
     for (size_t i = 0; i < h->model.n_params && status == GPUMC_OK; i++)
         for (size_t j = 0; j < h->blocks[i].size && !h->blocks[i].has_population; j++)
-            if (!h->blocks[i].priors[j].f && status == GPUMC_OK)
-                status = GPUMC__BAD_PARAM(error, h->data->params[i].name, "it has no prior "
-                                          "(gpumc_prior_flat says that none is meant), location or scale");
+            if (!h->blocks[i].priors[h->blocks[i].n_priors > 1 ? j : 0].f && status == GPUMC_OK)
+                status = GPUMC__BAD_PARAM(error, h->data->params[i].name, "it has no prior (%s), location or "
+                                          "scale", h->data->params[i].kind == GPUMC_CHOLESKY_CORR
+                                              ? "gpumc_prior_lkj_corr_cholesky"
+                                              : "gpumc_prior_flat says that none is meant");
     return status;
 }
 
@@ -10308,6 +10324,20 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
 static gpumc_status gpumc__hier_why(const double *x, void *data, gpumc_error *error)
 { return gpumc_hier_explain((const gpumc_hier *)data, x, error); }
 
+/* A factor that correlates nothing, most likely forgotten in the blocks. */
+static gpumc_status gpumc__hier_idle_factor(const gpumc_hier *h, gpumc_error *error)
+{
+    for (size_t i = 0; i < h->model.n_params; i++) {
+        int used = h->params[i].kind != GPUMC_CHOLESKY_CORR || h->blocks[i].kin;
+        for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows && !used; s++)
+            for (size_t k = 0; k < s->n_p; k++) used |= s->sources[k].block == i;
+        if (!used)
+            return GPUMC__BAD_PARAM(error, h->params[i].name, "no block names it as its factor, and no rows "
+                                    "take it");
+    }
+    return GPUMC_OK;
+}
+
 static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 {
     const size_t n = h->data->n_params;
@@ -10332,6 +10362,7 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         if (h->blocks[i].has_population) status = gpumc__hier_finish(h, i, error);
     for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
         status = gpumc__set_resolve(h, s, error);
+    if (status == GPUMC_OK) status = gpumc__hier_idle_factor(h, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
 }
 
@@ -12694,6 +12725,7 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
 {
     const gpumc__link *k = &p->link;
     double *x = work, *told = x + l->n_natural, *pulls = told + l->n_natural, precision = 0;
+    const double *c = gpumc__kin_coefficients(k, work);
     for (size_t i = k->size, unit = GPUMC__NONE; i-- > 0;) {
         const size_t e = k->at + i, place = k->from[i];
         const double G = g[i] / gpumc__link_r(k, i, work);
@@ -12703,12 +12735,12 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
         }
         const double off = (x[e] - gpumc__link_mu(k, i, x, work)) * precision;
         const double moved = off + gpumc__link_by_mu(k, i, work) * G;
-        const double *c = gpumc__kin_coefficients(k, work) + k->rank;
+        size_t j = k->rank;
         pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - told[e];
-        if ((k->tells || k->passes) && place != GPUMC__NONE) told[place] += moved;
+        if (k->passes || (k->tells && gpumc__told_follows(k, i))) told[place] += moved;
         for (const gpumc__link *b = k->elder; b; b = b->elder)
-            told[b->at + i] += moved * *--c * gpumc__link_tau(k, k->unit[i], x)
-                / gpumc__link_tau(b, b->unit[i], x);
+            told[b->at + i] +=
+                moved * c[--j] * gpumc__link_tau(k, k->unit[i], x) / gpumc__link_tau(b, b->unit[i], x);
     }
     return pulls;
 }
@@ -14961,8 +14993,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         "diverged%s%s: %s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
         v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
         2 * v->beyond > v->divergent ? "the density is 0 or not a number there; declare bounds (kind, lower, "
-        "upper), so that nothing leads beyond" : "estimates may be biased, a region of high curvature is "
-        "missed; check priors and scales, non-centre, then raise target_accept");
+        "upper), so that nothing leads beyond, and by priors keep scales from 0"
+        : "estimates may be biased, a region of high curvature is missed; check priors and scales, "
+          "non-centre, then raise target_accept");
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
@@ -15068,23 +15101,28 @@ static void gpumc__print_row(FILE *stream, const char *name, int width, const gp
     fprintf(stream, " %7s\n", gpumc__fixed(r->r_hat, 3, cell));
 }
 
-/* The first rows of a block, then one line for the others. */
+/* The first rows of a block, then one line for the others, and one for those that never change. */
 static void gpumc__print_block(const gpumc_fit *fit, FILE *stream, const gpumc_block *block, int width,
                                gpumc__sheet *s)
 {
     const size_t rows = block->size > GPUMC__MAX_ROWS ? GPUMC__MAX_ROWS - 2 : block->size;
     gpumc__worst r_hat = { 0, { 0 }, { 0 } }, ess = r_hat;
     char names[GPUMC__NAMES];
+    size_t shown = 0, constant = 0;
     for (size_t k = 0; k < block->size; k++) {
         const size_t column = block->offset + k;
         const gpumc_summary r = gpumc__summary_of(fit, column, s);
+        const int fixed = block->size > 1 && r.sd <= 0, more = !fixed && shown == rows;
         gpumc_column_name(fit, column, names, 128);
-        if (k < rows) gpumc__print_row(stream, names, width, &r);
-        if (k >= rows && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
-        if (k >= rows && r.ess_bulk > 0) gpumc__add_worst(&ess, column, -floor(fmin(r.ess_bulk, r.ess_tail)));
+        if (!fixed && !more) gpumc__print_row(stream, names, width, &r);
+        if (more && r.r_hat > 0) gpumc__add_worst(&r_hat, column, r.r_hat);
+        if (more && r.ess_bulk > 0) gpumc__add_worst(&ess, column, -floor(fmin(r.ess_bulk, r.ess_tail)));
+        shown += !fixed && !more;
+        constant += (size_t)fixed;
     }
-    if (rows == block->size) return;
-    fprintf(stream, "... %.0f more", (double)(block->size - rows));
+    if (constant > 0) fprintf(stream, "... %.0f constant\n", (double)constant);
+    if (shown + constant == block->size) return;
+    fprintf(stream, "... %.0f more", (double)(block->size - shown - constant));
     if (r_hat.count > 0) fprintf(stream, ", largest r_hat: %s", gpumc__name_worst(fit, &r_hat, 1, 3, names));
     if (ess.count > 0) fprintf(stream, "; smallest ess: %s", gpumc__name_worst(fit, &ess, 1, 0, names));
     fprintf(stream, "\n");
@@ -18487,7 +18525,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 7     /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 8     /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {

@@ -4,6 +4,8 @@
        sampler overhead             nanoseconds of a leapfrog step that are not the density's, and of a draw
        sampler groups [seeds=10] [models=...] [forms=learned,centred,noncentred]
                                     a hierarchical model: learned centring against both fixed forms
+       sampler correlated [seeds=10] [forms=...]
+                                    the same for intercepts and slopes that are correlated
        sampler posteriordb [seeds=3]
                                     published posteriors, from the files in $GPUMC_POSTERIORDB
        sampler compare [seeds=3] [models=...]
@@ -322,11 +324,12 @@ static void groups_free(struct rows *d)
     { .name = "sigma", .kind = GPUMC_POSITIVE }, \
     { .name = "theta", .size = (n_groups), .location = "mu", .scale = "tau", .centring = (form) } }
 
-static score groups_run(const struct rows *d, gpumc_centring form, const gpumc_sample_options *o)
+static score groups_run(const void *data, gpumc_centring form, const gpumc_sample_options *o)
 {
-    const gpumc_param params[] = GROUPS_PARAMS(d->n_groups, form);
+    struct rows d = *(const struct rows *)data;
+    const gpumc_param params[] = GROUPS_PARAMS(d.n_groups, form);
     const gpumc_model model = { .name = "groups", .params = params, .n_params = 4, .log_density = log_density,
-                                .data = (void *)d };
+                                .data = &d };
     return judge(&model, o);
 }
 
@@ -338,42 +341,143 @@ static int listed(const char *list, const char *word)
     return 0;
 }
 
-static int bench_groups(size_t n_seeds, const char *models, const char *forms)
+/* A model in the forms asked for, one line each, and the ratio of the first to the better of the others. */
+typedef score form_run(const void *data, gpumc_centring form, const gpumc_sample_options *o);
+static int bench_forms(const char *name, form_run *run_form, const void *data, size_t n_seeds, const char *forms)
 {
     static const char *const names[] = { "learned", "centred", "noncentred" };
+    double learned = 0, best = 0;
+    for (int form = 0; form < 3; form++) {
+        score s[MAX_SEEDS];
+        double r_hat = 0, divergences = 0, rate[MAX_SEEDS], median;
+        if (forms && !listed(forms, names[form])) continue;
+        for (size_t k = 0; k < n_seeds; k++) {
+            const gpumc_sample_options o = { .seed = k + 1, .sampler = sampler };
+            s[k] = run_form(data, (gpumc_centring)form, &o);
+            if (!s[k].ok) return 0;
+            r_hat = fmax(r_hat, s[k].r_hat);
+            divergences = fmax(divergences, s[k].divergences);
+            rate[k] = fmin(s[k].bulk, s[k].tail) / s[k].seconds;
+        }
+        median = bench_median(rate, n_seeds);
+        if (form == GPUMC_CENTRING_LEARNED) learned = median;
+        else best = fmax(best, median);
+        printf("%-8s %-11s %9.0f %9.0f %8.3f %5.0f %7.1f %9.0f %9.0f %9.3f %9.0f\n", name, names[form],
+               MEDIAN(s, n_seeds, bulk), MEDIAN(s, n_seeds, tail), r_hat, divergences, MEDIAN(s, n_seeds, tree),
+               MEDIAN(s, n_seeds, warmup), MEDIAN(s, n_seeds, draws), MEDIAN(s, n_seeds, seconds), median);
+        fflush(stdout);
+    }
+    if (learned > 0 && best > 0) printf("%-8s learned / better fixed form: %.2f\n", name, learned / best);
+    return 1;
+}
+
+static void print_forms_head(size_t n_seeds)
+{
     printf("4 chains x (warm-up by model + 1000), medians of %.0f seeds; R-hat, divergences: worst seed\n",
            (double)n_seeds);
     printf("%-8s %-11s %9s %9s %8s %5s %7s %9s %9s %9s %9s\n", "model", "form", "bulk", "tail", "R-hat",
            "div", "tree", "warm-up", "draws", "seconds", "ESS/s");
+}
+
+static int bench_groups(size_t n_seeds, const char *models, const char *forms)
+{
+    print_forms_head(n_seeds);
     for (size_t m = 0; m < sizeof groups_cases / sizeof *groups_cases; m++) {
         struct rows d;
-        double learned = 0, best = 0;
+        int done;
         if (models && !listed(models, groups_cases[m].name)) continue;
         if (!groups_make(&d, &groups_cases[m])) { groups_free(&d); return run_failed("out of memory"); }
-        for (int form = 0; form < 3; form++) {
-            score s[MAX_SEEDS];
-            double r_hat = 0, divergences = 0, rate[MAX_SEEDS], median;
-            if (forms && !listed(forms, names[form])) continue;
-            for (size_t k = 0; k < n_seeds; k++) {
-                const gpumc_sample_options o = { .seed = k + 1, .sampler = sampler };
-                s[k] = groups_run(&d, (gpumc_centring)form, &o);
-                if (!s[k].ok) { groups_free(&d); return EXIT_FAILURE; }
-                r_hat = fmax(r_hat, s[k].r_hat);
-                divergences = fmax(divergences, s[k].divergences);
-                rate[k] = fmin(s[k].bulk, s[k].tail) / s[k].seconds;
-            }
-            median = bench_median(rate, n_seeds);
-            if (form == GPUMC_CENTRING_LEARNED) learned = median;
-            else best = fmax(best, median);
-            printf("%-8s %-11s %9.0f %9.0f %8.3f %5.0f %7.1f %9.0f %9.0f %9.3f %9.0f\n", groups_cases[m].name,
-                   names[form], MEDIAN(s, n_seeds, bulk), MEDIAN(s, n_seeds, tail), r_hat, divergences,
-                   MEDIAN(s, n_seeds, tree), MEDIAN(s, n_seeds, warmup), MEDIAN(s, n_seeds, draws),
-                   MEDIAN(s, n_seeds, seconds), median);
-            fflush(stdout);
-        }
-        if (learned > 0 && best > 0)
-            printf("%-8s learned / better fixed form: %.2f\n", groups_cases[m].name, learned / best);
+        done = bench_forms(groups_cases[m].name, groups_run, &d, n_seeds, forms);
         groups_free(&d);
+        if (!done) return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+/* ---- correlated populations ---------------------------------------------------------------------- */
+
+/* An intercept and two slopes of every group, correlated by 0.8; non-centred is what Stan's users write. */
+enum { VARYING = 3, MOST_LINES = 200, MOST_LINE_ROWS = 8000 };
+typedef struct lines_case { const char *name; size_t groups, each; } lines_case;
+static const lines_case lines_cases[] = { { "30x5", 30, 5 }, { "100x10", 100, 10 }, { "200x40", 200, 40 } };
+typedef struct lines {
+    size_t n_groups, n_rows, group[MOST_LINE_ROWS], which[VARYING][MOST_LINES];
+    double columns[VARYING][MOST_LINE_ROWS];           /* y, and what the slopes go with */
+} lines;
+
+GPUMC_ROW(line_row, 3, 1, 3)
+{
+    gpumc_real d = 0;
+    const gpumc_real eta = p[0] + p[1] * x[1] + p[2] * x[2];
+    const gpumc_real lp = gpumc_normal_lpdf(x[0], eta, p[3], NULL, &d, &g[3]);
+    g[0] = d;
+    g[1] = d * x[1];
+    g[2] = d * x[2];
+    return lp;
+}
+
+static void lines_make(lines *l, const lines_case *c)
+{
+    gpumc_rng rng = gpumc_rng_at(42, 0, 0, 0);
+    l->n_groups = c->groups;
+    l->n_rows = c->groups * c->each;
+    for (size_t k = 0; k < VARYING; k++)
+        for (size_t j = 0; j < c->groups; j++) l->which[k][j] = k;
+    for (size_t j = 0; j < c->groups; j++) {
+        const double common = gpumc_rng_normal(&rng);
+        double theta[VARYING];
+        for (size_t k = 0; k < VARYING; k++)
+            theta[k] = 1 + (double)k + 0.7 * (sqrt(0.8) * common + sqrt(0.2) * gpumc_rng_normal(&rng));
+        for (size_t i = j * c->each; i < (j + 1) * c->each; i++) {
+            l->group[i] = j;
+            l->columns[1][i] = gpumc_rng_normal(&rng);
+            l->columns[2][i] = gpumc_rng_normal(&rng);
+            l->columns[0][i] = theta[0] + theta[1] * l->columns[1][i] + theta[2] * l->columns[2][i]
+                + gpumc_rng_normal(&rng);
+        }
+    }
+}
+
+static score lines_run(const void *data, gpumc_centring form, const gpumc_sample_options *o)
+{
+    static const size_t dims[] = { VARYING, VARYING };
+    static const char *const names[VARYING] = { "intercept", "slope", "other_slope" };
+    const lines *l = (const lines *)data;
+    gpumc_param params[4 + VARYING] = { { .name = "mu", .size = VARYING },
+        { .name = "tau", .kind = GPUMC_POSITIVE, .size = VARYING }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 } };
+    const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 5, 0 },
+        { "tau", gpumc_prior_half_normal, 2, 0, 0 }, { "sigma", gpumc_prior_half_normal, 2, 0, 0 },
+        { "L", gpumc_prior_lkj_corr_cholesky, 2, 0, 0 } };
+    const double *const columns[VARYING] = { l->columns[0], l->columns[1], l->columns[2] };
+    gpumc_hier_take takes[VARYING + 1];
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = VARYING + 1,
+        .data = { .kind = &line_row, .n_rows = l->n_rows, .columns = columns } };
+    const gpumc_hier_data d = { .name = "lines", .params = params, .n_params = 4 + VARYING, .priors = priors,
+                                .n_priors = 4, .rows = &rows, .n_rows = 1 };
+    gpumc_error error;
+    gpumc_hier *hier;
+    score s = { .ok = 0 };
+    for (size_t k = 0; k < VARYING; k++) {
+        params[4 + k] = (gpumc_param){ .name = names[k], .size = l->n_groups, .location = "mu", .scale = "tau",
+            .location_index = l->which[k], .scale_index = l->which[k], .factor = "L", .centring = form };
+        takes[k] = (gpumc_hier_take){ names[k], l->group };
+    }
+    takes[VARYING] = (gpumc_hier_take){ "sigma", NULL };
+    hier = gpumc_hier_create(&d, &error);
+    if (hier) s = judge(gpumc_hier_model(hier), o);
+    else run_failed(error.text);
+    gpumc_hier_free(hier);
+    return s;
+}
+
+static int bench_correlated(size_t n_seeds, const char *forms)
+{
+    static lines l;
+    print_forms_head(n_seeds);
+    for (size_t m = 0; m < sizeof lines_cases / sizeof *lines_cases; m++) {
+        lines_make(&l, &lines_cases[m]);
+        if (!bench_forms(lines_cases[m].name, lines_run, &l, n_seeds, forms)) return EXIT_FAILURE;
     }
     return EXIT_SUCCESS;
 }
@@ -589,7 +693,7 @@ int main(int argc, char **argv)
     };
     const size_t n_list = sizeof list / sizeof *list;
     if (strcmp(what, "help") == 0) {
-        printf("usage: %s targets|overhead|groups|posteriordb|compare [key=value ...]\n", argv[0]);
+        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare [key=value ...]\n", argv[0]);
         for (size_t k = 0; k < n_list; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
         return EXIT_SUCCESS;
     }
@@ -606,6 +710,7 @@ int main(int argc, char **argv)
     bench_header(argc, argv);
     if (strcmp(what, "targets") == 0) return bench_targets(seeds ? (size_t)seeds : 5);
     if (strcmp(what, "groups") == 0) return bench_groups(seeds ? (size_t)seeds : 10, models, forms);
+    if (strcmp(what, "correlated") == 0) return bench_correlated(seeds ? (size_t)seeds : 10, forms);
     if (strcmp(what, "overhead") == 0) return bench_overhead();
     if (strcmp(what, "compare") == 0) return bench_samplers(seeds ? (size_t)seeds : 3, models);
     if (strcmp(what, "posteriordb") == 0) return bench_posteriordb(seeds ? (size_t)seeds : 3);

@@ -965,6 +965,55 @@ static void check_sharing(void)
         CHECK(learned_misfit(shares) < 1e-6, "learned, shares %d: off by %g", shares, learned_misfit(shares));
 }
 
+/* Districts about a line, x: shift, beta, tau, sigma, 12 of them, schools 5 in each. */
+enum { DISTRICTS = 12, SCHOOLS = 60 };
+static double district_x[DISTRICTS], school_y[SCHOOLS];
+static double districts_density(const double *x, double *g, void *data)
+{
+    double lp = gpumc_normal_lpdf(x[0], 0, 1, &g[0], NULL, NULL) + gpumc_normal_lpdf(x[1], 0, 1, &g[1], NULL, NULL)
+        + gpumc_half_normal_lpdf(x[2], 1, &g[2], NULL) + gpumc_half_normal_lpdf(x[3], 0.2, &g[3], NULL);
+    (void)data;
+    for (size_t d = 0; d < DISTRICTS; d++) {
+        double by_mean = 0;
+        lp += gpumc_normal_lpdf(x[4 + d], district_x[d] * x[1], x[2], &g[4 + d], &by_mean, &g[2]);
+        g[1] += by_mean * district_x[d];
+    }
+    for (size_t i = 0; i < SCHOOLS; i++) {
+        const size_t d = 4 + i / 5, at = 4 + DISTRICTS + i;
+        double by_mean = 0;
+        lp += gpumc_normal_lpdf(x[at], x[d], x[3], &g[at], &g[d], &g[3])
+            + gpumc_normal_lpdf(school_y[i], x[at] + x[0], 0.15, NULL, &by_mean, NULL);
+        g[at] += by_mean;
+        g[0] += by_mean;
+    }
+    return lp;
+}
+
+/* A location that has covariates is told nothing by messages, so what its elements' data say is its own: 5
+   schools of a district say much. */
+static void check_location_untold(void)
+{
+    size_t of[SCHOOLS];
+    const gpumc_param params[] = { { .name = "shift" }, { .name = "beta" },
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "district", .size = DISTRICTS, .scale = "tau", .covariates = district_x, .n_covariates = 1,
+          .coefficients = "beta" },
+        { .name = "school", .size = SCHOOLS, .location = "district", .location_index = of, .scale = "sigma" } };
+    const gpumc_model model = { .params = params, .n_params = 6, .log_density = districts_density };
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    gpumc_fit fit;
+    for (size_t i = 0; i < SCHOOLS; i++) of[i] = i / 5;
+    for (size_t d = 0; d < DISTRICTS; d++) {
+        const double mean = 1.5 * gpumc_rng_normal(&rng);
+        district_x[d] = sin(2.1 * (double)d);
+        for (size_t i = 5 * d; i < 5 * d + 5; i++) school_y[i] = mean + 0.25 * gpumc_rng_normal(&rng);
+    }
+    CHECK(gpumc_sample(&model, NULL, &fit) == GPUMC_OK, "%s", fit.message);
+    for (size_t d = 4; d < 4 + DISTRICTS; d++)
+        CHECK(fit.centring[d] > 0.9, "district %d: share of data %g", (int)d - 3, fit.centring[d]);
+    gpumc_free(&fit);
+}
+
 /* What hears, and what counts as part of a hierarchy: a location that none else is about is one for messages
    alone. */
 static void check_hears(void)
@@ -1508,6 +1557,7 @@ int main(void)
     check_noise();
     check_told();
     check_sharing();
+    check_location_untold();
     check_hears();
     check_heard_metric();
     check_steps();

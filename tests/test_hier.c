@@ -543,9 +543,10 @@ static void check_prior_draws(void)
 
 /* ---- correlated populations ----------------------------------------------------------------------- */
 
-/* Three of them, of which one has scales that differ, covariates and a logistic link, and one walks. */
-enum { KIN = 3, KIN_MU = 0, KIN_TAU = 3, KIN_BETA = 6, KIN_L = 8, KIN_THETA = KIN_L + KIN * KIN,
-       N_KIN = KIN_THETA + KIN * J };
+/* Three of them, of which one has scales that differ, covariates and a logistic link, and one walks. Another
+   block with a link stands between them and their factor. */
+enum { KIN = 3, KIN_MU = 0, KIN_TAU = 3, KIN_BETA = 6, KIN_L = 8, KIN_PACE = KIN_L + KIN * KIN,
+       KIN_THETA = KIN_PACE + 2, N_KIN = KIN_THETA + KIN * J };
 static size_t kin_scale[J];
 
 typedef struct kin { const double *columns[1]; gpumc_hier_take takes[3]; gpumc_hier_rows rows; } kin;
@@ -558,6 +559,7 @@ static gpumc_hier_data kin_description(kin *k, gpumc_isa isa)
         { .name = "tau", .kind = GPUMC_POSITIVE, .size = 3 },
         { .name = "beta", .size = 2 },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = dims, .n_dims = 2 },
+        { .name = "pace", .kind = GPUMC_POSITIVE, .size = 2, .scale = "tau", .scale_index = kin_scale },
         { .name = "first", .size = J, .location = "mu", .location_index = district, .scale = "tau",
           .scale_index = district, .factor = "L" },
         { .name = "second", .kind = GPUMC_UNIT, .size = J, .scale = "tau", .scale_index = kin_scale,
@@ -567,7 +569,7 @@ static gpumc_hier_data kin_description(kin *k, gpumc_isa isa)
     static const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 1, 0 },
         { "tau", gpumc_prior_half_normal, 1, 0, 0 }, { "beta", gpumc_prior_normal, 0, 1, 0 },
         { "L", gpumc_prior_lkj_corr_cholesky, 1.7, 0, 0 } };
-    gpumc_hier_data data = { .params = params, .n_params = 7, .priors = priors, .n_priors = 4,
+    gpumc_hier_data data = { .params = params, .n_params = 8, .priors = priors, .n_priors = 4,
                              .rows = &k->rows, .n_rows = 1, .isa = isa };
     k->columns[0] = y;
     k->takes[0] = (gpumc_hier_take){ "first", group };
@@ -594,7 +596,9 @@ static double kin_by_hand(const double *x)
     for (size_t k = 0; k < 3; k++)
         lp += gpumc_normal_lpdf(x[KIN_MU + k], 0, 1, NULL, NULL, NULL)
             + gpumc_half_normal_lpdf(x[KIN_TAU + k], 1, NULL, NULL);
-    for (size_t k = 0; k < 2; k++) lp += gpumc_normal_lpdf(x[KIN_BETA + k], 0, 1, NULL, NULL, NULL);
+    for (size_t k = 0; k < 2; k++)
+        lp += gpumc_normal_lpdf(x[KIN_BETA + k], 0, 1, NULL, NULL, NULL)
+            + gpumc_normal_lpdf(x[KIN_PACE + k], 0, x[KIN_TAU + kin_scale[k]], NULL, NULL, NULL);
     for (size_t j = 0; j < J; j++) {
         double residue[KIN];
         for (size_t k = 0; k < KIN; k++) {
@@ -624,10 +628,12 @@ static void check_correlated(void)
     for (int isa = GPUMC_ISA_AUTO; isa <= GPUMC_ISA_AVX512; isa++) {
         const gpumc_hier_data data = kin_description(&k, (gpumc_isa)isa);
         const object o = make(&data);
-        double x[N_KIN], g[N_KIN], out[J + KIN * KIN], squares[2] = { 0 }, product = 0, third = 0;
+        double x[N_KIN], g[N_KIN], out[2 + KIN * KIN + J], *corr = out + 2;
+        double squares[2] = { 0 }, product = 0, third = 0;
         gpumc_rng rng = gpumc_rng_at(77, 0, (uint32_t)isa, 0);
-        CHECK(o.n == N_KIN && o.model->n_outputs == 2 && !strcmp(o.model->outputs[0].name, "corr_L")
-                  && !strcmp(o.model->outputs[1].name, "second") && gpumc_model_n_outputs(o.model) == KIN * KIN + J,
+        CHECK(o.n == N_KIN && o.model->n_outputs == 3 && !strcmp(o.model->outputs[0].name, "pace")
+                  && !strcmp(o.model->outputs[1].name, "corr_L") && !strcmp(o.model->outputs[2].name, "second")
+                  && gpumc_model_n_outputs(o.model) == sizeof out / sizeof *out,
               "%zu values, first output %s", o.n, o.model->outputs[0].name);
         for (int d = 0; d < MANY; d++) {
             CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, &error) == GPUMC_OK, "%s", error.text);
@@ -644,9 +650,11 @@ static void check_correlated(void)
             CHECK(check_distance(lp, expected, 1) < 1e-13, "isa %d: %.17g, by hand %.17g", isa, lp, expected);
             CHECK(gpumc_check_gradient(o.model, x, NULL, &error) == GPUMC_OK, "%s", error.text);
             o.model->generate(x, &rng, out, o.model->data);
-            CHECK(fabs(out[1] - L[3]) < 1e-15 && fabs(out[5] - L[6] * L[3] - L[7] * L[4]) < 1e-15
-                      && out[4] >= 1 && out[4] <= 1, "correlations %g, %g", out[1], out[5]);
-            CHECK(fabs(out[KIN * KIN] - 1 / (1 + exp(-x[KIN_THETA + J]))) < 1e-15, "%g", out[KIN * KIN]);
+            CHECK(fabs(corr[1] - L[3]) < 1e-15 && fabs(corr[5] - L[6] * L[3] - L[7] * L[4]) < 1e-15
+                      && corr[4] >= 1 && corr[4] <= 1, "correlations %g, %g", corr[1], corr[5]);
+            CHECK(check_distance(out[0], exp(x[KIN_PACE]), 1) < 1e-14
+                      && fabs(corr[KIN * KIN] - 1 / (1 + exp(-x[KIN_THETA + J]))) < 1e-15, "values %g, %g",
+                  out[0], corr[KIN * KIN]);
         }
         /* Var L_21 is 1 / (2 eta + K - 1), so E L_21 r s the same; 5 standard errors */
         CHECK(fabs(squares[0] - 1) < 0.16 && fabs(squares[1] - 1) < 0.16, "variances %g, %g", squares[0], squares[1]);
@@ -900,18 +908,19 @@ static void check_bad_factors(void)
     static const size_t two[] = { 2, 2 }, uneven[] = { 3, 2 }, cube[] = { 1, 3, 3 };
     static const struct { size_t param; const char *text; gpumc_param change; } wrong[] = {
         { 3, "\"first\": factor \"L\" is no block of kind GPUMC_CHOLESKY_CORR", { .name = "L", .size = 9 } },
-        { 3, "\"L\"", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = uneven, .n_dims = 2 } },
-        { 3, "3 blocks name the factor \"L\"", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = two,
-          .n_dims = 2 } },
-        { 3, "one GPUMC_CHOLESKY_CORR of dims K, K", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = cube,
+        { 3, "\"L\": GPUMC_CHOLESKY_CORR needs .dims = { K, K }", { .name = "L", .kind = GPUMC_CHOLESKY_CORR,
+          .dims = uneven, .n_dims = 2 } },
+        { 3, "factor \"L\" is named by 3 blocks, but needs one for each of its rows (2)", { .name = "L",
+          .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 } },
+        { 3, "n_dims is 3", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = cube,
           .n_dims = 3 } },
-        { 4, "\"first\": factor \"M\" is no block", { .name = "first", .size = J, .scale = "tau",
+        { 5, "\"first\": factor \"M\" is no block", { .name = "first", .size = J, .scale = "tau",
           .scale_index = kin_scale, .factor = "M" } },
-        { 6, "\"third\": it has 5 elements and \"first\", of the same factor, 37", { .name = "third", .size = 5,
+        { 7, "\"third\": it has 5 elements and \"first\", of the same factor, 37", { .name = "third", .size = 5,
           .factor = "L" } },
     };
     static const gpumc_population student = { .name = "third", .family = gpumc_population_student_t, .shape = "tau" };
-    gpumc_param params[7];
+    gpumc_param params[8];
     gpumc_prior priors[5];
     kin k;
     gpumc_hier_data data = kin_description(&k, GPUMC_ISA_AUTO);
@@ -924,10 +933,15 @@ static void check_bad_factors(void)
     data = kin_description(&k, GPUMC_ISA_AUTO);
     data.populations = &student;
     data.n_populations = 1;
-    check_refused(&data, "\"third\": with a factor it must have a normal population");
+    check_refused(&data, "\"third\": what has a factor (\"L\") must have a normal population");
     data = kin_description(&k, GPUMC_ISA_AUTO);
     data.n_priors = 3;
-    check_refused(&data, "\"L\": it has no prior");
+    check_refused(&data, "\"L\": it has no prior (gpumc_prior_lkj_corr_cholesky)");
+    memcpy(params, data.params, sizeof params);
+    for (size_t i = 5; i < 8; i++) params[i].factor = NULL;
+    data = kin_description(&k, GPUMC_ISA_AUTO);
+    data.params = params;
+    check_refused(&data, "\"L\": no block names it as its factor");
     for (int w = 0; w < 4; w++) {
         memcpy(priors, kin_description(&k, GPUMC_ISA_AUTO).priors, 4 * sizeof *priors);
         priors[4] = priors[3];
