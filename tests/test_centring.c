@@ -275,7 +275,7 @@ static void check_kinds(void)
         { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 }, { .name = "beta" },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 },
         { .name = "a", .size = 4, .location = "mu", .location_index = four, .scale = "tau", .scale_index = four,
-          .factor = "L" },
+          .covariates = covariates, .n_covariates = 1, .coefficients = "beta", .factor = "L" },
         { .name = "b", .size = 4, .location = "a", .scale = "tau", .scale_index = six, .factor = "L" },
         { .name = "between", .size = 4, .location = "a" },
         { .name = "c", .size = 4, .location = "mu", .location_index = six, .covariates = covariates,
@@ -1014,6 +1014,51 @@ static void check_location_untold(void)
     gpumc_free(&fit);
 }
 
+/* Two correlated blocks: tau, L, first, of which half have data, second, all of which have. */
+enum { PAIRS = 30, PAIRS_AT = 6 };          /* tau 2, L 2 x 2 */
+static double pairs_y[PAIRS];
+static double pairs_density(const double *x, double *g, void *data)
+{
+    static const double middle[2] = { 0, 0 };
+    double lp = gpumc_lkj_corr_cholesky_lpdf(x + 2, 2, 1, g + 2, NULL);
+    (void)data;
+    for (int k = 0; k < 2; k++) lp += gpumc_half_normal_lpdf(x[k], 1, &g[k], NULL);
+    for (size_t i = PAIRS_AT; i < PAIRS_AT + PAIRS; i++) {
+        const double r[2] = { x[i] / x[0], x[i + PAIRS] / x[1] }, y = pairs_y[i - PAIRS_AT];
+        double dr[2] = { 0, 0 }, work[4];
+        lp += gpumc_multi_normal_cholesky_lpdf(r, middle, x + 2, 2, dr, NULL, g + 2, work) - log(x[0] * x[1])
+            + gpumc_normal_lpdf(y, x[i + PAIRS], 0.3, NULL, &g[i + PAIRS], NULL);
+        if (i % 2) lp += gpumc_normal_lpdf(0.8 * y, x[i], 0.3, NULL, &g[i], NULL);
+        for (size_t k = 0; k < 2; k++) {
+            g[i + k * PAIRS] += dr[k] / x[k];
+            g[k] -= (dr[k] * r[k] + 1) / x[k];
+        }
+    }
+    return lp;
+}
+
+/* What a block's elements know through those that they are correlated with is not their data. */
+static void check_kin_untold(void)
+{
+    static const size_t two[] = { 2, 2 }, second[PAIRS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                                            1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    static const size_t first[PAIRS] = { 0 };
+    const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 },
+        { .name = "first", .size = PAIRS, .scale = "tau", .scale_index = first, .factor = "L" },
+        { .name = "second", .size = PAIRS, .scale = "tau", .scale_index = second, .factor = "L" } };
+    const gpumc_model model = { .params = params, .n_params = 4, .log_density = pairs_density };
+    gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
+    gpumc_fit fit;
+    gpumc_rng_normals(&rng, pairs_y, PAIRS);
+    CHECK(gpumc_sample(&model, NULL, &fit) == GPUMC_OK, "%s", fit.message);
+    for (size_t i = 0; i < PAIRS; i++) {
+        const double share = fit.centring[3 + i];           /* behind tau and the one free value of L */
+        CHECK(i % 2 ? share > 0.8 : share < 0.1, "element %d: share of data %g", (int)i + 1, share);
+    }
+    gpumc_free(&fit);
+}
+
 /* What hears, and what counts as part of a hierarchy: a location that none else is about is one for messages
    alone. */
 static void check_hears(void)
@@ -1148,6 +1193,26 @@ static void check_reach(void)
         q[1] = log(least * 1.01);
         CHECK(gpumc__is_finite(gpumc_model_eval(m.layout, q, g, m.work)), "kind %d: no density above", kind);
         q[1] = log(least * 0.99);
+        CHECK(gpumc_model_eval(m.layout, q, g, m.work) == -HUGE_VAL, "kind %d: a density below", kind);
+        machine_close(&m);
+    }
+}
+
+/* The same of what a factor leaves of a scale: kind 1 has none else. */
+static void check_factor_reach(void)
+{
+    static const size_t two[] = { 2, 2 };
+    for (int kind = 0; kind < 2; kind++) {
+        const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+            { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 },
+            { .name = "a", .size = 1, .location = "mu", .scale = kind ? NULL : "tau", .factor = "L" },
+            { .name = "b", .size = 1, .location = "mu", .scale = kind ? NULL : "tau", .factor = "L" } };
+        double q[5] = { 40, 0, 0, 0, 0.3 }, g[5];
+        machine m;
+        machine_open(&m, params, 5);
+        q[2] = log(2 / 40e-13) - 0.01;                  /* L_22 = sech q */
+        CHECK(gpumc__is_finite(gpumc_model_eval(m.layout, q, g, m.work)), "kind %d: no density above", kind);
+        q[2] += 0.02;
         CHECK(gpumc_model_eval(m.layout, q, g, m.work) == -HUGE_VAL, "kind %d: a density below", kind);
         machine_close(&m);
     }
@@ -1552,12 +1617,14 @@ int main(void)
     check_map();
     check_promise();
     check_reach();
+    check_factor_reach();
     check_learning();
     check_anchors();
     check_noise();
     check_told();
     check_sharing();
     check_location_untold();
+    check_kin_untold();
     check_hears();
     check_heard_metric();
     check_steps();

@@ -613,6 +613,8 @@ static void check_mismatches(void)
     OTHER_MODEL(list[2].size = 9, memcpy(list, schools_params, sizeof list));
     OTHER_MODEL(changed.n_outputs = 0, changed.n_outputs = 1);
     OTHER_MODEL(changed.name = "colleges", changed.name = "schools");
+    list[2].factor = "L";                   /* which makes no model of this, but another */
+    CHECK(gpumc__digest_model(&changed) != gpumc__digest_model(&m), "a factor makes no difference");
     schools_effect[3] += 0.1;
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
     schools_effect[3] = 7;

@@ -646,6 +646,13 @@ static void check_correlated(void)
             third += L[6] * L[6] / MANY;
             CHECK(t - t == 0, "the walk is at %g", t);
             if (d >= 20) continue;
+            if (d == 0) {
+                const double tau = x[KIN_TAU + 1];
+                x[KIN_TAU + 1] = 0;
+                CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC
+                          && strstr(error.text, "\"L\": its population"), "%s", error.text);
+                x[KIN_TAU + 1] = tau;
+            }
             const double lp = density(&o, x, g), expected = kin_by_hand(x);
             CHECK(check_distance(lp, expected, 1) < 1e-13, "isa %d: %.17g, by hand %.17g", isa, lp, expected);
             CHECK(gpumc_check_gradient(o.model, x, NULL, &error) == GPUMC_OK, "%s", error.text);
