@@ -9340,7 +9340,7 @@ GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K
             by_theta[i] -= pull;
         }
         dL[k * K + k] -= (double)n / L[k * K + k];
-        log_det += gpumc__log(L[k * K + k]) + GPUMC_LOG_SQRT_2PI;
+        log_det += gpumc_log(L[k * K + k]) + GPUMC_LOG_SQRT_2PI;
     }
     return -gpumc__sum_16(sum) - (double)n * log_det;
 }
