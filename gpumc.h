@@ -9090,13 +9090,21 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
 typedef double gpumc__prior_fn(int what, double y, const double *a, double *dy);
-typedef struct gpumc__prior_law { gpumc__prior_fn *f; const char *name, *parameters; } gpumc__prior_law;
+/* Of a whole block, what depends on it included; in the law, so that only programs that name it have it. */
+struct gpumc__hier_point;
+struct gpumc__hier_block;
+typedef double gpumc__whole_fn(const struct gpumc__hier_point *e, const struct gpumc__hier_block *b);
+typedef struct gpumc__prior_law {
+    gpumc__prior_fn *f;
+    gpumc__whole_fn *whole;
+    const char *name, *parameters;
+} gpumc__prior_law;
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
 #define GPUMC__PRIOR_LAW(family, parameters) \
     GPUMC_API const gpumc__prior_law *gpumc_prior_##family(void) \
     { \
-        static const gpumc__prior_law law = { gpumc__prior_##family, #family, parameters }; \
+        static const gpumc__prior_law law = { gpumc__prior_##family, NULL, #family, parameters }; \
         return &law; \
     }
 #define GPUMC__PRIOR(family, density, cdf, quantile) \
@@ -9119,10 +9127,6 @@ GPUMC_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
 { return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
 GPUMC__PRIOR_LAW(flat, "")
-static double gpumc__prior_lkj_corr_cholesky(int what GPUMC__UNUSED, double y GPUMC__UNUSED,
-                                             const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
-{ return GPUMC_NAN; }                     /* no univariate one: see gpumc__hier_factor_prior */
-GPUMC__PRIOR_LAW(lkj_corr_cholesky, "a = eta > 0")
 
 /* Log probability between the bounds, from the tail that is smaller. */
 static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
@@ -9395,6 +9399,7 @@ typedef struct gpumc__hier_block {
     const gpumc_param *given;
     const struct gpumc__hier_kin *kin;       /* of a factor or one of its populations */
     size_t rank;                             /* its place among these */
+    gpumc__whole_fn *whole;                  /* of a factor */
     const gpumc_population *population;      /* what the description says of it, perhaps nothing */
     gpumc__range range;                      /* of the values */
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
@@ -9624,11 +9629,17 @@ static double gpumc__hier_factor(const gpumc__hier_point *e, const gpumc__hier_b
     return lp;
 }
 
+GPUMC_API const gpumc__prior_law *gpumc_prior_lkj_corr_cholesky(void)
+{
+    static const gpumc__prior_law law = { NULL, gpumc__hier_factor, "lkj_corr_cholesky", "" };
+    return &law;
+}
+
 static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     const gpumc__prior *p = b->priors;
     double *grad = e->grad + b->at, lp = 0;
-    if (b->given->kind == GPUMC_CHOLESKY_CORR) return gpumc__hier_factor(e, b);
+    if (b->whole) return b->whole(e, b);
     if (b->kin) return 0;
     if (b->has_population) return gpumc__population(e, b);
     if (b->n_priors == 1 && p->f == gpumc__prior_normal)
@@ -10213,15 +10224,14 @@ static size_t gpumc__prior_block(const gpumc_hier *h, const char *name, size_t *
 static gpumc_status gpumc__hier_factor_prior(gpumc__hier_block *b, const gpumc_prior *prior,
                                              gpumc_error *error)
 {
-    gpumc__prior *p = b->priors;
-    if (b->given->kind != GPUMC_CHOLESKY_CORR || prior->family != gpumc_prior_lkj_corr_cholesky || p->f
+    const gpumc__prior_law *law = prior->family ? prior->family() : NULL;
+    if (b->given->kind != GPUMC_CHOLESKY_CORR || !law || !law->whole || b->whole
         || !(prior->a > 0 && prior->a <= DBL_MAX) || strcmp(prior->name, b->given->name))
         return GPUMC__BAD_PARAM(error, prior->name, "a block of kind GPUMC_CHOLESKY_CORR has one prior, "
                                 "gpumc_prior_lkj_corr_cholesky with a above 0 (it is %g), and no other block "
                                 "has that", prior->a);
-    p->f = gpumc__prior_lkj_corr_cholesky;
-    p->a[0] = prior->a;
-    b->n_priors = 1;
+    b->whole = law->whole;
+    b->priors->a[0] = prior->a;
     return GPUMC_OK;
 }
 
@@ -10235,7 +10245,7 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         if (i == h->model.n_params || b->has_population)
             return GPUMC__BAD_PARAM(error, prior->name, "a prior is given, but there is no such parameter, "
                                     "or it has a population");
-        if (b->given->kind == GPUMC_CHOLESKY_CORR || prior->family == gpumc_prior_lkj_corr_cholesky) {
+        if (b->given->kind == GPUMC_CHOLESKY_CORR || (prior->family && prior->family()->whole)) {
             status = gpumc__hier_factor_prior(b, prior, error);
             continue;
         }
@@ -10246,7 +10256,7 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
     }
     for (size_t i = 0; i < h->model.n_params && status == GPUMC_OK; i++)
         for (size_t j = 0; j < h->blocks[i].size && !h->blocks[i].has_population; j++)
-            if (!h->blocks[i].priors[h->blocks[i].n_priors > 1 ? j : 0].f && status == GPUMC_OK)
+            if (!h->blocks[i].priors[j].f && !h->blocks[i].whole && status == GPUMC_OK)
                 status = GPUMC__BAD_PARAM(error, h->data->params[i].name, "it has no prior (%s), location or "
                                           "scale", h->data->params[i].kind == GPUMC_CHOLESKY_CORR
                                               ? "gpumc_prior_lkj_corr_cholesky"
