@@ -3330,6 +3330,8 @@ static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
 { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
 { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
+static GPUMC__UNUSED size_t gpumc__round_up(size_t n, size_t to)
+{ return gpumc__size_add(n, to - 1) / to * to; }
 
 static GPUMC__UNUSED size_t gpumc__larger(size_t a, size_t b) { return a < b ? b : a; }
 static GPUMC__UNUSED size_t gpumc__smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -8422,7 +8424,6 @@ struct gpumc_glm {
     size_t n_counts;
 };
 
-static size_t gpumc__round_up(size_t n, size_t to) { return gpumc__size_add(n, to - 1) / to * to; }
 /* sigma or phi, and nu; NaN for one that was not given. */
 static void gpumc__glm_parameters(const gpumc_glm *g, const gpumc_glm_point *at, double *a_b)
 {
@@ -9492,16 +9493,13 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
 
 enum { GPUMC__POPULATION_ROOM = 5 };      /* doubles an element: location, scale, the gradient by all three */
 
-/* Elements of a population, in whole lanes. */
-static size_t gpumc__whole_lanes(size_t n) { return (n + GPUMC_LANES - 1) / GPUMC_LANES * GPUMC_LANES; }
-
 /* Points p at value, location, scale and shape of every element, grad at room for their gradients: from place
    `first` on, 3 k for a further block of that size. */
 static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first,
                                     const double *value, double *value_grad)
 {
     const size_t n = b->size, n_covariates = b->given->n_covariates;
-    const size_t room = gpumc__whole_lanes(n);
+    const size_t room = gpumc__round_up(n, GPUMC_LANES);
     double *mu = e->room + first / 3 * GPUMC__POPULATION_ROOM * room;
     double *tau = mu + room, *gradient = tau + room;
     const double **p = e->slot->p + first;
@@ -10460,7 +10458,7 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     for (size_t i = 0; i < h->model.n_params; i++) {
         gpumc__hier_block *b = &h->blocks[i];
         const size_t n = b->kin ? gpumc__larger(b->kin->n_blocks, 2) : 2;
-        h->n_room = gpumc__larger(h->n_room, n * GPUMC__POPULATION_ROOM * gpumc__whole_lanes(b->size));
+        h->n_room = gpumc__larger(h->n_room, n * GPUMC__POPULATION_ROOM * gpumc__round_up(b->size, GPUMC_LANES));
         h->n_p = gpumc__larger(h->n_p, 3 * n + b->n_shape);
         if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
     }
