@@ -5752,8 +5752,10 @@ GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const 
 /* Rows of numbers that a block has beside its kin's: residues r, derivatives by these, how far the blocks
    before move locations. Then one that all use, and, of length K, c and what its derivatives become. */
 enum { GPUMC__RESIDUES, GPUMC__BY_RESIDUES, GPUMC__MOVES, GPUMC__KIN_ROWS };
+GPUMC__INLINE size_t gpumc__kin_place(const gpumc__link *k, int which, size_t rank)
+{ return k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
 GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t rank, double *work)
-{ return work + k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
+{ return work + gpumc__kin_place(k, which, rank); }
 GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work)
 { return gpumc__kin_row(k, GPUMC__KIN_ROWS, 1, work) + 2 * k->rank * k->n_kin; }
 
@@ -5772,7 +5774,7 @@ GPUMC_FN double gpumc__link_named_mu(const gpumc__link *k, size_t i, const doubl
 GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x, const double *work)
 {
     const double mu = gpumc__link_named_mu(k, i, x);
-    return k->rank == 0 ? mu : mu + work[k->kin + (GPUMC__MOVES * k->n_kin + k->rank) * k->size + i];
+    return k->rank == 0 ? mu : mu + work[gpumc__kin_place(k, GPUMC__MOVES, k->rank) + i];
 }
 
 /* How much the data know at x, in units of what they know at the usual noise. */
@@ -6200,8 +6202,7 @@ static void gpumc__kin_hand_on(const gpumc__link *k, const double *x, double *ta
         if (k->from[i] != GPUMC__NONE) target[k->from[i]] -= pull;
         for (size_t j = 0; j < k->n_covariates; j++)
             target[k->coefficients + j] -= k->covariates[i * k->n_covariates + j] * pull;
-        if (k->scale != GPUMC__NONE)
-            target[k->scale + k->unit[i]] -= pull * residues[i];
+        if (k->scale != GPUMC__NONE) target[k->scale + k->unit[i]] -= pull * residues[i];
     }
 }
 
@@ -6217,8 +6218,7 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
     for (size_t i = 0; i < k->size; i++) {
         const double tau = gpumc__link_tau(k, k->unit[i], x), pull = g[i] * gpumc__link_by_mu(k, i, work);
         by_move[i] = pull * tau;
-        if (k->scale != GPUMC__NONE)
-            target[k->scale + k->unit[i]] += pull * moves[i] / tau;
+        if (k->scale != GPUMC__NONE) target[k->scale + k->unit[i]] += pull * moves[i] / tau;
     }
     for (size_t j = 0; j < rank; j++) {
         y[j] = gpumc__dot(by_move, gpumc__kin_row(k, GPUMC__RESIDUES, j, work), k->size);
@@ -10458,7 +10458,8 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     for (size_t i = 0; i < h->model.n_params; i++) {
         gpumc__hier_block *b = &h->blocks[i];
         const size_t n = b->kin ? gpumc__larger(b->kin->n_blocks, 2) : 2;
-        h->n_room = gpumc__larger(h->n_room, n * GPUMC__POPULATION_ROOM * gpumc__round_up(b->size, GPUMC_LANES));
+        const size_t room = GPUMC__POPULATION_ROOM * gpumc__round_up(b->size, GPUMC_LANES);
+        h->n_room = gpumc__larger(h->n_room, n * room);
         h->n_p = gpumc__larger(h->n_p, 3 * n + b->n_shape);
         if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
     }
