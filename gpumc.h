@@ -5752,7 +5752,7 @@ GPUMC__INLINE double gpumc__link_scale(const gpumc__link *k, size_t unit, const 
 /* Rows of numbers that a block has beside its kin's: residues r, derivatives by these, how far the blocks
    before move locations. Then one that all use, and, of length K, c and what its derivatives become. */
 enum { GPUMC__RESIDUES, GPUMC__BY_RESIDUES, GPUMC__MOVES, GPUMC__KIN_ROWS };
-GPUMC__INLINE size_t gpumc__kin_place(const gpumc__link *k, int which, size_t rank)
+GPUMC_FN size_t gpumc__kin_place(const gpumc__link *k, int which, size_t rank)
 { return k->kin + ((size_t)which * k->n_kin + rank) * k->size; }
 GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t rank, double *work)
 { return work + gpumc__kin_place(k, which, rank); }
