@@ -186,6 +186,20 @@ bad 's/"y"/"z"/'
 check 'no y' refuses 1 '"y"' "$scratch/hierarchical" data="$scratch/bad.json"
 check 'no file' refuses 1 'none.json' "$scratch/hierarchical" data="$scratch/none.json"
 
+# Trials of a file.
+trials() { printf '{"S":2,"N":4,"subject":[%s],"session":[%s],"x":[0,1,0,1],"rt":[%s]}' "$@" >"$scratch/trials.json"; }
+trials 1,2,1,2 1,1,2,2 0.5,0.4,0.6,0.3
+check 'retest: data=' "$scratch/retest" data="$scratch/trials.json" form=noncentred num_samples=50
+trials 1,2,1,3 1,1,2,2 0.5,0.4,0.6,0.3
+check 'a subject beyond S' refuses 1 'row 4: subject 3' "$scratch/retest" data="$scratch/trials.json"
+trials 1,2,1,2 1,1,2,0 0.5,0.4,0.6,0.3
+check 'a session 0' refuses 1 'session 0' "$scratch/retest" data="$scratch/trials.json"
+trials 1,2,1,2 1,1,2,2 0.5,-0.4,0.6,0.3
+check 'a negative time' refuses 1 'row 2: subject 2 (1 to 2), session 1 (1 or 2), x 1 (0 or 1), rt -0.4' \
+    "$scratch/retest" data="$scratch/trials.json"
+trials 1,2,1,2 1,1,1,1 0.5,0.4,0.6,0.3
+check 'one session alone' refuses 1 'session 2 has no trial' "$scratch/retest" data="$scratch/trials.json"
+
 artists() { "$scratch/artists" $small "$@" >"$scratch/out"; }
 for form in learned centred noncentred; do check "artists: form=$form" artists form=$form; done
 check 'artists: kind=noise' artists kind=noise

@@ -85,6 +85,18 @@ def players_data(rows=20000, size=600, data_seed=42, **_):
     return dict(P=size, N=rows, winner=np.where(first, a, b) + 1, loser=np.where(first, b, a) + 1)
 
 
+def retest_data(size=100, rows=40, data_seed=42, **_):
+    """A task done twice: per session rows trials a subject in each of two conditions; base and effect of both
+    sessions are correlated, with .8 between sessions and .3 otherwise."""
+    rng = np.random.default_rng(data_seed)
+    corr = np.array([[1, .3, .8, .3], [.3, 1, .3, .8], [.8, .3, 1, .3], [.3, .8, .3, 1]])
+    sd = np.array([.15, .05, .15, .05])
+    theta = rng.multivariate_normal([-.5, .08, -.55, .07], corr * np.outer(sd, sd), size)
+    session, subject, x = (v.ravel() for v in np.meshgrid([0, 1], np.arange(size), np.tile([0, 1], rows), indexing="ij"))
+    y = rng.normal(theta[subject, 2 * session] + theta[subject, 2 * session + 1] * x, .3)
+    return dict(S=size, N=len(y), subject=subject + 1, session=session + 1, x=x, rt=np.exp(y))
+
+
 # ---------------------------------------------------------------------------------------- models, Stan language
 STAN = {
     ("groups", "noncentred"): """
@@ -127,6 +139,21 @@ transformed parameters { vector[P] theta = tau * z; }
 model { tau ~ std_normal(); z ~ std_normal(); target += bernoulli_logit_lpmf(rep_array(1, N) | theta[winner] - theta[loser]); }
 """,
 }
+RETEST = """
+data { int S; int N; array[N] int subject; array[N] int session; vector[N] x; vector[N] rt; }
+transformed data { vector[N] y = log(rt); }
+parameters { vector[4] mu; vector<lower=0>[4] tau; real<lower=0> sigma; cholesky_factor_corr[4] L; %s }
+transformed parameters { %s }
+model { mu ~ std_normal(); tau ~ normal(0, .5); sigma ~ std_normal(); L ~ lkj_corr_cholesky(2); %s
+  vector[N] m; for (n in 1:N) m[n] = theta[2 * session[n] - 1, subject[n]] + theta[2 * session[n], subject[n]] * x[n];
+  y ~ normal(m, sigma); }
+generated quantities { vector[6] corr; { matrix[4, 4] C = multiply_lower_tri_self_transpose(L); int k = 1;
+  for (i in 2:4) for (j in 1:(i - 1)) { corr[k] = C[i, j]; k += 1; } } }
+"""
+STAN["retest", "noncentred"] = RETEST % (
+    "matrix[4, S] z;", "matrix[4, S] theta = rep_matrix(mu, S) + diag_pre_multiply(tau, L) * z;", "to_vector(z) ~ std_normal();")
+STAN["retest", "centred"] = RETEST % ("matrix[4, S] theta;", "",
+    "{ array[S] vector[4] t; for (s in 1:S) t[s] = theta[, s]; t ~ multi_normal_cholesky(mu, diag_pre_multiply(tau, L)); }")
 STAN["players", "centred"] = STAN["players", "noncentred"].replace("vector[P] z; }", "vector[P] theta; }").replace(
     "transformed parameters { vector[P] theta = tau * z; }\n", "").replace("z ~ std_normal()", "theta ~ normal(0, tau)")
 
@@ -136,7 +163,9 @@ MODELS = {  # name: data, forms, the natural parameters that are judged
     "artists": (artists_data, ["noncentred"], ["mu", "sd_artist", "sd_walk", "sigma", "rho", "beta", "level"]),
     "logistic": (logistic_data, ["plain"], ["alpha", "beta"]),
     "players": (players_data, ["noncentred", "centred"], ["tau", "theta"]),
+    "retest": (retest_data, ["noncentred", "centred"], ["mu", "tau", "sigma", "corr", "theta"]),
 }
+LOWER = np.tril_indices(4, -1)  # the correlations of retest
 
 
 # ------------------------------------------------------------------------------------------------ models, NumPyro
@@ -182,7 +211,19 @@ def numpyro_model(model, form, d):
         theta = population(0.0, sample("tau", dist.HalfNormal(1.0)), d["P"], form)
         sample("y", dist.Bernoulli(logits=theta[d["winner"] - 1] - theta[d["loser"] - 1]), obs=np.ones(d["N"], int))
 
-    return dict(groups=groups, schools=schools, artists=artists, logistic=logistic, players=players)[model]
+    def retest():
+        mu, tau = sample("mu", dist.Normal(0, 1).expand([4])), sample("tau", dist.HalfNormal(.5).expand([4]))
+        sigma, L = sample("sigma", dist.HalfNormal(1.0)), sample("L", dist.LKJCholesky(4, 2.0))
+        det("corr", (L @ L.T)[LOWER])
+        factor = tau[:, None] * L
+        if form == "centred":
+            theta = sample("theta", dist.MultivariateNormal(mu, scale_tril=factor).expand([d["S"]]))
+        else:
+            theta = det("theta", mu + sample("z", dist.Normal(0, 1).expand([d["S"], 4])) @ factor.T)
+        subject, base = d["subject"] - 1, 2 * (d["session"] - 1)
+        sample("y", dist.Normal(theta[subject, base] + theta[subject, base + 1] * d["x"], sigma), obs=np.log(d["rt"]))
+
+    return dict(groups=groups, schools=schools, artists=artists, logistic=logistic, players=players, retest=retest)[model]
 
 
 def run_numpyro(model, form, d, o, chain_method):
@@ -246,6 +287,17 @@ def pymc_model(model, form, d):
         elif model == "players":
             theta = population(0.0, pm.HalfNormal("tau", 1), d["P"])
             pm.Bernoulli("y", logit_p=theta[d["winner"] - 1] - theta[d["loser"] - 1], observed=np.ones(d["N"], int))
+        elif model == "retest":
+            mu, sigma = pm.Normal("mu", 0, 1, shape=4), pm.HalfNormal("sigma", 1)
+            factor, corr, tau = pm.LKJCholeskyCov("factor", n=4, eta=2, sd_dist=pm.HalfNormal.dist(.5, shape=4))
+            pm.Deterministic("tau", tau)
+            pm.Deterministic("corr", corr[LOWER])
+            if form == "centred":
+                theta = pm.MvNormal("theta", mu, chol=factor, shape=(d["S"], 4))
+            else:
+                theta = pm.Deterministic("theta", mu + pt.dot(pm.Normal("z", 0, 1, shape=(d["S"], 4)), factor.T))
+            subject, base = d["subject"] - 1, 2 * (d["session"] - 1)
+            pm.Normal("y", theta[subject, base] + theta[subject, base + 1] * d["x"], sigma, observed=np.log(d["rt"]))
     return m
 
 
@@ -304,7 +356,7 @@ def run_stan(model, form, d, o):
 # ---------------------------------------------------------------------------------------------------------- gpumc
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = dict(groups="examples/hierarchical.c", schools="examples/eight_schools.c", artists="examples/artists.c",
-                logistic="examples/logistic.c", players="examples/bradley_terry.c")
+                logistic="examples/logistic.c", players="examples/bradley_terry.c", retest="examples/retest.c")
 
 
 def stan_csv(path):
@@ -319,7 +371,7 @@ def stan_csv(path):
     return {name: values[:, places] for name, places in columns.items()}
 
 
-def run_gpumc(model, form, d, o, **own):
+def run_gpumc(model, _, d, o, **own):
     """Compiles the example of this model and runs it; our draws are judged by the same functions as a peer's."""
     import tempfile
     top = os.path.join(HERE, "..", "..")
@@ -347,6 +399,9 @@ def run_gpumc(model, form, d, o, **own):
         draws["sd_artist"], draws["sd_walk"] = draws["sd"][..., :1], draws["sd"][..., 1:]
     if model == "players":
         draws["theta"] = draws["skill"]
+    if model == "retest":
+        draws["theta"] = np.stack([draws[k] for k in ("base_1", "effect_1", "base_2", "effect_2")], -1)
+        draws["corr"] = draws["corr_L"].reshape(draws["corr_L"].shape[:2] + (4, 4))[(..., *LOWER)]
     seconds = float(said["warmup_s"]) + float(said["sampling_s"])
     return draws, dict(compile_s=built - begin, sample_s=seconds, gradients_draws=int(draws["n_leapfrog__"].sum()),
                        divergences=int(said["divergences"]), whole_s=built - begin + seconds, mib=usage.ru_maxrss / 1024)
@@ -363,6 +418,7 @@ ENGINES = {
     "pymc": run_pymc,
     "stan": run_stan,
 }
+OURS = {"gpumc": "learned", "gpumc-nuts": "learned", "gpumc-noncentred": "noncentred"}      # and the form of each
 
 
 # ---------------------------------------------------------------------------------------------------------- running
@@ -380,18 +436,14 @@ def judge(draws, names):
 def run(model, engine, options):
     make, forms, names = MODELS[model]
     o = dict(DEFAULTS, **options)
-    form = "learned" if is_ours(engine) else o.get("form", forms[0])
+    form = OURS.get(engine) or o.get("form", forms[0])
     draws, result = ENGINES[engine](model, form, make(**options), o)
-    if not is_ours(engine):
+    if engine not in OURS:
         result["whole_s"] = time.perf_counter() - START - result.pop("repeated_s", 0.0)
         result["mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     ess, rhat = judge(draws, names)
     return dict(model=model, engine=engine, form=form, options=options, ess=ess, rhat=rhat, ess_per_s=ess / result["sample_s"],
                 converged=bool(rhat < 1.01 and ess >= 400), **result)
-
-
-def is_ours(engine):
-    return engine.startswith("gpumc")
 
 
 def write_data(d, path):
@@ -451,10 +503,10 @@ def table(model, options):
     forms = [options.pop("form")] if "form" in options else MODELS[model][1]
     rows = []
     for engine in engines:
-        if engine == "gpumc-noncentred" and ("noncentred" not in forms or model not in ("groups", "artists")):
+        if engine == "gpumc-noncentred" and ("noncentred" not in forms or model not in ("groups", "artists", "retest")):
             continue
-        for form in (["learned"] if is_ours(engine) else forms):
-            for pair in (pairs[:1] if is_ours(engine) else pairs):
+        for form in ([OURS[engine]] if engine in OURS else forms):
+            for pair in (pairs[:1] if engine in OURS else pairs):
                 r = median_run(model, engine, form, dict(options, **pair), repeats, out)
                 if r:
                     rows.append(r)
@@ -464,7 +516,7 @@ def table(model, options):
 
 def ratios(rows):
     ours = [r for r in rows if r["engine"] == "gpumc" and r["converged"]]
-    peers = [r for r in rows if not is_ours(r["engine"]) and r["converged"]]
+    peers = [r for r in rows if r["engine"] not in OURS and r["converged"]]
     for what, some in (("the best converged peer", peers),
                        ("the best non-centred one", [r for r in peers if r["form"] == "noncentred"])):
         best = max(some, key=lambda r: r["ess_per_s"], default=None)
@@ -478,7 +530,7 @@ def anchors():
         table("groups", dict(size=size, num_samples=2000, num_warmup="300,1000", repeats=3))
     for data in ("model", "noise"):
         table("artists", dict(data=data, target_accept="0.8,0.9", num_warmup="300,1000", repeats=3))
-    for model in ("logistic", "players", "schools"):
+    for model in ("logistic", "players", "schools", "retest"):
         table(model, dict(num_warmup="300,1000", repeats=3))
 
 
