@@ -1684,6 +1684,72 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, 
     return gpumc__valid(phi > 0, value);
 }
 
+/* ---- wiener: a choice and its time --------------------------------------------------- >>wiener
+   Evidence of drift delta and variance 1 a unit of time starts at beta alpha and decides where it arrives
+   first, for 1 at alpha or for 0 at 0; y is that time and tau more. A density of y and choice together.
+   alpha > 0, tau real, beta in (0, 1), delta real; y > tau, choice 0 or 1.
+   log p = log f(u, w) - 2 log alpha - v alpha w - v^2 t / 2,  t = y - tau, u = t / alpha^2,
+   with w = beta, v = delta at 0, w = 1 - beta, v = -delta at 1.   f sums (Navarro & Fuss 2009)
+       (2 pi u^3)^-1/2 sum_k (w + 2k) exp(-(w + 2k)^2 / (2u))   for u < 0.32, k from -2 to 2,
+       pi sum_n n sin(n pi w) exp(-n^2 pi^2 u / 2)              above, n to 4; 1e-15 is left out. */
+
+/* A sum and its derivatives by u and w, of f without the factor that the caller knows. */
+typedef struct gpumc__passage { gpumc_real sum, by_u, by_w; } gpumc__passage;
+
+/* Of (w + 2k) e_k, e_k = exp(-2 k (k + w) / u), all of them powers of e_-1 and s = exp(-2 w / u). */
+GPUMC_FN gpumc__passage gpumc__wiener_brief(gpumc_real inv_u, gpumc_real w, gpumc_real e_b, gpumc_real s)
+{
+    const gpumc_real s_2 = s * s, e_c = e_b * s_2, e_a = (e_b * e_b) * (e_b * e_c), e_d = e_a * (s_2 * s_2);
+    const gpumc_real a = (w - 4) * e_a, b = (w - 2) * e_b, c = (w + 2) * e_c, d = (w + 4) * e_d;
+    const gpumc_real by_inv_u = 2 * (2 - w) * a + (1 - w) * b + (1 + w) * c + 2 * (2 + w) * d;
+    const gpumc__passage f = { w + ((b + c) + (a + d)), 2 * inv_u * inv_u * by_inv_u,
+                              1 + ((e_b + e_c) + (e_a + e_d)) - 2 * inv_u * ((c - b) + 2 * (d - a)) };
+    return f;
+}
+/* Of sin(pi w) (1 + ...), whose n-th term takes q^(n^2 - 1), q = exp(-pi^2 u / 2), and a Chebyshev
+   polynomial of cos(pi w). */
+GPUMC_FN gpumc__passage gpumc__wiener_long(gpumc_real w, gpumc_real q)
+{
+    const gpumc_real pi = GPUMC_R(GPUMC_PI), q_3 = q * q * q, q_8 = q_3 * q_3 * (q * q);
+    const gpumc_real q_15 = q_8 * q_3 * (q_3 * q);
+    double sine, cosine;
+    gpumc_sincos_2pi(0.5 * w, &sine, &cosine);
+    const gpumc_real x = (gpumc_real)cosine, y = (gpumc_real)sine, b = 4 * x * q_3, c = (12 * x * x - 3) * q_8;
+    const gpumc_real d = 16 * x * (2 * x * x - 1) * q_15, sum = 1 + (b + (c + d));
+    const gpumc_real by_x = 4 * q_3 + 24 * x * q_8 + 16 * (6 * x * x - 1) * q_15;
+    const gpumc__passage f = { y * sum, GPUMC_R(-0.5) * pi * pi * y * (1 + (4 * b + (9 * c + 16 * d))),
+                              pi * (x * sum - y * y * by_x) };
+    return f;
+}
+GPUMC_FN gpumc_real gpumc_wiener_lpdf(gpumc_real y, gpumc_real choice, gpumc_real alpha, gpumc_real tau,
+                                      gpumc_real beta, gpumc_real delta, gpumc_real *dy, gpumc_real *dalpha,
+                                      gpumc_real *dtau, gpumc_real *dbeta, gpumc_real *ddelta)
+{
+    const gpumc_real pi = GPUMC_R(GPUMC_PI), sign = choice == 1 ? GPUMC_R(-1.0) : GPUMC_R(1.0);
+    const gpumc_real w = choice == 1 ? 1 - beta : beta, rest = choice == 1 ? beta : 1 - beta, v = sign * delta;
+    const gpumc_real t = gpumc__positive(y - tau), inv_alpha = 1 / alpha, u = t * inv_alpha * inv_alpha;
+    const gpumc_real inv_u = 1 / u, fall = GPUMC_R(-0.5) * pi * pi * u, log_alpha = gpumc_log(alpha);
+    const int brief = u < GPUMC_R(0.32);
+    const gpumc_real e = gpumc_exp(brief ? -2 * rest * inv_u : fall), s = gpumc_exp(-2 * w * inv_u);
+    const gpumc__passage at_first = gpumc__wiener_brief(inv_u, w, e, s), later = gpumc__wiener_long(w, e);
+    const gpumc_real sum = brief ? at_first.sum : later.sum, inv = 1 / sum, half = w * inv_u;
+    const gpumc_real by_w = (brief ? at_first.by_w : later.by_w) * inv - (brief ? half : 0);
+    const gpumc_real by_u = (brief ? at_first.by_u : later.by_u) * inv
+                          + (brief ? GPUMC_R(0.5) * half * half - GPUMC_R(1.5) * inv_u : 0);
+    const gpumc_real before = log_alpha - GPUMC_R(1.5) * gpumc_log(t) - GPUMC_R(GPUMC_LOG_SQRT_2PI)
+                            - GPUMC_R(0.5) * w * half;
+    const gpumc_real value = gpumc_log(sum) + (brief ? before : GPUMC_R(GPUMC_LOG_PI) - 2 * log_alpha + fall)
+                           - v * (alpha * w + GPUMC_R(0.5) * v * t);
+    const gpumc_real by_t = by_u * inv_alpha * inv_alpha - GPUMC_R(0.5) * v * v;
+    gpumc__add_3(dy, by_t, dtau, -by_t, dalpha, -2 * (1 + u * by_u) * inv_alpha - v * w);
+    gpumc__add_2(dbeta, sign * (by_w - v * alpha), ddelta, -sign * (alpha * w + v * t));
+    return gpumc__valid((alpha > 0) & (beta > 0) & (beta < 1),
+                        gpumc__outside((y <= tau) | ((choice != 0) & (choice != 1)), value));
+}
+/* Returns a time and sets choice. */
+GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, double beta, double delta,
+                                  double *choice);
+
 /* ---- families of vectors --------------------------------------------- >>api-dist-vectors
    Families of vectors are ordinary functions: arrays in, derivatives ADDED to arrays that are not NULL,
    nothing allocated; where scratch is needed the caller gives it as work. Matrices are square, row-major; of
@@ -4802,6 +4868,45 @@ GPUMC__MEMBERS(neg_binomial_2_log, 2, (eta, phi), eta == eta && phi > 0,
                gpumc__count_quantile(gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi), u),
                gpumc__rng_poisson(rng, gpumc_rng_gamma(rng, phi) * (gpumc__exp(eta) / phi)), gpumc__exp(eta),
                gpumc__neg_binomial_count(gpumc__exp(eta), eta, phi).variance)
+
+/* Of paths that reach 1 at time x, the share that has not been at -1 before, whatever their drift: a ratio of
+   densities, by the series for early and for late times. */
+static double gpumc__straight_share(double x)
+{
+    const double e = gpumc__exp(-4 / x), q = gpumc__exp(-GPUMC_PI * GPUMC_PI * x), e_3 = e * e * e;
+    if (x < 1) return 1 - 3 * e + 5 * e_3 - 7 * e_3 * e_3;
+    return 0.25 * GPUMC_PI * gpumc__sqrt(2 * GPUMC_PI * x) * x
+         * gpumc__exp(0.5 / x - GPUMC_PI * GPUMC_PI * x / 8) * (1 - 3 * q + 5 * q * q * q);
+}
+/* The time at which Brownian motion with drift z >= 0 from 0 leaves (-1, 1). That at which it reaches 1 is
+   inverse Gaussian (the smaller root of Michael, Schucany & Haas 1976, which stays right at z = 0). */
+static double gpumc__exit_time(gpumc_rng *rng, double z)
+{
+    double x;
+    do {
+        const double n = gpumc_rng_normal(rng), square = n * n;
+        x = 1 / (z + 0.5 * (square + gpumc__sqrt(square * (4 * z + square))));
+        if (gpumc_rng_uniform(rng) * (1 + z * x) > 1) x = 1 / (z * z * x);
+    } while (gpumc_rng_uniform(rng) > gpumc__straight_share(x));
+    return x;
+}
+/* From the middle of intervals that touch the nearer end, until an end is reached. */
+GPUMC_API double gpumc_wiener_rng(gpumc_rng *rng, double alpha, double tau, double beta, double delta,
+                                  double *choice)
+{
+    double below = alpha * beta, above = alpha - below, y = tau;
+    *choice = GPUMC_NAN;
+    if (!(alpha > 0 && alpha - alpha == 0 && beta > 0 && beta < 1 && delta - delta == 0)) return GPUMC_NAN;
+    while (below > 0 && above > 0) {
+        const double r = below < above ? below : above;
+        const int up = gpumc_rng_uniform(rng) < gpumc_inv_logit(2 * delta * r);
+        y += r * r * gpumc__exit_time(rng, gpumc_fabs(delta) * r);
+        below = up ? below + r : below - r;
+        above = up ? above - r : above + r;
+    }
+    *choice = above <= 0;
+    return y;
+}
 
 /* ---- families of vectors ------------------------------------------------------- >>dist-vectors
    Triangular systems are solved so that matrices are read along their rows: forwards by dot products with

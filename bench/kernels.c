@@ -183,6 +183,54 @@ static long double long_wald_race(const double *p, const double *x)
            + logl(0.5L * erfcl((w * t - a) * s) - 0.5L * expl(2 * a * w) * erfcl((a + w * t) * s));
 }
 
+/* A diffusion between two bounds: p = alpha, tau, beta, delta; x[1] > 0 is the upper one. */
+GPUMC_ROW(wiener, 4, 0, 2)
+{
+    const gpumc_real choice = x[1] > 0 ? GPUMC_R(1.0) : GPUMC_R(0.0);
+    return gpumc_wiener_lpdf(x[0], choice, p[0], p[1], p[2], p[3], NULL, &g[0], &g[1], &g[2], &g[3]);
+}
+static double libm_wiener(const double *p, const double *x, double *g)
+{
+    const double sign = x[1] > 0 ? -1 : 1, alpha = p[0], t = x[0] - p[1], w = x[1] > 0 ? 1 - p[2] : p[2];
+    const double v = sign * p[3], u = t / (alpha * alpha);
+    double sum = 0, by_u = 0, by_w = 0, value, by_t;
+    if (u < 0.32) {
+        for (int k = -2; k <= 2; k++) {
+            const double d = w + 2 * k, e = exp(-d * d / (2 * u));
+            sum += d * e;
+            by_u += d * d * d * e;
+            by_w += (1 - d * d / u) * e;
+        }
+        by_u = by_u / (2 * u * u * sum) - 1.5 / u;
+        value = log(sum) - 1.5 * log(u) - 0.5 * log(2 * GPUMC_PI);
+    } else {
+        for (int n = 1; n <= 4; n++) {
+            const double f = n * GPUMC_PI, e = f * exp(-0.5 * f * f * u), s = sin(f * w);
+            sum += s * e;
+            by_u -= 0.5 * f * f * s * e;
+            by_w += f * cos(f * w) * e;
+        }
+        by_u /= sum;
+        value = log(sum);
+    }
+    by_w /= sum;
+    by_t = by_u / (alpha * alpha) - 0.5 * v * v;
+    g[0] += -2 * (1 + u * by_u) / alpha - v * w;
+    g[1] -= by_t;
+    g[2] += sign * (by_w - v * alpha);
+    g[3] -= sign * (alpha * w + v * t);
+    return value - 2 * log(alpha) - v * (alpha * w + 0.5 * v * t);
+}
+static long double long_wiener(const double *p, const double *x)
+{
+    const long double sign = x[1] > 0 ? -1 : 1, alpha = p[0], t = (long double)x[0] - p[1];
+    const long double w = x[1] > 0 ? 1 - (long double)p[2] : p[2], v = sign * p[3], u = t / (alpha * alpha);
+    long double sum = 0;
+    for (int k = -20; k <= 20; k++) sum += (w + 2 * k) * expl(-(w + 2 * k) * (w + 2 * k) / (2 * u));
+    return logl(sum) - 1.5L * logl(u) - 0.5L * logl(2 * 3.14159265358979323846264338327950288L)
+           - 2 * logl(alpha) - v * (alpha * w + 0.5L * v * t);
+}
+
 /* ---- the table --------------------------------------------------------------------------------- */
 
 typedef struct row {
@@ -201,6 +249,7 @@ static const row rows[] = {
     { ROW(poisson), { 3.5, 0, 0, 0 }, 0, 9, 1 },
     { ROW(wald_density), { 1.2, 2.1, 0.15, 0 }, 0.25, 1.25, 0 },
     { ROW(wald_race), { 1.2, 2.1, 1.4, 0.15 }, 0.25, 1.25, 0 },
+    { ROW(wiener), { 1.2, 0.15, 0.55, 1.4 }, 0.25, 1.25, 0 },
 };
 
 static double columns[2][1000000];

@@ -489,6 +489,16 @@ def lkj(flat, eta):
     return total + (eta - 1) * log_det + sum((K - 1 - i) * log(L[i, i]) for i in range(1, K))
 
 
+def wiener(choice, y, alpha, tau, beta, delta):
+    """By images: sources at w + 2k, k in pairs until they do not count, at the precision that small sums want."""
+    w, v = (1 - beta, -delta) if choice else (beta, delta)
+    u = (y - tau) / alpha ** 2
+    with mp.workdps(mp.dps + int(u * 3) + 20):
+        reach = int(sqrt(u * mp.dps * 2)) + 5
+        images = sum((w + 2 * k) * exp(-(w + 2 * k) ** 2 / (2 * u)) for k in range(-reach, reach + 1))
+        return log(images / sqrt(2 * pi * u ** 3) / alpha ** 2) - v * alpha * w - v ** 2 * (y - tau) / 2
+
+
 def unit_rows(rows):
     flat = []
     for i, row in enumerate(rows):
@@ -510,6 +520,9 @@ L3 = lower([[1.3], [0.4, 0.75], [-0.6, 1.1, 2.25]])
 S3 = symmetric([[2.5], [0.75, 1.5], [-0.5, 0.25, 3.0]])
 Y3, MU3 = [0.5, -1.25, 2.0], [0.25, 0.5, -0.75]
 LKJ4 = [[1], [0.5, 1.25], [-0.4, 0.3, 0.9], [0.2, -0.7, 0.6, 0.35]]
+WIENER = [[t + 0.3, alpha, 0.3, beta, delta] for alpha, beta, delta in ((1.5, 0.5, 2.25), (0.8, 0.3, -1.5))
+          for t in (0.02, 0.2, 0.7, 0.725, 3.0)] + [[0.21, 2.5, 0.2, 0.5, 0.0], [1.25, 1.0, 0.25, 0.96875, -6.0],
+          [0.7, 1.75, -0.5, 0.0625, 4.0], [0.6, 2.0, 0.5, 0.984375, 1.0], [0.50001, 0.25, 0.5, 0.25, -9.0]]
 VECTORS = [   # name, function of the lists, lists
     ("categorical_logit", lambda a: categorical(2, a), ([0.5, -1.25, 2.0, 0.75],), 2),
     ("categorical_logit", lambda a: categorical(1, a), ([700, -650.5, 2.0],), 1),
@@ -526,7 +539,7 @@ VECTORS = [   # name, function of the lists, lists
     ("lkj_corr_cholesky", lambda a, b: lkj(a, b[0]), (unit_rows(LKJ4), [1.0]), 0),
     ("lkj_corr_cholesky", lambda a, b: lkj(a, b[0]), (unit_rows(LKJ4), [2.75]), 0),
     ("lkj_corr_cholesky", lambda a, b: lkj(a, b[0]), (unit_rows(LKJ4[:2]), [0.6]), 0),
-]
+] + [("wiener", lambda a, c=c: wiener(c, *a), (x,), c) for c in (0, 1) for x in WIENER]
 
 
 def print_vectors():

@@ -61,6 +61,9 @@ __global__ void math_sincos_2pi(const double *x, double *out)
     KERNEL(density_##family, CALL_##shape(DENSITY_##shape(family))) \
     CDF_##cdf(shape, family)
 GPUMC_FAMILIES(FAMILY)
+KERNEL(density_wiener, ARGUMENTS(6);
+       value = gpumc_wiener_lpdf(x[0], x[1], x[2], x[3], x[4], x[5], &g[0], &g[1], &g[2], &g[3], &g[4]);
+       out[INDEX] = value + g[0] + g[1] + g[2] + g[3] + g[4])
 
 #ifdef SPILL
 // A kernel that cannot keep its values in registers: test_cuda.sh must notice.

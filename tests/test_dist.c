@@ -650,6 +650,9 @@ static double vector_density(const char *name, int y, vectors *v)
     if (!strcmp(name, "dirichlet")) return gpumc_dirichlet_lpdf(x[0], x[1], n, d[0], d[1]);
     if (!strcmp(name, "lkj_corr_cholesky"))
         return gpumc_lkj_corr_cholesky_lpdf(x[0], (size_t)(sqrt((double)n) + 0.5), x[1][0], d[0], d[1]);
+    if (!strcmp(name, "wiener"))        /* of numbers, but as unlike the other families as they */
+        return gpumc_wiener_lpdf(x[0][0], y, x[0][1], x[0][2], x[0][3], x[0][4], &d[0][0], &d[0][1], &d[0][2],
+                                 &d[0][3], &d[0][4]);
     return NAN;
 }
 
@@ -721,6 +724,37 @@ static const double mu3[] = { 0.25, 0.5, -0.75 };
 static const double factor3[] = { 1.3, 0, 0, 0.4, 0.75, 0, -0.6, 1.1, 2.25 };
 static const double cov3[] = { 2.5, 0.75, -0.5, 0.75, 1.5, 0.25, -0.5, 0.25, 3 }, alpha3[] = { 0.4, 2.5, 1 };
 
+static const double wiener4[][4] = { { 1.5, 0.25, 0.4, 1.25 }, { 1, 0, 0.9, 0 }, { 2, -0.5, 0.125, -1.5 } };
+static const double *diffusion;
+#define WIENER(y, choice, alpha, tau, beta, delta) \
+    gpumc_wiener_lpdf(y, choice, alpha, tau, beta, delta, NULL, NULL, NULL, NULL, NULL)
+/* Choice, and the time of each. */
+static void draw_wiener(gpumc_rng *rng, double *x)
+{
+    const double y = gpumc_wiener_rng(rng, diffusion[0], diffusion[1], diffusion[2], diffusion[3], &x[0]);
+    x[1] = x[0] * y;
+    x[2] = (1 - x[0]) * y;
+}
+/* Their moments by the trapezoid rule in log time, whose error is none for a density that is flat at both
+   ends; returns the mass of both choices. */
+static double wiener_moments(double *mean, double *variance)
+{
+    const double *p = diffusion, step = 0.01;
+    double sum[2][3] = { { 0 } };
+    for (int choice = 0; choice < 2; choice++)
+        for (double t = 1e-5; t < 100; t *= exp(step)) {
+            const double mass = step * t * exp(WIENER(p[1] + t, choice, p[0], p[1], p[2], p[3]));
+            for (int power = 0; power < 3; power++) sum[choice][power] += mass * pow(p[1] + t, power);
+        }
+    mean[0] = sum[1][0];
+    variance[0] = sum[1][0] * sum[0][0];
+    for (int i = 1; i < 3; i++) {
+        mean[i] = sum[2 - i][1];
+        variance[i] = sum[2 - i][2] - mean[i] * mean[i];
+    }
+    return sum[0][0] + sum[1][0];
+}
+
 static void one_hot(double y, double *x)
 {
     for (int k = 0; k < 4; k++) x[k] = y == k;
@@ -769,7 +803,7 @@ static void draw_products(gpumc_rng *rng, double *x)    /* of multi_normal: the 
 
 static void check_vector_draws(void)
 {
-    double m[16], v[16];
+    double m[16], v[16], mass;
     gpumc_categorical_logit_mean(eta4, 4, m);
     gpumc_categorical_logit_variance(eta4, 4, v);
     CHECK(vector_draws_error(draw_categorical, 4, m, v) <= 1, "categorical_logit");
@@ -792,6 +826,14 @@ static void check_vector_draws(void)
     gpumc_dirichlet_mean(alpha3, 3, m);
     gpumc_dirichlet_variance(alpha3, 3, v);
     CHECK(vector_draws_error(draw_dirichlet, 3, m, v) <= 1, "dirichlet");
+    for (int i = 0; i < 3; i++) {
+        diffusion = wiener4[i];
+        mass = wiener_moments(m, v);
+        CHECK(fabs(mass - 1) < 1e-9, "wiener with drift %g: mass %.12g", diffusion[3], mass);
+        CHECK(vector_draws_error(draw_wiener, 3, m, v) <= 1, "wiener with drift %g", diffusion[3]);
+        m[2] += 10 * sqrt(v[2] / 40000);
+        CHECK(!(vector_draws_error(draw_wiener, 3, m, v) <= 1), "wiener: a wrong mean is accepted");
+    }
     gpumc_lkj_corr_cholesky_mean(4, 1.75, m);
     gpumc_lkj_corr_cholesky_variance(4, 1.75, v);
     CHECK(vector_draws_error(draw_lkj, 16, m, v) <= 1, "lkj_corr_cholesky");
@@ -804,7 +846,8 @@ static void check_vector_edges(void)
     const double bad_eta[] = { 0, NAN, 1 }, falling[] = { 0.5, 0.25 }, two[] = { 0.5, -0.5 };
     const double on[] = { 0, 1 }, off[] = { 0.5, 0.6 }, outside[] = { -0.25, 1.25 }, wrong[] = { 1, 0 };
     const double flat[] = { 1, 1 }, singular[] = { 1, 1, 1, 1 }, L[] = { 1, 0, 0.6, 0.8 };
-    double work[8];
+    double work[8], choice = 0;
+    gpumc_rng rng = gpumc_rng_at(1, 0, 0, 0);
     CHECK(gpumc_categorical_logit_lpmf(4, eta4, 4, NULL) == -INFINITY, "category 4 of 0 .. 3");
     CHECK(gpumc_categorical_logit_lpmf(-1, eta4, 4, NULL) == -INFINITY, "category -1");
     CHECK(gpumc_categorical_logit_lpmf(1.5, eta4, 4, NULL) == -INFINITY, "category 1.5");
@@ -823,6 +866,13 @@ static void check_vector_edges(void)
     CHECK(gpumc_lkj_corr_cholesky_lpdf(singular, 2, 1, NULL, NULL) == -INFINITY, "rows not of length 1");
     CHECK(isnan(gpumc_lkj_corr_cholesky_lpdf(L, 2, 0, NULL, NULL)), "eta 0");
     CHECK(gpumc_lkj_corr_cholesky_lpdf(L, 1, 1, NULL, NULL) == 0, "the 1 x 1 factor");
+    CHECK(WIENER(0.5, 1, 1, 0.5, 0.5, 0) == -INFINITY && WIENER(0.4, 0, 1, 0.5, 0.5, 0) == -INFINITY, "before tau");
+    CHECK(WIENER(1e9, 1, 1, 0.5, 0.5, 1) < -1e8 && WIENER(1e-300, 1, 1, 0, 0.5, 1) < -1e298, "far from all times");
+    CHECK(WIENER(1, 2, 1, 0.5, 0.5, 0) == -INFINITY && WIENER(1, -1, 1, 0.5, 0.5, 0) == -INFINITY, "no choice");
+    CHECK(isnan(WIENER(1, 0, 0, 0.5, 0.5, 0)) && isnan(WIENER(1, 0, -1, 0.5, 0.5, 0)), "alpha 0, -1");
+    CHECK(isnan(WIENER(1, 0, 1, 0.5, 0, 0)) && isnan(WIENER(1, 0, 1, 0.5, 1, 0)), "beta 0, 1");
+    CHECK(isnan(WIENER(1, 0, 1, 0.5, 0.5, NAN)) && isnan(WIENER(NAN, 0, 1, 0.5, 0.5, 1)), "NaN");
+    CHECK(isnan(gpumc_wiener_rng(&rng, 1, 0, 1, 1, &choice)) && isnan(choice), "a draw from beta 1");
 }
 
 /* Where a step on the way would overflow, underflow or cancel and the result does not. */

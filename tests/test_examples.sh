@@ -58,7 +58,7 @@ compare() {
 # takes seconds, is compiled once: GPUMC__IMPLEMENTED leaves of the header what stands above the stop line.
 check 'the implementation' built build/gpumc.o
 cp tests/build/gpumc.o "$scratch" || finish
-for name in eight_schools regression hierarchical artists bradley_terry retest logistic embed; do
+for name in eight_schools regression hierarchical artists bradley_terry retest diffusion logistic embed; do
     source=examples/$name.c
     line=$(sed -n 's/^ *Build: *//p' $source)
     check "$name: a build line" test "${line% -pthread}" = "cc -O2 $source -o $name -lm"
@@ -97,7 +97,7 @@ refuses() {
 
 helps() { "$1" help >"$scratch/out" && grep -q '^usage: ' "$scratch/out" && grep -q seed "$scratch/out"; }
 
-for name in eight_schools regression hierarchical artists bradley_terry retest logistic; do
+for name in eight_schools regression hierarchical artists bradley_terry retest diffusion logistic; do
     program=$scratch/$name
     check "$name: help" helps "$program"
     check "$name: unknown key" refuses 2 'num_chain=2' "$program" num_chain=2
@@ -199,6 +199,19 @@ check 'a negative time' refuses 1 'row 2: subject 2 (1 to 2), session 1 (1 or 2)
     "$scratch/retest" data="$scratch/trials.json"
 trials 1,2,1,2 1,1,1,1 0.5,0.4,0.6,0.3
 check 'one session alone' refuses 1 'session 2 has no trial' "$scratch/retest" data="$scratch/trials.json"
+
+decisions() {
+    printf '{"S":2,"N":4,"subject":[%s],"condition":[%s],"choice":[%s],"rt":[%s]}' "$@" >"$scratch/decisions.json"
+}
+decisions 1,2,1,2 1,1,2,2 0,1,1,1 0.5,0.4,0.6,0.3
+check 'diffusion: data=' "$scratch/diffusion" data="$scratch/decisions.json" form=noncentred num_samples=50
+decisions 1,2,1,2 1,1,2,2 0,1,2,1 0.5,0.4,0.6,0.3
+check 'a choice 2' refuses 1 'row 3: subject 1 (1 to 2), condition 2 (1 or 2), choice 2 (0 or 1), rt 0.6' \
+    "$scratch/diffusion" data="$scratch/decisions.json"
+decisions 1,2,1,2 1,1,2,2 0,1,1,1 0.5,0.4,600,0.3
+check 'milliseconds' refuses 1 'rt 600 (seconds, up to 4)' "$scratch/diffusion" data="$scratch/decisions.json"
+decisions 1,2,1,2 2,2,2,2 0,1,1,1 0.5,0.4,0.6,0.3
+check 'one condition alone' refuses 1 'condition 1 has no trial' "$scratch/diffusion" data="$scratch/decisions.json"
 
 artists() { "$scratch/artists" $small "$@" >"$scratch/out"; }
 for form in learned centred noncentred; do check "artists: form=$form" artists form=$form; done

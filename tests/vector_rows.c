@@ -39,6 +39,10 @@ GPUMC_ROW(vector_count, 0, 2, 2)
     g[1] = d * x[1];
     return value;
 }
+GPUMC_ROW(vector_wiener, 4, 0, 2)
+{
+    return gpumc_wiener_lpdf(x[0], x[1], p[0], p[1], p[2], p[3], NULL, &g[0], &g[1], &g[2], &g[3]);
+}
 GPUMC_ROW(vector_tail, 2, 0, 1) { return gpumc_normal_lccdf(x[0], p[0], p[1], NULL, &g[0], &g[1]); }
 
 GPUMC_CELLS(vector_mixture, 1, 1, 1, 2)
@@ -70,7 +74,7 @@ const gpumc_row_kind *vector_row(int i)
 {
     static const gpumc_row_kind *const all[] = {
         &vector_normal, &vector_lognormal, &vector_logit, &vector_wald, &vector_poisson, &vector_count,
-        &vector_tail, &vector_mixture,
+        &vector_wiener, &vector_tail, &vector_mixture,
 #ifdef BROKEN
         &vector_broken,
 #endif

@@ -97,6 +97,24 @@ def retest_data(size=100, rows=40, data_seed=42, **_):
     return dict(S=size, N=len(y), subject=subject + 1, session=session + 1, x=x, rt=np.exp(y))
 
 
+def diffusion_data(size=30, rows=100, data_seed=42, **_):
+    """Drift diffusion (examples/diffusion.c): rows trials of each subject in each of two conditions, 2 % lapses."""
+    rng = np.random.default_rng(data_seed)
+    theta = rng.normal([.25, -1.2, 0, 2.2, 1], [.2, .2, .2, .5, .4], (size, 5))
+    subject, condition = (v.ravel() for v in np.meshgrid(np.arange(size), np.tile([0, 1], rows), indexing="ij"))
+    alpha, tau, drift = np.exp(theta[subject, 0]), np.exp(theta[subject, 1]), theta[subject, 3 + condition]
+    x, rt, step = alpha / (1 + np.exp(-theta[subject, 2])), np.zeros(len(subject)), 2.5e-4
+    moving = np.arange(len(subject))
+    while len(moving):
+        x[moving] += drift[moving] * step + rng.normal(0, np.sqrt(step), len(moving))
+        rt[moving] += step
+        moving = moving[(x[moving] > 0) & (x[moving] < alpha[moving])]
+    rt, choice = rt + tau, (x > 0).astype(int)
+    lapse = (rng.random(len(rt)) < .02) | (rt > 4)
+    rt, choice = np.where(lapse, rng.uniform(1e-3, 4, len(rt)), rt), np.where(lapse, rng.integers(0, 2, len(rt)), choice)
+    return dict(S=size, N=len(rt), subject=subject + 1, condition=condition + 1, choice=choice, rt=rt)
+
+
 # ---------------------------------------------------------------------------------------- models, Stan language
 STAN = {
     ("groups", "noncentred"): """
@@ -154,6 +172,21 @@ STAN["retest", "noncentred"] = RETEST % (
     "matrix[4, S] z;", "matrix[4, S] theta = rep_matrix(mu, S) + diag_pre_multiply(tau, L) * z;", "to_vector(z) ~ std_normal();")
 STAN["retest", "centred"] = RETEST % ("matrix[4, S] theta;", "",
     "{ array[S] vector[4] t; for (s in 1:S) t[s] = theta[, s]; t ~ multi_normal_cholesky(mu, diag_pre_multiply(tau, L)); }")
+DIFFUSION = """
+data { int S; int N; array[N] int subject; array[N] int condition; array[N] int choice; vector[N] rt; }
+parameters { vector[5] mu; vector<lower=0>[5] sd; %s }
+transformed parameters { %s }
+model { mu ~ normal([0, -1, 0, 0, 0]', [.5, .5, .5, 3, 3]'); sd ~ normal(0, [.5, .5, .5, 1, 1]'); %s
+  vector[S] alpha = exp(theta[1]'); vector[S] tau = exp(theta[2]'); vector[S] beta = inv_logit(theta[3]');
+  for (n in 1:N) {
+    int s = subject[n]; real v = theta[3 + condition[n], s]; real lapse = log(.02 / 8);
+    if (rt[n] <= tau[s]) target += lapse;
+    else target += log_sum_exp(lapse, log(.98) + (choice[n] == 1 ? wiener_lpdf(rt[n] | alpha[s], tau[s], beta[s], v)
+                                                            : wiener_lpdf(rt[n] | alpha[s], tau[s], 1 - beta[s], -v))); } }
+"""
+STAN["diffusion", "noncentred"] = DIFFUSION % (
+    "matrix[5, S] z;", "matrix[5, S] theta = rep_matrix(mu, S) + diag_pre_multiply(sd, z);", "to_vector(z) ~ std_normal();")
+STAN["diffusion", "centred"] = DIFFUSION % ("matrix[5, S] theta;", "", "for (k in 1:5) theta[k] ~ normal(mu[k], sd[k]);")
 STAN["players", "centred"] = STAN["players", "noncentred"].replace("vector[P] z; }", "vector[P] theta; }").replace(
     "transformed parameters { vector[P] theta = tau * z; }\n", "").replace("z ~ std_normal()", "theta ~ normal(0, tau)")
 
@@ -163,9 +196,29 @@ MODELS = {  # name: data, forms, the natural parameters that are judged
     "artists": (artists_data, ["noncentred"], ["mu", "sd_artist", "sd_walk", "sigma", "rho", "beta", "level"]),
     "logistic": (logistic_data, ["plain"], ["alpha", "beta"]),
     "players": (players_data, ["noncentred", "centred"], ["tau", "theta"]),
+    "diffusion": (diffusion_data, ["centred", "noncentred"], ["mu", "sd", "theta"]),
     "retest": (retest_data, ["noncentred", "centred"], ["mu", "tau", "sigma", "corr", "theta"]),
 }
 LOWER = np.tril_indices(4, -1)  # the correlations of retest
+
+
+def diffusion_log_density(m, d, theta):
+    """Sum over trials, for NumPyro and PyMC, which have no such density: m is jax.numpy or pytensor.tensor, theta a
+    row for each subject. The series of Navarro & Fuss (2009), cut as in gpumc, and so that no gradient is NaN."""
+    mine = theta[d["subject"] - 1]
+    upper, alpha = d["choice"] == 1, m.exp(mine[:, 0])
+    bias = 1 / (1 + m.exp(-mine[:, 2]))
+    drift = m.where(d["condition"] == 1, mine[:, 3], mine[:, 4])
+    w, v, t = m.where(upper, 1 - bias, bias), m.where(upper, -drift, drift), m.maximum(d["rt"] - m.exp(mine[:, 1]), 1e-4)
+    u = t / alpha ** 2
+    early, late = m.minimum(u, .32), m.maximum(u, .32)
+    images = sum((w + 2 * k) * m.exp(-2 * k * (k + w) / early) for k in range(-2, 3))
+    waves = sum(n * m.sin(n * np.pi * w) * m.exp(-(n ** 2 - 1) * np.pi ** 2 * late / 2) for n in range(1, 5))
+    series = m.where(u < .32, m.log(images) - w ** 2 / (2 * early) - 1.5 * m.log(early) - .5 * np.log(2 * np.pi),
+                     m.log(np.pi * waves) - np.pi ** 2 * late / 2)
+    density = series - 2 * m.log(alpha) - v * (alpha * w + v * t / 2)
+    lapse, decided = np.log(.02 / 8), np.log(.98) + density
+    return m.sum(m.maximum(lapse, decided) + m.log1p(m.exp(-m.abs(lapse - decided))))
 
 
 # ------------------------------------------------------------------------------------------------ models, NumPyro
@@ -223,7 +276,16 @@ def numpyro_model(model, form, d):
         subject, base = d["subject"] - 1, 2 * (d["session"] - 1)
         sample("y", dist.Normal(theta[subject, base] + theta[subject, base + 1] * d["x"], sigma), obs=np.log(d["rt"]))
 
-    return dict(groups=groups, schools=schools, artists=artists, logistic=logistic, players=players, retest=retest)[model]
+    def diffusion():
+        mu = sample("mu", dist.Normal(jnp.array([0, -1.0, 0, 0, 0]), jnp.array([.5, .5, .5, 3, 3])))
+        sd = sample("sd", dist.HalfNormal(jnp.array([.5, .5, .5, 1, 1])))
+        shape = [d["S"], 5]
+        theta = (sample("theta", dist.Normal(mu, sd).expand(shape)) if form == "centred"
+                 else det("theta", mu + sd * sample("z", dist.Normal(0, 1).expand(shape))))
+        numpyro.factor("y", diffusion_log_density(jnp, d, theta))
+
+    return dict(groups=groups, schools=schools, artists=artists, logistic=logistic, players=players, retest=retest,
+                diffusion=diffusion)[model]
 
 
 def run_numpyro(model, form, d, o, chain_method):
@@ -298,6 +360,12 @@ def pymc_model(model, form, d):
                 theta = pm.Deterministic("theta", mu + pt.dot(pm.Normal("z", 0, 1, shape=(d["S"], 4)), factor.T))
             subject, base = d["subject"] - 1, 2 * (d["session"] - 1)
             pm.Normal("y", theta[subject, base] + theta[subject, base + 1] * d["x"], sigma, observed=np.log(d["rt"]))
+        elif model == "diffusion":
+            mu, sd = pm.Normal("mu", [0, -1, 0, 0, 0], [.5, .5, .5, 3, 3]), pm.HalfNormal("sd", [.5, .5, .5, 1, 1])
+            shape = (d["S"], 5)
+            theta = (pm.Normal("theta", mu, sd, shape=shape) if form == "centred"
+                     else pm.Deterministic("theta", mu + sd * pm.Normal("z", 0, 1, shape=shape)))
+            pm.Potential("y", diffusion_log_density(pt, d, theta))
     return m
 
 
@@ -356,7 +424,8 @@ def run_stan(model, form, d, o):
 # ---------------------------------------------------------------------------------------------------------- gpumc
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = dict(groups="examples/hierarchical.c", schools="examples/eight_schools.c", artists="examples/artists.c",
-                logistic="examples/logistic.c", players="examples/bradley_terry.c", retest="examples/retest.c")
+                logistic="examples/logistic.c", players="examples/bradley_terry.c", retest="examples/retest.c",
+                diffusion="examples/diffusion.c")
 
 
 def stan_csv(path):
@@ -399,6 +468,8 @@ def run_gpumc(model, _, d, o, **own):
         draws["sd_artist"], draws["sd_walk"] = draws["sd"][..., :1], draws["sd"][..., 1:]
     if model == "players":
         draws["theta"] = draws["skill"]
+    if model == "diffusion":
+        draws["theta"] = np.stack([draws[k] for k in ("log_alpha", "log_tau", "logit_beta", "drift_1", "drift_2")], -1)
     if model == "retest":
         draws["theta"] = np.stack([draws[k] for k in ("base_1", "effect_1", "base_2", "effect_2")], -1)
         draws["corr"] = draws["corr_L"].reshape(draws["corr_L"].shape[:2] + (4, 4))[(..., *LOWER)]
@@ -503,7 +574,7 @@ def table(model, options):
     forms = [options.pop("form")] if "form" in options else MODELS[model][1]
     rows = []
     for engine in engines:
-        if engine == "gpumc-noncentred" and ("noncentred" not in forms or model not in ("groups", "artists", "retest")):
+        if engine == "gpumc-noncentred" and ("noncentred" not in forms or model not in ("groups", "artists", "retest", "diffusion")):
             continue
         for form in ([OURS[engine]] if engine in OURS else forms):
             for pair in (pairs[:1] if engine in OURS else pairs):
@@ -530,7 +601,7 @@ def anchors():
         table("groups", dict(size=size, num_samples=2000, num_warmup="300,1000", repeats=3))
     for data in ("model", "noise"):
         table("artists", dict(data=data, target_accept="0.8,0.9", num_warmup="300,1000", repeats=3))
-    for model in ("logistic", "players", "schools", "retest"):
+    for model in ("logistic", "players", "schools", "retest", "diffusion"):
         table(model, dict(num_warmup="300,1000", repeats=3))
 
 
