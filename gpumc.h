@@ -191,6 +191,7 @@
    DISTRIBUTIONS  For every univariate FAMILY of the table at >>api-dist:
        gpumc_FAMILY_lpdf (continuous) or _lpmf (discrete), _lcdf, _lccdf     value, parameters, derivatives
        gpumc_FAMILY_quantile(p, parameters), _rng(rng, parameters), _mean(parameters), _variance(parameters)
+     gpumc_wiener_lpdf is the drift diffusion of choices and their times; vectors: >>api-dist-vectors.
      Invalid parameters give NaN, values outside the support -infinity. Counts are whole numbers in a double.
      sigma is a standard deviation; gamma and exponential take a rate. For densities of your own, and in rows:
      gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit, _tanh,
