@@ -1347,7 +1347,7 @@ GPUMC__CDF_LEAF(REAL_2, lognormal, y, mu, sigma)
     const gpumc_real slope = y <= 0 ? GPUMC_R(0.0) : side * gpumc__log_Phi_slope(side * z);
     gpumc__add(dy, slope * inv / x);
     gpumc__add_standard(slope, z, inv, NULL, dmu, dsigma);
-    return gpumc__valid(sigma > 0, y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
+    return gpumc__valid((mu == mu) & (sigma > 0), y <= 0 ? gpumc__before(side) : gpumc_log_Phi(side * z));
 }
 /* ---- exponential: log p = log rate - rate y, P(Y > y) = exp(-rate y) ----------- >>exponential */
 GPUMC_FN gpumc_real gpumc_exponential_lpdf(GPUMC__TAKES(REAL_1, y, rate))
@@ -4611,7 +4611,7 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
     const double slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
     gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
-    return gpumc__valid(sigma > 0, tail.value);
+    return gpumc__valid(sigma > 0 && nu <= DBL_MAX, tail.value);
 }
 
 /* r with P(|Z| <= r) = p, from p and q = 1 - p. */
@@ -4642,7 +4642,7 @@ GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
     const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
     gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
-    return gpumc__valid(sigma > 0, tail.value);
+    return gpumc__valid(sigma > 0 && nu <= DBL_MAX, tail.value);
 }
 static double gpumc__half_t_mean(double nu)
 { return nu > 1 ? 2 * sqrt(nu) / (nu - 1) * gpumc__exp(-gpumc__lbeta(0.5 * nu, 0.5)) : GPUMC_INF; }

@@ -912,6 +912,9 @@ static void check_far_out(void)
               rows[i].what, rows[i].value, rows[i].known);
     gpumc_lkj_corr_cholesky_variance(2, -1, lkj);
     CHECK(isnan(lkj[0]) && isnan(lkj[3]), "variance of LKJ with eta -1: %g", lkj[0]);
+    CHECK(isnan(gpumc_student_t_lcdf(1, INFINITY, 0, 1, NULL, NULL, NULL, NULL)), "t of infinite degrees");
+    CHECK(isnan(gpumc_half_student_t_lccdf(1, INFINITY, 1, NULL, NULL, NULL)), "half t of infinite degrees");
+    CHECK(isnan(gpumc_lognormal_lccdf(-1, NAN, 1, NULL, NULL, NULL)), "lognormal before its support, mu NaN");
 }
 
 int main(void)
