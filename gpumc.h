@@ -3398,7 +3398,7 @@ static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
 static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
 { return b && a > SIZE_MAX / b ? SIZE_MAX : a * b; }
 static GPUMC__UNUSED size_t gpumc__round_up(size_t n, size_t to)
-{ return gpumc__size_add(n, to - 1) / to * to; }
+{ return n > SIZE_MAX - to ? SIZE_MAX : (n + to - 1) / to * to; }
 
 static GPUMC__UNUSED size_t gpumc__larger(size_t a, size_t b) { return a < b ? b : a; }
 static GPUMC__UNUSED size_t gpumc__smaller(size_t a, size_t b) { return a < b ? a : b; }
@@ -3426,8 +3426,8 @@ static GPUMC__UNUSED void *gpumc__aligned(void *p)
 static GPUMC__UNUSED size_t gpumc__room(size_t bytes)
 {
     const size_t page = GPUMC__LARGE_PAGE;
-    if (bytes < page / 2 || bytes > SIZE_MAX - 2 * page) return gpumc__size_add(bytes, 64);
-    return (bytes + page - 1) / page * page + page;
+    if (bytes < page / 2) return gpumc__size_add(bytes, 64);
+    return gpumc__size_add(gpumc__round_up(bytes, page), page);
 }
 
 /* Where in such room they begin. */
@@ -3446,9 +3446,8 @@ typedef struct gpumc__arena { char *base; size_t used; } gpumc__arena;
 
 static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t each)
 {
-    const size_t at = arena->used, bytes = gpumc__size_mul(count, each);
-    const size_t rounded = bytes > SIZE_MAX - 63 ? SIZE_MAX : (bytes + 63) / 64 * 64;
-    arena->used = gpumc__size_add(at, rounded);
+    const size_t at = arena->used;
+    arena->used = gpumc__size_add(at, gpumc__round_up(gpumc__size_mul(count, each), 64));
     return arena->base && arena->used != SIZE_MAX ? arena->base + at : NULL;
 }
 

@@ -44,6 +44,8 @@ static void check_room(void)
             if (at) memset(at, 1, n);
             free(block);
         }
+    CHECK(gpumc__round_up(SIZE_MAX, 64) == SIZE_MAX && gpumc__round_up(SIZE_MAX - 64, 64) == SIZE_MAX - 63,
+          "rounding up what overflowed");
     CHECK(gpumc__room(SIZE_MAX) == SIZE_MAX && gpumc__room(SIZE_MAX - 65) >= SIZE_MAX - 1
               && gpumc__room(SIZE_MAX / 2) >= SIZE_MAX / 2 && !gpumc__settle(NULL, page), "no room");
 }
