@@ -3540,16 +3540,11 @@ static void gpumc__team_gather(const gpumc_team *t)
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
 {
     const int wanted = !GPUMC__HAS_THREADS ? 1 : num_threads > 0 ? num_threads : gpumc__cores();
-    gpumc__arena arena = { NULL, 0 };
-    gpumc_team *t;
-    gpumc__take(&arena, 1, sizeof *t);
-    gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
-    arena.base = (char *)gpumc__allocate(allocator, arena.used);
-    arena.used = 0;
-    if (!arena.base) return NULL;
-    t = (gpumc_team *)gpumc__take(&arena, 1, sizeof *t);
+    const size_t bytes = gpumc__size_mul((size_t)wanted, sizeof(gpumc__member));
+    gpumc_team *t = (gpumc_team *)gpumc__allocate(allocator, gpumc__size_add(sizeof *t, bytes));
+    if (!t) return NULL;
     memset(t, 0, sizeof *t);
-    t->members = (gpumc__member *)gpumc__take(&arena, (size_t)wanted, sizeof *t->members);
+    t->members = (gpumc__member *)(t + 1);
     if (allocator) t->allocator = *allocator;
     gpumc__mutex_init(&t->mutex);
     gpumc__condition_init(&t->work);
