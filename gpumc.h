@@ -3862,31 +3862,19 @@ static gpumc__tail gpumc__beta_tail_of(double a, double b, double x, double side
 }
 
 /* ---- what the user calls --------------------------------------------------------------------- */
-static double gpumc__share(const gpumc__tail *tail, int is_log, double width,
-                           double *da, double *db, double *dx)
+static double gpumc__share(gpumc__tail tail, int is_log, double width, double *da, double *db, double *dx)
 {
-    const double share = gpumc__exp(tail->value), factor = is_log ? 1 : share;
-    gpumc__add_3(da, factor * tail->by_a, db, factor * tail->by_b, dx,
-                 width > 0 ? factor * tail->by_log / width : 0);
-    return is_log ? tail->value : share;
-}
-static double gpumc__gamma_share(double side, int is_log, double a, double x, double *da, double *dx)
-{
-    const gpumc__tail tail = gpumc__gamma_tail_of(a, x, side);
-    return gpumc__share(&tail, is_log, x, da, NULL, dx);
-}
-static double gpumc__beta_share(double side, int is_log, double a, double b, double x,
-                                double *da, double *db, double *dx)
-{
-    const gpumc__tail tail = gpumc__beta_tail_of(a, b, x, side);
-    return gpumc__share(&tail, is_log, x * (1 - x), da, db, dx);
+    const double share = gpumc__exp(tail.value), factor = is_log ? 1 : share;
+    gpumc__add_3(da, factor * tail.by_a, db, factor * tail.by_b, dx,
+                 width > 0 ? factor * tail.by_log / width : 0);
+    return is_log ? tail.value : share;
 }
 #define GPUMC__GAMMA_SHARE(name, side, is_log) \
     GPUMC_API double gpumc_##name(double a, double x, double *da, double *dx) \
-    { return gpumc__gamma_share(side, is_log, a, x, da, dx); }
+    { return gpumc__share(gpumc__gamma_tail_of(a, x, side), is_log, x, da, NULL, dx); }
 #define GPUMC__BETA_SHARE(name, side, is_log) \
     GPUMC_API double gpumc_##name(double a, double b, double x, double *da, double *db, double *dx) \
-    { return gpumc__beta_share(side, is_log, a, b, x, da, db, dx); }
+    { return gpumc__share(gpumc__beta_tail_of(a, b, x, side), is_log, x * (1 - x), da, db, dx); }
 GPUMC__GAMMA_SHARE(gamma_p, GPUMC__LOWER, 0) GPUMC__GAMMA_SHARE(log_gamma_p, GPUMC__LOWER, 1)
 GPUMC__GAMMA_SHARE(gamma_q, GPUMC__UPPER, 0) GPUMC__GAMMA_SHARE(log_gamma_q, GPUMC__UPPER, 1)
 GPUMC__BETA_SHARE(beta_p, GPUMC__LOWER, 0) GPUMC__BETA_SHARE(log_beta_p, GPUMC__LOWER, 1)
@@ -4684,7 +4672,8 @@ GPUMC__CDF_CALL(REAL_1, chi_square, y, nu)
 GPUMC__MEMBERS(chi_square, 1, (nu), nu > 0, gpumc_gamma_quantile(u, 0.5 * nu, 0.5),
                gpumc_gamma_rng(rng, 0.5 * nu, 0.5), nu, 2 * nu)
 
-GPUMC__CDF_CALL(REAL_2, beta, y, a, b) { return gpumc__beta_share(side, 1, a, b, y, da, db, dy); }
+GPUMC__CDF_CALL(REAL_2, beta, y, a, b)
+{ return gpumc__share(gpumc__beta_tail_of(a, b, y, side), 1, y * (1 - y), da, db, dy); }
 GPUMC__MEMBERS(beta, 2, (a, b), gpumc__are_positive(a, b), gpumc_beta_p_inverse(a, b, u),
                gpumc_rng_beta(rng, a, b), a / (a + b), a / (a + b) * (b / (a + b)) / (a + b + 1))
 
