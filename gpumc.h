@@ -241,7 +241,8 @@
    GPUMC_FN marks leaf functions: scalar C without branches or libm, which compilers vectorise and nvcc
    compiles. GPUMC_LOOP marks functions whose loops over leaves must become vector code at any optimisation
    level. gcc needs no-trapping-math to turn ?: into selects, and no-fast-math keeps NaN meaningful under a
-   user's flags. */
+   user's flags. GPUMC_TEAM marks what a team of GPU threads runs too: the sampler's state machine and what it
+   stands on. */
 #if defined(__GNUC__) || defined(__clang__)
 #define GPUMC__UNUSED __attribute__((unused))
 #define GPUMC__NOINLINE __attribute__((noinline, unused))
@@ -266,17 +267,16 @@
 #define GPUMC_FN static __host__ __device__ __forceinline__
 #define GPUMC_TEAM __host__ __device__
 #define GPUMC_LOOP
-#elif defined(__clang__)
-#define GPUMC_FN static inline __attribute__((always_inline, unused))
-#define GPUMC_LOOP
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(__clang__)
 #define GPUMC_FN static inline __attribute__((always_inline, unused, optimize("no-fast-math")))
 #define GPUMC__LOOP_OPTIONS "no-fast-math", "O2", "tree-vectorize", "vect-cost-model=dynamic", \
     "no-trapping-math", "fp-contract=fast", "no-thread-jumps", "no-tree-loop-distribute-patterns"
 #define GPUMC_LOOP __attribute__((optimize(GPUMC__LOOP_OPTIONS)))
+#define GPUMC_TEAM
 #else
-#define GPUMC_FN static inline
+#define GPUMC_FN GPUMC__INLINE
 #define GPUMC_LOOP
+#define GPUMC_TEAM
 #endif
 
 /* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
@@ -288,11 +288,13 @@
 #define GPUMC__WIDE_LOOP _Pragma("clang loop vectorize_width(8)")
 #define GPUMC__HINTS _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpass-failed\"")
 #define GPUMC__HINTS_END _Pragma("clang diagnostic pop")
+#define GPUMC__STRIP_LOOP_baseline _Pragma("clang loop vectorize_width(2) interleave_count(2)")
 #else
 #define GPUMC__LANE_LOOP
 #define GPUMC__WIDE_LOOP
 #define GPUMC__HINTS
 #define GPUMC__HINTS_END
+#define GPUMC__STRIP_LOOP_baseline
 #endif
 #define GPUMC__ISA_BASELINE(X, ...) \
     GPUMC__HINTS X(baseline, GPUMC_LOOP, GPUMC__LANE_LOOP, __VA_ARGS__) GPUMC__HINTS_END
@@ -316,7 +318,11 @@
 #endif
 /* A strip is as many lanes as a register holds, its loop one vector operation; GPUMC__FLAT marks short loops
    inside it. (clang does not see to one of two doubles.) Rows of few parameters mostly wait for themselves:
-   gcc interleaves two strips of WOVEN lanes, by the attributes of ROW. Longer rows want all registers. */
+   gcc interleaves two strips of WOVEN lanes, by the attributes of ROW. Longer rows want all registers.
+   GPUMC__UNROLL stands before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang
+   does so by itself. GPUMC__PEEL unrolls loops of a few vectors. GPUMC__OF_LANE: what depends on parameters
+   alone leaves the loop over tiles as vectors in gcc, which keeps scalar choices inside, and as scalars in
+   clang. */
 #define GPUMC__STRIP_avx2 4
 #define GPUMC__STRIP_avx512 8
 #define GPUMC__ROW_baseline(attributes) attributes
@@ -327,16 +333,17 @@
 #define GPUMC__ROW_avx2(attributes) \
     __attribute__((target("avx2,fma"), optimize(GPUMC__LOOP_OPTIONS, "schedule-insns", "sched-pressure")))
 #define GPUMC__FLAT _Pragma("GCC unroll 64")
+#define GPUMC__UNROLL _Pragma("GCC unroll 8")
+#define GPUMC__PEEL __attribute__((optimize("peel-loops")))
+#define GPUMC__OF_LANE(l) (l)
 #else
 #define GPUMC__STRIP_baseline 4
 #define GPUMC__WOVEN 0
 #define GPUMC__ROW_avx2(attributes) attributes
 #define GPUMC__FLAT
-#endif
-#if defined(__clang__) && defined(__OPTIMIZE__)
-#define GPUMC__STRIP_LOOP_baseline _Pragma("clang loop vectorize_width(2) interleave_count(2)")
-#else
-#define GPUMC__STRIP_LOOP_baseline
+#define GPUMC__UNROLL
+#define GPUMC__PEEL
+#define GPUMC__OF_LANE(l) 0
 #endif
 #define GPUMC__STRIP_LOOP_avx2 GPUMC__LANE_LOOP
 #define GPUMC__STRIP_LOOP_avx512 GPUMC__WIDE_LOOP
@@ -344,35 +351,14 @@ typedef enum gpumc_isa { GPUMC_ISA_AUTO = 0, GPUMC_ISA_BASELINE, GPUMC_ISA_AVX2,
 enum { GPUMC__N_ISA = 3 };
 
 /* GPUMC__LOOP_INLINE: a loop that each instruction set inlines; it has the attributes of one itself, because
-   gcc optimises it once before. GPUMC__PEEL unrolls loops of a few vectors. GPUMC__FETCH asks for a line in
-   the second-level cache: what goes to the first waits for one of its few open misses. */
+   gcc optimises it once before. GPUMC__FETCH asks for a line in the second-level cache: what goes to the
+   first waits for one of its few open misses. */
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define GPUMC__LOOP_INLINE static inline __attribute__((always_inline, unused)) GPUMC_LOOP
 #define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 2)
 #else
 #define GPUMC__LOOP_INLINE static inline
 #define GPUMC__FETCH(p) ((void)(p))
-#endif
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define GPUMC__PEEL __attribute__((optimize("peel-loops")))
-#else
-#define GPUMC__PEEL
-#endif
-
-/* Marks what a team of GPU threads runs too: the sampler's state machine and what it stands on. */
-#if !defined(GPUMC_TEAM)
-#define GPUMC_TEAM
-#endif
-
-/* Before a loop over the lanes of a sum: gcc then keeps the lanes in registers; clang does so by itself.
-   GPUMC__OF_LANE: what depends on parameters alone leaves the loop over tiles as vectors in gcc, which keeps
-   scalar choices inside, and as scalars in clang. */
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
-#define GPUMC__UNROLL _Pragma("GCC unroll 8")
-#define GPUMC__OF_LANE(l) (l)
-#else
-#define GPUMC__UNROLL
-#define GPUMC__OF_LANE(l) 0
 #endif
 
 /* The number type of leaf functions: double, or float in a single-precision device build. */
