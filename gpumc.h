@@ -188,15 +188,13 @@
      model in your memory, gpumc_nuts_ask and _tell take one gradient at a time, gpumc_adapt_update tunes a
      set of chains. See examples/embed.c.
 
-   DISTRIBUTIONS  For every univariate FAMILY of the table at >>api-dist:
-       gpumc_FAMILY_lpdf (continuous) or _lpmf (discrete), _lcdf, _lccdf     value, parameters, derivatives
-       gpumc_FAMILY_quantile(p, parameters), _rng(rng, parameters), _mean(parameters), _variance(parameters)
-     gpumc_wiener_lpdf is the drift diffusion of choices and their times; vectors: >>api-dist-vectors.
-     Invalid parameters give NaN, values outside the support -infinity. Counts are whole numbers in a double.
-     sigma is a standard deviation; gamma and exponential take a rate. For densities of your own, and in rows:
-     gpumc_exp, _expm1, _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit, _tanh,
-     _erf, _erfc, _erfcx, _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete gamma and
-     beta functions with derivatives (>>api-special).
+   DISTRIBUTIONS  Every univariate FAMILY of the table at >>api-dist has gpumc_FAMILY_lpdf (discrete: _lpmf),
+     _lcdf and _lccdf with derivatives, _quantile, _rng, _mean and _variance; gpumc_wiener_lpdf is the drift
+     diffusion of choices and their times; vectors: >>api-dist-vectors. sigma is a standard deviation or
+     scale; gamma and exponential take a rate. For densities of your own, and in rows: gpumc_exp, _expm1,
+     _log, _log1p, _log1p_exp, _log_sum_exp (of two), _sqrt, _inv_logit, _logit, _tanh, _erf, _erfc, _erfcx,
+     _log_Phi, _inv_Phi, _lgamma, _digamma, _lbeta (>>api-math), and incomplete gamma and beta functions with
+     derivatives (>>api-special).
 
    ROWS  A likelihood that sums over many data rows goes through GPUMC_ROW(name, group, shared, columns): one
      row as a plain scalar function, compiled for SSE2, AVX2 and AVX-512 (or NEON), chosen at run time;
@@ -973,7 +971,8 @@ GPUMC_FN double gpumc_lbeta(double a, double b)
    P and Q = 1 - P are each as accurate as the other, however small; logarithms go on where they underflow.
    Partial derivatives are ADDED to the pointers that are not NULL, as the densities do. Values are good to
    1e-11 relative and derivatives to 1e-9 for shapes from 1e-3 to 1e5, and hardly worse far beyond; a call
-   takes 2 to 8 microseconds whatever the shapes. Invalid shapes give NaN; x beyond its range gives 0 or 1. */
+   takes up to 8 microseconds whatever the shapes, an inverse some ten times that. Invalid shapes give NaN; x
+   beyond its range gives 0 or 1. */
 
 /* P(a, x) = int_0^x t^(a-1) exp(-t) dt / Gamma(a) and Q = 1 - P;   a > 0, x >= 0.
    The inverses give the x with P(a, x) = p, or with Q(a, x) = q: where p is close to 1, start from q. */
