@@ -4307,12 +4307,10 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
 {
     double last[64];
     rng->left = 0;
-    for (; n >= 64; z += 64, n -= 64, rng->counter[0] += 16) GPUMC__WIDEST(gpumc__normals_64, (rng, z));
-    if (n > 32) {
-        GPUMC__WIDEST(gpumc__normals_64, (rng, last));
-        memcpy(z, last, n * sizeof *z);
-        rng->counter[0] += 16;
-        return;
+    for (size_t m; n > 32; z += m, n -= m, rng->counter[0] += 16) {
+        m = n < 64 ? n : 64;
+        GPUMC__WIDEST(gpumc__normals_64, (rng, m < 64 ? last : z));
+        if (m < 64) memcpy(z, last, m * sizeof *z);
     }
     for (size_t m; n > 0; z += m, n -= m, rng->counter[0] += 8) {
         m = n < 16 ? n : 16;
