@@ -4104,13 +4104,12 @@ static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
 }
 
 /* An eigenvector of the tridiagonal in the axes of the matrix it was made of: the last reflector first. */
-static GPUMC_LOOP void gpumc__reflect_back(const double *a, size_t n, const double *tau, double *vector)
+static void gpumc__reflect_back(const double *a, size_t n, const double *tau, double *vector)
 {
     for (size_t k = n > 2 ? n - 2 : 0; k-- > 0;) {
-        const double *GPUMC__RESTRICT v = a + k * n + k + 1;
-        double *GPUMC__RESTRICT row = vector + k + 1;
-        const double f = tau[k] * gpumc__dot(row, v, n - k - 1);
-        for (size_t j = 0; j < n - k - 1; j++) row[j] -= f * v[j];
+        const double *v = a + k * n + k + 1;
+        double *row = vector + k + 1;
+        gpumc__add_multiple(row, -tau[k] * gpumc__dot(row, v, n - k - 1), v, n - k - 1);
     }
 }
 
@@ -4152,19 +4151,13 @@ static GPUMC_LOOP void gpumc__tridiagonal_vector(const double *d, const double *
         x[i] = 1 + (double)((i + found) * 7 % 11) / 11;                  /* at a right angle to hardly any */
     }
     for (int round = 0; round < 3; round++) {
-        double norm;
         gpumc__tridiagonal_solve(d, e, n, lambda, zero, x, rows);
-        for (int twice = 0; twice < 2; twice++) {
-            norm = sqrt(gpumc__dot(x, x, n));
+        for (int pass = 0; pass < 3; pass++) {                  /* two at right angles, the last for the norm */
+            const double norm = sqrt(gpumc__dot(x, x, n));
             for (size_t i = 0; i < n; i++) x[i] /= norm;
-            for (size_t k = 0; k < found; k++) {
-                const double *GPUMC__RESTRICT v = vectors + k * n;
-                const double along = gpumc__dot(x, v, n);
-                for (size_t i = 0; i < n; i++) x[i] -= along * v[i];
-            }
+            for (size_t k = 0; pass < 2 && k < found; k++)
+                gpumc__add_multiple(x, -gpumc__dot(x, vectors + k * n, n), vectors + k * n, n);
         }
-        norm = sqrt(gpumc__dot(x, x, n));
-        for (size_t i = 0; i < n; i++) x[i] /= norm;
     }
 }
 
@@ -4172,7 +4165,6 @@ static GPUMC_LOOP void gpumc__tridiagonal_vector(const double *d, const double *
 static GPUMC_LOOP int gpumc__eigen(double *a, size_t n, double *d, double *z, double *work)
 {
     double *e = work, *tau = e + n, *w = tau + n;
-    memset(tau, 0, n * sizeof(double));
     gpumc__tridiagonal(a, n, d, e, tau, w);
     memset(z, 0, n * n * sizeof(double));
     for (size_t i = 0; i < n; i++) z[i * n + i] = 1;
