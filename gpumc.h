@@ -4664,11 +4664,11 @@ GPUMC__MEMBERS(beta_proportion, 2, (mu, kappa), gpumc__is_proportion(mu, kappa),
                gpumc_beta_quantile(u, mu * kappa, (1 - mu) * kappa),
                gpumc_beta_rng(rng, mu * kappa, (1 - mu) * kappa), mu, mu * (1 - mu) / (kappa + 1))
 
-/* A law of counts as a tail function: P(Y <= k) is a gamma or beta tail with k + 1 for a shape. */
+/* A law of counts by its tails: P(Y <= k) is the lower tail of beta(size - falls k, k + 1) at x, or, where
+   size is 0, the upper tail of gamma(k + 1, 1). */
 typedef struct gpumc__count {
-    gpumc__tail (*tail)(const struct gpumc__count *law, double k);
-    double size;                       /* n of a binomial, phi of a negative binomial law */
-    double x, y, log_x, log_y;         /* where its tail starts; a gamma tail needs x only */
+    double size, falls;
+    double x, y, log_x, log_y;         /* y = 1 - x; a gamma tail needs x only */
     double most, mean, variance;
 } gpumc__count;
 
@@ -4678,7 +4678,9 @@ static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, double s
     if (y != y) return gpumc__certain_tail(side, y);
     if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
     if (k >= law->most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
-    return gpumc__tail_at(side, law->tail(law, k));
+    if (law->size == 0) return gpumc__tail_at(-side, gpumc__gamma_tail(k + 1, law->x, law->log_x));
+    return gpumc__tail_at(side, gpumc__beta_tail(law->size - law->falls * k, k + 1,
+                                                 law->x, law->y, law->log_x, law->log_y));
 }
 /* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
 static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
@@ -4712,20 +4714,18 @@ static double gpumc__count_quantile(gpumc__count law, double p)
     return above;
 }
 
-/* Binomial: P(Y <= k) is the lower tail of beta(n - k, k + 1) at 1 - p. */
-static gpumc__tail gpumc__binomial_tail(const gpumc__count *law, double k)
-{ return gpumc__beta_tail(law->size - k, k + 1, law->x, law->y, law->log_x, law->log_y); }
+/* Binomial: beta(n - k, k + 1) at 1 - p. */
 static gpumc__count gpumc__binomial_by_p(double n, double p)
 {
     const double q = 1 - p, log_p = p < 0.5 ? gpumc__log(p) : gpumc__log1p(-q);
-    const gpumc__count law = { gpumc__binomial_tail, n, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q };
+    const gpumc__count law = { n, 1, q, p, gpumc__log1p(-p), log_p, n, n * p, n * p * q };
     return law;
 }
 static gpumc__count gpumc__binomial_by_logit(double n, double eta)
 {
     const double p = gpumc__inv_logit(eta), q = gpumc__inv_logit(-eta);
     const double log_p = -gpumc__log1p_exp(-eta), log_q = -gpumc__log1p_exp(eta);
-    const gpumc__count law = { gpumc__binomial_tail, n, q, p, log_q, log_p, n, n * p, n * p * q };
+    const gpumc__count law = { n, 1, q, p, log_q, log_p, n, n * p, n * p * q };
     return law;
 }
 static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
@@ -4755,16 +4755,9 @@ GPUMC__MEMBERS(binomial_logit, 2, (n, eta), gpumc__is_trials(n) && eta == eta,
                gpumc__rng_binomial(rng, n, gpumc__inv_logit(eta)), n * gpumc__inv_logit(eta),
                n * gpumc__inv_logit(eta) * gpumc__inv_logit(-eta))
 
-/* Poisson: P(Y <= k) is the upper tail of gamma(k + 1, 1) at lambda. */
-static gpumc__tail gpumc__poisson_tail(const gpumc__count *law, double k)
-{
-    gpumc__tail tail = gpumc__gamma_tail(k + 1, law->x, law->log_x);
-    tail.side = -tail.side;
-    return tail;
-}
 static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 {
-    const gpumc__count law = { gpumc__poisson_tail, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda };
+    const gpumc__count law = { 0, 0, lambda, 0, log_lambda, 0, GPUMC_INF, lambda, lambda };
     return law;
 }
 GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
@@ -4790,14 +4783,12 @@ GPUMC__MEMBERS(poisson_log, 1, (eta), eta == eta,
                gpumc__count_quantile(gpumc__poisson_count(gpumc__exp(eta), eta), u),
                gpumc__rng_poisson(rng, gpumc__exp(eta)), gpumc__exp(eta), gpumc__exp(eta))
 
-/* Negative binomial: P(Y <= k) is the lower tail of beta(phi, k + 1) at x = phi / (phi + mu); its derivative
-   by phi is that by a at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
-static gpumc__tail gpumc__neg_binomial_tail(const gpumc__count *law, double k)
-{ return gpumc__beta_tail(law->size, k + 1, law->x, law->y, law->log_x, law->log_y); }
+/* Negative binomial: beta(phi, k + 1) at x = phi / (phi + mu); the derivative of its tail by phi is that by a
+   at fixed a (1 - x) / x = mu, and logit x falls as log mu rises. */
 static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double phi)
 {
     const double logit = gpumc__log(phi) - log_mu;
-    const gpumc__count law = { gpumc__neg_binomial_tail, phi, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
+    const gpumc__count law = { phi, 0, 1 / (1 + mu / phi), 1 / (1 + phi / mu),
                                -gpumc__log1p_exp(-logit), -gpumc__log1p_exp(logit),
                                GPUMC_INF, mu, mu + mu * (mu / phi) };
     return law;
