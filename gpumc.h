@@ -4690,26 +4690,21 @@ static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
     return gpumc__count_tail(law, k, GPUMC__UPPER).value <= gpumc__log1p(-p) + slack + DBL_EPSILON / (1 - p);
 }
 
-/* From the normal approximation outwards in doubling steps, then by halving. */
+/* From the normal approximation by doubling steps, as long as they are shorter than half of what is left. */
 static double gpumc__count_quantile(gpumc__count law, double p)
 {
     const double spread = law.variance <= DBL_MAX ? sqrt(law.variance) : 0;
     const double guess = floor(law.mean + spread * gpumc__inv_Phi(p));
     if (!gpumc__is_probability(p) || !(law.mean >= 0 && law.mean <= DBL_MAX)) return GPUMC_NAN;
     if (p == 0 || p == 1) return p == 0 ? 0 : law.variance > 0 ? law.most : law.mean;
-    double above = guess < 0 ? 0 : guess < law.most ? guess : law.most;
-    for (double step = 1; !gpumc__count_reaches(&law, above, p); step *= 2) above += step;
-    double below = above - 1;
-    for (double step = 1; below >= 0 && gpumc__count_reaches(&law, below, p); step *= 2) {
-        above = below;
-        below -= step;
-    }
-    if (below < -1) below = -1;
-    while (above - below > 1) {
-        const double middle = below + floor(0.5 * (above - below));
-        if (middle <= below || middle >= above) break;              /* counts beyond 2^53 */
-        if (gpumc__count_reaches(&law, middle, p)) above = middle;
-        else below = middle;
+    double at = guess < 0 ? 0 : guess < law.most ? guess : law.most, below = -1, above = law.most;
+    for (double step = 1 + floor(DBL_EPSILON * at); above - below > 1; step *= 2) {
+        const int reached = gpumc__count_reaches(&law, at, p);
+        if (reached) above = at;
+        else below = at;
+        const double way = fmin(step, floor(0.5 * (above - below)));
+        at = reached ? above - way : below + way;
+        if (at <= below || at >= above) break;                      /* counts beyond 2^53 */
     }
     return above;
 }
