@@ -3447,21 +3447,25 @@ struct gpumc_team {
     gpumc_allocator allocator;
     gpumc__mutex mutex;
     gpumc__condition work, done;
-    int n_threads, n_busy, open, stop;    /* busy: members in the round; open: until its parts are taken */
+    int n_threads, open, stop;            /* open: until the parts of a round are taken */
     int first_home, home;                 /* the processors of the threads that started and that called */
-    volatile int round, idle, n_here;     /* idle: no member is busy; n_here: members that have begun */
+    volatile int round, n_busy, n_here;   /* busy: members in the round; n_here: members that have begun */
     size_t next, n_parts;
     void (*run)(size_t part, int member, void *user);
     void *user;
     gpumc__member *members;
 };
 
-/* A sleeping thread takes tens of microseconds to wake: rounds that follow each other closely find the others
-   still looking, who give way to whoever else wants their processors. */
-static void gpumc__team_look(const volatile int *flag, int old)
+/* Looks at n while it is from low to high, for so many seconds at most. A sleeping thread takes tens of
+   microseconds to wake: rounds that follow each other closely find the others still looking, who give way to
+   whoever else wants their processors. */
+#define GPUMC__TEAM_LOOK 3e-4
+static void gpumc__team_look(const volatile int *n, int low, int high, double seconds)
 {
-    const double end = gpumc__seconds() + 3e-4;
-    while (gpumc__load_flag(flag) == old && gpumc__seconds() < end) gpumc__give_way();
+    const double end = gpumc__seconds() + seconds;
+    int seen = gpumc__load_flag(n);
+    for (; low <= seen && seen <= high && gpumc__seconds() < end; seen = gpumc__load_flag(n))
+        gpumc__give_way();
 }
 
 /* Takes parts until none is left, several at once while there are many. */
@@ -3492,34 +3496,24 @@ static void *gpumc__team_member(void *user)
     gpumc__unlock(&t->mutex);
     for (;;) {
         int stop, joins, home;
-        gpumc__team_look(&t->round, seen);
+        gpumc__team_look(&t->round, seen, seen, GPUMC__TEAM_LOOK);
         gpumc__lock(&t->mutex);
         while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
         seen = t->round;
         stop = t->stop;
         joins = t->open;
         home = t->home;
-        t->n_busy += joins;
-        gpumc__store_flag(&t->idle, t->n_busy == 0);
+        gpumc__store_flag(&t->n_busy, t->n_busy + joins);
         gpumc__unlock(&t->mutex);
         if (stop) return NULL;
         if (!joins) continue;
         gpumc__leave_processor(home);
         gpumc__team_share(t, m->rank);
         gpumc__lock(&t->mutex);
-        if (--t->n_busy == 0) {
-            gpumc__store_flag(&t->idle, 1);
-            gpumc__wake(&t->done);
-        }
+        gpumc__store_flag(&t->n_busy, t->n_busy - 1);
+        if (t->n_busy == 0) gpumc__wake(&t->done);
         gpumc__unlock(&t->mutex);
     }
-}
-
-/* Gives way for a millisecond at most to members that have not begun: they may stand on this processor. */
-static void gpumc__team_gather(const gpumc_team *t)
-{
-    const double end = gpumc__seconds() + 1e-3;
-    while (gpumc__load_flag(&t->n_here) < t->n_threads - 1 && gpumc__seconds() < end) gpumc__give_way();
 }
 
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator)
@@ -3541,7 +3535,7 @@ GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *a
         m->rank = t->n_threads;
         if (!gpumc__thread_start(&m->thread, gpumc__team_member, m)) break;
     }
-    gpumc__team_gather(t);
+    gpumc__team_look(&t->n_here, 0, t->n_threads - 2, 1e-3);      /* the others may stand on this processor */
     return t;
 }
 
@@ -3563,9 +3557,8 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
     gpumc__team_share(team, 0);
     gpumc__lock(&team->mutex);
     team->open = 0;
-    gpumc__store_flag(&team->idle, team->n_busy == 0);
     gpumc__unlock(&team->mutex);
-    gpumc__team_look(&team->idle, 0);
+    gpumc__team_look(&team->n_busy, 1, team->n_threads, GPUMC__TEAM_LOOK);
     gpumc__lock(&team->mutex);
     while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
     gpumc__unlock(&team->mutex);
@@ -4152,7 +4145,7 @@ static GPUMC_LOOP void gpumc__tridiagonal_vector(const double *d, const double *
     }
     for (int round = 0; round < 3; round++) {
         gpumc__tridiagonal_solve(d, e, n, lambda, zero, x, rows);
-        for (int pass = 0; pass < 3; pass++) {                  /* two at right angles, the last for the norm */
+        for (int pass = 0; pass < 3; pass++) {              /* two for right angles, the last for the norm */
             const double norm = sqrt(gpumc__dot(x, x, n));
             for (size_t i = 0; i < n; i++) x[i] /= norm;
             for (size_t k = 0; pass < 2 && k < found; k++)
