@@ -3890,22 +3890,21 @@ static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
     return gpumc__tail_at(GPUMC__LOWER, tail);
 }
 
-/* x with log lower tail = target <= log(1/2). P <= odds^a / (a B(a, b)) starts it. */
+/* x with log lower tail = target <= log(1/2), 0 for -infinity. P <= odds^a / (a B(a, b)) starts it. */
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
-    double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1, change;
-    gpumc__pair root = { 0, 1, 0 };
+    double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1;
     gpumc__tail tail;
     for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
         tail = gpumc__beta_tail_at_logit(a, b, s);
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
-    root.x = gpumc__inv_logit(s), root.y = gpumc__inv_logit(-s), root.logit = s;
+    gpumc__pair root = { gpumc__inv_logit(s), gpumc__inv_logit(-s), s };
     if (root.x < DBL_MIN || root.y < DBL_MIN) return root;
     tail = gpumc__beta_tail(a, b, root.x, root.y, gpumc__log(root.x), gpumc__log(root.y));
     tail = gpumc__tail_at(GPUMC__LOWER, tail);
-    change = root.x * root.y * (target - tail.value) / tail.by_log;
+    const double change = root.x * root.y * (target - tail.value) / tail.by_log;
     root.x += change, root.y -= change, root.logit += (target - tail.value) / tail.by_log;
     return root;
 }
@@ -3919,11 +3918,10 @@ static double gpumc__gamma_root(double a, double p, double q)
 }
 static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
 {
-    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN, GPUMC_NAN };
-    gpumc__pair mirror = { q == 0 ? 0.0 : 1.0, q == 0 ? 1.0 : 0.0, q == 0 ? -GPUMC_INF : GPUMC_INF };
+    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN, GPUMC_NAN }, mirror;
     if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return root;
-    if (0 < p && p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
-    if (0 < q && q <= p) mirror = gpumc__beta_solve(b, a, gpumc__log(q));
+    if (p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
+    mirror = gpumc__beta_solve(b, a, gpumc__log(q));
     root.x = mirror.y;
     root.y = mirror.x;
     root.logit = -mirror.logit;
