@@ -19370,19 +19370,21 @@ static void gpumc__start_scale(const gpumc_layout *l, double *q, double by)
 }
 
 /* Takes half of a start point, again and again, where it is too far out by orders of magnitude: slopes of
-   exp(80 b) at b = 2 tell a metric nothing about the posterior, nor does a chain find there from so far. */
+   exp(80 b) at b = 2 tell a metric nothing about the posterior, nor does a chain find there from so far. Then
+   back, where no chain can start there: one with a gradient that is not finite would ask for it for ever. */
 static void gpumc__start_nearer(gpumc__run *r, size_t c, double *q)
 {
     const double n = (double)r->layout->n_free;
     double worth = 1000 * n, lp = r->chains[c].nuts->current->lp;
-    for (int k = 0; k < 12; k++, worth = n) {
+    int k = 0;
+    for (; k < 12; k++, worth = n) {
         gpumc__start_scale(r->layout, q, 0.5);
         const double next = gpumc__eval(r->layout, r->adapt->guided, q, r->chains[c].nuts->scratch,
                                         r->chains[c].work);
         if (!(next > lp + worth)) { gpumc__start_scale(r->layout, q, 2); break; }
         lp = next;
     }
-    if (worth <= n) gpumc__begin_at(r, c, q, &lp);
+    while (worth <= n && !gpumc__begin_at(r, c, q, &lp) && k-- > 0) gpumc__start_scale(r->layout, q, 2);
 }
 
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */

@@ -388,6 +388,27 @@ static void check_starts(void)
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("gradient", "not finite", "init"));
 }
 
+/* So steep that starts are taken half as far out, where this density has no gradient: chains stay outside. */
+static double hollow_density(const double *x, double *g, void *data)
+{
+    const double lp = -exp(40 * fabs(x[0]));
+    (void)data;
+    g[0] += fabs(x[0]) < 1 ? NAN : x[0] > 0 ? 40 * lp : -40 * lp;
+    return lp;
+}
+static void check_hollow(void)
+{
+    const gpumc_param x = { .name = "x" };
+    const gpumc_model m = { .params = &x, .n_params = 1, .log_density = hollow_density };
+    gpumc_fit fit;
+    gpumc_sample_options o = quick;
+    o.skip_gradient_check = 1;
+    alarm(20);
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    alarm(0);
+    gpumc_free(&fit);
+}
+
 /* Beyond 200 coordinates some are seen by random directions alone; threads share all that is tried, and say
    the same. */
 static void check_gradients_of_many(void)
@@ -726,6 +747,7 @@ int main(void)
     check_options();
     check_too_large();
     check_starts();
+    check_hollow();
     check_gradients();
     check_handles();
     check_machine();
