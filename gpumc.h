@@ -18728,6 +18728,7 @@ static uint64_t gpumc__digest_text(uint64_t sum, const char *text)
 static uint64_t gpumc__digest_model(const gpumc_model *m)
 {
     uint64_t sum = gpumc__digest_text(GPUMC__FNV_START, m->name);
+    if (m->guide) sum = gpumc__digest_text(sum, "guide");
     for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
         const gpumc_output b = gpumc__nth_block(m, i);
         const size_t sizes[] = { gpumc__nth_size(m, i), b.n_dims, (size_t)b.group, i < m->n_params };
@@ -18962,7 +18963,7 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
     if (p->from.failed)
         return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s: its parts do not fit together", p->path);
     here = gpumc__density_here(r);
-    if (fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;
+    if (here == probe || fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;   /* or infinite */
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of other data or another density: %.12g where it "
                        "was %.12g", p->path, here, probe);
 }

@@ -357,6 +357,27 @@ static void check_again(void)
     check_pieces("trees after paths", &m, o, 600, 1);
 }
 
+/* A guide knows of places where the density is 0, and chains may stand there when all is saved. */
+static double half_density(const double *x, double *g, void *data)
+{
+    const double lp = gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_std_normal_lpdf(x[1], &g[1]);
+    (void)data;
+    count_point(x[0]);
+    return x[0] > 0 ? lp : -INFINITY;
+}
+static double half_guide(const double *x, double *g, void *data)
+{
+    (void)data;
+    count_point(x[0]);
+    return gpumc_std_normal_lpdf(x[0], &g[0]) + gpumc_std_normal_lpdf(x[1], &g[1]);
+}
+static void check_guide(void)
+{
+    const gpumc_param two = { .name = "x", .size = 2 };
+    const gpumc_model m = { .params = &two, .n_params = 1, .log_density = half_density, .guide = half_guide };
+    check_pieces("a guide", &m, small, 40, 1);
+}
+
 static void check_options(void)
 {
     const gpumc_model one = schools(0);
@@ -613,6 +634,7 @@ static void check_mismatches(void)
     OTHER_MODEL(list[2].size = 9, memcpy(list, schools_params, sizeof list));
     OTHER_MODEL(changed.n_outputs = 0, changed.n_outputs = 1);
     OTHER_MODEL(changed.name = "colleges", changed.name = "schools");
+    OTHER_MODEL(changed.guide = m.log_density, changed.guide = NULL);
     list[2].factor = "L";                   /* which makes no model of this, but another */
     CHECK(gpumc__digest_model(&changed) != gpumc__digest_model(&m), "a factor makes no difference");
     schools_effect[3] += 0.1;
@@ -851,6 +873,7 @@ int main(void)
     check_noise();
     check_slopes();
     check_again();
+    check_guide();
     check_options();
     check_callbacks();
     check_interval();
