@@ -10805,8 +10805,9 @@ static double gpumc__metric_mixed(const gpumc_metric *m, const double *u, size_t
 {
     double sum = 0;
     size_t k = 0;
+    if (m->n_blocks == 0) return u[i];
     while (k < m->block_size && !(m->members[k] <= i && i < m->members[k] + m->n_blocks)) k++;
-    if (m->n_blocks == 0 || k == m->block_size) return u[i];
+    if (k == m->block_size) return u[i];
     for (size_t l = 0; l <= k; l++) {
         const size_t j = i - m->members[k];
         sum += m->blocks[(k * (k + 1) / 2 + l) * m->n_blocks + j] * u[m->members[l] + j];
@@ -19177,7 +19178,7 @@ static const char *gpumc__metric_fault(const gpumc_metric *m)
     if (!m->scale || (dense && !(m->covariance && m->factor)) || (rank && !(m->vectors && m->lambda))
         || (n_blocks && !m->blocks))
         return "lacks an array that its kind has: scale, for dense covariance and factor, vectors and lambda";
-    if (rank > GPUMC__MAX_RANK) return "is of a rank above 64";
+    if (rank > gpumc__smaller(n, GPUMC__MAX_RANK)) return "is of a rank above 64 or its dimension";
     if (!gpumc__all_above(0, m->scale, n, 1) || !gpumc__all_above(0, m->lambda, rank, 1)
         || !gpumc__all_above(0, m->covariance, dense ? n : 0, n + 1)
         || !gpumc__all_above(0, m->factor, dense ? n : 0, n + 1))
@@ -19198,7 +19199,9 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const gpumc_metric *m = o->initial_metric;
     const size_t dim = layout->n_free;
     const gpumc__blocks b = gpumc__layout_blocks(layout);
-    const int foreign = m && ((m->n_blocks > 0 && (m->n_blocks != b.n || m->block_size != b.size))
+    const int foreign = m && ((m->n_blocks > 0
+                               && (m->n_blocks != b.n || m->block_size != b.size || !m->members
+                                   || memcmp(m->members, b.members, b.size * sizeof *b.members) != 0))
                               || (m->rank > 0 && !gpumc__metric_has_rank(m->kind)));
     const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model"
         : gpumc__metric_fault(m);

@@ -295,6 +295,36 @@ static void check_learned_before(void)
     gpumc_free(&first);
 }
 
+/* A metric of blocks serves the next run as it is; one whose blocks are of other coordinates does not. */
+static double paired(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 2; i++) lp += gpumc_normal_lpdf(x[i], 1, 0.1, &g[i], NULL, NULL);
+    for (int i = 2; i < 22; i++) lp += gpumc_normal_lpdf(x[i], 0, x[i >= 12], &g[i], NULL, &g[i >= 12]);
+    return lp;
+}
+static void check_blocks_before(void)
+{
+    static const gpumc_param pairs[] = {
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "phi", .kind = GPUMC_POSITIVE },
+        { .name = "a", .size = 10, .scale = "tau" }, { .name = "b", .size = 10, .scale = "phi" },
+    };
+    const gpumc_model m = { .name = "pairs", .params = pairs, .n_params = 4, .log_density = paired };
+    gpumc_sample_options o = { .num_samples = 50 };
+    gpumc_fit first, second;
+    CHECK(gpumc_sample(&m, &o, &first) == GPUMC_OK && first.metric.n_blocks == 10, "%s", first.message);
+    o.num_warmup = -1;
+    o.initial_metric = &first.metric;
+    o.step_size = first.step_size;
+    CHECK(gpumc_sample(&m, &o, &second) == GPUMC_OK && second.metric.n_blocks == 10, "%s", second.message);
+    gpumc_free(&second);
+    first.metric.members[1] += 11;
+    CHECK(gpumc_sample(&m, &o, &second) == GPUMC_ERROR_ARGUMENT && strstr(second.message, "not fit the model"),
+          "%s", second.message);
+    gpumc_free(&first);
+}
+
 /* Few iterations of warm-up, and none that could come back from a bold step. */
 static void check_short_warmup(void)
 {
@@ -618,6 +648,7 @@ int main(void)
     check_metrics();
     check_no_warmup();
     check_learned_before();
+    check_blocks_before();
     check_short_warmup();
     return check_end();
 }

@@ -1371,7 +1371,8 @@ static void refuses_metric(const gpumc_model *model, gpumc_sample_options o, gpu
 /* A metric in which something is missing or impossible. */
 static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o, const gpumc_metric *good)
 {
-    double bad[4] = { 1, NAN, 0.5, -1 };
+    double bad[4] = { 1, NAN, 0.5, -1 }, one_zero[] = { 1, 0 };
+    gpumc_fit fit;
     gpumc_metric m = *good;
     m.scale = NULL;
     refuses_metric(model, o, m, "lacks");
@@ -1400,6 +1401,19 @@ static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o
         refuses_metric(model, o, m, "not finite");
         m.rank = 65;
         refuses_metric(model, o, m, "64");
+        m.rank = 3;                     /* of two dimensions, whose arrays are read no further than that */
+        m.vectors = bad;
+        refuses_metric(model, o, m, "rank");
+        m = *good;                      /* blocks that were asked for and not estimated are no fault */
+        m.kind = GPUMC_METRIC_BLOCKS;
+        m.block_size = 2;
+        m.rank = 1;
+        m.vectors = m.lambda = one_zero;
+        o.initial_metric = &m;
+        CHECK(gpumc_sample(model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        gpumc_free(&fit);
+        m.n_blocks = 1;
+        refuses_metric(model, o, m, "does not fit the model");
     }
 }
 
