@@ -19834,7 +19834,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     }
     if (status == GPUMC_OK) {
         whole = gpumc__look_back(r);
-        const char *finding = finished && whole ? gpumc__paths_fail(r) : NULL;
+        const char *finding = finished && whole && !gpumc__stops(r) ? gpumc__paths_fail(r) : NULL;
         if (finding) {
             finished = gpumc__sample_again(r, finding);
             whole = gpumc__look_back(r);

@@ -338,12 +338,16 @@ static double lumpy_density(const double *x, double *g, void *data)
 static int draw_passes(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user)
 { return (void)chain, (void)draw, (void)values, (void)stats, user != NULL; }
 
+static int stop_at_the_end(const gpumc_progress *p, void *user)
+{ return (*(size_t *)user += p->iteration == p->total) == p->n_chains; }
+
 static void check_again(void)
 {
     const gpumc_param eight = { .name = "x", .size = 8 };
     const gpumc_model m = { .params = &eight, .n_params = 1, .log_density = lumpy_density };
     gpumc_sample_options o = { .seed = 1, .num_samples = 500, .save_warmup = 1, .save_unconstrained = 1 };
     gpumc_fit fit, once;
+    size_t n_done = 0;
     arm(0);
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && strstr(fit.sampler_reason, "again by trees"), "%s",
           fit.sampler_reason);
@@ -355,6 +359,11 @@ static void check_again(void)
     gpumc_free(&once);
     o.on_draw = NULL;
     check_pieces("trees after paths", &m, o, 600, 1);
+    o.progress_user = &n_done;
+    o.progress = stop_at_the_end;            /* with all draws made, which trees would lose if they began again */
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_draws == 500, "%.0f draws: %s", (double)fit.n_draws,
+          fit.message);
+    gpumc_free(&fit);
 }
 
 /* A guide knows of places where the density is 0, and chains may stand there when all is saved. */
