@@ -11828,7 +11828,7 @@ struct gpumc_adapt {
     size_t own_end, early_end, final_start;  /* see the head of the section */
     size_t next_switch, window;
     gpumc__dual dual;
-    size_t n_kept, capacity, foreground, background;         /* where the two overlapping windows begin */
+    size_t n_kept, capacity, background;     /* background: where the next window begins, over this one */
     size_t best, n_selected, n_units;        /* best: the chain of the highest level */
     double tolerance;                        /* how far below that is too far */
     gpumc__restart restarts[GPUMC__MAX_RESTARTS];
@@ -11955,7 +11955,7 @@ static void gpumc__adapt_schedule(gpumc_adapt *a, size_t t)
     a->next_switch = gpumc__next_switch(a, t, &a->window);
 }
 
-/* Most iterations that the foreground window ever spans. */
+/* Most iterations that a window ever spans. */
 static size_t gpumc__longest_window(const gpumc_adapt *plan)
 {
     size_t foreground = 0, background = 0, longest = 0, t = 0, window = 0;
@@ -12106,17 +12106,15 @@ static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
-/* Forgets what lies before the foreground window. */
+/* Goes on to the next window: forgets what lies before it. */
 static void gpumc__adapt_forget(gpumc_adapt *a)
 {
-    const size_t from = a->foreground, kept = a->n_kept - from, n = a->dim;
+    const size_t from = a->background, kept = a->n_kept - from, n = a->dim;
     memmove(a->q, a->q + from * n, kept * n * sizeof(double));
     memmove(a->g, a->g + from * n, kept * n * sizeof(double));
     memmove(a->lp, a->lp + from, kept * sizeof(double));
     memmove(a->owner, a->owner + from, kept * sizeof(uint32_t));
-    a->n_kept = kept;
-    a->background -= from;
-    a->foreground = 0;
+    a->n_kept = a->background = kept;
 }
 
 static double gpumc__median_of(double *x, size_t n)
@@ -12171,7 +12169,7 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
     size_t draws[20], best = 0;
     for (size_t c = 0; c < a->n_chains; c++) {
         size_t n = 0;
-        for (size_t k = a->n_kept; k-- > a->foreground && n < 20;)
+        for (size_t k = a->n_kept; k-- > 0 && n < 20;)
             if (a->owner[k] == c) draws[n++] = k;
         for (size_t k = 0; k < n; k++) recent[k] = a->lp[draws[k]];
         a->levels[c] = n ? gpumc__median_of(recent, n) : chains[c]->current->lp;
@@ -12211,13 +12209,13 @@ static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP_COLUMNS - 1) / 
 static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
 { *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
 
-/* Picks up to `most` of the healthy draws of the foreground window, evenly; returns how many. */
+/* Picks up to `most` of the kept healthy draws, evenly; returns how many. */
 static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most, size_t *draws)
 {
     size_t available = 0, seen = 0, n = 0;
-    for (size_t k = a->foreground; k < a->n_kept; k++)
+    for (size_t k = 0; k < a->n_kept; k++)
         available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
-    for (size_t k = a->foreground; k < a->n_kept && n < most; k++) {
+    for (size_t k = 0; k < a->n_kept && n < most; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         if (available > most && seen++ * most / available < n) continue;
         draws[n++] = k;
@@ -12242,7 +12240,7 @@ static void gpumc__diagonal_strip(size_t part, int member, void *estimate)
     double count = 0;
     (void)member;
     for (int k = 0; k < 4; k++) memset(mean_q + (size_t)k * dim, 0, n * sizeof(double));
-    for (size_t k = a->foreground; k < a->n_kept; k++) {
+    for (size_t k = 0; k < a->n_kept; k++) {
         if (!gpumc__adapt_uses(a, k, of->chain)) continue;
         count++;
         gpumc__welford(mean_q, var_q, a->q + k * dim + from, n, 1 / count);
@@ -12481,7 +12479,7 @@ static size_t gpumc__adapt_gather(gpumc_adapt *a, const gpumc_metric *m, size_t 
 {
     const size_t K = m->block_size;
     size_t n = 0;
-    for (size_t d = a->foreground; d < a->n_kept; d++) {
+    for (size_t d = 0; d < a->n_kept; d++) {
         if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
         for (size_t k = 0; k < K; k++) {
             const size_t i = m->members[k] + j;
@@ -12522,7 +12520,7 @@ static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
     const size_t n = a->dim;
     double *x = a->moments, *y = x + n;
     size_t count = 0;
-    for (size_t d = a->foreground; d < a->n_kept; d++) {
+    for (size_t d = 0; d < a->n_kept; d++) {
         if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
         for (size_t i = 0; i < n; i++) {
             x[i] = a->q[d * n + i] / m->scale[i];
@@ -12697,7 +12695,7 @@ static void gpumc__mean_strip(size_t part, int member, void *estimate)
     (void)member;
     memset(mean_q, 0, n * sizeof(double));
     memset(mean_g, 0, n * sizeof(double));
-    for (size_t k = a->foreground; k < a->n_kept; k++) {
+    for (size_t k = 0; k < a->n_kept; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         gpumc__add_multiple(mean_q, 1, a->q + k * a->dim + from, n);
         gpumc__add_multiple(mean_g, 1, a->g + k * a->dim + from, n);
@@ -12712,7 +12710,7 @@ static void gpumc__adapt_mean(gpumc_adapt *a, gpumc_metric *m)
     gpumc__estimate of = { a, m, GPUMC__NONE };
     const double *mean_q = a->moments, *mean_g = mean_q + a->dim;
     size_t count = 0;
-    for (size_t k = a->foreground; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
+    for (size_t k = 0; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
     if (count < 3) return;
     gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__mean_strip, &of);
     gpumc__metric_velocity(m, mean_g, m->mean);
@@ -12897,15 +12895,15 @@ static void gpumc__centring_part(size_t part, int member, void *parts)
     gpumc__centring_parts *of = (gpumc__centring_parts *)parts;
     gpumc__centring_sums *s = &of->sums[part];
     const gpumc_adapt *a = s->adapt;
-    const size_t from = a->foreground, n = a->n_kept - from;
+    const size_t n = a->n_kept;
     s->work = a->model_work + (size_t)member * a->layout->n_work;
     memset(s->moments, 0, 5 * a->dim * sizeof(double));
     memset(s->units, 0, 3 * a->n_units * sizeof(double));
     for (size_t k = n * part / GPUMC__CENTRING_PARTS; k < n * (part + 1) / GPUMC__CENTRING_PARTS; k++)
-        if (gpumc__adapt_uses(a, from + k, GPUMC__NONE)) gpumc__centring_add(s, from + k, of->late);
+        if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__centring_add(s, k, of->late);
 }
 
-/* Fills the units and the moments, over the healthy draws of the foreground window. Returns their number. */
+/* Fills the units and the moments, over the healthy draws. Returns their number. */
 static double gpumc__centring_moments(gpumc_adapt *a, int late)
 {
     gpumc__centring_parts parts;
@@ -13329,13 +13327,13 @@ static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, d
     gpumc__adapt_share(a, n_parts, gpumc__rescore_part, &of);
 }
 
-/* The first pairs: those of coordinate i in the healthy draws of the foreground window, on the log scale.
-   Returns their number; mean_x gets the mean of x - base. */
+/* The first pairs: those of coordinate i in the healthy draws, on the log scale. Returns their number; mean_x
+   gets the mean of x - base. */
 static size_t gpumc__score_gather(const gpumc_adapt *a, size_t i, double *mean_x)
 {
     double square = 0;
     size_t n = 0;
-    for (size_t k = a->foreground; k < a->n_kept; k++) {
+    for (size_t k = 0; k < a->n_kept; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         a->pairs[2 * n] = a->q[k * a->dim + i];
         a->pairs[2 * n++ + 1] = a->g[k * a->dim + i];
@@ -13502,7 +13500,7 @@ static double gpumc__adapt_kappa(gpumc_adapt *a)
     const size_t n = a->dim;
     double *mean = a->moments, *square = mean + n, count = 0, kappa = 0;
     memset(a->moments, 0, 2 * n * sizeof(double));
-    for (size_t k = a->foreground; k < a->n_kept; k++)
+    for (size_t k = 0; k < a->n_kept; k++)
         if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__welford(mean, square, a->q + k * n, n, 1 / ++count);
     for (size_t i = 0; i < n; i++)
         if (gpumc__adapt_is_top(a, i))
@@ -13833,7 +13831,7 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         size_t source = 0;
         uint64_t seen = 0;
         if (a->healthy[c]) continue;
-        for (size_t k = a->foreground; k < a->n_kept; k++)
+        for (size_t k = 0; k < a->n_kept; k++)
             if (gpumc__adapt_uses(a, k, a->best) && gpumc_rng_below(&rng, ++seen) == 0) source = k;
         if (seen == 0) return;
         for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
@@ -13916,8 +13914,6 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
         gpumc__adapt_rescue(a, chains);
     if (restart || a->iteration == a->final_start) gpumc__adapt_restart_step(a, chains);
     if (switches) {
-        a->foreground = a->background;
-        a->background = a->n_kept;
         gpumc__adapt_forget(a);
         a->next_switch = gpumc__next_switch(a, a->iteration, &a->window);
     }

@@ -380,11 +380,12 @@ static double joined_error(int late, size_t n, size_t n_passed)
             a->g[k * DIM + i] = cos(2.9 * (double)(k * DIM + i));
         }
     }
-    a->foreground = BEFORE;
+    a->background = BEFORE;
     a->n_kept = BEFORE + n;
+    gpumc__adapt_forget(a);
     set_weights(m.layout, 2);
     CHECK(gpumc__centring_moments(a, late) == (double)n, "draws are lost");
-    for (size_t k = 0; k < n_passed; k++) gpumc__centring_add(&whole, BEFORE + k, late);
+    for (size_t k = 0; k < n_passed; k++) gpumc__centring_add(&whole, k, late);
     for (size_t i = DIM - 27; i < (late ? 5 : 4) * DIM; i++)
         if (i % DIM >= DIM - 27)
             worst = check_worst(worst, fabs(a->moments[i] - moments[i]) / fmax(1, fabs(moments[i])));

@@ -637,7 +637,6 @@ static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
 {
     const size_t d = a->dim;
     gpumc_rng rng = gpumc_rng_at(7, 0, 0, 0);
-    a->foreground = 0;
     a->n_kept = n;
     for (size_t k = 0; k < n; k++) {
         double *q = a->q + k * d, *g = a->g + k * d, z[SHARED_DIM];
@@ -871,7 +870,6 @@ static double directions_error(int whole, double gradient_factor)
         norm = sqrt(gpumc__dot(v, v, DIM));
         for (size_t i = 0; i < DIM; i++) v[i] /= norm;
     }
-    a->foreground = 0;
     a->n_kept = N;
     for (size_t k = 0; k < N; k++) {
         double *q = a->q + k * DIM, *g = a->g + k * DIM;
