@@ -12260,11 +12260,7 @@ static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
 }
 
 /* n_draws rows of n numbers in x and in y. */
-typedef struct gpumc__selection {
-    gpumc_adapt *adapt;
-    const gpumc_metric *metric;
-    size_t n_draws, n;
-} gpumc__selection;
+typedef struct gpumc__selection { gpumc_adapt *adapt; size_t n_draws, n; } gpumc__selection;
 
 static void gpumc__centre_strip(size_t part, int member, void *selection)
 {
@@ -12285,30 +12281,33 @@ static void gpumc__centre_strip(size_t part, int member, void *selection)
 /* Rows of x and y, n_draws of n numbers, about their means. */
 static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n)
 {
-    gpumc__selection of = { a, NULL, n_draws, n };
+    gpumc__selection of = { a, n_draws, n };
     gpumc__adapt_share(a, gpumc__strips(n), gpumc__centre_strip, &of);
 }
 
-static void gpumc__whiten_row(size_t row, int member, void *selection)
+/* Kept draw k and its gradient, whitened by diagonal and blocks. */
+static void gpumc__adapt_half_whiten(const gpumc_adapt *a, size_t k, double *x, double *y)
 {
-    const gpumc__selection *of = (const gpumc__selection *)selection;
-    const size_t n = of->n, k = of->adapt->selected[row];
-    const double *q = of->adapt->q + k * n, *g = of->adapt->g + k * n, *scale = of->metric->scale;
-    double *x = of->adapt->x + row * n, *y = of->adapt->y + row * n;
-    (void)member;
-    for (size_t i = 0; i < n; i++) { x[i] = q[i] / scale[i]; y[i] = g[i] * scale[i]; }
-    gpumc__metric_blocks(of->metric, 0, 1, x);
-    gpumc__metric_blocks(of->metric, 1, 0, y);
+    const double *q = a->q + k * a->dim, *g = a->g + k * a->dim, *scale = a->shared.scale;
+    for (size_t i = 0; i < a->dim; i++) { x[i] = q[i] / scale[i]; y[i] = g[i] * scale[i]; }
+    gpumc__metric_blocks(&a->shared, 0, 1, x);
+    gpumc__metric_blocks(&a->shared, 1, 0, y);
 }
 
-/* Evenly spaced healthy draws, centred and whitened by diagonal and blocks, into x and y; their number. */
-static size_t gpumc__adapt_select(gpumc_adapt *a, const gpumc_metric *m)
+static void gpumc__whiten_row(size_t row, int member, void *adapt)
 {
-    gpumc__selection of = { a, m, 0, a->dim };
-    of.n_draws = gpumc__adapt_pick(a, a->n_selected, a->selected);
-    gpumc__adapt_share(a, of.n_draws, gpumc__whiten_row, &of);
-    gpumc__adapt_centre(a, of.n_draws, a->dim);
-    return of.n_draws;
+    const gpumc_adapt *a = (const gpumc_adapt *)adapt;
+    (void)member;
+    gpumc__adapt_half_whiten(a, a->selected[row], a->x + row * a->dim, a->y + row * a->dim);
+}
+
+/* Evenly spaced healthy draws, so whitened and centred, into x and y; their number. */
+static size_t gpumc__adapt_select(gpumc_adapt *a)
+{
+    const size_t n_draws = gpumc__adapt_pick(a, a->n_selected, a->selected);
+    gpumc__adapt_share(a, n_draws, gpumc__whiten_row, a);
+    gpumc__adapt_centre(a, n_draws, a->dim);
+    return n_draws;
 }
 
 /* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
@@ -12358,7 +12357,7 @@ static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
 /* Returns 0 when the eigenvalues are not to be had. */
 static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
 {
-    gpumc__selection of = { a, NULL, N, a->dim };
+    gpumc__selection of = { a, N, a->dim };
     const gpumc__spectrum s = gpumc__spectrum_of(a, N);
     gpumc__adapt_share(a, N, gpumc__products_row, &of);
     memset(s.tau, 0, N * sizeof(double));
@@ -12399,7 +12398,7 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, doubl
    in all others. */
 static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
 {
-    const size_t n = a->dim, n_draws = gpumc__adapt_select(a, &a->shared);
+    const size_t n = a->dim, n_draws = gpumc__adapt_select(a);
     gpumc_metric *m = &a->shared;
     double *of_x = a->moments + 2 * n, *of_y = of_x + n;
     memset(of_x, 0, 2 * n * sizeof(double));
@@ -12475,8 +12474,9 @@ static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t
 }
 
 /* The members of block j, whitened by the diagonal, into x and y. Returns the number of draws. */
-static size_t gpumc__adapt_gather(gpumc_adapt *a, const gpumc_metric *m, size_t j)
+static size_t gpumc__adapt_gather(gpumc_adapt *a, size_t j)
 {
+    const gpumc_metric *m = &a->shared;
     const size_t K = m->block_size;
     size_t n = 0;
     for (size_t d = 0; d < a->n_kept; d++) {
@@ -12500,7 +12500,7 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
     const size_t K = m->block_size;
     double *sigma = a->matrices;
     for (size_t j = 0; j < n_blocks; j++) {
-        const size_t n = gpumc__adapt_gather(a, m, j);
+        const size_t n = gpumc__adapt_gather(a, j);
         if (n < 4 * K || !gpumc__fisher_dense(a, n, K) || !gpumc__cholesky(sigma, K)) return;
         for (size_t k = 0; k < K; k++) {
             const double norm = sqrt(gpumc__dot(sigma + k * K, sigma + k * K, k + 1));
@@ -12512,22 +12512,15 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
     m->n_blocks = n_blocks;
 }
 
-/* Healthy draws, whitened by diagonal and blocks, along r rows of the basis: into x and y. Returns their
-   number. */
+/* Healthy draws, so whitened, along r rows of the basis: into x and y. Returns their number. */
 static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
 {
-    const gpumc_metric *m = &a->shared;
     const size_t n = a->dim;
     double *x = a->moments, *y = x + n;
     size_t count = 0;
     for (size_t d = 0; d < a->n_kept; d++) {
         if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
-        for (size_t i = 0; i < n; i++) {
-            x[i] = a->q[d * n + i] / m->scale[i];
-            y[i] = a->g[d * n + i] * m->scale[i];
-        }
-        gpumc__metric_blocks(m, 0, 1, x);
-        gpumc__metric_blocks(m, 1, 0, y);
+        gpumc__adapt_half_whiten(a, d, x, y);
         for (size_t j = 0; j < r; j++) {
             a->x[count * r + j] = gpumc__dot(x, a->basis + j * n, n);
             a->y[count * r + j] = gpumc__dot(y, a->basis + j * n, n);
@@ -12659,7 +12652,7 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     const size_t n = a->dim;
     const double worth = n > GPUMC__MAX_RANK ? 10 * GPUMC__RESIDUAL : GPUMC__RESIDUAL;
     const int free_diagonal = n > GPUMC__MAX_RANK && a->shared.block_size == 0;
-    size_t n_draws = gpumc__adapt_select(a, &a->shared), r = 0;
+    size_t n_draws = gpumc__adapt_select(a), r = 0;
     const int all = n <= GPUMC__FULL_DIM && n_draws >= 2 * n;
     const int whole = all || n <= GPUMC__MAX_RANK || (n <= GPUMC__FULL_DIM && !free_diagonal);
     double misfit, outside = 0;
@@ -12671,13 +12664,13 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (r > 0 && (8 * r <= n || n > GPUMC__FULL_DIM)) {
         gpumc__adapt_rescale(a, r);
         r = 0;
-        n_draws = gpumc__adapt_select(a, &a->shared);
+        n_draws = gpumc__adapt_select(a);
         if (!all && gpumc__adapt_misfit(a, n_draws) < GPUMC__MISFIT) return;
         if (!all && !gpumc__adapt_products(a, n_draws)) return;
     }
     if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
     if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
-        n_draws = gpumc__adapt_select(a, &a->shared);
+        n_draws = gpumc__adapt_select(a);
         if (gpumc__fisher_dense(a, n_draws, n)) gpumc__adapt_low_rank(a, n_draws, n, 0, 0);
         return;
     }
@@ -12686,9 +12679,9 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, n_draws, r, 1, outside);
 }
 
-static void gpumc__mean_strip(size_t part, int member, void *estimate)
+static void gpumc__mean_strip(size_t part, int member, void *adapt)
 {
-    const gpumc_adapt *a = ((const gpumc__estimate *)estimate)->adapt;
+    const gpumc_adapt *a = (const gpumc_adapt *)adapt;
     size_t from;
     const size_t n = gpumc__strip_of(a->dim, part, &from);
     double *mean_q = a->moments + from, *mean_g = mean_q + a->dim, count = 0;
@@ -12705,14 +12698,14 @@ static void gpumc__mean_strip(size_t part, int member, void *estimate)
 }
 
 /* The centre of the normal whose gradients these are at these draws, exact as the diagonal's. */
-static void gpumc__adapt_mean(gpumc_adapt *a, gpumc_metric *m)
+static void gpumc__adapt_mean(gpumc_adapt *a)
 {
-    gpumc__estimate of = { a, m, GPUMC__NONE };
     const double *mean_q = a->moments, *mean_g = mean_q + a->dim;
+    gpumc_metric *m = &a->shared;
     size_t count = 0;
     for (size_t k = 0; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
     if (count < 3) return;
-    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__mean_strip, &of);
+    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__mean_strip, a);
     gpumc__metric_velocity(m, mean_g, m->mean);
     for (size_t i = 0; i < a->dim; i++) m->mean[i] += mean_q[i];
 }
@@ -12733,10 +12726,10 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     gpumc__adapt_diagonal(a, m, GPUMC__NONE);
     if (m->block_size > 0) gpumc__adapt_blocks(a, blocks.n);
     if (a->options.metric == GPUMC_METRIC_DENSE) {
-        n_draws = gpumc__adapt_select(a, m);
+        n_draws = gpumc__adapt_select(a);
         if (n_draws >= 10 && gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_dense(a);
     } else gpumc__adapt_correlations(a);
-    gpumc__adapt_mean(a, m);
+    gpumc__adapt_mean(a);
 }
 
 /* ---- centring ---------------------------------------------------------------------------------- */

@@ -775,7 +775,7 @@ static void test_centre(void)
     for (int broken = 0; broken < 2; broken++) {
         double worst = 0;
         m->rank = broken ? 0 : truth.metric.rank;
-        gpumc__adapt_mean(a, m);
+        gpumc__adapt_mean(a);
         for (size_t i = 0; i < DIM; i++) worst = check_worst(worst, fabs(m->mean[i] - 3));
         CHECK(broken ? worst > 0.01 : worst < 1e-9, "the centre is off by %g%s", worst,
               broken ? ", and its check sees nothing" : "");
@@ -794,7 +794,7 @@ static void test_low_rank(void)
     spikes_factor(L, DIM);
     adapt_feed(a, L, N, 1);
     gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
-    CHECK(gpumc__adapt_select(a, &a->shared) == N, "every draw of a short window is used");
+    CHECK(gpumc__adapt_select(a) == N, "every draw of a short window is used");
     CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate");
     residual = fisher_residual(a, N);
     CHECK(residual < 1e-9, "Sigma C_g Sigma misses C_x by %g", residual);
@@ -837,7 +837,7 @@ static double recovery_error(int by_gains, double gradient_factor)
     spikes_factor(L, DIM);
     adapt_feed(a, L, N, gradient_factor);
     gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
-    gpumc__adapt_select(a, &a->shared);
+    gpumc__adapt_select(a);
     CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate without a ridge");
     gpumc__adapt_low_rank(a, by_gains ? N : 0, DIM, 0, 0);
     written_out(&a->shared, found);
@@ -887,7 +887,7 @@ static double directions_error(int whole, double gradient_factor)
     if (whole) gpumc__adapt_pooled_metric(a, 1);
     else {
         gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
-        gpumc__adapt_select(a, &a->shared);
+        gpumc__adapt_select(a);
         CHECK(gpumc__adapt_misfit(a, N) > GPUMC__MISFIT, "no misfit is seen");
         CHECK(gpumc__adapt_products(a, N), "no eigenvalues");
         r = gpumc__adapt_directions(a, N, GPUMC__MISFIT, 0, &outside);
