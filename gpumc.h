@@ -12531,15 +12531,15 @@ static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
     return count;
 }
 
-/* One more direction of variance lambda: z, in coordinates of the basis if there is one. */
-static void gpumc__adapt_add(gpumc_adapt *a, const double *z, size_t r, int projected, double lambda)
+/* One more direction of variance lambda: z, by r rows of the basis if these are fewer than coordinates. */
+static void gpumc__adapt_add(gpumc_adapt *a, const double *z, size_t r, double lambda)
 {
     gpumc_metric *m = &a->shared;
     double *to = m->vectors + m->rank * a->dim;
-    memset(to, 0, a->dim * sizeof(double));
-    for (size_t j = 0; projected && j < r; j++)
+    memcpy(to, z, r * sizeof(double));
+    if (r < a->dim) memset(to, 0, a->dim * sizeof(double));
+    for (size_t j = 0; r < a->dim && j < r; j++)
         gpumc__add_multiple(to, z[j], a->basis + j * a->dim, a->dim);
-    if (!projected) memcpy(to, z, r * sizeof(double));
     m->lambda[m->rank++] = lambda;
 }
 
@@ -12549,8 +12549,9 @@ static double gpumc__adapt_direction_cost(const gpumc_adapt *a)
 /* For trees: keeps directions whose variance is off by more than a factor 2, the strongest first, as many as
    pay: steps go with the root of the ratio between the largest and the least variance left, within the factor
    where not all are known. */
-static void gpumc__adapt_keep_wide(gpumc_adapt *a, size_t r, int projected, const double *z, double *d)
+static void gpumc__adapt_keep_wide(gpumc_adapt *a, size_t r, const double *z, double *d)
 {
+    const int projected = r < a->dim;
     const double many = (double)a->dim / (double)(a->dim + GPUMC__FULL_DIM);
     const double direction = many * gpumc__adapt_direction_cost(a);      /* in few, a leaf costs more */
     gpumc_metric *m = &a->shared;
@@ -12569,7 +12570,7 @@ static void gpumc__adapt_keep_wide(gpumc_adapt *a, size_t r, int projected, cons
         if (cost <= least) { least = cost; best = m->rank; }
         if (m->rank == GPUMC__MAX_RANK || k == r || !gpumc__is_finite(d[k])) break;
         if (!(d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF)) break;
-        gpumc__adapt_add(a, z + k * r, r, projected, d[k]);
+        gpumc__adapt_add(a, z + k * r, r, d[k]);
         d[k] = 0;
     }
     m->rank = best;
@@ -12593,8 +12594,8 @@ static double gpumc__adapt_gain(const gpumc_adapt *a, const double *z, double d,
    as make a draw a tenth cheaper, and all that trees would want; one of these is enough to shorten steps.
    Returns 0, and keeps none, where even all would leave gradients too far from the normal's, and where draws
    are too few to tell. outside: the residual that no direction reaches. */
-static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, int projected, double outside,
-                                   const double *z, const double *d, double *gain)
+static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, double outside, const double *z,
+                                   const double *d, double *gain)
 {
     const double direction = gpumc__adapt_direction_cost(a);
     double residual = outside, least = GPUMC_INF, left;
@@ -12613,7 +12614,7 @@ static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, int
         if (wanted || cost < 0.9 * least) { least = cost; best = a->shared.rank; }
         for (size_t i = 1; i < r; i++) if (gain[i] > gain[k]) k = i;
         if (a->shared.rank == GPUMC__MAX_RANK || !(gain[k] > 0)) break;
-        gpumc__adapt_add(a, z + k * r, r, projected, d[k]);
+        gpumc__adapt_add(a, z + k * r, r, d[k]);
         wanted = d[k] > GPUMC__CUTOFF || d[k] < 1 / GPUMC__CUTOFF;
         residual -= gain[k];
         gain[k] = 0;
@@ -12623,14 +12624,12 @@ static int gpumc__adapt_keep_gains(gpumc_adapt *a, size_t n_draws, size_t r, int
 }
 
 /* The directions of the metric, from the draws in x and y and the matrix that fisher_dense has left. */
-static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t n_draws, size_t r, int projected,
-                                             double outside)
+static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t n_draws, size_t r, double outside)
 {
     double *sigma = a->matrices, *z = sigma + r * r, *d = sigma + 4 * r * r;
     a->shared.rank = 0;
     if (!gpumc__eigen(sigma, r, d, z, d + r)) return;
-    if (!gpumc__adapt_keep_gains(a, n_draws, r, projected, outside, z, d, d + r))
-        gpumc__adapt_keep_wide(a, r, projected, z, d);
+    if (!gpumc__adapt_keep_gains(a, n_draws, r, outside, z, d, d + r)) gpumc__adapt_keep_wide(a, r, z, d);
 }
 
 static void gpumc__adapt_dense(gpumc_adapt *a)
@@ -12671,12 +12670,12 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
     if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
         n_draws = gpumc__adapt_select(a);
-        if (gpumc__fisher_dense(a, n_draws, n)) gpumc__adapt_low_rank(a, n_draws, n, 0, 0);
+        if (gpumc__fisher_dense(a, n_draws, n)) gpumc__adapt_low_rank(a, n_draws, n, 0);
         return;
     }
     n_draws = gpumc__adapt_gather_along(a, r);
     if (n_draws < 4 * r) gpumc__adapt_gather_along(a, r = n_draws / 4);
-    if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, n_draws, r, 1, outside);
+    if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, n_draws, r, outside);
 }
 
 static void gpumc__mean_strip(size_t part, int member, void *adapt)

@@ -802,7 +802,7 @@ static void test_low_rank(void)
     CHECK(fisher_residual(a, N) > 1e-9, "a wrong Sigma passes");
     a->matrices[1] -= 0.01;
 
-    gpumc__adapt_low_rank(a, N, DIM, 0, 0);
+    gpumc__adapt_low_rank(a, N, DIM, 0);
     CHECK(a->shared.rank >= 2, "rank %.0f for two directions that stand out", (double)a->shared.rank);
     for (size_t k = 0; k < a->shared.rank; k++)                   /* eigenvectors are orthonormal rows */
         for (size_t j = 0; j <= k; j++)
@@ -839,7 +839,7 @@ static double recovery_error(int by_gains, double gradient_factor)
     gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
     gpumc__adapt_select(a);
     CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate without a ridge");
-    gpumc__adapt_low_rank(a, by_gains ? N : 0, DIM, 0, 0);
+    gpumc__adapt_low_rank(a, by_gains ? N : 0, DIM, 0);
     written_out(&a->shared, found);
     for (size_t i = 0; i < DIM; i++)
         for (size_t j = 0; j < DIM; j++) {
@@ -894,7 +894,7 @@ static double directions_error(int whole, double gradient_factor)
         CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
         gpumc__adapt_gather_along(a, r);
         CHECK(gpumc__fisher_dense(a, N, r), "moments of %d directions allow an estimate", (int)r);
-        gpumc__adapt_low_rank(a, 0, r, 1, outside);
+        gpumc__adapt_low_rank(a, 0, r, outside);
     }
     of_rank = shipped;
     for (size_t i = 0; whole && i < DIM; i++) {                  /* the centre goes with the metric */
@@ -1013,7 +1013,7 @@ static size_t directions_kept(void)
         for (size_t j = 0; j < R; j++) a->matrices[i * R + j] = i != j ? 0 : i == 0 ? 100 : 2.1;
         for (size_t j = 0; j < DIM; j++) a->basis[i * DIM + j] = i == j;
     }
-    gpumc__adapt_low_rank(a, 0, R, 1, 0);
+    gpumc__adapt_low_rank(a, 0, R, 0);
     rank = a->shared.rank;
     free(a);
     return rank;
