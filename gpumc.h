@@ -12134,21 +12134,18 @@ GPUMC__COPIES(, void, gpumc__welford,
     }
 }
 
-/* The median log density of the draws listed and the sum of log scales, Fisher's as below, that they span;
+/* The level, a log density, and the sum of log scales, Fisher's as below, that the draws listed span;
    -infinity when there are too few. */
-static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_draws)
+static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_draws, double level)
 {
     const size_t n = a->dim;
-    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, mass;
-    double recent[20];
+    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, mass = level;
     if (n_draws < 3) return -GPUMC_INF;
     memset(a->moments, 0, 4 * n * sizeof(double));
     for (size_t k = 0; k < n_draws; k++) {
-        recent[k] = a->lp[draws[k]];
         gpumc__welford(mean_q, var_q, a->q + draws[k] * n, n, 1 / (double)(k + 1));
         gpumc__welford(mean_g, var_g, a->g + draws[k] * n, n, 1 / (double)(k + 1));
     }
-    mass = gpumc__median_of(recent, n_draws);
     for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
         mass += 0.5 * gpumc__log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
     return mass;
@@ -12173,7 +12170,7 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
             if (a->owner[k] == c) draws[n++] = k;
         for (size_t k = 0; k < n; k++) recent[k] = a->lp[draws[k]];
         a->levels[c] = n ? gpumc__median_of(recent, n) : chains[c]->current->lp;
-        a->masses[c] = gpumc__adapt_mass(a, draws, n);
+        a->masses[c] = gpumc__adapt_mass(a, draws, n, a->levels[c]);
         if (c > 0 && !(a->masses[c] > a->masses[best])) continue;
         best = c;
         for (size_t k = 0; k < n; k++) recent[k] = fabs(recent[k] - a->levels[c]);
@@ -12536,10 +12533,10 @@ static void gpumc__adapt_add(gpumc_adapt *a, const double *z, size_t r, double l
 {
     gpumc_metric *m = &a->shared;
     double *to = m->vectors + m->rank * a->dim;
-    memcpy(to, z, r * sizeof(double));
-    if (r < a->dim) memset(to, 0, a->dim * sizeof(double));
-    for (size_t j = 0; r < a->dim && j < r; j++)
-        gpumc__add_multiple(to, z[j], a->basis + j * a->dim, a->dim);
+    memset(to, 0, a->dim * sizeof(double));
+    for (size_t j = 0; j < r; j++)
+        if (r < a->dim) gpumc__add_multiple(to, z[j], a->basis + j * a->dim, a->dim);
+        else to[j] = z[j];
     m->lambda[m->rank++] = lambda;
 }
 
@@ -12741,6 +12738,7 @@ static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 typedef struct gpumc__centring_sums {
     const gpumc_adapt *adapt;
     double *work, *moments, *units, count;   /* work of the model, x first; moments: 5 rows, and 2 of room */
+    int late;
 } gpumc__centring_sums;
 
 static double *gpumc__units_in(const gpumc__centring_sums *s, const gpumc__link *k)
@@ -12820,7 +12818,7 @@ static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc_
 }
 
 /* A draw, all links, units first. */
-static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw, int late)
+static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw)
 {
     const gpumc_adapt *a = s->adapt;
     const gpumc_layout *l = a->layout;
@@ -12836,7 +12834,7 @@ static void gpumc__centring_add(gpumc__centring_sums *s, size_t draw, int late)
             gpumc__welford(&unit[0], &unit[1], &value, 1, 1 / s->count);
             unit[2] += tau * tau;
         }
-        if (p->linked && late) gpumc__centring_add_late(s, p, g);
+        if (p->linked && s->late) gpumc__centring_add_late(s, p, g);
         else if (p->linked) gpumc__centring_add_early(s, p, g);
     }
 }
@@ -12853,7 +12851,7 @@ static void gpumc__join_moments(double *to, const double *from, size_t dim, doub
 }
 
 /* The sums of one part of the draws join those of the parts before. */
-static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring_sums *of, int late)
+static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring_sums *of)
 {
     const gpumc_layout *l = to->adapt->layout;
     if (of->count == 0) return;
@@ -12865,7 +12863,7 @@ static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring
         for (size_t j = 0; j < k->size; j++) {
             const size_t u = 3 * k->unit[j] + 2;
             gpumc__join_moments(to->moments + at + j, of->moments + at + j, to->adapt->dim,
-                                late ? unit[u] : to->count, late ? more[u] : of->count);
+                                to->late ? unit[u] : to->count, to->late ? more[u] : of->count);
         }
         for (size_t u = 0; u < 3 * k->n_units; u += 3) {
             const double off = more[u] - unit[u], share = of->count / (to->count + of->count);
@@ -12877,38 +12875,30 @@ static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring
     to->count += of->count;
 }
 
-typedef struct gpumc__centring_parts {
-    gpumc__centring_sums sums[GPUMC__CENTRING_PARTS];
-    int late;
-} gpumc__centring_parts;
-
-static void gpumc__centring_part(size_t part, int member, void *parts)
+static void gpumc__centring_part(size_t part, int member, void *sums)
 {
-    gpumc__centring_parts *of = (gpumc__centring_parts *)parts;
-    gpumc__centring_sums *s = &of->sums[part];
+    gpumc__centring_sums *s = (gpumc__centring_sums *)sums + part;
     const gpumc_adapt *a = s->adapt;
     const size_t n = a->n_kept;
     s->work = a->model_work + (size_t)member * a->layout->n_work;
     memset(s->moments, 0, 5 * a->dim * sizeof(double));
     memset(s->units, 0, 3 * a->n_units * sizeof(double));
     for (size_t k = n * part / GPUMC__CENTRING_PARTS; k < n * (part + 1) / GPUMC__CENTRING_PARTS; k++)
-        if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__centring_add(s, k, of->late);
+        if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__centring_add(s, k);
 }
 
 /* Fills the units and the moments, over the healthy draws. Returns their number. */
 static double gpumc__centring_moments(gpumc_adapt *a, int late)
 {
-    gpumc__centring_parts parts;
-    parts.late = late;
+    gpumc__centring_sums sums[GPUMC__CENTRING_PARTS];
     for (size_t k = 0; k < GPUMC__CENTRING_PARTS; k++) {
         const gpumc__centring_sums none = { a, NULL, a->moments + 7 * k * a->dim,
-                                            a->units + 3 * k * a->n_units, 0 };
-        parts.sums[k] = none;
+                                            a->units + 3 * k * a->n_units, 0, late };
+        sums[k] = none;
     }
-    gpumc__adapt_share(a, GPUMC__CENTRING_PARTS, gpumc__centring_part, &parts);
-    for (size_t k = 1; k < GPUMC__CENTRING_PARTS; k++)
-        gpumc__centring_join(&parts.sums[0], &parts.sums[k], late);
-    return parts.sums[0].count;
+    gpumc__adapt_share(a, GPUMC__CENTRING_PARTS, gpumc__centring_part, sums);
+    for (size_t k = 1; k < GPUMC__CENTRING_PARTS; k++) gpumc__centring_join(sums, &sums[k]);
+    return sums[0].count;
 }
 
 /* Shares of information that the data hold, s = 1 - 1 / v, shrunk towards the block's mean by how much of

@@ -368,7 +368,7 @@ static double joined_error(int late, size_t n, size_t n_passed)
     const size_t bytes = gpumc_adapt_bytes(m.layout, 0, &o);
     void *memory = malloc(bytes);
     gpumc_adapt *a = gpumc_adapt_init(memory, bytes, m.layout, 0, &o, &error);
-    gpumc__centring_sums whole = { a, m.work, moments, units, 0 };
+    gpumc__centring_sums whole = { a, m.work, moments, units, 0, late };
     memset(moments, 0, sizeof moments);
     memset(units, 0, sizeof units);
     a->levels[0] = a->tolerance = 0;
@@ -385,7 +385,7 @@ static double joined_error(int late, size_t n, size_t n_passed)
     gpumc__adapt_forget(a);
     set_weights(m.layout, 2);
     CHECK(gpumc__centring_moments(a, late) == (double)n, "draws are lost");
-    for (size_t k = 0; k < n_passed; k++) gpumc__centring_add(&whole, k, late);
+    for (size_t k = 0; k < n_passed; k++) gpumc__centring_add(&whole, k);
     for (size_t i = DIM - 27; i < (late ? 5 : 4) * DIM; i++)
         if (i % DIM >= DIM - 27)
             worst = check_worst(worst, fabs(a->moments[i] - moments[i]) / fmax(1, fabs(moments[i])));
