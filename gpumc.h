@@ -11111,16 +11111,21 @@ static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, const gpumc__state *at)
     return 0.5 * gpumc__dot(at->p, s->scratch, s->dim);
 }
 
+/* Standard normals as the draw's momentum, or velocity. */
+static GPUMC_TEAM void gpumc__nuts_normals(gpumc_nuts *s, uint32_t stream)
+{
+    if (GPUMC_TEAM_RANK == 0) {
+        gpumc_rng rng = gpumc_rng_at(s->seed, stream, s->draw, s->chain);
+        gpumc_rng_normals(&rng, s->current->p, s->dim);
+    }
+}
+
 /* A fresh momentum for the draw; returns the energy there. */
 static GPUMC_TEAM double gpumc__nuts_refresh(gpumc_nuts *s, uint32_t stream)
 {
-    double *p = s->current->p;
-    if (GPUMC_TEAM_RANK == 0) {
-        gpumc_rng rng = gpumc_rng_at(s->seed, stream, s->draw, s->chain);
-        gpumc_rng_normals(&rng, p, s->dim);
-    }
+    gpumc__nuts_normals(s, stream);
     GPUMC_TEAM_SYNC();
-    gpumc__metric_momentum(s->metric, p);
+    gpumc__metric_momentum(s->metric, s->current->p);
     return gpumc__kinetic(s, s->current) - s->current->lp;
 }
 
@@ -11493,20 +11498,11 @@ static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *al
     return norm;
 }
 
-/* A standard normal velocity for the draw. */
-static GPUMC_TEAM void gpumc__path_velocity(gpumc_nuts *s)
-{
-    if (GPUMC_TEAM_RANK == 0) {
-        gpumc_rng rng = gpumc_rng_at(s->seed, GPUMC__STREAM_MOMENTUM, s->draw, s->chain);
-        gpumc_rng_normals(&rng, s->current->p, s->dim);
-    }
-}
-
 /* A uniform direction for the draw; returns the energy there. */
 static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
 {
     double *u = s->current->p, norm;
-    gpumc__path_velocity(s);
+    gpumc__nuts_normals(s, GPUMC__STREAM_MOMENTUM);
     norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
     GPUMC_EACH(i, s->dim) u[i] *= norm;
     s->kinetic = 0;
@@ -11613,7 +11609,7 @@ static GPUMC_TEAM void gpumc__spring_kicks(double sine, double c, double *k)
 static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 {
     const double *u = s->current->p;
-    gpumc__path_velocity(s);
+    gpumc__nuts_normals(s, GPUMC__STREAM_MOMENTUM);
     gpumc__metric_whiten(s->metric, s->current->q, s->x);
     gpumc__metric_pull(s->metric, s->current->g, s->scratch);
     GPUMC_TEAM_SYNC();
