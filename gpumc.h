@@ -11939,7 +11939,7 @@ static size_t gpumc__next_switch(const gpumc_adapt *a, size_t t, size_t *window)
     return t + *window + *window / 2 < a->final_start ? t + *window : a->final_start;
 }
 
-static void gpumc__adapt_schedule(gpumc_adapt *a, size_t t)
+static void gpumc__adapt_schedule(gpumc_adapt *a)
 {
     const size_t W = a->options.num_warmup;
     a->final_start = W - W / 5;
@@ -11947,8 +11947,7 @@ static void gpumc__adapt_schedule(gpumc_adapt *a, size_t t)
     a->own_end = W * 15 / 100 < 30 ? W * 15 / 1000 * 10 : 30;
     if (a->own_end < 10) a->own_end = W < 40 ? W / 4 : 10;
     if (a->early_end < a->own_end) a->early_end = a->own_end;
-    a->window = 0;
-    a->next_switch = gpumc__next_switch(a, t, &a->window);
+    a->next_switch = gpumc__next_switch(a, 0, &a->window);
 }
 
 /* Most iterations that a window ever spans. */
@@ -11985,7 +11984,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.layout = layout;
     plan.dim = dim;
     plan.n_chains = C;
-    gpumc__adapt_schedule(&plan, 0);
+    gpumc__adapt_schedule(&plan);
     plan.capacity = gpumc__size_mul(gpumc__longest_window(&plan), C);
     plan.n_selected = n_selected;
     plan.sampler = GPUMC_SAMPLER_NUTS;
@@ -13721,7 +13720,7 @@ static int gpumc__path_tune(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* Without warm-up. */
-static int gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
+static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_sampler asked = gpumc__adapt_asked(a);
     const int swings = asked == GPUMC_SAMPLER_HMC && a->shared.spring;
@@ -13732,7 +13731,6 @@ static int gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->sampler = chains[0]->sampler;
     if (swings) snprintf(a->reason, sizeof a->reason, "the metric given has a spring");
     gpumc__adapt_unguide(a, chains, asked);
-    return 0;
 }
 
 static const char *gpumc__sampler_name(gpumc_sampler sampler)
@@ -13964,9 +13962,8 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     gpumc__adapt_limit_trees(a, chains);
     if (a->iteration < a->options.num_warmup) return 1;
-    for (size_t c = 0; c < a->n_chains && a->sampler == GPUMC_SAMPLER_NUTS; c++)
-        gpumc_nuts_set_step_size(chains[c], a->dual.t > 0 ? gpumc__exp(a->dual.x_mean)
-                                                          : chains[c]->step_size);
+    if (a->sampler == GPUMC_SAMPLER_NUTS && a->dual.t > 0)
+        gpumc__adapt_set_step_sizes(a, chains, gpumc__exp(a->dual.x_mean));
     return 0;
 }
 
@@ -18920,12 +18917,6 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
     return status == GPUMC_OK ? gpumc__refuse_present(p->older, error) : status;
 }
 
-static void gpumc__checkpoint_close(gpumc__checkpoint *p, const gpumc_allocator *allocator)
-{
-    if (p->from.file) fclose(p->from.file);
-    gpumc__release(allocator, p->path);
-}
-
 /* Fills what was placed with the state in the file, which has been found whole. */
 static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
 {
@@ -19554,11 +19545,11 @@ static int gpumc__warm_up(gpumc__run *r)
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     int more = planned > 0;
     size_t goal;
-    const int fresh = !a->started;
-    if (fresh && !more) gpumc__start_metric(r, 0);
-    if (!more) gpumc__adapt_skip(a, r->machines);
-    else if (fresh) gpumc_adapt_update(a, r->machines);
-    if (fresh && more) gpumc__start_metric(r, 1);
+    if (!a->started) {                               /* else resumed */
+        if (more) gpumc_adapt_update(a, r->machines);
+        gpumc__start_metric(r, more);
+        if (!more) gpumc__adapt_skip(a, r->machines);
+    }
     if (!r->checkpoint->from.file) gpumc__phase(r, 1);
     while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
     f->n_warmup = r->n_iterations[1] = goal = a->iteration;
@@ -19609,7 +19600,7 @@ static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double 
 static void gpumc__finish_fit(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
-    const char *reason;
+    const gpumc_adapt *a = r->adapt;
     size_t done = SIZE_MAX;
     f->n_divergent = 0;
     for (size_t i = 0; f->summaries && i < f->n_columns; i++) f->summaries[i].flags = -1;
@@ -19621,14 +19612,14 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->sampling_gradients = gpumc__count_gradients(r) - f->warmup_gradients;
     f->sampling_seconds = gpumc__seconds() - r->begin - f->warmup_seconds;
     f->step_size = r->chains[0].nuts->step_size;
-    f->tree_step_size = r->adapt->sampler != GPUMC_SAMPLER_NUTS ? r->adapt->tree_step : f->step_size;
-    gpumc__metric_copy(&f->metric, &r->adapt->shared);
+    f->tree_step_size = a->sampler != GPUMC_SAMPLER_NUTS ? a->tree_step : f->step_size;
+    gpumc__metric_copy(&f->metric, &a->shared);
     gpumc__metric_unhear(&f->metric, r->layout, r->chains[0].work);
     for (size_t i = 0; i < f->n_free; i++) f->centring[i] = gpumc__notch[r->layout->notches[i]];
     memcpy(f->typical, r->layout->typical, f->n_free * sizeof *f->typical);
-    f->n_restarted = r->adapt->n_restarts;
-    f->sampler = gpumc_adapt_sampler(r->adapt, &reason);
-    memcpy(f->sampler_reason, reason, sizeof f->sampler_reason);
+    f->n_restarted = a->n_restarts;
+    f->sampler = a->sampler;
+    memcpy(f->sampler_reason, a->reason, sizeof f->sampler_reason);
 }
 
 /* No more than a note where half of the chains agree on the best and the place left has next to none of the
@@ -19880,20 +19871,25 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     return status;
 }
 
-/* Starts a run, or goes on with the one that options.checkpoint holds. */
+/* Starts a run, or goes on with the one that the file holds. */
 static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_options *options, int resume,
-                                  gpumc_fit *fit)
+                                  const char *file, gpumc_fit *fit)
 {
+    gpumc_sample_options given;              /* a copy first: they may be those in the fit */
     gpumc_error error = { GPUMC_OK, "" };
     gpumc__checkpoint checkpoint;
     gpumc_status status;
     size_t bytes = 0;
     void *memory;
     gpumc_layout *layout;
+    if (!fit) return GPUMC_ERROR_ARGUMENT;
+    memset(&given, 0, sizeof given);
+    if (options) given = *options;
+    if (resume) given.checkpoint = file ? file : "";
     memset(fit, 0, sizeof *fit);
     memset(&checkpoint, 0, sizeof checkpoint);
-    fit->options = *options;
-    fit->allocator = fit->options.allocator;
+    fit->options = given;
+    fit->allocator = given.allocator;
     status = gpumc__check_options(&fit->options, &error);
     if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
     if (bytes && fit->options.checkpoint) {
@@ -19905,7 +19901,8 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     if (layout) status = gpumc__sample_layout(layout, fit, &checkpoint, &error);
     else status = bytes && !memory ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
-    gpumc__checkpoint_close(&checkpoint, &fit->allocator);
+    if (checkpoint.from.file) fclose(checkpoint.from.file);
+    gpumc__release(&fit->allocator, checkpoint.path);
     if (status < 0) gpumc_free(fit);
     fit->status = status;
     memcpy(fit->message, error.text, sizeof fit->message);
@@ -19914,22 +19911,11 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
 
 GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample_options *options,
                                     gpumc_fit *fit)
-{
-    gpumc_sample_options o;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    return fit ? gpumc__sample(model, &o, 0, fit) : GPUMC_ERROR_ARGUMENT;
-}
+{ return gpumc__sample(model, options, 0, NULL, fit); }
 
 GPUMC_API gpumc_status gpumc_resume(const gpumc_model *model, const gpumc_sample_options *options,
                                     const char *file, gpumc_fit *fit)
-{
-    gpumc_sample_options o;
-    memset(&o, 0, sizeof o);
-    if (options) o = *options;
-    o.checkpoint = file ? file : "";
-    return fit ? gpumc__sample(model, &o, 1, fit) : GPUMC_ERROR_ARGUMENT;
-}
+{ return gpumc__sample(model, options, 1, file, fit); }
 
 GPUMC_API void gpumc_free(gpumc_fit *fit)
 {
