@@ -11057,6 +11057,7 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_nuts_bytes(dim, max_treedepth);
     const char *wrong = !memory ? "memory is NULL" : !metric ? "metric is NULL" : !q ? "q is NULL"
+        : !metric->scale || !metric->mean ? "metric has no scale or no mean"
         : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double"
         : needed == 0 || bytes < needed || metric->dim != dim || !(step_size >= 0)
             || metric->rank > GPUMC__MAX_RANK || !gpumc__is_finite(step_size) ? "out of range" : NULL;

@@ -640,6 +640,8 @@ static void check_machine(void)
     REFUSE_INIT("dimension", memory, sizeof memory, 3, 10, &metric, 0.1, 1, 1, q);
     REFUSE_INIT("step size -1", memory, sizeof memory, 2, 10, &metric, -1.0, 1, 1, q);
     REFUSE_INIT("step size nan", memory, sizeof memory, 2, 10, &metric, (double)NAN, 1, 1, q);
+    metric.mean = NULL;
+    REFUSE_INIT("no mean", memory, sizeof memory, 2, 10, &metric, 0.1, 1, 1, q);
     CHECK(gpumc_adapt_init(memory, 8, NULL, 2, &options, &e) == NULL && strstr(e.text, "8"), "%s", e.text);
     CHECK(gpumc_adapt_init(memory, sizeof memory, NULL, 0, &options, &e) == NULL
               && strstr(e.text, "dim is 0"),
