@@ -13734,11 +13734,7 @@ static void gpumc__adapt_skip(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_unguide(a, chains, asked);
 }
 
-static const char *gpumc__sampler_name(gpumc_sampler sampler)
-{
-    static const char *const names[] = { "automatic", "NUTS", "MAMS", "HMC" };
-    return names[sampler];
-}
+static const char *const gpumc__sampler_names[] = { "automatic", "NUTS", "MAMS", "HMC" };
 
 /* From paths that have failed back to trees, whose steps so many more iterations are to tune; all else that
    warm-up has learned stays. */
@@ -13746,7 +13742,7 @@ static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t
                                const char *finding)
 {
     snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again by trees",
-             gpumc__sampler_name(a->sampler), finding);
+             gpumc__sampler_names[a->sampler], finding);
     gpumc__adapt_trees(a, chains);
     memset(a->sums, 0, 3 * a->n_chains * sizeof *a->sums);
     a->final_start = a->iteration;
@@ -13803,8 +13799,8 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
     for (size_t c = 0; c < a->n_chains; c++) {
         gpumc_rng rng = gpumc_rng_at(a->options.seed, 8u << 24, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
-        const size_t last = GPUMC__MAX_RESTARTS - 1;
-        gpumc__restart *r = &a->restarts[a->n_restarts < last ? a->n_restarts : last];
+        const gpumc__restart restart = { a->iteration, c, a->best, a->levels[c], a->levels[a->best],
+                                         a->masses[c] - a->masses[a->best], witnesses };
         size_t source = 0;
         uint64_t seen = 0;
         if (a->healthy[c]) continue;
@@ -13813,14 +13809,7 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
         if (seen == 0) return;
         for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
-        r->iteration = a->iteration;
-        r->chain = c;
-        r->source = a->best;
-        r->level = a->levels[c];
-        r->healthy_level = a->levels[a->best];
-        r->mass = a->masses[c] - a->masses[a->best];
-        r->witnesses = witnesses;
-        a->n_restarts++;
+        a->restarts[gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1)] = restart;
         a->healthy[c] = 1;
     }
 }
@@ -15104,7 +15093,7 @@ static void gpumc__print_header(const gpumc_fit *fit, FILE *stream)
             gpumc__significant(fit->step_size, 3, step), gpumc__metric_names[fit->metric.kind],
             (double)fit->n_divergent, fit->n_divergent == 1 ? "" : "s");
     if (fit->sampler)
-        fprintf(stream, "sampler %s: %s\n", gpumc__sampler_name(fit->sampler), fit->sampler_reason);
+        fprintf(stream, "sampler %s: %s\n", gpumc__sampler_names[fit->sampler], fit->sampler_reason);
     if (fit->status < 0) fprintf(stream, "%s: %s\n", gpumc_status_text(fit->status), fit->message);
 }
 
@@ -15883,7 +15872,7 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
                o->max_treedepth, gpumc__stan_metrics[fit->metric.dim ? fit->metric.kind : GPUMC_METRIC_UNIT]);
     gpumc__put_number(w, "# stepsize = ", o->step_size > 0 ? o->step_size : 1);
     if (fit->sampler > GPUMC_SAMPLER_NUTS)           /* readers know nuts and static only */
-        gpumc__put(w, "\n# sampler = %s", gpumc__sampler_name(fit->sampler));
+        gpumc__put(w, "\n# sampler = %s", gpumc__sampler_names[fit->sampler]);
     gpumc__put(w, "\n# id = %.0f\n# seed = %llu\n# generated_by = gpumc " GPUMC_VERSION "\n",
                (double)o->first_chain_id + (double)chain + 1, (unsigned long long)o->seed);
 }
@@ -18039,7 +18028,7 @@ static inline void gpumc__put_header(gpumc__page *p)
                (double)fit->n_chains, fit->n_chains == 1 ? "" : "s", (double)fit->n_draws,
                (double)fit->n_warmup, fit->status == GPUMC_STOPPED ? ", stopped early" : "");
     gpumc__put_figure(p, ", ", fit->warmup_seconds + fit->sampling_seconds, 2, " s. ");
-    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_name(fit->sampler),
+    gpumc__put(p->w, "%s, %s metric", gpumc__sampler_names[fit->sampler],
                gpumc__metric_names[fit->metric.kind]);
     gpumc__put_figure(p, ", step size ", fit->step_size, 3, "");
     gpumc__put(p->w, ", seed %llu. gpumc " GPUMC_VERSION ".</p>\n", (unsigned long long)fit->options.seed);
