@@ -19300,17 +19300,16 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
                        : "log density", tries, lp, where);
 }
 
-/* Puts a chain's machine at a point; returns 0 where it cannot start, with the density there. */
-static int gpumc__begin_at(gpumc__run *r, size_t c, const double *q, double *lp)
+/* Puts a chain's machine at a point; returns 0 where it cannot start. */
+static int gpumc__begin_at(gpumc__run *r, size_t c, const double *q)
 {
     gpumc_nuts *s = r->chains[c].nuts;
-    double *g;
+    double *g, lp;
     gpumc_nuts_restart(s, q);
     g = gpumc__nuts_gradient_wanted(s);
-    *lp = gpumc__chain_eval(r, &r->chains[c], gpumc_nuts_ask(s), g);
-    if (!gpumc_nuts_tell(s, *lp, g) || !r->adapt->guided) return !gpumc_nuts_bad_start(s);
-    *lp = gpumc_model_eval(r->layout, q, s->scratch, r->chains[c].work);
-    return gpumc__is_finite(*lp);
+    lp = gpumc__chain_eval(r, &r->chains[c], gpumc_nuts_ask(s), g);
+    if (!gpumc_nuts_tell(s, lp, g) || !r->adapt->guided) return !gpumc_nuts_bad_start(s);
+    return gpumc__is_finite(gpumc_model_eval(r->layout, q, s->scratch, r->chains[c].work));
 }
 
 enum { GPUMC__START_TRIES = 100 };
@@ -19343,7 +19342,7 @@ static void gpumc__start_nearer(gpumc__run *r, size_t c, double *q)
         if (!(next > lp + worth)) { gpumc__start_scale(r->layout, q, 2); break; }
         lp = next;
     }
-    while (worth <= n && !gpumc__begin_at(r, c, q, &lp) && k-- > 0) gpumc__start_scale(r->layout, q, 2);
+    while (worth <= n && !gpumc__begin_at(r, c, q) && k-- > 0) gpumc__start_scale(r->layout, q, 2);
 }
 
 /* Free coordinates uniform on (-radius, radius), up to 100 tries; blocks with init start there. */
@@ -19351,7 +19350,6 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
 {
     const gpumc_layout *l = r->layout;
     int tries = 1;
-    double lp = -GPUMC_INF;
     for (size_t i = 0; i < l->n_parts; i++) if (!l->parts[i].param->init) tries = GPUMC__START_TRIES;
     for (int k = 0; k < tries; k++) {
         gpumc_rng rng = gpumc__start_rng(r, c, k);
@@ -19360,7 +19358,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
             q[i] = r->options->init_radius * (2 * gpumc_rng_uniform(&rng) - 1);
         status = gpumc__start_point(l, r->options->first_chain_id + c, q, r->chains[c].work, error);
         if (status != GPUMC_OK) return status;
-        if (!gpumc__begin_at(r, c, q, &lp)) continue;
+        if (!gpumc__begin_at(r, c, q)) continue;
         if (tries > 1) gpumc__start_nearer(r, c, q);
         return GPUMC_OK;
     }
@@ -19412,11 +19410,10 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     gpumc__layout_centre(l, notches);
     for (size_t c = 0; c < r->n_chains; c++) {
         gpumc__climb *k = &climbs[c];
-        double lp;
         r->chains[c].gradients += k->gradients;
         if (!k->arrived || gpumc_model_free(l, k->work, k->first, k->work, NULL) != GPUMC_OK) continue;
         memcpy(k->mean, gpumc_nuts_draw(r->machines[c]), n * sizeof(double));
-        if (!gpumc__begin_at(r, c, k->first, &lp)) gpumc__begin_at(r, c, k->mean, &lp);
+        if (!gpumc__begin_at(r, c, k->first)) gpumc__begin_at(r, c, k->mean);
     }
     gpumc__release(&r->options->allocator, climbs);
     return GPUMC_OK;
