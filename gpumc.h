@@ -16570,7 +16570,7 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
     }
     for (size_t i = 0; i < s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
-        for (size_t k = 0; e->labels && k < e->count; k++)
+        for (size_t k = 0; e->labels && e->group < GPUMC__WARMUP && k < e->count; k++)
             digest = gpumc__checksum(digest, e->labels[k], strlen(e->labels[k]) + 1);
     }
     return digest;

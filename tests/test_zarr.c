@@ -760,6 +760,16 @@ static void check_merge_refusals(void)
         gpumc_free(&merged);
         clean();
     }
+    {   /* warm-up, which is not merged, has labels as well */
+        b.warmup_draws = small_draws;
+        b.warmup_stats = small_stats;
+        b.n_warmup = 4;
+        CHECK(gpumc_write_store(&a, one, &labelled, NULL) == GPUMC_OK
+              && gpumc_write_store(&b, two, &labelled, NULL) == GPUMC_OK, "labels");
+        CHECK(gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK, "%s", merged.message);
+        gpumc_free(&merged);
+        clean();
+    }
     gpumc_data_free((gpumc_data *)(uintptr_t)some_data("{}"));
 }
 
