@@ -15673,8 +15673,10 @@ GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gp
 static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, const char *what)
 {
     const int reason = errno;
-    return gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: cannot be %s: %s (errno %d)", path, what,
+    return gpumc__fail(error, reason == ENOMEM ? GPUMC_ERROR_MEMORY : GPUMC_ERROR_FILE,
+                       "%.160s: cannot be %s: %s (errno %d)", path, what,
                        reason == ENOENT   ? "no such file or directory"
+                       : reason == ENOMEM ? "out of memory"
                        : reason == EACCES ? "permission denied"
                        : reason == EEXIST ? "it exists; remove it or take another name"
                        : reason == EISDIR ? "a folder has this name"
@@ -15835,6 +15837,7 @@ static void gpumc__summary_contents(gpumc__writer *w, const void *of, size_t par
     for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
         const gpumc_summary s = gpumc_summarise(fit, k);
         const double values[] = { s.mean, s.mcse, s.sd, s.q5, s.q50, s.q95, s.ess_bulk, s.ess_tail, s.r_hat };
+        if (s.flags & GPUMC_FLAG_MEMORY) w->failed = ENOMEM;
         gpumc_column_name(fit, k, name, sizeof name);
         gpumc__put(w, strchr(name, ',') ? "\"%s\"" : "%s", name);
         for (size_t i = 0; i < 9; i++) gpumc__put_number(w, ",", values[i]);
