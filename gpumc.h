@@ -15800,13 +15800,16 @@ static gpumc_status gpumc__no_draws(const gpumc_fit *fit, gpumc_error *error)
                        fit->options.discard_draws ? ": discard_draws was set" : "");
 }
 
+static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part);
+
 /* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
-   complete, under their own; after a failure none is left. */
+   complete, under their own; after a failure none is left. A metric needs no draws. */
 static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
                                        gpumc__contents contents, gpumc_error *error)
 {
     if (!fit || !base || !*base) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
-    if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
+    if (contents != gpumc__metric_contents && (!fit->draws || fit->n_draws == 0))
+        return gpumc__no_draws(fit, error);
     const size_t n = per_chain ? fit->n_chains : 1, room = gpumc__size_add(strlen(base), 40);
     char *name = (char *)gpumc__allocate(&fit->allocator, gpumc__size_mul(room, 2));
     if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));

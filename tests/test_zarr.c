@@ -1347,6 +1347,10 @@ static void check_metric(void)
         CHECK(status == GPUMC_ERROR_MEMORY, "allocation %d: %d", (int)n, status);
     }
     CHECK(l.live == 0, "%d blocks leaked", (int)l.live);
+    fit.draws = NULL;                                      /* as of a run that is streamed */
+    fit.options.discard_draws = 1;
+    gpumc_error said = { GPUMC_OK, "" };
+    CHECK(gpumc_write_metric_json(&fit, in_folder("m.json"), &said) == GPUMC_OK, "%s", said.text);
     REFUSED(gpumc_read_metric_json(in_folder("none"), NULL, &m, &step, &error), GPUMC_ERROR_FILE,
             "no such file");
     REFUSED(gpumc_read_metric_json(in_folder("none"), NULL, NULL, &step, &error), GPUMC_ERROR_ARGUMENT,
