@@ -17251,7 +17251,7 @@ typedef struct gpumc__page {
     gpumc__writer *w;
     gpumc__sheet sheet, other;        /* other: for columns of the second fit */
     gpumc_summary *summaries;         /* one a column */
-    gpumc__ranked *listed, *apart;    /* columns that fail, by R-hat, then others; all by |z| of two fits */
+    gpumc__ranked *listed, *apart;    /* columns that fail, by -R-hat, then others; all by -|z| of two fits */
     size_t n_listed, n_apart, focus[GPUMC__LOOKED_AT], n_focus, n_divergent;
     size_t n_groups, drawn[GPUMC__DRAWN], n_drawn;       /* chains, or the halves of a single one */
     double *counts, *reach;           /* of groups: ranks counted, how far these are from even */
@@ -17751,7 +17751,7 @@ static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const 
     for (size_t k = 0; k < n; k++) {
         const double at = (double)k + 0.5;
         gpumc__short_name(p, columns[k], 24, name);
-        if (is_both) snprintf(name + strlen(name), 16, " (%s)", gpumc__significant(p->apart[k].value, 2, z));
+        if (is_both) snprintf(name + strlen(name), 16, " (%s)", gpumc__significant(-p->apart[k].value, 2, z));
         gpumc__put_words(p, "e", p->x.from - 6, (double)gpumc__at(&p->y, at) / 10 + 3.5, name);
         gpumc__put_interval(p, is_both ? "c0" : "k", q[k][0], at - 0.18 * is_both);
         if (is_both) gpumc__put_interval(p, "c1", q[k][1], at + 0.18);
@@ -18227,24 +18227,11 @@ static inline size_t gpumc__place_page(gpumc__page *p, void *base)
     return arena.used;
 }
 
-static inline int gpumc__largest_first(const void *a, const void *b)
-{
-    const gpumc__ranked *x = (const gpumc__ranked *)a, *y = (const gpumc__ranked *)b;
-    const int order = (x->value < y->value) - (x->value > y->value);
-    return order ? order : (x->index > y->index) - (x->index < y->index);
-}
-
-/* Whether a quantity fails a check of the summary. */
-static inline int gpumc__fails(const gpumc__page *p, const gpumc_summary *r)
-{
-    const double enough = 100 * (double)p->fit.n_chains;
-    return r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
-}
-
 /* Parameters and generated quantities: what fails a check, by R-hat, then the rest in the model's order; and
-   by the z of what two fits have in common. */
+   by the z of what two fits have in common. The largest comes first by its negative. */
 static inline void gpumc__list_columns(gpumc__page *p)
 {
+    const double enough = 100 * (double)p->fit.n_chains;
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
         for (size_t i = 0; b->group == GPUMC_GENERATED && i < b->size; i++) {
             gpumc_summary *r = &p->summaries[b->offset + i];
@@ -18252,19 +18239,20 @@ static inline void gpumc__list_columns(gpumc__page *p)
             *r = gpumc__summary_of(&p->fit, next.index, &p->sheet);
             if (r->flags & GPUMC_FLAG_CONSTANT
                 && gpumc__is_structural(b, i, gpumc_fit_series(&p->fit, next.index).x[0])) continue;
-            next.value = gpumc__is_nan(r->r_hat) ? -1 : gpumc__fails(p, r) ? r->r_hat : 0;
+            const int fails = r->r_hat > 1.01 || r->ess_bulk < enough || r->ess_tail < enough;
+            next.value = gpumc__is_nan(r->r_hat) ? 1 : fails ? -r->r_hat : 0;
             p->listed[p->n_listed++] = next;
             if (!p->options.other || gpumc__other_column(p, next.index) == SIZE_MAX) continue;
             gpumc__fill_other(p, next.index);
             const gpumc_summary o = gpumc__summarise_sheet(&p->other);
-            next.value = fabs(r->mean - o.mean) / sqrt(r->mcse * r->mcse + o.mcse * o.mcse);
+            next.value = -fabs(r->mean - o.mean) / sqrt(r->mcse * r->mcse + o.mcse * o.mcse);
             if (gpumc__is_finite(next.value)) p->apart[p->n_apart++] = next;
         }
-    qsort(p->listed, p->n_listed, sizeof *p->listed, gpumc__largest_first);
-    qsort(p->apart, p->n_apart, sizeof *p->apart, gpumc__largest_first);
+    qsort(p->listed, p->n_listed, sizeof *p->listed, gpumc__compare_ranked);
+    qsort(p->apart, p->n_apart, sizeof *p->apart, gpumc__compare_ranked);
 }
 
-/* What the user names; or what fails a check, scalars, and the rest, in the order of the list. */
+/* What the user names; or what fails a check and scalars, then the rest, in the order of the list. */
 static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
 {
     const size_t most = GPUMC__LOOKED_AT, n_named = p->options.n_names;
@@ -18278,11 +18266,10 @@ static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *erro
                                (double)k, name);
         p->summaries[column] = gpumc__summary_of(&p->fit, column, &p->sheet);
     }
-    for (int round = 0; round < 3 && n_named == 0; round++)
+    for (int round = 0; round < 2 && n_named == 0; round++)
         for (size_t k = 0; k < p->n_listed; k++) {
             const size_t column = p->listed[k].index;
-            const gpumc_summary *r = &p->summaries[column];
-            if (round == 0 ? gpumc__fails(p, r) : round == 2 || gpumc__block_of(&p->fit, column)->size == 1)
+            if (round == 1 || p->listed[k].value < 0 || gpumc__block_of(&p->fit, column)->size == 1)
                 gpumc__add_column(p, p->focus, &p->n_focus, most, column);
         }
     return GPUMC_OK;
