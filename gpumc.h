@@ -16003,11 +16003,10 @@ static void gpumc__put_bytes(gpumc__writer *w, const void *bytes, size_t n)
 { if (!w->failed) w->failed = gpumc__reason(fwrite(bytes, 1, n, w->file) != n); }
 
 /* Eight bytes, the lowest first on every host; flat, the loop becomes one store. */
-static unsigned char *gpumc__put_bits(unsigned char *to, uint64_t bits)
+static void gpumc__put_bits(unsigned char *to, uint64_t bits)
 {
     GPUMC__FLAT
     for (int i = 0; i < 8; i++) to[i] = (unsigned char)(bits >> 8 * i);
-    return to + 8;
 }
 
 enum { GPUMC__F8, GPUMC__I8, GPUMC__B1, GPUMC__U4 };       /* numbers in files; U4: labels */
@@ -16566,6 +16565,8 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
     unsigned char bytes[8];
     for (size_t i = 0; i < s->entries.n; i++) {
         const gpumc__entry *e = gpumc__nth_entry(s, i);
+        for (size_t k = 0; e->labels && e->group < GPUMC__WARMUP && k < e->count; k++)
+            digest = gpumc__checksum(digest, e->labels[k], strlen(e->labels[k]) + 1);
         if (!e->values) continue;
         bytes[0] = (unsigned char)e->group;
         digest = gpumc__checksum(gpumc__checksum(digest, bytes, 1), e->name, strlen(e->name) + 1);
@@ -16573,11 +16574,6 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
             gpumc__put_bits(bytes, j < e->n_dims ? e->dims[j] : gpumc__bits_of(e->values[j - e->n_dims]));
             digest = gpumc__checksum(digest, bytes, 8);
         }
-    }
-    for (size_t i = 0; i < s->entries.n; i++) {
-        const gpumc__entry *e = gpumc__nth_entry(s, i);
-        for (size_t k = 0; e->labels && e->group < GPUMC__WARMUP && k < e->count; k++)
-            digest = gpumc__checksum(digest, e->labels[k], strlen(e->labels[k]) + 1);
     }
     return digest;
 }
