@@ -15887,14 +15887,13 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
    written, as A.2.1. */
 static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer *w)
 {
-    const size_t n_dims = b->n_dims == 0 && b->size > 1 ? 1 : b->n_dims;
     size_t element = 0;
     if (w) gpumc__put(w, ",%s", b->name);
-    for (size_t d = 0; d < n_dims; d++) {
-        const size_t length = b->n_dims ? b->dims[d] : b->size;
-        element = element * length + j % length;
-        if (w) gpumc__put(w, ".%.0f", (double)(j % length) + 1);
-        j /= length;
+    for (size_t d = 0; d < b->n_dims; d++) {
+        const size_t place = j % b->dims[d];
+        element = element * b->dims[d] + place;
+        if (w) gpumc__put(w, ".%.0f", (double)place + 1);
+        j /= b->dims[d];
     }
     return b->offset + element;
 }
