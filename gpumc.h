@@ -16584,8 +16584,8 @@ enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
     GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
-    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_TARGET, GPUMC__FACT_STEP, GPUMC__FACT_SECONDS,
-    GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
+    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_TARGET, GPUMC__FACT_STEP,
+    GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
 };
 
 /* Of several stores, of which gpumc__merge_facts leaves the options of the first. */
@@ -16601,7 +16601,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
         (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
-        (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent,
+        (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent, f->metric.spring ? 1.0 : 0.0,
         f->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&f->metric, o->target_accept) : o->target_accept,
         f->step_size, f->sampling_seconds, f->warmup_seconds
     };
@@ -17130,6 +17130,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     f->draw_capacity = f->n_draws;
     f->step_size = facts[GPUMC__FACT_STEP];
     f->metric.kind = (gpumc_metric_kind)fmin(facts[GPUMC__FACT_METRIC], GPUMC_METRIC_BLOCKS);
+    f->metric.spring = facts[GPUMC__FACT_SPRING] > 0;
     f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
     strcpy(f->sampler_reason, "as in the stores");
     o->num_chains = strncmp(m->index->variables[0].name, "merge ", 6) == 0 ? 1       /* gpumc__is_merged */

@@ -802,6 +802,12 @@ static void check_merged_aim(void)
     CHECK(gpumc_write_metric_json(&fit, in_folder("n.json"), NULL) == GPUMC_ERROR_ARGUMENT, "a step of HMC is written");
     CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_warnings == 0
           && merged.options.target_accept == 0.93, "%s", merged.n_warnings ? merged.warnings[0].text : "");
+    gpumc_free(&merged);
+    path = in_folder("lump");                              /* of a stream, nothing else says so */
+    for (int i = 10; i < 15; i++) fit.stats[i].fisher_residual = 1000;
+    CHECK(gpumc_write_store(&fit, path, NULL, NULL) == GPUMC_OK, "not written");
+    CHECK(gpumc_merge(&path, 1, NULL, &merged) == GPUMC_OK && merged.n_warnings == 1
+          && merged.warnings[0].code == GPUMC_W_HELD, "%d warnings", (int)merged.n_warnings);
     gpumc_free(&fit);
     gpumc_free(&merged);
     clean();
