@@ -16176,8 +16176,8 @@ GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric 
    Zarr version 2 in the schema of ArviZ: a list of entries (the root, groups, arrays), sorted, as readers of
    consolidated metadata insist on. Arrays of draws have a file a chain, or several of 128 MiB, to which rows
    are appended; the last is filled up, because readers refuse a short one. What is known to take a mebibyte
-   at most has all chains in one file: making one costs a disk as much. Fill values are null: 0 and false
-   would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
+   at most has all chains in one file: making one costs a disk as much. Fill values are null or NaN: 0 and
+   false would be read as missing. gpumc.json tells gpumc_merge what it needs, as data for our own reader. */
 enum {
     GPUMC__ROOT, GPUMC__CONSTANT_DATA, GPUMC__LOG_LIKELIHOODS, GPUMC__OBSERVED_DATA, GPUMC__POSTERIOR,
     GPUMC__PREDICTIVE, GPUMC__STATS, GPUMC__FREE, GPUMC__WARMUP, GPUMC__WARMUP_STATS
@@ -17077,17 +17077,15 @@ static void gpumc__place_merge(gpumc__arena *arena, gpumc__merge *m)
     for (size_t i = 0; i < f->n_blocks; i++) {
         const gpumc_variable *v = &m->index->variables[1 + i];
         size_t *dims = (size_t *)gpumc__take(arena, v->n_values, sizeof(size_t)), size = 1;
-        gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims,
-                          v->n_values - GPUMC__A_SHAPE, offset, 0, v->values[GPUMC__A_OUTPUT] > 0,
-                          GPUMC_GENERATED };
+        const int group = gpumc__group_in(v->name);
         for (size_t d = GPUMC__A_SHAPE; d < v->n_values; d++) {
             size = gpumc__size_mul(size, (size_t)v->values[d]);
             if (dims) dims[d - GPUMC__A_SHAPE] = (size_t)v->values[d];
         }
-        const int group = gpumc__group_in(v->name);
-        b.group = group == GPUMC__LOG_LIKELIHOODS ? GPUMC_LOG_LIKELIHOOD
-                  : group == GPUMC__PREDICTIVE    ? GPUMC_POSTERIOR_PREDICTIVE : GPUMC_GENERATED;
-        b.size = size;
+        const gpumc_block b = { gpumc__take_text(arena, strchr(v->name, '/') + 1), dims,
+                                v->n_values - GPUMC__A_SHAPE, offset, size, v->values[GPUMC__A_OUTPUT] > 0,
+                                group == GPUMC__LOG_LIKELIHOODS ? GPUMC_LOG_LIKELIHOOD
+                                : group == GPUMC__PREDICTIVE ? GPUMC_POSTERIOR_PREDICTIVE : GPUMC_GENERATED };
         if (arena->base) f->blocks[i] = b;
         offset = gpumc__size_add(offset, size);
         if (!b.is_output) f->n_params_columns = offset;
@@ -17955,13 +17953,12 @@ static inline void gpumc__leave_out_all(gpumc__page *p)
 
 static inline void gpumc__put_predictions(gpumc__page *p)
 {
-    const int has_loo = p->has_loo, with_pit = p->with_pit;
     if (!p->predictive && p->n_observations == 0) return;
     gpumc__put(p->w, "<h2>Predictions</h2>\n<p>");
     if (p->predictive)
         gpumc__put(p->w, "Of %d predicted data sets the middle 90&#160;%% in each bin (thin) and 50&#160;%% "
                    "(thick); the outer bins hold all beyond. ", (int)GPUMC__REPLICATES);
-    if (has_loo) {
+    if (p->has_loo) {
         gpumc__put_figure(p, "Each observation left out in turn: elpd ", p->loo.elpd, 4, "");
         gpumc__put_figure(p, " (standard error ", p->loo.se, 2, "),");
         gpumc__put_figure(p, " effective parameters ", p->loo.p_loo, 3, "; ");
@@ -17969,13 +17966,13 @@ static inline void gpumc__put_predictions(gpumc__page *p)
                    (double)p->loo.n_bad_k, (double)p->loo.n_observations);
     } else if (p->n_observations > 0)
         gpumc__put(p->w, "No observation can be left out: some log likelihoods are not finite. ");
-    if (has_loo && with_pit)
+    if (p->has_loo && p->with_pit)
         gpumc__put(p->w, "LOO-PIT, where an observation lies in its predictions, stays in the grey "
                    "99&#160;%% band when these are calibrated.");
     gpumc__put(p->w, "</p>\n<div class=\"p\">");
     if (p->predictive) gpumc__predictive_panel(p);
-    if (has_loo && with_pit) gpumc__pit_panel(p);
-    if (has_loo) gpumc__pareto_panel(p, &p->loo);
+    if (p->has_loo && p->with_pit) gpumc__pit_panel(p);
+    if (p->has_loo) gpumc__pareto_panel(p, &p->loo);
     gpumc__close_panels(p);
 }
 
@@ -18105,8 +18102,7 @@ static inline void gpumc__put_comparison(gpumc__page *p)
                           "");
         gpumc__put_figure(p, " (standard error ", se, 2, ").</p>\n");
     }
-    gpumc__put(p->w, "<p><b class=\"c0\">&#9679;</b> This fit, "
-               "<b class=\"c1\">&#9679;</b> ");
+    gpumc__put(p->w, "<p><b class=\"c0\">&#9679;</b> This fit, <b class=\"c1\">&#9679;</b> ");
     gpumc__put_escaped(p, p->options.other_name ? p->options.other_name : "the other");
     gpumc__put(p->w, ": %.0f of %.0f quantities, the furthest apart first. In brackets the difference of the "
                "means over its Monte Carlo standard error: beyond 4 they are not fits of one posterior.</p>\n"
@@ -18276,8 +18272,7 @@ static inline gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *e
 {
     const size_t n = p->options.n_observed;
     for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
-        const int predicts = b->group == GPUMC_POSTERIOR_PREDICTIVE && n > 0 && b->size == n;
-        if (predicts && !p->predictive) p->predictive = b;
+        if (b->group == GPUMC_POSTERIOR_PREDICTIVE && b->size == n && !p->predictive) p->predictive = b;
         if (b->group == GPUMC_LOG_LIKELIHOOD) p->n_observations += b->size;
     }
     if (n > 0 && !p->predictive)
