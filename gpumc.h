@@ -17179,7 +17179,8 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
     memset(f->stats, 0, f->n_chains * f->n_draws * sizeof *f->stats);
     gpumc__merge_facts(m, n);
     status = gpumc__load_stores(m, n);
-    if (!status) status = gpumc__collect_warnings(f);
+    if (!status && gpumc__collect_warnings(f) != GPUMC_OK)
+        status = gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory for warnings");
     if (!status && longest > (double)f->n_draws)
         gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
                     "the longest had %.0f", (double)f->n_draws, longest);
