@@ -10015,7 +10015,7 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_CHOLESKY_CORR needs .dims = { K, K } and "
                                     ".n_dims = 2; n_dims is %.0f", (double)p->n_dims);
-        if (p->kind >= GPUMC_ORDERED && p->kind != GPUMC_CHOLESKY_CORR)
+        if (p->kind >= GPUMC_ORDERED && p->kind < GPUMC_CHOLESKY_CORR)
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_%s has no univariate prior; such a model "
                                     "wants a callback", gpumc__kind_names[p->kind]);
         if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)

@@ -972,6 +972,8 @@ static void check_bad_input(void)
     REFUSED(e->params[0].name = "a b", "a b");
     REFUSED(e->params[3].name = "mu", "mu");
     REFUSED(e->params[0].kind = GPUMC_SIMPLEX, "\"mu\": GPUMC_SIMPLEX");
+    REFUSED(e->params[0].kind = (gpumc_kind)99, "\"mu\": kind 99 is unknown");
+    REFUSED(e->params[5].kind = (gpumc_kind)-1, "\"district\": kind -1 is unknown");
     REFUSED(e->params[5].location = "mo", "\"mo\" is no parameter");
     REFUSED(e->params[5].scale = "mu", "\"mu\" is not positive");
     REFUSED(e->params[6].location = "log_rate", "\"log_rate\" is no parameter that stands earlier");
