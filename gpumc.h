@@ -8813,8 +8813,9 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     const size_t tiles = (d->n_rows - 1) / g.tile_rows + 1;
     const double work = (double)d->n_rows * (double)(K + d->n_factors + 8) / (256.0 * (double)g.width);
     const size_t chunks = gpumc__smaller(GPUMC__GLM_CHUNKS, work < 1000 ? 1 + (size_t)work : 1000);
-    g.chunk_rows = ((tiles - 1) / chunks + 1) * g.tile_rows;
-    g.n_chunks = (d->n_rows - 1) / g.chunk_rows + 1;
+    const size_t each = (tiles - 1) / chunks + 1;
+    g.chunk_rows = each * g.tile_rows;
+    g.n_chunks = (tiles - 1) / each + 1;
     return g;
 }
 

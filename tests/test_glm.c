@@ -503,6 +503,7 @@ static void test_bad_input(void)
     BAD(p.weights[3] = NAN, p.weights[3] = 1, "weight is nan in row 3");
     BAD(p.offset[4] = INFINITY, p.offset[4] = 1, "offset is inf in row 4");
     BAD(d.n_rows = SIZE_MAX / 2, (void)0, "overflow");
+    BAD(d.n_rows = d.n_columns = SIZE_MAX, (void)0, "overflow");
 #undef BAD
     CHECK(!gpumc_glm_init(&good, memory, sizeof memory, &error), "short memory");
     CHECK(strstr(error.text, "gpumc_glm_bytes says") != NULL, "%s", error.text);
