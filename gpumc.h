@@ -9805,7 +9805,7 @@ static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set 
 {
     gpumc_team *const team = s->dims[0] < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
     const gpumc_rows *rows = guided ? s->guide : s->rows;
-    const size_t which = (size_t)(s - e->h->sets) + (guided ? e->h->data->n_rows : 0);
+    const size_t which = (size_t)(s - e->h->sets) + (guided && s->given->guide ? e->h->data->n_rows : 0);
     double lp;
     gpumc__set_point(e, s);
     for (size_t k = 0; k < s->n_p; k++)

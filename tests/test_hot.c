@@ -300,12 +300,16 @@ static gpumc_status lost(gpumc_hot *hot, size_t n, const double *p, double *grad
     (void)hot, (void)n, (void)p, (void)grad, (void)lp;
     return gpumc__fail(error, GPUMC_ERROR_DEVICE, "GPU: kernel: lost");
 }
-/* A GPU that fails in the middle of a run leaves the rest to the CPU, and that is said. */
+/* A GPU that fails in the middle of a run leaves the rest to the CPU, and that is said. The guide has the first
+   two sets as they are, so that it is the first to know. */
 static void check_lost(gpumc_hier *hier, double expected, const double *x, const gpumc_model *model)
 {
     double grad[64] = { 0 }, lp;
     for (size_t k = 0; k < hier->n_slots; k++)
         for (int i = 0; i < 3; i++) hier->slots[k].hot[i]->eval = lost;
+    model->guide(x, grad, model->data);
+    CHECK(!strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: lost"), "guide: %s", gpumc_hier_where(hier));
+    memset(grad, 0, sizeof grad);
     lp = model->log_density(x, grad, model->data);
     CHECK(lp == expected && !strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: lost"), "%g for %g: %s", lp, expected,
           gpumc_hier_where(hier));
