@@ -10580,8 +10580,11 @@ static void gpumc__hier_slots(gpumc_hier *h)
 {
     const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
     size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
+    gpumc_device_info gpu;
     for (size_t i = 0; i < h->data->n_rows && h->data->threads <= 0; i++)
-        if (gpumc__set_is_hot(h, &h->sets[i]) && n > GPUMC__HOT_SLOTS) n = GPUMC__HOT_SLOTS;
+        if (n > GPUMC__HOT_SLOTS && gpumc__set_is_hot(h, &h->sets[i])
+            && gpumc_device_describe(&gpu, NULL) == GPUMC_OK)
+            n = GPUMC__HOT_SLOTS;
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->n_slots = n;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
