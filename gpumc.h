@@ -2032,8 +2032,6 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         sum[0][l] += (weight)[l] * leaf(q, c, g); \
         GPUMC__FLAT for (int k = 0; k < (n_p); k++) sum[k + 1][l] += (weight)[l] * g[k]; \
     }
-#define GPUMC__ROW_PARAMETER(k, l, n_group) \
-    (k) < (n_group) ? own[k][l] : shared[(k) < (n_group) ? 0 : (k) - (n_group)]
 #define GPUMC__ROW_TILE(set, name, n_group, n_shared, n_columns, x, w) \
     GPUMC__ROW_LANES(GPUMC__STRIP_LOOP_##set, GPUMC__STRIP_##set, name##_row, (n_group) + (n_shared), \
         n_columns, p[k][(k) < (n_group) ? l : GPUMC__OF_LANE(l)], (x)[k * GPUMC_LANES + l], w)
@@ -2106,22 +2104,21 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         } \
         for (int i = 0; i < ((n_shared) + 1) * GPUMC_LANES; i++) a->totals[i] = total[i]; \
     }
-#define GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, ...) \
+#define GPUMC__LEAF(leaf) \
+    GPUMC_FN gpumc_real leaf(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
+                             gpumc_real *g GPUMC__UNUSED)
+#define GPUMC__ROW(COPIES, name, n_group, n_shared, n_columns, ...) \
+    GPUMC__LEAF(name##_row); \
+    COPIES(GPUMC__ROW_STRIP, name, n_group, n_shared, n_columns) \
+    COPIES(GPUMC__ROW_LOOP, name, n_group, n_shared, n_columns) \
     static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, 0, \
         __VA_ARGS__ }; \
-    GPUMC_FN gpumc_real name##_row(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
-                                   gpumc_real *g GPUMC__UNUSED)
+    GPUMC__LEAF(name##_row)
 #define GPUMC_ROW(name, n_group, n_shared, n_columns) \
-    GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
-    GPUMC__ISA_COPIES(GPUMC__ROW_STRIP, name, n_group, n_shared, n_columns) \
-    GPUMC__ISA_COPIES(GPUMC__ROW_LOOP, name, n_group, n_shared, n_columns) \
-    GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, GPUMC__ISA_TABLE(name##_loop))
+    GPUMC__ROW(GPUMC__ISA_COPIES, name, n_group, n_shared, n_columns, GPUMC__ISA_TABLE(name##_loop))
 #define GPUMC__ROW_PLAIN(name, n_group, n_shared, n_columns) \
-    GPUMC_FN gpumc_real name##_row(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
-    GPUMC__ISA_BASELINE(GPUMC__ROW_STRIP, name, n_group, n_shared, n_columns) \
-    GPUMC__ISA_BASELINE(GPUMC__ROW_LOOP, name, n_group, n_shared, n_columns) \
-    GPUMC__ROW_KIND(name, n_group, n_shared, n_columns, \
-                    { name##_loop_baseline, name##_loop_baseline, name##_loop_baseline })
+    GPUMC__ROW(GPUMC__ISA_BASELINE, name, n_group, n_shared, n_columns, \
+               { name##_loop_baseline, name##_loop_baseline, name##_loop_baseline })
 
 /* Two stages: the lanes are the nodes of one row, then 16 rows; idle lanes of the second repeat the first. */
 #define GPUMC__CELLS_NODES(set, attributes, pragma, name, n_group, n_shared, n_columns, n_node) \
@@ -2132,7 +2129,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
         for (int cell = 0; cell < n_cells; cell++) { \
             double fixed[(n_group) + (n_shared) + (n_columns)]; \
             GPUMC__FLAT for (int k = 0; k < (n_group) + (n_shared); k++) \
-                fixed[k] = GPUMC__ROW_PARAMETER(k, cell, n_group); \
+                fixed[k] = k < (n_group) ? own[k][cell] : shared[k < (n_group) ? 0 : k - (n_group)]; \
             GPUMC__FLAT for (int k = 0; k < (n_columns); k++) \
                 fixed[(n_group) + (n_shared) + k] = at[1 + (n_group) + (n_shared) + k][cell]; \
             GPUMC__FLAT for (int k = 0; k <= (n_group) + (n_shared); k++) \
@@ -2181,17 +2178,15 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
                 a->totals[k * GPUMC_LANES + l] = sum[k ? k + (n_group) : 0][l]; \
     }
 #define GPUMC_CELLS(name, n_group, n_shared, n_columns, n_node) \
-    GPUMC_FN gpumc_real name##_node(const gpumc_real *p, const gpumc_real *x, gpumc_real *g); \
-    GPUMC_FN gpumc_real name##_finish(const gpumc_real *sum, const gpumc_real *p, const gpumc_real *x, \
-                                      gpumc_real *g); \
-    GPUMC_FN gpumc_real name##_whole(const gpumc_real *p, const gpumc_real *x, gpumc_real *g) \
+    GPUMC__LEAF(name##_node); \
+    GPUMC_FINISH(name); \
+    GPUMC__LEAF(name##_whole) \
     { return name##_finish(x, p, x + 1 + (n_group) + (n_shared), g); } \
     GPUMC__ISA_COPIES(GPUMC__CELLS_NODES, name, n_group, n_shared, n_columns, n_node) \
     GPUMC__ISA_COPIES(GPUMC__CELLS_LOOP, name, n_group, n_shared, n_columns) \
     static GPUMC__UNUSED const gpumc_row_kind name = { #name, n_group, n_shared, n_columns, n_node, \
         GPUMC__ISA_TABLE(name##_cells) }; \
-    GPUMC_FN gpumc_real name##_node(const gpumc_real *p GPUMC__UNUSED, const gpumc_real *x GPUMC__UNUSED, \
-                                    gpumc_real *g GPUMC__UNUSED)
+    GPUMC__LEAF(name##_node)
 #define GPUMC_FINISH(name) \
     GPUMC_FN gpumc_real name##_finish( \
         const gpumc_real *sum GPUMC__UNUSED, const gpumc_real *p GPUMC__UNUSED, \
