@@ -7758,13 +7758,12 @@ static int gpumc__ascending_keys(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void *gpumc__plan_place(gpumc__rows_plan *plan, const gpumc_rows_data *d, gpumc__arena *arena)
+static void gpumc__plan_place(gpumc__rows_plan *plan, const gpumc_rows_data *d, gpumc__arena *arena)
 {
     plan->order = (uint64_t *)gpumc__take(arena, d->n_groups, sizeof *plan->order);
     plan->start = (size_t *)gpumc__take(arena, d->n_groups + 1, sizeof *plan->start);
     plan->size = (uint32_t *)gpumc__take(arena, d->n_groups, sizeof *plan->size);
     plan->sorted = (uint32_t *)gpumc__take(arena, d->n_rows, sizeof *plan->sorted);
-    return arena->base;
 }
 
 /* Returns the block to be released, NULL when out of memory. */
@@ -7905,15 +7904,6 @@ static void gpumc__add_chunks(gpumc_rows *r)
     }
 }
 
-static void gpumc__copy_nodes(gpumc_rows *r, const gpumc_rows_data *d)
-{
-    const size_t n = r->kind.n_node_columns, lanes = GPUMC_LANES;
-    for (size_t i = 0; i < (r->n_nodes + lanes - 1) / lanes * lanes; i++)
-        for (size_t c = 0; c < n; c++)
-            r->nodes[(i / lanes * n + c) * lanes + i % lanes] =
-                d->nodes[c][i < r->n_nodes ? i : r->n_nodes - 1];
-}
-
 /* The rows in the arena, or their size if that has no memory. */
 static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data *d,
                                      const gpumc__rows_plan *plan)
@@ -7925,8 +7915,8 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     gpumc__add_blocks(&counted, d, plan);
     const size_t n = counted.n_blocks, tiles = counted.info.n_tiles,
                  cells = gpumc__size_mul(tiles, GPUMC_LANES);
-    const size_t values = gpumc__size_mul(cells, d->kind->n_columns);
-    const size_t nodes = gpumc__size_mul((d->n_nodes + GPUMC_LANES - 1) / GPUMC_LANES, GPUMC_LANES);
+    const size_t values = gpumc__size_mul(cells, d->kind->n_columns), n_node = d->kind->n_node_columns;
+    const size_t nodes = gpumc__round_up(d->n_nodes, GPUMC_LANES);
     counted.chunks = (gpumc__chunk *)gpumc__take(arena, n, sizeof *counted.chunks);
     counted.tiles = (uint32_t *)gpumc__take(arena, n, sizeof *counted.tiles);
     counted.groups = (uint32_t *)gpumc__take(arena, n, GPUMC_LANES * sizeof *counted.groups);
@@ -7934,7 +7924,7 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     counted.row = (uint32_t *)gpumc__take(arena, cells, sizeof *counted.row);
     counted.active = (unsigned char *)gpumc__take(arena, tiles, 1);
     counted.weights = d->weights ? gpumc__take_doubles(arena, cells) : NULL;
-    counted.nodes = gpumc__take_doubles(arena, gpumc__size_mul(nodes, d->kind->n_node_columns));
+    counted.nodes = gpumc__take_doubles(arena, gpumc__size_mul(nodes, n_node));
     counted.columns = d->single_precision ? NULL : gpumc__take_doubles(arena, values);
     counted.single = d->single_precision ? (float *)gpumc__take(arena, values, sizeof(float)) : NULL;
     if (!r) return NULL;
@@ -7944,7 +7934,10 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     r->n_blocks = 0;
     gpumc__add_blocks(r, d, plan);
     gpumc__add_chunks(r);
-    gpumc__copy_nodes(r, d);
+    for (size_t i = 0; i < nodes; i++)                       /* idle lanes repeat the last node */
+        for (size_t c = 0; c < n_node; c++)
+            r->nodes[(i / GPUMC_LANES * n_node + c) * GPUMC_LANES + i % GPUMC_LANES] =
+                d->nodes[c][i < d->n_nodes ? i : d->n_nodes - 1];
     r->info.isa = gpumc_isa_resolve(d->isa);
     r->info.n_rows = d->n_rows;
     r->info.n_groups = d->n_groups;
@@ -8000,11 +7993,9 @@ GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return r
 /* Each group parameter may come from an element of its own choice. Every row is a group then, numbered so
    that the lanes of a tile are rows far apart: neighbours often take the same element, and to add to that
    again at once would wait for the last store. */
-static size_t gpumc__apart_groups(size_t n_rows)
-{ return (n_rows + GPUMC_LANES - 1) / GPUMC_LANES * GPUMC_LANES; }
 static size_t gpumc__apart_group(size_t row, size_t n_rows)
 {
-    const size_t each = gpumc__apart_groups(n_rows) / GPUMC_LANES;
+    const size_t each = gpumc__round_up(n_rows, GPUMC_LANES) / GPUMC_LANES;
     return row % each * GPUMC_LANES + row / each;
 }
 
@@ -8220,12 +8211,11 @@ GPUMC_API void gpumc_rows_pointwise(const gpumc_rows *rows, const double *const 
 GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *const *p, double *work,
                                           gpumc_error *error)
 {
-    size_t n_group, n, tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
+    size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
     if (!rows || !p || !work)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_explain: rows, p or work is NULL");
-    n_group = rows->kind.n_group;
-    n = 1 + n_group + rows->kind.n_shared;
+    const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
             const gpumc__row_args a = gpumc__tile_eval(rows, b, tile, p, work);
@@ -10455,7 +10445,7 @@ static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_se
     gpumc_rows *rows = NULL;
     uint32_t *taken = NULL;
     for (size_t i = 0; apart && i < n; i++) apart[i] = gpumc__apart_group(i, n);
-    data->n_groups = gpumc__apart_groups(n);
+    data->n_groups = gpumc__round_up(n, GPUMC_LANES);
     data->group = apart;
     if (apart) rows = gpumc__hier_rows_new(h, data, error);
     if (rows) taken = (uint32_t *)gpumc__hier_new(h, gpumc__taken_size(rows), sizeof *taken);
