@@ -8423,12 +8423,9 @@ typedef struct gpumc__glm_loops {
           gpumc__glm_bernoulli_weighted_##suffix } };
 GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 1)
 GPUMC__ISA_COPIES(GPUMC__GLM_PRODUCTS, 4)    /* GPUMC__GLM_TOGETHER, as a number for the names */
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, normal)
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_logit)
+#define GPUMC__GLM_FAMILY(NAME, name, support) GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, name)
+GPUMC_GLM_FAMILIES(GPUMC__GLM_FAMILY)
 GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, bernoulli_weighted)
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, poisson_log)
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, neg_binomial_2_log)
-GPUMC__ISA_COPIES(GPUMC__GLM_ROWS, student_t)
 GPUMC__ISA_COPIES(GPUMC__GLM_LOOPS, 0)
 GPUMC__ISA_BASELINE(GPUMC__GLM_ROWS, neg_binomial_rest)
 static const gpumc__glm_loops *const gpumc__glm_isa[] = GPUMC__ISA_TABLE(&gpumc__glm_loops);
@@ -8676,28 +8673,15 @@ GPUMC_API double gpumc_glm_eval(const gpumc_glm *g, const gpumc_glm_point *at,
     return log_lik;
 }
 
-/* Adds to the values of n rows what they leave out. */
-static void gpumc__glm_complete(gpumc_glm_family family, size_t n, const double *y, const double *a_b,
-                                double *values, double *out)
-{
-    const double *rest = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_STRIDE;
-    double by_a = 0, by_b = 0;
-    const double same = gpumc__glm_rest(family, a_b, &by_a, &by_b);
-    if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_baseline(n, y, y, a_b, out);
-    for (size_t i = 0; i < n; i++) {
-        if (family == GPUMC_GLM_POISSON_LOG) values[i] -= gpumc__lgamma(y[i] + 1);
-        else if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) values[i] += rest[i];
-        else values[i] += same;
-    }
-}
-
 GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at, double *log_lik,
                                    double *work)
 {
+    const gpumc_glm_family family = g->data.family;
     double *eta = (double *)gpumc__aligned(work), *out = eta + GPUMC__GLM_STRIDE, a_b[2];
-    double *wide = eta + GPUMC__GLM_POINT;
+    double *wide = eta + GPUMC__GLM_POINT, *value = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_STRIDE;
     gpumc__glm_next nothing = { g->x, 0, 0 };
     gpumc__glm_parameters(g, at, a_b);
+    const double same = gpumc__glm_rest(family, a_b, NULL, NULL);
     for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
         const size_t n = gpumc__smaller(g->tile_rows, g->data.n_rows - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
@@ -8706,8 +8690,11 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
         g->loops->predict[0](x, g->data.n_columns, gpumc__round_up(n, GPUMC__GLM_GROUP) / GPUMC__GLM_LANES,
                              &at->beta, eta, g->x, 0);
         (g->is_product ? g->loops->rows[GPUMC__GLM_N] : g->rows)(n, y, eta, a_b, out);
-        memcpy(log_lik + first, out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_STRIDE, n * sizeof *log_lik);
-        gpumc__glm_complete(g->data.family, n, y, a_b, log_lik + first, out);
+        memcpy(log_lik + first, value, n * sizeof *log_lik);
+        if (family == GPUMC_GLM_NEG_BINOMIAL_2_LOG) gpumc__glm_neg_binomial_rest_baseline(n, y, y, a_b, out);
+        for (size_t i = 0; i < n; i++)                                      /* what rows leave out */
+            log_lik[first + i] += family == GPUMC_GLM_NEG_BINOMIAL_2_LOG ? value[i]
+                : family == GPUMC_GLM_POISSON_LOG ? -gpumc__lgamma(y[i] + 1) : same;
     }
 }
 GPUMC__SELDOM
