@@ -8927,7 +8927,7 @@ typedef struct gpumc__cpu_hot {
     gpumc_team *team;
     void *memory;
     double *work, **grad;
-    const double **p;
+    const double **p;                     /* behind this, as grad */
 } gpumc__cpu_hot;
 
 static void gpumc__cpu_release(gpumc_hot *hot)
@@ -8936,8 +8936,6 @@ static void gpumc__cpu_release(gpumc_hot *hot)
     gpumc_team_stop(h->team);
     gpumc__release(NULL, h->memory);
     gpumc__release(NULL, h->work);
-    gpumc__release(NULL, h->grad);
-    gpumc__release(NULL, (void *)h->p);
     gpumc__release(NULL, h);
 }
 
@@ -9022,19 +9020,19 @@ static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_d
                                   gpumc_error *error)
 {
     const size_t n_pointers = rows ? rows->kind->n_group + rows->kind->n_shared : glm->n_factors;
-    const size_t of_pointers = gpumc__size_mul(n_pointers + 1, GPUMC__HOT_POINTS * sizeof(double *));
+    const size_t of_pointers = gpumc__size_mul(n_pointers, 2 * GPUMC__HOT_POINTS * sizeof(double *));
     size_t n_work = 1;
-    gpumc__cpu_hot *h = (gpumc__cpu_hot *)gpumc__allocate(NULL, sizeof *h);
+    gpumc__cpu_hot *h = (gpumc__cpu_hot *)gpumc__allocate(NULL, gpumc__size_add(sizeof *h, of_pointers));
     if (h) {
         memset(h, 0, sizeof *h);
         h->hot.where = "CPU";
         h->hot.release = gpumc__cpu_release;
         h->n_pointers = n_pointers;
+        h->p = (const double **)(h + 1);
+        h->grad = (double **)(h->p + n_pointers * GPUMC__HOT_POINTS);
         h->memory = gpumc__allocate(NULL, bytes);
-        h->p = (const double **)gpumc__allocate(NULL, of_pointers);
-        h->grad = (double **)gpumc__allocate(NULL, of_pointers);
         h->team = gpumc_team_start(0, NULL);
-        if (h->memory && h->p && h->grad && h->team) {
+        if (h->memory && h->team) {
             n_work = rows ? gpumc__cpu_take_rows(h, rows, bytes, error)
                           : gpumc__cpu_take_glm(h, glm, bytes, error);
             bytes = gpumc__size_mul(n_work, sizeof(double));
