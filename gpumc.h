@@ -9417,8 +9417,8 @@ typedef struct gpumc__hier_block {
     gpumc__range range;                      /* of the values */
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
     char *name;                              /* of the coordinates */
-    gpumc__prior *priors;                    /* one, or one an element; none with a population */
-    size_t n_priors;
+    gpumc__prior *priors;                    /* of each element; none with a population */
+    size_t n_priors;                         /* 1: all alike */
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
     size_t coefficients, shape, n_shape;
@@ -9910,8 +9910,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
         else if (b->given->kind == GPUMC_CHOLESKY_CORR)
             gpumc_lkj_corr_cholesky_rng(rng, *b->given->dims, *b->priors->a, x + b->at);
         else for (size_t i = 0; i < b->size; i++) {
-            const gpumc__prior *p = &b->priors[b->n_priors > 1 ? i : 0];
-            x[b->at + i] = gpumc__prior_quantile(p, &b->range, gpumc_rng_uniform(rng));
+            x[b->at + i] = gpumc__prior_quantile(&b->priors[i], &b->range, gpumc_rng_uniform(rng));
             if (gpumc__is_nan(x[b->at + i]))
                 status = GPUMC__BAD_PARAM(error, b->given->name, "a flat prior cannot be drawn from");
         }
@@ -10066,8 +10065,6 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
     const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0, NULL };
-    const gpumc_model alone = { NULL, &h->data->params[i], 1, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL,
-                                NULL };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     gpumc_status status;
@@ -10082,7 +10079,7 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     for (size_t k = 0; k < h->data->n_populations; k++)
         if (strcmp(h->data->populations[k].name, p->name) == 0) b->population = &h->data->populations[k];
     if (!b->has_population) return GPUMC_OK;
-    if (gpumc__kind_is_wrong(&alone, 0, error)) return GPUMC_ERROR_MODEL;
+    if (gpumc__kind_is_wrong(&h->model, i, error)) return GPUMC_ERROR_MODEL;
     status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
     if (status != GPUMC_OK) return status;
     sprintf(b->name, "%s%s", b->quantile_form ? "z_" : prefixes[b->link], p->name);
@@ -10653,14 +10650,13 @@ static void gpumc__hier_start(gpumc_hier *h)
         int known = 1;
         if (given) memcpy(x + b->at, h->params[i].init, b->size * sizeof(double));
         else if (b->has_population) gpumc__population_draw(&e, b, NULL, x, NULL);
-        for (size_t j = 0; !given && factor && j < b->size; j++)
-            x[b->at + j] = j % (*b->given->dims + 1) == 0;
-        for (size_t j = b->at; j < b->at + b->size; j++) {
-            if (!given && !b->has_population && !factor)
-                x[j] = gpumc__prior_start(&h->params[i], &b->priors[b->n_priors > 1 ? j - b->at : 0],
-                                          &b->range);
-            if (!given && bounded) x[j] = gpumc__within(x[j], b->range.least, b->range.greatest);
-            known &= !gpumc__is_nan(x[j]);
+        for (size_t j = 0; j < b->size; j++) {
+            double *to = &x[b->at + j];
+            if (!given && factor) *to = j % (*b->given->dims + 1) == 0;
+            else if (!given && !b->has_population)
+                *to = gpumc__prior_start(&h->params[i], &b->priors[j], &b->range);
+            if (!given && bounded) *to = gpumc__within(*to, b->range.least, b->range.greatest);
+            known &= !gpumc__is_nan(*to);
         }
         if (known && h->params[i].n_inits < 2) h->params[i].init = x + b->at;
     }
