@@ -7721,7 +7721,6 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
 static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *error)
 {
     const gpumc_row_kind *k = d ? d->kind : NULL;
-    gpumc_status status = GPUMC_OK;
     if (!k)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: %s", d
                            ? "kind is NULL; point it to a GPUMC_ROW" : "data is NULL; describe rows in it");
@@ -7734,7 +7733,7 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
     if (k->n_node_columns ? !d->nodes || d->n_nodes == 0 : d->nodes || d->n_nodes)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them", k->name);
-    status = gpumc__check_groups(d, error);
+    gpumc_status status = gpumc__check_groups(d, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_columns; c++)
         status = gpumc__check_column(d, d->columns[c], d->n_rows, "column",
                                      d->column_names ? d->column_names[c] : NULL, c, error);
@@ -7952,10 +7951,9 @@ static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size
     gpumc__arena arena = { NULL, 0 };
     gpumc__rows_plan plan;
     gpumc_rows *r = NULL;
-    void *block;
     *bytes = 0;
     if (gpumc__check_rows(d, error) != GPUMC_OK) return NULL;
-    block = gpumc__plan_rows(&plan, d, error);
+    void *block = gpumc__plan_rows(&plan, d, error);
     if (!block) return NULL;
     gpumc__rows_place(&arena, d, &plan);
     *bytes = arena.used;
@@ -9153,7 +9151,6 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
                                       gpumc_error *error)
 {
     const gpumc__prior_law *law = given->family ? given->family() : NULL;
-    double least, most;
     if (!law || p->f)
         return GPUMC__BAD_PARAM(error, given->name, "its prior has no family, or this is a second prior");
     p->f = law->f;
@@ -9161,8 +9158,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     p->a[1] = given->b;
     p->a[2] = given->c;
     if (given->family == gpumc_prior_flat) return GPUMC_OK;
-    least = p->f(GPUMC__QUANTILE, 0, p->a, NULL);
-    most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
+    const double least = p->f(GPUMC__QUANTILE, 0, p->a, NULL), most = p->f(GPUMC__QUANTILE, 1, p->a, NULL);
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
         return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", law->name, given->a,
                                 given->b, given->c, law->parameters);
@@ -9663,9 +9659,8 @@ static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_bl
 /* Values from coordinates, with slopes, or room for them, and a zeroed gradient behind. */
 static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
-    double *values;
     if (b->values == GPUMC__NONE) return;
-    values = e->slot->work + b->values;
+    double *values = e->slot->work + b->values;
     memset(values + b->size, 0, 2 * b->size * sizeof(double));
     if (!b->quantile_form) {
         gpumc__apply_link(b->link, e->h->isa, &b->range, b->size, e->x + b->at, values, values + b->size);
@@ -9678,10 +9673,8 @@ static void gpumc__hier_values(const gpumc__hier_point *e, const gpumc__hier_blo
 /* The chain rule back: G, the gradient by values, becomes one by coordinates, locations and scales. */
 static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
-    double *slope, *G;
     if (b->values == GPUMC__NONE) return;
-    slope = e->slot->work + b->values + b->size;
-    G = slope + b->size;
+    double *slope = e->slot->work + b->values + b->size, *G = slope + b->size;
     if (b->quantile_form) {
         gpumc__quantile_point(e, b, slope);
         gpumc_rows_eval(b->quantile, e->slot->p, e->slot->grad, e->rows_work);
@@ -9899,11 +9892,10 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
 GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *rng, double *x,
                                              gpumc_error *error)
 {
-    gpumc__hier_point e;
     gpumc_status status = GPUMC_OK;
     if (!hier || !rng || !x)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_prior_draw: hier, rng or x is NULL");
-    e = gpumc__hier_enter(hier, x, NULL);
+    const gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
     for (size_t k = 0; k < hier->model.n_params && status == GPUMC_OK; k++) {
         const gpumc__hier_block *b = &hier->blocks[k];
         if (b->has_population) status = gpumc__population_draw(&e, b, rng, x, error);
@@ -9921,11 +9913,10 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
 
 GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *x, gpumc_error *error)
 {
-    gpumc__hier_point e;
     gpumc_status status = GPUMC_OK;
     if (!hier || !x)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_explain: hier or x is NULL");
-    e = gpumc__hier_enter(hier, x, NULL);
+    gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
     e.grad = e.rows_work + hier->rows_work;
     for (size_t i = 0; i < hier->model.n_params && status == GPUMC_OK; i++) {
         const gpumc__hier_block *b = &hier->blocks[i];
@@ -10067,7 +10058,6 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     const gpumc_population normal = { NULL, GPUMC_LINK_BY_KIND, NULL, NULL, NULL, NULL, 0, NULL };
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
-    gpumc_status status;
     *p = h->data->params[i];
     b->given = &h->data->params[i];
     b->size = gpumc__param_size(p);
@@ -10080,7 +10070,7 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
         if (strcmp(h->data->populations[k].name, p->name) == 0) b->population = &h->data->populations[k];
     if (!b->has_population) return GPUMC_OK;
     if (gpumc__kind_is_wrong(&h->model, i, error)) return GPUMC_ERROR_MODEL;
-    status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
+    const gpumc_status status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
     if (status != GPUMC_OK) return status;
     sprintf(b->name, "%s%s", b->quantile_form ? "z_" : prefixes[b->link], p->name);
     p->name = b->name;
@@ -10094,9 +10084,8 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
 static size_t gpumc__hier_place(const gpumc_hier *h, size_t i, const char *name, const size_t *index,
                                 size_t e)
 {
-    const gpumc__hier_block *b;
     if (!name) return GPUMC__NONE;
-    b = &h->blocks[gpumc__find_param(&h->model, i, name)];
+    const gpumc__hier_block *b = &h->blocks[gpumc__find_param(&h->model, i, name)];
     return b->at + (index ? index[e] : b->size == h->blocks[i].size ? e : 0);
 }
 
@@ -10179,14 +10168,13 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     const gpumc_param *g = b->given;
-    const gpumc_row_kind *q = b->law.quantile, *f;
     const char *shape = b->population ? b->population->shape : NULL;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
     gpumc_status status = g->factor ? gpumc__hier_join(h, i, error) : GPUMC_OK;
     gpumc__hier_places(h, i);
     if (status == GPUMC_OK && b->population && b->population->with) status = gpumc__hier_pair(h, b, error);
     if (status != GPUMC_OK) return status;
-    f = b->law.density;
+    const gpumc_row_kind *f = b->law.density, *q = b->law.quantile;
     b->shape = h->blocks[at].at;
     b->n_shape = shape ? h->blocks[at].size : 0;
     if ((shape && (at == i || !f))
@@ -10386,14 +10374,11 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 /* ---- row objects and scratch --------------------------------------------------------------------- */
 static gpumc_rows *gpumc__hier_rows_new(gpumc_hier *h, gpumc_rows_data *data, gpumc_error *error)
 {
-    size_t bytes;
-    gpumc_rows *rows;
-    void *memory;
     data->isa = h->isa;
     data->allocator = &h->data->allocator;
-    bytes = gpumc_rows_bytes(data, error);
-    memory = bytes ? gpumc__hier_new(h, bytes, 1) : NULL;
-    rows = memory ? gpumc_rows_init(data, memory, bytes, error) : NULL;
+    const size_t bytes = gpumc_rows_bytes(data, error);
+    void *memory = bytes ? gpumc__hier_new(h, bytes, 1) : NULL;
+    gpumc_rows *rows = memory ? gpumc_rows_init(data, memory, bytes, error) : NULL;
     if (rows) h->rows_work = gpumc__larger(h->rows_work, gpumc_rows_work(rows));
     return rows;
 }
@@ -10454,9 +10439,8 @@ static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s,
 {
     gpumc_error inner = { GPUMC_ERROR_MEMORY, "out of memory" };
     gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
-    gpumc_rows *rows;
-    rows = s->gathered ? gpumc__hier_rows_gathered(h, s, &data, &inner)
-                       : gpumc__hier_rows_new(h, &data, &inner);
+    gpumc_rows *rows = s->gathered ? gpumc__hier_rows_gathered(h, s, &data, &inner)
+                                   : gpumc__hier_rows_new(h, &data, &inner);
     if (!rows) gpumc__fail(error, inner.status, "rows \"%.48s\": %.190s", s->given->name, inner.text);
     return rows;
 }
@@ -10667,10 +10651,9 @@ static void gpumc__hier_start(gpumc_hier *h)
 
 GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error *error)
 {
-    gpumc_hier *h;
     int done = 0;
     if (gpumc__hier_check(data, error) != GPUMC_OK) return NULL;
-    h = (gpumc_hier *)gpumc__allocate(&data->allocator, sizeof *h);
+    gpumc_hier *h = (gpumc_hier *)gpumc__allocate(&data->allocator, sizeof *h);
     if (!h) { gpumc__fail_memory(error, sizeof *h); return NULL; }
     memset(h, 0, sizeof *h);
     h->data = data;
