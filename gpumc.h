@@ -10537,9 +10537,9 @@ static void gpumc__hier_slots(gpumc_hier *h)
             && gpumc_device_describe(&gpu, NULL) == GPUMC_OK)
             n = GPUMC__HOT_SLOTS;
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
-    h->n_slots = n;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
-    for (size_t k = 0; k < n && h->slots; k++) {
+    h->n_slots = h->slots ? n : 0;
+    for (size_t k = 0; k < h->n_slots; k++) {
         h->slots[k].work = (double *)gpumc__hier_new(h, work, sizeof(double));
         h->slots[k].p = (const double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
         h->slots[k].grad = (double **)gpumc__hier_new(h, h->n_p, sizeof(double *));
@@ -10670,16 +10670,14 @@ GPUMC_API gpumc_hier *gpumc_hier_create(const gpumc_hier_data *data, gpumc_error
 
 GPUMC_API void gpumc_hier_free(gpumc_hier *hier)
 {
-    void *block = hier ? hier->memory : NULL;
-    if (hier && hier->slots) gpumc__hier_cool(hier);
-    for (size_t k = 0; hier && hier->slots && k < hier->n_slots; k++)
-        gpumc__slot_alone(hier, &hier->slots[k]);
-    while (block) {
-        void *next = *(void **)block;
+    if (!hier) return;
+    gpumc__hier_cool(hier);
+    for (size_t k = 0; k < hier->n_slots; k++) gpumc__slot_alone(hier, &hier->slots[k]);
+    for (void *block = hier->memory, *next; block; block = next) {
+        next = *(void **)block;
         gpumc__release(&hier->data->allocator, block);
-        block = next;
     }
-    if (hier) gpumc__release(&hier->data->allocator, hier);
+    gpumc__release(&hier->data->allocator, hier);
 }
 
 GPUMC_API const gpumc_model *gpumc_hier_model(const gpumc_hier *hier) { return hier ? &hier->model : NULL; }
