@@ -8028,15 +8028,9 @@ GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
     return gpumc__rows_sums(rows) + k->n_shared + (slices + columns) * GPUMC_LANES;
 }
 
-/* Parameter k of the groups of n blocks into their lanes; a gradient from there. */
+/* Where the lanes of blocks from first on have parameter k, and add to its gradient. */
 static const uint32_t *gpumc__places(const gpumc_rows *r, size_t k, size_t first)
 { return (r->taken[k] ? r->taken[k] : r->groups) + first * GPUMC_LANES; }
-static void gpumc__gather(const gpumc_rows *r, size_t k, size_t first, size_t n, const double *p,
-                          double *lanes)
-{
-    const uint32_t *places = gpumc__places(r, k, first);
-    for (size_t i = 0; i < n * GPUMC_LANES; i++) lanes[i] = p[places[i]];
-}
 static void gpumc__scatter(const gpumc_rows *r, size_t k, size_t first, size_t n, const double *lanes,
                            double *grad)
 {
@@ -8069,9 +8063,10 @@ static void gpumc__row_args_of(const gpumc_rows *r, size_t first, size_t n, size
     for (size_t k = 0; k < n_group + r->kind.n_shared; k++) a->p[k] = p[k];
     for (size_t k = 0; k < n_group; k++, scratch += 2 * lanes) {
         const size_t g = r->groups[first * GPUMC_LANES];
+        const uint32_t *places = gpumc__places(r, k, first);
         a->p[k] = grad ? p[k] + g : scratch;
         a->sums[k] = grad && grad[k] ? grad[k] + g : scratch + lanes;
-        if (!grad) gpumc__gather(r, k, first, n, p[k], scratch);
+        for (size_t i = 0; !grad && i < lanes; i++) scratch[i] = p[k][places[i]];
         if (!grad || !grad[k]) memset(a->sums[k], 0, lanes * sizeof(double));
     }
 }
@@ -9200,15 +9195,13 @@ GPUMC_FN gpumc__truncated gpumc__between_bounds(const double *p, const double *x
                                   (a > 0 ? gpumc_mills(a) : gpumc_Phi(-a)) - above_b, a > 0 };
     return t;
 }
-/* Distance from the bound in a tail, else from the location. */
-GPUMC_FN double gpumc__beyond(const gpumc__truncated *t, const double *p, const double *x)
-{ return (t->tail ? t->side > 0 ? p[0] - x[0] : x[1] - p[0] : t->side * (p[0] - p[1])) / p[2]; }
 
 GPUMC_ROW(gpumc__truncated_population, 3, 0, 2)
 {
     const gpumc__truncated t = gpumc__between_bounds(p, x);
     const double y = t.side * (p[0] - p[1]) / p[2], inv = 1 / p[2], share = 1 / t.mass;
-    const double from = gpumc__beyond(&t, p, x), twice = t.tail ? 2 * t.a : 0;
+    const double beyond = t.side > 0 ? p[0] - x[0] : x[1] - p[0];          /* the bound, in a tail */
+    const double from = t.tail ? beyond / p[2] : y, twice = t.tail ? 2 * t.a : 0;
     g[0] -= t.side * y * inv;
     g[1] += t.side * (y + (t.at_b - t.at_a) * share) * inv;
     g[2] += (y * y - 1 + (t.b * t.at_b - t.a * t.at_a) * share) * inv;
@@ -9814,16 +9807,6 @@ static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_se
     }
 }
 
-/* L L' of a factor. */
-static double *gpumc__generate_correlations(const gpumc__hier_block *factor, const double *x, double *out)
-{
-    const double *L = x + factor->at;
-    const size_t K = *factor->given->dims;
-    for (size_t i = 0; i < K * K; i++)
-        *out++ = i % (K + 1) == 0 ? 1 : gpumc__dot(L + i / K * K, L + i % K * K, K);
-    return out;
-}
-
 /* Fills the outputs in their order: values and correlations, log likelihoods and predictions of each set. */
 static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, void *data)
 {
@@ -9831,7 +9814,12 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
     const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
     for (size_t i = 0; i < h->model.n_params; i++) {
         const gpumc__hier_block *b = &h->blocks[i];
-        if (b->kin && b == b->kin->blocks[0]) out = gpumc__generate_correlations(b->kin->factor, x, out);
+        if (b->kin && b == b->kin->blocks[0]) {
+            const double *L = x + b->kin->factor->at;
+            const size_t K = b->kin->n_blocks;
+            for (size_t j = 0; j < K * K; j++)
+                *out++ = j % (K + 1) == 0 ? 1 : gpumc__dot(L + j / K * K, L + j % K * K, K);
+        }
         if (b->values == GPUMC__NONE) continue;
         gpumc__hier_values(&e, b);
         memcpy(out, e.slot->work + b->values, b->size * sizeof(double));
