@@ -7748,7 +7748,7 @@ typedef struct gpumc__rows_plan {
     uint32_t *size, *sorted;
     size_t *start;
     uint64_t *order;
-    size_t n_kept, n_used;
+    size_t n_used;
 } gpumc__rows_plan;
 
 static int gpumc__ascending_keys(const void *a, const void *b)
@@ -7784,7 +7784,6 @@ static void *gpumc__plan_rows(gpumc__rows_plan *plan, const gpumc_rows_data *d, 
         plan->order[g] = (uint64_t)(GPUMC__NO_ROW - plan->size[g]) << 32 | g;
         plan->start[g + 1] += plan->start[g];
     }
-    plan->n_kept = plan->start[d->n_groups];
     qsort(plan->order, d->n_groups, sizeof *plan->order, gpumc__ascending_keys);
     for (size_t i = 0; i < d->n_rows; i++)
         if (!d->weights || d->weights[i] > 0)
@@ -8025,7 +8024,7 @@ GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows)
     const gpumc_row_kind *k = &rows->kind;
     const size_t slices = gpumc__slices_of_chunk(k) * 2 * k->n_group + 1 + k->n_shared;
     const size_t columns = rows->single ? GPUMC__CHUNK_TILES * k->n_columns : 0;
-    return gpumc__rows_sums(rows) + k->n_shared + (slices + columns) * GPUMC_LANES;
+    return gpumc__rows_sums(rows) + (slices + columns) * GPUMC_LANES;
 }
 
 /* Where the lanes of blocks from first on have parameter k, and add to its gradient. */
@@ -9720,7 +9719,7 @@ static void gpumc__slot_alone(const gpumc_hier *h, gpumc__hier_slot *slot)
 static int gpumc__hier_share(int calls, int threads, void *data)
 {
     gpumc_hier *h = (gpumc_hier *)data;
-    const size_t n = (size_t)calls < h->n_slots ? (size_t)calls : h->n_slots;
+    const size_t n = gpumc__smaller((size_t)calls, h->n_slots);
     int many = 0, granted = threads > 1;
     for (size_t s = 0; s < h->data->n_rows; s++) many |= h->data->rows[s].data.n_rows >= GPUMC__TEAM_ROWS;
     if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
@@ -10266,12 +10265,12 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
     for (size_t t = 0; t < r->n_takes; t++) {
         const size_t *index = r->takes[t].index;
         gpumc__hier_source s = { 0, 0, index, 0 };
-        size_t size, i = 0;
+        size_t i = 0;
         s.block = gpumc__take_block(h, r->takes[t].name, &s.values);
         if (s.block == h->model.n_params)
             return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": there is no parameter \"%.60s\"",
                                r->name, r->takes[t].name ? r->takes[t].name : "");
-        size = h->blocks[s.block].size;
+        const size_t size = h->blocks[s.block].size;
         while (index && i < set->dims[0] && index[i] < size) i++;
         if (index && i < set->dims[0])
             return gpumc__fail(error, GPUMC_ERROR_MODEL, "rows \"%.60s\": index %.0f "
@@ -10520,9 +10519,8 @@ static void gpumc__hier_slots(gpumc_hier *h)
     const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
     size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
     gpumc_device_info gpu;
-    for (size_t i = 0; i < h->data->n_rows && h->data->threads <= 0; i++)
-        if (n > GPUMC__HOT_SLOTS && gpumc__set_is_hot(h, &h->sets[i])
-            && gpumc_device_describe(&gpu, NULL) == GPUMC_OK)
+    for (size_t i = 0; i < h->data->n_rows && h->data->threads == 0 && n > GPUMC__HOT_SLOTS; i++)
+        if (gpumc__set_is_hot(h, &h->sets[i]) && gpumc_device_describe(&gpu, NULL) == GPUMC_OK)
             n = GPUMC__HOT_SLOTS;
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
