@@ -6613,8 +6613,8 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
     const gpumc_param *p = &m->params[i];
     const size_t n_dims = p->n_dims ? p->n_dims : 1, at = gpumc__find_param(m, i, p->coefficients);
     const double tenths = p->centring == GPUMC_CENTRING_WEIGHT ? 10 * p->centring_weight : 0;
-    const int misfits = p->coefficients && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
-    const size_t n = p->covariates ? gpumc__nth_size(m, i) * p->n_covariates : 0;
+    const int misfits = p->covariates && (at == i || gpumc__nth_size(m, at) != p->n_covariates);
+    const size_t n = p->covariates && !misfits ? gpumc__nth_size(m, i) * p->n_covariates : 0;
     size_t k = 0;
     while (k < n && gpumc__is_finite(p->covariates[k])) k++;
     return gpumc__factor_is_wrong(m, i, error)
@@ -6628,9 +6628,9 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
         || GPUMC__WRONG(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
         || GPUMC__WRONG(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
-                        "values", p->coefficients ? p->coefficients : "", (double)p->n_covariates)
+                        "values", p->coefficients, (double)p->n_covariates)
         || GPUMC__WRONG(m, i, error, k < n, "covariates[%.0f] = %g is not finite", (double)k,
-                        k < n ? p->covariates[k] : 0)
+                        p->covariates[k])
         || GPUMC__WRONG(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
                             || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
                         "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
@@ -6699,7 +6699,8 @@ static int gpumc__is_shared(const gpumc_model *m, size_t i)
 static int gpumc__shares(const gpumc_model *m)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->n_params; i++) if (gpumc__is_shared(m, i)) n += gpumc__nth_size(m, i);
+    for (size_t i = 0; i < m->n_params; i++)
+        if (gpumc__is_shared(m, i)) n = gpumc__size_add(n, gpumc__nth_size(m, i));
     return n > 0 && n <= GPUMC__MOST_SHARED;
 }
 

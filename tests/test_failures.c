@@ -175,6 +175,21 @@ static void check_names_and_sizes(void)
     REFUSE_PARAMS(WORDS("\"b\"", "n_dims is 0"), { .name = "b", .dims = two_by_three });
 }
 
+/* Blocks each of which could be counted, but their sum is 5 and 2^64. */
+static void check_sizes_that_wrap(void)
+{
+    enum { N = 1025 };
+    static gpumc_param params[N];
+    static char names[N][8];
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "b%d", i);
+        params[i].name = names[i];
+        params[i].size = SIZE_MAX / 1024 - 1;
+    }
+    params[N - 1].size = 2048 + 5;
+    refuse_params(__LINE__, params, N, WORDS("sizes of the parameters overflow"));
+}
+
 static void check_kinds(void)
 {
     REFUSE_PARAMS(WORDS("\"p\"", "lower 2", "upper 1", "below"),
@@ -220,6 +235,8 @@ static void check_hierarchy(void)
     REFUSE_PARAMS(WORDS("\"t\"", "covariates", "together"), { .name = "t", .size = 2, .covariates = half });
     REFUSE_PARAMS(WORDS("\"t\"", "coefficients \"b\"", "1 values"), { .name = "b", .size = 2 },
                   { .name = "t", .size = 2, .covariates = half, .n_covariates = 1, .coefficients = "b" });
+    REFUSE_PARAMS(WORDS("\"t\"", "coefficients \"b\"", "3 values"), { .name = "b" },
+                  { .name = "t", .covariates = half, .n_covariates = 3, .coefficients = "b" });
     REFUSE_PARAMS(WORDS("\"t\"", "covariates[1]", "nan"), { .name = "b" },
                   { .name = "t", .size = 2, .covariates = not_all, .n_covariates = 1, .coefficients = "b" });
     REFUSE_PARAMS(WORDS("\"t\"", "weight 0.25", "0.1"),
@@ -742,6 +759,7 @@ int main(void)
 {
     gpumc_sample_options everything = quick;
     check_names_and_sizes();
+    check_sizes_that_wrap();
     check_kinds();
     check_hierarchy();
     check_models();
