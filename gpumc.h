@@ -6201,12 +6201,17 @@ GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *w
 
 /* ---- correlated blocks ------------------------------------------------------------------------- */
 
-/* How the blocks before move the locations. */
+/* Residues of the block before, which none has pulled at yet; how all before move the locations. */
 static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
 {
+    const gpumc__link *e = k->elder;
     const double *L = x + k->factor;
     const size_t K = k->n_kin;
     double *moves = gpumc__kin_row(k, GPUMC__MOVES, k->rank, work), *c = gpumc__kin_coefficients(k, work);
+    double *residues = gpumc__kin_row(e, GPUMC__RESIDUES, e->rank, work);
+    for (size_t i = 0; i < e->size; i++)
+        residues[i] = (x[e->at + i] - gpumc__link_named_mu(e, i, x)) / gpumc__link_tau(e, e->unit[i], x);
+    memset(gpumc__kin_row(e, GPUMC__BY_RESIDUES, e->rank, work), 0, e->size * sizeof *residues);
     for (size_t j = k->rank; j-- > 0;) {
         c[j] = L[k->rank * K + j];
         for (size_t m = j + 1; m < k->rank; m++) c[j] -= c[m] * L[m * K + j];
@@ -6216,15 +6221,6 @@ static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
     for (size_t j = 0; j < k->rank; j++)
         gpumc__add_multiple(moves, c[j], gpumc__kin_row(k, GPUMC__RESIDUES, j, work), k->size);
     for (size_t i = 0; i < k->size; i++) moves[i] *= gpumc__link_tau(k, k->unit[i], x);
-}
-
-/* Residues for the blocks behind, which have pulled at none yet. */
-static void gpumc__kin_leave(const gpumc__link *k, const double *x, double *work)
-{
-    double *residues = gpumc__kin_row(k, GPUMC__RESIDUES, k->rank, work);
-    for (size_t i = 0; i < k->size; i++)
-        residues[i] = (x[k->at + i] - gpumc__link_named_mu(k, i, x)) / gpumc__link_tau(k, k->unit[i], x);
-    memset(gpumc__kin_row(k, GPUMC__BY_RESIDUES, k->rank, work), 0, k->size * sizeof *residues);
 }
 
 /* What the blocks behind have pulled at residues is handed on to what these are made of. */
@@ -6268,7 +6264,9 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
 
 /* ---- links of all forms ------------------------------------------------------------------------ */
 
-static GPUMC_LOOP double gpumc__link_map_own(const gpumc__link *k, const double *q, double *x, double *work)
+/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
+   location is beyond reach. */
+static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     double *theta = x + k->at, log_jacobian = 0;
     const double *anchors = k->anchors;
@@ -6276,6 +6274,7 @@ static GPUMC_LOOP double gpumc__link_map_own(const gpumc__link *k, const double 
     const unsigned char *notches = k->notches;
     if (gpumc__link_is_told(k)) return gpumc__told_map(k, q, x, work);
     if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
+    if (k->rank > 0) gpumc__kin_move(k, x, work);
     if (k->uniform) {
         const double mu = gpumc__link_named_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
         const double shift = mu * gpumc__link_look_up(k, 0, work, GPUMC__BY_MU);
@@ -6300,17 +6299,6 @@ static GPUMC_LOOP double gpumc__link_map_own(const gpumc__link *k, const double 
     return log_jacobian;
 }
 
-/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
-   location is beyond reach. */
-static double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
-{
-    double log_jacobian;
-    if (k->rank > 0) gpumc__kin_move(k, x, work);
-    log_jacobian = gpumc__link_map_own(k, q, x, work);
-    if (k->rank + 1 < k->n_kin) gpumc__kin_leave(k, x, work);
-    return log_jacobian;
-}
-
 /* q from theta; fills the tables. Returns log |d theta / d q| as well. */
 static double gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
@@ -6318,7 +6306,6 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
     if (gpumc__link_is_told(k)) return gpumc__told_inverse(k, x, q, work);
     if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
     if (k->rank > 0) gpumc__kin_move(k, x, work);
-    if (k->rank + 1 < k->n_kin) gpumc__kin_leave(k, x, work);
     for (size_t i = 0; i < k->size; i++) {
         const double *at = gpumc__link_table(k, i, work) + k->notches[i], mu = gpumc__link_mu(k, i, x, work);
         const double c = k->anchored ? 0 : gpumc__notch[k->notches[i]];
