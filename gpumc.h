@@ -5941,17 +5941,6 @@ GPUMC__INLINE double gpumc__link_precision(const gpumc__link *k, size_t unit, co
     return unit == k->n_scales ? 0 : tau >= GPUMC__SMALLEST ? 1 / (tau * tau) : GPUMC_NAN;
 }
 
-/* Hands on what a row that follows none has for its locations, where these are told. */
-static void gpumc__told_give(const gpumc__link *k, size_t i, const double *a, const double *b, double *to_a,
-                            double *to_b)
-{
-    for (size_t w = 0; k->passes && w < k->width; w++, i += k->step) {
-        if (k->from[i] == GPUMC__NONE) continue;
-        to_a[k->places[k->from[i]]] += a[w];
-        to_b[k->places[k->from[i]]] += b[w];
-    }
-}
-
 /* The scales' share of what the rows' moments are. */
 static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
                                double *target)
@@ -5995,7 +5984,11 @@ static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work
             precision[w] = k->even ? common : gpumc__link_precision(k, k->unit[i + w * k->step], x);
         if (!follows) memset(spare, 0, 2 * n * sizeof *spare);
         gpumc__tell_row(n, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
-        if (!follows) gpumc__told_give(k, i, J, b, m.J, m.b);
+        for (size_t w = 0; w < n && k->passes && !follows; w++) {
+            const size_t to = k->places[k->from[i + w * k->step]];
+            m.J[to] += J[w];
+            m.b[to] += b[w];
+        }
     }
 }
 
@@ -6177,9 +6170,9 @@ static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double 
         const double *of_b = follows ? m.by_b + e - k->back : m.spare + n;
         if (!follows && !k->passes) continue;
         for (size_t w = 0; w < n && !follows; w++) {
-            const size_t from = k->from[i + w * k->step];
-            m.spare[w] = from == GPUMC__NONE ? 0 : m.by_J[k->places[from]];
-            m.spare[n + w] = from == GPUMC__NONE ? 0 : m.by_b[k->places[from]];
+            const size_t from = k->places[k->from[i + w * k->step]];
+            m.spare[w] = m.by_J[from];
+            m.spare[n + w] = m.by_b[from];
         }
         gpumc__told_pull_back_row(n, m.J + e, m.b + e, m.k + e, m.r + e, of_J, of_b, m.by_J + e, m.by_b + e,
                                   m.moment);
