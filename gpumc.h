@@ -6399,7 +6399,7 @@ struct gpumc_layout {
     size_t *order;                   /* of the parts: those without link first */
     size_t leader;                   /* the first part that passes messages on, or GPUMC__NONE */
     double *evidence;                /* J, then b, of the data alone for every natural value, by places */
-    size_t *places;                  /* where in messages a natural value stands */
+    size_t *places;                  /* where in messages a natural value of a link stands */
     gpumc__shared shared[GPUMC__MOST_SHARED];
     size_t n_shared;
     double *slopes;                  /* of every b in every shared value from its middle on, as evidence */
@@ -6722,9 +6722,9 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     const size_t coefficients = gpumc__find_param(l->model, n, p->coefficients);
     const unsigned char forced = gpumc__nearest_notch(p->centring == GPUMC_CENTRED ? 1
         : p->centring == GPUMC_CENTRING_WEIGHT ? p->centring_weight : 0);
-    size_t stride = 1, length = p->n_dims ? 0 : k->size;
+    const size_t length = !p->walk_dim ? 1 : p->n_dims ? p->dims[p->walk_dim - 1] : k->size;
+    size_t stride = 1;
     for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
-    if (p->walk_dim > 0 && p->n_dims) length = p->dims[p->walk_dim - 1];
     k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
     k->most = gpumc__most_centring(p);
     k->covariates = p->covariates;
@@ -6736,16 +6736,14 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         if (l->parts[i].param->factor && strcmp(l->parts[i].param->factor, p->factor) == 0)
             k->elder = &l->parts[i].link;
     if (k->elder) k->kin = k->elder->kin;
-    gpumc__link_rows(k, stride, p->walk_dim ? length : 1, l->places);
+    gpumc__link_rows(k, stride, length, l->places);
     k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p);
     for (size_t i = 0; i < k->size; i++) {
-        const int own_scale = p->scale && l->parts[scale].size > 1;
-        const int own_location = p->location && l->parts[location].size > 1;
-        k->unit[i] = p->scale_index ? p->scale_index[i] : own_scale ? i : 0;
+        k->unit[i] = p->scale_index ? p->scale_index[i] : k->n_scales > 1 ? i : 0;
         k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
-            + (p->location_index ? p->location_index[i] : own_location ? i : 0);
+            + (p->location_index ? p->location_index[i] : l->parts[location].size > 1 ? i : 0);
         k->notches[i] = forced;
-        if (p->walk_dim > 0 && i / stride % length > 0) k->from[i] = k->at + i - stride;
+        if (i / stride % length > 0) k->from[i] = k->at + i - stride;
         else if (k->n_units > k->n_scales) {
             k->unit[i] = k->n_scales;
             k->notches[i] = GPUMC__FULL;
@@ -6759,10 +6757,8 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
-static size_t gpumc__kin_work(size_t K, size_t size)
-{ return gpumc__size_add(gpumc__size_mul(gpumc__size_mul(GPUMC__KIN_ROWS, K) + 1, size), 2 * K * K); }
-
-/* Fills a layout, or with an arena that only counts, finds its size. The model has been checked. */
+/* Fills a layout in zeroed memory, or with an arena that only counts, finds its size. The model has been
+   checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
     gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
@@ -6796,18 +6792,16 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.table = n_tables;
             n_tables += p.link.n_units * GPUMC__TABLE;
             if (p.param->factor) {
-                p.link.n_kin = gpumc__count_kin(m, m->n_params, p.param->factor);
+                const size_t K = p.link.n_kin = gpumc__count_kin(m, m->n_params, p.param->factor);
                 p.link.rank = gpumc__count_kin(m, i, p.param->factor);
                 p.link.kin = n_kin;                          /* of the first; see gpumc__link_init */
-                n_kin += p.link.rank ? 0 : gpumc__kin_work(p.link.n_kin, p.size);
+                n_kin += p.link.rank ? 0 : (GPUMC__KIN_ROWS * K + 1) * p.size + 2 * K * K;
             }
             p.link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
             if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
         }
-        for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p.size; j++) {
-            const gpumc__shared value = { p.at + j, 0 };
-            l.shared[l.n_shared++] = value;
-        }
+        for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p.size; j++)
+            l.shared[l.n_shared++].at = p.at + j;
         if (arena->base) l.parts[i] = p;
     }
     if (l.leader == GPUMC__NONE) l.n_shared = 0;
@@ -6821,12 +6815,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         + (l.leader == GPUMC__NONE ? 0 : GPUMC__MESSAGES * l.n_natural);
     l.places = (size_t *)gpumc__take(arena, l.n_natural, sizeof(size_t));
     if (!arena->base) return NULL;
-    for (size_t i = 0; i < l.n_natural; i++) l.places[i] = i;
-    memset(l.evidence, 0, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural * sizeof(double));
-    memset(l.slopes, 0, l.n_shared * l.n_natural * sizeof(double));
     memset(l.notches, GPUMC__FULL, l.n_free);
-    memset(l.anchors, 0, l.n_free * sizeof *l.anchors);
-    memset(l.typical, 0, l.n_free * sizeof *l.typical);
     for (size_t i = 0; i < l.n_parts; i++) {
         gpumc__placed *p = &l.parts[i];
         p->link.notches = l.notches + p->free_at;
@@ -6863,8 +6852,10 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_layout_bytes(model, error);
     if (needed == 0) return NULL;
-    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
+    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0) {
+        memset(memory, 0, needed);
         return gpumc__layout_place(&arena, model);
+    }
     gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                 "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
                 (double)needed, memory ? (double)bytes : 0.0);
