@@ -7074,46 +7074,39 @@ static void gpumc__unscore(const gpumc_layout *l, const double *q, double *u)
 
 /* Free coordinates and gradient in the current frame become those of the centred frame, with logarithms for
    scores; returns the change of the log density, which is minus the log Jacobian of links and scores. */
-static double gpumc__to_centred(const gpumc_layout *l, const double *q, const double *g, double *u, double *h,
-                                double *work)
+static double gpumc__to_centred(const gpumc_layout *l, double *q, double *g, double *work)
 {
     double *x = work, *total = work + l->n_natural, *delta = total + l->n_natural, change = 0;
-    memmove(u, q, l->n_free * sizeof(double));
-    memmove(h, g, l->n_free * sizeof(double));
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts && l->n_linked > 0; i++) {
         const gpumc__placed *p = gpumc__part(l, i);
         const double log_jacobian = gpumc__part_map(l, p, q, x, work);
         if (!p->linked) continue;
         change -= log_jacobian;
-        memcpy(u + p->free_at, x + p->at, p->size * sizeof(double));
+        memcpy(q + p->free_at, x + p->at, p->size * sizeof(double));
     }
     for (size_t i = l->n_linked > 0 ? l->n_parts : 0; i-- > 0;) {
         const gpumc__placed *p = gpumc__part(l, i);
-        double *h_i = h + p->free_at;
-        if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, h, work); continue; }
-        for (size_t j = 0; j < p->size; j++) total[p->at + j] = h_i[j] / gpumc__link_r(&p->link, j, work);
-        gpumc__part_pull(l, p, x, total, delta, h, work);
-        for (size_t j = 0; j < p->size; j++) h_i[j] = total[p->at + j] - delta[p->at + j];
+        double *g_i = g + p->free_at;
+        if (!p->linked) { gpumc__add_pulled(l, p, q, delta, -1, g, work); continue; }
+        for (size_t j = 0; j < p->size; j++) total[p->at + j] = g_i[j] / gpumc__link_r(&p->link, j, work);
+        gpumc__part_pull(l, p, x, total, delta, g, work);
+        for (size_t j = 0; j < p->size; j++) g_i[j] = total[p->at + j] - delta[p->at + j];
     }
-    return change + gpumc__rescore_all(l, 0, u, h);
+    return change + gpumc__rescore_all(l, 0, q, g);
 }
 
 /* The way back. */
-static double gpumc__from_centred(const gpumc_layout *l, const double *u, const double *h, double *q,
-                                  double *g, double *work)
+static double gpumc__from_centred(const gpumc_layout *l, double *q, double *g, double *work)
 {
-    double *x = work, *delta = work + 2 * l->n_natural, change = 0;
-    memmove(q, u, l->n_free * sizeof(double));
-    memmove(g, h, l->n_free * sizeof(double));
-    change = gpumc__rescore_all(l, 1, q, g);
+    double *x = work, *delta = work + 2 * l->n_natural, change = gpumc__rescore_all(l, 1, q, g);
     if (l->n_linked == 0) return change;
     memset(delta, 0, l->n_natural * sizeof(double));
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__placed *p = gpumc__part(l, i);
         if (!p->linked) { gpumc__part_map(l, p, q, x, work); continue; }
-        memcpy(x + p->at, u + p->free_at, p->size * sizeof(double));
-        memcpy(delta + p->at, h + p->free_at, p->size * sizeof(double));
+        memcpy(x + p->at, q + p->free_at, p->size * sizeof(double));
+        memcpy(delta + p->at, g + p->free_at, p->size * sizeof(double));
         gpumc__tell(l, p, x, work);
         change += gpumc__link_inverse(&p->link, x, q + p->free_at, work);
     }
@@ -7475,11 +7468,10 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
     double **const vectors[] = { &c.first, &c.mean, &c.log_sd, &c.step, &c.log_step, &c.away, &c.point,
                                  &c.g[0], &c.g[1], &c.work };
     memset(memory, 0, gpumc__climb_bytes(l));
+    memset(&c, 0, sizeof c);
     c.layout = l;
     c.guided = guided;
-    c.arrived = 0;
     c.rng = rng;
-    c.gradients = 0;
     c.waits = (unsigned char *)(memory + 9 * l->n_free + l->n_work);
     for (size_t k = 0; k < 10; k++) *vectors[k] = memory + k * l->n_free;
     return c;
@@ -7541,9 +7533,10 @@ static double gpumc__climb_look(gpumc__climb *c, double part)
     return bound;
 }
 
-/* The next step, at most 1 on curved scales. */
-static void gpumc__climb_plan(gpumc__climb *c, int t)
+/* The next step, at most 1 on curved scales. Returns what it should gain. */
+static double gpumc__climb_plan(gpumc__climb *c, int t)
 {
+    double gain = 0;
     for (size_t k = 0; k < c->layout->n_parts; k++) {
         const gpumc__placed *p = &c->layout->parts[k];
         const double most = t < c->waits[k] ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
@@ -7552,15 +7545,9 @@ static void gpumc__climb_plan(gpumc__climb *c, int t)
             c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
             c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * gpumc__exp(2 * (c->log_sd[i] + c->log_step[i]));
             c->step[i] = fmin(fmax(c->step[i], -most), most);
+            gain += 0.25 * c->step[i] * (c->g[0][i] + c->g[1][i]);
         }
     }
-}
-
-/* What the step that is planned should gain. */
-static double gpumc__climb_promise(const gpumc__climb *c)
-{
-    double gain = 0;
-    for (size_t i = 0; i < c->layout->n_free; i++) gain += 0.25 * c->step[i] * (c->g[0][i] + c->g[1][i]);
     return gain;
 }
 
@@ -7586,8 +7573,8 @@ static int gpumc__climb_up(gpumc__climb *c)
                 c->mean[i] += part * c->step[i];
                 c->log_sd[i] += part * c->log_step[i];
             }
-            gpumc__climb_plan(c, t);
-            if (t == 0 && c->layout->n_linked == 0 && !(gpumc__climb_promise(c) > 5 * (double)n)) return 0;
+            const double gain = gpumc__climb_plan(c, t);
+            if (t == 0 && c->layout->n_linked == 0 && !(gain > 5 * (double)n)) return 0;
             bound = next;
             part = fmin(4 * part, 1);
         }
@@ -13133,7 +13120,7 @@ static double gpumc__reframe_point(const gpumc__reframe *of, double *q, double *
 {
     const gpumc_layout *l = of->adapt->layout;
     if (!of->links) return gpumc__rescore_all(l, of->back, q, g);
-    return of->back ? gpumc__from_centred(l, q, g, q, g, work) : gpumc__to_centred(l, q, g, q, g, work);
+    return of->back ? gpumc__from_centred(l, q, g, work) : gpumc__to_centred(l, q, g, work);
 }
 
 static void gpumc__reframe_draw(size_t k, int member, void *reframe)

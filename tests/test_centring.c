@@ -163,17 +163,18 @@ static double log_jacobian(const machine *m, const double *q)
 }
 
 /* From frame a to the centred one to frame b must give what evaluation in frame b gives. */
-static double frame_error(const machine *m, const double *q, int a, int b)
+static double frame_error(const machine *m, const double *from, int a, int b)
 {
     const size_t n = gpumc_layout_dim(m->layout);
-    double g[MOST], u[MOST], h[MOST], r[MOST], s[MOST], direct[MOST], lp, change, worst;
+    double q[MOST], g[MOST], direct[MOST], lp, change, worst;
+    memcpy(q, from, n * sizeof *q);
     set_weights(m->layout, a);
     lp = gpumc_model_eval(m->layout, q, g, m->work);
-    change = gpumc__to_centred(m->layout, q, g, u, h, m->work);
+    change = gpumc__to_centred(m->layout, q, g, m->work);
     set_weights(m->layout, b);
-    change += gpumc__from_centred(m->layout, u, h, r, s, m->work);
-    worst = fabs(gpumc_model_eval(m->layout, r, direct, m->work) - lp - change);
-    for (size_t i = 0; i < n; i++) worst = check_worst(worst, fabs(direct[i] - s[i]) / fmax(1, fabs(s[i])));
+    change += gpumc__from_centred(m->layout, q, g, m->work);
+    worst = fabs(gpumc_model_eval(m->layout, q, direct, m->work) - lp - change);
+    for (size_t i = 0; i < n; i++) worst = check_worst(worst, fabs(direct[i] - g[i]) / fmax(1, fabs(g[i])));
     return worst;
 }
 
