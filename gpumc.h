@@ -7417,23 +7417,22 @@ static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, doub
 GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const double *x,
                                             gpumc_gradient_report *report, gpumc_error *error)
 {
+    gpumc_gradient_report unwanted;
     gpumc_error unread;
+    if (!report) report = &unwanted;
     if (!error) error = &unread;
+    memset(report, 0, sizeof *report);
     const size_t bytes = gpumc_layout_bytes(model, error);
-    void *memory = bytes ? gpumc__allocate(NULL, bytes) : NULL;
+    if (bytes == 0) return error->status;
+    void *memory = gpumc__allocate(NULL, bytes);
     gpumc_layout *l = memory ? gpumc_layout_init(model, memory, bytes, error) : NULL;
     double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l, 1)) : NULL;
-    gpumc_gradient_report unwanted;
-    gpumc_status status = GPUMC_OK;
-    if (report) memset(report, 0, sizeof *report);
-    if (bytes == 0) return error->status;
-    if (!q) status = gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes);
+    gpumc_status status;
     for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
-    if (q)
-        status = x ? gpumc_model_free(l, x, q, q + l->n_free, error)
-                   : gpumc__start_point(l, 0, q, q + l->n_free, error);
-    if (status == GPUMC_OK)
-        status = gpumc__check_gradient_at(l, q, q + l->n_free, NULL, report ? report : &unwanted, error);
+    status = !q ? gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes)
+        : x ? gpumc_model_free(l, x, q, q + l->n_free, error)
+            : gpumc__start_point(l, 0, q, q + l->n_free, error);
+    if (status == GPUMC_OK) status = gpumc__check_gradient_at(l, q, q + l->n_free, NULL, report, error);
     gpumc__release(NULL, q);
     gpumc__release(NULL, memory);
     return status;
