@@ -6705,16 +6705,7 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 static double gpumc__most_centring(const gpumc_param *p)
 { return (p->scale || p->factor) && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
 
-/* The way through a block, the rows of its messages, and the places of its elements. */
-static void gpumc__link_rows(gpumc__link *k, size_t stride, size_t length, size_t *places)
-{
-    k->step = gpumc__walk_step(stride, length, k->size);
-    k->width = length == 1 ? k->size : k->step > 1 ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
-    k->back = k->step > 1 ? k->width : stride;
-    for (size_t i = 0; i < k->size; i++) places[k->at + i] = k->at + i % k->step * k->width + i / k->step;
-}
-
-/* Tables by element, and which other blocks they refer to; those are placed. */
+/* The way through a block, tables by element, and which other blocks they refer to; those are placed. */
 static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_param *p)
 {
     const size_t n = (size_t)(p - l->model->params), scale = gpumc__find_param(l->model, n, p->scale);
@@ -6736,12 +6727,15 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         if (l->parts[i].param->factor && strcmp(l->parts[i].param->factor, p->factor) == 0)
             k->elder = &l->parts[i].link;
     if (k->elder) k->kin = k->elder->kin;
-    gpumc__link_rows(k, stride, length, l->places);
+    k->step = gpumc__walk_step(stride, length, k->size);
+    k->width = length == 1 ? k->size : k->step > 1 ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
+    k->back = k->step > 1 ? k->width : stride;
     k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p);
     for (size_t i = 0; i < k->size; i++) {
         k->unit[i] = p->scale_index ? p->scale_index[i] : k->n_scales > 1 ? i : 0;
         k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
             + (p->location_index ? p->location_index[i] : l->parts[location].size > 1 ? i : 0);
+        l->places[k->at + i] = k->at + i % k->step * k->width + i / k->step;
         k->notches[i] = forced;
         if (i / stride % length > 0) k->from[i] = k->at + i - stride;
         else if (k->n_units > k->n_scales) {
@@ -7316,8 +7310,7 @@ static void gpumc__probe_again(size_t k, int member, void *user)
 /* Whether all of that gave the value and gradient at q that are known. */
 static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *team, gpumc_error *error)
 {
-    const size_t n = team ? 4 * (size_t)gpumc_team_threads(team) : 1;
-    const size_t n_parts = gpumc__smaller(n, GPUMC__PROBES);
+    const size_t n_parts = team ? gpumc__smaller(4 * (size_t)gpumc_team_threads(team), GPUMC__PROBES) : 1;
     if (team) gpumc_team_run(team, gpumc__probe_again, n_parts, all);
     else gpumc__probe_again(0, 0, all);
     for (size_t k = 0; k < n_parts; k++) {
