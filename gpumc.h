@@ -5171,18 +5171,13 @@ static const char *const gpumc__kind_names[] = {            /* in the order of g
    first values inside. */
 typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
 
-typedef enum gpumc__shape {
-    GPUMC__IDENTITY, GPUMC__AFFINE, GPUMC__EXPONENTIAL, GPUMC__LOGISTIC
-} gpumc__shape;
-
 /* A transform made ready, once a layout and not once a gradient. */
 typedef struct gpumc__constraint {
     const struct gpumc__formula *formula;            /* NULL: the kind is unknown */
     gpumc_kind kind;
     size_t size, n, n_free;          /* of one vector: size (K of a factor), values, free coordinates */
     size_t count;                    /* vectors; an elementwise block is one */
-    gpumc__shape shape;              /* elementwise */
-    gpumc__range range;
+    gpumc__range range;              /* elementwise */
     double typical;                  /* of all values where typicals is NULL; 0: exponential */
     const double *typicals;
 } gpumc__constraint;
@@ -5286,9 +5281,22 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
     const gpumc__range r = c->range;
     const size_t n = c->n;
     double log_jacobian = (double)n * r.log_width;
-    switch (c->shape) {
-    case GPUMC__IDENTITY: memcpy(x, q, n * sizeof(double)); return 0;
-    case GPUMC__EXPONENTIAL:
+    switch (c->kind) {
+    case GPUMC_UNBOUNDED: memcpy(x, q, n * sizeof(double)); return 0;
+    case GPUMC_AFFINE:
+        for (size_t i = 0; i < n; i++) x[i] = r.base + r.width * q[i];
+        return log_jacobian;
+    case GPUMC_INTERVAL: case GPUMC_UNIT:
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_fabs(q[i]);
+        log_jacobian -= gpumc__sum(x, n);
+        for (size_t i = 0; i < n; i++) x[i] = gpumc_exp(-x[i]);
+        log_jacobian -= 2 * gpumc__sum_log1p(x, n);
+        for (size_t i = 0; i < n; i++) {
+            const double step = r.width * (x[i] / (1 + x[i]));
+            x[i] = gpumc__within(q[i] < 0 ? r.lower + step : r.upper - step, r.least, r.greatest);
+        }
+        return log_jacobian;
+    default:                                           /* exponential or scored */
         for (size_t i = 0; i < n; i++)
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
         log_jacobian = n == 1 ? q[0] : gpumc__sum(q, n);
@@ -5300,29 +5308,18 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
                 - q[i];
         }
         return log_jacobian;
-    case GPUMC__LOGISTIC:
-        for (size_t i = 0; i < n; i++) x[i] = gpumc_fabs(q[i]);
-        log_jacobian -= gpumc__sum(x, n);
-        for (size_t i = 0; i < n; i++) x[i] = gpumc_exp(-x[i]);
-        log_jacobian -= 2 * gpumc__sum_log1p(x, n);
-        for (size_t i = 0; i < n; i++) {
-            const double step = r.width * (x[i] / (1 + x[i]));
-            x[i] = gpumc__within(q[i] < 0 ? r.lower + step : r.upper - step, r.least, r.greatest);
-        }
-        return log_jacobian;
-    default:
-        for (size_t i = 0; i < n; i++) x[i] = r.base + r.width * q[i];
-        return log_jacobian;
     }
 }
 
 static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
     const gpumc__range r = c->range;
+    const int plain = c->kind == GPUMC_UNBOUNDED || c->kind == GPUMC_AFFINE;
+    const int logistic = c->kind == GPUMC_INTERVAL || c->kind == GPUMC_UNIT;
     for (size_t i = 0; i < c->n; i++) {
-        const double gap = x[i] - r.base, u = gap / r.width, s = gpumc__typical(c, i);
-        q[i] = c->shape == GPUMC__EXPONENTIAL ? gpumc_log(r.width * gap)
-            : c->shape == GPUMC__LOGISTIC ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i]) : u;
+        const double gap = x[i] - r.base, s = gpumc__typical(c, i);
+        q[i] = plain ? gap / r.width : logistic ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i])
+            : gpumc_log(r.width * gap);
         if (s != 0) q[i] = gpumc__score_of(gpumc__unscored(s, gap / fabs(s)));
     }
 }
@@ -5333,9 +5330,16 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
     const gpumc__range r = c->range;
     const double inv = 1 / r.width;
     const size_t n = c->n;
-    switch (c->shape) {
-    case GPUMC__IDENTITY: memcpy(dq, dx, n * sizeof(double)); break;
-    case GPUMC__EXPONENTIAL:
+    switch (c->kind) {
+    case GPUMC_UNBOUNDED: memcpy(dq, dx, n * sizeof(double)); break;
+    case GPUMC_AFFINE: for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i]; break;
+    case GPUMC_INTERVAL: case GPUMC_UNIT:
+        for (size_t i = 0; i < n; i++) {
+            const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
+            dq[i] = below * above * dx[i] + (above * inv - below);
+        }
+        break;
+    default:
         for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
         for (size_t i = 0; i < n; i++) {
             const double s = gpumc__typical(c, i);
@@ -5344,14 +5348,6 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
             const double h = gpumc_exp(gpumc__score_log_h(q[i], E));
             dq[i] = fabs(s) * h * gpumc__score_ratio(s, E) * dx[i] + gpumc__score_bend(s, q[i], E, h);
         }
-        break;
-    case GPUMC__LOGISTIC:
-        for (size_t i = 0; i < n; i++) {
-            const double below = (x[i] - r.lower) * inv, above = r.upper - x[i];
-            dq[i] = below * above * dx[i] + (above * inv - below);
-        }
-        break;
-    default: for (size_t i = 0; i < n; i++) dq[i] = r.width * dx[i];
     }
 }
 
@@ -5542,18 +5538,17 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
 {
     const size_t K = t->size, less = K ? K - 1 : 0;
     const int vectors = t->kind >= GPUMC_ORDERED, known = (int)t->kind >= 0 && t->kind <= GPUMC_CHOLESKY_CORR;
-    gpumc__constraint c = { NULL, t->kind, K, K, K, t->count ? t->count : 1, GPUMC__EXPONENTIAL,
+    gpumc__constraint c = { NULL, t->kind, K, K, K, t->count ? t->count : 1,
                             { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 }, 0, NULL };
     gpumc__range *r = &c.range;
     if (known) c.formula = &gpumc__formulas[vectors ? t->kind - GPUMC_ORDERED + 1 : 0];
     switch (t->kind) {
-    case GPUMC_UNBOUNDED: c.shape = GPUMC__IDENTITY; break;
-    case GPUMC_POSITIVE: r->lower = 0; break;
-    case GPUMC_LOWER: r->base = r->lower = t->lower; break;
+    case GPUMC_POSITIVE: r->lower = 0; c.typical = t->typical; break;
+    case GPUMC_LOWER: r->base = r->lower = t->lower; c.typical = t->typical; break;
     case GPUMC_UPPER: r->base = r->upper = t->upper; r->width = -1; break;
-    case GPUMC_INTERVAL: c.shape = GPUMC__LOGISTIC; r->lower = t->lower; r->upper = t->upper; break;
-    case GPUMC_UNIT: c.shape = GPUMC__LOGISTIC; r->lower = 0; r->upper = 1; break;
-    case GPUMC_AFFINE: c.shape = GPUMC__AFFINE; r->base = t->offset; r->width = t->multiplier; break;
+    case GPUMC_INTERVAL: r->lower = t->lower; r->upper = t->upper; r->width = t->upper - t->lower; break;
+    case GPUMC_UNIT: r->lower = 0; r->upper = 1; break;
+    case GPUMC_AFFINE: r->base = t->offset; r->width = t->multiplier; break;
     case GPUMC_SUM_TO_ZERO: case GPUMC_SIMPLEX: c.n_free = less; break;
     case GPUMC_CHOLESKY_CORR:
         c.n = gpumc__size_mul(K, K);
@@ -5561,8 +5556,6 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
         break;
     default: break;
     }
-    if (c.shape == GPUMC__LOGISTIC) r->width = r->upper - r->lower;
-    if (t->kind == GPUMC_POSITIVE || t->kind == GPUMC_LOWER) c.typical = t->typical;
     if (!vectors) { c.n = c.n_free = gpumc__size_mul(K, c.count); c.count = 1; }
     if (K == 0 || !known) c.count = 0;
     r->log_width = gpumc_log(gpumc_fabs(r->width));
