@@ -6546,8 +6546,8 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
         || GPUMC__WRONG(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
                         "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
         || GPUMC__WRONG(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
-                        "\"%.60s\"); indices count from 0", role, (double)k,
-                        index && k < size ? (double)index[k] : 0, (double)(n - 1), name);
+                        "\"%.60s\"); indices count from 0", role, (double)k, (double)index[k],
+                        (double)(n - 1), name);
 }
 
 /* How many of the first n blocks name that factor. */
@@ -6562,10 +6562,10 @@ static size_t gpumc__count_kin(const gpumc_model *m, size_t n, const char *facto
 static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
-    const size_t at = gpumc__find_param(m, i, p->factor), n = gpumc__nth_size(m, at);
-    const size_t K = p->factor ? gpumc__count_kin(m, m->n_params, p->factor) : 0;
-    size_t first = 0;
     if (!p->factor) return 0;
+    const size_t at = gpumc__find_param(m, i, p->factor), n = gpumc__nth_size(m, at);
+    const size_t K = gpumc__count_kin(m, m->n_params, p->factor);
+    size_t first = 0;
     while (first < i && gpumc__count_kin(m, first + 1, p->factor) == 0) first++;
     return GPUMC__WRONG(m, i, error, at == i || m->params[at].kind != GPUMC_CHOLESKY_CORR, "factor \"%.60s\" "
                         "is no block of kind GPUMC_CHOLESKY_CORR that stands earlier in the list", p->factor)
@@ -6581,7 +6581,7 @@ static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
 static int gpumc__is_linked(const gpumc_param *p)
 { return p->location || p->scale || p->walk_dim > 0 || p->covariates || p->factor; }
 
-static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
+static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
     const size_t n_dims = p->n_dims ? p->n_dims : 1, at = gpumc__find_param(m, i, p->coefficients);
@@ -6590,7 +6590,8 @@ static int gpumc__hierarchy_is_wrong(const gpumc_model *m, size_t i, gpumc_error
     const size_t n = p->covariates && !misfits ? gpumc__nth_size(m, i) * p->n_covariates : 0;
     size_t k = 0;
     while (k < n && gpumc__is_finite(p->covariates[k])) k++;
-    return gpumc__factor_is_wrong(m, i, error)
+    return gpumc__kind_is_wrong(m, i, error)
+        || gpumc__factor_is_wrong(m, i, error)
         || gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
         || GPUMC__WRONG(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
@@ -6624,12 +6625,9 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
                            (double)m->n_outputs);
-    for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
-        if (gpumc__block_is_wrong(m, i, error)) return GPUMC_ERROR_MODEL;
-        if (i >= m->n_params) continue;
-        if (gpumc__kind_is_wrong(m, i, error) || gpumc__hierarchy_is_wrong(m, i, error))
+    for (size_t i = 0; i < m->n_params + m->n_outputs; i++)
+        if (gpumc__block_is_wrong(m, i, error) || (i < m->n_params && gpumc__param_is_wrong(m, i, error)))
             return GPUMC_ERROR_MODEL;
-    }
     return GPUMC_OK;
 }
 
