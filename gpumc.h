@@ -9884,22 +9884,24 @@ static size_t gpumc__param_size(const gpumc_param *p)
 /* What must hold before anything is looked up. */
 static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
 {
-    int missing = !d || !d->params || (d->n_priors && !d->priors) || (d->n_rows && !d->rows)
-        || (d->n_populations && !d->populations);
-    for (size_t i = 0; !missing && i < d->n_priors; i++) missing |= !d->priors[i].name;
-    for (size_t i = 0; !missing && i < d->n_populations; i++) missing |= !d->populations[i].name;
-    for (size_t i = 0; !missing && i < d->n_params; i++) missing |= !d->params[i].name;
-    for (size_t s = 0; !missing && s < d->n_rows; s++) {
+    const char *null = !d ? "the description" : !d->params ? "params" : d->n_priors && !d->priors ? "priors"
+        : d->n_populations && !d->populations ? "populations" : d->n_rows && !d->rows ? "rows" : NULL;
+    for (size_t i = 0; !null && i < d->n_params; i++) if (!d->params[i].name) null = "the name of a parameter";
+    for (size_t i = 0; !null && i < d->n_priors; i++) if (!d->priors[i].name) null = "the name of a prior";
+    for (size_t i = 0; !null && i < d->n_populations; i++)
+        if (!d->populations[i].name) null = "the name of a population";
+    for (size_t s = 0; !null && s < d->n_rows; s++) if (!d->rows[s].name) null = "the name of a set of rows";
+    if (null) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_create: %s is NULL", null);
+    for (size_t s = 0; s < d->n_rows; s++) {
         const gpumc_hier_rows *r = &d->rows[s];
-        missing |=
-            !r->name || !r->takes || !r->data.kind || r->data.n_rows == 0 || (r->predictive && !r->simulate);
+        const char *wrong = !r->takes ? "takes is NULL" : !r->data.kind ? "data.kind is NULL"
+            : r->data.n_rows == 0 ? "data.n_rows is 0; leave out a set without rows"
+            : r->predictive && !r->simulate ? "predictive is given, but simulate is NULL" : NULL;
+        if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.48s\": %s", r->name, wrong);
     }
-    if (d && !(d->team >= 0 && d->team <= 1 << 16 && d->threads >= 0 && d->threads <= 1 << 16))
+    if (!(d->team >= 0 && d->team <= 1 << 16 && d->threads >= 0 && d->threads <= 1 << 16))
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "team is %d and threads %d; they must be in 0 to "
                            "65536", d->team, d->threads);
-    if (missing)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the description, one of its lists or "
-                           "names, or the takes, kind, n_rows or wanted simulator of a set of rows is NULL");
     for (size_t i = 0; i < d->n_params; i++) {
         const gpumc_param *p = &d->params[i];
         if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))

@@ -965,8 +965,15 @@ static void check_bad_input(void)
 {
     size_t far_out[N] = { 0 };
     far_out[7] = J;
-    check_refused(NULL, "NULL");
-    REFUSED(e->params[0].name = NULL, "NULL");
+    check_refused(NULL, "the description is NULL");
+    REFUSED(e->data.params = NULL, "params is NULL");
+    REFUSED(e->data.priors = NULL, "priors is NULL");
+    REFUSED(e->data.populations = NULL, "populations is NULL");
+    REFUSED(e->data.rows = NULL, "rows is NULL");
+    REFUSED(e->params[0].name = NULL, "the name of a parameter is NULL");
+    REFUSED(e->priors[0].name = NULL, "the name of a prior is NULL");
+    REFUSED(e->populations[0].name = NULL, "the name of a population is NULL");
+    REFUSED(e->rows[1].name = NULL, "the name of a set of rows is NULL");
     REFUSED(e->data.team = -1, "team is -1");
     REFUSED(e->data.threads = 1 << 17, "threads 131072");
     REFUSED(e->params[0].name = "a b", "a b");
@@ -1016,7 +1023,8 @@ static void check_bad_input(void)
     REFUSED(e->populations[7].with = "no", "goes with \"no\"");
     REFUSED(e->populations[7].with = NULL, "6 of a pair");
     REFUSED(e->populations[8].quantile_form = 0, "quantile form");
-    REFUSED(e->rows[1].data.kind = NULL, "kind");
+    REFUSED(e->rows[1].takes = NULL, "rows \"mixed\": takes is NULL");
+    REFUSED(e->rows[1].data.kind = NULL, "rows \"mixed\": data.kind is NULL");
     REFUSED(e->mixed[1].name = "hevy", "rows \"mixed\": there is no parameter \"hevy\"");
     REFUSED(e->mixed[1].name = "z_heavy", "\"z_heavy\"");
     REFUSED(e->mixed[1].index = NULL, "takes 3 parameters with an index, then 3 values");
@@ -1025,8 +1033,8 @@ static void check_bad_input(void)
     REFUSED(e->mixed[0].index = far_out, "index 37 in row 7 is outside 0..36 (size of \"school\")");
     REFUSED(e->columns[1] = NULL, "rows \"mixed\"");
     REFUSED(e->rows[1].data.n_columns = 1, "rows \"mixed\"");
-    REFUSED(e->rows[1].data.n_rows = 0, "n_rows");
-    REFUSED(e->rows[1].predictive = "y_rep", "wanted simulator");
+    REFUSED(e->rows[1].data.n_rows = 0, "rows \"mixed\": data.n_rows is 0");
+    REFUSED(e->rows[1].predictive = "y_rep", "rows \"mixed\": predictive is given");
     REFUSED(e->rows[1].log_lik = "mu", "mu");
     gpumc_rows_data fewer = { .kind = &mixed_row, .n_rows = N - 1 };
     REFUSED(e->rows[1].guide = &fewer, "rows \"mixed\": guide must have as many rows");
