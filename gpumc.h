@@ -1700,8 +1700,8 @@ GPUMC_FN gpumc__passage gpumc__wiener_long(gpumc_real w, gpumc_real q)
     const gpumc_real q_15 = q_8 * q_3 * (q_3 * q);
     double sine, cosine;
     gpumc_sincos_2pi(0.5 * w, &sine, &cosine);
-    const gpumc_real x = (gpumc_real)cosine, y = (gpumc_real)sine, b = 4 * x * q_3, c = (12 * x * x - 3) * q_8;
-    const gpumc_real d = 16 * x * (2 * x * x - 1) * q_15, sum = 1 + (b + (c + d));
+    const gpumc_real x = (gpumc_real)cosine, y = (gpumc_real)sine, b = 4 * x * q_3;
+    const gpumc_real c = (12 * x * x - 3) * q_8, d = 16 * x * (2 * x * x - 1) * q_15, sum = 1 + (b + (c + d));
     const gpumc_real by_x = 4 * q_3 + 24 * x * q_8 + 16 * (6 * x * x - 1) * q_15;
     const gpumc__passage f = { y * sum, GPUMC_R(-0.5) * pi * pi * y * (1 + (4 * b + (9 * c + 16 * d))),
                               pi * (x * sum - y * y * by_x) };
@@ -1711,10 +1711,11 @@ GPUMC_FN gpumc_real gpumc_wiener_lpdf(gpumc_real y, gpumc_real choice, gpumc_rea
                                       gpumc_real beta, gpumc_real delta, gpumc_real *dy, gpumc_real *dalpha,
                                       gpumc_real *dtau, gpumc_real *dbeta, gpumc_real *ddelta)
 {
-    const gpumc_real pi = GPUMC_R(GPUMC_PI), sign = choice == 1 ? GPUMC_R(-1.0) : GPUMC_R(1.0);
-    const gpumc_real w = choice == 1 ? 1 - beta : beta, rest = choice == 1 ? beta : 1 - beta, v = sign * delta;
+    const gpumc_real sign = choice == 1 ? GPUMC_R(-1.0) : GPUMC_R(1.0), v = sign * delta;
+    const gpumc_real rest = choice == 1 ? beta : 1 - beta, w = choice == 1 ? 1 - beta : beta;
     const gpumc_real t = gpumc__positive(y - tau), inv_alpha = 1 / alpha, u = t * inv_alpha * inv_alpha;
-    const gpumc_real inv_u = 1 / u, fall = GPUMC_R(-0.5) * pi * pi * u, log_alpha = gpumc_log(alpha);
+    const gpumc_real inv_u = 1 / u, fall = GPUMC_R(-0.5 * GPUMC_PI * GPUMC_PI) * u;
+    const gpumc_real log_alpha = gpumc_log(alpha);
     const int brief = u < GPUMC_R(0.32);
     const gpumc_real e = gpumc_exp(brief ? -2 * rest * inv_u : fall), s = gpumc_exp(-2 * w * inv_u);
     const gpumc__passage at_first = gpumc__wiener_brief(inv_u, w, e, s), later = gpumc__wiener_long(w, e);
@@ -9886,11 +9887,14 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
 {
     const char *null = !d ? "the description" : !d->params ? "params" : d->n_priors && !d->priors ? "priors"
         : d->n_populations && !d->populations ? "populations" : d->n_rows && !d->rows ? "rows" : NULL;
-    for (size_t i = 0; !null && i < d->n_params; i++) if (!d->params[i].name) null = "the name of a parameter";
-    for (size_t i = 0; !null && i < d->n_priors; i++) if (!d->priors[i].name) null = "the name of a prior";
+    for (size_t i = 0; !null && i < d->n_params; i++)
+        if (!d->params[i].name) null = "the name of a parameter";
+    for (size_t i = 0; !null && i < d->n_priors; i++)
+        if (!d->priors[i].name) null = "the name of a prior";
     for (size_t i = 0; !null && i < d->n_populations; i++)
         if (!d->populations[i].name) null = "the name of a population";
-    for (size_t s = 0; !null && s < d->n_rows; s++) if (!d->rows[s].name) null = "the name of a set of rows";
+    for (size_t s = 0; !null && s < d->n_rows; s++)
+        if (!d->rows[s].name) null = "the name of a set of rows";
     if (null) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_create: %s is NULL", null);
     for (size_t s = 0; s < d->n_rows; s++) {
         const gpumc_hier_rows *r = &d->rows[s];

@@ -51,7 +51,8 @@ GPUMC_ROW(trial, 4 /* alpha, tau, beta, drift */, 0, 2)
 enum { ALPHA, TAU, BETA, DRIFT_1, DRIFT_2, VARYING };
 static const char *const names[VARYING] = { "alpha", "tau", "beta", "drift_1", "drift_2" };
 static const gpumc_kind kinds[VARYING] = { GPUMC_POSITIVE, GPUMC_POSITIVE, GPUMC_UNIT };
-static const double true_mu[VARYING] = { 0.25, -1.2, 0, 2.2, 1 }, true_sd[VARYING] = { 0.2, 0.2, 0.2, 0.5, 0.4 };
+static const double true_mu[VARYING] = { 0.25, -1.2, 0, 2.2, 1 };
+static const double true_sd[VARYING] = { 0.2, 0.2, 0.2, 0.5, 0.4 };
 
 struct trials {
     size_t n_subjects, n[2];                    /* by condition, as are subject and columns */
@@ -124,7 +125,7 @@ static int trials_generate(struct trials *t, size_t each, uint64_t seed)
     return 1;
 }
 
-/* Trials of a file: S subjects, N rows with subject and condition, which count from 1, choice (0 or 1), rt. */
+/* Trials of a file: S subjects, N rows with subject and condition (from 1), choice (0 or 1) and rt. */
 static int trials_read(struct trials *t, const char *path, gpumc_error *error)
 {
     static const char *const columns[] = { "subject", "condition", "choice", "rt" };
@@ -147,9 +148,9 @@ static int trials_read(struct trials *t, const char *path, gpumc_error *error)
         const double s = v[0]->values[i], c = v[1]->values[i], choice = v[2]->values[i], rt = v[3]->values[i];
         if (!(s >= 1 && s <= S->values[0] && (c == 1 || c == 2) && (choice == 0 || choice == 1)
               && rt > 0 && rt <= LONGEST)) {
-            snprintf(error->text, sizeof error->text, "%s: row %.0f: subject %g (1 to %.0f), condition %g (1 or "
-                     "2), choice %g (0 or 1), rt %g (seconds, up to %g)", path, (double)i + 1, s, S->values[0],
-                     c, choice, rt, LONGEST);
+            snprintf(error->text, sizeof error->text, "%s: row %.0f: subject %g (1 to %.0f), condition %g "
+                     "(1 or 2), choice %g (0 or 1), rt %g (seconds, up to %g)", path, (double)i + 1, s,
+                     S->values[0], c, choice, rt, LONGEST);
             break;
         }
         trials_add(t, c == 2, (size_t)s - 1, rt, choice);
@@ -162,7 +163,8 @@ static int trials_read(struct trials *t, const char *path, gpumc_error *error)
 }
 
 /* What is said of mu[k] or sd[k]. */
-static void report_one(const struct trials *t, const gpumc_fit *fit, const char *block, size_t k, double truth)
+static void report_one(const struct trials *t, const gpumc_fit *fit, const char *block, size_t k,
+                       double truth)
 {
     char column[16];
     gpumc_summary s;
@@ -251,7 +253,7 @@ int main(int argc, char **argv)
         { "size", WHOLE, &size, "subjects (30)" },
         { "rows", WHOLE, &each, "trials of each in each condition (100)" },
         { "data_seed", SEED, &data_seed, "of the data (42)" },
-        { "data", TEXT, &path, "FILE: S, N, subject, condition, choice and rt as JSON, in place of drawn data" },
+        { "data", TEXT, &path, "FILE: S, N, subject, condition, choice and rt as JSON, not drawn data" },
         { "form", CHOICE, &form, "learned|centred|noncentred" },
     };
     status = arguments_read(argc, argv, &r, own, sizeof own / sizeof *own);

@@ -126,12 +126,14 @@ static int experiment_read(struct experiment *e, const char *path, gpumc_error *
     if (v[3] && !experiment_room(e)) v[3] = NULL;
     e->n_rows[0] = e->n_rows[1] = 0;
     for (; v[3] && i < n; i++) {
-        const double s = v[0]->values[i], session = v[1]->values[i], x = v[2]->values[i], rt = v[3]->values[i];
+        const double s = v[0]->values[i], session = v[1]->values[i], x = v[2]->values[i];
+        const double rt = v[3]->values[i];
         const size_t k = session == 2, row = e->n_rows[k];
-        if (!(s >= 1 && s <= S->values[0] && (session == 1 || session == 2) && (x == 0 || x == 1) && rt > 0)) {
-            snprintf(error->text, sizeof error->text,
-                     "%s: row %.0f: subject %g (1 to %.0f), session %g (1 or 2), x %g (0 or 1), rt %g (positive)",
-                     path, (double)i + 1, s, S->values[0], session, x, rt);
+        if (!(s >= 1 && s <= S->values[0] && (session == 1 || session == 2) && (x == 0 || x == 1)
+              && rt > 0)) {
+            snprintf(error->text, sizeof error->text, "%s: row %.0f: subject %g (1 to %.0f), session %g "
+                     "(1 or 2), x %g (0 or 1), rt %g (positive)", path, (double)i + 1, s, S->values[0],
+                     session, x, rt);
             break;
         }
         e->subject[k][row] = (size_t)s - 1;
@@ -231,8 +233,9 @@ static int sample(const struct experiment *e, gpumc_centring form, const run *r)
     gpumc_fit fit;
     int status;
     for (size_t k = 0; k < VARYING; k++)
-        params[4 + k] = (gpumc_param){ .name = names[k], .size = e->n_subjects, .location = "mu", .scale = "tau",
-                                       .location_index = e->which[k], .scale_index = e->which[k],
+        params[4 + k] = (gpumc_param){ .name = names[k], .size = e->n_subjects,
+                                       .location = "mu", .location_index = e->which[k],
+                                       .scale = "tau", .scale_index = e->which[k],
                                        .factor = "L", .centring = form };
     for (size_t session = 0; session < 2; session++) {
         takes[session][0] = (gpumc_hier_take){ names[2 * session], e->subject[session] };
