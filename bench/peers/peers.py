@@ -172,21 +172,6 @@ STAN["retest", "noncentred"] = RETEST % (
     "matrix[4, S] z;", "matrix[4, S] theta = rep_matrix(mu, S) + diag_pre_multiply(tau, L) * z;", "to_vector(z) ~ std_normal();")
 STAN["retest", "centred"] = RETEST % ("matrix[4, S] theta;", "",
     "{ array[S] vector[4] t; for (s in 1:S) t[s] = theta[, s]; t ~ multi_normal_cholesky(mu, diag_pre_multiply(tau, L)); }")
-DIFFUSION = """
-data { int S; int N; array[N] int subject; array[N] int condition; array[N] int choice; vector[N] rt; }
-parameters { vector[5] mu; vector<lower=0>[5] sd; %s }
-transformed parameters { %s }
-model { mu ~ normal([0, -1, 0, 0, 0]', [.5, .5, .5, 3, 3]'); sd ~ normal(0, [.5, .5, .5, 1, 1]'); %s
-  vector[S] alpha = exp(theta[1]'); vector[S] tau = exp(theta[2]'); vector[S] beta = inv_logit(theta[3]');
-  for (n in 1:N) {
-    int s = subject[n]; real v = theta[3 + condition[n], s]; real lapse = log(.02 / 8);
-    if (rt[n] <= tau[s]) target += lapse;
-    else target += log_sum_exp(lapse, log(.98) + (choice[n] == 1 ? wiener_lpdf(rt[n] | alpha[s], tau[s], beta[s], v)
-                                                            : wiener_lpdf(rt[n] | alpha[s], tau[s], 1 - beta[s], -v))); } }
-"""
-STAN["diffusion", "noncentred"] = DIFFUSION % (
-    "matrix[5, S] z;", "matrix[5, S] theta = rep_matrix(mu, S) + diag_pre_multiply(sd, z);", "to_vector(z) ~ std_normal();")
-STAN["diffusion", "centred"] = DIFFUSION % ("matrix[5, S] theta;", "", "for (k in 1:5) theta[k] ~ normal(mu[k], sd[k]);")
 STAN["players", "centred"] = STAN["players", "noncentred"].replace("vector[P] z; }", "vector[P] theta; }").replace(
     "transformed parameters { vector[P] theta = tau * z; }\n", "").replace("z ~ std_normal()", "theta ~ normal(0, tau)")
 
@@ -202,9 +187,11 @@ MODELS = {  # name: data, forms, the natural parameters that are judged
 LOWER = np.tril_indices(4, -1)  # the correlations of retest
 
 
-def diffusion_log_density(m, d, theta):
-    """Sum over trials, for NumPyro and PyMC, which have no such density: m is jax.numpy or pytensor.tensor, theta a
-    row for each subject. The series of Navarro & Fuss (2009), cut as in gpumc, and so that no gradient is NaN."""
+def diffusion_log_density(d, theta):
+    """Sum over trials, for NumPyro, which has no such density; theta has a row for each subject. The series of
+    Navarro & Fuss (2009), cut as in gpumc, and so that no gradient is NaN. (Compiling the same in PyMC had not ended
+    after a quarter of an hour; Stan's wiener_lpdf asked for 12 GB beside a non-decision time near a response.)"""
+    import jax.numpy as m
     mine = theta[d["subject"] - 1]
     upper, alpha = d["choice"] == 1, m.exp(mine[:, 0])
     bias = 1 / (1 + m.exp(-mine[:, 2]))
@@ -282,7 +269,7 @@ def numpyro_model(model, form, d):
         shape = [d["S"], 5]
         theta = (sample("theta", dist.Normal(mu, sd).expand(shape)) if form == "centred"
                  else det("theta", mu + sd * sample("z", dist.Normal(0, 1).expand(shape))))
-        numpyro.factor("y", diffusion_log_density(jnp, d, theta))
+        numpyro.factor("y", diffusion_log_density(d, theta))
 
     return dict(groups=groups, schools=schools, artists=artists, logistic=logistic, players=players, retest=retest,
                 diffusion=diffusion)[model]
@@ -294,13 +281,18 @@ def run_numpyro(model, form, d, o, chain_method):
     import tempfile
     import jax
     import numpyro
-    from numpyro.infer import MCMC, NUTS
+    from numpyro.infer import MCMC, NUTS, init_to_uniform, init_to_value
     jax.config.update("jax_compilation_cache_dir", tempfile.mkdtemp())      # NumPyro compiles its loop anew at every run:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)      # with this the second run is sampling alone
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     if o.get("precision", "double") == "double":
         numpyro.enable_x64()
-    mcmc = MCMC(NUTS(numpyro_model(model, form, d), target_accept_prob=o["target_accept"]), num_warmup=o["num_warmup"],
+    # a non-decision time that begins beyond all times never comes back
+    mu = np.array([.3, -1.2, 0, 1, 1])
+    begin = init_to_uniform if model != "diffusion" else init_to_value(values=dict(
+        mu=mu, sd=np.full(5, .3), theta=np.tile(mu, (d["S"], 1)), z=np.zeros((d["S"], 5))))
+    nuts = NUTS(numpyro_model(model, form, d), target_accept_prob=o["target_accept"], init_strategy=begin)
+    mcmc = MCMC(nuts, num_warmup=o["num_warmup"],
                 num_samples=o["num_samples"], num_chains=o["num_chains"], chain_method=chain_method, progress_bar=False)
     key = jax.random.PRNGKey(o["seed"])
 
@@ -360,12 +352,6 @@ def pymc_model(model, form, d):
                 theta = pm.Deterministic("theta", mu + pt.dot(pm.Normal("z", 0, 1, shape=(d["S"], 4)), factor.T))
             subject, base = d["subject"] - 1, 2 * (d["session"] - 1)
             pm.Normal("y", theta[subject, base] + theta[subject, base + 1] * d["x"], sigma, observed=np.log(d["rt"]))
-        elif model == "diffusion":
-            mu, sd = pm.Normal("mu", [0, -1, 0, 0, 0], [.5, .5, .5, 3, 3]), pm.HalfNormal("sd", [.5, .5, .5, 1, 1])
-            shape = (d["S"], 5)
-            theta = (pm.Normal("theta", mu, sd, shape=shape) if form == "centred"
-                     else pm.Deterministic("theta", mu + sd * pm.Normal("z", 0, 1, shape=shape)))
-            pm.Potential("y", diffusion_log_density(pt, d, theta))
     return m
 
 
