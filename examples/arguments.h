@@ -229,6 +229,31 @@ static inline void run_forget(const run *r)
     remove(r->options.checkpoint);
 }
 
+/* ---- data ------------------------------------------------------------------------------------------- */
+
+/* What a file of Stan JSON says of N rows that belong to units, whose number it has under the name `count`:
+   columns of N numbers, the first n_whole of them whole. Returns N, or 0 with a text; file is to be freed. */
+static inline size_t run_read(const char *path, const char *count, size_t *n_units, const char *const *names,
+                              int n_columns, int n_whole, gpumc_data *file, const gpumc_variable **columns,
+                              gpumc_error *error)
+{
+    const gpumc_variable *units, *N;
+    if (gpumc_read_json(path, file, error) != GPUMC_OK) return 0;
+    units = gpumc_data_get(file, count, 1, 1, error);
+    N = units ? gpumc_data_get(file, "N", 1, 1, error) : NULL;
+    if (!N) return 0;
+    if (units->values[0] < 1 || N->values[0] < 1) {
+        snprintf(error->text, sizeof error->text, "%s: %s and N must be at least 1", path, count);
+        return 0;
+    }
+    *n_units = (size_t)units->values[0];
+    for (int k = 0; k < n_columns; k++) {
+        columns[k] = gpumc_data_get(file, names[k], (size_t)N->values[0], k < n_whole, error);
+        if (!columns[k]) return 0;
+    }
+    return (size_t)N->values[0];
+}
+
 /* ---- results ---------------------------------------------------------------------------------------- */
 
 /* What a block was drawn from, where the data come from the model itself. */

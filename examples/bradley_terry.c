@@ -66,25 +66,16 @@ static int matches_generate(struct matches *m, uint64_t seed)
 /* The results of a file: P players, N matches, winner and loser count from 1. */
 static int matches_read(struct matches *m, const char *path, gpumc_error *error)
 {
-    const gpumc_variable *P, *N, *winner, *loser = NULL;
+    static const char *const columns[] = { "winner", "loser" };
+    const gpumc_variable *v[2];
     gpumc_data file = { 0 };
     int done = 0;
-    if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
-    P = gpumc_data_get(&file, "P", 1, 1, error);
-    N = P ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
-    if (N && (P->values[0] < 1 || N->values[0] < 1)) {
-        snprintf(error->text, sizeof error->text, "%s: P and N must be at least 1", path);
-        N = NULL;
-    }
-    m->n_players = N ? (size_t)P->values[0] : 0;
-    m->n = N ? (size_t)N->values[0] : 0;
-    winner = N ? gpumc_data_get(&file, "winner", m->n, 1, error) : NULL;
-    if (winner) loser = gpumc_data_get(&file, "loser", m->n, 1, error);
+    m->n = run_read(path, "P", &m->n_players, columns, 2, 2, &file, v, error);
     m->winner = (size_t *)malloc((m->n + 1) * sizeof *m->winner);
     m->loser = (size_t *)malloc((m->n + 1) * sizeof *m->loser);
     m->won = (double *)malloc((m->n + 1) * sizeof *m->won);
-    for (size_t i = 0; loser && m->winner && m->loser && m->won && i < m->n; i++) {
-        const double a = winner->values[i], b = loser->values[i], most = (double)m->n_players;
+    for (size_t i = 0; m->winner && m->loser && m->won && i < m->n; i++) {
+        const double a = v[0]->values[i], b = v[1]->values[i], most = (double)m->n_players;
         if (!(a >= 1 && a <= most && b >= 1 && b <= most)) {
             snprintf(error->text, sizeof error->text, "%s: row %.0f has players %g and %g of 1..%.0f (P)", path,
                      (double)i + 1, a, b, most);

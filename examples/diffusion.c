@@ -129,28 +129,18 @@ static int trials_generate(struct trials *t, size_t each, uint64_t seed)
 static int trials_read(struct trials *t, const char *path, gpumc_error *error)
 {
     static const char *const columns[] = { "subject", "condition", "choice", "rt" };
-    const gpumc_variable *v[4] = { NULL }, *S, *N;
+    const gpumc_variable *v[4];
     gpumc_data file = { 0 };
-    size_t n, i = 0;
-    if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
-    S = gpumc_data_get(&file, "S", 1, 1, error);
-    N = S ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
-    if (N && (S->values[0] < 1 || N->values[0] < 1)) {
-        snprintf(error->text, sizeof error->text, "%s: S and N must be at least 1", path);
-        N = NULL;
-    }
-    n = N ? (size_t)N->values[0] : 0;
-    t->n_subjects = N ? (size_t)S->values[0] : 0;
-    for (int k = 0; N && k < 4 && (k == 0 || v[k - 1]); k++)
-        v[k] = gpumc_data_get(&file, columns[k], n, k < 3, error);
-    if (v[3] && !trials_room(t, n)) v[3] = NULL;
-    for (; v[3] && i < n; i++) {
+    const size_t n = run_read(path, "S", &t->n_subjects, columns, 4, 3, &file, v, error);
+    const int room = n > 0 && trials_room(t, n);
+    size_t i = 0;
+    for (; room && i < n; i++) {
         const double s = v[0]->values[i], c = v[1]->values[i], choice = v[2]->values[i], rt = v[3]->values[i];
-        if (!(s >= 1 && s <= S->values[0] && (c == 1 || c == 2) && (choice == 0 || choice == 1)
+        if (!(s >= 1 && s <= (double)t->n_subjects && (c == 1 || c == 2) && (choice == 0 || choice == 1)
               && rt > 0 && rt <= LONGEST)) {
             snprintf(error->text, sizeof error->text, "%s: row %.0f: subject %g (1 to %.0f), condition %g "
                      "(1 or 2), choice %g (0 or 1), rt %g (seconds, up to %g)", path, (double)i + 1, s,
-                     S->values[0], c, choice, rt, LONGEST);
+                     (double)t->n_subjects, c, choice, rt, LONGEST);
             break;
         }
         trials_add(t, c == 2, (size_t)s - 1, rt, choice);

@@ -62,31 +62,24 @@ static int rows_allocate(struct rows *d)
 /* Reads J, N, group and y as Stan JSON; returns 0 with a text on error. */
 static int rows_read(struct rows *d, const char *path, gpumc_error *error)
 {
+    static const char *const columns[] = { "group", "y" };
+    const gpumc_variable *v[2];
     gpumc_data file = { 0 };
-    const gpumc_variable *J, *N, *group = NULL, *y = NULL;
     size_t i = 0;
-    if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
-    J = gpumc_data_get(&file, "J", 1, 1, error);
-    N = J ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
-    if (N && (J->values[0] < 1 || N->values[0] < 1))
-        snprintf(error->text, sizeof error->text, "%s: J and N must be at least 1", path);
-    else if (N) {
-        d->n_groups = (size_t)J->values[0];
-        d->n_rows = (size_t)N->values[0];
-        group = gpumc_data_get(&file, "group", d->n_rows, 1, error);
-        y = group ? gpumc_data_get(&file, "y", d->n_rows, 0, error) : NULL;
-    }
-    if (y && rows_allocate(d)) {
-        for (; i < d->n_rows && group->values[i] >= 1 && group->values[i] <= J->values[0]; i++) {
-            d->group[i] = (size_t)group->values[i] - 1;
-            d->y[i] = y->values[i];
+    d->n_rows = run_read(path, "J", &d->n_groups, columns, 2, 1, &file, v, error);
+    const int room = d->n_rows > 0 && rows_allocate(d);
+    if (room) {
+        const double *group = v[0]->values;
+        for (; i < d->n_rows && group[i] >= 1 && group[i] <= (double)d->n_groups; i++) {
+            d->group[i] = (size_t)group[i] - 1;
+            d->y[i] = v[1]->values[i];
         }
         if (i < d->n_rows)
             snprintf(error->text, sizeof error->text, "%s: group %g in row %.0f is outside 1..%g (J)", path,
-                     group->values[i], (double)i + 1, J->values[0]);
+                     group[i], (double)i + 1, (double)d->n_groups);
     }
     gpumc_data_free(&file);
-    return y && d->y && i == d->n_rows;
+    return room && i == d->n_rows;
 }
 
 /* Draws a data set from the model, `each` rows a group; the group means are left in theta. */

@@ -108,32 +108,22 @@ static int experiment_run(struct experiment *e, size_t trials, uint64_t seed)
 static int experiment_read(struct experiment *e, const char *path, gpumc_error *error)
 {
     static const char *const columns[] = { "subject", "session", "x", "rt" };
-    const gpumc_variable *v[4] = { NULL }, *S, *N;
+    const gpumc_variable *v[4];
     gpumc_data file = { 0 };
-    size_t n, i = 0;
-    if (gpumc_read_json(path, &file, error) != GPUMC_OK) return 0;
-    S = gpumc_data_get(&file, "S", 1, 1, error);
-    N = S ? gpumc_data_get(&file, "N", 1, 1, error) : NULL;
-    if (N && (S->values[0] < 2 || N->values[0] < 1)) {
-        snprintf(error->text, sizeof error->text, "%s: S must be at least 2 and N at least 1", path);
-        N = NULL;
-    }
-    n = N ? (size_t)N->values[0] : 0;
-    e->n_subjects = N ? (size_t)S->values[0] : 0;
+    const size_t n = run_read(path, "S", &e->n_subjects, columns, 4, 3, &file, v, error);
+    size_t i = 0;
     e->n_rows[0] = e->n_rows[1] = n;
-    for (int k = 0; N && k < 4 && (k == 0 || v[k - 1]); k++)
-        v[k] = gpumc_data_get(&file, columns[k], n, k < 3, error);
-    if (v[3] && !experiment_room(e)) v[3] = NULL;
+    const int room = n > 0 && e->n_subjects > 1 && experiment_room(e);
     e->n_rows[0] = e->n_rows[1] = 0;
-    for (; v[3] && i < n; i++) {
+    for (; room && i < n; i++) {
         const double s = v[0]->values[i], session = v[1]->values[i], x = v[2]->values[i];
         const double rt = v[3]->values[i];
         const size_t k = session == 2, row = e->n_rows[k];
-        if (!(s >= 1 && s <= S->values[0] && (session == 1 || session == 2) && (x == 0 || x == 1)
+        if (!(s >= 1 && s <= (double)e->n_subjects && (session == 1 || session == 2) && (x == 0 || x == 1)
               && rt > 0)) {
             snprintf(error->text, sizeof error->text, "%s: row %.0f: subject %g (1 to %.0f), session %g "
-                     "(1 or 2), x %g (0 or 1), rt %g (positive)", path, (double)i + 1, s, S->values[0],
-                     session, x, rt);
+                     "(1 or 2), x %g (0 or 1), rt %g (positive)", path, (double)i + 1, s,
+                     (double)e->n_subjects, session, x, rt);
             break;
         }
         e->subject[k][row] = (size_t)s - 1;
@@ -142,6 +132,7 @@ static int experiment_read(struct experiment *e, const char *path, gpumc_error *
         e->n_rows[k]++;
     }
     gpumc_data_free(&file);
+    if (n > 0 && e->n_subjects < 2) snprintf(error->text, sizeof error->text, "%s: S must be at least 2", path);
     if (n == 0 || i < n) return 0;
     if (e->n_rows[0] && e->n_rows[1]) return 1;
     snprintf(error->text, sizeof error->text, "%s: session %d has no trial", path, e->n_rows[0] ? 2 : 1);
