@@ -189,8 +189,8 @@ LOWER = np.tril_indices(4, -1)  # the correlations of retest
 
 def diffusion_log_density(d, theta):
     """Sum over trials, for NumPyro, which has no such density; theta has a row for each subject. The series of
-    Navarro & Fuss (2009), cut as in gpumc, and so that no gradient is NaN. (Compiling the same in PyMC had not ended
-    after a quarter of an hour; Stan's wiener_lpdf asked for 12 GB beside a non-decision time near a response.)"""
+    Navarro & Fuss (2009), cut as in gpumc, and so that no gradient is NaN. (PyMC did not get to the end of compiling
+    the same, and Stan's wiener_lpdf ran out of memory beside a non-decision time near a response.)"""
     import jax.numpy as m
     mine = theta[d["subject"] - 1]
     upper, alpha = d["choice"] == 1, m.exp(mine[:, 0])
@@ -475,6 +475,7 @@ ENGINES = {
     "pymc": run_pymc,
     "stan": run_stan,
 }
+MISSING = {"diffusion": ("nutpie", "nutpie-lowrank", "pymc", "stan")}      # why: diffusion_log_density
 OURS = {"gpumc": "learned", "gpumc-nuts": "learned", "gpumc-noncentred": "noncentred"}      # and the form of each
 
 
@@ -493,6 +494,8 @@ def judge(draws, names):
 def run(model, engine, options):
     make, forms, names = MODELS[model]
     o = dict(DEFAULTS, **options)
+    if engine in MISSING.get(model, ()):
+        raise ValueError("%s has no model %s" % (engine, model))
     form = OURS.get(engine) or o.get("form", forms[0])
     draws, result = ENGINES[engine](model, form, make(**options), o)
     if engine not in OURS:
@@ -560,6 +563,9 @@ def table(model, options):
     forms = [options.pop("form")] if "form" in options else MODELS[model][1]
     rows = []
     for engine in engines:
+        if engine in MISSING.get(model, ()):
+            print("%-17s has no such model" % engine)
+            continue
         if engine == "gpumc-noncentred" and ("noncentred" not in forms or model not in ("groups", "artists", "retest", "diffusion")):
             continue
         for form in ([OURS[engine]] if engine in OURS else forms):
