@@ -186,6 +186,12 @@ bad 's/"y"/"z"/'
 check 'no y' refuses 1 '"y"' "$scratch/hierarchical" data="$scratch/bad.json"
 check 'no file' refuses 1 'none.json' "$scratch/hierarchical" data="$scratch/none.json"
 
+printf '{"P":2,"N":2,"winner":[1,3],"loser":[2,1]}' >"$scratch/matches.json"
+check 'a player beyond P' refuses 1 'row 2 has players 3 and 1 of 1..2 (P)' \
+    "$scratch/bradley_terry" data="$scratch/matches.json"
+printf '{"P":2,"N":0,"winner":[],"loser":[]}' >"$scratch/matches.json"
+check 'no match' refuses 1 'P and N must be at least 1' "$scratch/bradley_terry" data="$scratch/matches.json"
+
 # Trials of a file.
 trials() { printf '{"S":2,"N":4,"subject":[%s],"session":[%s],"x":[0,1,0,1],"rt":[%s]}' "$@" >"$scratch/trials.json"; }
 trials 1,2,1,2 1,1,2,2 0.5,0.4,0.6,0.3
