@@ -6855,7 +6855,7 @@ static size_t gpumc__sum_sizes(const gpumc_model *m, size_t i, size_t end)
     return sum;
 }
 GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model)
-{ return model ? gpumc__sum_sizes(model, 0, model->n_params) : 0; }
+{ return model && model->params ? gpumc__sum_sizes(model, 0, model->n_params) : 0; }
 GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model)
 { return model ? gpumc__sum_sizes(model, model->n_params, model->n_params + model->n_outputs) : 0; }
 
@@ -14445,7 +14445,7 @@ static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_t
     const double cutoff = exp(tail[-1].value);
     if (tail[n_tail - 1].value - tail[0].value < DBL_EPSILON / 100) {
         s->flags |= GPUMC_FLAG_CONSTANT;
-        return GPUMC_INF;
+        return s->sorted[0].value == 0 ? 0 : GPUMC_INF;      /* equal weights are exact */
     }
     for (size_t i = 0; i < n_tail; i++) s->y[i] = exp(tail[i].value) - cutoff;
     const double k = gpumc__fit_pareto(s->y, n_tail, s->y + n_tail, &sigma);
@@ -18932,8 +18932,8 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
         { "num_samples", (double)o->num_samples, 0, INT32_MAX / 2 },
         { "max_treedepth", (double)o->max_treedepth, 0, GPUMC__MAX_DEPTH },
         { "threads", (double)o->threads, 0, 1 << 16 },
-        { "metric", (double)o->metric, 0, GPUMC_METRIC_BLOCKS },
-        { "sampler", (double)o->sampler, 0, GPUMC_SAMPLER_HMC },
+        { "metric", (double)(int)o->metric, 0, GPUMC_METRIC_BLOCKS },
+        { "sampler", (double)(int)o->sampler, 0, GPUMC_SAMPLER_HMC },
         { "init_radius", o->init_radius, 0, 700 }, { "step_size", o->step_size, 0, DBL_MAX },
         { "target_accept", o->target_accept, 0, 1 - DBL_EPSILON }, { "path_length", o->path_length, 0, 1e3 },
         { "checkpoint_seconds", o->checkpoint_seconds, 0, DBL_MAX },
@@ -18993,6 +18993,24 @@ static int gpumc__all_above(double bound, const double *x, size_t n, size_t stri
     for (size_t i = 0; i < n; i++) if (!(x[i * stride] > bound && x[i * stride] < GPUMC_INF)) return 0;
     return 1;
 }
+/* Whether the factor is that of the covariance, and directions are orthonormal. */
+static int gpumc__metric_agrees(const gpumc_metric *m, size_t rank)
+{
+    const size_t n = m->dim, n_dense = m->kind == GPUMC_METRIC_DENSE ? n : 0;
+    double worst = 0;
+    for (size_t i = 0; i < n_dense; i++)
+        for (size_t j = 0; j <= i; j++) {
+            const double product = gpumc__dot(m->factor + i * n, m->factor + j * n, j + 1);
+            const double size = sqrt(m->covariance[i * n + i]) * sqrt(m->covariance[j * n + j]);
+            worst = fmax(worst, fabs(product - m->covariance[i * n + j]) / size);
+            worst = fmax(worst, fabs(product - m->covariance[j * n + i]) / size);
+        }
+    for (size_t i = 0; i < rank; i++)
+        for (size_t j = 0; j <= i; j++)
+            worst = fmax(worst, fabs(gpumc__dot(m->vectors + i * n, m->vectors + j * n, n) - (i == j)));
+    return worst < 1e-6;
+}
+
 /* What is wrong with a metric in itself; NULL: nothing. */
 static const char *gpumc__metric_fault(const gpumc_metric *m)
 {
@@ -19014,7 +19032,8 @@ static const char *gpumc__metric_fault(const gpumc_metric *m)
         || !gpumc__all_above(-GPUMC_INF, m->mean, m->mean ? n : 0, 1)
         || !gpumc__all_above(-GPUMC_INF, m->blocks, n_blocks * (m->block_size * (m->block_size + 1) / 2), 1))
         return "has a value that is not finite";
-    return NULL;
+    return gpumc__metric_agrees(m, rank) ? NULL
+        : "has a factor L with L L' other than the covariance, or vectors that are not orthonormal";
 }
 
 /* An initial metric is one of the model's, and where nothing is learned there is room for it. */
@@ -19024,11 +19043,11 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
     const gpumc_metric *m = o->initial_metric;
     const size_t dim = layout->n_free;
     const gpumc__blocks b = gpumc__layout_blocks(layout);
-    const int foreign = m && ((m->n_blocks > 0
-                               && (m->n_blocks != b.n || m->block_size != b.size || !m->members
-                                   || memcmp(m->members, b.members, b.size * sizeof *b.members) != 0))
-                              || (m->rank > 0 && !gpumc__metric_has_rank(m->kind)));
+    const int foreign = m && m->n_blocks > 0
+        && (m->n_blocks != b.n || m->block_size != b.size || !m->members
+            || memcmp(m->members, b.members, b.size * sizeof *b.members) != 0);
     const char *wrong = !m ? NULL : m->dim != dim || foreign ? "does not fit the model"
+        : m->rank > 0 && !gpumc__metric_has_rank(m->kind) ? "has a rank that its kind lacks; set it to 0"
         : gpumc__metric_fault(m);
     if (m && !wrong && o->num_warmup < 0 && o->metric != m->kind && !gpumc__is_diagonal(m))
         wrong = "is of another kind than option metric (leave that 0)";

@@ -150,8 +150,8 @@ have clang && check_fails 'clang -ffast-math must be refused' \
 
 # Broken twins: one conversion and one shadowed name that these flags must catch.
 mkdir "$scratch/broken"
-for fault in 'static int gpumc__fault(double x) { return x; }' \
-             'static int gpumc__fault(int x) { { int x = 1; return x; } }'; do
+for fault in 'GPUMC__INLINE int gpumc__fault(double x) { return x; }' \
+             'GPUMC__INLINE int gpumc__fault(int x) { if (x > 0) { int x = 1; return x; } return 0; }'; do
     awk -v fault="$fault" '/^\/\* =+ >>error/ { print fault } { print }' ../gpumc.h >"$scratch/broken/gpumc.h"
     sed 's|"gpumc.h"|"broken/gpumc.h"|' "$scratch/static.c" >"$scratch/broken.c"
     for compiler in gcc clang; do

@@ -221,7 +221,9 @@ check 'one condition alone' refuses 1 'condition 1 has no trial' "$scratch/diffu
 
 artists() { "$scratch/artists" $small "$@" >"$scratch/out"; }
 for form in learned centred noncentred; do check "artists: form=$form" artists form=$form; done
+check 'artists: truths of the model' grep -q truth "$scratch/out"
 check 'artists: kind=noise' artists kind=noise
+check_fails 'artists: a truth is claimed of noise' grep -q truth "$scratch/out"
 
 # ---- results that could not be there after the run
 mkdir "$scratch/killed.zarr.tmp"
@@ -231,7 +233,6 @@ check 'one name for two files' refuses 1 'is to be two files' \
     "$scratch/hierarchical" summary="$scratch/twice" report="$scratch/twice"
 check 'a store left unfinished' refuses 1 'of a program that was killed' \
     "$scratch/hierarchical" output="$scratch/killed.zarr"
-check_fails 'artists: a truth is claimed of noise' grep -q truth "$scratch/out"
 
 # ---- README ---------------------------------------------------------------------------------------------
 

@@ -284,9 +284,9 @@ static void test_values(gpumc_isa isa)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int factors = CROSSED; factors <= ALONE; factors++) {
                 const problem p = make_problem((gpumc_glm_family)family, sizes[s][0], sizes[s][1], factors);
-                for (int bits = 0; bits < 16; bits++) {
-                    const form how = { bits & 1, bits >> 1 & 1, bits >> 3 & 1, bits >> 2 & 1, bits >> 3 & 1 };
-                    if (s < 4 || bits % 5 == factors) worst = check_worst(worst, test_form(&p, how, isa));
+                for (int bits = 0; bits < 32; bits++) {
+                    const form how = { bits & 1, bits >> 1 & 1, bits >> 4 & 1, bits >> 2 & 1, bits >> 3 & 1 };
+                    if (s < 4 || bits % 9 == factors) worst = check_worst(worst, test_form(&p, how, isa));
                 }
                 free_problem(&p);
             }

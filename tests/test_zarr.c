@@ -1393,6 +1393,7 @@ static void refuses_metric(const gpumc_model *model, gpumc_sample_options o, gpu
 static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o, const gpumc_metric *good)
 {
     double bad[4] = { 1, NAN, 0.5, -1 }, one_zero[] = { 1, 0 };
+    double two_ones[] = { 1, 1 };
     gpumc_fit fit;
     gpumc_metric m = *good;
     m.scale = NULL;
@@ -1411,6 +1412,13 @@ static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o
         refuses_metric(model, o, m, "lacks");
         m.factor = bad;
         refuses_metric(model, o, m, "positive");
+        m = *good;
+        m.factor = m.covariance;
+        refuses_metric(model, o, m, "L L'");
+        m = *good;
+        m.kind = GPUMC_METRIC_DIAG;
+        m.rank = 1;
+        refuses_metric(model, o, m, "lacks; set it to 0");
     } else if (good->kind == GPUMC_METRIC_LOW_RANK) {
         m.rank = 1;
         m.vectors = NULL;
@@ -1420,6 +1428,8 @@ static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o
         refuses_metric(model, o, m, "positive");
         m.lambda = bad;
         refuses_metric(model, o, m, "not finite");
+        m.vectors = two_ones;
+        refuses_metric(model, o, m, "orthonormal");
         m.rank = 65;
         refuses_metric(model, o, m, "64");
         m.rank = 3;                     /* of two dimensions, whose arrays are read no further than that */
