@@ -74,18 +74,13 @@
      warm-up learns how much and what the data say about each. A location may be one value, an element of
      another block (location_index), the element before (walk_dim: random walks, which start at the location,
      or without one anywhere), and may have group covariates added; scales likewise (scale_index).
-     Location and scale stand earlier in the list, and the scale has a positive kind. .centring forces a form.
-     In walks, and where the groups of one block lie in those of another, what data know of an element through
-     those after it is passed back to it, so that long walks with little data cost no more draws than others.
-     So it is to a location that is no element itself, unless .centring = GPUMC_CENTRED leaves that as it is.
-     Blocks of one size may be correlated, as intercepts and slopes are: K of them name an earlier factor, K x
-     K, as .factor = "L", the first its first row. Whatever locations, scales and walks they have, coordinates
-     of each follow its regression on those before. The density has, for every element, that of the K numbers
-     (theta - location) / scale by gpumc_multi_normal_cholesky_lpdf about 0, less the sum of log scales,
-     and for L gpumc_lkj_corr_cholesky_lpdf: eta 1 has all correlations alike, a larger one smaller ones.
-     Scales that touch zero are known by their draws: warm-up gives their coordinates another map. So is the
-     scale of the data's noise, if one value has it, and so are slopes, where no more than 16 real values
-     belong to no hierarchy: what data say of the elements follows these.
+     Location and scale stand earlier in the list, and the scale has a kind that keeps it positive; the block
+     itself is real (GPUMC_UNBOUNDED): model the logarithm of what is positive. .centring forces a form, and
+     GPUMC_CENTRED that of a location that belongs to no hierarchy itself.
+     Correlated blocks of one size (intercepts, slopes): K blocks name an earlier K x K block, .factor = "L",
+     the first its first row. The density adds, for every element, gpumc_multi_normal_cholesky_lpdf of the K
+     numbers (theta - location) / scale about 0 with factor L, less the K log scales, and for L
+     gpumc_lkj_corr_cholesky_lpdf: eta 1 has all correlations alike, a larger one smaller ones.
      Chains that would start far from the posterior climb to it first, except what has an init: blocks whose
      prior lies far from (-2, 2) in free coordinates are better off with one, their elements included.
 
@@ -121,55 +116,54 @@
      factors. gpumc_glm_eval adds log likelihood and gradient in one pass, _batch for many points in the same
      pass and by a team of threads; to be called in a log density, whose priors stay ordinary densities.
 
-   RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults and resolved in fit.options:
-     4 chains, 200 warm-up iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance
-     0.8, tree depth 10, seed 0. Warm-up ends after 110 (320) where HMC, see below, has nothing left to learn.
-     Draws lie in fit.draws[chain][draw][column]; gpumc_column finds a column by name, gpumc_fit_series hands
-     one to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set members.
+   RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults: 4 chains, 200 warm-up
+     iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance 0.8, tree depth 10,
+     seed 0. Warm-up ends after 110 (320) where HMC, see below, has nothing left to learn.
+     A draw is fit.draws[(chain * fit.draw_capacity + draw) * fit.n_columns + column]; gpumc_column finds a
+     column by name, gpumc_summarise(&fit, gpumc_column(&fit, "mu")).mean is its mean, and gpumc_fit_series
+     hands it to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set members.
 
    LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
      on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
-     one go. No new run overwrites the file (GPUMC_ERROR_EXISTS), none removes it; two that go on at the same
-     time would, so each needs a name of its own. Where it is damaged,
-     FILE.old stands in and a warning says so. on_draw, which alone sees discarded draws, is called once for
-     each after a stop, and again for those since the last saving after a crash. See run_sample in
-     examples/arguments.h.
+     one go. gpumc_sample never overwrites a checkpoint (GPUMC_ERROR_EXISTS) and nothing removes one: give
+     every run a name of its own. Where the file is damaged, FILE.old is read, with a warning. on_draw, which
+     alone sees discarded draws, is called once for each after a stop, and again for those since the last
+     saving after a crash. See run_sample in examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
-     of a hierarchy (linked parameters of one size), and up to 64 directions that these get wrong, among at
-     most 16,384 coordinates.
-     Where it makes the posterior nearly round, trajectories of fixed lengths then give 1.5 to 13 times as
-     many effective draws a gradient. Where gradients are within a fifth of those of a normal, as with many
-     data or many groups, that is HMC which moves exactly as that normal would and corrects only for what
-     differs, in one or two gradients a draw in any number of dimensions; warm-up goes over to it as soon as
-     it sees this (with fewer than 8 parameters only within a twentieth). Else it is MAMS, the
-     Metropolis-adjusted microcanonical sampler, or HMC with random lengths in small models whose scales move
-     far. Where warm-up saw slow energies, divergences or long trees, NUTS stays, because it says so when a
-     region is missed, as it does for one or two parameters. Where chains on such paths were held at a point,
-     hardly entered a lump of the posterior, or mixed slowly (500 draws and more), trees draw all of it again,
-     unless an on_draw has seen the draws. fit.sampler and the summary say what was chosen and why;
-     options.sampler forces one.
-     Paths take 1 to 5 gradients a draw instead of 7 to 15: where memory counts use thin. Where a density has
-     kinks or is dear, a smoother or cheaper one like it
-     may lead the paths: see guide in gpumc_model.
+     of a hierarchy, and up to 64 directions that these get wrong. At its end the sampler is chosen:
+       HMC    where gradients are within a fifth of those of a normal (with fewer than 8 parameters within a
+              twentieth), as with many data or many groups. It moves exactly as that normal would and corrects
+              for what differs: one or two gradients a draw, in any number of dimensions.
+       MAMS   elsewhere: the Metropolis-adjusted microcanonical sampler, up to 5 gradients; or HMC with random
+              lengths in small models whose scales move far.
+       NUTS   for one or two parameters that are not so nearly normal, and where warm-up saw slow energies,
+              divergences or long trees, because it says so when a region is missed: 7 to 15 gradients.
+     Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
+     posterior or mixed slowly (500 draws and more), NUTS draws all of it again, unless an on_draw has seen
+     the draws. fit.sampler and the summary say what was chosen and why; options.sampler forces one. Where
+     memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
-     many independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most). Then warnings:
-       divergent    the density is too curved somewhere: a hierarchy without location and scale, a prior that
+     many independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most). Then warnings
+     GPUMC_W_...
+       DIVERGENT    the density is too curved somewhere: a hierarchy without location and scale, a prior that
                     reaches zero; then try a higher target_accept. More draws never mend it.
-       held         a chain stayed at one point for long: a narrow region, missed elsewhere; as for divergent
-       treedepth    trajectories are cut short: correlated or badly scaled parameters; costs time only
-       e-bfmi       energies move slowly: heavy tails, a scale that touches zero
-       r_hat, ess   chains disagree or move slowly: a longer run first, then think of several modes, or of
+       HELD         a chain stayed at one point for long, or hardly entered a lump of the posterior: a narrow
+                    region, missed elsewhere; as for DIVERGENT
+       TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
+       EBFMI        energies move slowly: heavy tails, a scale that touches zero
+       RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, or of
                     sums that the data do not identify
-       improper     the log density does not depend on a value, or a value runs off to infinity: a prior is
+       IMPROPER     the log density does not depend on a value, or a value runs off to infinity: a prior is
                     missing, or a sign is wrong
-       restarted    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
+       RESTARTED    a chain lagged in warm-up and was moved beside a healthy one. If the posterior has
                     several modes this hides one: compare with keep_stuck_chains. A note where the place that
                     it left has next to none of the mass
-       not mixed    the chains had not met when warm-up ended
-       stuck, acceptance, metric   steps are too long or too short, or of one length where scales vary
+       NOT_MIXED    the chains had not met when warm-up ended
+       STUCK, ACCEPT, METRIC   steps are too long or too short, or of one length where scales vary
+       CONSTANT, NOT_FINITE, FEW_CHAINS, FEW_DRAWS, CHECKPOINT   what the diagnostics lack, or a file
      The line about the sampler says what its choice rests on: how far gradients are from those of a normal
      distribution with the learned mean and metric; the largest variance of a parameter in units of that
      metric (1 where it fits); E-BFMI; and how far trees reached, in standard deviations.
@@ -203,7 +197,7 @@
 
    ERRORS   Calls return a gpumc_status: 0 success, 1 stopped on request, negative an error. The text is in
      fit.message, or in the gpumc_error you pass. Nothing is printed unless you ask, nothing calls exit.
-   MEMORY   One block for the results, one for the run, through options.allocator; sampling allocates
+   MEMORY   All of it through options.allocator, before the first draw and after the last; sampling allocates
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
@@ -776,8 +770,7 @@ GPUMC_FN double gpumc_tanh(double x)
 }
 
 /* ---- sine and cosine ------------------------------------------------------------------------- */
-/* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
-   u less the nearest whole number is exact, and so is the rest r in [-1/8, 1/8] from the nearest quarter. */
+/* Of 2 pi f, f in [-1/2, 1/2], whose rest r in [-1/8, 1/8] from the nearest quarter is exact. */
 GPUMC_FN void gpumc__sincos_turn(double f, double *sine, double *cosine)
 {
     const double sum = 4.0 * f + GPUMC__SHIFT, r = f - 0.25 * gpumc__whole_in(sum, GPUMC__SHIFT), z = r * r;
@@ -787,6 +780,8 @@ GPUMC_FN void gpumc__sincos_turn(double f, double *sine, double *cosine)
     *sine = gpumc__from_bits(s_bits ^ swap ^ ((quarter & 2) << 62));
     *cosine = gpumc__from_bits(c_bits ^ swap ^ (((quarter + 1) & 2) << 62));
 }
+/* sin(2 pi u) and cos(2 pi u) for every finite u. 2 ULP each
+   u less the nearest whole number is exact. */
 GPUMC_FN void gpumc_sincos_2pi(double u, double *sine, double *cosine)
 {
     const double turn = u - gpumc__nearest(u);
@@ -1762,7 +1757,8 @@ GPUMC_API void gpumc_ordered_logistic_variance(double eta, const double *cutpoin
 
 /* ---- multi_normal_cholesky ------------------------------------------ >>multi_normal_cholesky
    y, mu of length n, L the Cholesky factor of the covariance L L', diagonal > 0; z = L^-1 (y - mu)
-   log p = -z'z/2 - sum_i log L_ii - n log sqrt(2 pi).   work: 2 n numbers. */
+   log p = -z'z/2 - sum_i log L_ii - n log sqrt(2 pi).   work: 2 n numbers.
+   variance: that of each of the n, without their covariances. */
 GPUMC_API double gpumc_multi_normal_cholesky_lpdf(const double *y, const double *mu, const double *L,
                                                   size_t n, double *dy, double *dmu, double *dL,
                                                   double *work);
@@ -1774,7 +1770,7 @@ GPUMC_API void gpumc_multi_normal_cholesky_variance(const double *mu, const doub
 
 /* ---- multi_normal ------------------------------------------------------------ >>multi_normal
    multi_normal_cholesky by the covariance S, positive definite (or NaN).
-   work: n (n + 2) numbers, n n for a draw.
+   work: n (n + 2) numbers, n n for a draw. variance as above.
    dS is symmetric and counts every element once, G = (w w' - S^-1) / 2 with w = S^-1 (y - mu), so that
    d log p = sum_ij G_ij dS_ij; where S_ij and S_ji are one parameter, its derivative is G_ij + G_ji. */
 GPUMC_API double gpumc_multi_normal_lpdf(const double *y, const double *mu, const double *S, size_t n,
@@ -1813,7 +1809,7 @@ typedef enum gpumc_kind {
     GPUMC_UNBOUNDED = 0,      /* x = q */
     GPUMC_POSITIVE,           /* x = exp q; where x may touch zero, with typical s and E = -log Phi(-q):
                                  x = s E, s > 0, or x = -s E / sqrt(1 + E), s < 0, whose tail is normal */
-    GPUMC_LOWER,              /* x = lower + what it is above */
+    GPUMC_LOWER,              /* x = lower + a value as of GPUMC_POSITIVE */
     GPUMC_UPPER,              /* x = upper - exp q */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
     GPUMC_UNIT,               /* x = logistic q, a probability */
@@ -1853,17 +1849,18 @@ typedef enum gpumc_centring {
 
 typedef struct gpumc_param {
     const char *name;  /* [A-Za-z][A-Za-z0-9_]*, not ending in __, unique whatever the letter case; not chain,
-                          draw, sample or pred_id */
+                          draw, sample or pred_id; at most 200 characters */
     gpumc_kind kind;
     size_t size;              /* number of values; 0: product of dims, or 1 */
     const size_t *dims;  /* shape for output, row-major; NULL: one dimension, or a scalar where size is 0 */
     size_t n_dims;
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
-    double offset, multiplier;/* GPUMC_AFFINE */
+    double offset, multiplier;/* GPUMC_AFFINE: multiplier > 0, to be given */
     double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER: see gpumc_kind; 0: learned */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
-       The density still sees natural values; only the sampler's coordinates change. */
+       Such blocks are GPUMC_UNBOUNDED, but for those of >>api-hier. The density still sees natural values;
+       only the sampler's coordinates change. */
     const char *location, *scale;
     /* element of that block for each of ours; NULL: its only, or the same */
     const size_t *location_index, *scale_index;
@@ -1902,7 +1899,8 @@ typedef struct gpumc_model {
     /* log density at natural values x; adds its gradient to grad, which arrives zeroed. NaN or -infinity
        rejects the point. Called from several threads at once, it must depend on x and data alone. */
     double (*log_density)(const double *x, double *grad, void *data);
-    /* In place of log_density: n points one after the other, natural values; writes n log densities to lp. */
+    /* In place of log_density, which goes first: n points one after the other; adds to n gradients, zeroed,
+       and writes n log densities to lp. Called from one thread at a time. */
     void (*log_density_batch)(size_t n, const double *x, double *grad, double *lp, void *data);
     /* Optional: fills out with the blocks of outputs, one after the other. Called as log_density is. */
     void (*generate)(const double *x, gpumc_rng *rng, double *out, void *data);
@@ -1942,8 +1940,8 @@ GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout);  /* doubles of s
 GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, double *grad, double *work);
 /* Natural values of q alone, and the way back. */
 GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work);
-GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double *x, double *q, double *work,
-                                        gpumc_error *error);
+GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const double *x, double *q,
+                                               double *work, gpumc_error *error);
 
 typedef struct gpumc_gradient_report {
     char name[256];           /* the worst component, as theta[3], or "direction 2" */
@@ -1969,14 +1967,16 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
            return gpumc_student_t_lpdf(x[0], p[2], p[0], p[1], NULL, &g[2], &g[0], &g[1]);
        }
 
-   p: the group's parameters, then the shared ones; x: this row's columns; g: arrives zeroed, gets d/dp; the
-   value is the log likelihood. A leaf has no libm, no loops of varying length, no branch but ?:. The macro
-   compiles the loop over rows for every instruction set and defines a gpumc_row_kind of that name.
+   p: the group's parameters, then the shared ones, 1 to 64; x: this row's columns, 1 at least; g: arrives
+   zeroed, gets d/dp; the value is the log likelihood. A leaf has no libm, no loops of varying length, no
+   branch but ?:. The macro compiles the loop over rows for every instruction set and defines a gpumc_row_kind
+   of that name.
 
    GPUMC_CELLS(name, group, shared, columns, node columns) is a row in two stages, for quadrature and
    mixtures: its body is the leaf of one node (x: the columns of the row, then those of the node), summed with
    its derivatives over the nodes, which all rows share. The body after GPUMC_FINISH(name) makes the row's log
-   likelihood of sum[0] and, in g, its derivatives of sum[1 + k], the derivative of sum[0] by p[k]. */
+   likelihood of sum[0] and, in g, its derivatives of sum[1 + k], the derivative of sum[0] by p[k]; x has the
+   row's columns alone there. */
 #define GPUMC_LANES 16
 enum { GPUMC__MOST_ROW_PARAMS = 64 };
 
@@ -2197,7 +2197,7 @@ GPUMC_FN void gpumc__row_repeat(double *at, const double *x, size_t n, size_t ac
 typedef struct gpumc_rows_data {
     const gpumc_row_kind *kind;
     size_t n_rows, n_groups;
-    const size_t *group;               /* of each row, from 0; NULL: all rows are of one group */
+    const size_t *group;               /* of each row, from 0; NULL: all are of one, n_groups is 1 */
     const double *const *columns;      /* of n_rows values each */
     const char *const *column_names;   /* for messages; NULL: numbers from 0 */
     size_t n_columns;                  /* how many you give, compared with the kind; 0: not compared */
@@ -2220,13 +2220,13 @@ typedef struct gpumc_rows_info {
     gpumc_isa isa;                     /* what runs */
     size_t n_rows, n_groups, n_empty;  /* n_empty: groups without rows (or with rows of weight 0 alone) */
     size_t n_segments, n_slices;       /* blocks of one large group; of 16 small ones */
-    size_t n_tiles;                    /* of 16 lanes each, with one row of weight above 0 or none */
+    size_t n_tiles;                    /* groups of 16 lanes; a lane has a row of positive weight, or none */
 } gpumc_rows_info;
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows);
 
 /* Returns the log likelihood. p: for each group parameter its n_groups values, for each shared one its value;
-   the gradient is ADDED to grad, of the same form, where NULL means not wanted. Neither the number of threads
-   nor that of points changes a bit. work: gpumc_rows_work doubles, of the call's own. */
+   the gradient is ADDED to grad, as many pointers, of which those that are NULL are not wanted. Neither the
+   number of threads nor that of points changes a bit. work: gpumc_rows_work doubles, of the call's own. */
 GPUMC_API size_t gpumc_rows_work(const gpumc_rows *rows);
 GPUMC_API double gpumc_rows_eval(const gpumc_rows *rows, const double *const *p, double *const *grad,
                                  double *work);
@@ -2499,7 +2499,8 @@ typedef struct gpumc_metric {
     gpumc_metric_kind kind;
     size_t dim, rank;
     double *scale;            /* S */
-    double *mean;             /* centre: for whitening, and where HMC's spring is fixed */
+    double *mean;             /* centre: for whitening, and where HMC's spring is fixed; scale and mean are
+                                 always there, but initial_metric may lack the mean */
     int spring;               /* HMC: not 0 where the target is nearly the normal of mean and M^-1 */
     double *vectors;          /* U, rank rows of dim */
     double *lambda;           /* Lambda, rank, at most 64 */
@@ -2614,7 +2615,7 @@ typedef struct gpumc_sample_options {
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric; /* 0: by dimension and links */
     gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
-    double step_size;         /* 0: found in warm-up; needed when num_warmup is -1 */
+    double step_size;         /* warm-up starts from it, 0: from one it finds; needed when num_warmup is -1 */
     double path_length;       /* of MAMS and HMC, in standard deviations (0: see gpumc_adapt_options) */
     uint64_t seed;
     uint32_t first_chain_id;  /* global number of the first chain, for jobs split over processes */
@@ -2630,7 +2631,8 @@ typedef struct gpumc_sample_options {
     FILE *progress_stream;    /* the built-in printer, when progress is NULL */
     int (*on_draw)(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats,
                    void *user);
-    void *draw_user;          /* values: n_columns; called under a lock; non-zero stops */
+    void *draw_user;          /* draw: of those kept, from 0; values: n_columns; called under a lock; non-zero
+                                 stops */
     const gpumc_stop_flag *stop;
     const char *checkpoint;   /* file that the state is saved to, and FILE.old the time before */
     double checkpoint_seconds; /* 0: 600, and at least 20 times what saving takes */
@@ -2647,7 +2649,7 @@ typedef enum gpumc_warning_code {
 typedef struct gpumc_warning {
     gpumc_warning_code code;
     int note;                             /* 1: to be known, but no reason to doubt the draws */
-    double value;
+    double value;                         /* the number that the text is about */
     char text[320];
 } gpumc_warning;
 
@@ -2686,7 +2688,8 @@ typedef struct gpumc_fit {
     gpumc_warning *warnings;
     size_t n_warnings;
     uint64_t warmup_gradients, sampling_gradients;
-    double warmup_seconds, sampling_seconds, gradient_seconds, forecast_seconds;
+    double warmup_seconds, sampling_seconds;
+    double gradient_seconds, forecast_seconds;     /* of one, and of the run, as measured at its start */
     size_t n_divergent, n_restarted;
     int threads;                          /* that ran chains, or shared the densities of one */
     int resumable;                        /* stopped, and gpumc_resume goes on from here */
@@ -2711,7 +2714,7 @@ GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample
 /* Goes on with the run saved in file, and saves there: the draws are those it would have made uninterrupted,
    by the same binary on the same kind of processor. Threads, callbacks, stop flag, allocator and
    checkpoint_seconds are those given; all else comes from the file, and is refused where it is given
-   otherwise. */
+   otherwise (but for skip_gradient_check: nothing starts anew). */
 GPUMC_API gpumc_status gpumc_resume(const gpumc_model *model, const gpumc_sample_options *options,
                                     const char *file, gpumc_fit *fit);
 GPUMC_API void gpumc_free(gpumc_fit *fit);
@@ -2728,6 +2731,8 @@ typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stri
     size_t chain_stride, draw_stride;     /* 0 and 0: n_draws and 1 */
 } gpumc_series;
 
+/* Why a value is missing or to be doubted. CAPPED: draws are so antithetic that their effective size was cut
+   off, at S log10 S. */
 enum {
     GPUMC_FLAG_NAN = 1, GPUMC_FLAG_INFINITE = 2, GPUMC_FLAG_CONSTANT = 4, GPUMC_FLAG_CONSTANT_CHAIN = 8,
     GPUMC_FLAG_FEW_DRAWS = 16, GPUMC_FLAG_CAPPED = 32, GPUMC_FLAG_MEMORY = 64, GPUMC_FLAG_ONE_CHAIN = 128
@@ -2749,11 +2754,11 @@ GPUMC_API gpumc_stat gpumc_ess_quantile(gpumc_series s, double p);
 GPUMC_API gpumc_stat gpumc_mcse_mean(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_mcse_sd(gpumc_series s);
 GPUMC_API gpumc_stat gpumc_mcse_quantile(gpumc_series s, double p);
-GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride);
-GPUMC_API gpumc_stat gpumc_hdi(gpumc_series s, double mass, double *lower, double *upper);
+GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride);   /* stride: in doubles */
+GPUMC_API gpumc_stat gpumc_hdi(gpumc_series s, double mass, double *lower, double *upper);   /* its width */
 
-/* Pareto-smoothed importance sampling: n log ratios become normalised log weights; returns k-hat. r_eff 0
-   means 1. */
+/* Pareto-smoothed importance sampling: n log ratios become normalised log weights; returns k-hat, 0 where
+   all are equal. r_eff 0 means 1; ess may be NULL. */
 GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, double *ess);
 
 typedef struct gpumc_loo {                /* leave-one-out cross-validation */
@@ -6996,11 +7001,12 @@ GPUMC_API double gpumc_model_eval(const gpumc_layout *layout, const double *q, d
 GPUMC_API void gpumc_model_natural(const gpumc_layout *layout, const double *q, double *x, double *work)
 { gpumc__to_natural(layout, q, x, work); }
 
-GPUMC_API gpumc_status gpumc_model_free(const gpumc_layout *layout, const double *x, double *q, double *work,
-                                        gpumc_error *error)
+GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const double *x, double *q,
+                                               double *work, gpumc_error *error)
 {
     if (!layout || !x || !q || !work)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_model_free: layout, x, q or work is NULL");
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
+                           "gpumc_model_unconstrain: layout, x, q or work is NULL");
     for (size_t i = 0; i < layout->n_parts; i++) {
         const gpumc__placed *p = gpumc__part(layout, i);
         gpumc_error inner;
@@ -7415,7 +7421,7 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     gpumc_status status;
     for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
     status = !q ? gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes)
-        : x ? gpumc_model_free(l, x, q, q + l->n_free, error)
+        : x ? gpumc_model_unconstrain(l, x, q, q + l->n_free, error)
             : gpumc__start_point(l, 0, q, q + l->n_free, error);
     if (status == GPUMC_OK) status = gpumc__check_gradient_at(l, q, q + l->n_free, NULL, report, error);
     gpumc__release(NULL, q);
@@ -10512,7 +10518,7 @@ static void gpumc__hier_climb(gpumc_hier *h)
         gpumc__climb c = gpumc__climb_place(l, 0, gpumc_rng_at(0, 0, 0, 0), v);
         if (gpumc__start_point(l, 0, c.first, c.work, NULL) == GPUMC_OK) {
             gpumc__layout_centre(l, NULL);
-            gpumc_model_free(l, c.work, c.first, c.work, NULL);
+            gpumc_model_unconstrain(l, c.work, c.first, c.work, NULL);
             gpumc__climb_order(&c);
             for (size_t i = 0; i < l->n_parts; i++)
                 if (h->blocks[i].given->init) c.waits[i] = GPUMC__CLIMB_HELD;
@@ -19262,7 +19268,7 @@ static void gpumc__climb_chain(size_t chain, int member, void *climbs)
     const gpumc_layout *l = c->layout;
     double least, bar;
     (void)member;
-    if (gpumc_model_free(l, c->work, c->first, c->work, NULL) != GPUMC_OK) return;
+    if (gpumc_model_unconstrain(l, c->work, c->first, c->work, NULL) != GPUMC_OK) return;
     bar = gpumc__climb_eval(c, c->first, c->g[0]) + 10 * (double)l->n_free;
     gpumc__climb_order(c);
     for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) c->waits[i] = GPUMC__CLIMB_HELD;
@@ -19300,7 +19306,7 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     for (size_t c = 0; c < r->n_chains; c++) {
         gpumc__climb *k = &climbs[c];
         r->chains[c].gradients += k->gradients;
-        if (!k->arrived || gpumc_model_free(l, k->work, k->first, k->work, NULL) != GPUMC_OK) continue;
+        if (!k->arrived || gpumc_model_unconstrain(l, k->work, k->first, k->work, NULL) != GPUMC_OK) continue;
         memcpy(k->mean, gpumc_nuts_draw(r->machines[c]), n * sizeof(double));
         if (!gpumc__begin_at(r, c, k->first)) gpumc__begin_at(r, c, k->mean);
     }
@@ -19403,9 +19409,8 @@ static void gpumc__start_metric(gpumc__run *r, int warmup)
 {
     const gpumc_metric *from = r->options->initial_metric;
     gpumc_adapt *a = r->adapt;
-    if (!from) return;
-    if (!warmup) gpumc__metric_copy(&a->shared, from);
-    for (size_t c = 0; c < a->n_chains; c++) {
+    if (from && !warmup) gpumc__metric_copy(&a->shared, from);
+    for (size_t c = 0; from && c < a->n_chains; c++) {
         if (!warmup) a->metrics[c] = a->shared;
         for (size_t i = 0; warmup && a->shared.kind != GPUMC_METRIC_UNIT && i < a->dim; i++)
             a->metrics[c].scale[i] = a->shared.scale[i] = sqrt(gpumc__metric_variance(from, i));

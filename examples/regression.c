@@ -13,19 +13,19 @@
    Output: (times differ from run to run, last digits between compilers)
 
    water boils at 190 F: pressure 19.05 inches, 90 % between 18.90 and 19.20
-   water boils at 200 F: pressure 23.39 inches, 90 % between 23.21 and 23.55
-   water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.94
-   elpd_loo 0.5, standard error 8.7, largest Pareto k 0.32
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
-   step size 0.902, low-rank metric, 0 divergences
-   sampler MAMS: the metric fits: variance to metric 1.01, E-BFMI 1.08, trees span 3.2
+   water boils at 200 F: pressure 23.38 inches, 90 % between 23.22 and 23.54
+   water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.93
+   elpd_loo 0.5, standard error 8.7, largest Pareto k 0.31
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.06 s
+   step size 0.748, low-rank metric, 0 divergences
+   sampler MAMS: the metric fits: variance to metric 1.11, E-BFMI 0.94, trees span 3.4
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   alpha   -0.22007    0.00089    0.03900   -0.28189   -0.22052   -0.15684      2032      2235   1.002
-   beta     0.89135    0.00015    0.00680    0.88022    0.89137    0.90230      2132      1926   1.000
-   sigma    0.13887    0.00088    0.03890    0.08747    0.13255    0.20972      2014      2444   1.004
+   alpha   -0.22084    0.00080    0.03774   -0.28172   -0.22054   -0.15950      2312      2165   1.001
+   beta     0.89144    0.00015    0.00688    0.88025    0.89141    0.90259      2254      2381   1.001
+   sigma    0.13794    0.00082    0.03896    0.08647    0.13135    0.21228      2309      2611   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=9241 divergences=0 warmup_s=0.0023 sampling_s=0.0053
+   gradients=10995 divergences=0 warmup_s=0.0043 sampling_s=0.0522
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -1029,7 +1029,7 @@ static int point_make(point *p, const gpumc_model *model, const double *x, gpumc
     if (p->q) {
         p->grad = p->q + p->dim;
         p->work = p->grad + p->dim;
-        if (gpumc_model_free(p->layout, x, p->q, p->work, error) == GPUMC_OK) return 1;
+        if (gpumc_model_unconstrain(p->layout, x, p->q, p->work, error) == GPUMC_OK) return 1;
     } else ss_fail(error, GPUMC_ERROR_MEMORY, "out of memory");
     point_free(p);
     return 0;

@@ -616,7 +616,7 @@ static void check_handles(void)
     char name[8] = "before";
 #define REFUSE_HANDLE(word, call) CHECK((memset(&error, 0, sizeof error), call) == GPUMC_ERROR_ARGUMENT \
                                         && strstr(error.text, word), "%s: %s", word, error.text)
-    REFUSE_HANDLE("layout", gpumc_model_free(NULL, x, x, x, &error));
+    REFUSE_HANDLE("layout", gpumc_model_unconstrain(NULL, x, x, x, &error));
     REFUSE_HANDLE("rows", gpumc_rows_explain(NULL, &p, x, &error));
     REFUSE_HANDLE("hier", gpumc_hier_explain(NULL, x, &error));
     REFUSE_HANDLE("hier", gpumc_hier_prior_draw(NULL, &rng, x, &error));

@@ -1449,7 +1449,7 @@ static void check_metric_faults(const gpumc_model *model, gpumc_sample_options o
 }
 
 /* A run begins with the metric and step size of another, from its fit or from a file: without warm-up they
-   are those it uses, with warm-up those of its first iteration. */
+   are those it uses, with warm-up those of its first iteration; so is a step size alone. */
 static void check_initial_metric(void)
 {
     static const gpumc_param params[] = { { .name = "a" }, { .name = "b" } };
@@ -1491,6 +1491,12 @@ static void check_initial_metric(void)
         CHECK(next.warmup_stats[0].accept_stat > 0.3 && next.warmup_stats[0].n_leapfrog < 32, "%g after %d",
               next.warmup_stats[0].accept_stat, (int)next.warmup_stats[0].n_leapfrog);
         gpumc_free(&next);
+        o.initial_metric = NULL;
+        CHECK(gpumc_sample(&scales, &o, &next) == GPUMC_OK
+              && next.warmup_stats[0].step_size == first.step_size, "%s: without a metric step size %g",
+              next.message, next.warmup_stats[0].step_size);
+        gpumc_free(&next);
+        o.initial_metric = k == 2 ? &first.metric : &m;
 
         o.num_warmup = -1;
         o.metric = k == 1 ? GPUMC_METRIC_DIAG : GPUMC_METRIC_AUTO;
