@@ -72,8 +72,9 @@
    HIERARCHIES  Elements that spread around a location with a scale should say so. The density stays the
      natural one; the sampler's coordinates move between centred and non-centred, element by element, as
      warm-up learns how much and what the data say about each. A location may be one value, an element of
-     another block (location_index), the element before (walk_dim: random walks, which start at the location,
-     or without one anywhere), and may have group covariates added; scales likewise (scale_index).
+     another block (location_index), the element before (walk_dim: random walks, and series like AR(1) whose
+     neighbours are alike; they start at the location, or without one anywhere), and may have group
+     covariates added; scales likewise (scale_index).
      Location and scale stand earlier in the list, and the scale has a kind that keeps it positive; the block
      itself is real (GPUMC_UNBOUNDED): model the logarithm of what is positive. .centring forces a form, and
      GPUMC_CENTRED that of a location that belongs to no hierarchy itself.
@@ -1084,9 +1085,10 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
        gpumc_<family>_mean(parameters), _variance(parameters)  infinite or NaN where they are so
 
    A density or cdf ADDS its partial derivatives to the pointers that are not NULL; n of a binomial has none.
-   Invalid parameters, and NaN anywhere, give NaN. Outside the support a density is -infinity and its
-   derivatives mean nothing; a cdf goes on to 0 and 1. Counts are numbers that hold whole values: a density at
-   any other is -infinity, a cdf takes the whole number below. An infinite y is an end of the line, no error.
+   Invalid parameters, and NaN anywhere, give NaN. Outside the support a density is -infinity, in some families
+   even where a parameter is NaN, and its derivatives mean nothing; a cdf goes on to 0 and 1. Counts are
+   numbers that hold whole values: a density at any other is -infinity, a cdf takes the whole number below. An
+   infinite y is an end of the line, no error.
 
    Where programs differ: sigma is a standard deviation or scale, never a variance; exponential and gamma take
    a rate, weibull and inv_gamma (shape, scale); neg_binomial_2 (mean, phi) has variance mu + mu^2 / phi;
@@ -1672,7 +1674,8 @@ GPUMC_FN gpumc_real gpumc_neg_binomial_2_log_lpmf(GPUMC__TAKES(COUNT_2, y, eta, 
    log p = log f(u, w) - 2 log alpha - v alpha w - v^2 t / 2,  t = y - tau, u = t / alpha^2,
    with w = beta, v = delta at 0, w = 1 - beta, v = -delta at 1.   f sums (Navarro & Fuss 2009)
        (2 pi u^3)^-1/2 sum_k (w + 2k) exp(-(w + 2k)^2 / (2u))   for u < 0.32, k from -2 to 2,
-       pi sum_n n sin(n pi w) exp(-n^2 pi^2 u / 2)              above, n to 4; 1e-15 is left out. */
+       pi sum_n n sin(n pi w) exp(-n^2 pi^2 u / 2)              above, n to 4; 1e-15 is left out.
+   Terms of the first cancel where w is within d of 1: that costs 1e-14 / d. */
 
 /* A sum and its derivatives by u and w, of f without the factor that the caller knows. */
 typedef struct gpumc__passage { gpumc_real sum, by_u, by_w; } gpumc__passage;
@@ -2269,7 +2272,7 @@ typedef struct gpumc_glm_factor {
 } gpumc_glm_factor;
 
 typedef struct gpumc_glm_data {
-    gpumc_glm_family family;
+    gpumc_glm_family family;  /* 0 is GPUMC_GLM_NORMAL */
     size_t n_rows, n_columns;
     const double *x;          /* n_rows x n_columns, or x_float; both NULL without columns */
     const float *x_float;     /* is also stored so */
@@ -2348,8 +2351,8 @@ GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_poin
                                     gpumc_error *error);
 GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
                                    gpumc_error *error);
-/* Writes n log likelihoods to lp and ADDS the derivatives to grad. The same bits however many points a call
-   has; those of CPU and GPU differ by rounding. One thread at a time. */
+/* Writes n log likelihoods to lp and ADDS the derivatives to grad; after an error both hold some of them. The
+   same bits however many points a call has; those of CPU and GPU differ by rounding. One thread at a time. */
 GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
                                       gpumc_error *error);
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
@@ -2728,7 +2731,7 @@ GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name);
 typedef struct gpumc_series {  /* one quantity: value (c, i) is x[c * chain_stride + i * draw_stride] */
     const double *x;
     size_t n_chains, n_draws;
-    size_t chain_stride, draw_stride;     /* 0 and 0: n_draws and 1 */
+    size_t chain_stride, draw_stride;     /* 0: 1 a draw; both 0: n_draws a chain */
 } gpumc_series;
 
 /* Why a value is missing or to be doubted. CAPPED: draws are so antithetic that their effective size was cut
@@ -3896,7 +3899,7 @@ static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
     double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1;
     gpumc__tail tail;
-    for (int step = 0; step < 200 && fabs(miss) > 1e-9 && s > -750; step++) {
+    for (int step = 0; step < 1000 && fabs(miss) > 1e-9 && s > -750; step++) {
         tail = gpumc__beta_tail_at_logit(a, b, s);
         miss = target - tail.value;
         s += miss / tail.by_log;
@@ -4557,7 +4560,8 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
     gpumc__tail tail = gpumc__tail_at(GPUMC__LOWER, gpumc__t_outside(x, nu));
     tail.value -= GPUMC_LOG_2;
     if (x > 0) tail = gpumc__tail_at(GPUMC__UPPER, tail);
-    const double slope = tail.value > -GPUMC_INF ? side * gpumc__exp(log_density - tail.value) : 0;
+    const double slope = !(tail.value > -GPUMC_INF) ? 0 : fabs(x) > 1 ? -2 * side * tail.by_log / x
+        : side * gpumc__exp(log_density - tail.value);             /* which cancels in a tail */
     gpumc__add_standard(slope, z, 1 / sigma, dy, dmu, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0 && nu <= DBL_MAX, tail.value);
@@ -4588,7 +4592,8 @@ GPUMC__CDF_CALL(REAL_2, half_student_t, y, nu, sigma)
     const double z = y < 0 ? 0 : y / sigma;
     const gpumc__tail tail = gpumc__tail_at(-side, gpumc__t_outside(z, nu));
     const double log_density = gpumc__t_log_density(z, nu) + GPUMC_LOG_2;
-    const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0 : gpumc__exp(log_density - tail.value);
+    const double size = y < 0 || !(tail.value > -GPUMC_INF) ? 0
+        : z > 1 ? -2 * side * tail.by_log / z : gpumc__exp(log_density - tail.value);
     gpumc__add_standard(side * size, z, 1 / sigma, dy, NULL, dsigma);
     gpumc__add(dnu, 0.5 * tail.by_a_fixed);
     return gpumc__valid(sigma > 0 && nu <= DBL_MAX, tail.value);
@@ -4722,7 +4727,8 @@ GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
     const gpumc__count law = gpumc__binomial_by_p(n, p);
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
     const double k = floor(y);
-    if (k >= 0 && k < n && tail.value > -GPUMC_INF)   /* n P(k of n - 1), right at p = 0 and 1 too */
+    if (p > 0 && p < 1) gpumc__add(dp, -tail.by_log / p / (1 - p));
+    else if (k >= 0 && k < n && tail.value > -GPUMC_INF)           /* n P(k of n - 1) */
         gpumc__add(dp, -side * n * gpumc__exp(gpumc__binomial_log_mass(k, n - 1, p) - tail.value));
     return gpumc__valid(gpumc__is_binomial(n, p), tail.value);
 }
@@ -4751,7 +4757,8 @@ GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
 {
     const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
     const gpumc__tail tail = gpumc__count_tail(&law, y, side);
-    if (tail.value > -GPUMC_INF)                      /* P(Y = k), right at lambda = 0 too */
+    if (lambda > 0) gpumc__add(dlambda, tail.by_log / lambda);
+    else if (tail.value > -GPUMC_INF)                              /* P(Y = k) */
         gpumc__add(dlambda, -side * gpumc__exp(gpumc__poisson_log_mass(floor(y), lambda) - tail.value));
     return gpumc__valid(lambda >= 0, tail.value);
 }
@@ -5059,7 +5066,7 @@ static double gpumc__on_simplex(const double *x, size_t K)
     return sum == sum ? inside : sum;
 }
 
-/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k): no large terms cancel. */
+/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k), whose large terms do not cancel. */
 GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
                                       double *dx, double *dalpha)
 {
@@ -5162,7 +5169,7 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
    chain rule dq = J' dx + d log |J| / dq (NAME_pull). Three rules hold in every block:
    - Values stay strictly inside: where rounding would reach a bound, the double next to it is taken, and the
      smallest normal number beside a bound of zero. So logarithms and reciprocals of distances to a bound are
-     finite, and gpumc_unconstrain accepts what gpumc_constrain made of it.
+     finite, and gpumc_unconstrain accepts what gpumc_constrain made of it, unless ordered values overflow.
    - Log Jacobians come from q, where nothing saturates; 1 - logistic q and sech q are never differences.
    - Chain rules take distances to a bound from x, as the density saw them: then its 1 / (x - lower) times our
      x - lower is 1, even where rounding has left nothing else of the distance.
@@ -6392,6 +6399,9 @@ typedef struct gpumc__placed {
 enum { GPUMC__MOST_SHARED = 16 };
 typedef struct gpumc__shared { size_t at; double middle; } gpumc__shared;
 
+/* Doubles behind what callbacks fill: writing there harms nothing before it is found out. */
+enum { GPUMC__GUARDS = 64 };
+
 struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
@@ -6497,7 +6507,11 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const double upper = interval || p->kind == GPUMC_UPPER ? p->upper : 0;
     const double offset = p->kind == GPUMC_AFFINE ? p->offset : 0;
     const double multiplier = p->kind == GPUMC_AFFINE ? p->multiplier : 1;
-    const int bounded = (p->lower != 0 && p->lower > -GPUMC_INF) || (p->upper != 0 && p->upper < GPUMC_INF);
+    const int unit = p->kind == GPUMC_UNIT && p->lower == 0 && p->upper == 1;
+    const int stray = (p->lower != lower && p->lower > -GPUMC_INF)
+        || (p->upper != upper && p->upper < GPUMC_INF);
+    const int moved = p->offset != offset || (p->multiplier != multiplier && p->multiplier != 0);
+    const int scored = p->kind == GPUMC_POSITIVE || p->kind == GPUMC_LOWER;
     return GPUMC__WRONG(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
                         "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
         || GPUMC__WRONG(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
@@ -6508,9 +6522,15 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "bounds %g and %g must be finite", p->lower, p->upper)
         || GPUMC__WRONG(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
                         "lower %g must be below upper %g (set both)", lower, upper)
-        || GPUMC__WRONG(m, i, error, p->kind == GPUMC_UNBOUNDED && bounded, "lower %g and upper %g are given "
-                        "but no kind; set .kind to GPUMC_LOWER, GPUMC_UPPER or GPUMC_INTERVAL", p->lower,
+        || GPUMC__WRONG(m, i, error, stray && !unit, "lower %g and upper %g do not go with its kind: "
+                        "GPUMC_LOWER has the one, GPUMC_UPPER the other, GPUMC_INTERVAL both", p->lower,
                         p->upper)
+        || GPUMC__WRONG(m, i, error, moved, "offset %g and multiplier %g want the kind GPUMC_AFFINE",
+                        p->offset, p->multiplier)
+        || GPUMC__WRONG(m, i, error, p->typical != 0 && !scored, "typical %g wants the kind GPUMC_POSITIVE "
+                        "or GPUMC_LOWER", p->typical)
+        || GPUMC__WRONG(m, i, error, p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL",
+                        (double)p->n_inits)
         || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
         || GPUMC__WRONG(m, i, error, !gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned",
@@ -6802,7 +6822,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     l.order = (size_t *)gpumc__take(arena, l.n_parts, sizeof(size_t));
     l.evidence = gpumc__take_doubles(arena, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural);
     l.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared, l.n_natural));
-    l.n_work = 3 * l.n_natural + n_tables + n_kin
+    l.n_work = 3 * l.n_natural + GPUMC__GUARDS + n_tables + n_kin
         + (l.leader == GPUMC__NONE ? 0 : GPUMC__MESSAGES * l.n_natural);
     l.places = (size_t *)gpumc__take(arena, l.n_natural, sizeof(size_t));
     if (!arena->base) return NULL;
@@ -7328,6 +7348,28 @@ static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *tea
     return GPUMC_OK;
 }
 
+/* Whether the density keeps to its arrays: what lies behind x are NaN, behind the gradient zeros. room: both
+   with that. */
+static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, double *room,
+                                      gpumc_error *error)
+{
+    const size_t n = l->n_natural;
+    double *px = room, *g = px + n + GPUMC__GUARDS;
+    int kept = 1, blind = 1;
+    for (int known = 0; known < 2 && blind; known++) {     /* one that is NaN anyway reads nothing there */
+        memcpy(px, x, n * sizeof *px);
+        for (size_t i = 0; i < GPUMC__GUARDS; i++) { px[n + i] = known ? 0 : GPUMC_NAN; g[n + i] = 0; }
+        const double lp = gpumc__density(l, 0, px, g);
+        for (size_t i = 0; i < GPUMC__GUARDS; i++) kept &= g[n + i] == 0;
+        blind = gpumc__is_nan(lp);
+        if (!kept || (known && !blind))
+            return gpumc__fail(error, GPUMC_ERROR_GRADIENT, "the density %s behind the %.0f values that the "
+                               "parameter list gives it: a size there is too small, or an index too large",
+                               kept ? "reads" : "writes", (double)n);
+    }
+    return GPUMC_OK;
+}
+
 /* Doubles of scratch of a check, for each member of a team. */
 static size_t gpumc__check_gradient_stride(const gpumc_layout *l)
 { return gpumc__size_add(gpumc__size_mul(3, l->n_free), l->n_work); }
@@ -7343,12 +7385,15 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     gpumc_status status;
     memset(report, 0, sizeof *report);
     memset(&all, 0, sizeof all);
-    all.scratch = scratch + n + l->n_natural;
+    all.scratch = scratch + n + 3 * l->n_natural + 2 * GPUMC__GUARDS;
     all.stride = gpumc__check_gradient_stride(l);
     all.probe.layout = l;
     all.probe.q = q;
     all.probe.g = scratch;
     all.probe.x = scratch + n;
+    gpumc_model_natural(l, q, scratch + n, all.scratch + 3 * n);
+    status = gpumc__check_room(l, scratch + n, scratch + n + l->n_natural, error);
+    if (status != GPUMC_OK) return status;
     all.probe.lp = gpumc_model_eval(l, q, scratch, all.scratch + 3 * n);
     memcpy(scratch + n, all.scratch + 3 * n, l->n_natural * sizeof(double));
     if (!gpumc__is_finite(all.probe.lp))
@@ -7384,7 +7429,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
 static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_members)
 {
     const size_t scratch = gpumc__size_mul(n_members, gpumc__check_gradient_stride(l));
-    const size_t shared = gpumc__size_add(gpumc__size_mul(2, l->n_free), l->n_natural);
+    const size_t shared = 2 * l->n_free + 3 * l->n_natural + 2 * GPUMC__GUARDS;
     return gpumc__size_mul(gpumc__size_add(shared, scratch), sizeof(double));
 }
 
@@ -10429,9 +10474,11 @@ static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guid
     const size_t which = (size_t)(s - h->sets) + (guide ? h->data->n_rows : 0);
     const gpumc_rows_data data = gpumc__hier_set_data(h, s, guide);
     gpumc_error why = { GPUMC_ERROR_DEVICE, "the GPU takes no rows with parameters by several indices" };
+    const gpumc__device *gpu = gpumc__cuda_device();
+    gpumc_device_info info;
     size_t k = 0;
-    while (!s->gathered && k < h->n_slots
-           && (h->slots[k].hot[which] = gpumc_hot_rows(&data, 1, GPUMC_ON_GPU, &why)) != NULL) k++;
+    if (!s->gathered && gpu->describe(&info, &why) == GPUMC_OK)      /* gpumc_rows_init has checked rows */
+        while (k < h->n_slots && (h->slots[k].hot[which] = gpu->rows(&data, 1, &why)) != NULL) k++;
     if (k == h->n_slots) return 1;
     gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name, why.text);
     return 0;
@@ -10452,12 +10499,14 @@ static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
     size_t n_most = 0;
     gpumc_error why = { GPUMC_OK, "" };
     int all = 1;
+    const size_t n_slots = h->n_slots;
     h->where = (gpumc__hier_site *)gpumc__hier_new(h, 1, sizeof *h->where);
     if (h->where) memcpy(h->where->text, "CPU", 4);
     for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++)
         if (gpumc__set_is_hot(h, s))
             n_most = gpumc__larger(n_most, s->n_p * (s->n_group ? h->blocks[s->sources->block].size : 1));
     if (n_most == 0 || h->out_of_memory) return 1;
+    if (h->data->threads == 0) h->n_slots = gpumc__smaller(n_slots, GPUMC__HOT_SLOTS);
     for (size_t k = 0; k < h->n_slots; k++) {
         h->slots[k].hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
         h->slots[k].hot_work = (double *)gpumc__hier_new(h, 2 * n_most, sizeof(double));
@@ -10467,8 +10516,10 @@ static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
             all = gpumc__hier_set_hot(h, s, 0, &why)
                   && (!s->given->guide || gpumc__hier_set_hot(h, s, 1, &why));
     snprintf(h->where->text, sizeof h->where->text, all ? "GPU" : "CPU: %.290s", why.text);
+    for (size_t k = h->n_slots; all && k < n_slots; k++) gpumc__slot_alone(h, &h->slots[k]);
     if (all) return 1;
     gpumc__hier_cool(h);
+    h->n_slots = n_slots;
     if (h->data->place != GPUMC_ON_GPU) return 1;
     gpumc__fail(error, why.status, "%s", why.text);
     return 0;
@@ -10477,11 +10528,7 @@ static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
 static void gpumc__hier_slots(gpumc_hier *h)
 {
     const int team = h->data->team > 1 ? h->data->team : 1, own = (gpumc__cores() + team - 1) / team;
-    size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
-    gpumc_device_info gpu;
-    for (size_t i = 0; i < h->data->n_rows && h->data->threads == 0 && n > GPUMC__HOT_SLOTS; i++)
-        if (gpumc__set_is_hot(h, &h->sets[i]) && gpumc_device_describe(&gpu, NULL) == GPUMC_OK)
-            n = GPUMC__HOT_SLOTS;
+    const size_t n = (size_t)(h->data->threads > 0 ? h->data->threads : own);
     const size_t work = h->n_values + h->n_room + h->rows_work + h->n_natural;
     h->slots = (gpumc__hier_slot *)gpumc__hier_new(h, n, sizeof(gpumc__hier_slot));
     h->n_slots = h->slots ? n : 0;
@@ -10536,22 +10583,53 @@ static void gpumc__hier_climb(gpumc_hier *h)
     gpumc__release(&h->data->allocator, memory);
 }
 
-/* Where the density is 0 at x, draws from the priors until it is not, if they can be drawn from. */
+/* The k-th draw from the priors, with the init that blocks have; 0 where they cannot be drawn from. */
+static int gpumc__hier_redraw(const gpumc_hier *h, uint32_t k, double *y)
+{
+    gpumc_rng rng = gpumc_rng_at(0, 0, k, 0);
+    if (gpumc_hier_prior_draw(h, &rng, y, NULL) != GPUMC_OK) return 0;
+    for (size_t i = 0; i < h->model.n_params; i++) {
+        const gpumc__hier_block *b = &h->blocks[i];
+        if (b->given->init) memcpy(y + b->at, b->given->init, b->size * sizeof(double));
+        else for (size_t j = b->at; j < b->at + b->size && h->params[i].kind != GPUMC_UNBOUNDED; j++)
+            y[j] = gpumc__within(y[j], b->range.least, b->range.greatest);
+    }
+    return 1;
+}
+
+/* Of rows whose log likelihood at y is not finite, the elements that are theirs become those of another
+   draw. */
+static void gpumc__hier_amend(gpumc_hier *h, double *y, const double *draw)
+{
+    for (size_t k = 0; k < h->data->n_rows; k++) {
+        const gpumc__hier_set *s = &h->sets[k];
+        const size_t n = s->given->data.n_rows;
+        double *log_lik = (double *)gpumc__allocate(&h->data->allocator, n * sizeof(double));
+        const gpumc__hier_point e = gpumc__hier_enter(h, y, NULL);
+        for (size_t i = 0; i < h->model.n_params; i++) gpumc__hier_values(&e, &h->blocks[i]);
+        gpumc__set_point(&e, s);
+        if (log_lik) gpumc_rows_pointwise(s->rows, e.slot->p, log_lik, e.rows_work);
+        for (size_t i = 0; log_lik && i < n; i++)
+            for (size_t j = 0; j < s->n_group && !gpumc__is_finite(log_lik[i]); j++) {
+                const size_t at = h->blocks[s->sources[j].block].at + s->sources[j].index[i];
+                y[at] = draw[at];
+            }
+        gpumc__give_flag(&e.slot->taken);
+        gpumc__release(&h->data->allocator, log_lik);
+    }
+}
+
+/* Where the density is 0 at x, draws from the priors until it is not, if they can be drawn from: of all, then
+   of those values at x that single rows are at fault with, as where every subject has a bound of its own. */
 static void gpumc__hier_find(gpumc_hier *h, double *x)
 {
-    double *y = (double *)gpumc__hier_new(h, h->n_natural, sizeof(double));
-    gpumc_error unread;
-    if (!y || gpumc_hier_explain(h, x, &unread) == GPUMC_OK) return;
-    for (uint32_t k = 0; k < 200; k++) {
-        gpumc_rng rng = gpumc_rng_at(0, 0, k, 0);
-        if (gpumc_hier_prior_draw(h, &rng, y, &unread) != GPUMC_OK) return;
-        for (size_t i = 0; i < h->model.n_params; i++) {
-            const gpumc__hier_block *b = &h->blocks[i];
-            if (b->given->init) memcpy(y + b->at, b->given->init, b->size * sizeof(double));
-            else for (size_t j = b->at; j < b->at + b->size && h->params[i].kind != GPUMC_UNBOUNDED; j++)
-                y[j] = gpumc__within(y[j], b->range.least, b->range.greatest);
-        }
-        if (gpumc_hier_explain(h, y, &unread) != GPUMC_OK) continue;
+    double *y = (double *)gpumc__hier_new(h, h->n_natural, 2 * sizeof(double)), *draw = y + h->n_natural;
+    if (!y || gpumc_hier_explain(h, x, NULL) == GPUMC_OK) return;
+    for (uint32_t k = 0; k < 400; k++) {
+        if (k == 200) memcpy(y, x, h->n_natural * sizeof *y);
+        if (!gpumc__hier_redraw(h, k, k < 200 ? y : draw)) return;
+        if (k >= 200) gpumc__hier_amend(h, y, draw);
+        if (gpumc_hier_explain(h, y, NULL) != GPUMC_OK) continue;
         memcpy(x, y, h->n_natural * sizeof(double));
         return;
     }
@@ -10649,7 +10727,8 @@ GPUMC__OFTEN
 #define GPUMC__STREAM_TREE (2u << 24)
 #define GPUMC__STREAM_SEARCH (4u << 24)
 #define GPUMC__STREAM_START (5u << 24)
-#define GPUMC__STREAM_GENERATE (6u << 24)
+#define GPUMC__STREAM_GENERATE (6u << 24)       /* 7: directions of the gradient check */
+#define GPUMC__STREAM_RESCUE (8u << 24)
 #define GPUMC__MAX_DEPTH 20
 #define GPUMC__MAX_RANK 64
 #define GPUMC__DIVERGENCE 1000.0     /* energy error that counts as divergent, Stan's constant */
@@ -12260,17 +12339,21 @@ static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
 /* Orthonormal rows of the basis, after r that are there: the directions in which the second moment of x + y,
    which misfit has left in y, is above a least, strongest first, as far as a metric holds them. A normal
    target has no others in x + y, however many coordinates and however few draws: noise is in x and -y alike.
-   Returns their number; outside gets the moment in all others. */
+   In another the largest moment of noise alone is what all have on average times (1 + root(n / N))^2 (Marchenko
+   & Pastur 1967); only what is above that by a tenth is a direction. Returns their number; outside gets the
+   moment in all others. */
 static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, double least, size_t r,
                                                  double *outside)
 {
     const size_t n = a->dim;
     const gpumc__spectrum s = gpumc__spectrum_of(a, N);
     for (size_t found = 0; r < GPUMC__MAX_RANK && found < N; r++, found++) {
-        double *row = a->basis + r * n, *weights = s.rows + 3 * N, root;
+        double *row = a->basis + r * n, *weights = s.rows + 3 * N, root, noise = 0;
         size_t k = 0;
         for (size_t i = 1; i < N; i++) if (s.d[i] > s.d[k]) k = i;
-        if (!(s.d[k] > least)) break;
+        for (size_t i = 0; i < N; i++) noise += i == k ? 0 : fmax(s.d[i], 0);
+        noise *= 1.1 / (double)n * gpumc__square(1 + sqrt((double)n / (double)N));
+        if (!(s.d[k] > fmax(least, noise))) break;
         gpumc__tridiagonal_vector(s.diagonal, s.beside, N, s.d[k], s.vectors, found, s.rows);
         memcpy(weights, s.vectors + found * N, N * sizeof(double));
         gpumc__reflect_back(s.a, N, s.tau, weights);
@@ -13694,7 +13777,7 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
     int witnesses = 0;
     for (size_t c = 0; c < a->n_chains; c++) witnesses += a->healthy[c];
     for (size_t c = 0; c < a->n_chains; c++) {
-        gpumc_rng rng = gpumc_rng_at(a->options.seed, 8u << 24, (uint32_t)a->iteration,
+        gpumc_rng rng = gpumc_rng_at(a->options.seed, GPUMC__STREAM_RESCUE, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
         const gpumc__restart restart = { a->iteration, c, a->best, a->levels[c], a->levels[a->best],
                                          a->masses[c] - a->masses[a->best], witnesses };
@@ -13937,7 +14020,7 @@ static GPUMC_LOOP int gpumc__all_finite(const double *x, size_t n, int *varies)
 static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
 {
     const int strided = series.chain_stride || series.draw_stride;
-    const size_t stride = strided ? series.draw_stride : 1;
+    const size_t stride = series.draw_stride ? series.draw_stride : 1;
     int one_varies = 0, one_is_constant = 0;
     s->flags = s->n_chains == 1 ? GPUMC_FLAG_ONE_CHAIN : 0;
     s->sorted_of = NULL;
@@ -18241,6 +18324,7 @@ typedef struct gpumc__chain {
     gpumc_progress progress;                 /* as last reported, under the lock */
     gpumc_nuts *nuts;                        /* from here on pointers, as in gpumc_nuts */
     double *work, *row;                      /* scratch of the model; one row of columns */
+    double *outputs;                         /* what generate fills, guards behind it */
     int member;                              /* in whose cache it is; no checkpoint needs to know */
     char apart[64];                          /* from the counters of the next, which another thread writes */
 } gpumc__chain;
@@ -18275,7 +18359,7 @@ typedef struct gpumc__run {
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup, again;                       /* again: by trees, see gpumc__sample_again */
-    volatile int stopped;
+    volatile int stopped, overran;           /* overran: generate, its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
@@ -18372,6 +18456,18 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
 }
 
+static void gpumc__generate(gpumc__run *r, gpumc__chain *chain, double *row, gpumc_rng *rng)
+{
+    const size_t n_params = r->fit->n_params_columns, n = r->fit->n_columns - n_params;
+    int kept = 1;
+    r->model->generate(row, rng, chain->outputs, r->model->data);
+    memcpy(row + n_params, chain->outputs, n * sizeof *row);
+    for (size_t i = 0; i < GPUMC__GUARDS; i++) kept &= chain->outputs[n + i] == 0;
+    if (kept) return;
+    gpumc__store_flag(&r->overran, 1);
+    gpumc__store_flag(&r->stopped, 1);
+}
+
 static void gpumc__keep_draw(gpumc__run *r, size_t c)
 {
     gpumc_fit *f = r->fit;
@@ -18386,7 +18482,7 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     if (r->model->n_outputs > 0) {
         gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
                                      o->first_chain_id + (uint32_t)c);
-        r->model->generate(row, &rng, row + f->n_params_columns, r->model->data);
+        gpumc__generate(r, chain, row, &rng);
     }
     if (f->stats) f->stats[at] = *stats;
     if (f->unconstrained)
@@ -19148,6 +19244,7 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     const size_t adapt_bytes = gpumc_adapt_bytes(r->layout, 0, &a);
     const size_t nuts_bytes = gpumc_nuts_bytes(dim, o->max_treedepth);
     char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
+    const size_t n_outputs = f->n_columns - f->n_params_columns;
     double *q = gpumc__take_doubles(arena, dim), *scratch;
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
@@ -19166,13 +19263,16 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
         char *machine = (char *)gpumc__take(arena, nuts_bytes, 1);
         double *work = gpumc__take_doubles(arena, r->layout->n_work);
         double *row = o->discard_draws ? gpumc__take_doubles(arena, f->n_columns) : NULL;
+        double *outputs = gpumc__take_doubles(arena, n_outputs + GPUMC__GUARDS);
         if (!arena->base) continue;
+        memset(outputs + n_outputs, 0, GPUMC__GUARDS * sizeof *outputs);
         r->machines[c] = r->chains[c].nuts = gpumc_nuts_init(
             machine, nuts_bytes, dim, o->max_treedepth, gpumc_adapt_metric(r->adapt, c), o->step_size,
             o->seed, o->first_chain_id + (uint32_t)c, q, error);
         if (!r->machines[c]) return error->status;
         r->chains[c].work = work;
         r->chains[c].row = row;
+        r->chains[c].outputs = outputs;
     }
     return GPUMC_OK;
 }
@@ -19489,6 +19589,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     gpumc_fit *f = r->fit;
     const gpumc_adapt *a = r->adapt;
     size_t done = SIZE_MAX;
+    if (r->again && r->warmup && f->n_draws > 0) return;      /* trees have not drawn: all stands as it was */
     f->n_divergent = 0;
     for (size_t i = 0; f->summaries && i < f->n_columns; i++) f->summaries[i].flags = -1;
     for (size_t c = 0; c < r->n_chains; c++) {
@@ -19591,7 +19692,7 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(f, &a->restarts[i]);
-    if (status == GPUMC_OK && r->n_chains > 1 && a->mixing > 1.3)
+    if (status == GPUMC_OK && r->n_chains > 1 && !r->warmup && a->mixing > 1.3)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
                              a->mixing);
@@ -19683,6 +19784,10 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
             if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
         }
         finished = r->again ? gpumc__sample_again(r, NULL) : gpumc__advance(r, r->n_iterations[0]);
+        if (gpumc__load_flag(&r->overran))
+            status = gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
+                                 "outputs: the size of an output is too small, or an index too large",
+                                 (double)(r->fit->n_columns - r->fit->n_params_columns));
     }
     if (status == GPUMC_OK) {
         whole = gpumc__look_back(r);

@@ -157,7 +157,7 @@ public:
     // After the last upload, which may not be there yet.
     gpumc_status open(gpumc_error *error)
     {
-        gpumc_status status = driver(cudaDeviceSynchronize(), "upload", error);
+        gpumc_status status = driver(cudaStreamSynchronize(0), "upload", error);
         if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
         if (status != GPUMC_OK) return status;
         return driver(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", error);
@@ -175,7 +175,6 @@ public:
     gpumc_status copy(double *to, const double *from, std::size_t n, gpumc_error *error)
     {
         const std::size_t blocks = (n + BLOCK - 1) / BLOCK;
-        if (blocks > INT_MAX) return too_many(blocks, error);
         if (blocks) copy_points<<<(unsigned)blocks, BLOCK, 0, stream>>>(to, from, n);
         return driver(cudaGetLastError(), "launch", error);
     }
@@ -199,8 +198,6 @@ private:
     cudaStream_t stream;
     int device;
     std::map<std::size_t, cudaGraphExec_t> recorded;
-    queue(const queue &);
-    queue &operator=(const queue &);
 
     void forget()
     {
@@ -212,8 +209,9 @@ private:
     {
         if (recorded.size() >= MOST_RECORDED && !recorded.count(n_points)) forget();
         cudaGraphExec_t &graph = recorded[n_points];
-        gpumc_status status = graph ? GPUMC_OK : record(&graph, launch, error);
-        if (status == GPUMC_OK) status = driver(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", error);
+        cudaGetLastError();                                  // what others have left unread
+        gpumc_status status = graph || record(&graph, launch, error) == GPUMC_OK
+            ? driver(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", error) : launch();
         return status == GPUMC_OK ? driver(cudaStreamSynchronize(stream), "kernel", error) : status;
     }
 
@@ -224,13 +222,12 @@ private:
     template <class Launch> gpumc_status record(cudaGraphExec_t *to, Launch launch, gpumc_error *error)
     {
         cudaGraph_t graph = NULL;
-        cudaGetLastError();                                  // what others have left unread
         gpumc_status status =
             driver(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture", error);
         if (status != GPUMC_OK) return status;
         status = launch();
         const cudaError_t code = cudaStreamEndCapture(stream, &graph);
-        if (status == GPUMC_OK) status = driver(code, "capture", error);
+        if (status == GPUMC_OK || code != cudaSuccess) status = driver(code, "capture", error);
         if (status == GPUMC_OK)
             status = driver(cudaGraphInstantiateWithFlags(to, graph, 0), "cudaGraphInstantiate", error);
         if (graph) cudaGraphDestroy(graph);
@@ -364,8 +361,6 @@ public:
     gpumc_status allocate(std::size_t n, gpumc_error *error)
     {
         void *memory = NULL;
-        if (n > (std::size_t)-1 / sizeof(T))
-            return fail(error, GPUMC_ERROR_MEMORY, "GPU: %zu values are too many", n);
         const gpumc_status status = get(&memory, n ? n * sizeof(T) : 1, error);
         at = (T *)memory;
         return status;
@@ -664,10 +659,9 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
     std::size_t n_rows, n_groups, n_segments, most_segments, n_blocks;      // most_segments: of a group
     bool one_each;
     virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
-    virtual std::size_t team() const = 0;
 
-    gpumc_status upload_sorted(const gpumc_rows_data &d, std::size_t longest, std::size_t points_at_once,
-                               gpumc_error *error)
+    gpumc_status upload_sorted(const gpumc_rows_data &d, std::size_t longest, std::size_t team,
+                               std::size_t points_at_once, gpumc_error *error)
     {
         const sorted_rows rows(d.group, d.n_rows, d.n_groups, longest);
         std::vector<Column> all;
@@ -683,7 +677,7 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
         head = 1;
         n_params = n_between + n_shared;
         max_points = points_at_once;
-        n_blocks = (n_segments * team() + BLOCK - 1) / BLOCK;
+        n_blocks = (n_segments * team + BLOCK - 1) / BLOCK;
         gpumc_status status = columns.upload(all, error);
         if (status == GPUMC_OK && d.weights) status = weights.upload(all_weights, error);
         if (status == GPUMC_OK) status = segments.upload(rows.segments, error);
@@ -730,9 +724,8 @@ template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
         // A large team would be idle for the most part where segments are short.
         const std::size_t each = d.n_rows / (d.n_groups ? d.n_groups : 1);
         members = each < 4 ? 1 : each < 64 ? 4 : (std::size_t)WARP;
-        return this->upload_sorted(d, longest(d.n_rows), points_at_once, error);
+        return this->upload_sorted(d, longest(d.n_rows), members, points_at_once, error);
     }
-    std::size_t team() const { return members; }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
         return members == 1 ? run_segments<1>(n_points, error)
@@ -755,9 +748,8 @@ template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
         n_nodes = d.n_nodes;
         for (int c = 0; c < Leaf::n_nodes; c++) all.insert(all.end(), d.nodes[c], d.nodes[c] + n_nodes);
         const gpumc_status status = nodes.upload(all, error);
-        return status == GPUMC_OK ? this->upload_sorted(d, 1, points_at_once, error) : status;
+        return status == GPUMC_OK ? this->upload_sorted(d, 1, job_type::team, points_at_once, error) : status;
     }
-    std::size_t team() const { return job_type::team; }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
         const job_type job = { this->view(), nodes.at, n_nodes, this->points.at, this->sums() };
@@ -1275,18 +1267,18 @@ template <class Hot, class Data>
 gpumc_hot *make_hot(const Data &d, std::size_t points_at_once, gpumc_error *error)
 {
     std::size_t points = points_at_once < MOST_GRID ? points_at_once : (std::size_t)MOST_GRID;
-    std::unique_ptr<Hot> hot(new Hot);
-    // Turns of fewer points need less memory.
-    for (gpumc_status status; (status = hot->upload(d, points, error)) != GPUMC_OK; points /= 2) {
+    // With a first evaluation, at 0: launches fail here where this was compiled for other GPUs than this one. Turns of
+    // fewer points need less memory.
+    for (;; points /= 2) {
+        std::unique_ptr<Hot> hot(new Hot);
+        gpumc_status status = hot->upload(d, points, error);
+        const std::size_t n = hot->n_params;
+        std::vector<double> trial(2 * n + 1);
+        if (status == GPUMC_OK)
+            status = hot->eval(hot.get(), 1, trial.data(), trial.data() + n, &trial[2 * n], error);
+        if (status == GPUMC_OK) return hot.release();
         if (status != GPUMC_ERROR_MEMORY || points <= POINTS) return NULL;
-        hot.reset();
-        hot.reset(new Hot);
     }
-    // A first evaluation, at 0: launches fail here where this was compiled for other GPUs than this one.
-    const std::size_t n = hot->n_params;
-    std::vector<double> trial(2 * n + 1);
-    return hot->eval(hot.get(), 1, trial.data(), trial.data() + n, &trial[2 * n], error) == GPUMC_OK
-        ? hot.release() : NULL;
 }
 
 template <class Family> gpumc_hot *make_glm(const gpumc_glm_data &d, std::size_t points, gpumc_error *error)
@@ -1362,7 +1354,6 @@ gpumc_status device_info(gpumc_device_info *info, gpumc_error *error)
     cudaDeviceProp p;
     int device = 0;
     gpumc_status status = driver(cudaGetDeviceCount(&info->n_devices), "cudaGetDeviceCount", error);
-    if (status == GPUMC_OK && !info->n_devices) return fail(error, GPUMC_ERROR_DEVICE, "GPU: there is none");
     if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
     if (status == GPUMC_OK)
         status = driver(cudaGetDeviceProperties(&p, device), "cudaGetDeviceProperties", error);

@@ -46,7 +46,8 @@ static void log_density_batch(size_t n, const double *x, double *grad, double *l
     const size_t n_params = 1 + q->n_features;
     gpumc_error error;
     if (gpumc_hot_eval(q->likelihood, n, x, grad, lp, &error) != GPUMC_OK) {
-        fprintf(stderr, "%s\n", error.text);             /* a lost GPU: reject what it was asked for */
+        if (!run_stop.requested) fprintf(stderr, "%s\n", error.text);
+        gpumc_stop(&run_stop);                           /* a lost GPU; what it was asked for is rejected */
         for (size_t i = 0; i < n; i++) lp[i] = -INFINITY;
     }
     for (size_t i = 0; i < n; i++)

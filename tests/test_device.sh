@@ -14,7 +14,10 @@ compile() {
         -x c++ -c "$file" -o "$scratch/$name.o"
 }
 link() { $CC "$scratch/device.o" "$scratch/$1.o" -o "$scratch/$1" -lm -pthread -lstdc++; }
-whole() { "$scratch/$1" >"$scratch/output"; tail -n 1 "$scratch/output" | grep ' 0 failed$'; }
+whole() {
+    "$scratch/$1" >"$scratch/output"
+    tail -n 1 "$scratch/output" | grep ' 0 failed$' || { grep failed: "$scratch/output"; false; }
+}
 
 check 'the test program' $CC -std=c99 -O1 $strict -DGPUMC_STATIC -DGPUMC_IMPLEMENTATION -DGPUMC_CUDA \
     -c test_hot.c -o "$scratch/device.o"
