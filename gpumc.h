@@ -1085,10 +1085,10 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
        gpumc_<family>_mean(parameters), _variance(parameters)  infinite or NaN where they are so
 
    A density or cdf ADDS its partial derivatives to the pointers that are not NULL; n of a binomial has none.
-   Invalid parameters, and NaN anywhere, give NaN. Outside the support a density is -infinity, in some families
-   even where a parameter is NaN, and its derivatives mean nothing; a cdf goes on to 0 and 1. Counts are
-   numbers that hold whole values: a density at any other is -infinity, a cdf takes the whole number below. An
-   infinite y is an end of the line, no error.
+   Invalid parameters, and NaN anywhere, give NaN. Outside the support a density is -infinity, with some
+   families even where a parameter is NaN, and its derivatives mean nothing; a cdf goes on to 0 and 1. Counts
+   are numbers that hold whole values: a density at any other is -infinity, a cdf takes the whole number
+   below. An infinite y is an end of the line, no error.
 
    Where programs differ: sigma is a standard deviation or scale, never a variance; exponential and gamma take
    a rate, weibull and inv_gamma (shape, scale); neg_binomial_2 (mean, phi) has variance mu + mu^2 / phi;
@@ -2717,7 +2717,7 @@ GPUMC_API gpumc_status gpumc_sample(const gpumc_model *model, const gpumc_sample
 /* Goes on with the run saved in file, and saves there: the draws are those it would have made uninterrupted,
    by the same binary on the same kind of processor. Threads, callbacks, stop flag, allocator and
    checkpoint_seconds are those given; all else comes from the file, and is refused where it is given
-   otherwise (but for skip_gradient_check: nothing starts anew). */
+   otherwise, but for checkpoint, initial_metric and skip_gradient_check, which are not looked at. */
 GPUMC_API gpumc_status gpumc_resume(const gpumc_model *model, const gpumc_sample_options *options,
                                     const char *file, gpumc_fit *fit);
 GPUMC_API void gpumc_free(gpumc_fit *fit);
@@ -5066,7 +5066,7 @@ static double gpumc__on_simplex(const double *x, size_t K)
     return sum == sum ? inside : sum;
 }
 
-/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k), whose large terms do not cancel. */
+/* B(alpha) is a product of beta functions B(alpha_0 + .. + alpha_(k-1), alpha_k), whose terms cancel less. */
 GPUMC_API double gpumc_dirichlet_lpdf(const double *x, const double *alpha, size_t K,
                                       double *dx, double *dalpha)
 {
@@ -6455,7 +6455,7 @@ static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
 {
     const gpumc_output b = gpumc__nth_block(m, i);
     size_t product = 1;
-    for (size_t d = 0; d < b.n_dims; d++) product = gpumc__size_mul(product, b.dims[d]);
+    for (size_t d = 0; d < b.n_dims; d++) product = b.dims ? gpumc__size_mul(product, b.dims[d]) : 0;
     if (b.n_dims == 0) product = b.size ? b.size : 1;
     return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
 }
@@ -6633,8 +6633,8 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         p->covariates[k])
         || GPUMC__WRONG(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
                             || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
-                        "centring %d, weight %g; a weight is 0, 0.1, ... 1", (int)p->centring,
-                        p->centring_weight);
+                        "centring %d must be a GPUMC_CENTRING_..., centring_weight %g 0, 0.1, ... 1",
+                        (int)p->centring, p->centring_weight);
 }
 
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
@@ -6882,7 +6882,10 @@ static size_t gpumc__sum_sizes(const gpumc_model *m, size_t i, size_t end)
 GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model)
 { return model && model->params ? gpumc__sum_sizes(model, 0, model->n_params) : 0; }
 GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model)
-{ return model ? gpumc__sum_sizes(model, model->n_params, model->n_params + model->n_outputs) : 0; }
+{
+    return model && model->outputs
+        ? gpumc__sum_sizes(model, model->n_params, model->n_params + model->n_outputs) : 0;
+}
 
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
@@ -7332,7 +7335,7 @@ static void gpumc__probe_again(size_t k, int member, void *user)
 /* Whether all of that gave the value and gradient at q that are known. */
 static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *team, gpumc_error *error)
 {
-    const int several = gpumc_team_threads(team) > 1;
+    const int several = team && gpumc_team_threads(team) > 1;
     const size_t n_parts = several ? gpumc__smaller(4 * (size_t)gpumc_team_threads(team), GPUMC__PROBES) : 1;
     all->met = !several;
     if (several) gpumc_team_run(team, gpumc__probe_again, n_parts, all);
@@ -9963,6 +9966,9 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
     if (!(d->team >= 0 && d->team <= 1 << 16 && d->threads >= 0 && d->threads <= 1 << 16))
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "team is %d and threads %d; they must be in 0 to "
                            "65536", d->team, d->threads);
+    if (!((int)d->place >= 0 && d->place <= GPUMC_ON_GPU))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "place is %d; it must be a gpumc_place",
+                           (int)d->place);
     for (size_t i = 0; i < d->n_params; i++) {
         const gpumc_param *p = &d->params[i];
         if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
@@ -12339,8 +12345,8 @@ static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
 /* Orthonormal rows of the basis, after r that are there: the directions in which the second moment of x + y,
    which misfit has left in y, is above a least, strongest first, as far as a metric holds them. A normal
    target has no others in x + y, however many coordinates and however few draws: noise is in x and -y alike.
-   In another the largest moment of noise alone is what all have on average times (1 + root(n / N))^2 (Marchenko
-   & Pastur 1967); only what is above that by a tenth is a direction. Returns their number; outside gets the
+   In another the largest moment of noise is what all have on average times (1 + root(n / N))^2 (Marchenko &
+   Pastur 1967); only what is above that by a tenth is a direction. Returns their number; outside gets the
    moment in all others. */
 static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, double least, size_t r,
                                                  double *outside)
@@ -15661,6 +15667,8 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
                        : reason == EEXIST ? "it exists; remove it or take another name"
                        : reason == EISDIR ? "a folder has this name"
                        : reason == EFBIG  ? "larger than the system allows"
+                       : reason == EROFS  ? "the disk may only be read"
+                       : reason == ENAMETOOLONG ? "the name is too long"
                        : reason == ENOSPC ? "no space left on the device" : "input or output error", reason);
 }
 
@@ -16363,8 +16371,12 @@ static void gpumc__add_stats(gpumc__store *s, int group)
 
 static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
 {
-    for (size_t i = 0; data && i < data->n_variables; i++) {
+    for (size_t i = 0; data && i < data->n_variables && !s->status; i++) {
         const gpumc_variable *v = &data->variables[i];
+        if (!data->variables || !v->name || (v->n_dims && !v->dims) || !v->values) {
+            GPUMC__REFUSE(s, "variable %.0f of the data lacks name, dims or values", (double)i);
+            return;
+        }
         gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8, v->name,
                                   v->dims, v->n_dims, 0, v->values);
     }
@@ -16373,6 +16385,8 @@ static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
 /* Every dimension that the options describe is there, once, and its name can be one. */
 static void gpumc__check_dimensions(gpumc__store *s)
 {
+    if (s->options.n_dimensions && !s->options.dimensions)
+        GPUMC__REFUSE(s, "n_dimensions is not 0, dimensions is NULL");
     for (size_t i = 0; i < s->options.n_dimensions && !s->status; i++) {
         const gpumc_dimension *d = &s->options.dimensions[i];
         size_t k = 0;
@@ -19265,7 +19279,7 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
         double *row = o->discard_draws ? gpumc__take_doubles(arena, f->n_columns) : NULL;
         double *outputs = gpumc__take_doubles(arena, n_outputs + GPUMC__GUARDS);
         if (!arena->base) continue;
-        memset(outputs + n_outputs, 0, GPUMC__GUARDS * sizeof *outputs);
+        memset(outputs, 0, (n_outputs + GPUMC__GUARDS) * sizeof *outputs);
         r->machines[c] = r->chains[c].nuts = gpumc_nuts_init(
             machine, nuts_bytes, dim, o->max_treedepth, gpumc_adapt_metric(r->adapt, c), o->step_size,
             o->seed, o->first_chain_id + (uint32_t)c, q, error);
@@ -19284,15 +19298,22 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     double lp = gpumc__density(r->layout, 0, work, g);
     const int by_guide = gpumc__is_finite(lp) && r->adapt->guided;
     if (by_guide) lp = gpumc__density(r->layout, 1, work, g);
-    char where[120] = "";
+    char where[120] = "", name[128];
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
         return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the density is not finite at all of %d "
-                           "start points; %.180s", (double)(c + 1), tries, why.text);
+                           "start points (give init): %.170s", (double)(c + 1), tries, why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
         snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",
                  p->param->name, p->size > 1 ? "[1]" : "", work[p->at]);
+    }
+    for (size_t i = 0; gpumc__is_finite(lp) && i < r->fit->n_params_columns; i++) {
+        if (gpumc__is_finite(g[i])) continue;
+        gpumc_column_name(r->fit, i, name, sizeof name);
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the derivative of the %s by %.80s is %g, "
+                           "the %s %g (at %s)", (double)(c + 1), by_guide ? "guide" : "density", name, g[i],
+                           by_guide ? "guide" : "log density", lp, where);
     }
     return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
                        "(last %g at %s); are data outside their support, a bound not declared? else give "
@@ -19630,47 +19651,51 @@ static int gpumc__is_open(gpumc_kind kind)
         || kind == GPUMC_POSITIVE_ORDERED;
 }
 
-/* The first value that nothing holds, by where chains have come to: the density does not depend on it, or it
-   has run off, which goes to *gone. Or GPUMC__NONE. */
-static size_t gpumc__loose_value(gpumc__run *r, int *gone)
+/* What is wrong with a value that nothing holds; NULL: nothing. Of every chain the last draw, natural values
+   and behind them derivatives, is in its work. Where trust is broken anyway, little is enough. */
+static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, size_t i, int doubted)
+{
+    const gpumc_fit *f = r->fit;
+    const size_t n = r->layout->n_natural;
+    const int some = f->draws && f->n_draws >= 20;
+    const gpumc_summary s = gpumc_summarise(f, some ? i : SIZE_MAX);
+    int is_free = doubted, gone = 0, rises = doubted && some;
+    for (size_t c = 0; c < r->n_chains; c++) {
+        const double *x = r->chains[c].work;
+        is_free &= x[n + i] == 0;
+        gone |= doubted && fabs(x[i]) > 1e100;
+        rises &= (x[i] - s.mean) * x[n + i] > 1e3;          /* -1 on average where the posterior is proper */
+    }
+    return is_free ? "the log density does not depend on it where the chains are"
+        : gone ? "it has gone beyond 1e100 (has the log density its sign?)"
+        : rises ? "the log density rises away from its mean where the chains end (has it its sign?)"
+        : some && p->param->kind == GPUMC_POSITIVE && s.q95 > 1e4 * s.q50
+            ? "its upper tail has no end in sight" : NULL;
+}
+
+/* It may be for want of a prior that something is wrong, or all that is; that is said before all else. */
+static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
 {
     const gpumc_layout *l = r->layout;
-    for (size_t c = r->n_chains; c-- > 0;) {
+    gpumc_fit *f = r->fit;
+    size_t loose = 0;
+    int doubted = 0;
+    const char *wrong = NULL;
+    char name[64];
+    gpumc_warning last;
+    for (size_t i = 0; i < f->n_warnings; i++) doubted |= !f->warnings[i].note;
+    for (size_t c = r->n_chains; doubted && f->n_draws > 0 && c-- > 0;) {
         double *x = r->chains[c].work;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
         gpumc__density(l, 0, x, x + l->n_natural);
     }
-    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++)
-        for (size_t i = p->at; i < p->at + p->size && gpumc__is_open(p->param->kind); i++) {
-            int is_free = 1;
-            *gone = 0;
-            for (size_t c = 0; c < r->n_chains; c++) {
-                is_free &= r->chains[c].work[l->n_natural + i] == 0;
-                *gone |= fabs(r->chains[c].work[i]) > 1e100;
-            }
-            if (is_free) *gone = 0;
-            if (is_free || *gone) return i;
-        }
-    return GPUMC__NONE;
-}
-
-/* Where something is wrong, it may be for want of a prior; that is said before all else. */
-static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
-{
-    gpumc_fit *f = r->fit;
-    size_t loose = GPUMC__NONE, n_doubts = 0;
-    int gone = 0;
-    char name[64];
-    gpumc_warning last;
-    for (size_t i = 0; i < f->n_warnings; i++) n_doubts += !f->warnings[i].note;
-    if (n_doubts > 0 && f->n_draws > 0) loose = gpumc__loose_value(r, &gone);
-    if (loose == GPUMC__NONE) return GPUMC_OK;
+    for (const gpumc__placed *p = l->parts; f->n_draws > 0 && p < l->parts + l->n_parts; p++)
+        for (size_t i = p->at; i < p->at + p->size && gpumc__is_open(p->param->kind) && !wrong; i++)
+            if ((wrong = gpumc__loose(r, p, i, doubted)) != NULL) loose = i;
+    if (!wrong) return GPUMC_OK;
     gpumc_column_name(f, loose, name, sizeof name);
-    if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, gone
-                    ? "%s has gone beyond 1e100: is the posterior proper? give it a prior, and look at the "
-                      "sign of the log density; until then no draw of anything means much"
-                    : "the log density does not depend on %s where the chains are: give it a prior, or leave "
-                      "it out; until then no draw of anything means much", name) != GPUMC_OK)
+    if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, "
+                    "or leave it out; until then no draw of anything means much", name, wrong) != GPUMC_OK)
         return GPUMC_ERROR_MEMORY;
     last = f->warnings[f->n_warnings - 1];
     memmove(f->warnings + 1, f->warnings, (f->n_warnings - 1) * sizeof last);
@@ -19804,7 +19829,9 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
     const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
     if (finished) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_STOPPED, "stopped on request after %.0f draws a chain%s%.160s%s",
+    const int broken = r->options->stream && r->options->stream->store.status < 0;
+    return gpumc__fail(error, GPUMC_STOPPED, "stopped %s after %.0f draws a chain%s%.160s%s",
+                       broken ? "as the stream failed (closing it says why)" : "on request",
                        (double)r->fit->n_draws, where,
                        !p->path ? "" : r->fit->resumable ? p->path : p->written.text,
                        whole ? "" : "; memory ran out for warnings");
@@ -19857,8 +19884,9 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
         if (status == GPUMC_OK) status = gpumc__run_shared(&run, error);
     } else
         status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
-                             "run; fewer draws, thin or discard_draws need less", (double)kept.used,
-                             (double)scratch.used);
+                             "run; %sfewer draws, thin or discard_draws need less", (double)kept.used,
+                             (double)scratch.used,
+                             o->metric == GPUMC_METRIC_DENSE ? "another metric than the dense one, " : "");
     gpumc__release(&fit->allocator, block);
     return status;
 }

@@ -646,6 +646,21 @@ static void check_mismatches(void)
     OTHER_MODEL(changed.guide = m.log_density, changed.guide = NULL);
     list[2].factor = "L";                   /* which makes no model of this, but another */
     CHECK(gpumc__digest_model(&changed) != gpumc__digest_model(&m), "a factor makes no difference");
+    static const size_t first[8] = { 0 }, second[8] = { 1 };
+    static const double covariates[8] = { 1 };
+    const gpumc_param others[] = { { .name = "theta", .lower = -1 }, { .name = "theta", .upper = 1 },
+        { .name = "theta", .offset = 1 }, { .name = "theta", .multiplier = 2 }, { .name = "theta", .walk_dim = 1 },
+        { .name = "theta", .centring_weight = 0.3 }, { .name = "theta", .location_index = first },
+        { .name = "theta", .scale_index = second }, { .name = "theta", .coefficients = "mu" },
+        { .name = "theta", .covariates = covariates, .n_covariates = 1 }, { .name = "theta" } };
+    uint64_t digests[sizeof others / sizeof *others];
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        list[2] = others[i];
+        list[2].size = 8;
+        digests[i] = gpumc__digest_model(&changed);
+        for (size_t k = 0; k < i; k++)
+            CHECK(digests[k] != digests[i], "models %d and %d are taken for one", (int)k, (int)i);
+    }
     schools_effect[3] += 0.1;
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
     schools_effect[3] = 7;

@@ -593,8 +593,37 @@ static void check_psis(void)
     CHECK(gpumc_psis(l, 200, 1, &ess).value < 1 && l[3] == -INFINITY, "weight zero");
     for (size_t i = 0; i < 200; i++) l[i] = 7;
     k = gpumc_psis(l, 200, 1, &ess);
-    CHECK(k.value == INFINITY && (k.flags & GPUMC_FLAG_CONSTANT) && fabs(ess - 200) < 1e-9,
+    CHECK(k.value == 0 && (k.flags & GPUMC_FLAG_CONSTANT) && fabs(ess - 200) < 1e-9,
           "equal weights: %g", ess);
+}
+
+/* How many of the largest weights are smoothed, min(S / 5, 3 sqrt(S / r_eff)): the others keep their distances,
+   and so may the very largest. */
+static size_t smoothed_of(size_t n, double r_eff)
+{
+    static double l[2000], raw[2000];
+    double ess;
+    size_t smallest = 0, largest = 0, changed = 0;
+    lcg = 2025;
+    for (size_t i = 0; i < n; i++) {
+        l[i] = raw[i] = 1.5 * irwin_hall();
+        if (raw[i] < raw[smallest]) smallest = i;
+        if (raw[i] > raw[largest]) largest = i;
+    }
+    gpumc_psis(l, n, r_eff, &ess);
+    for (size_t i = 0; i < n; i++)
+        changed += i == largest || fabs((l[i] - raw[i]) - (l[smallest] - raw[smallest])) > 1e-12;
+    return changed;
+}
+
+static void check_tail_sizes(void)
+{
+    static const struct { size_t n, smoothed; double r_eff; } cases[] = {
+        { 200, 40, 1 }, { 2000, 135, 1 }, { 2000, 135, 0 }, { 2000, 269, 0.25 }, { 2000, 68, 4 },
+        { 2000, 400, 0.05 } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        CHECK(smoothed_of(cases[k].n, cases[k].r_eff) == cases[k].smoothed, "%d of %d are smoothed with r_eff %g",
+              (int)smoothed_of(cases[k].n, cases[k].r_eff), (int)cases[k].n, cases[k].r_eff);
 }
 
 static void check_pareto(void)
@@ -754,7 +783,10 @@ static void check_sampler_warnings(void)
     make_fit(&h);
     stats_of(&h, 3, 5)->divergent = 1;
     expect_warnings("DIVERGENT", "one divergence");
-    expect_text("1 of 1600 draws (0.063 %) diverged: ");
+    expect_text("1 of 1600 draws (0.063 %) diverged: estimates may be biased");
+    stats_of(&h, 3, 5)->max_energy_error = INFINITY;
+    expect_warnings("DIVERGENT", "where there is no density");
+    expect_text("1 of 1600 draws (0.063 %) diverged: the density is 0 or not a number there");
     make_fit(&h);
     h.fit.n_divergent = 7;
     h.fit.options.thin = 10;
@@ -872,6 +904,11 @@ static void check_column_warnings(void)
     h.fit.n_draws = 3;
     expect_warnings("FEW_DRAWS(note)", "three draws");
     expect_text("3 draws a chain");
+    for (size_t n = 99; n <= 100; n++) {
+        h.fit.n_draws = n;
+        expect_warnings(n < 100 ? "RHAT ESS FEW_DRAWS(note)" : "RHAT ESS", "about a hundred draws");
+        free_warnings(&h.fit);
+    }
     h.fit.n_draws = 0;
     expect_warnings("", "no draws");
     make_fit(&h);
@@ -879,6 +916,40 @@ static void check_column_warnings(void)
     expect_warnings("", "no statistics");
     h.fit.draws = NULL;
     expect_warnings("", "draws were discarded");
+}
+
+/* On both sides of where warnings begin. */
+static void check_limits(void)
+{
+    for (int more = 0; more < 2; more++) {
+        make_fit(&h);
+        for (size_t i = 1; i < FIT_DRAWS; i++)                         /* E-BFMI 0.3 */
+            stats_of(&h, 2, i)->energy += (more ? 0.87 : 0.79) * stats_of(&h, 2, i - 1)->energy;
+        expect_warnings(more ? "EBFMI" : "", "slow energy");
+        free_warnings(&h.fit);
+        make_fit(&h);
+        for (size_t i = 0; i < FIT_DRAWS; i++) stats_of(&h, 3, i)->selected = i % 2 == 0 || (!more && i == 201);
+        for (size_t i = 0; i < FIT_DRAWS; i++) stats_of(&h, 3, i)->lp = (double)i;
+        stats_of(&h, 3, 200)->selected = !more;
+        expect_warnings(more ? "STUCK" : "", "half of all draws");
+        free_warnings(&h.fit);
+        make_fit(&h);
+        for (size_t i = 0; i < 80 + (size_t)more; i++) stats_of(&h, 0, i)->hit_max_treedepth = 1;
+        expect_warnings(more ? "TREEDEPTH" : "TREEDEPTH(note)", "one in twenty");
+        free_warnings(&h.fit);
+        make_fit(&h);
+        for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].accept_stat = more ? 0.69 : 0.71;
+        expect_warnings(more ? "ACCEPT" : "", "a tenth less than wanted");
+        free_warnings(&h.fit);
+        make_fit(&h);
+        for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].fisher_residual = (more ? 10.5 : 9.5) * 8;
+        expect_warnings(more ? "METRIC" : "", "a residual of ten");
+        free_warnings(&h.fit);
+    }
+    make_fit(&h);
+    for (size_t i = 0; i < FIT_DRAWS; i++) draw_of(&h, 1, i)[3] += 0.45;
+    expect_warnings("RHAT", "R-hat of 1.01");
+    free_warnings(&h.fit);
 }
 
 /* More warnings than the first array holds. */
@@ -969,6 +1040,39 @@ static void check_loo(void)
     CHECK(gpumc_loo_psis(&h.fit, &loo, NULL, NULL, NULL) == GPUMC_ERROR_ARGUMENT, "no draws");
     CHECK(gpumc_loo_psis(NULL, &loo, NULL, NULL, &error) == GPUMC_ERROR_ARGUMENT, "no fit");
     CHECK(gpumc_loo_psis(&h.fit, NULL, NULL, NULL, &error) == GPUMC_ERROR_ARGUMENT, "no result");
+}
+
+/* Draws that are correlated: k is that of PSIS with the relative efficiency of the likelihood. One observation that
+   few draws can stand is counted, and its k is the worst. */
+static void check_loo_efficiency(void)
+{
+    static const size_t twelve = 12;
+    double k[12], likelihood[FIT_CHAINS * FIT_DRAWS], ratios[FIT_CHAINS * FIT_DRAWS], ess;
+    const gpumc_series s = { likelihood, FIT_CHAINS, FIT_DRAWS, 0, 0 };
+    gpumc_loo loo;
+    gpumc_error error;
+    make_fit(&h);
+    h.fit.n_blocks = h.fit.n_columns = h.fit.n_params_columns = 0;
+    add_block(&h.fit, "theta", NULL, 0, 0, GPUMC_GENERATED);
+    add_block(&h.fit, "log_lik", &twelve, 1, 1, GPUMC_LOG_LIKELIHOOD);
+    autoregression(x1, FIT_CHAINS, FIT_DRAWS, 0.7, 0, 78);
+    for (size_t c = 0; c < FIT_CHAINS; c++)
+        for (size_t i = 0; i < FIT_DRAWS; i++)
+            for (size_t j = 0; j < 12; j++)
+                draw_of(&h, c, i)[1 + j] = normal_lpdf(j == 7 ? 9 : 0.1 * (double)j, 0.25 * x1[c * FIT_DRAWS + i], 1);
+    CHECK(gpumc_loo_psis(&h.fit, &loo, NULL, k, &error) == GPUMC_OK, "%s", error.text);
+    for (size_t j = 0; j < 12; j++) {
+        for (size_t i = 0; i < FIT_CHAINS * FIT_DRAWS; i++) {
+            const double l = draw_of(&h, i / FIT_DRAWS, i % FIT_DRAWS)[1 + j];
+            likelihood[i] = exp(l);
+            ratios[i] = -l;
+        }
+        const double r_eff = gpumc_ess_mean(s).value / (FIT_CHAINS * FIT_DRAWS);
+        SAME(k[j], gpumc_psis(ratios, FIT_CHAINS * FIT_DRAWS, r_eff, &ess).value);
+        CHECK(j == 7 ? k[j] > loo.k_threshold : k[j] < 0.5, "observation %d: k %g, r_eff %g", (int)j, k[j], r_eff);
+    }
+    CHECK(loo.n_bad_k == 1 && loo.worst_k >= k[7] && loo.worst_k <= k[7], "%d bad, the worst %g", (int)loo.n_bad_k,
+          loo.worst_k);
 }
 
 /* The summary is the single statistics, put together. */
@@ -1079,6 +1183,28 @@ static void check_print(void)
     CHECK(gpumc_print_summary(&h.fit, NULL) == GPUMC_ERROR_ARGUMENT, "no stream");
 }
 
+/* A run that was stopped says so, one that failed why. */
+static void check_print_status(void)
+{
+    static const struct { gpumc_status status; const char *says, *not; } cases[] = {
+        { GPUMC_OK, " s\nstep size", "stopped early" }, { GPUMC_STOPPED, " s, stopped early\nstep size", "no such" },
+        { GPUMC_ERROR_FILE, "a file could not be read or written: no such place\n", "stopped early" } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char page[8000] = "";
+        FILE *file = tmpfile();
+        if (!file) return;
+        make_fit(&h);
+        h.fit.status = cases[k].status;
+        strcpy(h.fit.message, "no such place");
+        CHECK(gpumc_print_summary(&h.fit, file) == GPUMC_OK, "printing failed");
+        rewind(file);
+        page[fread(page, 1, sizeof page - 1, file)] = 0;
+        fclose(file);
+        CHECK(strstr(page, cases[k].says) && !strstr(page, cases[k].not), "status %d: %.300s",
+              (int)cases[k].status, page);
+    }
+}
+
 /* ---- memory ------------------------------------------------------------------------------------ */
 
 static long allowed, outstanding;
@@ -1170,15 +1296,19 @@ int main(void)
     check_strides();
     check_sort();
     check_psis();
+    check_tail_sizes();
     check_pareto();
     check_sampler_warnings();
     check_column_warnings();
+    check_limits();
     check_many_warnings();
     check_points();
     check_loo();
+    check_loo_efficiency();
     check_summary();
     check_numbers();
     check_print();
+    check_print_status();
     check_memory();
     time_review();
     return check_end();

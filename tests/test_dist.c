@@ -879,11 +879,16 @@ static void check_vector_edges(void)
 static void check_far_out(void)
 {
     static const double cuts[] = { 0, 1e-12 }, corner[] = { 0, 1 }, alpha[] = { 1, 2 };
+    double by_lambda = 0, by_p = 0, by_y = 0, by_half_y = 0;
     double by_phi = 0, by_x = 0, by_sigma = 0, by_corner[2] = { 0, 0 }, lkj[4] = { 0 };
     (void)gpumc_neg_binomial_2_lpmf(0, 3, 1e-200, NULL, &by_phi);
     (void)gpumc_gamma_p(1, 1e-320, NULL, &by_x);
     (void)gpumc_cauchy_lccdf(1e40, 0, 1, NULL, NULL, &by_sigma);
     (void)gpumc_dirichlet_lpdf(corner, alpha, 2, by_corner, NULL);
+    (void)gpumc_poisson_lcdf(1e12, 2e12, &by_lambda);
+    (void)gpumc_binomial_lcdf(2.5e14, 1e15, 0.5, &by_p);
+    (void)gpumc_student_t_lccdf(1e6, 1e12, 0, 1, &by_y, NULL, NULL, NULL);
+    (void)gpumc_half_student_t_lccdf(1e6, 1e12, 1, &by_half_y, NULL, NULL);
     const struct { const char *what; double value, known, within; } rows[] = {
         { "gamma at the smallest number", gpumc_gamma_lpdf(DBL_MIN, 5, 1, NULL, NULL, NULL),
           -2836.7637279594043, 1e-14 },
@@ -902,6 +907,12 @@ static void check_far_out(void)
         { "derivative by phi", by_phi, -460.6156308874777, 1e-14 },
         { "derivative by x of P(1, x)", by_x, 1, 1e-12 },
         { "derivative by the scale of a Cauchy tail", by_sigma, 1, 1e-14 },
+        { "derivative of a tail by lambda", by_lambda, -0.5000000000005, 1e-13 },
+        { "by p", by_p, -1000000000000002.0, 1e-13 },
+        { "by y of t", by_y, -500000.0000005, 1e-13 },
+        { "by y of half t", by_half_y, -500000.0000005, 1e-13 },
+        { "quantile of t with many degrees", gpumc_student_t_quantile(1e-300, 1e100, 0, 1), -37.0471, 1e-6 },
+        { "of beta with a large b", gpumc_beta_quantile(0.5, 1, 1e89), 6.931471805599453e-90, 1e-12 },
         { "derivative at a corner of the simplex", by_corner[0], 0, 0 },
         { "variance of lognormal", gpumc_lognormal_variance(-1000, 30), 1.383896526736737e-87, 1e-12 },
         { "variance of weibull", gpumc_weibull_variance(1e8, 1), 1.6449340238174555e-16, 1e-12 },

@@ -202,7 +202,16 @@ static void check_kinds(void)
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier 0", "positive"), { .name = "p", .kind = GPUMC_AFFINE });
     REFUSE_PARAMS(WORDS("\"p\"", "multiplier -1"), { .name = "p", .kind = GPUMC_AFFINE, .multiplier = -1 });
     REFUSE_PARAMS(WORDS("\"p\"", "typical", "inf"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = INFINITY });
-    REFUSE_PARAMS(WORDS("\"p\"", "upper 1", "no kind", "set .kind"), { .name = "p", .upper = 1 });
+    REFUSE_PARAMS(WORDS("\"p\"", "upper 1", "do not go with its kind"), { .name = "p", .upper = 1 });
+    REFUSE_PARAMS(WORDS("lower 2", "kind"), { .name = "p", .kind = GPUMC_POSITIVE, .lower = 2 });
+    REFUSE_PARAMS(WORDS("upper 2", "kind"), { .name = "p", .kind = GPUMC_LOWER, .lower = 1, .upper = 2 });
+    REFUSE_PARAMS(WORDS("lower 1", "kind"), { .name = "p", .kind = GPUMC_UPPER, .lower = 1, .upper = 2 });
+    REFUSE_PARAMS(WORDS("upper 2", "kind"), { .name = "p", .kind = GPUMC_UNIT, .upper = 2 });
+    REFUSE_PARAMS(WORDS("lower 1", "kind"), { .name = "p", .kind = GPUMC_ORDERED, .size = 2, .lower = 1 });
+    REFUSE_PARAMS(WORDS("multiplier 5", "GPUMC_AFFINE"), { .name = "p", .multiplier = 5 });
+    REFUSE_PARAMS(WORDS("offset 3", "GPUMC_AFFINE"), { .name = "p", .kind = GPUMC_UNIT, .offset = 3 });
+    REFUSE_PARAMS(WORDS("typical 1", "GPUMC_POSITIVE"), { .name = "p", .typical = 1 });
+    REFUSE_PARAMS(WORDS("n_inits is 2", "init"), { .name = "p", .n_inits = 2 });
     REFUSE_PARAMS(WORDS("\"p\"", "lower -1"), { .name = "p", .lower = -1, .upper = INFINITY });
     REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });
     REFUSE_PARAMS(WORDS("\"p\"", "at least 2", "1"), { .name = "p", .kind = GPUMC_SIMPLEX });
@@ -210,6 +219,11 @@ static void check_kinds(void)
     REFUSE_PARAMS(WORDS("\"p\"", "K, K"),
                   { .name = "p", .kind = GPUMC_CHOLESKY_CORR, .dims = two_by_three, .n_dims = 2 });
     REFUSE_PARAMS(WORDS("\"p\"", "K, K"), { .name = "p", .kind = GPUMC_CHOLESKY_CORR, .size = 4 });
+    const gpumc_param unit = { .name = "p", .kind = GPUMC_UNIT, .upper = 1 };
+    bowl b = { .n = 1 };
+    const gpumc_model model = bowl_model(&b, &unit, 1);
+    gpumc_error error = { GPUMC_OK, "" };
+    CHECK(gpumc_layout_bytes(&model, &error) > 0, "0 and 1 of a unit: %s", error.text);
 }
 
 static void check_hierarchy(void)
@@ -283,6 +297,38 @@ static void generate_nothing(const double *x, gpumc_rng *rng, double *out, void 
     (void)rng;
     (void)data;
     *out = *x;
+}
+
+static void generate_too_much(const double *x, gpumc_rng *rng, double *out, void *data)
+{
+    generate_nothing(x, rng, out, data);
+    out[1] = *x;
+}
+
+/* What callbacks write or read beyond their arrays. */
+static double nosy_density(const double *x, double *grad, void *data)
+{
+    const double lp = bowl_density(x, grad, data);
+    return lp + 1e-300 * x[((const bowl *)data)->n];
+}
+static void check_overruns(void)
+{
+    static const gpumc_param two = { .name = "x", .size = 2 };
+    static const gpumc_output y = { .name = "y" };
+    bowl b = { .n = 3 };
+    gpumc_model m = bowl_model(&b, &two, 1);
+    gpumc_sample_options o = quick;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("writes behind the 2 values", "size"));
+    b.n = 2;
+    m.log_density = nosy_density;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("reads behind the 2 values"));
+    m.log_density = bowl_density;
+    m.outputs = &y;
+    m.n_outputs = 1;
+    m.generate = generate_too_much;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_MODEL, WORDS("generate writes behind the 1 values"));
+    o.threads = 2;
+    refuse(__LINE__, &m, o, GPUMC_ERROR_MODEL, WORDS("generate writes behind the 1 values"));
 }
 
 static void check_outputs(void)
@@ -402,7 +448,8 @@ static void check_starts(void)
     CHECK(calls < 2000, "%d attempts at a start", calls);
     b.value = 0;
     b.wrong_factor = NAN;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("gradient", "not finite", "init"));
+    b.wrong_component = 1;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("derivative", "mu[2] is nan", "log density -"));
 }
 
 /* So steep that starts are taken half as far out, where this density has no gradient: chains stay outside. */
@@ -763,6 +810,7 @@ int main(void)
     check_kinds();
     check_hierarchy();
     check_models();
+    check_overruns();
     check_outputs();
     check_options();
     check_too_large();

@@ -247,6 +247,77 @@ static void check_by_hand(void)
     gpumc_hier_free(o.hier);
 }
 
+/* ---- populations and links by hand ---------------------------------------------------------------- */
+
+/* Student's t, and values beyond links, whose density and outputs the gradient alone would not tell. */
+static void check_links_by_hand(void)
+{
+    enum { AT_HEAVY = 4, AT_CHANCE = AT_HEAVY + J, AT_SHARE = AT_CHANCE + J, AT_RATE = AT_SHARE + J,
+           ALL = AT_RATE + J };
+    static const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "nu", .kind = GPUMC_INTERVAL, .lower = 1.5, .upper = 1.51 },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "heavy", .size = J, .location = "mu", .scale = "tau" },
+        { .name = "chance", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 2, .size = J, .location = "mu",
+          .scale = "tau" },
+        { .name = "share", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 2, .size = J, .location = "mu",
+          .scale = "tau" },
+        { .name = "rate", .kind = GPUMC_LOWER, .lower = 0.5, .size = J, .location = "mu", .scale = "tau" },
+    };
+    static const gpumc_prior priors[] = {
+        { "mu", gpumc_prior_normal, 0, 1, 0 }, { "tau", gpumc_prior_half_normal, 1, 0, 0 },
+        { "nu", gpumc_prior_uniform, 1.5, 1.51, 0 }, { "sigma", gpumc_prior_half_normal, 1, 0, 0 } };
+    static const gpumc_population populations[] = {
+        { .name = "heavy", .family = gpumc_population_student_t, .shape = "nu" },
+        { .name = "chance", .link = GPUMC_LINK_PROBIT } };
+    const gpumc_hier_take takes[3][2] = { { { "chance", group }, { "sigma", NULL } },
+        { { "share", group }, { "sigma", NULL } }, { { "rate", group }, { "sigma", NULL } } };
+    const double *const column = y;
+    gpumc_hier_rows rows[3];
+    const gpumc_hier_data data = { .params = params, .n_params = 8, .priors = priors, .n_priors = 4,
+        .populations = populations, .n_populations = 2, .rows = rows, .n_rows = 3 };
+    double x[ALL], g[ALL], out[3 * J], within = 0;
+    gpumc_rng rng = gpumc_rng_at(41, 0, 0, 0);
+    for (size_t k = 0; k < 3; k++)
+        rows[k] = (gpumc_hier_rows){ .name = params[5 + k].name, .takes = takes[k], .n_takes = 2,
+            .data = { .kind = &normal_row, .n_rows = N, .columns = &column } };
+    const object o = make(&data);
+    for (int trial = 0; trial < 10; trial++) {
+        double expected = log(100), value[3][J], off = 0;                /* of nu */
+        for (size_t i = 0; i < ALL; i++) x[i] = 3 * gpumc_rng_uniform(&rng) - 1.5;
+        x[1] = exp(x[1]);
+        x[2] = 1.505;
+        x[3] = exp(x[3]);
+        expected += gpumc_normal_lpdf(x[0], 0, 1, NULL, NULL, NULL) + gpumc_half_normal_lpdf(x[1], 1, NULL, NULL)
+            + gpumc_half_normal_lpdf(x[3], 1, NULL, NULL);
+        for (size_t j = 0; j < J; j++) {
+            expected += gpumc_student_t_lpdf(x[AT_HEAVY + j], x[2], x[0], x[1], NULL, NULL, NULL, NULL);
+            for (size_t k = 1; k < 4; k++)
+                expected += gpumc_normal_lpdf(x[AT_HEAVY + k * J + j], x[0], x[1], NULL, NULL, NULL);
+            value[0][j] = -1 + 1.5 * erfc(-x[AT_CHANCE + j] * sqrt(0.5));
+            value[1][j] = -1 + 3 / (1 + exp(-x[AT_SHARE + j]));
+            value[2][j] = 0.5 + exp(x[AT_RATE + j]);
+        }
+        for (size_t k = 0; k < 3; k++)
+            for (size_t i = 0; i < N; i++)
+                expected += gpumc_normal_lpdf(y[i], value[k][group[i]], x[3], NULL, NULL, NULL);
+        CHECK(check_distance(density(&o, x, g), expected, 1) < 1e-13, "%.17g, by hand %.17g",
+              density(&o, x, g), expected);
+        o.model->generate(x, &rng, out, o.model->data);
+        for (size_t i = 0; i < 3 * J; i++) off = check_worst(off, fabs(out[i] - value[i / J][i % J]));
+        CHECK(off < 1e-14 * exp(2), "values are off by %g", off);
+    }
+    for (int d = 0; d < 2000; d++) {
+        CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, NULL) == GPUMC_OK, "no draw");
+        for (size_t j = 0; j < J; j++)
+            within += fabs(x[AT_HEAVY + j] - x[0]) < x[1] * gpumc_student_t_quantile(0.95, x[2], 0, 1);
+    }
+    within /= 2000 * J;                               /* 4.5 standard errors */
+    CHECK(fabs(within - 0.9) < 4.5 * 0.3 / sqrt(2000 * J), "heavy: %g within 0.9 of the mass", within);
+    gpumc_hier_free(o.hier);
+}
+
 /* ---- every prior --------------------------------------------------------------------------------- */
 typedef struct family { gpumc_prior prior; gpumc_kind kind; double lower, upper, mean, sd; } family;
 
@@ -888,6 +959,34 @@ static void check_start_in_support(void)
     CHECK(!gpumc_hier_model(NULL), "a model of nothing");
 }
 
+/* Thirty shifts of a narrow population, of which every third lies beyond the first of its times. */
+static void check_start_of_each(void)
+{
+    enum { SUBJECTS = 30 };
+    static const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "t0", .kind = GPUMC_POSITIVE, .size = SUBJECTS, .location = "mu", .scale = "tau" } };
+    static const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, -1.5, 0.3, 0 },
+                                          { "tau", gpumc_prior_half_normal, 0.3, 0, 0 } };
+    double times[2 * SUBJECTS];
+    size_t subject[2 * SUBJECTS];
+    const double *const columns[1] = { times };
+    const gpumc_hier_take take = { "t0", subject };
+    const gpumc_hier_rows rows = { .name = "times", .data = { .kind = &shifted_row, .n_rows = 2 * SUBJECTS,
+                                   .columns = columns }, .takes = &take, .n_takes = 1 };
+    const gpumc_hier_data data = { .name = "shifts", .params = params, .n_params = 3, .priors = priors,
+                                   .n_priors = 2, .rows = &rows, .n_rows = 1 };
+    const gpumc_sample_options options = { .num_samples = 100 };
+    gpumc_fit fit;
+    for (size_t i = 0; i < 2 * SUBJECTS; i++) {
+        subject[i] = i % SUBJECTS;
+        times[i] = i % 3 == 0 ? 0.13 : 0.5 + 0.01 * (double)i;
+    }
+    const object o = make(&data);
+    CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+    gpumc_free(&fit);
+    gpumc_hier_free(o.hier);
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------- */
 static void check_refused(const gpumc_hier_data *data, const char *text)
 {
@@ -1509,10 +1608,12 @@ int main(void)
     check_idle_threads();
     check_share();
     check_by_hand();
+    check_links_by_hand();
     check_priors();
     check_everything();
     check_prior_draws();
     check_correlated();
+    check_start_of_each();
     check_start_in_support();
     check_calibration();
     check_predictive();

@@ -1369,8 +1369,38 @@ static void test_pause(void)
     }
 }
 
+/* The step that diverged began where gpumc_nuts_divergence says: of a path at the point before; of a tree one
+   leapfrog from a point that was asked for, or from the draw. */
+static void test_divergence(void)
+{
+    static double scale[3] = { 1, 1, 1 }, mean[3];
+    const gpumc_metric metric = { .kind = GPUMC_METRIC_UNIT, .dim = 3, .scale = scale, .mean = mean };
+    const double start[3] = { 0.1, 0.2, 0.3 };
+    for (int path = 0; path < 2; path++) {
+        int n_seen = 0, n_first = 0;
+        gpumc_nuts *s = gpumc_nuts_init(memory, sizeof memory, 3, 8, &metric, 0.6, 1, 0, start, NULL);
+        if (path) gpumc_nuts_set_path(s, GPUMC_SAMPLER_HMC, 3, 0.4);
+        for (int draw = 0; draw < 400; draw++) {
+            double seen[256][3], g[3], lp;
+            size_t n = 1, which = 0;
+            memcpy(seen[0], draw ? gpumc_nuts_draw(s) : start, sizeof *seen);
+            do {
+                memcpy(seen[n++], gpumc_nuts_ask(s), sizeof *seen);
+                memset(g, 0, sizeof g);
+                lp = wall(seen[n - 1], g, 3);
+            } while (!gpumc_nuts_tell(s, lp, g));
+            if (!gpumc_nuts_stats(s)->divergent) continue;
+            n_seen++;
+            while (which < n && memcmp(seen[which], gpumc_nuts_divergence(s), sizeof *seen)) which++;
+            CHECK(path ? which == n - 2 : which < n - 1, "draw %d, point %d of %d", draw, (int)which, (int)n);
+            n_first += which == 0;
+        }
+        CHECK(n_seen > 20 && n_first < n_seen / 2, "%d divergences, %d from the draw", n_seen, n_first);
+    }
+}
 int main(void)
 {
+    test_divergence();
     test_reference();
     test_tree_sizes();
     test_step_size_search();

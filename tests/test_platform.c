@@ -50,9 +50,27 @@ static void check_room(void)
               && gpumc__room(SIZE_MAX / 2) >= SIZE_MAX / 2 && !gpumc__settle(NULL, page), "no room");
 }
 
+/* The environment names the set that AUTO stands for, or none that there is; it does not change one that is asked
+   for. */
+static void check_isa_named(void)
+{
+    static const char *const names[] = { "baseline", "avx2", "avx512", "sse9" };
+    const gpumc_isa best = gpumc_isa_resolve(GPUMC_ISA_AVX512);
+    for (int i = 0; i < 4; i++) {
+        const gpumc_isa named = (gpumc_isa)(GPUMC_ISA_BASELINE + i), wanted = i == 3 || named > best ? best : named;
+        CHECK(setenv("GPUMC_ISA", names[i], 1) == 0, "no environment");
+        CHECK(gpumc_isa_resolve(GPUMC_ISA_AUTO) == wanted, "%s stands for %d, not %d", names[i],
+              (int)gpumc_isa_resolve(GPUMC_ISA_AUTO), (int)wanted);
+        CHECK(gpumc_isa_resolve(best) == best, "%s changes what is asked for", names[i]);
+    }
+    unsetenv("GPUMC_ISA");
+    CHECK(gpumc_isa_resolve(GPUMC_ISA_AUTO) == best, "none named");
+}
+
 int main(void)
 {
     if (!folder_open("platform")) return 1;
+    check_isa_named();
     check_room();
     check_quota();
     check_leaving();

@@ -201,6 +201,41 @@ static void check_progress(void)
     gpumc_free(&f);
 }
 
+/* What is said of a chain at its end is what its draws say, and the time to go comes down to none. */
+typedef struct words { gpumc_progress of[4]; double longest, to_go; int wrong; } words;
+static int keep_words(const gpumc_progress *p, void *user)
+{
+    words *w = (words *)user;
+    w->wrong += p->elapsed < w->of[p->chain].elapsed || p->remaining < 0 || p->n_chains != 4 || !(p->step_size > 0);
+    w->longest = fmax(w->longest, p->remaining);
+    w->to_go = p->remaining;
+    w->of[p->chain] = *p;
+    return 0;
+}
+static double walled(const double *x, double *g, void *data);
+static void check_words(void)
+{
+    static const gpumc_param ten = { .name = "x", .size = 10 };
+    const gpumc_model m = { .name = "walled", .params = &ten, .n_params = 1, .log_density = walled };
+    words w = { .wrong = 0 };
+    const gpumc_sample_options o = { .num_warmup = 100, .num_samples = 300, .sampler = GPUMC_SAMPLER_NUTS, .seed = 1,
+                                     .progress = keep_words, .progress_user = &w };
+    gpumc_fit f;
+    size_t divergent = 0;
+    CHECK(gpumc_sample(&m, &o, &f) == GPUMC_OK, "%s", f.message);
+    for (size_t c = 0; c < 4; c++) {
+        double leapfrogs = 0;
+        for (size_t i = 0; i < 300; i++) leapfrogs += f.stats[300 * c + i].n_leapfrog;
+        CHECK(fabs(w.of[c].mean_leapfrog - leapfrogs / 300) < 1e-9 && w.of[c].iteration == 400 && !w.of[c].warmup,
+              "chain %d: %g gradients a draw, not %g", (int)c, w.of[c].mean_leapfrog, leapfrogs / 300);
+        divergent += w.of[c].divergences;
+    }
+    CHECK(divergent == f.n_divergent && divergent > 10, "%d divergences, not %d", (int)divergent, (int)f.n_divergent);
+    CHECK(w.wrong == 0 && w.longest > 0 && w.to_go == 0, "%d wrong, %g and %g s to go", w.wrong, w.longest, w.to_go);
+    CHECK(f.gradient_seconds > 0 && f.forecast_seconds > 0, "a gradient takes %g s", f.gradient_seconds);
+    gpumc_free(&f);
+}
+
 static void check_printer(void)
 {
     const gpumc_model m = single();
@@ -293,6 +328,74 @@ static void check_learned_before(void)
     CHECK(acceptance > 0.6 && acceptance < 0.97, "trees accept %g", acceptance);
     gpumc_free(&second);
     gpumc_free(&first);
+}
+
+/* Options left zero are what the manual says; starts lie as far out as is asked for. */
+static void check_defaults(void)
+{
+    size_t n = 30;
+    const gpumc_param p = { .name = "x", .size = 30 };
+    const gpumc_model m = { .name = "calm", .params = &p, .n_params = 1, .log_density = calm, .data = &n };
+    gpumc_fit f;
+    CHECK(gpumc_sample(&m, NULL, &f) == GPUMC_OK, "%s", f.message);
+    const gpumc_sample_options *o = &f.options;
+    CHECK(o->num_chains == 4 && o->num_samples == 1000 && o->thin == 1 && o->seed == 0 && o->target_accept == 0.8
+          && o->max_treedepth == 10 && o->init_radius == 2,
+          "%d x %d, thin %d, acceptance %g, depth %d, radius %g", o->num_chains, o->num_samples, o->thin,
+          o->target_accept, o->max_treedepth, o->init_radius);
+    gpumc_free(&f);
+    for (int k = 0; k < 3; k++) {
+        const double radius = k == 0 ? 0.01 : k == 1 ? 2 : 1;
+        const gpumc_sample_options close = { .num_warmup = -1, .step_size = 1e-9, .max_treedepth = 1,
+                                             .num_samples = 1, .init_radius = k == 1 ? 0 : radius,
+                                             .sampler = GPUMC_SAMPLER_NUTS };
+        double most = 0;
+        CHECK(gpumc_sample(&m, &close, &f) == GPUMC_OK, "%s", f.message);
+        for (size_t i = 0; i < 120; i++) most = fmax(most, fabs(f.draws[i]));
+        CHECK(most < radius * 1.001 && most > 0.9 * radius, "starts %g out, not %g", most, radius);
+        gpumc_free(&f);
+    }
+}
+
+/* Paths are as long as is asked for, after warm-up and without: lag 1 on the spring, steps of MAMS. And steps are
+   as long as the acceptance wanted allows. */
+static void check_asked_for(void)
+{
+    size_t n = 30;
+    const gpumc_param p = { .name = "x", .size = 30 };
+    const gpumc_model m = { .name = "calm", .params = &p, .n_params = 1, .log_density = calm, .data = &n };
+    gpumc_sample_options o = { .seed = 3, .path_length = 0.9, .num_samples = 2000 };
+    gpumc_fit fit;
+    double lagged = 0, square = 0;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.metric.spring, "%s", fit.message);
+    for (size_t i = 1; i < 8000; i++) {
+        if (i % 2000 == 0) continue;
+        lagged += fit.draws[30 * (i - 1)] * fit.draws[30 * i];
+        square += fit.draws[30 * i] * fit.draws[30 * i];
+    }
+    CHECK(fabs(lagged / square - 0.62) < 0.05, "lag 1: %g; paths 0.9 long give 0.62", lagged / square);
+    gpumc_free(&fit);
+    o.sampler = GPUMC_SAMPLER_MAMS;
+    o.path_length = 3;
+    for (int warm = 0; warm < 2; warm++) {
+        double length = 0;
+        o.num_warmup = warm ? 0 : -1;
+        o.step_size = warm ? 0 : 0.3;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.sampler == GPUMC_SAMPLER_MAMS, "%s", fit.message);
+        for (size_t i = 0; i < 8000; i++) length += fit.stats[i].n_leapfrog * fit.stats[i].step_size / 8000;
+        CHECK(fabs(length - 3) < 0.05, "paths are %g long, not 3", length);
+        gpumc_free(&fit);
+    }
+    for (int high = 0; high < 2; high++) {
+        const double wanted = high ? 0.95 : 0.7;
+        const gpumc_sample_options trees = { .seed = 4, .target_accept = wanted, .num_warmup = 400,
+                                             .sampler = GPUMC_SAMPLER_NUTS };
+        double accepted = 0;
+        CHECK(gpumc_sample(&m, &trees, &fit) == GPUMC_OK, "%s", fit.message);
+        for (size_t i = 0; i < 4000; i++) accepted += fit.stats[i].accept_stat / 4000;
+        CHECK(fabs(accepted - wanted) < (high ? 0.03 : 0.08), "acceptance %g where %g is wanted", accepted, wanted);
+        gpumc_free(&fit);
+    }
 }
 
 /* A metric of blocks serves the next run as it is; one whose blocks are of other coordinates does not. */
@@ -541,7 +644,7 @@ static void check_loose(void)
         CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
         if (k == 2) CHECK(fit.n_warnings > 1 && !warning_of(&fit, GPUMC_W_IMPROPER), "%s", fit.warnings->text);
         else CHECK(fit.n_warnings > 0 && fit.warnings->code == GPUMC_W_IMPROPER
-                   && strstr(fit.warnings->text, "depend on b "), "kind %d: %s", k,
+                   && strstr(fit.warnings->text, "hold b: the log density does not depend"), "kind %d: %s", k,
                    fit.n_warnings ? fit.warnings->text : "no word");
         gpumc_free(&fit);
     }
@@ -626,8 +729,92 @@ static void check_lists_of_one(void)
     gpumc_free(&fit);
 }
 
+/* Tails that do not end are said to, alone as well; those of a half-Cauchy do; and a sign that is wrong. */
+typedef struct tail { double power, sign; } tail;
+static double long_tail(const double *x, double *g, void *data)
+{
+    const tail *t = (const tail *)data;
+    g[1] -= t->sign * x[1];
+    if (t->power == 0)
+        return gpumc_half_cauchy_lpdf(x[0], 1, &g[0], NULL) - t->sign * 0.5 * x[1] * x[1];
+    g[0] -= t->power / (1 + x[0]);
+    return -t->power * log1p(x[0]) - t->sign * 0.5 * x[1] * x[1];
+}
+static void check_long_tails(void)
+{
+    static const gpumc_param pair[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" } };
+    static const struct { tail of; const char *says; } cases[] = {
+        { { 1.2, 1 }, "hold tau: its upper tail" }, { { 0, 1 }, NULL }, { { 0, -1 }, "hold mu: " } };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        tail t = cases[k].of;
+        const gpumc_model m = { .name = "tails", .params = pair, .n_params = 2, .log_density = long_tail,
+                                .data = &t };
+        const gpumc_sample_options o = { .seed = 5, .max_treedepth = 8 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_IMPROPER);
+        CHECK(cases[k].says ? w && strstr(w->text, cases[k].says) : !w, "case %d: %s", (int)k,
+              w ? w->text : "no word");
+        gpumc_free(&fit);
+    }
+}
+
+/* A stop while trees, that are to draw again, tune their steps: the draws of the paths stand. */
+typedef struct interruption { int sampled; gpumc_stop_flag flag; } interruption;
+static int stop_in_second_warmup(const gpumc_progress *p, void *user)
+{
+    interruption *i = (interruption *)user;
+    if (i->sampled && p->warmup) gpumc_stop(&i->flag);
+    i->sampled |= !p->warmup;
+    return 0;
+}
+static void check_stop_before_trees(void)
+{
+    static const gpumc_param ten = { .name = "x", .size = 10 };
+    const gpumc_model m = { .name = "lumpy", .params = &ten, .n_params = 1, .log_density = ten_lumpy };
+    int n_stopped = 0;
+    for (uint64_t seed = 1; seed <= 30 && n_stopped < 2; seed++) {
+        interruption i = { 0, { 0 } };
+        const gpumc_sample_options o = { .seed = seed, .threads = 1, .stop = &i.flag, .progress_user = &i,
+                                         .progress = stop_in_second_warmup };
+        gpumc_fit fit;
+        const gpumc_status status = gpumc_sample(&m, &o, &fit);
+        n_stopped += status == GPUMC_STOPPED;
+        CHECK(fit.n_draws == 1000, "seed %d: %d draws: %s", (int)seed, (int)fit.n_draws, fit.message);
+        CHECK(status == GPUMC_OK || fit.sampler == GPUMC_SAMPLER_HMC || fit.sampler == GPUMC_SAMPLER_MAMS, "%s",
+              fit.sampler_reason);
+        CHECK(!warning_of(&fit, GPUMC_W_NOT_MIXED), "%s", warning_of(&fit, GPUMC_W_NOT_MIXED)->text);
+        gpumc_free(&fit);
+    }
+    CHECK(n_stopped == 2, "%d runs were stopped", n_stopped);
+}
+
+/* Independent values that are not normal: from few draws no direction is made of their noise. */
+static double spiky(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (int i = 0; i < 200; i++) lp += gpumc_laplace_lpdf(x[i], 0, 1, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_noise(void)
+{
+    static const gpumc_param many = { .name = "x", .size = 200 };
+    const gpumc_model m = { .name = "spiky", .params = &many, .n_params = 1, .log_density = spiky };
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .num_samples = 20 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.metric.rank <= 3, "%d directions %s",
+              (int)fit.metric.rank, fit.message);
+        gpumc_free(&fit);
+    }
+}
+
 int main(void)
 {
+    check_long_tails();
+    check_stop_before_trees();
+    check_noise();
     check_steep_starts();
     check_wall();
     check_lump();
@@ -644,10 +831,13 @@ int main(void)
     check_warmup_kept();
     check_draw_callback();
     check_progress();
+    check_words();
     check_printer();
     check_metrics();
     check_no_warmup();
     check_learned_before();
+    check_defaults();
+    check_asked_for();
     check_blocks_before();
     check_short_warmup();
     return check_end();

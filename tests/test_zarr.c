@@ -256,9 +256,28 @@ static void check_bytes(void)
                                              0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
     const gpumc_store_options options = { .dimensions = &school, .n_dimensions = 1,
                                           .created_at = "2026-01-31T12:00:00+00:00" };
+    static const char *const reals[] = { "lp", "acceptance_rate", "accept_sym", "step_size", "energy", "energy_error",
+                                         "max_energy_error", "fisher_residual" };
+    static const unsigned char n_steps[48] = { 10, [8] = 11, [16] = 12, [24] = 14, [32] = 15, [40] = 16 };
+    static const unsigned char selected[48] = { 20, [8] = 21, [16] = 22, [24] = 24, [32] = 25, [40] = 26 };
+    static const unsigned char reached[6] = { 0, 1, 0, 0, 1, 0 };
     gpumc_fit fit = small_fit();
     gpumc_error error;
     char store[128], path[400];
+    for (int i = 0; i < 8; i++) {                          /* each its own: names and members must not be mixed up */
+        gpumc_draw_stats *s = &small_stats[i];
+        s->lp = 100 + i;
+        s->accept_stat = 200 + i;
+        s->accept_sym = 300 + i;
+        s->step_size = 400 + i;
+        s->energy = 500 + i;
+        s->energy_error = 600 + i;
+        s->max_energy_error = 700 + i;
+        s->fisher_residual = 800 + i;
+        s->n_leapfrog = 10 + i;
+        s->selected = 20 + i;
+        s->hit_max_treedepth = i % 4 == 1;
+    }
     snprintf(store, sizeof store, "%s", in_folder("small.zarr"));
     CHECK(gpumc_write_store(&fit, store, &options, &error) == GPUMC_OK, "%s", error.text);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -273,6 +292,21 @@ static void check_bytes(void)
     HOLDS("posterior/draw/0", draw);
     HOLDS("sample_stats/diverging/0.0", diverging);
     HOLDS("sample_stats/tree_depth/0.0", depth);
+    for (size_t k = 0; k < sizeof reals / sizeof *reals; k++) {
+        size_t n;
+        double values[6] = { 0 };
+        snprintf(path, sizeof path, "%s/sample_stats/%s/0.0", store, reals[k]);
+        char *bytes = read_bytes(path, &n);
+        CHECK(bytes && n == sizeof values, "%s: %d bytes", reals[k], (int)n);
+        if (bytes) take_doubles(values, bytes, 6);
+        for (size_t i = 0; i < 6; i++)
+            CHECK(values[i] == (double)(100 * (k + 1) + (i < 3 ? i : i + 1)), "%s %d is %g", reals[k], (int)i,
+                  values[i]);
+        free(bytes);
+    }
+    HOLDS("sample_stats/n_steps/0.0", n_steps);
+    HOLDS("sample_stats/selected/0.0", selected);
+    HOLDS("sample_stats/reached_max_treedepth/0.0", reached);
     const listing *all = list(store);
     CHECK(all->n == 4 + 2 + 2 * 3 + 3 + 3 + 3 + 2 + 2 * 3 + 13 * 3, "%d files", (int)all->n);
     clean();
@@ -378,11 +412,15 @@ static void check_groups(void)
     gpumc_store_options options = { .dimensions = dimensions, .n_dimensions = 5 };
     gpumc_error error = { GPUMC_OK, "" };
     char store[128], path[500];
+    gpumc_data constant = { 0 };
     sampling.save_warmup = sampling.save_unconstrained = 1;
     gpumc_fit fit = rich_fit(sampling);
     options.observed_data = some_data("{\"y\":[1.5,2,3],\"n\":3,\"none\":[],\"counts\":[[1,2],[3,-4]]}");
+    CHECK(gpumc_parse_json("{\"x\":[0.5,1.5]}", 15, &constant, &error) == GPUMC_OK, "%s", error.text);
+    options.constant_data = &constant;
     snprintf(store, sizeof store, "%s", in_folder("rich"));
     CHECK(gpumc_write_store(&fit, store, &options, &error) == GPUMC_OK, "%s", error.text);
+    gpumc_data_free(&constant);
     CHECK(consolidated_is_sound(store), "metadata");
     static const struct { const char *path, *text;
     } texts[] = {
@@ -400,6 +438,8 @@ static void check_groups(void)
         { "observed_data/n/.zattrs", "{\"_ARRAY_DIMENSIONS\":[]}" },
         { "observed_data/none/.zarray", ARRAY("1", "<i8", "null", "0") },
         { "observed_data/y/.zarray", ARRAY("3", "<f8", "\"NaN\"", "3") },
+        { "constant_data/x/.zarray", ARRAY("2", "<f8", "\"NaN\"", "2") },
+        { "constant_data/x/.zattrs", "{\"_ARRAY_DIMENSIONS\":[\"x_dim_0\"]}" },
         { "observed_data/.zattrs",
           "{\"inference_library\":\"gpumc\",\"inference_library_version\":\"0.1.0\"}" },
     };
@@ -415,7 +455,9 @@ static void check_groups(void)
     static const unsigned char three[8] = { 3 };
     HOLDS("posterior/city/0", city);
     HOLDS("observed_data/counts/0.0", counts);
+    static const unsigned char halves[16] = { [6] = 0xe0, 0x3f, [14] = 0xf8, 0x3f };
     HOLDS("observed_data/n/0", three);
+    HOLDS("constant_data/x/0", halves);
     snprintf(path, sizeof path, "%s/observed_data/none/0", store);
     CHECK(access(path, F_OK) != 0, "an empty array has a file");
     snprintf(path, sizeof path, "%s/unconstrained_posterior/A", store);
