@@ -1947,7 +1947,8 @@ GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const
                                                double *work, gpumc_error *error);
 
 typedef struct gpumc_gradient_report {
-    char name[256];           /* the worst component, as theta[3], or "direction 2" */
+    char name[256];           /* the worst component, of the last block with any that fail, as theta[3], or
+                                 "direction 2" */
     double analytic, numeric, relative_error;
     size_t n_checked, n_failed;
 } gpumc_gradient_report;
@@ -7151,10 +7152,17 @@ static size_t gpumc__element_name(const char *name, size_t size, const size_t *d
     return used;
 }
 
+/* The part that free coordinate i belongs to. */
+static size_t gpumc__part_of(const gpumc_layout *l, size_t i)
+{
+    size_t k = 0;
+    while (i >= l->parts[k].free_at + l->parts[k].free_size) k++;
+    return k;
+}
+
 static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t room)
 {
-    const gpumc__placed *p = l->parts;
-    while (i >= p->free_at + p->free_size) p++;
+    const gpumc__placed *p = &l->parts[gpumc__part_of(l, i)];
     i -= p->free_at;
     if (p->free_size == p->size)
         gpumc__element_name(p->param->name, p->size, p->param->n_dims ? p->param->dims : &p->size,
@@ -7383,6 +7391,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                                              gpumc_error *error)
 {
     const size_t n = l->n_free, n_probes = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
+    size_t blamed = 0;         /* the last part that fails: what is wrong with elements shows in scales, too */
     double worst = -1;
     gpumc__probing all;
     gpumc_status status;
@@ -7407,11 +7416,13 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     if (team) gpumc_team_run(team, gpumc__probe_one, n_probes, &all);
     else for (size_t k = 0; k < n_probes; k++) gpumc__probe_one(k, 0, &all);
     for (size_t k = 0; k < n_probes; k++) {
-        const size_t which = gpumc__probe_which(k, n);
+        const size_t which = gpumc__probe_which(k, n), part = which < n ? gpumc__part_of(l, which) : 0;
         const double distance = all.distances[k];
+        const int fails = distance >= 1e6, last = fails && part > blamed;
         report->n_checked++;
-        report->n_failed += distance >= 1e6;
-        if (!(distance > worst)) continue;
+        report->n_failed += (size_t)fails;
+        if (!last && (!(distance > worst) || part < blamed)) continue;
+        if (fails) blamed = part;
         worst = distance;
         report->analytic = all.slopes[k];
         report->numeric = all.seen[k];
@@ -13449,13 +13460,7 @@ static double gpumc__path_aim(const gpumc_metric *m, double target_accept)
 { return fmax(target_accept, m->spring ? 0.93 : 0.85); }
 
 static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
-{
-    const gpumc_layout *l = a->layout;
-    size_t k = 0;
-    if (!l) return 1;
-    while (i >= l->parts[k].free_at + l->parts[k].free_size) k++;
-    return !gpumc__is_linked(l->parts[k].param);
-}
+{ return !a->layout || !gpumc__is_linked(a->layout->parts[gpumc__part_of(a->layout, i)].param); }
 
 /* NaN when there are too few draws. */
 static double gpumc__adapt_kappa(gpumc_adapt *a)

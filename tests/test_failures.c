@@ -616,6 +616,35 @@ static void check_shared_memory(void)
     refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "x and data alone"));
 }
 
+/* A derivative by an element reaches its location and scale, too: the element is named. */
+static double wrong_elements(const double *x, double *grad, void *data)
+{
+    const int wrong = *(const int *)data;
+    double lp = gpumc_normal_lpdf(x[0], 0, 5, wrong == 0 ? NULL : &grad[0], NULL, NULL)
+              + gpumc_half_normal_lpdf(x[1], 5, &grad[1], NULL);
+    for (int i = 2; i < 6; i++) {
+        double by = 0;
+        lp += gpumc_normal_lpdf(x[i], x[0], x[1], &by, &grad[0], &grad[1])
+            + gpumc_normal_lpdf(i, x[i], 1, NULL, &by, NULL);
+        grad[i] += wrong == 2 ? -by : by;
+    }
+    return lp;
+}
+static void check_blame(void)
+{
+    static const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+                                          { .name = "theta", .size = 4, .location = "mu", .scale = "tau" } };
+    int wrong = 1;
+    const gpumc_model m = { .name = "blame", .params = params, .n_params = 3, .log_density = wrong_elements,
+                            .data = &wrong };
+    gpumc_error error = { GPUMC_OK, "" };
+    CHECK(gpumc_check_gradient(&m, NULL, NULL, &error) == GPUMC_OK, "%s", error.text);
+    wrong = 0;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("\"mu\""));
+    wrong = 2;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_GRADIENT, WORDS("\"theta["));
+}
+
 /* The text names the component, both values and their likely relation. */
 static void check_gradients(void)
 {
@@ -639,6 +668,7 @@ static void check_gradients(void)
     gpumc_free(&fit);
     b.wrong_factor = 1 + 1e-6;
     CHECK(gpumc_check_gradient(&m, NULL, NULL, NULL) == GPUMC_OK, "rounding noise was refused");
+    check_blame();
     check_gradients_of_many();
     check_far_gradients();
     check_shared_memory();
