@@ -2802,7 +2802,7 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
 /* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; of low rank and
    blocks only the diagonal. They belong to the coordinates as learned: fit->centring, fit->typical. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
-/* Reads one, for gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
+/* Reads one, for initial_metric or gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
                                               gpumc_metric *metric, double *step_size, gpumc_error *error);
 GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric);
@@ -7391,7 +7391,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                                              gpumc_error *error)
 {
     const size_t n = l->n_free, n_probes = n > GPUMC__PROBE_COMPONENTS ? (size_t)GPUMC__PROBES : n;
-    size_t blamed = 0;         /* the last part that fails: what is wrong with elements shows in scales, too */
+    size_t blamed = 0;        /* the last part that fails: what is wrong with elements shows in scales, too */
     double worst = -1;
     gpumc__probing all;
     gpumc_status status;
@@ -10614,9 +10614,9 @@ static int gpumc__hier_redraw(const gpumc_hier *h, uint32_t k, double *y)
     return 1;
 }
 
-/* Of rows whose log likelihood at y is not finite, the elements that are theirs become those of another
-   draw. */
-static void gpumc__hier_amend(gpumc_hier *h, double *y, const double *draw)
+/* Of rows whose log likelihood at y is not finite, the elements that are theirs become those of another draw,
+   real ones so many times as far from x. */
+static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw, double times, double *y)
 {
     for (size_t k = 0; k < h->data->n_rows; k++) {
         const gpumc__hier_set *s = &h->sets[k];
@@ -10628,8 +10628,9 @@ static void gpumc__hier_amend(gpumc_hier *h, double *y, const double *draw)
         if (log_lik) gpumc_rows_pointwise(s->rows, e.slot->p, log_lik, e.rows_work);
         for (size_t i = 0; log_lik && i < n; i++)
             for (size_t j = 0; j < s->n_group && !gpumc__is_finite(log_lik[i]); j++) {
-                const size_t at = h->blocks[s->sources[j].block].at + s->sources[j].index[i];
-                y[at] = draw[at];
+                const size_t block = s->sources[j].block, at = h->blocks[block].at + s->sources[j].index[i];
+                const int real = h->params[block].kind == GPUMC_UNBOUNDED;
+                y[at] = real ? x[at] + times * (draw[at] - x[at]) : draw[at];
             }
         gpumc__give_flag(&e.slot->taken);
         gpumc__release(&h->data->allocator, log_lik);
@@ -10645,7 +10646,7 @@ static void gpumc__hier_find(gpumc_hier *h, double *x)
     for (uint32_t k = 0; k < 400; k++) {
         if (k == 200) memcpy(y, x, h->n_natural * sizeof *y);
         if (!gpumc__hier_redraw(h, k, k < 200 ? y : draw)) return;
-        if (k >= 200) gpumc__hier_amend(h, y, draw);
+        if (k >= 200) gpumc__hier_amend(h, x, draw, k / 100., y);
         if (gpumc_hier_explain(h, y, NULL) != GPUMC_OK) continue;
         memcpy(x, y, h->n_natural * sizeof(double));
         return;
@@ -10820,7 +10821,7 @@ static double gpumc__metric_variance(const gpumc_metric *m, size_t i)
     if (m->kind == GPUMC_METRIC_DENSE) return m->covariance[i * m->dim + i];
     for (size_t l = 0; l < rank; l++)
         stretch += (m->lambda[l] - 1) * gpumc__square(gpumc__metric_mixed(m, m->vectors + l * m->dim, i));
-    return m->scale[i] * m->scale[i] * stretch;
+    return m->scale[i] * m->scale[i] * fmax(stretch, DBL_EPSILON);             /* that rounding may cancel */
 }
 
 /* v = M^-1 p */

@@ -624,7 +624,7 @@ static double wrong_elements(const double *x, double *grad, void *data)
               + gpumc_half_normal_lpdf(x[1], 5, &grad[1], NULL);
     for (int i = 2; i < 6; i++) {
         double by = 0;
-        lp += gpumc_normal_lpdf(x[i], x[0], x[1], &by, &grad[0], &grad[1])
+        lp += gpumc_normal_lpdf(x[i], x[0], x[1], &grad[i], &grad[0], &grad[1])
             + gpumc_normal_lpdf(i, x[i], 1, NULL, &by, NULL);
         grad[i] += wrong == 2 ? -by : by;
     }

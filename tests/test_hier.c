@@ -979,7 +979,7 @@ static void check_start_of_each(void)
     gpumc_fit fit;
     for (size_t i = 0; i < 2 * SUBJECTS; i++) {
         subject[i] = i % SUBJECTS;
-        times[i] = i % 3 == 0 ? 0.13 : 0.5 + 0.01 * (double)i;
+        times[i] = i % 3 == 0 ? 0.06 : 0.5 + 0.01 * (double)i;
     }
     const object o = make(&data);
     CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);

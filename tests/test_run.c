@@ -760,11 +760,11 @@ static void check_long_tails(void)
 }
 
 /* A stop while trees, that are to draw again, tune their steps: the draws of the paths stand. */
-typedef struct interruption { int sampled; gpumc_stop_flag flag; } interruption;
+typedef struct interruption { int sampled, again; gpumc_stop_flag flag; } interruption;
 static int stop_in_second_warmup(const gpumc_progress *p, void *user)
 {
     interruption *i = (interruption *)user;
-    if (i->sampled && p->warmup) gpumc_stop(&i->flag);
+    if (i->sampled && p->warmup && ++i->again > 4) gpumc_stop(&i->flag);       /* in the second iteration */
     i->sampled |= !p->warmup;
     return 0;
 }
@@ -774,7 +774,7 @@ static void check_stop_before_trees(void)
     const gpumc_model m = { .name = "lumpy", .params = &ten, .n_params = 1, .log_density = ten_lumpy };
     int n_stopped = 0;
     for (uint64_t seed = 1; seed <= 30 && n_stopped < 2; seed++) {
-        interruption i = { 0, { 0 } };
+        interruption i = { 0, 0, { 0 } };
         const gpumc_sample_options o = { .seed = seed, .threads = 1, .stop = &i.flag, .progress_user = &i,
                                          .progress = stop_in_second_warmup };
         gpumc_fit fit;
