@@ -2802,7 +2802,8 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
 /* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; of low rank and
    blocks only the diagonal. They belong to the coordinates as learned: fit->centring, fit->typical. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
-/* Reads one, for initial_metric or gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be NULL (malloc). */
+/* Reads one, for initial_metric or gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be
+   NULL (malloc). */
 GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allocator *allocator,
                                               gpumc_metric *metric, double *step_size, gpumc_error *error);
 GPUMC_API void gpumc_metric_free(const gpumc_allocator *allocator, gpumc_metric *metric);
