@@ -521,6 +521,7 @@ static inline ss_law ss_law_baseline(int k)
         ss_law_cut(&law, 0, 0.5);
         law.quantile_form = 1;
         law.m_kind = GPUMC_UNIT;
+        law.m_lower = law.m_upper = 0;
         law.m_prior = gpumc_prior_beta;
         law.m_a = 3;
         law.m_b = 17;
@@ -580,7 +581,11 @@ static inline ss_law ss_law_legacy(int k)
         law.unscaled = k == SS_G;
     }
     if (k == SS_B) law.m_prior = gpumc_prior_lognormal;
-    if (k == SS_T0) { law.m_prior = gpumc_prior_beta; law.m_kind = GPUMC_UNIT; }
+    if (k == SS_T0) {
+        law.m_prior = gpumc_prior_beta;
+        law.m_kind = GPUMC_UNIT;
+        law.m_lower = law.m_upper = 0;
+    }
     if (k == SS_G) law.m_prior = gpumc_prior_gamma;
     if (k == SS_MU) law.m_lower = 0;
     if (k == SS_SIGMA || k == SS_TAU) law.m_prior = gpumc_prior_half_normal;

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 {
     gpumc_param mu;
     uint64_t bits = 0x7ff8000000000000ULL;
-    double nan, q = argc, grad, work[64], lp;
+    double nan, q = argc, grad, work[128], lp;
     gpumc_model model;
     static double memory[512];
     gpumc_layout *layout;
@@ -122,7 +122,7 @@ int main(int argc, char **argv)
     model.log_density = log_density;
     model.data = &nan;
     layout = gpumc_layout_init(&model, memory, sizeof memory, NULL);
-    if (!layout || gpumc_layout_work(layout) > 64) return 2;
+    if (!layout || gpumc_layout_work(layout) > 128) return 2;
     lp = gpumc_model_eval(layout, &q, &grad, work);
     memcpy(&bits, &lp, sizeof bits);
     return bits != 0xfff0000000000000ULL;
