@@ -118,8 +118,9 @@
      pass and by a team of threads; to be called in a log density, whose priors stay ordinary densities.
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults: 4 chains, 200 warm-up
-     iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance 0.8, tree depth 10,
-     seed 0. Warm-up ends after 110 (320) where HMC, see below, has nothing left to learn.
+     iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance 0.8 (of one or two
+     parameters 0.95), tree depth 10, seed 0. Warm-up ends after 110 (320) where HMC, see below, has nothing
+     left to learn.
      A draw is fit.draws[(chain * fit.draw_capacity + draw) * fit.n_columns + column]; gpumc_column finds a
      column by name, gpumc_summarise(&fit, gpumc_column(&fit, "mu")).mean is its mean, and gpumc_fit_series
      hands it to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set members.
@@ -408,8 +409,9 @@ typedef struct gpumc_allocator {
 } gpumc_allocator;
 
 /* Threads that wait for work to share: at most num_threads with the caller's own; 0: one a core it may use.
-   One thread at a time may use a team. run is called once for each part below n_parts; member is below the
-   number of threads. NULL when out of memory. */
+   A team in use does no other work: a second thread, or a part, that asks runs its parts alone, as member 0.
+   run is called once for each part below n_parts; member is below the number of threads. NULL when out of
+   memory. */
 typedef struct gpumc_team gpumc_team;
 GPUMC_API gpumc_team *gpumc_team_start(int num_threads, const gpumc_allocator *allocator);
 GPUMC_API int gpumc_team_threads(const gpumc_team *team);
@@ -1817,7 +1819,7 @@ typedef enum gpumc_kind {
     GPUMC_LOWER,              /* x = lower + a value as of GPUMC_POSITIVE */
     GPUMC_UPPER,              /* x = upper - exp q */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
-    GPUMC_UNIT,               /* x = logistic q, a probability */
+    GPUMC_UNIT,               /* x = logistic q, a probability; what piles up within 1e-16 of 1, as 1 - x */
     GPUMC_AFFINE,             /* x = offset + multiplier q, constants */
     GPUMC_ORDERED,            /* (vector) x[0] = q[0], x[k] = x[k-1] + exp q[k] */
     GPUMC_POSITIVE_ORDERED,   /* (vector) x[0] = exp q[0], x[k] = x[k-1] + exp q[k] */
@@ -2571,7 +2573,8 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
 typedef struct gpumc_adapt_options {
     size_t num_chains;        /* 0: 1 */
     size_t num_warmup;        /* 0: 200 a chain, 400 with one chain, and early_stop */
-    double target_accept;     /* 0: 0.8; MAMS and HMC at least 0.85, on the spring 0.93 */
+    double target_accept;     /* 0: 0.8, of fewer than 3 parameters 0.95; MAMS and HMC at least 0.85, on the
+                                 spring 0.93 */
     int max_treedepth;        /* 0: 10; paths have fewer than 2^max_treedepth steps */
     gpumc_metric_kind metric;
     gpumc_sampler sampler;    /* 0: chosen when metric and centring are done */
@@ -2617,7 +2620,7 @@ typedef struct gpumc_sample_options {
     int num_warmup;           /* 0: see gpumc_adapt_options; -1: none. fit.n_warmup: what was done */
     int num_samples;          /* 0: 1000 kept draws a chain */
     int thin;                 /* 0: 1; every thin-th draw is kept, num_samples counts kept ones */
-    double target_accept;     /* 0: 0.8 */
+    double target_accept;     /* 0: 0.8, of fewer than 3 parameters 0.95 */
     int max_treedepth;        /* 0: 10 */
     gpumc_metric_kind metric; /* 0: by dimension and links */
     gpumc_sampler sampler;    /* 0: chosen at the end of warm-up, see fit.sampler_reason */
@@ -2868,10 +2871,12 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
                                          const gpumc_store_options *options, gpumc_error *error);
 
 /* The same while sampling, with a mebibyte of memory a chain, however many draws: open a stream with the
-   options of the run, in which it sets discard_draws, on_draw and draw_user; sample; close it with the fit. A
-   write that fails stops the run, and closing says why. An on_draw of your own passes its arguments on to
-   gpumc_stream_draw. Closing with a NULL fit, or one that failed, leaves nothing. What options point to must
-   stay until then; those of the run name the stream until another is opened with them.
+   options of the run, in which it sets discard_draws and, if there is none, on_draw and draw_user; sample;
+   close it with the fit. A write that fails stops the run, and closing says why. An on_draw of your own
+   passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged. Closing with
+   a NULL fit, or one that failed, leaves nothing. What options point to must stay until then; those of the run
+   name the stream, closed or not, until another is opened with them or you set stream, on_draw, draw_user and
+   discard_draws back.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
    has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable, or
    failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
@@ -2884,7 +2889,8 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
 GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error);
 
 /* Reads stores, as of separate jobs, back into one fit, with all their chains, for diagnostics, summaries and
-   writers: draws and statistics, not data, warm-up, metric and free coordinates. Names, shapes, labels and
+   writers: draws and statistics, not data, warm-up and its warnings, metric and free coordinates; sampler and
+   steps are those of the first. Names, shapes, labels and
    what the stores have of data must agree, so give them their observed_data, and no chain (seed and number)
    may come twice. Chains are cut to the length of the shortest, which fit->message then says. allocator may
    be NULL. */
@@ -3063,10 +3069,12 @@ static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
 GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted)
 {
     static const char *const names[GPUMC__N_ISA] = { "baseline", "avx2", "avx512" };
+    static const char *const shown[GPUMC__N_ISA] = { "SSE2", "AVX2", "AVX-512" };
     const gpumc_isa best = gpumc__isa_best();
     const char *forced = wanted == GPUMC_ISA_AUTO ? getenv("GPUMC_ISA") : NULL;
     for (int i = 0; forced && i < GPUMC__N_ISA; i++)
-        if (!strcmp(forced, names[i])) wanted = (gpumc_isa)(GPUMC_ISA_BASELINE + i);
+        if (!strcmp(forced, names[i]) || !strcmp(forced, shown[i]))
+            wanted = (gpumc_isa)(GPUMC_ISA_BASELINE + i);
     return wanted == GPUMC_ISA_AUTO || wanted > best ? best : wanted;
 }
 
@@ -3081,7 +3089,12 @@ GPUMC_API const char *gpumc_isa_name(gpumc_isa isa)
 /* -std=c99 hides these names of POSIX, not their functions. */
 #if !defined(_WIN32) && !defined(__cplusplus) && !defined(CLOCK_MONOTONIC) && defined(__linux__)
 struct gpumc__timespec { time_t tv_sec; long tv_nsec; };
+/* Where a 32-bit system has 64 bits of time, the plain name is the function of 32. */
+#if !defined(__LP64__) && (defined(__USE_TIME_BITS64) || defined(_REDIR_TIME64))
+extern int clock_gettime(int clock, struct gpumc__timespec *now) __asm__("__clock_gettime64");
+#else
 extern int clock_gettime(int clock, struct gpumc__timespec *now);
+#endif
 #define GPUMC__CLOCK 1
 #elif !defined(_WIN32) && defined(CLOCK_MONOTONIC)
 #define gpumc__timespec timespec
@@ -3103,7 +3116,11 @@ extern int sync_file_range(int file, int64_t offset, int64_t bytes, unsigned fla
 #if defined(_WIN32)
 static int gpumc__sync(FILE *file) { return _commit(_fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to)
-{ return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) != 0; }
+{
+    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) return 1;
+    errno = EACCES;                          /* which it leaves alone */
+    return 0;
+}
 static void gpumc__sync_folder(const char *folder) { (void)folder; }     /* written through above */
 static int gpumc__exists(const char *path) { return _access(path, 0) == 0; }
 static int gpumc__is_replaceable(const char *path) { (void)path; return 1; }
@@ -3455,7 +3472,7 @@ struct gpumc_team {
     gpumc_allocator allocator;
     gpumc__mutex mutex;
     gpumc__condition work, done;
-    int n_threads, open, stop;            /* open: until the parts of a round are taken */
+    int n_threads, open, stop, in_use;    /* open: until the parts of a round are taken */
     int first_home, home;                 /* the processors of the threads that started and that called */
     volatile int round, n_busy, n_here;   /* busy: members in the round; n_here: members that have begun */
     size_t next, n_parts;
@@ -3553,6 +3570,12 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
                               size_t n_parts, void *user)
 {
     gpumc__lock(&team->mutex);
+    if (team->in_use) {
+        gpumc__unlock(&team->mutex);
+        for (size_t i = 0; i < n_parts; i++) run(i, 0, user);
+        return;
+    }
+    team->in_use = 1;
     team->run = run;
     team->user = user;
     team->n_parts = n_parts;
@@ -3569,6 +3592,7 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
     gpumc__team_look(&team->n_busy, 1, team->n_threads, GPUMC__TEAM_LOOK);
     gpumc__lock(&team->mutex);
     while (team->n_busy > 0) gpumc__wait(&team->done, &team->mutex);
+    team->in_use = 0;
     gpumc__unlock(&team->mutex);
 }
 
@@ -8222,6 +8246,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 {
     size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
+    char of_group[40] = "";
     if (!rows || !p || !work)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_explain: rows, p or work is NULL");
     const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
@@ -8240,12 +8265,13 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
             }
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
+    if (!rows->taken[0]) snprintf(of_group, sizeof of_group, ", group %.0f", (double)group);
     if (what == 0)
-        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f, "
-                           "group %.0f (from 0), is %g", rows->kind.name, (double)row, (double)group, value);
+        return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f%s "
+                           "(from 0) is %g", rows->kind.name, (double)row, of_group, value);
     return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                       "rows \"%.40s\": the derivative of row %.0f, group %.0f (from 0), by p[%.0f] is %g",
-                       rows->kind.name, (double)row, (double)group, (double)what - 1, value);
+                       "rows \"%.40s\": the derivative of row %.0f%s (from 0) by p[%.0f] is %g",
+                       rows->kind.name, (double)row, of_group, (double)what - 1, value);
 }
 
 /* ========================================================================================== >>glm
@@ -8307,7 +8333,7 @@ GPUMC__GLM_ROW(neg_binomial_2_log)
     const gpumc_real minus_log_p = (t < 0 ? 0 : t) + gpumc__log1p_unit(e);
     g[GPUMC__GLM_BY_ETA] = slope;
     g[GPUMC__GLM_BY_A] = -minus_log_p - slope / a;
-    return y * t - (y + a) * minus_log_p;
+    return (t < 0 ? y : -a) * t - (y + a) * gpumc__log1p_unit(e);
 }
 /* What that leaves out: log(Gamma(y + phi) / (Gamma(phi) y!)). */
 GPUMC__GLM_ROW(neg_binomial_rest)
@@ -9501,7 +9527,8 @@ static gpumc__hier_point gpumc__hier_enter(const gpumc_hier *h, const double *x,
 {
     gpumc__hier_point e = { h, x, grad, NULL, NULL, NULL };
     size_t k = 0;
-    while (!gpumc__take_flag(&h->slots[k].taken)) k = (k + 1) % h->n_slots;
+    while (!gpumc__take_flag(&h->slots[k].taken))
+        if ((k = (k + 1) % h->n_slots) == 0) gpumc__give_way();
     e.slot = &h->slots[k];
     e.room = e.slot->work + h->n_values;
     e.rows_work = e.room + h->n_room;
@@ -9742,7 +9769,7 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
     for (size_t k = 0; k < n; k++) {
         gpumc__hier_slot *slot = &h->slots[k];
-        while (!gpumc__take_flag(&slot->taken)) continue;
+        while (!gpumc__take_flag(&slot->taken)) gpumc__give_way();
         gpumc__slot_alone(h, slot);
         granted = granted && gpumc__slot_team(h, slot, threads);
         gpumc__give_flag(&slot->taken);
@@ -11917,7 +11944,7 @@ static void gpumc__adapt_resolve(gpumc_adapt_options *o, const gpumc_layout *lay
         o->num_warmup = o->num_chains == 1 ? 400 : 200;
         o->early_stop = 1;
     }
-    if (!(o->target_accept > 0)) o->target_accept = 0.8;
+    if (!(o->target_accept > 0)) o->target_accept = dim < 3 ? 0.95 : 0.8;   /* few: steps cost nothing */
     if (o->max_treedepth == 0) o->max_treedepth = 10;
     if (o->metric == GPUMC_METRIC_AUTO)
         o->metric = gpumc__layout_blocks(layout).size > 0 ? GPUMC_METRIC_BLOCKS
@@ -15673,7 +15700,7 @@ static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, con
                        reason == ENOENT   ? "no such file or directory"
                        : reason == ENOMEM ? "out of memory"
                        : reason == EACCES ? "permission denied"
-                       : reason == EEXIST ? "it exists; remove it or take another name"
+                       : reason == EEXIST || reason == ENOTEMPTY ? "it exists; remove it or take another name"
                        : reason == EISDIR ? "a folder has this name"
                        : reason == EFBIG  ? "larger than the system allows"
                        : reason == EROFS  ? "the disk may only be read"
@@ -15812,15 +15839,18 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     if (!name) return gpumc__fail_memory(error, gpumc__size_mul(room, 2));
     char *temporary = name + room;
     gpumc_status status = GPUMC_OK;
-    size_t done = 0;                     /* written, then renamed */
+    size_t done = 0, begun = 0;          /* written, then renamed; begun: temporary files */
     for (; status == GPUMC_OK && done < 2 * n; done += status == GPUMC_OK) {
         gpumc__file_names(fit, base, per_chain, done % n, name, room);
         if (!gpumc__is_replaceable(name))
             status = gpumc__fail(error, GPUMC_ERROR_FILE, "%.160s: is there and no ordinary file", name);
-        else if (done < n) status = gpumc__write_file(temporary, "wb", 1, fit, done, contents, error);
+        else if (done < n) {
+            begun = done + 1;
+            status = gpumc__write_file(temporary, "wb", 1, fit, done, contents, error);
+        }
         else if (!gpumc__rename(temporary, name)) status = gpumc__file_failed(error, name, "replaced");
     }
-    for (size_t i = 0; status != GPUMC_OK && i < n && i <= done; i++) {
+    for (size_t i = 0; status != GPUMC_OK && i < begun; i++) {
         gpumc__file_names(fit, base, per_chain, i, name, room);
         (void)remove(i + n < done ? name : temporary);
     }
@@ -15966,7 +15996,6 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
 
 /* ---- R, NumPy, CmdStan's metric ---------------------------------------------------------------- */
 
-/* R reads nan as a word. */
 static void gpumc__tidy_contents(gpumc__writer *w, const void *of, size_t part)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
@@ -16382,8 +16411,15 @@ static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
 {
     for (size_t i = 0; data && i < data->n_variables && !s->status; i++) {
         const gpumc_variable *v = &data->variables[i];
-        if (!data->variables || !v->name || (v->n_dims && !v->dims) || !v->values) {
+        size_t n = 1;
+        if (!data->variables || !v->name || (v->n_dims && !v->dims) || (v->n_values && !v->values)) {
             GPUMC__REFUSE(s, "variable %.0f of the data lacks name, dims or values", (double)i);
+            return;
+        }
+        for (size_t d = 0; d < v->n_dims; d++) n = gpumc__size_mul(n, v->dims[d]);
+        if (n != v->n_values) {
+            GPUMC__REFUSE(s, "variable \"%.60s\" has %.0f values, and dims for %.0f", v->name,
+                          (double)v->n_values, (double)n);
             return;
         }
         gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8, v->name,
@@ -16760,8 +16796,15 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     }
     gpumc__write_part(s, gpumc__in_root(s, "gpumc.json"), "wb", 1, s, SIZE_MAX, gpumc__meta_contents);
     gpumc__write_part(s, gpumc__in_root(s, ".zmetadata"), "wb", 1, s, 2 * s->entries.n, gpumc__meta_contents);
-    if (!s->status && (!gpumc__sync_all(gpumc__in_root(s, "")) || !gpumc__rename(s->path, s->path + s->room)))
+    if (!s->status && !gpumc__sync_all(gpumc__in_root(s, "")))
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
+    if (!s->status && !gpumc__rename(s->path, s->path + s->room)) {
+        s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
+        s->keeps |= received != NULL;                    /* the only copy of what was streamed */
+        const size_t end = s->error ? strlen(s->error->text) : 0;
+        if (s->keeps && s->error)
+            snprintf(s->error->text + end, sizeof s->error->text - end, "; it is in %.60s", s->path);
+    }
     return gpumc__close_store(s);
 }
 
@@ -17182,6 +17225,10 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
     memset(f->stats, 0, f->n_chains * f->n_draws * sizeof *f->stats);
     gpumc__merge_facts(m, n);
     status = gpumc__load_stores(m, n);
+    if (!status && f->options.thin <= 1) {               /* else more diverged than draws are kept */
+        f->n_divergent = 0;
+        for (size_t i = 0; i < f->n_chains * f->n_draws; i++) f->n_divergent += f->stats[i].divergent;
+    }
     if (!status && gpumc__collect_warnings(f) != GPUMC_OK)
         status = gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory for warnings");
     if (!status && longest > (double)f->n_draws)
@@ -17271,11 +17318,14 @@ static const char *const gpumc__line_styles[] = { "l c0", "l c1", "l c2", "l c3"
 
 static inline void gpumc__put_escaped(gpumc__page *p, const char *text)
 {
-    static const char special[] = "<>&\"\n", *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;", " " };
+    static const char special[] = "<>&\"\n\1\2\3\4\5\6\7\10\11\13\14\15\16\17\20\21\22\23\24\25\26\27\30\31"
+                                  "\32\33\34\35\36\37\177";
+    static const char *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;", " " };
     for (size_t n; *text; text += n) {
         const char *found = strchr(special, *text);
         n = found ? 1 : strcspn(text, special);
-        gpumc__put(p->w, "%.*s", found ? 6 : (int)n, found ? written[found - special] : text);
+        gpumc__put(p->w, "%.*s", found ? 6 : (int)n,
+                   found ? written[gpumc__smaller((size_t)(found - special), 4)] : text);
     }
 }
 
@@ -17331,7 +17381,7 @@ static inline void gpumc__put_path(gpumc__page *p, const char *style, size_t n, 
         const size_t i = k < n ? k : 2 * n - 1 - k;
         const double value = k < n ? y[i] : low[i];
         const long to_x = gpumc__at(&p->x, x[i]), to_y = gpumc__at(&p->y, value);
-        points = gpumc__is_finite(value) ? points + 1 : 0;
+        points = gpumc__is_finite(value) && gpumc__is_finite(x[i]) ? points + 1 : 0;
         if (points == 0) continue;
         gpumc__put_tenths(p, points == 1 ? "M" : points == 2 ? "l" : " ", points > 1 ? to_x - last_x : to_x);
         gpumc__put_tenths(p, " ", points > 1 ? to_y - last_y : to_y);
@@ -17455,6 +17505,7 @@ static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
 }
 
 /* Silverman's (1986) rule; whole numbers, of which there are few, keep apart. */
+#define GPUMC__WHOLE_WIDTH 0.15
 static inline double gpumc__kernel_width(gpumc__sheet *s, double range)
 {
     const double quartiles = gpumc__quantile(s, 0.75) - gpumc__quantile(s, 0.25);
@@ -17462,7 +17513,7 @@ static inline double gpumc__kernel_width(gpumc__sheet *s, double range)
     for (size_t i = 0; i < s->total && whole; i++) whole = floor(s->x[i]) >= s->x[i];
     gpumc__take_moments(s);
     const double spread = quartiles > 0 ? fmin(s->sd, quartiles / 1.34) : s->sd;
-    return whole ? 0.15 : 0.9 * spread * pow((double)s->total, -0.2);
+    return whole ? GPUMC__WHOLE_WIDTH : 0.9 * spread * pow((double)s->total, -0.2);
 }
 
 /* A density at GPUMC__POINTS points u from low to high: a normal kernel, mirrored at both ends, beyond which
@@ -17620,7 +17671,9 @@ static inline void gpumc__density_panel(gpumc__page *p)
     double q[5], low, high;
     gpumc__take_quantiles(s, q);
     gpumc__fence(s, &low, &high);
-    const double width = gpumc__kernel_width(s, high - low);
+    const double width = gpumc__kernel_width(s, high - low), beyond = width == GPUMC__WHOLE_WIDTH ? 0.5 : 0;
+    low -= beyond;
+    high += beyond;
     const double top = gpumc__estimate_density(s->x, s->total, low, high, width, p->u, p->v);
     gpumc__open_panel(p, 1, 140, GPUMC__BARE, "Density", low, high, -0.12 * top, top);
     gpumc__put_path(p, "a", GPUMC__POINTS, p->u, p->v, p->zeros);
@@ -17745,7 +17798,7 @@ static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const 
     }
     gpumc__open_panel(p, 2 + is_both, 40 + (is_both ? 18.0 : 14.0) * (double)n,
                       10 + 6 * (int)(longest + (is_both ? 7 : 0)), title, low, high, (double)n, 0);
-    gpumc__put_rule(p, "g", 0, 0, 0, (double)n);
+    if (p->x.low <= 0 && p->x.high >= 0) gpumc__put_rule(p, "g", 0, 0, 0, (double)n);
     for (size_t k = 0; k < n; k++) {
         const double at = (double)k + 0.5;
         gpumc__short_name(p, columns[k], 24, name);
@@ -17859,6 +17912,7 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
         whole &= floor(y[i]) >= y[i];
     }
     whole &= high - low < 1e15;                                      /* beyond, all doubles are whole */
+    if (whole) low--, high++;                                        /* for what is predicted outside */
     const double margin = whole ? 0.5 : high > low ? 0.15 * (high - low) : 1, from = low - margin;
     const double most = (double)GPUMC__BINS;
     const double width = whole ? floor((high - low) / most) + 1 : (high - low + 2 * margin) / most;
@@ -18102,8 +18156,9 @@ static inline void gpumc__put_comparison(gpumc__page *p)
     gpumc__put(p->w, "<h2>Comparison</h2>\n");
     if (p->others_loo && gpumc_loo_compare(p->elpds[0], p->elpds[1], p->n_observations, &difference, &se,
                                            NULL) == GPUMC_OK) {
-        gpumc__put_figure(p, "<p>Leaving each observation out, elpd of this fit is larger by ", difference, 3,
-                          "");
+        gpumc__put(p->w, "<p>Leaving each observation out, elpd of this fit is %s by ",
+                   difference < 0 ? "smaller" : "larger");
+        gpumc__put_figure(p, "", fabs(difference), 3, "");
         gpumc__put_figure(p, " (standard error ", se, 2, ").</p>\n");
     }
     gpumc__put(p->w, "<p><b class=\"c0\">&#9679;</b> This fit, <b class=\"c1\">&#9679;</b> ");
@@ -18364,7 +18419,7 @@ typedef struct gpumc__seal {
 
 typedef struct gpumc__checkpoint {
     char *path, *older, *unfinished, *folder;        /* one block; path NULL: none */
-    gpumc__carrier from;                     /* from.file: what is resumed, or NULL */
+    gpumc__carrier from;                     /* what is resumed, if it is reading */
     gpumc__seal seal;                        /* its */
     int is_whole;                            /* path holds a generation to be kept as the older one */
     double interval, due;                    /* seconds */
@@ -18382,7 +18437,7 @@ typedef struct gpumc__run {
     size_t n_chains, chunk; /* chunk: draws a thread makes before it looks for the chain behind */
     size_t n_iterations[2];                  /* of a chain: sampling, warm-up */
     int warmup, again;                       /* again: by trees, see gpumc__sample_again */
-    volatile int stopped, overran;           /* overran: generate, its outputs */
+    volatile int stopped, overran, unstreamed;   /* overran: generate, its outputs */
     double *batch; /* natural values, gradients, densities, Jacobians of waiting chains */
     double begin, phase_begin, last_print;
     int printed_lines;
@@ -18513,6 +18568,10 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
     if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);
+    else if (o->stream && o->stream->received[c] <= draw) {
+        gpumc__store_flag(&r->unstreamed, 1);
+        gpumc__store_flag(&r->stopped, 1);
+    }
     gpumc__unlock(&r->lock);
 }
 
@@ -18919,6 +18978,8 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
     gpumc__carry_run(&p->from, r, &probe);
     if (p->from.failed)
         return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s: its parts do not fit together", p->path);
+    fclose(p->from.file);                            /* Windows does not replace open files */
+    p->from.file = NULL;
     here = gpumc__density_here(r);
     if (here == probe || fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;   /* or infinite */
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of other data or another density: %.12g where it "
@@ -18929,7 +18990,7 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
 static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
 {
     gpumc_stream *z = r->options->stream;
-    const int resumes = r->checkpoint->from.file != NULL;
+    const int resumes = r->checkpoint->from.reading;
     if (!z) return GPUMC_OK;
     if (z->rows.n_chains != r->n_chains || z->rows.n_columns != r->fit->n_columns)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the stream has %.0f chains and %.0f columns, the "
@@ -19073,6 +19134,8 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
             ? "num_warmup is -1 (none) and step_size 0; give a step size"
         : !o->allocator.allocate != !o->allocator.release
             ? "allocator: give both allocate and release, or neither"
+        : (double)o->num_warmup + (double)o->num_samples * fmax(o->thin, 1) >= 4e9
+            ? "num_warmup and num_samples times thin come to more than 4e9 draws a chain"
         : o->discard_draws && !o->on_draw
             ? "discard_draws without on_draw would lose every draw; set on_draw" : NULL;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
@@ -19567,7 +19630,7 @@ static int gpumc__warm_up(gpumc__run *r)
         gpumc__start_metric(r, more);
         if (!more) gpumc__adapt_skip(a, r->machines);
     }
-    if (!r->checkpoint->from.file) gpumc__phase(r, 1);
+    if (!r->checkpoint->from.reading) gpumc__phase(r, 1);
     while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
     f->n_warmup = r->n_iterations[1] = goal = a->iteration;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
@@ -19673,12 +19736,15 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
         const double *x = r->chains[c].work;
         is_free &= x[n + i] == 0;
         gone |= doubted && fabs(x[i]) > 1e100;
-        rises &= (x[i] - s.mean) * x[n + i] > 1e3;          /* -1 on average where the posterior is proper */
+        /* some -1 where the posterior is proper; of positive values by their logarithms */
+        rises &= (p->param->kind == GPUMC_POSITIVE ? log(x[i] / s.q50) * (1 + x[i] * x[n + i])
+                                                   : (x[i] - s.q50) * x[n + i]) > 1e3;
     }
     return is_free ? "the log density does not depend on it where the chains are"
         : gone ? "it has gone beyond 1e100 (has the log density its sign?)"
-        : rises ? "the log density rises away from its mean where the chains end (has it its sign?)"
-        : some && p->param->kind == GPUMC_POSITIVE && s.q95 > 1e4 * s.q50
+        : rises ? "the log density rises away from its median where the chains end (has it its sign?)"
+        : some && p->param->kind == GPUMC_POSITIVE && s.q95 > 1e6 * s.q50
+                && s.q95 / s.q50 * (s.q95 / s.q50) > s.q50 / s.q5         /* not for want of a lower end */
             ? "its upper tail has no end in sight" : NULL;
 }
 
@@ -19731,6 +19797,10 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
                              "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
                              a->mixing);
     if (status == GPUMC_OK && f->draws) status = gpumc__collect_warnings(f);
+    else if (status == GPUMC_OK && f->n_divergent > 0)
+        status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "
+                             "estimates may be biased; no draw is kept, so nothing else was checked",
+                             (double)f->n_divergent);
     return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
 }
 
@@ -19802,7 +19872,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
     if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
     r->adapt->team = r->team;
-    status = p->from.file ? gpumc__load(r, error) : gpumc__start_chains(r, error);
+    status = p->from.reading ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
     if (status != GPUMC_OK) { gpumc_team_stop(r->team); return status; }
     gpumc__time_gradient(r);
@@ -19822,6 +19892,9 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
             status = gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
                                  "outputs: the size of an output is too small, or an index too large",
                                  (double)(r->fit->n_columns - r->fit->n_params_columns));
+        if (gpumc__load_flag(&r->unstreamed))
+            status = gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "on_draw does not hand its arguments on to "
+                                 "gpumc_stream_draw, so that the stream has no draws");
     }
     if (status == GPUMC_OK) {
         whole = gpumc__look_back(r);
@@ -19914,7 +19987,7 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     if (!fit) return GPUMC_ERROR_ARGUMENT;
     memset(&given, 0, sizeof given);
     if (options) given = *options;
-    if (resume) given.checkpoint = file ? file : "";
+    if (resume) given.checkpoint = file ? file : "", given.initial_metric = NULL;
     memset(fit, 0, sizeof *fit);
     memset(&checkpoint, 0, sizeof checkpoint);
     fit->options = given;

@@ -768,7 +768,7 @@ static void check_failed_stop(void)
     const gpumc_model m = schools(0);
     gpumc_sample_options later = { .stop = &stop, .threads = 1 };
     gpumc_fit whole, fit;
-    size_t n = 1, stored;
+    size_t n = 2, stored;                              /* the first call closes what was read */
     arm(0);
     CHECK(gpumc_sample(&m, &small, &whole) == GPUMC_OK, "%s", whole.message);
     for (; n < 10000; n += n < 20 ? 1 : 1 + random_below(40)) {
