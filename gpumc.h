@@ -2455,7 +2455,9 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    const gpumc_param *params;  /* init: of what is sampled; NULL: from priors and rows, some 60 gradients */
+    /* init: of what is sampled; NULL: from priors and rows, by some 60 gradients, all on one way to the bulk:
+       where there may be several modes give some (n_inits) */
+    const gpumc_param *params;
     size_t n_params;
     const gpumc_prior *priors;
     size_t n_priors;
@@ -2874,9 +2876,9 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    options of the run, in which it sets discard_draws and, if there is none, on_draw and draw_user; sample;
    close it with the fit. A write that fails stops the run, and closing says why. An on_draw of your own
    passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged. Closing with
-   a NULL fit, or one that failed, leaves nothing. What options point to must stay until then; those of the run
-   name the stream, closed or not, until another is opened with them or you set stream, on_draw, draw_user and
-   discard_draws back.
+   a NULL fit, or one that failed, leaves nothing. What options point to must stay until then; those of the
+   run name the stream, closed or not, until another is opened with them or you set stream, on_draw,
+   draw_user and discard_draws back.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
    has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable, or
    failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
@@ -6593,7 +6595,7 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
         return GPUMC__WRONG(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
                             role);
     return GPUMC__WRONG(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
-                        "add it or move it up", role, name)
+                        "add it or move it up (behind a link it is log_NAME or logit_NAME)", role, name)
         || GPUMC__WRONG(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
                         "scale \"%.60s\" is not positive by declaration (GPUMC_%s); declare it "
                         "GPUMC_POSITIVE", name, gpumc__kind_names[m->params[at].kind])
@@ -7279,7 +7281,8 @@ static double gpumc__probe_distance(gpumc__probe *p, double size)
         const double at = d[k].central, border = gpumc__is_finite(d[k].bend) ? 1 : 1e100;
         const double apart = fmax(fabs(at - d[k - 1].central), fabs(at - d[k + 1].central));
         const double doubt = (apart + d[k].noise + 0.02 * p->least / d[k].h * slope) * border;
-        if (gpumc__probe_bent(&d[k], &d[k + 1]) || (d[k].forward == 0 && d[k].backward == 0)) continue;
+        const int still = d[k].forward == 0 && d[k].backward == 0 && (slope > 0 || d[k].h <= 100 * p->least);
+        if (gpumc__probe_bent(&d[k], &d[k + 1]) || still) continue;
         if (doubt < 1e-3 * fabs(at)) others = fmin(others, gpumc__probe_compare(p, at, apart + d[k].noise));
         if (!(doubt < least)) continue;
         least = doubt;
@@ -9945,6 +9948,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
 GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *x, gpumc_error *error)
 {
     gpumc_status status = GPUMC_OK;
+    gpumc_error why;
     if (!hier || !x)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_explain: hier or x is NULL");
     gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
@@ -9959,7 +9963,10 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     }
     for (size_t k = 0; k < hier->data->n_rows && status == GPUMC_OK; k++) {
         gpumc__set_point(&e, &hier->sets[k]);
-        status = gpumc_rows_explain(hier->sets[k].rows, e.slot->p, e.rows_work, error);
+        status = gpumc_rows_explain(hier->sets[k].rows, e.slot->p, e.rows_work, &why);
+        const char *what = strstr(why.text, "\": ");                 /* behind the kind's name */
+        if (status != GPUMC_OK)
+            gpumc__fail(error, status, "rows \"%.60s\": %.180s", hier->sets[k].given->name, what + 3);
     }
     gpumc__give_flag(&e.slot->taken);
     return status;
@@ -19760,9 +19767,14 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
     gpumc_warning last;
     for (size_t i = 0; i < f->n_warnings; i++) doubted |= !f->warnings[i].note;
     for (size_t c = r->n_chains; doubted && f->n_draws > 0 && c-- > 0;) {
-        double *x = r->chains[c].work;
+        double *x = r->chains[c].work, *g = x + l->n_natural, *others = g + l->n_natural;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
-        gpumc__density(l, 0, x, x + l->n_natural);
+        gpumc__density(l, 0, x, g);
+        for (size_t k = 0; k < 5 && f->draws; k++) {             /* kinks have derivatives of 0, too */
+            const size_t draw = c * f->draw_capacity + k * f->n_draws / 5;
+            gpumc__density(l, 0, f->draws + draw * f->n_columns, others);
+            for (size_t i = 0; i < l->n_natural; i++) g[i] = g[i] == 0 && others[i] != 0 ? DBL_MIN : g[i];
+        }
     }
     for (const gpumc__placed *p = l->parts; f->n_draws > 0 && p < l->parts + l->n_parts; p++)
         for (size_t i = p->at; i < p->at + p->size && gpumc__is_open(p->param->kind) && !wrong; i++)

@@ -199,8 +199,8 @@ static inline gpumc_status run_sample(const run *r, const gpumc_model *model, gp
     gpumc_sample_options o = r->options;
     gpumc_status status;
     char older[4096];
-    if (!o.checkpoint) return gpumc_sample(model, &o, fit);
     o.stop = &run_stop;
+    if (!o.checkpoint) return gpumc_sample(model, &o, fit);
     signal(SIGINT, run_on_signal);
     signal(SIGTERM, run_on_signal);
 #ifdef SIGUSR1

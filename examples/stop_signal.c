@@ -358,11 +358,11 @@ static double draw_bytes(const gpumc_model *model, int chains, int draws)
    each chain. */
 static void plan_threads(gpumc_sample_options *o, int *team)
 {
-    const int cores = machine_threads();
+    const int cores = o->threads > 0 ? o->threads : machine_threads();
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1500;
     if (o->threads == 0) o->threads = cores < o->num_chains ? cores : o->num_chains;
-    *team = cores / o->num_chains;
+    *team = cores / (o->num_chains > 0 ? o->num_chains : 1);
     printf("plan         %d chains, %d threads of %d cores", o->num_chains, o->threads, cores);
     if (*team > 1) printf(": %d more share the rows of each chain, where it has 10,000\n", *team - 1);
     else if (o->threads < o->num_chains)

@@ -616,6 +616,35 @@ static void check_shared_memory(void)
     refuse(__LINE__, &m, o, GPUMC_ERROR_GRADIENT, WORDS("evaluated again", "x and data alone"));
 }
 
+/* A walk of Laplace steps, flat between the neighbours of an element: right, wherever it is looked at; and no want
+   of a prior. */
+enum { KINKS = 40 };
+static double kinky(const double *x, double *g, void *data)
+{
+    double lp = gpumc_laplace_lpdf(x[0], 0, 1, &g[0], NULL, NULL);
+    (void)data;
+    for (int i = 1; i < KINKS; i++) lp += gpumc_laplace_lpdf(x[i], x[i - 1], 1, &g[i], &g[i - 1], NULL);
+    return lp;
+}
+static void check_kinks(void)
+{
+    static const gpumc_param walk = { .name = "x", .size = KINKS };
+    const gpumc_model m = { .name = "kinks", .params = &walk, .n_params = 1, .log_density = kinky };
+    const gpumc_sample_options o = { .num_samples = 60, .seed = 2 };
+    gpumc_rng rng = gpumc_rng_at(8, 0, 0, 0);
+    gpumc_error error = { GPUMC_OK, "" };
+    double x[KINKS];
+    gpumc_fit fit;
+    for (int trial = 0; trial < 50; trial++) {
+        for (int i = 0; i < KINKS; i++) x[i] = 2 * gpumc_rng_normal(&rng);
+        CHECK(gpumc_check_gradient(&m, x, NULL, &error) == GPUMC_OK, "%s", error.text);
+    }
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    CHECK(fit.n_warnings > 0 && fit.warnings->code != GPUMC_W_IMPROPER, "%s",
+          fit.n_warnings ? fit.warnings->text : "nothing is doubted");
+    gpumc_free(&fit);
+}
+
 /* A derivative by an element reaches its location and scale, too: the element is named. */
 static double wrong_elements(const double *x, double *grad, void *data)
 {
@@ -669,6 +698,7 @@ static void check_gradients(void)
     b.wrong_factor = 1 + 1e-6;
     CHECK(gpumc_check_gradient(&m, NULL, NULL, NULL) == GPUMC_OK, "rounding noise was refused");
     check_blame();
+    check_kinks();
     check_gradients_of_many();
     check_far_gradients();
     check_shared_memory();

@@ -252,8 +252,36 @@ static size_t check_sampler(int spring)
     return n_divergent;
 }
 
+/* Parts that ask their own team, and callers at the same time: each gets all of its parts done. */
+typedef struct nesting { gpumc_team *team; int n_inner, n_alone; } nesting;
+static void count_inner(size_t part, int member, void *user)
+{
+    nesting *n = (nesting *)user;
+    (void)part;
+    __sync_add_and_fetch(&n->n_inner, 1);
+    if (member == 0) __sync_add_and_fetch(&n->n_alone, 1);
+}
+static void ask_again(size_t part, int member, void *user)
+{
+    (void)part, (void)member;
+    gpumc_team_run(((nesting *)user)->team, count_inner, 7, user);
+}
+static void check_nesting(void)
+{
+    nesting n = { gpumc_team_start(3, NULL), 0, 0 };
+    for (int round = 1; n.team && round <= 50; round++) {
+        gpumc_team_run(n.team, ask_again, 5, &n);
+        CHECK(n.n_inner == 35 * round && n.n_alone == n.n_inner, "round %d: %d parts, %d of them alone", round,
+              n.n_inner, n.n_alone);
+    }
+    gpumc_team_run(n.team, count_inner, 9, &n);
+    CHECK(n.n_inner == 35 * 50 + 9, "%d parts", n.n_inner);
+    gpumc_team_stop(n.team);
+}
+
 int main(void)
 {
+    check_nesting();
     size_t n_divergent = 0;
     for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++) {
         work.sampler = (gpumc_sampler)k;

@@ -11,5 +11,5 @@ chains=$(ls -d "${OUT:?}"_*.zarr | while read -r store; do
     case $number in *[!0-9]*) ;; *) echo "$store" ;; esac         # not those of another OUT_NAME
 done | paste -s -d , -)
 "${PROGRAM:-./stop_signal}" merge fit="$chains" data="${DATA:?}" output="$OUT.zarr" report="$OUT.html" \
-    table="${OUT}_subjects.csv"
-"${PROGRAM:-./stop_signal}" check fit="$chains" data="$DATA" page="${OUT}_check.html"
+    table="${OUT}_subjects.csv" ${READING:-}
+"${PROGRAM:-./stop_signal}" check fit="$chains" data="$DATA" page="${OUT}_check.html" ${READING:-}
