@@ -1,5 +1,7 @@
 /* What a data row costs: nanoseconds a row of log density and gradient through GPUMC_ROW, for every
-   instruction set that the processor has, and how many times a plain loop over libm takes; what its columns
+   instruction set that the processor has, and how many times a plain loop over libm takes, which calls the
+   density of one row after the other; for some families a loop over libm too in which what the parameters alone
+   give has been taken out of the loop by hand; what its columns
    are read at (GB/s; they stay in the cache), for the best set as a share of what memory is read at by a plain
    sum in the same run; the largest error of a row's value against long double, in units of the last
    place of it, at least 1. Then the cost a row by the size of groups. Least of many runs, processor time.
@@ -231,6 +233,69 @@ static long double long_wiener(const double *p, const double *x)
            - 2 * logl(alpha) - v * (alpha * w + 0.5L * v * t);
 }
 
+/* ---- whole loops over libm, by hand: value and gradient to out ------------------------------------ */
+
+static void hand_normal(const double *p, const double *y, double *out)
+{
+    const double inv = 1 / p[1], constant = -log(p[1]) - 0.5 * log(2 * GPUMC_PI);
+    double sum = 0, square = 0;
+    for (size_t i = 0; i < N; i++) {
+        const double z = (y[i] - p[0]) * inv;
+        sum += z;
+        square += z * z;
+    }
+    out[0] = N * constant - 0.5 * square;
+    out[1] = sum * inv;
+    out[2] = (square - N) * inv;
+}
+static void hand_lognormal(const double *p, const double *y, double *out)
+{
+    const double inv = 1 / p[1], constant = -log(p[1]) - 0.5 * log(2 * GPUMC_PI);
+    double sum = 0, square = 0, logs = 0;
+    for (size_t i = 0; i < N; i++) {
+        const double log_y = log(y[i]), z = (log_y - p[0]) * inv;
+        sum += z;
+        square += z * z;
+        logs += log_y;
+    }
+    out[0] = N * constant - 0.5 * square - logs;
+    out[1] = sum * inv;
+    out[2] = (square - N) * inv;
+}
+static void hand_student_t(const double *p, const double *y, double *out)
+{
+    const double nu = p[2], inv = 1 / p[1];
+    const double constant = lgamma(0.5 * nu + 0.5) - lgamma(0.5 * nu) - 0.5 * log(nu * GPUMC_PI) - log(p[1]);
+    const double slope = libm_digamma(0.5 * nu + 0.5) - libm_digamma(0.5 * nu) - 1 / nu;
+    double logs = 0, pulls = 0, squares = 0;
+    for (size_t i = 0; i < N; i++) {
+        const double z = (y[i] - p[0]) * inv, pull = (nu + 1) / (nu + z * z);
+        logs += log1p(z * z / nu);
+        pulls += pull * z;
+        squares += pull * z * z;
+    }
+    out[0] = N * constant - 0.5 * (nu + 1) * logs;
+    out[1] = pulls * inv;
+    out[2] = (squares - N) * inv;
+    out[3] = 0.5 * (N * slope - logs + squares / nu);
+}
+static void hand_wald_density(const double *p, const double *y, double *out)
+{
+    const double inv = 1 / p[0], constant = log(p[0]) - 0.5 * log(2 * GPUMC_PI);
+    double sum = 0, by_b = 0, by_v = 0, by_t0 = 0;
+    for (size_t i = 0; i < N; i++) {
+        const double t = y[i] - p[2], d = p[0] - p[1] * t, each = d / t;
+        sum -= 1.5 * log(t) + 0.5 * d * each;
+        by_b += inv - each;
+        by_v += d;
+        by_t0 += 1.5 / t - each * (p[1] + 0.5 * each);
+    }
+    out[0] = N * constant + sum;
+    out[1] = by_b;
+    out[2] = by_v;
+    out[3] = by_t0;
+}
+
 /* ---- the table --------------------------------------------------------------------------------- */
 
 typedef struct row {
@@ -239,17 +304,18 @@ typedef struct row {
     long double (*precise)(const double *p, const double *x);
     double p[4], from, to;
     int whole;
+    void (*by_hand)(const double *p, const double *y, double *out);
 } row;
 #define ROW(name) &name, libm_##name, long_##name
 static const row rows[] = {
-    { ROW(normal), { 0.3, 1.3, 0, 0 }, -2, 3, 0 },
-    { ROW(lognormal), { 0.3, 1.3, 0, 0 }, 0.1, 5, 0 },
-    { ROW(student_t), { 0.3, 1.3, 4.5, 0 }, -4, 5, 0 },
-    { ROW(bernoulli_logit), { 0.3, 0.7, 0, 0 }, 0, 1.999, 1 },
-    { ROW(poisson), { 3.5, 0, 0, 0 }, 0, 9, 1 },
-    { ROW(wald_density), { 1.2, 2.1, 0.15, 0 }, 0.25, 1.25, 0 },
-    { ROW(wald_race), { 1.2, 2.1, 1.4, 0.15 }, 0.25, 1.25, 0 },
-    { ROW(wiener), { 1.2, 0.15, 0.55, 1.4 }, 0.25, 1.25, 0 },
+    { ROW(normal), { 0.3, 1.3, 0, 0 }, -2, 3, 0, hand_normal },
+    { ROW(lognormal), { 0.3, 1.3, 0, 0 }, 0.1, 5, 0, hand_lognormal },
+    { ROW(student_t), { 0.3, 1.3, 4.5, 0 }, -4, 5, 0, hand_student_t },
+    { ROW(bernoulli_logit), { 0.3, 0.7, 0, 0 }, 0, 1.999, 1, NULL },
+    { ROW(poisson), { 3.5, 0, 0, 0 }, 0, 9, 1, NULL },
+    { ROW(wald_density), { 1.2, 2.1, 0.15, 0 }, 0.25, 1.25, 0, hand_wald_density },
+    { ROW(wald_race), { 1.2, 2.1, 1.4, 0.15 }, 0.25, 1.25, 0, NULL },
+    { ROW(wiener), { 1.2, 0.15, 0.55, 1.4 }, 0.25, 1.25, 0, NULL },
 };
 
 static double columns[2][1000000];
@@ -320,6 +386,25 @@ static double best_libm(const row *r)
     return best;
 }
 
+/* By hand, which must come to what the density of one row does. */
+static double best_by_hand(const row *r)
+{
+    double best = INFINITY, out[4] = { 0, 0, 0, 0 }, expected = 0, g[4] = { 0, 0, 0, 0 };
+    for (int run = 0; run < RUNS; run++) {
+        const double start = bench_seconds();
+        r->by_hand(r->p, columns[0], out);
+        seen = out[0];
+        best = fmin(best, (bench_seconds() - start) * 1e9 / N);
+    }
+    for (size_t i = 0; i < N; i++) expected += r->libm(r->p, &columns[0][i], g);
+    for (int k = 0; k < 4; k++)
+        if (!(fabs(out[k] - (k ? g[k - 1] : expected)) <= 1e-9 * (N + fabs(expected)))) {
+            fprintf(stderr, "%s by hand: %g, not %g\n", r->kind->name, out[k], k ? g[k - 1] : expected);
+            exit(1);
+        }
+    return best;
+}
+
 /* The largest error of a row's value in units in the last place of it, at least 1. */
 static double largest_error(const row *r, const gpumc_rows *loaded_rows, const double *const *p, double *work)
 {
@@ -342,6 +427,8 @@ static void print_row(const row *r, double floor_read)
     const double bytes = 8.0 * (double)r->kind->n_columns, libm = best_libm(r);
     const gpumc_isa best = gpumc_isa_resolve(GPUMC_ISA_AUTO);
     printf("%-16s %8.2f", r->kind->name, libm);
+    if (r->by_hand) printf(" %8.2f", best_by_hand(r));
+    else printf(" %8s", "");
     for (int isa = GPUMC_ISA_BASELINE; isa <= GPUMC_ISA_AVX512; isa++) {
         if (isa > (int)best || (isa > 1 && best == GPUMC_ISA_BASELINE)) break;
         loaded l = load(r->kind, N, 1, NULL, (gpumc_isa)isa);
@@ -414,7 +501,7 @@ int main(int argc, char **argv)
 {
     bench_header(argc, argv);
     const double floor_read = read_bandwidth();
-    printf("reading memory: %.1f GB/s\n\n%-16s %8s", floor_read, "ns a row", "libm");
+    printf("reading memory: %.1f GB/s\n\n%-16s %8s %8s", floor_read, "ns a row", "libm", "by hand");
     for (int isa = GPUMC_ISA_BASELINE; isa <= (int)gpumc_isa_resolve(GPUMC_ISA_AUTO); isa++)
         printf(" | %-33s", gpumc_isa_name((gpumc_isa)isa));
     printf(" | of it\n");

@@ -16,7 +16,7 @@
    water boils at 200 F: pressure 23.38 inches, 90 % between 23.22 and 23.54
    water boils at 210 F: pressure 28.72 inches, 90 % between 28.51 and 28.93
    elpd_loo 0.5, standard error 8.7, largest Pareto k 0.31
-   regression: 4 chains x 1000 draws after 200 of warm-up, 0.06 s
+   regression: 4 chains x 1000 draws after 200 of warm-up, 0.01 s
    step size 0.748, low-rank metric, 0 divergences
    sampler MAMS: the metric fits: variance to metric 1.11, E-BFMI 0.94, trees span 3.4
                mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
@@ -25,7 +25,7 @@
    sigma    0.13794    0.00082    0.03896    0.08647    0.13135    0.21228      2309      2611   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10995 divergences=0 warmup_s=0.0043 sampling_s=0.0522
+   gradients=10995 divergences=0 warmup_s=0.0032 sampling_s=0.0073
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -283,7 +283,7 @@ def run_numpyro(model, form, d, o, chain_method):
     import numpyro
     from numpyro.infer import MCMC, NUTS, init_to_uniform, init_to_value
     jax.config.update("jax_compilation_cache_dir", tempfile.mkdtemp())      # NumPyro compiles its loop anew at every run:
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)      # with this the second run is sampling alone
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)      # with this the second run compiles nothing
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
     if o.get("precision", "double") == "double":
         numpyro.enable_x64()
