@@ -116,8 +116,28 @@ static inline int arguments_exists(const char *path)          /* folders, too, b
     return file != NULL;
 }
 
-/* Whether the files of the results can be there after the run: in folders that are, one name for each, and no
-   store left unfinished by a program that was killed. */
+/* Whether two arguments, of which one may be a list, name one file, which then would be read and written. */
+static inline int arguments_clash(const argument *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            const char *name = list[i].kind == TEXT ? *(const char **)list[i].value : NULL;
+            const char *at = list[j].kind == TEXT ? *(const char **)list[j].value : NULL;
+            const size_t width = name ? strlen(name) : 0;
+            while (i != j && width > 0 && at) {
+                const char *comma = strchr(at, ',');
+                if (strncmp(name, at, width) == 0 && (at[width] == '\0' || at[width] == ',')) {
+                    fprintf(stderr, "error: %s is to be two files, by %s= and %s=\n", name, list[j].key, list[i].key);
+                    return 1;
+                }
+                at = comma ? comma + 1 : NULL;
+            }
+        }
+    return 0;
+}
+
+/* Whether the files of the results can be there after the run: in folders that are, and no store left unfinished
+   by a program that was killed. */
 static inline int arguments_can_write(const run *r)
 {
     const char *const paths[] = { r->output, r->summary, r->csv, r->report, r->options.checkpoint };
@@ -129,11 +149,6 @@ static inline int arguments_can_write(const run *r)
             fprintf(stderr, "error: %s is there, of a program that was killed; remove it\n", trial);
             return 0;
         }
-        for (int j = 0; j < k; j++)
-            if (paths[j] && strcmp(paths[j], paths[k]) == 0) {
-                fprintf(stderr, "error: %s is to be two files\n", paths[k]);
-                return 0;
-            }
         snprintf(trial, sizeof trial, "%.4000s.trial", paths[k]);
         FILE *file = fopen(trial, "wb");
         if (!file) {
@@ -155,7 +170,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
         { "num_chains", WHOLE, &o->num_chains, "chains (0: 4)" },
         { "num_warmup", WHOLE, &o->num_warmup, "warm-up iterations a chain (0: by model)" },
         { "num_samples", WHOLE, &o->num_samples, "kept draws a chain (0: 1000; stop_signal 1500)" },
-        { "target_accept", REAL, &o->target_accept, "target acceptance, below 1 (0: 0.8)" },
+        { "target_accept", REAL, &o->target_accept, "target acceptance, below 1 (0: 0.8, of few parameters 0.95)" },
         { "max_treedepth", WHOLE, &o->max_treedepth, "at most 2^max_treedepth gradients a draw (0: 10)" },
         { "metric", CHOICE, &metric, "auto|diag|low_rank|dense|unit|blocks" },
         { "sampler", CHOICE, &sampler, "auto|nuts|mams|hmc" },
@@ -180,7 +195,7 @@ static inline int arguments_read(int argc, char **argv, run *r, const argument *
     o->sampler = (gpumc_sampler)sampler;
     if (r->output && arguments_exists(r->output))             /* it would be refused after the run */
         return run_failed("there is a store, or something else, of the name that output= gives");
-    return arguments_can_write(r) ? GO_ON : EXIT_FAILURE;
+    return !arguments_clash(list, n) && arguments_can_write(r) ? GO_ON : EXIT_FAILURE;
 }
 
 /* ---- stopped, saved, resumed ------------------------------------------------------------------------ */

@@ -60,7 +60,7 @@ static int command_arguments(int argc, char **argv, const argument *list, size_t
         if (strcmp(argv[i], "help") == 0) { arguments_usage(argv[0], list, n); return EXIT_SUCCESS; }
         if (!argument_read(argv[i], list, n)) return EXIT_USAGE;
     }
-    return GO_ON;
+    return arguments_clash(list, n) ? EXIT_FAILURE : GO_ON;
 }
 
 static int wanted(const char *key)

@@ -231,6 +231,10 @@ check 'a folder that is not there' refuses 1 'no file can be written beside' \
     "$scratch/hierarchical" output="$scratch/none/x"
 check 'one name for two files' refuses 1 'is to be two files' \
     "$scratch/hierarchical" summary="$scratch/twice" report="$scratch/twice"
+cp "$scratch/data.json" "$scratch/mine.json"
+check 'data that would be written over' refuses 1 'is to be two files, by data= and summary=' \
+    "$scratch/hierarchical" data="$scratch/mine.json" summary="$scratch/mine.json"
+check 'they are there' cmp "$scratch/data.json" "$scratch/mine.json"
 check 'a store left unfinished' refuses 1 'of a program that was killed' \
     "$scratch/hierarchical" output="$scratch/killed.zarr"
 

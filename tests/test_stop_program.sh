@@ -61,8 +61,12 @@ check 'recovery' grep -q '90 % intervals hold the truth' out
 check 'of all population parameters' grep -q 'of 22 population parameters lie' out
 check 'a page of figures' grep -q '</html>' page.html
 check_fails 'a number that is none, or anything fetched' grep -qiE 'nan|http' page.html
+cp trials.csv same_trials.csv
 check 'truth that is none' says 1 'columns name, subject and value' ./stop_signal check fit=fit.zarr \
-    data=trials.csv truth=trials.csv page=none.html draws=20
+    data=trials.csv truth=same_trials.csv page=none.html draws=20
+check 'data that would be written over' says 1 'is to be two files' ./stop_signal fit data=trials.csv \
+    table=trials.csv $short
+check 'they are there' cmp trials.csv same_trials.csv
 check 'no page is left' test ! -e none.html -a ! -e none.html.tmp
 ./stop_signal simulate trials=other.csv subjects=3 run_trials=60 stops=10 >/dev/null
 check 'other data' says 1 'were they read with the same arguments?' ./stop_signal check fit=fit.zarr \
