@@ -570,9 +570,50 @@ static int command_fit(int argc, char **argv)
 
 enum { MOST_STORES = 64 };
 
-/* Reads stores, separated by commas, into one fit. */
-static int read_fit(const char *paths, gpumc_fit *fit, gpumc_error *error)
+/* The next character of UTF-8 that is known to be some; 0 at the end. */
+static uint32_t next_character(const char **text)
 {
+    const unsigned char *s = (const unsigned char *)*text;
+    const int more = *s < 0xc0 ? 0 : *s < 0xe0 ? 1 : *s < 0xf0 ? 2 : 3;
+    uint32_t c = more ? *s & (0x3fu >> more) : *s;
+    for (int i = 1; i <= more; i++) c = c << 6 | (s[i] & 0x3fu);
+    *text += *s ? 1 + more : 0;
+    return c;
+}
+
+/* The names of subjects in a store, of little-endian UTF-32 and one width, are those of the data in their order;
+   another number of them is said elsewhere. */
+static int same_subjects(const char *store, const ss_data *d, gpumc_error *error)
+{
+    char path[4096];
+    unsigned char c[4];
+    long bytes;
+    int same = 1;
+    snprintf(path, sizeof path, "%.4000s/posterior/subject/0", store);
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) != 0 || (bytes = ftell(file)) < 0 || fseek(file, 0, SEEK_SET) != 0) {
+        if (file) fclose(file);
+        return ss_fail(error, GPUMC_ERROR_FILE, "%.200s: the names of the subjects cannot be read", path);
+    }
+    const size_t width = (size_t)bytes / 4 / d->n_subjects;
+    for (size_t i = 0; i < d->n_subjects && same && width * 4 * d->n_subjects == (size_t)bytes; i++) {
+        const char *name = d->subject_names[i];
+        for (size_t k = 0; k < width && same; k++)
+            same = fread(c, 1, 4, file) == 4
+                && ((uint32_t)c[0] | (uint32_t)c[1] << 8 | (uint32_t)c[2] << 16) == next_character(&name);
+        same &= *name == '\0';
+        if (!same)
+            ss_fail(error, GPUMC_ERROR_FORMAT, "subject %.0f is \"%.60s\" in the data, and another in %.100s: give "
+                    "the data of the fit, read with the same arguments", (double)i + 1, d->subject_names[i], store);
+    }
+    fclose(file);
+    return same;
+}
+
+/* Reads stores, separated by commas, into one fit; d: the data that they are of, or NULL. */
+static int read_fit(const char *paths, const ss_data *d, gpumc_fit *fit, gpumc_error *error)
+{
+    int known = 1;
     const char *list[MOST_STORES];
     size_t n = 0, length = strlen(paths);
     char *text = (char *)malloc(length + 1);
@@ -585,8 +626,9 @@ static int read_fit(const char *paths, gpumc_fit *fit, gpumc_error *error)
     status = at ? GPUMC_ERROR_ARGUMENT : gpumc_merge(list, n, NULL, fit);
     if (at) snprintf(fit->message, sizeof fit->message, "more than %d stores", MOST_STORES);
     if (status == GPUMC_OK && fit->message[0]) fprintf(stderr, "%s\n", fit->message);
+    if (status == GPUMC_OK && d) known = same_subjects(list[0], d, error);
     free(text);
-    return status == GPUMC_OK || ss_fail(error, status, "%s", fit->message);
+    return status == GPUMC_OK ? known : ss_fail(error, status, "%s", fit->message);
 }
 
 /* Draws for the predictions: evenly spaced over all chains. */
@@ -782,7 +824,7 @@ static int command_check(int argc, char **argv)
     if (k.task.step_ms == 0) k.task.step_ms = k.study.read.step_ms > 0 ? k.study.read.step_ms : 50;
     k.task.deadline = k.study.read.deadline;
     if (!study_read(&k.study, &error)) return run_failed(error.text);
-    ok = read_fit(k.fit, &fit, &error) && check_fit(&k, &fit, &error);
+    ok = read_fit(k.fit, &k.study.reading.data, &fit, &error) && check_fit(&k, &fit, &error);
     gpumc_free(&fit);
     ss_reading_free(&k.study.reading);
     return ok ? EXIT_SUCCESS : run_failed(error.text);
@@ -815,7 +857,7 @@ static int command_merge(int argc, char **argv)
     if (!fits) return wanted("fit");
     if (!from.files) return wanted("data");
     if (!study_read(&from, &error)) return run_failed(error.text);
-    if (!read_fit(fits, &fit, &error)) status = run_failed(error.text);
+    if (!read_fit(fits, &from.reading.data, &fit, &error)) status = run_failed(error.text);
     else status = give_out(&fit, &from.reading.data, truncation, &r, table);
     gpumc_free(&fit);
     ss_reading_free(&from.reading);
@@ -960,7 +1002,7 @@ static int command_compare(int argc, char **argv)
     if (!names[0]) return wanted("first");
     if (!names[1]) return wanted("second");
     memset(fits, 0, sizeof fits);
-    ok = read_fit(names[0], &fits[0], &error) && read_fit(names[1], &fits[1], &error)
+    ok = read_fit(names[0], NULL, &fits[0], &error) && read_fit(names[1], NULL, &fits[1], &error)
          && compare_fits(&fits[0], &fits[1], names, page, &error);
     gpumc_free(&fits[0]);
     gpumc_free(&fits[1]);

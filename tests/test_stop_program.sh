@@ -67,6 +67,11 @@ check 'truth that is none' says 1 'columns name, subject and value' ./stop_signa
 check 'data that would be written over' says 1 'is to be two files' ./stop_signal fit data=trials.csv \
     table=trials.csv $short
 check 'they are there' cmp trials.csv same_trials.csv
+(head -1 trials.csv; tail -n +2 trials.csv | sort -s -t , -k 1,1r) >backwards.csv
+check 'subjects in another order' says 1 'subject 1 is "s004" in the data, and another in fit.zarr' \
+    ./stop_signal check fit=fit.zarr data=backwards.csv draws=20
+check 'nor are they merged' says 1 'subject 1 is "s004" in the data, and another in fit.zarr' \
+    ./stop_signal merge fit=fit.zarr data=backwards.csv table=none.csv
 check 'no page is left' test ! -e none.html -a ! -e none.html.tmp
 ./stop_signal simulate trials=other.csv subjects=3 run_trials=60 stops=10 >/dev/null
 check 'other data' says 1 'were they read with the same arguments?' ./stop_signal check fit=fit.zarr \
