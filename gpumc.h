@@ -9964,9 +9964,9 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     for (size_t k = 0; k < hier->data->n_rows && status == GPUMC_OK; k++) {
         gpumc__set_point(&e, &hier->sets[k]);
         status = gpumc_rows_explain(hier->sets[k].rows, e.slot->p, e.rows_work, &why);
-        const char *what = strstr(why.text, "\": ");                 /* behind the kind's name */
-        if (status != GPUMC_OK)
-            gpumc__fail(error, status, "rows \"%.60s\": %.180s", hier->sets[k].given->name, what + 3);
+        if (status != GPUMC_OK)                               /* the set's name instead of the kind's */
+            gpumc__fail(error, status, "rows \"%.60s\": %.180s", hier->sets[k].given->name,
+                        strstr(why.text, "\": ") + 3);
     }
     gpumc__give_flag(&e.slot->taken);
     return status;
@@ -19744,8 +19744,8 @@ static const char *gpumc__loose(const gpumc__run *r, const gpumc__placed *p, siz
         is_free &= x[n + i] == 0;
         gone |= doubted && fabs(x[i]) > 1e100;
         /* some -1 where the posterior is proper; of positive values by their logarithms */
-        rises &= (p->param->kind == GPUMC_POSITIVE ? log(x[i] / s.q50) * (1 + x[i] * x[n + i])
-                                                   : (x[i] - s.q50) * x[n + i]) > 1e3;
+        rises &= p->param->kind != GPUMC_POSITIVE ? (x[i] - s.q50) * x[n + i] > 1e3
+            : s.q50 > 0 && log(x[i] / s.q50) * (1 + x[i] * x[n + i]) > 1e3;
     }
     return is_free ? "the log density does not depend on it where the chains are"
         : gone ? "it has gone beyond 1e100 (has the log density its sign?)"
