@@ -19770,7 +19770,7 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
         double *x = r->chains[c].work, *g = x + l->n_natural, *others = g + l->n_natural;
         gpumc__to_natural(l, gpumc_nuts_draw(r->machines[c]), x, x);
         gpumc__density(l, 0, x, g);
-        for (size_t k = 0; k < 5 && f->draws && f->n_draws > 4; k++) {      /* kinks have derivatives of 0, too */
+        for (size_t k = 0; k < 5 && f->draws && f->n_draws > 4; k++) {       /* kinks have zeros, too */
             const size_t draw = c * f->draw_capacity + k * f->n_draws / 5;
             gpumc__density(l, 0, f->draws + draw * f->n_columns, others);
             for (size_t i = 0; i < l->n_natural; i++) g[i] = g[i] == 0 && others[i] != 0 ? DBL_MIN : g[i];
