@@ -28,6 +28,45 @@ for name in test_diagnose test_math test_rng test_rows test_run test_threads tes
     check "$name on Windows" emulated -O1 $name
 done
 
+# A run that is stopped twice, saved over the file that it is resumed from, ends with the draws of one in one go.
+cat >"$scratch/stopped.c" <<'C'
+#define GPUMC_IMPLEMENTATION
+#include "gpumc.h"
+static gpumc_stop_flag stop;
+static int left;
+static double log_density(const double *x, double *grad, void *data)
+{
+    (void)data;
+    if (left > 0 && --left == 0) gpumc_stop(&stop);
+    return gpumc_student_t_lpdf(x[0], 5, 0, 1, &grad[0], NULL, NULL, NULL)
+         + gpumc_normal_lpdf(x[1], x[0], 1, &grad[1], &grad[0], NULL);
+}
+int main(void)
+{
+    gpumc_param x = { .name = "x", .size = 2 };
+    gpumc_model model = { .params = &x, .n_params = 1, .log_density = log_density };
+    gpumc_sample_options o = { .num_samples = 300, .threads = 1 };
+    gpumc_fit whole, fit;
+    if (gpumc_sample(&model, &o, &whole) != GPUMC_OK) return 1;
+    o.stop = &stop;
+    o.checkpoint = "state";
+    left = 4000;
+    if (gpumc_sample(&model, &o, &fit) != GPUMC_STOPPED || !fit.resumable) return 2;
+    gpumc_free(&fit);
+    stop.requested = 0;
+    left = 2000;
+    if (gpumc_resume(&model, &o, "state", &fit) != GPUMC_STOPPED || !fit.resumable)
+        return puts(fit.message), 3;
+    gpumc_free(&fit);
+    stop.requested = 0;
+    if (gpumc_resume(&model, &o, "state", &fit) != GPUMC_OK) return puts(fit.message), 4;
+    return memcmp(whole.draws, fit.draws, 4 * 300 * 2 * sizeof(double)) != 0;
+}
+C
+check 'stopped and resumed, for Windows' \
+    $cross -std=c99 -O1 -I.. "$scratch/stopped.c" -o "$scratch/stopped.exe" -pthread
+check 'stopped and resumed twice' sh -c "cd $scratch && wine stopped.exe"
+
 # Times apart, eight schools writes there what it writes here: draws as CSV, as a Zarr store, and the summary.
 without_times() { [ -s "$1" ] || return 1; tr -d '\r' <"$1" | sed -E 's/(_s=|time":)[-+.0-9e]+//g; s/, [.0-9]+ s$//; / seconds \(/d'; }
 same_file() { without_times "linux$1" >one && without_times "windows$1" >two && cmp one two; }
