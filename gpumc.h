@@ -369,7 +369,8 @@ extern "C" {
 #endif
 
 /* The set that wanted stands for on this machine: AUTO is the one that the environment variable GPUMC_ISA
-   names (baseline, avx2, avx512), or the best; a set that is missing here becomes the best below it. */
+   names (baseline, avx2, avx512, or as gpumc_isa_name does), or the best; a set that is missing here becomes
+   the best below it. */
 GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted);
 /* "SSE2", "AVX2", "AVX-512", "NEON" or "baseline". */
 GPUMC_API const char *gpumc_isa_name(gpumc_isa isa);
@@ -3071,7 +3072,7 @@ static gpumc_isa gpumc__isa_best(void) { return GPUMC_ISA_BASELINE; }
 GPUMC_API gpumc_isa gpumc_isa_resolve(gpumc_isa wanted)
 {
     static const char *const names[GPUMC__N_ISA] = { "baseline", "avx2", "avx512" };
-    static const char *const shown[GPUMC__N_ISA] = { "SSE2", "AVX2", "AVX-512" };
+    static const char *const shown[GPUMC__N_ISA] = GPUMC__ISA_NAMES;
     const gpumc_isa best = gpumc__isa_best();
     const char *forced = wanted == GPUMC_ISA_AUTO ? getenv("GPUMC_ISA") : NULL;
     for (int i = 0; forced && i < GPUMC__N_ISA; i++)

@@ -55,6 +55,7 @@ static void check_room(void)
 static void check_isa_named(void)
 {
     static const char *const names[] = { "baseline", "avx2", "avx512", "sse9" };
+    const char *shown;
     const gpumc_isa best = gpumc_isa_resolve(GPUMC_ISA_AVX512);
     for (int i = 0; i < 4; i++) {
         const gpumc_isa named = (gpumc_isa)(GPUMC_ISA_BASELINE + i), wanted = i == 3 || named > best ? best : named;
@@ -62,6 +63,11 @@ static void check_isa_named(void)
         CHECK(gpumc_isa_resolve(GPUMC_ISA_AUTO) == wanted, "%s stands for %d, not %d", names[i],
               (int)gpumc_isa_resolve(GPUMC_ISA_AUTO), (int)wanted);
         CHECK(gpumc_isa_resolve(best) == best, "%s changes what is asked for", names[i]);
+    }
+    for (int i = GPUMC_ISA_BASELINE; i <= (int)best; i++) {
+        shown = gpumc_isa_name((gpumc_isa)i);
+        CHECK(setenv("GPUMC_ISA", shown, 1) == 0 && gpumc_isa_name(GPUMC_ISA_AUTO) == shown, "%s stands for %s", shown,
+              gpumc_isa_name(GPUMC_ISA_AUTO));
     }
     unsetenv("GPUMC_ISA");
     CHECK(gpumc_isa_resolve(GPUMC_ISA_AUTO) == best, "none named");
