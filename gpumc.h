@@ -17512,16 +17512,21 @@ static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
     *high = fmin(gpumc__quantile(s, 1), last + (last - first) / 3);
 }
 
-/* Silverman's (1986) rule; whole numbers, of which there are few, keep apart. */
-#define GPUMC__WHOLE_WIDTH 0.15
-static inline double gpumc__kernel_width(gpumc__sheet *s, double range)
+/* Silverman's (1986) rule. */
+static inline double gpumc__kernel_width(gpumc__sheet *s)
 {
     const double quartiles = gpumc__quantile(s, 0.75) - gpumc__quantile(s, 0.25);
-    int whole = range <= 40;
-    for (size_t i = 0; i < s->total && whole; i++) whole = floor(s->x[i]) >= s->x[i];
     gpumc__take_moments(s);
     const double spread = quartiles > 0 ? fmin(s->sd, quartiles / 1.34) : s->sd;
-    return whole ? GPUMC__WHOLE_WIDTH : 0.9 * spread * pow((double)s->total, -0.2);
+    return 0.9 * spread * pow((double)s->total, -0.2);
+}
+
+/* Whole numbers, few of them: they are to keep apart. */
+static inline int gpumc__are_steps(const gpumc__sheet *s, double range)
+{
+    int whole = range <= 40;
+    for (size_t i = 0; i < s->total && whole; i++) whole = floor(s->x[i]) >= s->x[i];
+    return whole;
 }
 
 /* A density at GPUMC__POINTS points u from low to high: a normal kernel, mirrored at both ends, beyond which
@@ -17679,7 +17684,8 @@ static inline void gpumc__density_panel(gpumc__page *p)
     double q[5], low, high;
     gpumc__take_quantiles(s, q);
     gpumc__fence(s, &low, &high);
-    const double width = gpumc__kernel_width(s, high - low), beyond = width == GPUMC__WHOLE_WIDTH ? 0.5 : 0;
+    const int steps = gpumc__are_steps(s, high - low);
+    const double width = steps ? 0.15 : gpumc__kernel_width(s), beyond = steps ? 0.5 : 0;
     low -= beyond;
     high += beyond;
     const double top = gpumc__estimate_density(s->x, s->total, low, high, width, p->u, p->v);
@@ -17830,7 +17836,7 @@ static inline void gpumc__energy_panel(gpumc__page *p)
     gpumc__fill_sheet(s, energies);
     if (!gpumc__can_be_drawn(s->flags) || s->n_draws < 4) return;
     gpumc__fence(s, &low, &high);
-    const double width = gpumc__kernel_width(s, GPUMC_INF), half = fmax(s->mean - low, high - s->mean);
+    const double width = gpumc__kernel_width(s), half = fmax(s->mean - low, high - s->mean);
     for (size_t i = 0; i < s->total; i++) if (i % s->n_draws) steps[n++] = s->x[i] - s->x[i - 1];
     const double top = gpumc__estimate_density(s->y, s->total, -half, half, width, p->u, p->v);
     const double peak = gpumc__estimate_density(steps, n, -half, half, width, p->u, p->v + GPUMC__POINTS);

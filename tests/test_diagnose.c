@@ -982,18 +982,24 @@ static double normal_lpdf(double y, double mean, double variance)
 }
 
 /* Normal data y_i ~ N(theta, 1), theta ~ N(0, 2^2): what leaving one out gives is known. */
-static void check_loo(void)
+/* One parameter and the log likelihoods of twelve observations. */
+static void make_loo_fit(void)
 {
     static const size_t twelve = 12;
+    make_fit(&h);
+    h.fit.n_blocks = h.fit.n_columns = h.fit.n_params_columns = 0;
+    add_block(&h.fit, "theta", NULL, 0, 0, GPUMC_GENERATED);
+    add_block(&h.fit, "log_lik", &twelve, 1, 1, GPUMC_LOG_LIKELIHOOD);
+}
+
+static void check_loo(void)
+{
     const double scale = 2;
     const size_t total = FIT_CHAINS * FIT_DRAWS;
     double y[12], sum = 0, exact = 0, log_mean = 0, elpd[12], k[12], worst = 0, variance, mean;
     gpumc_loo loo;
     gpumc_error error;
-    make_fit(&h);
-    h.fit.n_blocks = h.fit.n_columns = h.fit.n_params_columns = 0;
-    add_block(&h.fit, "theta", NULL, 0, 0, GPUMC_GENERATED);
-    add_block(&h.fit, "log_lik", &twelve, 1, 1, GPUMC_LOG_LIKELIHOOD);
+    make_loo_fit();
     lcg = 77;
     for (size_t i = 0; i < 12; i++) sum += y[i] = 1 + irwin_hall();
     variance = 1 / (12 + 1 / (scale * scale));
@@ -1046,15 +1052,11 @@ static void check_loo(void)
    few draws can stand is counted, and its k is the worst. */
 static void check_loo_efficiency(void)
 {
-    static const size_t twelve = 12;
     double k[12], likelihood[FIT_CHAINS * FIT_DRAWS], ratios[FIT_CHAINS * FIT_DRAWS], ess;
     const gpumc_series s = { likelihood, FIT_CHAINS, FIT_DRAWS, 0, 0 };
     gpumc_loo loo;
     gpumc_error error;
-    make_fit(&h);
-    h.fit.n_blocks = h.fit.n_columns = h.fit.n_params_columns = 0;
-    add_block(&h.fit, "theta", NULL, 0, 0, GPUMC_GENERATED);
-    add_block(&h.fit, "log_lik", &twelve, 1, 1, GPUMC_LOG_LIKELIHOOD);
+    make_loo_fit();
     autoregression(x1, FIT_CHAINS, FIT_DRAWS, 0.7, 0, 78);
     for (size_t c = 0; c < FIT_CHAINS; c++)
         for (size_t i = 0; i < FIT_DRAWS; i++)
