@@ -16438,8 +16438,6 @@ static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
 /* Every dimension that the options describe is there, once, and its name can be one. */
 static void gpumc__check_dimensions(gpumc__store *s)
 {
-    if (s->options.n_dimensions && !s->options.dimensions)
-        GPUMC__REFUSE(s, "n_dimensions is not 0, dimensions is NULL");
     for (size_t i = 0; i < s->options.n_dimensions && !s->status; i++) {
         const gpumc_dimension *d = &s->options.dimensions[i];
         size_t k = 0;
@@ -16706,6 +16704,10 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     if (options) s->options = *options;
     s->allocator = fit->allocator;
     s->error = error;
+    if (s->options.n_dimensions && !s->options.dimensions) {
+        GPUMC__REFUSE(s, "n_dimensions is %.0f, dimensions is NULL", (double)s->options.n_dimensions);
+        return;
+    }
     if (!gpumc__is_plain(name) || (date && !gpumc__is_plain(date))) {
         GPUMC__REFUSE(s, "name of the model \"%.80s\", created_at \"%.40s\": must be UTF-8 without quotes, "
                       "backslashes and control characters", name ? name : "", date ? date : "");

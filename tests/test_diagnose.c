@@ -516,6 +516,9 @@ static void check_strides(void)
     memset(x2, 0, 1200 * sizeof(double));
     for (size_t i = 0; i < 400; i++) x2[3 * i + 1] = x1[i];
     CHECK(gpumc_r_hat(column).value == gpumc_r_hat(s).value, "one column of three");
+    const gpumc_series apart = { x2, 4, 100, 150, 0 };
+    for (size_t i = 0; i < 400; i++) x2[i / 100 * 150 + i % 100] = x1[i];
+    CHECK(gpumc_r_hat(apart).value == gpumc_r_hat(s).value, "chains apart, draws side by side");
 }
 
 /* x1 as it stands. */

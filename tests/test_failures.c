@@ -224,6 +224,8 @@ static void check_kinds(void)
     const gpumc_model model = bowl_model(&b, &unit, 1);
     gpumc_error error = { GPUMC_OK, "" };
     CHECK(gpumc_layout_bytes(&model, &error) > 0, "0 and 1 of a unit: %s", error.text);
+    const gpumc_model hollow = { .n_params = 1, .n_outputs = 1 };
+    CHECK(gpumc_model_n_values(&hollow) == 0 && gpumc_model_n_outputs(&hollow) == 0, "sizes of what is NULL");
 }
 
 static void check_hierarchy(void)
@@ -387,6 +389,10 @@ static void check_options(void)
     REFUSE_OPTION(init_radius, NAN, "nan");
     REFUSE_OPTION(num_warmup, -1, "step_size");            /* no warm-up and no step size */
     REFUSE_OPTION(discard_draws, 1, "on_draw");
+    gpumc_sample_options many = quick;
+    many.num_samples = 1 << 20;
+    many.thin = 1 << 12;
+    refuse(__LINE__, &m, many, GPUMC_ERROR_ARGUMENT, WORDS("num_samples", "thin", "4e9 draws"));
     CHECK(calls == 0, "the density was called %d times in spite of bad options", calls);
 }
 

@@ -1074,6 +1074,7 @@ static void check_bad_input(void)
     REFUSED(e->populations[0].name = NULL, "the name of a population is NULL");
     REFUSED(e->rows[1].name = NULL, "the name of a set of rows is NULL");
     REFUSED(e->data.team = -1, "team is -1");
+    REFUSED(e->data.place = (gpumc_place)9, "place is 9");
     REFUSED(e->data.threads = 1 << 17, "threads 131072");
     REFUSED(e->params[0].name = "a b", "a b");
     REFUSED(e->params[3].name = "mu", "mu");
@@ -1177,8 +1178,9 @@ static void check_threads_and_explain(void)
     bad[9] = 1e200;
     e->columns[0] = bad;
     o = make(&e->data);
-    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC && strstr(error.text, "9"), "%s",
-          error.text);
+    CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC
+              && strstr(error.text, "rows \"shared\": the log likelihood of row 9,"),
+          "%s", error.text);
     x[1] = -1;
     CHECK(gpumc_hier_explain(o.hier, x, &error) == GPUMC_ERROR_NUMERIC
               && strstr(error.text, "\"tau\": its prior"),

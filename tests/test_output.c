@@ -1279,6 +1279,13 @@ static void check_failures(void)
         remove(in_folder("pipe"));
     }
 
+    FILE *foreign = fopen(in_folder("fit.json.tmp"), "w");      /* what was there before is nobody's to remove */
+    CHECK(foreign && fclose(foreign) == 0 && mkdir(in_folder("fit.json"), 0700) == 0, "no folder");
+    CHECK(gpumc_write_metric_json(&fit, in_folder("fit.json"), &error) == GPUMC_ERROR_FILE
+          && access(in_folder("fit.json.tmp"), F_OK) == 0, "a file of others is gone: %s", error.text);
+    remove(in_folder("fit.json.tmp"));
+    rmdir(in_folder("fit.json"));
+
     signal(SIGXFSZ, SIG_IGN);                                  /* the system itself runs full */
     getrlimit(RLIMIT_FSIZE, &limit);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {

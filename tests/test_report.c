@@ -637,6 +637,38 @@ static void check_edges_of_options(void)
     release(&h);
 }
 
+/* Draws uniform on 0, 1 and 2 have three steps of one height; and a quantity without finite draws no interval. */
+static void check_steps(void)
+{
+    hand h = schools(4, 300);
+    double points[400][2], highest = 0, least[3] = { 1e9, 1e9, 1e9 }, steps[2];
+    char *text;
+    for (size_t c = 0; c < 4; c++)
+        for (size_t i = 0; i < 300; i++) *value_of(&h, c, i, 0) = (double)(i % 3);
+    report_on(&h, NULL, "steps", &text);
+    const char *panel = strstr(strstr(text, ">mu<"), ">Density");
+    const size_t n = points_of(panel, "\"a\"", points) / 2;                /* forth along the curve, back below */
+    for (size_t i = 0; i < n; i++) {
+        const size_t third = 3 * i / n;
+        least[third] = fmin(least[third], points[i][1]);
+        highest = fmax(highest, points[i][1]);
+    }
+    for (int k = 0; k < 2; k++) steps[k] = (highest - least[2 * k]) / (highest - least[1]);
+    CHECK(n > 50 && fabs(steps[0] - 1) < 0.3 && fabs(steps[1] - 1) < 0.3, "steps of %g and %g times the middle one",
+          steps[0], steps[1]);
+    free(text);
+    report_on(&h, NULL, "finite", &text);
+    const int medians = count_of(strstr(text, ">Sampler and blocks<"), "l0 0\"/>");
+    free(text);
+    for (size_t c = 0; c < 4; c++)
+        for (size_t i = 0; i < 300; i++) *value_of(&h, c, i, 4) = NAN;
+    report_on(&h, NULL, "gaps", &text);
+    const char *forest = strstr(text, ">Sampler and blocks<");
+    CHECK(count_of(forest, "l0 0\"/>") == medians - 1, "%d medians, %d before", count_of(forest, "l0 0\"/>"), medians);
+    free(text);
+    release(&h);
+}
+
 static void check_comparison(void)
 {
     hand a = schools(4, 400), b = schools(3, 300);
@@ -921,6 +953,7 @@ int main(void)
     }
     check_predictions();
     check_edges_of_options();
+    check_steps();
     check_comparison();
     check_odd();
     if (!getenv("ONLY_PAGES")) {

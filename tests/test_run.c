@@ -213,6 +213,8 @@ static int keep_words(const gpumc_progress *p, void *user)
     return 0;
 }
 static double walled(const double *x, double *g, void *data);
+static int draw_seen(size_t chain, size_t draw, const double *values, const gpumc_draw_stats *stats, void *user);
+static const gpumc_warning *warning_of(const gpumc_fit *fit, gpumc_warning_code code);
 static void check_words(void)
 {
     static const gpumc_param ten = { .name = "x", .size = 10 };
@@ -233,6 +235,14 @@ static void check_words(void)
     CHECK(divergent == f.n_divergent && divergent > 10, "%d divergences, not %d", (int)divergent, (int)f.n_divergent);
     CHECK(w.wrong == 0 && w.longest > 0 && w.to_go == 0, "%d wrong, %g and %g s to go", w.wrong, w.longest, w.to_go);
     CHECK(f.gradient_seconds > 0 && f.forecast_seconds > 0, "a gradient takes %g s", f.gradient_seconds);
+    gpumc_free(&f);
+    size_t n_seen = 0;                                 /* and where no draw is kept, that they diverged */
+    const gpumc_sample_options thrown = { .num_warmup = 100, .num_samples = 300, .sampler = GPUMC_SAMPLER_NUTS,
+                                          .seed = 1, .discard_draws = 1, .on_draw = draw_seen, .draw_user = &n_seen };
+    CHECK(gpumc_sample(&m, &thrown, &f) == GPUMC_OK && n_seen == 1200, "%s", f.message);
+    const gpumc_warning *w_diverged = warning_of(&f, GPUMC_W_DIVERGENT);
+    CHECK(f.n_divergent == divergent && w_diverged && w_diverged->value == (double)divergent, "%d warnings",
+          (int)f.n_warnings);
     gpumc_free(&f);
 }
 

@@ -1228,6 +1228,51 @@ static gpumc_status do_job(int job, const gpumc_fit *fit, ledger *l, gpumc_error
     return status;
 }
 
+/* What diverged in draws that are cut off is not counted. */
+static void check_cut_divergences(void)
+{
+    const char *paths[] = { in_folder("long"), in_folder("short") };
+    gpumc_fit fit, merged;
+    for (int k = 0; k < 2; k++) {
+        const gpumc_sample_options o = { .num_samples = k ? 20 : 40, .num_chains = 2, .first_chain_id = k ? 7 : 0 };
+        CHECK(gpumc_sample(&line, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        fit.n_divergent = 1;
+        for (size_t i = 0; i < 2 * fit.draw_capacity; i++) fit.stats[i].divergent = i == (k ? 3 : 30);
+        CHECK(gpumc_write_store(&fit, paths[k], NULL, NULL) == GPUMC_OK, "no store");
+        gpumc_free(&fit);
+    }
+    CHECK(gpumc_merge(paths, 2, NULL, &merged) == GPUMC_OK && merged.n_draws == 20 && merged.n_divergent == 1,
+          "%d divergences: %s", (int)merged.n_divergent, merged.message);
+    gpumc_free(&merged);
+    clean();
+}
+
+/* Data that are made by hand, and not whole. */
+static void check_hand_made_data(void)
+{
+    double values[3] = { 1, 2, 3 };
+    char name[] = "y";
+    size_t four = 4;
+    gpumc_variable y = { name, &four, 1, 3, 0, values };
+    const gpumc_data data = { .variables = &y, .n_variables = 1 }, hollow = { .n_variables = 1 };
+    gpumc_store_options o = { .observed_data = &data };
+    gpumc_fit fit = rich_fit(rich_options);
+    gpumc_error error;
+    CHECK(gpumc_write_store(&fit, in_folder("hand"), &o, &error) == GPUMC_ERROR_ARGUMENT
+          && strstr(error.text, "\"y\" has 3 values, and dims for 4"), "%s", error.text);
+    y.dims = NULL;
+    CHECK(gpumc_write_store(&fit, in_folder("hand"), &o, &error) == GPUMC_ERROR_ARGUMENT
+          && strstr(error.text, "lacks name, dims or values"), "%s", error.text);
+    o.observed_data = &hollow;
+    CHECK(gpumc_write_store(&fit, in_folder("hand"), &o, &error) == GPUMC_ERROR_ARGUMENT, "no variables");
+    o.observed_data = NULL;
+    o.n_dimensions = 1;
+    CHECK(gpumc_write_store(&fit, in_folder("hand"), &o, &error) == GPUMC_ERROR_ARGUMENT
+          && strstr(error.text, "dimensions is NULL"), "%s", error.text);
+    gpumc_free(&fit);
+    CHECK(clean() == 0, "something is left");
+}
+
 static void check_failures(void)
 {
     gpumc_fit fit = rich_fit(rich_options);
@@ -1571,6 +1616,8 @@ int main(void)
     check_groups();
     check_refusals();
     check_merge();
+    check_cut_divergences();
+    check_hand_made_data();
     check_merge_refusals();
     check_merged_aim();
     check_several_files();
