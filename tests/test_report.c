@@ -664,7 +664,8 @@ static void check_steps(void)
         for (size_t i = 0; i < 300; i++) *value_of(&h, c, i, 4) = NAN;
     report_on(&h, NULL, "gaps", &text);
     const char *forest = strstr(text, ">Sampler and blocks<");
-    CHECK(count_of(forest, "l0 0\"/>") == medians - 1, "%d medians, %d before", count_of(forest, "l0 0\"/>"), medians);
+    CHECK(count_of(forest, "l0 0\"/>") == medians - 1, "%d medians, %d before", count_of(forest, "l0 0\"/>"),
+          medians);
     free(text);
     release(&h);
 }
