@@ -143,7 +143,7 @@
               divergences or long trees, because it says so when a region is missed: 7 to 15 gradients.
      Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
      posterior or mixed slowly (500 draws and more), NUTS draws all of it again, unless an on_draw has seen
-     the draws: noise of single runs falls, but as those that look well are kept, a tail may come out some 2 %
+     the draws: noise of single runs falls, but as those that look well are kept, a tail may come out a little
      too light on the average of many. fit.sampler and the summary say what was chosen and why;
      options.sampler forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and
      MAMS: see guide in gpumc_model.
