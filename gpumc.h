@@ -2363,11 +2363,20 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
                                       gpumc_error *error);
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
 
-/* What gpumc_cuda.cu fills in. */
+/* What gpumc_cuda.cu fills in. A joint has several of its objects, which must stay, and evaluates them side by
+   side at one point. */
+typedef struct gpumc__joint {
+    double *p;                            /* their points one after the other, left alone until it is finished */
+    const double *result;                 /* then the value and the derivatives of each */
+    gpumc_status (*start)(struct gpumc__joint *joint, gpumc_error *error);
+    gpumc_status (*finish)(struct gpumc__joint *joint, gpumc_error *error);
+    void (*release)(struct gpumc__joint *joint);
+} gpumc__joint;
 typedef struct gpumc__device {
     gpumc_status (*describe)(gpumc_device_info *info, gpumc_error *error);
     gpumc_hot *(*rows)(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
     gpumc_hot *(*glm)(const gpumc_glm_data *data, size_t max_points, gpumc_error *error);
+    gpumc__joint *(*join)(gpumc_hot *const *members, size_t n, gpumc_error *error);
 } gpumc__device;
 #if defined(GPUMC_CUDA)
 extern const gpumc__device *gpumc__cuda_device(void);
@@ -2470,9 +2479,10 @@ typedef struct gpumc_hier_data {
     /* Threads that share the rows of each evaluation, where they are 10,000 or more; not a bit changes. 0: in
        gpumc_sample with more threads than chains, as many as there are for each chain, elsewhere 1. */
     int team;
-    /* ANYWHERE: sets of 30,000 rows (cells: nodes of rows) and more are evaluated by the GPU, if it can be
-       had; ON_GPU: all of them, or creating fails. Not rows that take parameters by several indices. The GPU
-       holds the data once for each of `threads`, which are 8 at most then if not given. */
+    /* ANYWHERE: the GPU, if it can be had, evaluates sets of 6,000 and more that have 60,000 together: rows
+       (cells: nodes of rows) times the parameters that each takes. ON_GPU: all sets, or creating fails. Not
+       rows with parameters by several indices. The GPU holds the data once for each of `threads`, which are 8
+       at most then if not given. */
     gpumc_place place;
     gpumc_isa isa;
     gpumc_allocator allocator;
@@ -8946,7 +8956,7 @@ static gpumc_status gpumc__no_device(gpumc_device_info *info, gpumc_error *error
 }
 static const gpumc__device *gpumc__cuda_device(void)
 {
-    static const gpumc__device none = { gpumc__no_device, NULL, NULL };
+    static const gpumc__device none = { gpumc__no_device, NULL, NULL, NULL };
     return &none;
 }
 #endif
@@ -9482,6 +9492,7 @@ typedef struct gpumc__hier_set {
     gpumc__hier_source *sources;
     size_t n_group, n_p, dims[2];
     int gathered;                            /* indices differ: see gpumc__rows_take */
+    int hot;                                 /* the GPU has it */
     gpumc_rows *rows, *guide;                /* guide: rows, where it has none of its own */
 } gpumc__hier_set;
 
@@ -9494,7 +9505,7 @@ typedef struct gpumc__hier_slot {            /* scratch of one thread */
     gpumc_team *team;                        /* NULL: rows are for the thread alone */
     double *team_work;                       /* for its members */
     gpumc_hot **hot;                         /* of every set, then of every guide, for the GPU; some NULL */
-    double *hot_work;                        /* a point of one, and its gradient */
+    gpumc__joint *joint[2];                  /* of the sets; of their guides, if some have any */
 } gpumc__hier_slot;
 
 struct gpumc_hier {
@@ -9784,38 +9795,67 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     return 0;
 }
 
-/* By the GPU, which has parameters side by side. What it cannot do any more is left to the CPU: returns 0. */
-static int gpumc__set_hot(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_hot *hot, double *lp)
+/* What parameter k of a set has in a point of the GPU, which wants all of them side by side. */
+static size_t gpumc__set_values(const gpumc__hier_point *e, const gpumc__hier_set *s, size_t k)
+{ return k < s->n_group ? e->h->blocks[s->sources->block].size : 1; }
+
+static void gpumc__set_gradient(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
-    const gpumc_hier *h = e->h;
-    const size_t n_groups = s->n_group ? h->blocks[s->sources->block].size : 0;
-    double *p = e->slot->hot_work, *grad = p + hot->n_params;
-    gpumc_error error;
-    for (size_t k = 0, at = 0; k < s->n_p; at += k++ < s->n_group ? n_groups : 1)
-        memcpy(p + at, e->slot->p[k], (k < s->n_group ? n_groups : 1) * sizeof *p);
-    memset(grad, 0, hot->n_params * sizeof *grad);
-    if (gpumc_hot_eval(hot, 1, p, grad, lp, &error) != GPUMC_OK) {
-        if (gpumc__take_flag(&h->where->lost))
-            snprintf(h->where->text, sizeof h->where->text, "CPU: %.290s", error.text);
-        return 0;
-    }
-    for (size_t k = 0, at = 0; k < s->n_p; at += k++ < s->n_group ? n_groups : 1)
-        for (size_t j = 0; j < (k < s->n_group ? n_groups : 1); j++) e->slot->grad[k][j] += grad[at + j];
-    return 1;
+    for (size_t k = 0; k < s->n_p; k++)
+        e->slot->grad[k] = gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
 }
 
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, int guided)
 {
     gpumc_team *const team = s->dims[0] < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
-    const gpumc_rows *rows = guided ? s->guide : s->rows;
-    const size_t which = (size_t)(s - e->h->sets) + (guided && s->given->guide ? e->h->data->n_rows : 0);
     double lp;
     gpumc__set_point(e, s);
-    for (size_t k = 0; k < s->n_p; k++)
-        e->slot->grad[k] = gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-    if (e->slot->hot && e->slot->hot[which] && gpumc__set_hot(e, s, e->slot->hot[which], &lp)) return lp;
-    gpumc_rows_eval_batch(rows, 1, e->slot->p, e->slot->grad, &lp, team ? e->slot->team_work : e->rows_work,
-                          team);
+    gpumc__set_gradient(e, s);
+    gpumc_rows_eval_batch(guided ? s->guide : s->rows, 1, e->slot->p, e->slot->grad, &lp,
+                          team ? e->slot->team_work : e->rows_work, team);
+    return lp;
+}
+
+static void gpumc__hier_lost(const gpumc_hier *h, const gpumc_error *error)
+{
+    if (gpumc__take_flag(&h->where->lost))
+        snprintf(h->where->text, sizeof h->where->text, "CPU: %.290s", error->text);
+}
+
+/* The GPU begins with all sets that it has; NULL where it has none, or cannot any more. */
+static gpumc__joint *gpumc__hier_launch(const gpumc__hier_point *e, int guided)
+{
+    gpumc__joint *joint = e->slot->joint[guided && e->slot->joint[1]];
+    double *p = joint ? joint->p : NULL;
+    gpumc_error error;
+    if (!joint) return NULL;
+    for (const gpumc__hier_set *s = e->h->sets; s < e->h->sets + e->h->data->n_rows; s++) {
+        if (!s->hot) continue;
+        gpumc__set_point(e, s);
+        for (size_t k = 0; k < s->n_p; p += gpumc__set_values(e, s, k++))
+            memcpy(p, e->slot->p[k], gpumc__set_values(e, s, k) * sizeof *p);
+    }
+    if (joint->start(joint, &error) == GPUMC_OK) return joint;
+    gpumc__hier_lost(e->h, &error);
+    return NULL;
+}
+
+/* What it has made of them; what came to nothing is left to the CPU. */
+static double gpumc__hier_land(const gpumc__hier_point *e, gpumc__joint *joint, int guided)
+{
+    gpumc_error error;
+    const int lost = joint->finish(joint, &error) != GPUMC_OK;
+    const double *result = joint->result;
+    double lp = 0;
+    if (lost) gpumc__hier_lost(e->h, &error);
+    for (const gpumc__hier_set *s = e->h->sets; s < e->h->sets + e->h->data->n_rows; s++) {
+        if (!s->hot) continue;
+        if (lost) { lp += gpumc__set_eval(e, s, guided); continue; }
+        gpumc__set_gradient(e, s);
+        lp += *result++;
+        for (size_t k = 0; k < s->n_p; k++)
+            for (size_t j = 0, n = gpumc__set_values(e, s, k); j < n; j++) e->slot->grad[k][j] += *result++;
+    }
     return lp;
 }
 
@@ -9827,8 +9867,10 @@ static double gpumc__hier_sum(const gpumc_hier *h, int guided, const double *x, 
         lp += gpumc__hier_prior(&e, &h->blocks[i]);
         gpumc__hier_values(&e, &h->blocks[i]);
     }
+    gpumc__joint *const launched = gpumc__hier_launch(&e, guided);
     for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++)
-        lp += gpumc__set_eval(&e, s, guided);
+        if (!(launched && s->hot)) lp += gpumc__set_eval(&e, s, guided);
+    if (launched) lp += gpumc__hier_land(&e, launched, guided);
     for (size_t i = h->model.n_params; i-- > 0;) gpumc__hier_pull(&e, &h->blocks[i]);
     gpumc__give_flag(&e.slot->taken);
     return lp;
@@ -10514,13 +10556,31 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     return 1;
 }
 
-/* Whether a set is one for the GPU. */
-enum { GPUMC__HOT_WORK = 30000, GPUMC__HOT_SLOTS = 8 };      /* each slot has the data there for itself */
-static int gpumc__set_is_hot(const gpumc_hier *h, const gpumc__hier_set *s)
+/* Least work of a set for the GPU, and of all such sets; work is rows (cells: nodes of rows) times the
+   parameters that each takes. A call takes some 14 us, a core as long for 30,000 rows of the cheapest kind,
+   of two. Each slot has the data there for itself. */
+enum { GPUMC__HOT_SET = 6000, GPUMC__HOT_ALL = 60000, GPUMC__HOT_SLOTS = 8 };
+/* What of it the GPU could take. */
+static size_t gpumc__set_hot_work(const gpumc__hier_set *s)
 {
     const gpumc_rows_data *d = &s->given->data;
-    if (h->data->place != GPUMC_ANYWHERE) return h->data->place == GPUMC_ON_GPU;
-    return !s->gathered && gpumc__size_mul(d->n_rows, d->nodes ? d->n_nodes : 1) >= GPUMC__HOT_WORK;
+    const size_t rows = gpumc__size_mul(d->n_rows, d->nodes ? d->n_nodes : 1);
+    const size_t work = gpumc__size_mul(rows, s->n_p);
+    return s->gathered || work < GPUMC__HOT_SET ? 0 : work;
+}
+
+/* Which sets are for the GPU; returns how many. */
+static size_t gpumc__hier_choose(gpumc_hier *h)
+{
+    const gpumc_place place = h->data->place;
+    size_t all = 0, n = 0;
+    for (size_t i = 0; i < h->data->n_rows; i++) all = gpumc__size_add(all, gpumc__set_hot_work(&h->sets[i]));
+    for (size_t i = 0; i < h->data->n_rows; i++) {
+        const int worth = all >= GPUMC__HOT_ALL && gpumc__set_hot_work(&h->sets[i]) > 0;
+        h->sets[i].hot = place == GPUMC_ON_GPU || (place == GPUMC_ANYWHERE && worth);
+        n += (size_t)h->sets[i].hot;
+    }
+    return n;
 }
 
 /* A set's rows on the GPU, one object a slot; 0 where one cannot be had. */
@@ -10539,37 +10599,58 @@ static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guid
     return 0;
 }
 
+/* Of all sets of a slot; 0 where it cannot be had. */
+static int gpumc__slot_joint(gpumc_hier *h, gpumc__hier_slot *slot, int guided, gpumc_error *error)
+{
+    const size_t n_sets = h->data->n_rows;
+    gpumc_hot **members = (gpumc_hot **)gpumc__hier_new(h, n_sets, sizeof *members);
+    size_t n = 0;
+    for (size_t i = 0; members && i < n_sets; i++)
+        if (h->sets[i].hot) members[n++] = slot->hot[i + (guided && h->sets[i].given->guide ? n_sets : 0)];
+    if (n > 0) slot->joint[guided] = gpumc__cuda_device()->join(members, n, error);
+    return slot->joint[guided] != NULL;
+}
+
 static void gpumc__hier_cool(gpumc_hier *h)
 {
+    for (size_t k = 0; k < h->n_slots; k++) {
+        gpumc__hier_slot *slot = &h->slots[k];
+        for (int i = 0; i < 2; i++)
+            if (slot->joint[i]) slot->joint[i]->release(slot->joint[i]);
+        for (size_t i = 0; slot->hot && i < 2 * h->data->n_rows; i++) gpumc_hot_release(slot->hot[i]);
+        slot->joint[0] = slot->joint[1] = NULL;
+        slot->hot = NULL;
+    }
+}
+
+/* All the objects there are to be; 0 where one cannot be had. */
+static int gpumc__hier_upload(gpumc_hier *h, gpumc_error *error)
+{
+    int guided = 0, all = 1;
     for (size_t k = 0; k < h->n_slots; k++)
-        for (size_t i = 0; h->slots[k].hot && i < 2 * h->data->n_rows; i++) {
-            gpumc_hot_release(h->slots[k].hot[i]);
-            h->slots[k].hot[i] = NULL;
-        }
+        h->slots[k].hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
+    for (const gpumc__hier_set *s = h->sets; !h->out_of_memory && all && s < h->sets + h->data->n_rows; s++) {
+        if (!s->hot) continue;
+        guided |= s->given->guide != NULL;
+        all = gpumc__hier_set_hot(h, s, 0, error)
+              && (!s->given->guide || gpumc__hier_set_hot(h, s, 1, error));
+    }
+    for (size_t k = 0; !h->out_of_memory && all && k < h->n_slots; k++)
+        all = gpumc__slot_joint(h, &h->slots[k], 0, error)
+              && (!guided || gpumc__slot_joint(h, &h->slots[k], 1, error));
+    return all;
 }
 
 /* The GPU has all the sets that are for it, or none; returns 0 where it must have them and cannot. */
 static int gpumc__hier_heat(gpumc_hier *h, gpumc_error *error)
 {
-    size_t n_most = 0;
     gpumc_error why = { GPUMC_OK, "" };
-    int all = 1;
     const size_t n_slots = h->n_slots;
     h->where = (gpumc__hier_site *)gpumc__hier_new(h, 1, sizeof *h->where);
     if (h->where) memcpy(h->where->text, "CPU", 4);
-    for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++)
-        if (gpumc__set_is_hot(h, s))
-            n_most = gpumc__larger(n_most, s->n_p * (s->n_group ? h->blocks[s->sources->block].size : 1));
-    if (n_most == 0 || h->out_of_memory) return 1;
+    if (gpumc__hier_choose(h) == 0 || h->out_of_memory) return 1;
     if (h->data->threads == 0) h->n_slots = gpumc__smaller(n_slots, GPUMC__HOT_SLOTS);
-    for (size_t k = 0; k < h->n_slots; k++) {
-        h->slots[k].hot = (gpumc_hot **)gpumc__hier_new(h, 2 * h->data->n_rows, sizeof(gpumc_hot *));
-        h->slots[k].hot_work = (double *)gpumc__hier_new(h, 2 * n_most, sizeof(double));
-    }
-    for (const gpumc__hier_set *s = h->sets; !h->out_of_memory && all && s < h->sets + h->data->n_rows; s++)
-        if (gpumc__set_is_hot(h, s))
-            all = gpumc__hier_set_hot(h, s, 0, &why)
-                  && (!s->given->guide || gpumc__hier_set_hot(h, s, 1, &why));
+    const int all = gpumc__hier_upload(h, &why);
     snprintf(h->where->text, sizeof h->where->text, all ? "GPU" : "CPU: %.290s", why.text);
     for (size_t k = h->n_slots; all && k < n_slots; k++) gpumc__slot_alone(h, &h->slots[k]);
     if (all) return 1;

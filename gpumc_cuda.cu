@@ -145,13 +145,15 @@ template <class Job> __global__ void run_tiles(Job job, std::size_t n_tiles)
     }
 }
 
-// One stream of work. What a call of so many points launches is recorded the first time and repeated as a whole.
+// One stream of work. What a call of so many points launches is recorded the first time and repeated as a whole;
+// it is done when wait() returns.
 class queue {
 public:
-    queue() : stream(NULL), device(0) {}
+    queue() : stream(NULL), done(NULL), device(0) {}
     ~queue()
     {
         forget();
+        if (done) cudaEventDestroy(done);
         if (stream) cudaStreamDestroy(stream);
     }
     // After the last upload, which may not be there yet.
@@ -159,18 +161,28 @@ public:
     {
         gpumc_status status = driver(cudaStreamSynchronize(0), "upload", error);
         if (status == GPUMC_OK) status = driver(cudaGetDevice(&device), "cudaGetDevice", error);
+        if (status == GPUMC_OK)
+            status = driver(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", error);
         if (status != GPUMC_OK) return status;
-        return driver(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate", error);
+        return driver(cudaEventCreateWithFlags(&done, cudaEventDisableTiming), "cudaEventCreate", error);
     }
     // Threads have a device each, which need not be the stream's.
-    template <class Launch> gpumc_status play(std::size_t n_points, Launch launch, gpumc_error *error)
+    template <class Launch> gpumc_status start(std::size_t n_points, Launch launch, gpumc_error *error)
     {
         int before = device;
         gpumc_status status = driver(cudaGetDevice(&before), "cudaGetDevice", error);
         if (status == GPUMC_OK && before != device) status = driver(cudaSetDevice(device), "cudaSetDevice", error);
-        if (status == GPUMC_OK) status = play_here(n_points, launch, error);
+        if (status == GPUMC_OK) status = start_here(n_points, launch, error);
         if (before != device) cudaSetDevice(before);
         return status;
+    }
+    gpumc_status wait(gpumc_error *error) { return driver(cudaStreamSynchronize(stream), "kernel", error); }
+    // What comes next waits for what the other has been given so far; both belong to one recording then.
+    gpumc_status follow(queue &other, gpumc_error *error)
+    {
+        const gpumc_status status = driver(cudaEventRecord(other.done, other.stream), "cudaEventRecord", error);
+        if (status != GPUMC_OK) return status;
+        return driver(cudaStreamWaitEvent(stream, other.done, 0), "cudaStreamWaitEvent", error);
     }
     gpumc_status copy(double *to, const double *from, std::size_t n, gpumc_error *error)
     {
@@ -196,6 +208,7 @@ public:
 private:
     enum { MOST_RECORDED = 256 };
     cudaStream_t stream;
+    cudaEvent_t done;
     int device;
     std::map<std::size_t, cudaGraphExec_t> recorded;
 
@@ -205,14 +218,13 @@ private:
             if (i->second) cudaGraphExecDestroy(i->second);
         recorded.clear();
     }
-    template <class Launch> gpumc_status play_here(std::size_t n_points, Launch launch, gpumc_error *error)
+    template <class Launch> gpumc_status start_here(std::size_t n_points, Launch launch, gpumc_error *error)
     {
         if (recorded.size() >= MOST_RECORDED && !recorded.count(n_points)) forget();
         cudaGraphExec_t &graph = recorded[n_points];
         cudaGetLastError();                                  // what others have left unread
-        gpumc_status status = graph || record(&graph, launch, error) == GPUMC_OK
+        return graph || record(&graph, launch, error) == GPUMC_OK
             ? driver(cudaGraphLaunch(graph, stream), "cudaGraphLaunch", error) : launch();
-        return status == GPUMC_OK ? driver(cudaStreamSynchronize(stream), "kernel", error) : status;
     }
 
     gpumc_status too_many(std::size_t blocks, gpumc_error *error)
@@ -283,7 +295,9 @@ template <class T> void fetch(line_of<T> *to, const line_of<T> *from) { *to = *f
 class queue {
 public:
     gpumc_status open(gpumc_error *) { return GPUMC_OK; }
-    template <class Launch> gpumc_status play(std::size_t, Launch launch, gpumc_error *) { return launch(); }
+    template <class Launch> gpumc_status start(std::size_t, Launch launch, gpumc_error *) { return launch(); }
+    gpumc_status wait(gpumc_error *) { return GPUMC_OK; }
+    gpumc_status follow(queue &, gpumc_error *) { return GPUMC_OK; }
     gpumc_status copy(double *to, const double *from, std::size_t n, gpumc_error *)
     {
         std::memcpy(to, from, n * sizeof *to);
@@ -411,8 +425,9 @@ class gpu_hot : public gpumc_hot {
 public:
     std::size_t max_points, head, n_between;
     device_array<double> points, between, partial;
+    const double *source;               // points that launch() reads: these, or of what this is a member of
     queue work;
-    gpu_hot() : gpumc_hot(), max_points(0), head(0), n_between(0)
+    gpu_hot() : gpumc_hot(), max_points(0), head(0), n_between(0), source(NULL), n_partials_each(0)
     {
         where = "GPU";
         eval = evaluate;
@@ -430,7 +445,13 @@ public:
         if (status == GPUMC_OK) status = partial.allocate(max_points * n_totals() * n_partials, error);
         if (status == GPUMC_OK) status = given.allocate(max_points * n_params, error);
         if (status == GPUMC_OK) status = results.allocate(max_points * (1 + n_params), error);
+        source = points.at;
         return status == GPUMC_OK ? work.open(error) : status;
+    }
+    deliver_job deliver(double *to) const
+    {
+        const deliver_job job = { partial.at, between.at, n_totals(), n_partials_each, n_between, head, to };
+        return job;
     }
 
 private:
@@ -456,7 +477,8 @@ private:
     {
         const std::size_t stride = 1 + n_params;
         std::memcpy(given.at, p, n * n_params * sizeof *p);
-        const gpumc_status status = work.play(n, [&] { return everything(n, error); }, error);
+        gpumc_status status = work.start(n, [&] { return everything(n, error); }, error);
+        if (status == GPUMC_OK) status = work.wait(error);
         for (std::size_t i = 0; i < n && status == GPUMC_OK; i++) {
             lp[i] = results.at[i * stride];
             for (std::size_t k = 0; k < n_params; k++)
@@ -466,11 +488,98 @@ private:
     }
     gpumc_status everything(std::size_t n, gpumc_error *error)
     {
-        const deliver_job deliver = { partial.at, between.at, n_totals(), n_partials_each,
-                                      n_between,  head,       results.at };
+        const deliver_job last = deliver(results.at);
         gpumc_status status = work.copy(points.at, given.at, n * n_params, error);
         if (status == GPUMC_OK) status = launch(n, error);
-        return status == GPUMC_OK ? work.teams(deliver, n, deliver.blocks(), error) : status;
+        return status == GPUMC_OK ? work.teams(last, n, last.blocks(), error) : status;
+    }
+};
+
+// Hands over the results of several.
+struct deliver_all_job {
+    enum { team = BLOCK, n_own = 0, n_sums = 1 };
+    struct part { unsigned member, block; };
+    const deliver_job *members;
+    const part *parts;                  // what each block does
+    BOTH void share(std::size_t point, std::size_t block, int thread, double *sum) const
+    { members[parts[block].member].share(point, parts[block].block, thread, sum); }
+    BOTH void store(std::size_t, std::size_t, int, double *) const {}
+    BOTH void store_block(std::size_t point, std::size_t block, const double *sum) const
+    { members[parts[block].member].store_block(point, parts[block].block, sum); }
+};
+
+// One point of several: they run side by side, and share the launches before and after.
+class gpu_joint : public gpumc__joint {
+public:
+    gpu_joint() : gpumc__joint()
+    {
+        start = launched;
+        finish = delivered;
+        release = discard;
+    }
+    gpumc_status open(gpumc_hot *const *of, std::size_t n, gpumc_error *error)
+    {
+        std::vector<deliver_job> delivers;
+        std::vector<deliver_all_job::part> all;
+        n_values = 0;
+        for (std::size_t i = 0; i < n; i++) {
+            members.push_back(static_cast<gpu_hot *>(of[i]));
+            n_values += of[i]->n_params;
+        }
+        gpumc_status status = points.allocate(n_values, error);
+        if (status == GPUMC_OK) status = given.allocate(n_values, error);
+        if (status == GPUMC_OK) status = results.allocate(n_values + n, error);
+        if (status != GPUMC_OK) return status;
+        p = given.at;
+        result = results.at;
+        double *to = results.at;
+        for (std::size_t i = 0; i < n; to += 1 + members[i++]->n_params) {
+            delivers.push_back(members[i]->deliver(to));
+            for (std::size_t b = 0; b < delivers[i].blocks(); b++) {
+                const deliver_all_job::part part = { (unsigned)i, (unsigned)b };
+                all.push_back(part);
+            }
+        }
+        n_blocks = all.size();
+        status = jobs.upload(delivers, error);
+        if (status == GPUMC_OK) status = parts.upload(all, error);
+        return status == GPUMC_OK ? work.open(error) : status;
+    }
+
+private:
+    std::vector<gpu_hot *> members;
+    std::size_t n_values, n_blocks;
+    device_array<double> points;
+    device_array<deliver_job> jobs;
+    device_array<deliver_all_job::part> parts;
+    shared_array given, results;
+    queue work;
+    static void discard(gpumc__joint *joint) { delete static_cast<gpu_joint *>(joint); }
+    static gpumc_status launched(gpumc__joint *joint, gpumc_error *error)
+    {
+        gpu_joint *const h = static_cast<gpu_joint *>(joint);
+        try {
+            return h->work.start(1, [&] { return h->everything(error); }, error);
+        } catch (const std::exception &) {
+            return fail(error, GPUMC_ERROR_MEMORY, "GPU: out of host memory");
+        }
+    }
+    static gpumc_status delivered(gpumc__joint *joint, gpumc_error *error)
+    { return static_cast<gpu_joint *>(joint)->work.wait(error); }
+    gpumc_status everything(gpumc_error *error)
+    {
+        const deliver_all_job last = { jobs.at, parts.at };
+        const double *from = points.at;
+        gpumc_status status = work.copy(points.at, given.at, n_values, error);
+        for (std::size_t i = 0; i < members.size() && status == GPUMC_OK; from += members[i++]->n_params) {
+            status = members[i]->work.follow(work, error);
+            members[i]->source = from;
+            if (status == GPUMC_OK) status = members[i]->launch(1, error);
+            members[i]->source = members[i]->points.at;
+        }
+        for (std::size_t i = 0; i < members.size() && status == GPUMC_OK; i++)
+            status = work.follow(members[i]->work, error);
+        return status == GPUMC_OK ? work.teams(last, 1, n_blocks, error) : status;
     }
 };
 
@@ -719,11 +828,17 @@ template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
         const std::size_t share = (n_rows / 2048 + WARP - 1) / WARP * WARP;
         return share < 128 ? 128 : share > 1024 ? 1024 : share;
     }
+    // A large team would be idle for the most part where segments are short, which counts where teams are so many
+    // that they take turns.
+    static std::size_t team_for(std::size_t n_rows, std::size_t n_groups)
+    {
+        const std::size_t each = n_rows / (n_groups ? n_groups : 1), threads = 1 << 16;
+        if (each >= 64 || (each >= 8 && n_groups * WARP <= threads)) return WARP;
+        return each >= 4 || (each >= 2 && n_groups * 4 <= threads) ? 4 : 1;
+    }
     gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
     {
-        // A large team would be idle for the most part where segments are short.
-        const std::size_t each = d.n_rows / (d.n_groups ? d.n_groups : 1);
-        members = each < 4 ? 1 : each < 64 ? 4 : (std::size_t)WARP;
+        members = team_for(d.n_rows, d.n_groups);
         return this->upload_sorted(d, longest(d.n_rows), members, points_at_once, error);
     }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
@@ -733,7 +848,7 @@ template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
     }
     template <int Team> gpumc_status run_segments(std::size_t n_points, gpumc_error *error)
     {
-        const segment_job<Leaf, Column, Team> job = { this->view(), this->points.at, this->sums() };
+        const segment_job<Leaf, Column, Team> job = { this->view(), this->source, this->sums() };
         return this->work.teams(job, n_points, this->n_blocks, error);
     }
 };
@@ -752,7 +867,7 @@ template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
     }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
-        const job_type job = { this->view(), nodes.at, n_nodes, this->points.at, this->sums() };
+        const job_type job = { this->view(), nodes.at, n_nodes, this->source, this->sums() };
         return this->work.teams(job, n_points, this->n_blocks, error);
     }
 };
@@ -1234,7 +1349,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     }
     template <class Job> gpumc_status run_tiled(std::size_t n_points, gpumc_error *error)
     {
-        const Job job = { view(),       shape,      points.at, predictors.at, residuals.at,
+        const Job job = { view(),       shape,      source,     predictors.at, residuals.at,
                           partial.at,   n_points,   max_points, n_totals() };
         const tile_grid grid = { shape.threads, passes(n_points), shape.n_blocks, shape.n_chunks,
                                  shape.n_tiles, shape.bytes };
@@ -1242,7 +1357,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     }
     gpumc_status run_wide(std::size_t n_points, gpumc_error *error)
     {
-        const glm_rows_job<Family, Column> rows = { view(), points.at, predictors.at, residuals.at, partial.at,
+        const glm_rows_job<Family, Column> rows = { view(), source, predictors.at, residuals.at, partial.at,
                                                     shape.n_chunks, shape.n_blocks, max_points, n_totals() };
         gpumc_status status = run_tiled<predict_job>(n_points, error);
         if (status == GPUMC_OK) status = work.teams(rows, n_points, shape.n_blocks, error);
@@ -1377,7 +1492,7 @@ gpumc_status device_info(gpumc_device_info *info, gpumc_error *error)
 }
 
 // Standard containers may throw when memory ends; C callers get a status.
-template <class Make> gpumc_hot *guarded(Make make, gpumc_error *error)
+template <class Make> auto guarded(Make make, gpumc_error *error) -> decltype(make())
 {
     try {
         return make();
@@ -1423,10 +1538,18 @@ gpumc_hot *upload_glm(const gpumc_glm_data *d, std::size_t max_points, gpumc_err
         }
     }, error);
 }
+
+gpumc__joint *join(gpumc_hot *const *members, std::size_t n, gpumc_error *error)
+{
+    return guarded([&]() -> gpumc__joint * {
+        std::unique_ptr<gpu_joint> joint(new gpu_joint);
+        return joint->open(members, n, error) == GPUMC_OK ? joint.release() : NULL;
+    }, error);
+}
 } // namespace
 
 extern "C" const gpumc__device *gpumc__cuda_device(void)
 {
-    static const gpumc__device table = { device_info, upload_rows, upload_glm };
+    static const gpumc__device table = { device_info, upload_rows, upload_glm, join };
     return &table;
 }

@@ -1,6 +1,7 @@
 /* The hot loops of gpumc_cuda.cu beside those of one CPU core, in one run: milliseconds a gradient at 1, 4, 16
    and 64 waiting points, the largest difference, and how fast the GPU reads the data if each pass reads them
-   once. Without a GPU it says so and ends.
+   once. Then whole runs of hierarchical models, four chains, on all cores and on the GPU. Without a GPU it says
+   so and ends.
 
    Build:  nvcc -O3 -arch=native -c gpumc_cuda.cu -DGPUMC_ROWS='"tests/device_rows.h"'
            cc -O2 -c -DGPUMC_CUDA bench/device.c && nvcc device.o gpumc_cuda.o -o device
@@ -168,6 +169,66 @@ static void logistic(const char *name, size_t n_rows, size_t n_columns, size_t n
     free(x);
 }
 
+/* Seconds of a run of four chains, and its gradients. */
+static void run(const gpumc_hier_data *d, double *seconds, uint64_t *gradients)
+{
+    gpumc_error error;
+    gpumc_fit fit;
+    const gpumc_sample_options o = { .num_chains = 4, .num_warmup = 100, .num_samples = 200, .seed = 1 };
+    const double begin = wall_seconds();
+    gpumc_hier *hier = gpumc_hier_create(d, &error);
+    if (!hier || gpumc_sample(gpumc_hier_model(hier), &o, &fit) != GPUMC_OK) {
+        fprintf(stderr, "%s\n", hier ? fit.message : error.text);
+        exit(EXIT_FAILURE);
+    }
+    *seconds = wall_seconds() - begin;
+    *gradients = fit.warmup_gradients + fit.sampling_gradients;
+    gpumc_free(&fit);
+    gpumc_hier_free(hier);
+}
+
+/* Logistic regressions of groups, intercept and slope each from a population, on data of the model. */
+static void hierarchy(const char *name, size_t n_groups, size_t rows_each)
+{
+    const size_t n = n_groups * rows_each;
+    gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
+    double *y = doubles(2 * n), *x = y + n, seconds[2];
+    size_t *group = (size_t *)checked(malloc(n * sizeof *group));
+    const double *columns[2] = { y, x };
+    uint64_t gradients[2];
+    for (size_t g = 0; g < n_groups; g++) {
+        const double a = -0.5 + gpumc_rng_normal(&rng), b = 1 + 0.5 * gpumc_rng_normal(&rng);
+        for (size_t i = g * rows_each; i < (g + 1) * rows_each; i++) {
+            x[i] = gpumc_rng_normal(&rng);
+            y[i] = gpumc_rng_uniform(&rng) < 1 / (1 + exp(-(a + b * x[i])));
+            group[i] = g;
+        }
+    }
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "m_slope" }, { .name = "s_slope", .kind = GPUMC_POSITIVE },
+        { .name = "level", .size = n_groups, .location = "mu", .scale = "tau" },
+        { .name = "slope", .size = n_groups, .location = "m_slope", .scale = "s_slope" },
+    };
+    const gpumc_prior priors[] = {
+        { "mu", gpumc_prior_normal, 0, 2, 0 },      { "tau", gpumc_prior_half_normal, 1, 0, 0 },
+        { "m_slope", gpumc_prior_normal, 0, 2, 0 }, { "s_slope", gpumc_prior_half_normal, 1, 0, 0 },
+    };
+    const gpumc_hier_take takes[] = { { "level", group }, { "slope", group } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                   .data = { .kind = &device_logit, .n_rows = n, .columns = columns } };
+    gpumc_hier_data d = { .params = params, .n_params = 6, .priors = priors, .n_priors = 4, .rows = &rows,
+                          .n_rows = 1 };
+    for (int k = 0; k < 2; k++) {
+        d.place = k ? GPUMC_ON_GPU : GPUMC_ON_CPU;
+        run(&d, &seconds[k], &gradients[k]);
+    }
+    printf("%-26s %9.3f %9.0f %9.3f %9.0f\n", name, seconds[0], (double)gradients[0], seconds[1],
+           (double)gradients[1]);
+    free(group);
+    free(y);
+}
+
 static int wanted(int argc, char **argv, const char *name)
 { return argc < 3 || strstr(name, argv[2]) != NULL; }
 
@@ -188,6 +249,10 @@ int main(int argc, char **argv)
         { "normal, 1000 groups, float", &device_normal, GROUPS, 1 },
         { "logit, 1000 groups", &device_logit, GROUPS, 0 },
     };
+    const struct { const char *name; size_t n_groups, rows_each; } models[] = {
+        { "logit, 100 x 100", 100, 100 }, { "logit, 1000 x 30", 1000, 30 }, { "logit, 1000 x 100", 1000, 100 },
+        { "logit, 1000 x 1000", 1000, 1000 }, { "logit, 10,000 x 100", 10000, 100 },
+    };
     gpumc_device_info info;
     gpumc_error error;
     bench_header(argc, argv);
@@ -205,5 +270,8 @@ int main(int argc, char **argv)
         if (wanted(argc, argv, designs[i].name))
             logistic(designs[i].name, designs[i].n_rows, designs[i].n_columns, designs[i].n_factors,
                      designs[i].single);
+    printf("\n%-26s %9s %9s %9s %9s\n", "hierarchical runs", "cores, s", "gradients", "GPU, s", "gradients");
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (wanted(argc, argv, models[i].name)) hierarchy(models[i].name, models[i].n_groups, models[i].rows_each);
     return EXIT_SUCCESS;
 }

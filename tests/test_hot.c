@@ -295,53 +295,89 @@ static void check_shared(const gpumc_model *model)
 }
 
 #if defined(GPUMC_CUDA)
-static gpumc_status lost(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp, gpumc_error *error)
+static gpumc_status never_started(gpumc__joint *joint, gpumc_error *error)
 {
-    (void)hot, (void)n, (void)p, (void)grad, (void)lp;
+    (void)joint;
+    return gpumc__fail(error, GPUMC_ERROR_DEVICE, "GPU: kernel: never started");
+}
+static gpumc_status lost(gpumc__joint *joint, gpumc_error *error)
+{
+    *(double *)joint->result = 1e9;
     return gpumc__fail(error, GPUMC_ERROR_DEVICE, "GPU: kernel: lost");
 }
-/* A GPU that fails in the middle of a run leaves the rest to the CPU, and that is said. The guide has the first
-   two sets as they are, so that it is the first to know. */
-static void check_lost(gpumc_hier *hier, double expected, const double *x, const gpumc_model *model)
+/* A GPU that fails in the middle of a run leaves the rest to the CPU, and that is said. Of the model nothing comes
+   back, the guide is not even started. by: the CPU's gradient. */
+static void check_lost(gpumc_hier *hier, double expected, const double *by, const double *x, const gpumc_model *model)
 {
-    double grad[64] = { 0 }, lp;
-    for (size_t k = 0; k < hier->n_slots; k++)
-        for (int i = 0; i < 3; i++) hier->slots[k].hot[i]->eval = lost;
-    model->guide(x, grad, model->data);
-    CHECK(!strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: lost"), "guide: %s", gpumc_hier_where(hier));
-    memset(grad, 0, sizeof grad);
-    lp = model->log_density(x, grad, model->data);
-    CHECK(lp == expected && !strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: lost"), "%g for %g: %s", lp, expected,
-          gpumc_hier_where(hier));
+    double grad[64] = { 0 }, worst = 0;
+    for (size_t k = 0; k < hier->n_slots; k++) {
+        hier->slots[k].joint[0]->finish = lost;
+        hier->slots[k].joint[1]->start = never_started;
+    }
+    const double lp = model->log_density(x, grad, model->data);
+    for (int i = 0; i < 22; i++) worst = check_worst(worst, relative(grad[i], by[i]));
+    CHECK(relative(lp, expected) < 1e-14 && worst < 1e-14, "%g for %g, gradient off by %g", lp, expected, worst);
+    CHECK(!strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: lost"), "%s", gpumc_hier_where(hier));
+    hier->where->lost = 0;
+    const double guide = model->guide(x, grad, model->data);
+    CHECK(fabs(guide - expected) > 1e-3 && isfinite(guide), "guide %g", guide);
+    CHECK(!strcmp(gpumc_hier_where(hier), "CPU: GPU: kernel: never started"), "%s", gpumc_hier_where(hier));
+}
+static int sets_of(const gpumc_hier *hier)
+{
+    int there = 0;
+    for (int i = 0; i < 3; i++) there |= (hier->slots->hot && hier->slots->hot[i]) << i;
+    return there;
 }
 #else
-static void check_lost(gpumc_hier *hier, double expected, const double *x, const gpumc_model *model)
-{ (void)hier, (void)expected, (void)x, (void)model; }
+static void check_lost(gpumc_hier *hier, double expected, const double *by, const double *x, const gpumc_model *model)
+{ (void)hier, (void)expected, (void)by, (void)x, (void)model; }
+/* The CPU names the first of them. */
+static int sets_of(const gpumc_hier *hier)
+{
+    const char *where = gpumc_hier_where(hier);
+    return strstr(where, "\"normals\": no GPU") ? 2 : strstr(where, "\"mixtures\": no GPU") ? 4 : 0;
+}
 #endif
 
-/* Where nothing is said, the GPU gets what is large. */
-static void check_size(hierarchy *m, const problem *normals)
+/* Sets that the GPU has, as bits, of so many normals and mixtures of NODES nodes where nothing is said. */
+static int sets_there(hierarchy *m, size_t n_normals, size_t n_mixtures)
 {
-    const size_t n = 30000;
     gpumc_error error = { GPUMC_OK, "" };
-    double *y = (double *)calloc(n, sizeof *y);
-    size_t *group = (size_t *)calloc(n, sizeof *group);
+    m->rows[1].data.n_rows = n_normals;
+    m->rows[2].data.n_rows = m->guide.n_rows = n_mixtures;
+    gpumc_hier *hier = gpumc_hier_create(&m->data, &error);
+    CHECK(hier != NULL, "%s", error.text);
+    const int there = hier ? sets_of(hier) : -1;
+    CHECK((there != 0) == (strcmp(gpumc_hier_where(hier), "CPU") != 0), "sets %d: %s", there, gpumc_hier_where(hier));
+    gpumc_hier_free(hier);
+    return there;
+}
+/* By rows, or nodes of rows, times parameters: two for a normal, three for a mixture. */
+static void check_size(const problem *q, const problem *normals)
+{
+    enum { ALL = 30000, SMALL = 1999 / NODES, ENOUGH = SMALL + 1, MANY = 20000 / NODES + 1 };
+    const int both = PLACE == GPUMC_ON_GPU ? 6 : 2;
+    problem mixtures;
+    hierarchy m;
+    double *y = (double *)calloc(ALL, sizeof *y);
+    size_t *group = (size_t *)calloc(ALL, sizeof *group);
     const double *column = y;
-    m->data.place = GPUMC_ANYWHERE;
-    m->rows[1].data.columns = &column;
-    m->other[0].index = group;
-    for (size_t few = 0; few < 2; few++) {
-        m->rows[1].data.n_rows = n - few;
-        gpumc_hier *hier = gpumc_hier_create(&m->data, &error);
-        const char *where = gpumc_hier_where(hier);
-        CHECK(few ? !strcmp(where, "CPU") : PLACE == GPUMC_ON_GPU ? !strcmp(where, "GPU")
-              : strstr(where, "CPU: rows \"normals\": no GPU") != NULL, "%zu rows on %s: %s", n - few, where,
-              error.text);
-        gpumc_hier_free(hier);
+    problem_make(&mixtures, &device_mixture, MANY, 9, 0, 1, 0);
+    hierarchy_make(&m, q, normals, &mixtures);
+    m.rows[1].data.columns = &column;
+    m.other[0].index = group;
+    const size_t rest = (2 * ALL - 3 * ENOUGH * NODES + 1) / 2;
+    const struct { size_t normals, mixtures; int there; } cases[] = {
+        { ALL, SMALL, 2 }, { ALL - 1, SMALL, 0 }, { rest, ENOUGH, both }, { rest - 1, ENOUGH, 0 },
+        { 3000, MANY - ENOUGH + 1, both }, { 2999, MANY - ENOUGH + 1, 0 }, { 2999, MANY, 4 },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const int there = sets_there(&m, cases[k].normals, cases[k].mixtures);
+        CHECK(there == cases[k].there, "%zu normals, %zu mixtures: sets %d on the GPU, not %d", cases[k].normals,
+              cases[k].mixtures, there, cases[k].there);
     }
-    m->data.place = PLACE;
-    m->rows[1].data = normals->data;
-    m->other[0].index = normals->group;
+    problem_free(&mixtures);
     free(group);
     free(y);
 }
@@ -381,9 +417,9 @@ static void check_hier(void)
     }
     CHECK(n == 22 && worst < TOLERANCE, "%zu values off by %g", n, worst);
     check_shared(models[1]);
-    check_lost(hier, lp[0], x, models[1]);
+    check_lost(hier, lp[0], grad[0], x, models[1]);
     gpumc_hier_free(hier);
-    check_size(&other, &normals);
+    check_size(&q, &normals);
 
     /* A set whose parameters come by two indices, and one that the GPU has not been compiled for. */
     other.takes[1].index = q.group + 1;
