@@ -2363,10 +2363,10 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
                                       gpumc_error *error);
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
 
-/* What gpumc_cuda.cu fills in. A joint has several of its objects, which must stay, and evaluates them side by
-   side at one point. */
+/* What gpumc_cuda.cu fills in. A joint has several of its objects, which must stay, and evaluates them side
+   by side at one point. */
 typedef struct gpumc__joint {
-    double *p;                            /* their points one after the other, left alone until it is finished */
+    double *p;                            /* their points one after the other, not touched until it is done */
     const double *result;                 /* then the value and the derivatives of each */
     gpumc_status (*start)(struct gpumc__joint *joint, gpumc_error *error);
     gpumc_status (*finish)(struct gpumc__joint *joint, gpumc_error *error);
