@@ -1818,7 +1818,7 @@ typedef enum gpumc_kind {
     GPUMC_POSITIVE,           /* x = exp q; where x may touch zero, with typical s and E = -log Phi(-q):
                                  x = s E, s > 0, or x = -s E / sqrt(1 + E), s < 0, whose tail is normal */
     GPUMC_LOWER,              /* x = lower + a value as of GPUMC_POSITIVE */
-    GPUMC_UPPER,              /* x = upper - exp q */
+    GPUMC_UPPER,              /* x = upper - a value as of GPUMC_POSITIVE */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
     GPUMC_UNIT,               /* x = logistic q, a probability; what piles up within 1e-16 of 1, as 1 - x */
     GPUMC_AFFINE,             /* x = offset + multiplier q, constants */
@@ -1835,7 +1835,7 @@ typedef struct gpumc_transform {
     size_t count;             /* how many vectors or factors; 0 means 1 */
     double lower, upper;      /* bounds */
     double offset, multiplier;/* GPUMC_AFFINE */
-    double typical;           /* GPUMC_POSITIVE and GPUMC_LOWER; 0 means exponential */
+    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER, GPUMC_UPPER; 0 means exponential */
 } gpumc_transform;
 
 GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t);
@@ -1864,7 +1864,7 @@ typedef struct gpumc_param {
     size_t n_dims;
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
     double offset, multiplier;/* GPUMC_AFFINE: multiplier > 0, to be given */
-    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER: see gpumc_kind; 0: learned */
+    double typical;           /* GPUMC_POSITIVE, _LOWER, _UPPER: see gpumc_kind; 0: learned */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
        Such blocks are GPUMC_UNBOUNDED, but for those of >>api-hier. The density still sees natural values;
@@ -5252,8 +5252,9 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
 /* ---- positive, lower, upper; interval, unit; affine, unbounded -----------------------------------
    exponential   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
                  dq = (x - base) dx + 1
-   scored        x = base + s E, E = -log Phi(-q), exponential for normal q       log |J| = sum log s + log h
-                 dq = s h dx + h - q, h = phi(q) / Phi(-q)      q = -Phi^-1(e^-u), u = (x - base) / s
+   scored        x = base + width s E, E = -log Phi(-q), exponential for normal q
+                 log |J| = sum log s + log h      dq = width s h dx + h - q, h = phi(q) / Phi(-q)
+                 q = -Phi^-1(e^-u), u = |x - base| / s
    logistic      x = lower + w p = upper - w (1 - p), p = logistic q, the sum that is nearer to its bound
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
@@ -5357,7 +5358,7 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
         for (size_t i = 0; i < n; i++) {
             const double s = gpumc__typical(c, i), E = s != 0 ? gpumc__score_E(q[i]) : 0;
             if (s == 0) continue;
-            x[i] = gpumc__within(r.base + fabs(s) * gpumc__scored(s, E), r.least, r.greatest);
+            x[i] = gpumc__within(r.base + r.width * fabs(s) * gpumc__scored(s, E), r.least, r.greatest);
             log_jacobian += gpumc_log(fabs(s) * gpumc__score_ratio(s, E)) + gpumc__score_log_h(q[i], E)
                 - q[i];
         }
@@ -5374,7 +5375,7 @@ static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, co
         const double gap = x[i] - r.base, s = gpumc__typical(c, i);
         q[i] = plain ? gap / r.width : logistic ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i])
             : gpumc_log(r.width * gap);
-        if (s != 0) q[i] = gpumc__score_of(gpumc__unscored(s, gap / fabs(s)));
+        if (s != 0) q[i] = gpumc__score_of(gpumc__unscored(s, r.width * gap / fabs(s)));
     }
 }
 
@@ -5398,9 +5399,10 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
         for (size_t i = 0; i < n; i++) {
             const double s = gpumc__typical(c, i);
             if (s == 0) continue;
-            const double E = gpumc__unscored(s, (x[i] - r.base) / fabs(s));
+            const double E = gpumc__unscored(s, r.width * (x[i] - r.base) / fabs(s));
             const double h = gpumc_exp(gpumc__score_log_h(q[i], E));
-            dq[i] = fabs(s) * h * gpumc__score_ratio(s, E) * dx[i] + gpumc__score_bend(s, q[i], E, h);
+            const double slope = fabs(s) * h * gpumc__score_ratio(s, E);
+            dq[i] = r.width * (slope * dx[i]) + gpumc__score_bend(s, q[i], E, h);
         }
     }
 }
@@ -5599,7 +5601,7 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
     switch (t->kind) {
     case GPUMC_POSITIVE: r->lower = 0; c.typical = t->typical; break;
     case GPUMC_LOWER: r->base = r->lower = t->lower; c.typical = t->typical; break;
-    case GPUMC_UPPER: r->base = r->upper = t->upper; r->width = -1; break;
+    case GPUMC_UPPER: r->base = r->upper = t->upper; r->width = -1; c.typical = t->typical; break;
     case GPUMC_INTERVAL: r->lower = t->lower; r->upper = t->upper; r->width = t->upper - t->lower; break;
     case GPUMC_UNIT: r->lower = 0; r->upper = 1; break;
     case GPUMC_AFFINE: r->base = t->offset; r->width = t->multiplier; break;
@@ -6538,6 +6540,10 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         "group %d is unknown", (int)b.group);
 }
 
+/* Whether a kind has one bound, and so the maps of a typical size. */
+static int gpumc__is_scored(gpumc_kind kind)
+{ return kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER; }
+
 static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
@@ -6552,7 +6558,7 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const int stray = (p->lower != lower && p->lower > -GPUMC_INF)
         || (p->upper != upper && p->upper < GPUMC_INF);
     const int moved = p->offset != offset || (p->multiplier != multiplier && p->multiplier != 0);
-    const int scored = p->kind == GPUMC_POSITIVE || p->kind == GPUMC_LOWER;
+    const int scored = gpumc__is_scored(p->kind);
     return GPUMC__WRONG(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
                         "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
         || GPUMC__WRONG(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
@@ -6568,8 +6574,8 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         p->upper)
         || GPUMC__WRONG(m, i, error, moved, "offset %g and multiplier %g want the kind GPUMC_AFFINE",
                         p->offset, p->multiplier)
-        || GPUMC__WRONG(m, i, error, p->typical != 0 && !scored, "typical %g wants the kind GPUMC_POSITIVE "
-                        "or GPUMC_LOWER", p->typical)
+        || GPUMC__WRONG(m, i, error, p->typical != 0 && !scored, "typical %g wants the kind "
+                        "GPUMC_POSITIVE, GPUMC_LOWER or GPUMC_UPPER", p->typical)
         || GPUMC__WRONG(m, i, error, p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL",
                         (double)p->n_inits)
         || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
@@ -7096,8 +7102,8 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
     }
 }
 
-/* A positive element between x = e^u, with gradient h, and the scored map of a typical size s; to: towards
-   the latter. Returns the change of the log density. */
+/* An element with one bound, x = e^u away, with gradient h, and the scored map of a typical size s; to:
+   towards the latter. Returns the change of the log density. */
 static double gpumc__rescore(double s, int to, double *q, double *g)
 {
     const double score = to ? gpumc__score_of(gpumc__unscored(s, gpumc__exp(*q) / fabs(s))) : *q;
@@ -13423,7 +13429,7 @@ static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, d
 }
 
 /* The first pairs: those of coordinate i in the healthy draws, on the log scale. Returns their number; mean_x
-   gets the mean of x - base. */
+   gets the mean of |x - base|. */
 static size_t gpumc__score_gather(const gpumc_adapt *a, size_t i, double *mean_x)
 {
     double square = 0;
@@ -13488,7 +13494,7 @@ static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
     return best;
 }
 
-/* Chooses the maps of positive coordinates; returns 1 when one changed. */
+/* Chooses the maps of coordinates with one bound; returns 1 when one changed. */
 static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
@@ -13496,9 +13502,9 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
     int changed = 0;
     for (size_t i = 0; l && i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        const int above = p->param->kind == GPUMC_POSITIVE || p->param->kind == GPUMC_LOWER;
+        const int one_bound = gpumc__is_scored(p->param->kind);
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
-            const int learned = above && !p->linked && p->param->typical == 0;
+            const int learned = one_bound && !p->linked && p->param->typical == 0;
             chosen[j] = learned ? gpumc__score_choice(a, j) : l->typical[j];
             changed |= chosen[j] != l->typical[j];
         }

@@ -69,7 +69,7 @@ MAPS = {
     'UNBOUNDED': each(lambda y, c: y),
     'POSITIVE': each(above),
     'LOWER': each(lambda y, c: c['lower'] + above(y, c)),
-    'UPPER': each(lambda y, c: c['upper'] - mp.exp(y)),
+    'UPPER': each(lambda y, c: c['upper'] - above(y, c)),
     'INTERVAL': each(lambda y, c: c['lower'] + (mp.mpf(c['upper']) - c['lower']) * logistic(y)),
     'UNIT': each(lambda y, c: logistic(y)),
     'AFFINE': each(lambda y, c: c['offset'] + mp.mpf(c['multiplier']) * y),
@@ -160,7 +160,8 @@ def main():
                 ('INTERVAL', dict(lower=0.0, upper=1e-3)), ('UNIT', {}),
                 ('AFFINE', dict(offset=1.0, multiplier=2.5)), ('ORDERED', {}), ('POSITIVE_ORDERED', {}),
                 ('SUM_TO_ZERO', {}), ('SIMPLEX', {}), ('CHOLESKY_CORR', {}),
-                ('POSITIVE', dict(typical=-0.5)), ('LOWER', dict(lower=2.0, typical=-3.0))]
+                ('POSITIVE', dict(typical=-0.5)), ('LOWER', dict(lower=2.0, typical=-3.0)),
+                ('UPPER', dict(upper=2.5, typical=0.5)), ('UPPER', dict(upper=-2.0, typical=-3.0))]
     for kind, given in settings:
         for n in (1, 2, 5):
             free = n_free(kind, n)

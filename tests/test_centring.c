@@ -557,7 +557,7 @@ static void check_noise(void)
     }
 }
 
-/* Scales: one that the data hold, two that touch their bounds, one of another kind, one whose map is given. */
+/* Scales: one that the data hold, three that touch their bounds, one whose map is given. */
 static double scales_density(const double *x, double *g, void *data)
 {
     double below = 0, lp = gpumc_gamma_lpdf(x[0], 50, 10, &g[0], NULL, NULL)
@@ -585,11 +585,11 @@ static void check_scores(void)
     gpumc_summary row;
     const double mean = 1 + exp(-0.5) / sqrt(2 * GPUMC_PI) / gpumc_Phi(1);
     CHECK(gpumc_sample(&model, &options, &fit) == GPUMC_OK, "%s", fit.message);
-    CHECK(fit.typical[0] == 0 && fit.typical[3] == 0 && fit.typical[4] == 2, "typical %g, %g, %g",
-          fit.typical[0], fit.typical[3], fit.typical[4]);
-    CHECK(fabs(log(-fit.typical[1] / mean)) < log(10) && fabs(log(fit.typical[2] / 0.01)) < log(10),
-          "typical %g, %g", fit.typical[1], fit.typical[2]);
-    for (size_t i = 1; i < 3; i++) {
+    CHECK(fit.typical[0] == 0 && fit.typical[4] == 2, "typical %g, %g", fit.typical[0], fit.typical[4]);
+    CHECK(fabs(log(-fit.typical[1] / mean)) < log(10) && fabs(log(fit.typical[2] / 0.01)) < log(10)
+          && fabs(log(-fit.typical[3] / 0.8)) < log(10), "typical %g, %g, %g", fit.typical[1], fit.typical[2],
+          fit.typical[3]);
+    for (size_t i = 1; i < 4; i++) {
         row = gpumc_summarise(&fit, i);
         printf("%s: %.0f effective draws in the bulk, %.0f in the tail\n", params[i].name, row.ess_bulk,
                row.ess_tail);
@@ -598,6 +598,7 @@ static void check_scores(void)
     }
     params[1].typical = fit.typical[1];
     params[2].typical = fit.typical[2];
+    params[3].typical = fit.typical[3];
     options.num_warmup = -1;
     options.initial_metric = &fit.metric;
     options.step_size = fit.step_size;
@@ -608,6 +609,34 @@ static void check_scores(void)
           row.ess_bulk, row.mean, row.mcse);
     gpumc_free(&fit);
     gpumc_free(&again);
+}
+
+/* Half a normal above 2 and one below -2: draws are the mirror image, to the bit. */
+static double half_density(const double *x, double *g, void *upper)
+{
+    const double side = upper ? -1 : 1;
+    double by = 0;
+    const double lp = gpumc_half_normal_lpdf(side * x[0] - 2, 0.3, &by, NULL);
+    g[0] += side * by;
+    return lp;
+}
+static void check_mirror(void)
+{
+    const gpumc_param params[] = { { .name = "x", .kind = GPUMC_LOWER, .lower = 2 },
+                                   { .name = "x", .kind = GPUMC_UPPER, .upper = -2 } };
+    gpumc_sample_options options = { .seed = 3 };
+    gpumc_fit fit[2];
+    size_t apart = 0;
+    for (int k = 0; k < 2; k++) {
+        const gpumc_model model = { .params = params + k, .n_params = 1, .log_density = half_density,
+                                    .data = k ? &options : NULL };
+        CHECK(gpumc_sample(&model, &options, &fit[k]) == GPUMC_OK && fit[k].typical[0] != 0, "typical %g: %s",
+              fit[k].typical[0], fit[k].message);
+    }
+    for (size_t i = 0; i < fit[0].n_chains * fit[0].n_draws; i++)
+        apart += fit[0].draws[i * fit[0].n_columns] != -fit[1].draws[i * fit[1].n_columns];
+    CHECK(apart == 0, "%zu draws are no mirror image", apart);
+    for (int k = 0; k < 2; k++) gpumc_free(&fit[k]);
 }
 
 /* The map as its definition says, down to where the scale is a thousandth of a percent of its unit: there the
@@ -1631,6 +1660,7 @@ int main(void)
     check_heard_metric();
     check_steps();
     check_scores();
+    check_mirror();
     check_score_trial();
     check_start_share();
     check_far_starts();

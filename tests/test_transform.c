@@ -25,6 +25,8 @@ static const gpumc_transform kinds[] = {
     { .kind = GPUMC_LOWER, .lower = 4, .typical = -2 },
     { .kind = GPUMC_UPPER, .upper = 7 },
     { .kind = GPUMC_UPPER, .upper = 0 },
+    { .kind = GPUMC_UPPER, .upper = 4, .typical = 2 },
+    { .kind = GPUMC_UPPER, .upper = -3, .typical = -2 },
     { .kind = GPUMC_INTERVAL, .lower = -2, .upper = 3 },
     { .kind = GPUMC_INTERVAL, .lower = -1e6, .upper = 0 },
     { .kind = GPUMC_UNIT },
@@ -405,7 +407,7 @@ static void check_repetition(size_t k)
 static void check_sizes(void)
 {
     const gpumc_transform huge = { .kind = GPUMC_CHOLESKY_CORR, .size = SIZE_MAX / 2, .count = 3 };
-    static const size_t expected_free[] = { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 4, 4, 10 };
+    static const size_t expected_free[] = { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 4, 4, 10 };
     double unused = 0;
     for (size_t k = 0; k < N_KINDS; k++) {
         const gpumc_transform t = sized(kinds[k], 5, 3), empty = sized(kinds[k], 0, 1);
