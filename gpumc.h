@@ -205,7 +205,7 @@
      nothing. With discard_draws memory does not grow with the draws: on_draw sees each one.
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
-     Threads that no chain needs share the rows of hierarchical models where these are 10,000 or more.
+     Threads that no chain needs share the rows of hierarchical models where these are many.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
      in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
@@ -2476,8 +2476,9 @@ typedef struct gpumc_hier_data {
     const gpumc_hier_rows *rows;
     size_t n_rows;
     int threads;                          /* how many may evaluate at once; more wait. 0: cores / team */
-    /* Threads that share the rows of each evaluation, where they are 10,000 or more; not a bit changes. 0: in
-       gpumc_sample with more threads than chains, as many as there are for each chain, elsewhere 1. */
+    /* Threads that share the rows of each evaluation where these (cells: nodes of rows), times the parameters
+       that each takes, are 20,000 or more; not a bit changes. 0: in gpumc_sample with more threads than
+       chains, as many as there are for each chain, elsewhere 1. */
     int team;
     /* ANYWHERE: the GPU, if it can be had, evaluates sets of 6,000 and more that have 60,000 together: rows
        (cells: nodes of rows) times the parameters that each takes. ON_GPU: all sets, or creating fails. Not
@@ -7719,6 +7720,13 @@ static int gpumc__climb_draw(gpumc__climb *c, double least)
 enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
 
+/* Tiles of a chunk at most, but for a slice alone: one of cells takes as long as one of rows for every node. */
+static size_t gpumc__chunk_tiles(size_t n_nodes)
+{
+    const size_t each = n_nodes ? gpumc__round_up(n_nodes, GPUMC_LANES) : 1;
+    return each < GPUMC__CHUNK_TILES ? GPUMC__CHUNK_TILES / each : 1;
+}
+
 typedef struct gpumc__chunk {
     size_t slice, n_slices, tile, n_tiles;
     int in_row;                          /* the groups of its slices follow each other without a gap */
@@ -7907,7 +7915,7 @@ static void gpumc__add_block(gpumc_rows *r, const gpumc_rows_data *d, const gpum
 static void gpumc__add_segments(gpumc_rows *r, const gpumc_rows_data *d, const gpumc__rows_plan *plan,
                                 size_t i)
 {
-    const size_t most = (size_t)GPUMC__CHUNK_TILES * GPUMC_LANES,
+    const size_t most = gpumc__chunk_tiles(r->n_nodes) * GPUMC_LANES,
                  size = plan->size[gpumc__plan_group(plan, i)];
     for (size_t begin = 0; begin < size; begin += most) {
         const size_t n = size - begin < most ? size - begin : most;
@@ -7949,7 +7957,7 @@ static void gpumc__add_chunks(gpumc_rows *r)
     size_t next = 0;                         /* the group that would continue the chunk in row */
     for (size_t b = 0, tile = 0; b < r->n_blocks; tile += r->tiles[b++], next += GPUMC_LANES) {
         if (!chunk || chunk->n_slices == most || b == r->info.n_segments
-            || chunk->n_tiles + r->tiles[b] > GPUMC__CHUNK_TILES
+            || chunk->n_tiles + r->tiles[b] > gpumc__chunk_tiles(r->n_nodes)
             || (chunk->in_row && !gpumc__is_in_row(r, b, next))) {
             chunk = &r->chunks[r->n_chunks++];
             memset(chunk, 0, sizeof *chunk);
@@ -9763,7 +9771,14 @@ static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *
         e->slot->p[k] = gpumc__source_values(e, &s->sources[k]) + s->sources[k].element;
 }
 
-enum { GPUMC__TEAM_ROWS = 10000 };        /* fewer are done before another thread is awake */
+/* Rows (cells: nodes of rows) times the parameters that each takes. */
+static size_t gpumc__set_work(const gpumc__hier_set *s)
+{
+    const gpumc_rows_data *d = &s->given->data;
+    return gpumc__size_mul(gpumc__size_mul(d->n_rows, d->nodes ? d->n_nodes : 1), s->n_p);
+}
+
+enum { GPUMC__TEAM_WORK = 20000 };        /* less is done before another thread is awake */
 static int gpumc__slot_team(const gpumc_hier *h, gpumc__hier_slot *slot, int threads)
 {
     const gpumc_allocator *from = &h->data->allocator;
@@ -9786,7 +9801,7 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     gpumc_hier *h = (gpumc_hier *)data;
     const size_t n = gpumc__smaller((size_t)calls, h->n_slots);
     int many = 0, granted = threads > 1;
-    for (size_t s = 0; s < h->data->n_rows; s++) many |= h->data->rows[s].data.n_rows >= GPUMC__TEAM_ROWS;
+    for (size_t s = 0; s < h->data->n_rows; s++) many |= gpumc__set_work(&h->sets[s]) >= GPUMC__TEAM_WORK;
     if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
     for (size_t k = 0; k < n; k++) {
         gpumc__hier_slot *slot = &h->slots[k];
@@ -9813,7 +9828,7 @@ static void gpumc__set_gradient(const gpumc__hier_point *e, const gpumc__hier_se
 
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, int guided)
 {
-    gpumc_team *const team = s->dims[0] < GPUMC__TEAM_ROWS ? NULL : e->slot->team;
+    gpumc_team *const team = gpumc__set_work(s) < GPUMC__TEAM_WORK ? NULL : e->slot->team;
     double lp;
     gpumc__set_point(e, s);
     gpumc__set_gradient(e, s);
@@ -10562,18 +10577,12 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     return 1;
 }
 
-/* Least work of a set for the GPU, and of all such sets; work is rows (cells: nodes of rows) times the
-   parameters that each takes. A call takes some 14 us, a core as long for 30,000 rows of the cheapest kind,
-   of two. Each slot has the data there for itself. */
+/* Least work of a set for the GPU, and of all such sets: a call takes some 14 us, a core as long for 30,000
+   rows of the cheapest kind, of two parameters. Each slot has the data there for itself. */
 enum { GPUMC__HOT_SET = 6000, GPUMC__HOT_ALL = 60000, GPUMC__HOT_SLOTS = 8 };
 /* What of it the GPU could take. */
 static size_t gpumc__set_hot_work(const gpumc__hier_set *s)
-{
-    const gpumc_rows_data *d = &s->given->data;
-    const size_t rows = gpumc__size_mul(d->n_rows, d->nodes ? d->n_nodes : 1);
-    const size_t work = gpumc__size_mul(rows, s->n_p);
-    return s->gathered || work < GPUMC__HOT_SET ? 0 : work;
-}
+{ return s->gathered || gpumc__set_work(s) < GPUMC__HOT_SET ? 0 : gpumc__set_work(s); }
 
 /* Which sets are for the GPU; returns how many. */
 static size_t gpumc__hier_choose(gpumc_hier *h)

@@ -1395,8 +1395,9 @@ static void check_idle_threads(void)
     {
         { 1, 1, 0, MANY_ROWS, 0, 0, 0, 1 }, { 1, 3, 0, MANY_ROWS, 1, 3, 1, 3 },
         { 1, 3, 1, MANY_ROWS, 1, 3, 0, 1 }, { 1, 3, 2, MANY_ROWS, 1, 3, 0, 1 },
-        { 1, 3, 0, 9999, 1, 3, 0, 1 },      { 2, 3, 0, MANY_ROWS, 0, 0, 0, 2 },
-        { 2, 5, 0, MANY_ROWS, 2, 2, 1, 4 }, { 3, 3, 0, MANY_ROWS, 0, 0, 0, 3 },
+        { 1, 3, 0, 9999, 1, 3, 0, 1 },      { 1, 3, 0, 10000, 1, 3, 1, 3 },
+        { 2, 3, 0, MANY_ROWS, 0, 0, 0, 2 }, { 2, 5, 0, MANY_ROWS, 2, 2, 1, 4 },
+        { 3, 3, 0, MANY_ROWS, 0, 0, 0, 3 },
     };
     double first[20 * (3 + LARGE)];
     large *d = describe_large();

@@ -290,6 +290,10 @@ static void check_layout(void)
           (double)gpumc_rows_describe(l.rows).n_tiles);
     CHECK(gpumc_rows_describe(l.rows).isa == gpumc_isa_resolve(GPUMC_ISA_AUTO), "other instruction set");
     unload(&l);
+    d = data_of(&mixture, 5000, 2);                   /* cells: 32 nodes, idle ones counted, are 32 rows */
+    l = load(&d, 1);
+    CHECK(gpumc_rows_describe(l.rows).n_segments == 80, "%.0f", (double)gpumc_rows_describe(l.rows).n_segments);
+    unload(&l);
 }
 
 /* Gradients are added, and not written where they are not wanted. */
