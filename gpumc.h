@@ -7720,7 +7720,7 @@ static int gpumc__climb_draw(gpumc__climb *c, double least)
 enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 #define GPUMC__NO_ROW UINT32_MAX
 
-/* Tiles of a chunk at most, but for a slice alone: one of cells takes as long as one of rows for every node. */
+/* Tiles of a chunk at most, but for a slice alone: one of cells takes as long as one of rows a node. */
 static size_t gpumc__chunk_tiles(size_t n_nodes)
 {
     const size_t each = n_nodes ? gpumc__round_up(n_nodes, GPUMC_LANES) : 1;
