@@ -2367,7 +2367,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
 /* What gpumc_cuda.cu fills in. A joint has several of its objects, which must stay, and evaluates them side
    by side at one point. */
 typedef struct gpumc__joint {
-    double *p;                            /* their points one after the other, not touched until it is done */
+    double *p;                            /* their points one after the other, to stay from start to finish */
     const double *result;                 /* then the value and the derivatives of each */
     gpumc_status (*start)(struct gpumc__joint *joint, gpumc_error *error);
     gpumc_status (*finish)(struct gpumc__joint *joint, gpumc_error *error);
@@ -10578,7 +10578,7 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
     return 1;
 }
 
-/* Least work of a set for the GPU, and of all such sets: a call takes some 14 us, a core as long for 30,000
+/* Least work of a set for the GPU, and of all such sets: a call takes some 15 us, a core as long for 30,000
    rows of the cheapest kind, of two parameters. Each slot has the data there for itself. */
 enum { GPUMC__HOT_SET = 6000, GPUMC__HOT_ALL = 60000, GPUMC__HOT_SLOTS = 8 };
 /* What of it the GPU could take. */

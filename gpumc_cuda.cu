@@ -555,14 +555,19 @@ private:
     shared_array given, results;
     queue work;
     static void discard(gpumc__joint *joint) { delete static_cast<gpu_joint *>(joint); }
+    // What a failed start has launched must be done before members are used again.
     static gpumc_status launched(gpumc__joint *joint, gpumc_error *error)
     {
         gpu_joint *const h = static_cast<gpu_joint *>(joint);
+        gpumc_status status;
         try {
-            return h->work.start(1, [&] { return h->everything(error); }, error);
+            status = h->work.start(1, [&] { return h->everything(error); }, error);
         } catch (const std::exception &) {
-            return fail(error, GPUMC_ERROR_MEMORY, "GPU: out of host memory");
+            status = fail(error, GPUMC_ERROR_MEMORY, "GPU: out of host memory");
         }
+        for (std::size_t i = 0; i < h->members.size() && status != GPUMC_OK; i++) h->members[i]->work.wait(NULL);
+        if (status != GPUMC_OK) h->work.wait(NULL);
+        return status;
     }
     static gpumc_status delivered(gpumc__joint *joint, gpumc_error *error)
     { return static_cast<gpu_joint *>(joint)->work.wait(error); }
