@@ -15047,12 +15047,13 @@ static void gpumc__review_chain(gpumc__review *v, size_t c)
 }
 
 /* How many transitions in a row a chain may stay where it is: so many as chance allows in one of 10,000 runs
-   if all are rejected alike, and 20. Beyond that steps are too long there, and so they are to go there. Most
-   runs of a funnel that come out wrong do so (tests/test_mams.c). */
+   if all are rejected alike, and 20, of paths off the spring 12. Beyond that steps are too long there, and so
+   they are to go there. Most runs of a funnel that come out wrong do so (tests/test_mams.c). */
 static double gpumc__held_limit(const gpumc__review *v)
 {
+    const int spring = v->fit->metric.spring != 0, path = v->fit->sampler > GPUMC_SAMPLER_NUTS && !spring;
     const double thin = v->fit->options.thin > 1 ? v->fit->options.thin : 1, often = v->still / v->draws;
-    return fmax(20, often > 0 ? thin * log(1e4 * v->draws) / -log(often) : 0);
+    return fmax(path ? 12 : 20, often > 0 ? thin * log(1e4 * v->draws) / -log(often) : 0);
 }
 
 /* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is

@@ -830,6 +830,15 @@ static void check_sampler_warnings(void)
     expect_warnings("HELD", "as many kept draws");
     expect_text("chain 2 stayed at one point for 60 transitions");
     h.fit.options.thin = 0;
+    make_fit(&h);
+    for (size_t c = 0; c < FIT_CHAINS; c++)
+        for (size_t i = 0; i < FIT_DRAWS; i++) stats_of(&h, c, i)->lp = (double)i;
+    h.fit.sampler = GPUMC_SAMPLER_MAMS;
+    hold(100, 12);
+    expect_warnings("", "11 transitions of a path at one point");
+    hold(100, 13);
+    expect_warnings("HELD", "12 transitions of a path at one point");
+    make_fit(&h);
     for (size_t c = 0; c < FIT_CHAINS; c++)
         for (size_t i = 0; i < FIT_DRAWS; i++) {
             stats_of(&h, c, i)->selected = i % 45 == 0 || i % 45 > 20;
