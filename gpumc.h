@@ -2368,7 +2368,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
    by side at one point. */
 typedef struct gpumc__joint {
     double *p;                            /* their points one after the other, to stay from start to finish */
-    const double *result;                 /* then the value and the derivatives of each */
+    const double *result;                 /* when finished: value and derivatives of each */
     gpumc_status (*start)(struct gpumc__joint *joint, gpumc_error *error);
     gpumc_status (*finish)(struct gpumc__joint *joint, gpumc_error *error);
     void (*release)(struct gpumc__joint *joint);
@@ -9507,7 +9507,7 @@ typedef struct gpumc__hier_set {
     gpumc__hier_source *sources;
     size_t n_group, n_p, dims[2];
     int gathered;                            /* indices differ: see gpumc__rows_take */
-    int hot;                                 /* the GPU has it */
+    int hot;                                 /* for the GPU, if that can be had */
     gpumc_rows *rows, *guide;                /* guide: rows, where it has none of its own */
 } gpumc__hier_set;
 

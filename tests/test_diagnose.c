@@ -838,6 +838,7 @@ static void check_sampler_warnings(void)
     expect_warnings("", "11 transitions of a path at one point");
     hold(100, 13);
     expect_warnings("HELD", "12 transitions of a path at one point");
+    expect_text("chain 2 stayed at one point for 12 transitions");
     make_fit(&h);
     for (size_t c = 0; c < FIT_CHAINS; c++)
         for (size_t i = 0; i < FIT_DRAWS; i++) {
