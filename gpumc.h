@@ -13670,8 +13670,8 @@ static int gpumc__adapt_swings(double kappa, double off)
 { return off < (kappa <= 2 ? GPUMC__SPRING_KEEPS : kappa > 2 ? GPUMC__SPRING_CLEAR : 0); }
 
 /* The rule. A slow energy means heavy tails or a funnel: paths may go wrong there without a sign, trees
-   diverge and say so. Of few coordinates paths miss tails more often than trees, and then look best: in 15 of
-   100 runs of a curve of three parameters through six points, without a warning. */
+   diverge and say so. Of few coordinates paths miss tails more often than trees, and those that do look best,
+   as of a curve through few points: no warning can tell. */
 static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
 {
     double n = 0, span = 0, diverged = 0, ebfmi = 0;
