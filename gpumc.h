@@ -2364,8 +2364,8 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
                                       gpumc_error *error);
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot);
 
-/* What gpumc_cuda.cu fills in. A joint has several of its objects, which must stay, and evaluates them side
-   by side at one point. */
+/* What gpumc_cuda.cu fills in. A twin has the same data there already. A joint has several of its objects,
+   which must stay, and evaluates them side by side at one point. */
 typedef struct gpumc__joint {
     double *p;                            /* their points one after the other, to stay from start to finish */
     const double *result;                 /* when finished: value and derivatives of each */
@@ -2375,7 +2375,8 @@ typedef struct gpumc__joint {
 } gpumc__joint;
 typedef struct gpumc__device {
     gpumc_status (*describe)(gpumc_device_info *info, gpumc_error *error);
-    gpumc_hot *(*rows)(const gpumc_rows_data *data, size_t max_points, gpumc_error *error);
+    gpumc_hot *(*rows)(const gpumc_rows_data *data, const gpumc_hot *twin, size_t max_points,
+                       gpumc_error *error);
     gpumc_hot *(*glm)(const gpumc_glm_data *data, size_t max_points, gpumc_error *error);
     gpumc__joint *(*join)(gpumc_hot *const *members, size_t n, gpumc_error *error);
 } gpumc__device;
@@ -9127,7 +9128,7 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
         return NULL;
     }
     if (place != GPUMC_ON_CPU && gpu->describe(&info, &why) == GPUMC_OK)
-        hot = rows ? gpu->rows(rows, max_points, &why) : gpu->glm(glm, max_points, &why);
+        hot = rows ? gpu->rows(rows, NULL, max_points, &why) : gpu->glm(glm, max_points, &why);
     if (hot) return hot;
     if (place == GPUMC_ON_GPU) {
         gpumc__fail(error, why.status, "%s", why.text);
@@ -10579,7 +10580,7 @@ static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 }
 
 /* Least work of a set for the GPU, and of all such sets: a call takes some 15 us, a core as long for 30,000
-   rows of the cheapest kind, of two parameters. Each slot has the data there for itself. */
+   rows of the cheapest kind, of two parameters. */
 enum { GPUMC__HOT_SET = 6000, GPUMC__HOT_ALL = 60000, GPUMC__HOT_SLOTS = 8 };
 /* What of it the GPU could take. */
 static size_t gpumc__set_hot_work(const gpumc__hier_set *s)
@@ -10599,7 +10600,7 @@ static size_t gpumc__hier_choose(gpumc_hier *h)
     return n;
 }
 
-/* A set's rows on the GPU, one object a slot; 0 where one cannot be had. */
+/* A set's rows on the GPU once, and an object a slot; 0 where one cannot be had. */
 static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guide, gpumc_error *error)
 {
     const size_t which = (size_t)(s - h->sets) + (guide ? h->data->n_rows : 0);
@@ -10609,7 +10610,10 @@ static int gpumc__hier_set_hot(gpumc_hier *h, const gpumc__hier_set *s, int guid
     gpumc_device_info info;
     size_t k = 0;
     if (!s->gathered && gpu->describe(&info, &why) == GPUMC_OK)      /* gpumc_rows_init has checked rows */
-        while (k < h->n_slots && (h->slots[k].hot[which] = gpu->rows(&data, 1, &why)) != NULL) k++;
+        for (; k < h->n_slots; k++) {
+            const gpumc_hot *twin = h->slots->hot[which];
+            if (!(h->slots[k].hot[which] = gpu->rows(&data, twin, 1, &why))) break;
+        }
     if (k == h->n_slots) return 1;
     gpumc__fail(error, why.status, "rows \"%.48s\": %.190s", s->given->name, why.text);
     return 0;

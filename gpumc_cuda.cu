@@ -763,65 +763,92 @@ struct sorted_rows {
     }
 };
 
-// What both kinds of rows have in common: run_rows fills own and partial.
-template <class Leaf, class Column> struct hot_sums : gpu_hot {
-    enum { n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
+// Rows on the GPU, which several objects may evaluate.
+template <class Column> struct resident_rows {
     device_array<Column> columns;
-    device_array<double> weights, own;
+    device_array<double> weights, nodes;
     device_array<segment> segments;
     device_array<std::size_t> first_segment;
-    std::size_t n_rows, n_groups, n_segments, most_segments, n_blocks;      // most_segments: of a group
+    std::size_t n_rows, n_groups, n_nodes, n_segments, most_segments;       // most_segments: of a group
     bool one_each;
-    virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
 
-    gpumc_status upload_sorted(const gpumc_rows_data &d, std::size_t longest, std::size_t team,
-                               std::size_t points_at_once, gpumc_error *error)
+    gpumc_status upload(const gpumc_rows_data &d, int n_columns, int n_node_columns, std::size_t longest,
+                        gpumc_error *error)
     {
         const sorted_rows rows(d.group, d.n_rows, d.n_groups, longest);
         std::vector<Column> all;
-        std::vector<double> all_weights;
-        for (int c = 0; c < Leaf::n_columns; c++) rows.append(all, d.columns[c]);
+        std::vector<double> all_weights, all_nodes;
+        all.reserve((std::size_t)n_columns * d.n_rows);
+        for (int c = 0; c < n_columns; c++) rows.append(all, d.columns[c]);
         if (d.weights) rows.append(all_weights, d.weights);
+        for (int c = 0; c < n_node_columns; c++)
+            all_nodes.insert(all_nodes.end(), d.nodes[c], d.nodes[c] + d.n_nodes);
         n_rows = d.n_rows;
         n_groups = d.n_groups;
+        n_nodes = d.n_nodes;
         n_segments = rows.segments.size();
-        one_each = rows.one_each;
         most_segments = sorted_rows::longest(rows.first_segment);
-        n_between = n_group * n_groups;
-        head = 1;
-        n_params = n_between + n_shared;
-        max_points = points_at_once;
-        n_blocks = (n_segments * team + BLOCK - 1) / BLOCK;
+        one_each = rows.one_each;
         gpumc_status status = columns.upload(all, error);
         if (status == GPUMC_OK && d.weights) status = weights.upload(all_weights, error);
+        if (status == GPUMC_OK && n_node_columns > 0) status = nodes.upload(all_nodes, error);
         if (status == GPUMC_OK) status = segments.upload(rows.segments, error);
-        if (status == GPUMC_OK) status = first_segment.upload(rows.first_segment, error);
-        if (status == GPUMC_OK && !one_each)
-            status = own.allocate(max_points * n_group * n_segments, error);
-        return status == GPUMC_OK ? allocate(n_blocks, error) : status;
+        return status == GPUMC_OK ? first_segment.upload(rows.first_segment, error) : status;
     }
-
     rows_view<Column> view() const
     {
         const rows_view<Column> v = { columns.at, weights.at, segments.at, n_rows, n_groups, n_segments };
         return v;
     }
+};
+
+// What both kinds of rows have in common: run_rows fills own and partial.
+template <class Leaf, class Column> struct hot_sums : gpu_hot {
+    enum { n_group = Leaf::n_group, n_shared = Leaf::n_shared, n_sums = 1 + n_group + n_shared };
+    std::shared_ptr<resident_rows<Column> > rows;
+    device_array<double> own;
+    std::size_t n_blocks;
+    virtual gpumc_status run_rows(std::size_t n_points, gpumc_error *error) = 0;
+
+    // Those of twin, if there is one, or of d in segments of at most longest.
+    gpumc_status take(const gpumc_rows_data &d, const hot_sums *twin, int n_node_columns, std::size_t longest,
+                      gpumc_error *error)
+    {
+        if (twin) rows = twin->rows;
+        if (twin) return GPUMC_OK;
+        rows.reset(new resident_rows<Column>);
+        return rows->upload(d, Leaf::n_columns, n_node_columns, longest, error);
+    }
+    gpumc_status room(std::size_t team, std::size_t points_at_once, gpumc_error *error)
+    {
+        n_between = n_group * rows->n_groups;
+        head = 1;
+        n_params = n_between + n_shared;
+        max_points = points_at_once;
+        n_blocks = (rows->n_segments * team + BLOCK - 1) / BLOCK;
+        const gpumc_status status =
+            rows->one_each ? GPUMC_OK : own.allocate(max_points * n_group * rows->n_segments, error);
+        return status == GPUMC_OK ? allocate(n_blocks, error) : status;
+    }
+
     rows_sums<n_group, n_sums> sums() const
     {
-        const rows_sums<n_group, n_sums> to = { one_each ? between.at : own.at, partial.at, n_segments, n_blocks };
+        const rows_sums<n_group, n_sums> to = { rows->one_each ? between.at : own.at, partial.at,
+                                                rows->n_segments, n_blocks };
         return to;
     }
     gpumc_status launch(std::size_t n_points, gpumc_error *error)
     {
         const gpumc_status status = run_rows(n_points, error);
-        if (status != GPUMC_OK || one_each || n_group == 0) return status;
-        return most_segments > 8 ? run_groups<WARP>(n_points, error) : run_groups<1>(n_points, error);
+        if (status != GPUMC_OK || rows->one_each || n_group == 0) return status;
+        return rows->most_segments > 8 ? run_groups<WARP>(n_points, error) : run_groups<1>(n_points, error);
     }
     template <int Team> gpumc_status run_groups(std::size_t n_points, gpumc_error *error)
     {
-        const group_job<Team, (int)n_group + (n_group == 0)> job = { own.at, first_segment.at, n_groups,
-                                                                     n_segments, between.at };
-        return work.teams(job, n_points, (n_groups * Team + BLOCK - 1) / BLOCK, error);
+        const group_job<Team, (int)n_group + (n_group == 0)> job = {
+            own.at, rows->first_segment.at, rows->n_groups, rows->n_segments, between.at
+        };
+        return work.teams(job, n_points, (rows->n_groups * Team + BLOCK - 1) / BLOCK, error);
     }
 };
 
@@ -841,10 +868,12 @@ template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
         if (each >= 64 || (each >= 8 && n_groups * WARP <= threads)) return WARP;
         return each >= 4 || (each >= 2 && n_groups * 4 <= threads) ? 4 : 1;
     }
-    gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+    gpumc_status upload(const gpumc_rows_data &d, const hot_rows *twin, std::size_t points_at_once,
+                        gpumc_error *error)
     {
+        const gpumc_status status = this->take(d, twin, 0, longest(d.n_rows), error);
         members = team_for(d.n_rows, d.n_groups);
-        return this->upload_sorted(d, longest(d.n_rows), members, points_at_once, error);
+        return status == GPUMC_OK ? this->room(members, points_at_once, error) : status;
     }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
@@ -853,26 +882,23 @@ template <class Leaf, class Column> struct hot_rows : hot_sums<Leaf, Column> {
     }
     template <int Team> gpumc_status run_segments(std::size_t n_points, gpumc_error *error)
     {
-        const segment_job<Leaf, Column, Team> job = { this->view(), this->source, this->sums() };
+        const segment_job<Leaf, Column, Team> job = { this->rows->view(), this->source, this->sums() };
         return this->work.teams(job, n_points, this->n_blocks, error);
     }
 };
 
 template <class Leaf, class Column> struct hot_cells : hot_sums<Leaf, Column> {
     typedef cell_job<Leaf, Column> job_type;
-    device_array<double> nodes;
-    std::size_t n_nodes;
-    gpumc_status upload(const gpumc_rows_data &d, std::size_t points_at_once, gpumc_error *error)
+    gpumc_status upload(const gpumc_rows_data &d, const hot_cells *twin, std::size_t points_at_once,
+                        gpumc_error *error)
     {
-        std::vector<double> all;
-        n_nodes = d.n_nodes;
-        for (int c = 0; c < Leaf::n_nodes; c++) all.insert(all.end(), d.nodes[c], d.nodes[c] + n_nodes);
-        const gpumc_status status = nodes.upload(all, error);
-        return status == GPUMC_OK ? this->upload_sorted(d, 1, job_type::team, points_at_once, error) : status;
+        const gpumc_status status = this->take(d, twin, Leaf::n_nodes, 1, error);
+        return status == GPUMC_OK ? this->room(job_type::team, points_at_once, error) : status;
     }
     gpumc_status run_rows(std::size_t n_points, gpumc_error *error)
     {
-        const job_type job = { this->view(), nodes.at, n_nodes, this->source, this->sums() };
+        const resident_rows<Column> &r = *this->rows;
+        const job_type job = { r.view(), r.nodes.at, r.n_nodes, this->source, this->sums() };
         return this->work.teams(job, n_points, this->n_blocks, error);
     }
 };
@@ -1249,7 +1275,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     tile_shape shape;
     bool wide;
 
-    gpumc_status upload(const gpumc_glm_data &d, std::size_t points_at_once, gpumc_error *error)
+    gpumc_status upload(const gpumc_glm_data &d, const hot_glm *, std::size_t points_at_once, gpumc_error *error)
     {
         gpumc_status status = upload_levels(d, error);
         n_rows = d.n_rows;
@@ -1383,15 +1409,16 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     }
 };
 
+// twin, if there is one, was made of the same data and has them there already.
 template <class Hot, class Data>
-gpumc_hot *make_hot(const Data &d, std::size_t points_at_once, gpumc_error *error)
+gpumc_hot *make_hot(const Data &d, const gpumc_hot *twin, std::size_t points_at_once, gpumc_error *error)
 {
     std::size_t points = points_at_once < MOST_GRID ? points_at_once : (std::size_t)MOST_GRID;
     // With a first evaluation, at 0: launches fail here where this was compiled for other GPUs than this one. Turns of
     // fewer points need less memory.
     for (;; points /= 2) {
         std::unique_ptr<Hot> hot(new Hot);
-        gpumc_status status = hot->upload(d, points, error);
+        gpumc_status status = hot->upload(d, static_cast<const Hot *>(twin), points, error);
         const std::size_t n = hot->n_params;
         std::vector<double> trial(2 * n + 1);
         if (status == GPUMC_OK)
@@ -1403,15 +1430,16 @@ gpumc_hot *make_hot(const Data &d, std::size_t points_at_once, gpumc_error *erro
 
 template <class Family> gpumc_hot *make_glm(const gpumc_glm_data &d, std::size_t points, gpumc_error *error)
 {
-    return d.single_precision || d.x_float ? make_hot<hot_glm<Family, float> >(d, points, error)
-                                           : make_hot<hot_glm<Family, double> >(d, points, error);
+    return d.single_precision || d.x_float ? make_hot<hot_glm<Family, float> >(d, NULL, points, error)
+                                           : make_hot<hot_glm<Family, double> >(d, NULL, points, error);
 }
 
 // ---- the program's row functions --------------------------------------------------------------------------
 struct row_entry {
     const char *name;
     int n_group, n_shared, n_columns, n_nodes;
-    gpumc_hot *(*make[2])(const gpumc_rows_data &, std::size_t, gpumc_error *);     // double, float columns
+    gpumc_hot *(*make[2])(const gpumc_rows_data &, const gpumc_hot *twin, std::size_t, gpumc_error *);
+                                        // of columns in double, in float
 };
 
 struct row_list {
@@ -1507,7 +1535,8 @@ template <class Make> auto guarded(Make make, gpumc_error *error) -> decltype(ma
     }
 }
 
-gpumc_hot *upload_rows(const gpumc_rows_data *d, std::size_t max_points, gpumc_error *error)
+gpumc_hot *upload_rows(const gpumc_rows_data *d, const gpumc_hot *twin, std::size_t max_points,
+                       gpumc_error *error)
 {
     const gpumc_row_kind *kind = d->kind;
     for (const row_list *l = row_list::first(); l; l = l->next) {
@@ -1521,7 +1550,7 @@ gpumc_hot *upload_rows(const gpumc_rows_data *d, std::size_t max_points, gpumc_e
                  e.name);
             return NULL;
         }
-        return guarded([&] { return e.make[d->single_precision != 0](*d, max_points, error); }, error);
+        return guarded([&] { return e.make[d->single_precision != 0](*d, twin, max_points, error); }, error);
     }
     fail(error, GPUMC_ERROR_DEVICE,
          "GPU: row %s was not compiled for it: nvcc -DGPUMC_ROWS='\"file.h\"' with the "
