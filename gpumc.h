@@ -11939,8 +11939,12 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 
 /* ---- state ------------------------------------------------------------------------------------- */
 
-/* Parts of the draws over which moments of links are summed; draws in which the noise is sought. */
-enum { GPUMC__CENTRING_PARTS = 4, GPUMC__NOISE_DRAWS = 64 };
+/* Parts of the draws over which moments of links are summed, and of blocks; draws in which the noise is
+   sought; multiplications that are worth it to wake threads for. */
+enum {
+    GPUMC__CENTRING_PARTS = 4, GPUMC__BLOCK_PARTS = 8, GPUMC__NOISE_DRAWS = 64, GPUMC__SHARED = 200000
+};
+static size_t gpumc__moment_rows(size_t n_units) { return n_units ? 7 * GPUMC__CENTRING_PARTS : 4; }
 
 typedef struct gpumc__restart {
     size_t iteration, chain, source;
@@ -12109,6 +12113,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     const size_t n_basis = ranked && dim > GPUMC__MAX_RANK ? GPUMC__MAX_RANK : 0;
     const size_t wide = n_basis && whole < n_selected ? n_selected : whole;   /* with products of draws */
     const size_t side = wide > blocks.size ? wide : blocks.size;              /* of the largest matrix */
+    const size_t of_blocks = GPUMC__BLOCK_PARTS * (4 * blocks.size + 5) * blocks.size;
     gpumc_adapt plan, *a = (gpumc_adapt *)gpumc__take(arena, 1, sizeof(gpumc_adapt));
     size_t n_units = 0, n_rows;
     for (size_t i = 0; layout && i < layout->n_parts; i++)
@@ -12137,15 +12142,16 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.masses = gpumc__take_doubles(arena, C);
     plan.healthy = (unsigned char *)gpumc__take(arena, C + 1, 1);
     plan.n_units = n_units;
-    plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(n_units ? 7 * GPUMC__CENTRING_PARTS : 4, dim));
+    plan.moments = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__moment_rows(n_units), dim));
     n_rows = gpumc__size_mul(n_selected, dim);
-    if (n_rows < plan.capacity * plan.shared.block_size) n_rows = plan.capacity * plan.shared.block_size;
+    n_rows = gpumc__larger(n_rows, GPUMC__BLOCK_PARTS * plan.capacity * plan.shared.block_size);
     if (n_rows < plan.capacity * n_basis) n_rows = gpumc__size_mul(plan.capacity, n_basis);
     plan.selected = (size_t *)gpumc__take(arena, n_selected, sizeof(size_t));
     plan.x = gpumc__take_doubles(arena, n_rows);
     plan.y = gpumc__take_doubles(arena, n_rows);
     plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(n_basis, dim));
-    plan.matrices = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__size_mul(4, side) + 5, side));
+    plan.matrices = gpumc__take_doubles(arena, gpumc__larger(gpumc__size_mul(4 * side + 5, side),
+                                                             of_blocks));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.slopes = gpumc__take_doubles(arena, gpumc__size_mul(layout ? layout->n_shared : 0, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
@@ -12319,6 +12325,14 @@ static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
     return a->healthy[a->owner[k]] && a->lp[k] >= a->levels[a->best] - a->tolerance;
 }
 
+/* The healthy ones. */
+static size_t gpumc__adapt_count(const gpumc_adapt *a)
+{
+    size_t count = 0;
+    for (size_t k = 0; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
+    return count;
+}
+
 /* ---- work for the team --------------------------------------------------------------------------
    Between iterations no chain runs: passes over the kept draws are split over the team, by draws or by strips
    of coordinates, such that every sum is taken in one order whatever the team. */
@@ -12331,6 +12345,14 @@ static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)
     else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
 }
 
+/* The same with the multiplications of all parts: few are done before another thread is awake. */
+static void gpumc__adapt_share_long(const gpumc_adapt *a, size_t work, size_t n_parts,
+                                    void (*run)(size_t, int, void *), void *user)
+{
+    if (work >= GPUMC__SHARED) gpumc__adapt_share(a, n_parts, run, user);
+    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
+}
+
 static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP_COLUMNS - 1) / GPUMC__STRIP_COLUMNS; }
 static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
 { *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
@@ -12338,9 +12360,8 @@ static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
 /* Picks up to `most` of the kept healthy draws, evenly; returns how many. */
 static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most, size_t *draws)
 {
-    size_t available = 0, seen = 0, n = 0;
-    for (size_t k = 0; k < a->n_kept; k++)
-        available += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
+    const size_t available = gpumc__adapt_count(a);
+    size_t seen = 0, n = 0;
     for (size_t k = 0; k < a->n_kept && n < most; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
         if (available > most && seen++ * most / available < n) continue;
@@ -12385,8 +12406,13 @@ static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
     gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__diagonal_strip, &of);
 }
 
-/* n_draws rows of n numbers in x and in y. */
-typedef struct gpumc__selection { gpumc_adapt *adapt; size_t n_draws, n; } gpumc__selection;
+/* n_draws rows of n numbers in x and in y; of sums over draws: the weight of each, the direction it goes by,
+   and what they are written to. */
+typedef struct gpumc__selection {
+    gpumc_adapt *adapt;
+    size_t n_draws, n;
+    double *weights, *along, *sum;
+} gpumc__selection;
 
 static void gpumc__centre_strip(size_t part, int member, void *selection)
 {
@@ -12407,7 +12433,7 @@ static void gpumc__centre_strip(size_t part, int member, void *selection)
 /* Rows of x and y, n_draws of n numbers, about their means. */
 static void gpumc__adapt_centre(gpumc_adapt *a, size_t n_draws, size_t n)
 {
-    gpumc__selection of = { a, n_draws, n };
+    gpumc__selection of = { a, n_draws, n, NULL, NULL, NULL };
     gpumc__adapt_share(a, gpumc__strips(n), gpumc__centre_strip, &of);
 }
 
@@ -12436,24 +12462,49 @@ static size_t gpumc__adapt_select(gpumc_adapt *a)
     return n_draws;
 }
 
+static void gpumc__add_row(size_t row, int member, void *selection)
+{
+    const gpumc__selection *of = (const gpumc__selection *)selection;
+    (void)member;
+    gpumc__add_multiple(of->adapt->y + row * of->n, 1, of->adapt->x + row * of->n, of->n);
+}
+static void gpumc__weight_row(size_t row, int member, void *selection)
+{
+    const gpumc__selection *of = (const gpumc__selection *)selection;
+    (void)member;
+    of->weights[row] = gpumc__dot(of->adapt->y + row * of->n, of->along, of->n) / (double)of->n_draws;
+}
+static void gpumc__sum_strip(size_t part, int member, void *selection)
+{
+    const gpumc__selection *of = (const gpumc__selection *)selection;
+    size_t from;
+    const size_t n = gpumc__strip_of(of->n, part, &from);
+    (void)member;
+    memset(of->sum + from, 0, n * sizeof(double));
+    for (size_t d = 0; d < of->n_draws; d++)
+        gpumc__add_multiple(of->sum + from, of->weights[d], of->adapt->y + d * of->n + from, n);
+}
+
+/* sum = weights' y */
+static void gpumc__adapt_sum(gpumc__selection *of)
+{ gpumc__adapt_share_long(of->adapt, of->n_draws * of->n, gpumc__strips(of->n), gpumc__sum_strip, of); }
+
 /* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
    standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
    1/2 beyond a factor 2: well below that there is none to be found. Stops at the first that is enough. Leaves
    the sums in y. */
 static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
 {
-    const size_t n = a->dim;
+    const size_t n = a->dim, work = n_draws * n;
     double *v = a->moments + 2 * n, *w = v + n, norm = 0;
-    gpumc__add_multiple(a->y, 1, a->x, n_draws * n);
+    gpumc__selection of = { a, n_draws, n, a->x, v, w };      /* x is free once it is in the sums */
+    gpumc__adapt_share_long(a, work, n_draws, gpumc__add_row, &of);
     memcpy(w, a->y, n * sizeof *w);
     for (int k = 0; k < 10 && (k < 2 || norm < GPUMC__MISFIT); k++) {
         norm = sqrt(gpumc__dot(w, w, n));
         for (size_t i = 0; i < n; i++) v[i] = norm > 0 ? w[i] / norm : 0;
-        memset(w, 0, n * sizeof(double));
-        for (size_t d = 0; d < n_draws; d++) {
-            const double *sum = a->y + d * n;
-            gpumc__add_multiple(w, gpumc__dot(sum, v, n) / (double)n_draws, sum, n);
-        }
+        gpumc__adapt_share_long(a, work, n_draws, gpumc__weight_row, &of);
+        gpumc__adapt_sum(&of);
     }
     return sqrt(gpumc__dot(w, w, n));
 }
@@ -12483,7 +12534,7 @@ static gpumc__spectrum gpumc__spectrum_of(const gpumc_adapt *a, size_t N)
 /* Returns 0 when the eigenvalues are not to be had. */
 static int gpumc__adapt_products(gpumc_adapt *a, size_t N)
 {
-    gpumc__selection of = { a, N, a->dim };
+    gpumc__selection of = { a, N, a->dim, NULL, NULL, NULL };
     const gpumc__spectrum s = gpumc__spectrum_of(a, N);
     gpumc__adapt_share(a, N, gpumc__products_row, &of);
     memset(s.tau, 0, N * sizeof(double));
@@ -12515,13 +12566,28 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, doubl
         memcpy(weights, s.vectors + found * N, N * sizeof(double));
         gpumc__reflect_back(s.a, N, s.tau, weights);
         root = sqrt((double)N * s.d[k]);
-        memset(row, 0, n * sizeof(double));
-        for (size_t i = 0; i < N; i++) gpumc__add_multiple(row, weights[i] / root, a->y + i * n, n);
+        for (size_t i = 0; i < N; i++) weights[i] /= root;
+        gpumc__selection of = { a, N, n, weights, NULL, row };
+        gpumc__adapt_sum(&of);
         s.d[k] = 0;
     }
     *outside = 0;
     for (size_t i = 0; i < N; i++) *outside += fmax(s.d[i], 0);
     return r;
+}
+
+/* A draw of x or y less its share along the basis. */
+typedef struct gpumc__along { gpumc_adapt *adapt; size_t r, n_parts; } gpumc__along;
+static void gpumc__deflate_row(size_t row, int member, void *along)
+{
+    const gpumc__along *of = (const gpumc__along *)along;
+    const size_t n = of->adapt->dim;
+    double *x = (row % 2 ? of->adapt->y : of->adapt->x) + row / 2 * n;
+    (void)member;
+    for (size_t j = 0; j < of->r; j++) {
+        const double *direction = of->adapt->basis + j * n;
+        gpumc__add_multiple(x, -gpumc__dot(x, direction, n), direction, n);
+    }
 }
 
 /* The diagonal of what r such directions leave. Without this the diagonal shares what is theirs, and is wrong
@@ -12530,15 +12596,12 @@ static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
 {
     const size_t n = a->dim, n_draws = gpumc__adapt_select(a);
     gpumc_metric *m = &a->shared;
+    gpumc__along of = { a, r, 0 };
     double *of_x = a->moments + 2 * n, *of_y = of_x + n;
     memset(of_x, 0, 2 * n * sizeof(double));
+    gpumc__adapt_share_long(a, 4 * n_draws * r * n, 2 * n_draws, gpumc__deflate_row, &of);
     for (size_t k = 0; k < n_draws; k++) {
-        double *x = a->x + k * n, *y = a->y + k * n;
-        for (size_t j = 0; j < r; j++) {
-            const double *row = a->basis + j * n;
-            gpumc__add_multiple(x, -gpumc__dot(x, row, n), row, n);
-            gpumc__add_multiple(y, -gpumc__dot(y, row, n), row, n);
-        }
+        const double *x = a->x + k * n, *y = a->y + k * n;
         for (size_t i = 0; i < n; i++) { of_x[i] += x[i] * x[i]; of_y[i] += y[i] * y[i]; }
     }
     for (size_t i = 0; i < n; i++) {
@@ -12581,12 +12644,13 @@ static GPUMC_LOOP void gpumc__back_substitute(const double *l, double *b, size_t
 
 /* Fisher estimate Sigma with Sigma C_g Sigma = C_x: with C_g = L L' and L' C_x L = V K V', it is B B' for
    B = L'^-1 V K^(1/4). Leaves Sigma in matrices[0]; returns 0 when the numbers do not allow it. */
-static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t r)
+static GPUMC_LOOP int gpumc__fisher_dense(const double *x, const double *y, size_t n_draws, size_t r,
+                                          double *matrices)
 {
     const size_t rr = r * r;
-    double *cx = a->matrices, *l = cx + rr, *t = l + rr, *v = t + rr, *d = v + rr;
-    gpumc__gram(a->x, n_draws, r, cx);
-    gpumc__gram(a->y, n_draws, r, l);
+    double *cx = matrices, *l = cx + rr, *t = l + rr, *v = t + rr, *d = v + rr;
+    gpumc__gram(x, n_draws, r, cx);
+    gpumc__gram(y, n_draws, r, l);
     if (!gpumc__cholesky(l, r)) return 0;
     gpumc__multiply(cx, 0, l, t, r);
     gpumc__multiply(l, 1, t, cx, r);
@@ -12603,23 +12667,56 @@ static GPUMC_LOOP int gpumc__fisher_dense(gpumc_adapt *a, size_t n_draws, size_t
     return 1;
 }
 
-/* The members of block j, whitened by the diagonal, into x and y. Returns the number of draws. */
-static size_t gpumc__adapt_gather(gpumc_adapt *a, size_t j)
+/* Blocks are shared out as ranges. Each part has room of its own in x, y, matrices and, behind a row of
+   norms, in the moments. */
+typedef struct gpumc__block_parts {
+    gpumc_adapt *adapt;
+    size_t n_blocks, n_draws, n;
+    int failed[GPUMC__BLOCK_PARTS];
+} gpumc__block_parts;
+
+/* The members of block j, whitened by the diagonal and about their means, into x and y. */
+static void gpumc__adapt_gather(const gpumc_adapt *a, size_t j, double *x, double *y, double *mean)
 {
     const gpumc_metric *m = &a->shared;
     const size_t K = m->block_size;
+    double *mean_x = mean, *mean_y = mean + K;
     size_t n = 0;
+    memset(mean, 0, 2 * K * sizeof *mean);
     for (size_t d = 0; d < a->n_kept; d++) {
         if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
         for (size_t k = 0; k < K; k++) {
             const size_t i = m->members[k] + j;
-            a->x[n * K + k] = a->q[d * a->dim + i] / m->scale[i];
-            a->y[n * K + k] = a->g[d * a->dim + i] * m->scale[i];
+            mean_x[k] += x[n * K + k] = a->q[d * a->dim + i] / m->scale[i];
+            mean_y[k] += y[n * K + k] = a->g[d * a->dim + i] * m->scale[i];
         }
         n++;
     }
-    gpumc__adapt_centre(a, n, K);
-    return n;
+    for (size_t k = 0; k < 2 * K; k++) mean[k] /= (double)n;
+    for (size_t d = 0; d < n; d++)
+        for (size_t k = 0; k < K; k++) { x[d * K + k] -= mean_x[k]; y[d * K + k] -= mean_y[k]; }
+}
+
+static void gpumc__block_part(size_t part, int member, void *parts)
+{
+    gpumc__block_parts *of = (gpumc__block_parts *)parts;
+    gpumc_adapt *a = of->adapt;
+    gpumc_metric *m = &a->shared;
+    const size_t K = m->block_size, N = of->n_draws, n_blocks = of->n_blocks;
+    double *x = a->x + part * N * K, *y = a->y + part * N * K, *sigma = a->matrices + part * (4 * K + 5) * K;
+    double *norms = a->moments, *mean = norms + a->dim + 2 * part * K;
+    (void)member;
+    for (size_t j = n_blocks * part / of->n; j < n_blocks * (part + 1) / of->n; j++) {
+        gpumc__adapt_gather(a, j, x, y, mean);
+        of->failed[part] = !gpumc__fisher_dense(x, y, N, K, sigma) || !gpumc__cholesky(sigma, K);
+        if (of->failed[part]) return;
+        for (size_t k = 0; k < K; k++) {
+            const double norm = sqrt(gpumc__dot(sigma + k * K, sigma + k * K, k + 1));
+            norms[m->members[k] + j] = norm;
+            for (size_t l = 0; l <= k; l++)
+                m->blocks[(k * (k + 1) / 2 + l) * n_blocks + j] = sigma[k * K + l] / norm;
+        }
+    }
 }
 
 /* Fisher's estimate for every block by itself: a factor of its correlations, and the scales that go with
@@ -12627,38 +12724,45 @@ static size_t gpumc__adapt_gather(gpumc_adapt *a, size_t j)
 static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
 {
     gpumc_metric *m = &a->shared;
-    const size_t K = m->block_size;
-    double *sigma = a->matrices;
-    for (size_t j = 0; j < n_blocks; j++) {
-        const size_t n = gpumc__adapt_gather(a, j);
-        if (n < 4 * K || !gpumc__fisher_dense(a, n, K) || !gpumc__cholesky(sigma, K)) return;
-        for (size_t k = 0; k < K; k++) {
-            const double norm = sqrt(gpumc__dot(sigma + k * K, sigma + k * K, k + 1));
-            m->scale[m->members[k] + j] *= norm;
-            for (size_t l = 0; l <= k; l++)
-                m->blocks[(k * (k + 1) / 2 + l) * n_blocks + j] = sigma[k * K + l] / norm;
+    const size_t K = m->block_size, n_draws = gpumc__adapt_count(a);
+    const size_t work = n_draws * n_blocks * K * K;
+    gpumc__block_parts of = { a, n_blocks, n_draws, work >= GPUMC__SHARED && n_blocks >= GPUMC__BLOCK_PARTS
+                                                        ? GPUMC__BLOCK_PARTS : 1, { 0 } };
+    if (n_draws < 4 * K) return;
+    gpumc__adapt_share(a, of.n, gpumc__block_part, &of);
+    for (size_t part = 0; part < of.n; part++) if (of.failed[part]) return;
+    for (size_t k = 0; k < K; k++)
+        for (size_t i = m->members[k]; i < m->members[k] + n_blocks; i++) m->scale[i] *= a->moments[i];
+    m->n_blocks = n_blocks;
+}
+
+/* Every n_parts-th healthy draw, with room of its own in the moments. */
+static void gpumc__gather_part(size_t part, int member, void *along)
+{
+    const gpumc__along *of = (const gpumc__along *)along;
+    gpumc_adapt *a = of->adapt;
+    const size_t n = a->dim, r = of->r;
+    double *x = a->moments + 2 * part * n, *y = x + n;
+    size_t count = 0;
+    (void)member;
+    for (size_t d = 0; d < a->n_kept; d++) {
+        if (!gpumc__adapt_uses(a, d, GPUMC__NONE) || count++ % of->n_parts != part) continue;
+        gpumc__adapt_half_whiten(a, d, x, y);
+        for (size_t j = 0; j < r; j++) {
+            a->x[(count - 1) * r + j] = gpumc__dot(x, a->basis + j * n, n);
+            a->y[(count - 1) * r + j] = gpumc__dot(y, a->basis + j * n, n);
         }
     }
-    m->n_blocks = n_blocks;
 }
 
 /* Healthy draws, so whitened, along r rows of the basis: into x and y. Returns their number. */
 static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
 {
-    const size_t n = a->dim;
-    double *x = a->moments, *y = x + n;
-    size_t count = 0;
-    for (size_t d = 0; d < a->n_kept; d++) {
-        if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
-        gpumc__adapt_half_whiten(a, d, x, y);
-        for (size_t j = 0; j < r; j++) {
-            a->x[count * r + j] = gpumc__dot(x, a->basis + j * n, n);
-            a->y[count * r + j] = gpumc__dot(y, a->basis + j * n, n);
-        }
-        count++;
-    }
-    gpumc__adapt_centre(a, count, r);
-    return count;
+    gpumc__along of = { a, r, gpumc__moment_rows(a->n_units) / 2 };
+    const size_t n_draws = gpumc__adapt_count(a);
+    gpumc__adapt_share_long(a, 2 * n_draws * r * a->dim, of.n_parts, gpumc__gather_part, &of);
+    gpumc__adapt_centre(a, n_draws, r);
+    return n_draws;
 }
 
 /* One more direction of variance lambda: z, by r rows of the basis if these are fewer than coordinates. */
@@ -12800,12 +12904,13 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
     if (!whole) r = gpumc__adapt_directions(a, n_draws, GPUMC__MISFIT, r, &outside);
     if (whole || (8 * r > n && n <= GPUMC__FULL_DIM)) {
         n_draws = gpumc__adapt_select(a);
-        if (gpumc__fisher_dense(a, n_draws, n)) gpumc__adapt_low_rank(a, n_draws, n, 0);
+        if (gpumc__fisher_dense(a->x, a->y, n_draws, n, a->matrices)) gpumc__adapt_low_rank(a, n_draws, n, 0);
         return;
     }
     n_draws = gpumc__adapt_gather_along(a, r);
     if (n_draws < 4 * r) gpumc__adapt_gather_along(a, r = n_draws / 4);
-    if (r > 0 && gpumc__fisher_dense(a, n_draws, r)) gpumc__adapt_low_rank(a, n_draws, r, outside);
+    if (r > 0 && gpumc__fisher_dense(a->x, a->y, n_draws, r, a->matrices))
+        gpumc__adapt_low_rank(a, n_draws, r, outside);
 }
 
 static void gpumc__mean_strip(size_t part, int member, void *adapt)
@@ -12831,9 +12936,7 @@ static void gpumc__adapt_mean(gpumc_adapt *a)
 {
     const double *mean_q = a->moments, *mean_g = mean_q + a->dim;
     gpumc_metric *m = &a->shared;
-    size_t count = 0;
-    for (size_t k = 0; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
-    if (count < 3) return;
+    if (gpumc__adapt_count(a) < 3) return;
     gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__mean_strip, a);
     gpumc__metric_velocity(m, mean_g, m->mean);
     for (size_t i = 0; i < a->dim; i++) m->mean[i] += mean_q[i];
@@ -12856,7 +12959,8 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     if (m->block_size > 0) gpumc__adapt_blocks(a, blocks.n);
     if (a->options.metric == GPUMC_METRIC_DENSE) {
         n_draws = gpumc__adapt_select(a);
-        if (n_draws >= 10 && gpumc__fisher_dense(a, n_draws, a->dim)) gpumc__adapt_dense(a);
+        if (n_draws >= 10 && gpumc__fisher_dense(a->x, a->y, n_draws, a->dim, a->matrices))
+            gpumc__adapt_dense(a);
     } else gpumc__adapt_correlations(a);
     gpumc__adapt_mean(a);
 }
