@@ -6309,6 +6309,46 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
 
 /* ---- links of all forms ------------------------------------------------------------------------ */
 
+/* Of a link that is single: one location, one table, and a weight for each element. */
+static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
+                                           const double *GPUMC__RESTRICT table,
+                                           double *GPUMC__RESTRICT theta)
+{
+    const unsigned char *GPUMC__RESTRICT notches = k->notches;
+    const double *GPUMC__RESTRICT anchors = k->anchors;
+    double shift[GPUMC__FULL + 1], log_jacobian = 0;
+    for (int p = k->first_in_use; k->in_use >> p; p++) {
+        if (!(k->in_use >> p & 1)) continue;
+        shift[p] = table[GPUMC__BY_MU + p] * mu;
+        log_jacobian += k->count[p] * table[GPUMC__LOG_R + p];
+    }
+    for (size_t i = 0; i < k->size; i++) {
+        const unsigned p = notches[i];
+        theta[i] = table[p] * q[i] + shift[p] + table[GPUMC__BY_ANCHOR + p] * anchors[i];
+    }
+    return log_jacobian;
+}
+
+/* Its backward sweep: dq, and what location, scale (by its logarithm) and noise receive. */
+static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GPUMC__RESTRICT theta, double mu,
+                                          const double *GPUMC__RESTRICT table,
+                                          const double *GPUMC__RESTRICT g, double *GPUMC__RESTRICT dq,
+                                          double *received)
+{
+    const unsigned char *GPUMC__RESTRICT notches = k->notches;
+    const double *GPUMC__RESTRICT anchors = k->anchors, *GPUMC__RESTRICT by_mu = table + GPUMC__BY_MU;
+    const double *GPUMC__RESTRICT slope = table + GPUMC__SLOPE, *GPUMC__RESTRICT by = table + GPUMC__BY_ANCHOR;
+    const size_t n = k->size;
+    GPUMC__SUM(received[0], i, n, by_mu[notches[i]] * g[i]);
+    GPUMC__SUM(received[1], i, n, slope[notches[i]]
+               * ((theta[i] - mu + by[notches[i]] * (anchors[i] - mu)) * g[i] + 1));
+    received[2] = 0;
+    if (k->noise.halves)
+        GPUMC__SUM(received[2], i, n, by[notches[i]]
+                   * (((1 + slope[notches[i]]) * (anchors[i] - mu) - (theta[i] - mu)) * g[i] - 1));
+    for (size_t i = 0; i < n; i++) dq[i] = table[notches[i]] * g[i];
+}
+
 /* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
    location is beyond reach. */
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
@@ -6329,6 +6369,11 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
         else for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
         if (!(fabs(mu) <= gpumc__link_reach(k, units[0], x))) return -GPUMC_INF;
         return (double)n * gpumc__link_look_up(k, 0, work, GPUMC__LOG_R);
+    }
+    if (k->single) {
+        const double mu = gpumc__link_named_mu(k, 0, x);
+        const double log_r = gpumc__single_map(k, q, mu, gpumc__link_table(k, 0, work), theta);
+        return fabs(mu) <= gpumc__link_reach(k, units[0], x) ? log_r : -GPUMC_INF;
     }
     for (size_t t = 0; t < step; t++)
         for (size_t i = t; i < n;) {
@@ -6398,6 +6443,14 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
             gpumc__link_to_scale(k, k->unit[0], x, slope * (moment + by_anchor * away + n), target);
         }
         for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
+        return;
+    }
+    if (k->single) {
+        double sums[3];
+        gpumc__single_pull(k, theta, gpumc__link_named_mu(k, 0, x), gpumc__link_table(k, 0, work), g, dq, sums);
+        if (k->from[0] != GPUMC__NONE) target[k->from[0]] += sums[0];
+        gpumc__link_to_scale(k, k->unit[0], x, sums[1], target);
+        gpumc__link_hear(k, x, sums[2], target);
         return;
     }
     for (size_t t = k->step; t-- > 0;)
