@@ -6330,14 +6330,14 @@ static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *G
 }
 
 /* Its backward sweep: dq, and what location, scale (by its logarithm) and noise receive. */
-static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GPUMC__RESTRICT theta, double mu,
-                                          const double *GPUMC__RESTRICT table,
+static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GPUMC__RESTRICT theta,
+                                          double mu, const double *GPUMC__RESTRICT table,
                                           const double *GPUMC__RESTRICT g, double *GPUMC__RESTRICT dq,
                                           double *received)
 {
     const unsigned char *GPUMC__RESTRICT notches = k->notches;
-    const double *GPUMC__RESTRICT anchors = k->anchors, *GPUMC__RESTRICT by_mu = table + GPUMC__BY_MU;
-    const double *GPUMC__RESTRICT slope = table + GPUMC__SLOPE, *GPUMC__RESTRICT by = table + GPUMC__BY_ANCHOR;
+    const double *GPUMC__RESTRICT by_mu = table + GPUMC__BY_MU, *GPUMC__RESTRICT slope = table + GPUMC__SLOPE;
+    const double *GPUMC__RESTRICT by = table + GPUMC__BY_ANCHOR, *GPUMC__RESTRICT anchors = k->anchors;
     const size_t n = k->size;
     GPUMC__SUM(received[0], i, n, by_mu[notches[i]] * g[i]);
     GPUMC__SUM(received[1], i, n, slope[notches[i]]
@@ -6446,8 +6446,9 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
         return;
     }
     if (k->single) {
+        const double mu = gpumc__link_named_mu(k, 0, x);
         double sums[3];
-        gpumc__single_pull(k, theta, gpumc__link_named_mu(k, 0, x), gpumc__link_table(k, 0, work), g, dq, sums);
+        gpumc__single_pull(k, theta, mu, gpumc__link_table(k, 0, work), g, dq, sums);
         if (k->from[0] != GPUMC__NONE) target[k->from[0]] += sums[0];
         gpumc__link_to_scale(k, k->unit[0], x, sums[1], target);
         gpumc__link_hear(k, x, sums[2], target);
@@ -12724,7 +12725,7 @@ static GPUMC_LOOP int gpumc__fisher_dense(const double *x, const double *y, size
    norms, in the moments. */
 typedef struct gpumc__block_parts {
     gpumc_adapt *adapt;
-    size_t n_blocks, n_draws, n;
+    size_t n_blocks, n_draws, n_parts;
     int failed[GPUMC__BLOCK_PARTS];
 } gpumc__block_parts;
 
@@ -12759,7 +12760,7 @@ static void gpumc__block_part(size_t part, int member, void *parts)
     double *x = a->x + part * N * K, *y = a->y + part * N * K, *sigma = a->matrices + part * (4 * K + 5) * K;
     double *norms = a->moments, *mean = norms + a->dim + 2 * part * K;
     (void)member;
-    for (size_t j = n_blocks * part / of->n; j < n_blocks * (part + 1) / of->n; j++) {
+    for (size_t j = n_blocks * part / of->n_parts; j < n_blocks * (part + 1) / of->n_parts; j++) {
         gpumc__adapt_gather(a, j, x, y, mean);
         of->failed[part] = !gpumc__fisher_dense(x, y, N, K, sigma) || !gpumc__cholesky(sigma, K);
         if (of->failed[part]) return;
@@ -12778,12 +12779,12 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
 {
     gpumc_metric *m = &a->shared;
     const size_t K = m->block_size, n_draws = gpumc__adapt_count(a);
-    const size_t work = n_draws * n_blocks * K * K;
-    gpumc__block_parts of = { a, n_blocks, n_draws, work >= GPUMC__SHARED && n_blocks >= GPUMC__BLOCK_PARTS
-                                                        ? GPUMC__BLOCK_PARTS : 1, { 0 } };
+    const int many = n_draws * n_blocks * K * K >= GPUMC__SHARED && n_blocks >= GPUMC__BLOCK_PARTS;
+    const size_t n_parts = many ? GPUMC__BLOCK_PARTS : 1;
+    gpumc__block_parts of = { a, n_blocks, n_draws, n_parts, { 0 } };
     if (n_draws < 4 * K) return;
-    gpumc__adapt_share(a, of.n, gpumc__block_part, &of);
-    for (size_t part = 0; part < of.n; part++) if (of.failed[part]) return;
+    gpumc__adapt_share(a, n_parts, gpumc__block_part, &of);
+    for (size_t part = 0; part < n_parts; part++) if (of.failed[part]) return;
     for (size_t k = 0; k < K; k++)
         for (size_t i = m->members[k]; i < m->members[k] + n_blocks; i++) m->scale[i] *= a->moments[i];
     m->n_blocks = n_blocks;
@@ -18719,8 +18720,8 @@ typedef struct gpumc__run {
     double begin, phase_begin, last_print;
     int printed_lines;
     gpumc__mutex lock;                       /* callbacks, which chain is taken */
-    gpumc_team *team;
-    int share;                       /* threads that each density may use */
+    gpumc_team *team, *crowd;                /* a chain each; all there are, between iterations and behind */
+    int share, n_crowd;              /* threads that each density may use, and that the crowd has */
     gpumc__checkpoint *checkpoint;
 } gpumc__run;
 
@@ -19433,7 +19434,7 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
     return a;
 }
 
-/* Returns how many threads there are for each of those that run chains. */
+/* Returns how many threads there are, of which those in the options run chains. */
 static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
 {
     const int threads = !GPUMC__HAS_THREADS ? 1 : o->threads ? o->threads : gpumc__cores();
@@ -19456,7 +19457,7 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     o->target_accept = a.target_accept;
     o->max_treedepth = a.max_treedepth;
     o->metric = a.metric;
-    return threads / o->threads;
+    return threads;
 }
 
 static int gpumc__all_above(double bound, const double *x, size_t n, size_t stride)
@@ -19613,7 +19614,7 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
     r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
                                           2 * r->layout->n_natural + 2, sizeof(double));
-    scratch = (double *)gpumc__take_rows(arena, (size_t)o->threads, r->layout->n_work, sizeof(double));
+    scratch = (double *)gpumc__take_rows(arena, (size_t)r->n_crowd, r->layout->n_work, sizeof(double));
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
@@ -20095,7 +20096,7 @@ static int gpumc__look_back(gpumc__run *r)
     gpumc__release(&f->allocator, f->warnings);
     f->warnings = NULL;
     f->n_warnings = 0;
-    if (f->draws && f->n_draws) whole = gpumc__summarise_all(f, r->team) == GPUMC_OK;
+    if (f->draws && f->n_draws) whole = gpumc__summarise_all(f, r->crowd) == GPUMC_OK;
     return (gpumc__run_warnings(r) == GPUMC_OK) & whole;
 }
 
@@ -20144,6 +20145,23 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
+/* From so many coordinates on, adaptation and summaries are worth more threads than there are chains. */
+enum { GPUMC__CROWD_DIM = 1000 };
+static int gpumc__start_teams(gpumc__run *r)
+{
+    const gpumc_allocator *from = &r->options->allocator;
+    const int threads = r->batch ? 1 : r->options->threads;
+    r->team = gpumc_team_start(threads, from);
+    r->crowd = r->team && r->n_crowd > threads ? gpumc_team_start(r->n_crowd, from) : r->team;
+    r->adapt->team = r->crowd;
+    return r->crowd != NULL;
+}
+static void gpumc__stop_teams(gpumc__run *r)
+{
+    if (r->crowd != r->team) gpumc_team_stop(r->crowd);
+    gpumc_team_stop(r->team);
+}
+
 /* The run proper, with all memory at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
@@ -20151,12 +20169,10 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     const double n_draws = (double)r->n_iterations[0];
     gpumc_status status;
     int finished, whole = 1;
-    r->team = gpumc_team_start(r->batch ? 1 : r->options->threads, &r->options->allocator);
-    if (!r->team) return gpumc__fail_memory(error, sizeof *r->team);
-    r->adapt->team = r->team;
+    if (!gpumc__start_teams(r)) { gpumc__stop_teams(r); return gpumc__fail_memory(error, sizeof *r->team); }
     status = p->from.reading ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
-    if (status != GPUMC_OK) { gpumc_team_stop(r->team); return status; }
+    if (status != GPUMC_OK) { gpumc__stop_teams(r); return status; }
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
                             n_draws / 20 + 1);
@@ -20186,7 +20202,7 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
             whole = gpumc__look_back(r);
         }
     }
-    gpumc_team_stop(r->team);
+    gpumc__stop_teams(r);
     gpumc__mutex_free(&r->lock);
     if (status != GPUMC_OK) return status;
     if (!whole)
@@ -20230,7 +20246,9 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.checkpoint = checkpoint;
     run.warmup = 1;
     run.begin = gpumc__seconds();
-    run.share = gpumc__resolve_options(o, layout);
+    run.n_crowd = gpumc__resolve_options(o, layout);
+    run.share = run.n_crowd / o->threads;
+    if (layout->n_free < GPUMC__CROWD_DIM || !layout->model->log_density) run.n_crowd = o->threads;
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;

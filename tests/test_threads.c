@@ -150,8 +150,73 @@ static void check_sampler(void)
     gpumc_free(&reference);
 }
 
+/* ---- a thousand coordinates, for which more threads adapt than there are chains -------------------- */
+
+enum { GROUPS = 800 };
+struct pairs { double mu, tau, m, s, level[GROUPS], slope[GROUPS]; };
+
+/* Groups of other precision each, levels and slopes correlated, and a direction of all levels. */
+static double pairs_density(const double *x, double *grad, void *data)
+{
+    const struct pairs *p = (const struct pairs *)x;
+    struct pairs *g = (struct pairs *)grad;
+    double by_sum = 0, sum = 0;
+    double lp = gpumc_normal_lpdf(p->mu, 0, 1, &g->mu, NULL, NULL) + gpumc_normal_lpdf(p->m, 0, 1, &g->m, NULL, NULL)
+              + gpumc_half_normal_lpdf(p->tau, 1, &g->tau, NULL) + gpumc_half_normal_lpdf(p->s, 1, &g->s, NULL);
+    (void)data;
+    for (int j = 0; j < GROUPS; j++) {
+        const double noise = 0.2 + 0.006 * j;
+        double by = 0;
+        lp += gpumc_normal_lpdf(p->level[j], p->mu, p->tau, &g->level[j], &g->mu, &g->tau)
+            + gpumc_normal_lpdf(p->slope[j], p->m, p->s, &g->slope[j], &g->m, &g->s)
+            + gpumc_normal_lpdf(p->level[j] + p->slope[j], sin(j), noise, &by, NULL, NULL);
+        g->level[j] += by;
+        g->slope[j] += by;
+        sum += p->level[j];
+    }
+    lp += gpumc_normal_lpdf(sum, 10, 0.3, &by_sum, NULL, NULL);
+    for (int j = 0; j < GROUPS; j++) g->level[j] += by_sum;
+    return lp;
+}
+
+static void check_crowd(void)
+{
+    const gpumc_param params[] = {
+        { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "m" }, { .name = "s", .kind = GPUMC_POSITIVE },
+        { .name = "level", .size = GROUPS, .location = "mu", .scale = "tau" },
+        { .name = "slope", .size = GROUPS, .location = "m", .scale = "s" },
+    };
+    const gpumc_model model = { .name = "pairs", .params = params, .n_params = 6, .log_density = pairs_density };
+    static const gpumc_metric_kind metrics[] = { GPUMC_METRIC_LOW_RANK, GPUMC_METRIC_BLOCKS };
+    for (int k = 0; k < 2; k++) {
+        gpumc_sample_options o = { .num_chains = 2, .num_warmup = 200, .num_samples = 20, .threads = 1,
+                                   .metric = metrics[k] };
+        gpumc_fit alone, crowd;
+        CHECK(gpumc_sample(&model, &o, &alone) == GPUMC_OK, "%s", alone.message);
+        o.threads = 6;
+        CHECK(gpumc_sample(&model, &o, &crowd) == GPUMC_OK && crowd.threads == 2, "%s", crowd.message);
+        CHECK(alone.metric.rank > 0 && (k == 0 || alone.metric.n_blocks == GROUPS),
+              "rank %d, %d blocks: this test is blind", (int)alone.metric.rank, (int)alone.metric.n_blocks);
+        CHECK(same_doubles(alone.metric.vectors, crowd.metric.vectors, alone.metric.rank * alone.n_free),
+              "other directions");
+        CHECK(same_doubles(alone.metric.scale, crowd.metric.scale, alone.n_free), "another metric");
+        CHECK(same_doubles(alone.centring, crowd.centring, alone.n_free), "other centring");
+        CHECK(same_doubles(alone.draws, crowd.draws, 2 * 20 * alone.n_columns), "other draws");
+        int n_other = 0;
+        for (size_t c = 0; c < alone.n_columns; c++) {
+            const gpumc_summary a = gpumc_summarise(&alone, c), b = gpumc_summarise(&crowd, c);
+            n_other += !same_doubles(&a.mean, &b.mean, 1) || !same_doubles(&a.ess_tail, &b.ess_tail, 1);
+        }
+        CHECK(n_other == 0, "%d columns are summarised otherwise", n_other);
+        gpumc_free(&alone);
+        gpumc_free(&crowd);
+    }
+}
+
 int main(void)
 {
+    check_crowd();
     for (int k = GPUMC_SAMPLER_AUTO; k <= GPUMC_SAMPLER_HMC; k++) {
         sampler = (gpumc_sampler)k;
         check_sampler();
