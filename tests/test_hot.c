@@ -229,12 +229,12 @@ typedef struct hierarchy {
     gpumc_prior priors[5];
     gpumc_hier_take takes[4], other[2], third[3];
     gpumc_hier_rows rows[3];
-    gpumc_rows_data guide;
+    gpumc_rows_data guide, unweighted;
     gpumc_hier_data data;
 } hierarchy;
 
-/* Students of groups with means and scales of their own; normals that share the means; mixtures, whose guide has
-   every node but the last two. */
+/* Students of groups with means and scales of their own, whose guide has no weights; normals that share the means;
+   mixtures, whose guide has every node but the last two. */
 static void hierarchy_make(hierarchy *m, const problem *q, const problem *normals, const problem *mixtures)
 {
     const hierarchy made = {
@@ -249,10 +249,13 @@ static void hierarchy_make(hierarchy *m, const problem *q, const problem *normal
         .other = { { "theta", normals->group }, { "tau", NULL } },
         .third = { { "theta", mixtures->group }, { "s", mixtures->group }, { "tau", NULL } },
         .guide = mixtures->data,
+        .unweighted = q->data,
     };
     *m = made;
     m->rows[0].name = "students";
     m->rows[0].data = q->data;
+    m->unweighted.weights = NULL;
+    m->rows[0].guide = &m->unweighted;
     m->rows[0].takes = m->takes;
     m->rows[0].n_takes = 4;
     m->rows[1].name = "normals";
@@ -440,7 +443,7 @@ static void check_hier(void)
 
     /* A set whose parameters come by two indices, and one that the GPU has not been compiled for. */
     other.takes[1].index = q.group + 1;
-    q.data.n_rows = other.rows[0].data.n_rows = 399;
+    other.rows[0].data.n_rows = other.unweighted.n_rows = 399;
     hier = gpumc_hier_create(&other.data, &error);
     CHECK(refused(hier, &error, "rows \"students\": the GPU takes no rows"), "%s", error.text);
     gpumc_hier_free(hier);
