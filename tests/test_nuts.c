@@ -783,6 +783,9 @@ static void test_centre(void)
     free(a);
 }
 
+static int fisher_dense(gpumc_adapt *a, size_t n_draws, size_t r)
+{ return gpumc__fisher_dense(a->x, a->y, n_draws, r, a->matrices); }
+
 static void test_low_rank(void)
 {
     enum { DIM = 20, N = 120 };
@@ -795,7 +798,7 @@ static void test_low_rank(void)
     adapt_feed(a, L, N, 1);
     gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
     CHECK(gpumc__adapt_select(a) == N, "every draw of a short window is used");
-    CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate");
+    CHECK(fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate");
     residual = fisher_residual(a, N);
     CHECK(residual < 1e-9, "Sigma C_g Sigma misses C_x by %g", residual);
     a->matrices[1] += 0.01;
@@ -838,7 +841,7 @@ static double recovery_error(int by_gains, double gradient_factor)
     adapt_feed(a, L, N, gradient_factor);
     gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
     gpumc__adapt_select(a);
-    CHECK(gpumc__fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate without a ridge");
+    CHECK(fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate without a ridge");
     gpumc__adapt_low_rank(a, by_gains ? N : 0, DIM, 0);
     written_out(&a->shared, found);
     for (size_t i = 0; i < DIM; i++)
@@ -893,7 +896,7 @@ static double directions_error(int whole, double gradient_factor)
         r = gpumc__adapt_directions(a, N, GPUMC__MISFIT, 0, &outside);
         CHECK(r >= 3 && 4 * r < N, "%d directions are not a few more than three", (int)r);
         gpumc__adapt_gather_along(a, r);
-        CHECK(gpumc__fisher_dense(a, N, r), "moments of %d directions allow an estimate", (int)r);
+        CHECK(fisher_dense(a, N, r), "moments of %d directions allow an estimate", (int)r);
         gpumc__adapt_low_rank(a, 0, r, outside);
     }
     of_rank = shipped;
