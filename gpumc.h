@@ -10948,6 +10948,20 @@ GPUMC_FN double gpumc__square(double x) { return x * x; }
 
 /* ---- the metric -------------------------------------------------------------------------------- */
 
+/* x += U' c, by pieces that stay in the nearest cache while every row of U passes. */
+GPUMC__COPIES(, void, gpumc__add_rows,
+              (const double *GPUMC__RESTRICT c, const double *GPUMC__RESTRICT U, size_t rank, size_t n,
+               double *GPUMC__RESTRICT x), (c, U, rank, n, x), n > 64)
+{
+    for (size_t from = 0; from < n; from += 1024) {
+        const size_t end = n - from < 1024 ? n : from + 1024;
+        for (size_t k = 0; k < rank; k++) {
+            const double f = c[k], *GPUMC__RESTRICT u = U + k * n;
+            for (size_t i = from + GPUMC_TEAM_RANK; i < end; i += GPUMC_TEAM_SIZE) x[i] += f * u[i];
+        }
+    }
+}
+
 /* x <- (I + U (Lambda^(half_power / 2) - I) U') x, for -1, 1 or 2 */
 static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, int half_power, double *x)
 {
@@ -10957,10 +10971,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, i
         c[k] = ((half_power == 2 ? lambda : half_power == 1 ? root : 1 / root) - 1)
                * gpumc__dot(m->vectors + k * m->dim, x, m->dim);
     }
-    for (size_t k = 0; k < m->rank; k++) {
-        const double *GPUMC__RESTRICT u = m->vectors + k * m->dim;
-        GPUMC_EACH(i, m->dim) x[i] += c[k] * u[i];
-    }
+    gpumc__add_rows(c, m->vectors, m->rank, m->dim, x);
 }
 
 /* The blocks' factor, in place: x <- C x, C' x (transposed), C^-1 x (inverse) or C'^-1 x. Members are visited
