@@ -12285,6 +12285,30 @@ GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout
 GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain)
 { return &a->metrics[chain]; }
 
+/* ---- work for the team --------------------------------------------------------------------------
+   Between iterations no chain runs: passes over the kept draws are split over the team, by draws or by strips
+   of coordinates, such that every sum is taken in one order whatever the team. */
+enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, from which on vectors are wide */
+
+static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
+                               void *user)
+{
+    if (a->team && n_parts > 1) gpumc_team_run(a->team, run, n_parts, user);
+    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
+}
+
+/* The same with the multiplications of all parts: few are done before another thread is awake. */
+static void gpumc__adapt_share_long(const gpumc_adapt *a, size_t work, size_t n_parts,
+                                    void (*run)(size_t, int, void *), void *user)
+{
+    if (work >= GPUMC__SHARED) gpumc__adapt_share(a, n_parts, run, user);
+    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
+}
+
+static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP_COLUMNS - 1) / GPUMC__STRIP_COLUMNS; }
+static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
+{ *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
+
 /* ---- kept draws -------------------------------------------------------------------------------- */
 
 static int gpumc__adapt_is_linked(const gpumc_adapt *a) { return a->layout && a->layout->n_linked > 0; }
@@ -12334,18 +12358,34 @@ GPUMC__COPIES(, void, gpumc__welford,
     }
 }
 
+/* Mean and squares of positions, then of gradients, over the draws listed: rows of the moments. */
+typedef struct gpumc__listed { const gpumc_adapt *adapt; const size_t *draws; size_t n_draws; } gpumc__listed;
+static void gpumc__listed_strip(size_t part, int member, void *listed)
+{
+    const gpumc__listed *of = (const gpumc__listed *)listed;
+    const gpumc_adapt *a = of->adapt;
+    size_t from;
+    const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
+    double *m = a->moments + from;
+    (void)member;
+    for (size_t row = 0; row < 4; row++) memset(m + row * dim, 0, n * sizeof *m);
+    for (size_t k = 0; k < of->n_draws; k++) {
+        const size_t at = of->draws[k] * dim + from;
+        gpumc__welford(m, m + dim, a->q + at, n, 1 / (double)(k + 1));
+        gpumc__welford(m + 2 * dim, m + 3 * dim, a->g + at, n, 1 / (double)(k + 1));
+    }
+}
+
 /* The level, a log density, and the sum of log scales, Fisher's as below, that the draws listed span;
    -infinity when there are too few. */
-static double gpumc__adapt_mass(gpumc_adapt *a, const size_t *draws, size_t n_draws, double level)
+static double gpumc__adapt_mass(const gpumc_adapt *a, const size_t *draws, size_t n_draws, double level)
 {
     const size_t n = a->dim;
-    double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n, mass = level;
+    const double *var_q = a->moments + n, *var_g = var_q + 2 * n;
+    gpumc__listed of = { a, draws, n_draws };
+    double mass = level;
     if (n_draws < 3) return -GPUMC_INF;
-    memset(a->moments, 0, 4 * n * sizeof(double));
-    for (size_t k = 0; k < n_draws; k++) {
-        gpumc__welford(mean_q, var_q, a->q + draws[k] * n, n, 1 / (double)(k + 1));
-        gpumc__welford(mean_g, var_g, a->g + draws[k] * n, n, 1 / (double)(k + 1));
-    }
+    gpumc__adapt_share_long(a, 8 * n_draws * n, gpumc__strips(n), gpumc__listed_strip, &of);
     for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
         mass += 0.5 * gpumc__log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
     return mass;
@@ -12397,30 +12437,6 @@ static size_t gpumc__adapt_count(const gpumc_adapt *a)
     for (size_t k = 0; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
     return count;
 }
-
-/* ---- work for the team --------------------------------------------------------------------------
-   Between iterations no chain runs: passes over the kept draws are split over the team, by draws or by strips
-   of coordinates, such that every sum is taken in one order whatever the team. */
-enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, from which on vectors are wide */
-
-static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
-                               void *user)
-{
-    if (a->team && n_parts > 1) gpumc_team_run(a->team, run, n_parts, user);
-    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
-}
-
-/* The same with the multiplications of all parts: few are done before another thread is awake. */
-static void gpumc__adapt_share_long(const gpumc_adapt *a, size_t work, size_t n_parts,
-                                    void (*run)(size_t, int, void *), void *user)
-{
-    if (work >= GPUMC__SHARED) gpumc__adapt_share(a, n_parts, run, user);
-    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
-}
-
-static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP_COLUMNS - 1) / GPUMC__STRIP_COLUMNS; }
-static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
-{ *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
 
 /* Picks up to `most` of the kept healthy draws, evenly; returns how many. */
 static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most, size_t *draws)
@@ -13818,14 +13834,35 @@ static void gpumc__adapt_measure(gpumc_adapt *a, gpumc_nuts *const *chains)
 static int gpumc__spring_hits(const gpumc_adapt *a) { return a->swung[1] > 2 + 0.05 * a->swung[0]; }
 
 /* The same under a metric that has just been learned, by the last draws that are kept. */
+enum { GPUMC__REMEASURED = 64 };
+typedef struct gpumc__remeasured {
+    const gpumc_adapt *adapt;
+    size_t from, n_parts;
+    double residual[GPUMC__REMEASURED];
+} gpumc__remeasured;
+static void gpumc__remeasure_part(size_t part, int member, void *remeasured)
+{
+    gpumc__remeasured *of = (gpumc__remeasured *)remeasured;
+    const gpumc_adapt *a = of->adapt;
+    const size_t n = a->dim;
+    double *x = a->moments + 2 * part * n, *r = x + n;
+    (void)member;
+    for (size_t k = of->from + part; k < a->n_kept; k += of->n_parts)
+        if (gpumc__adapt_uses(a, k, GPUMC__NONE))
+            of->residual[k - of->from] = gpumc__metric_residual(&a->shared, a->q + k * n, a->g + k * n, x, r);
+}
 static void gpumc__adapt_remeasure(gpumc_adapt *a)
 {
-    const size_t n = a->dim, last = 64;
-    double *x = a->moments, *r = x + n;
+    gpumc__remeasured of;
+    const size_t last = gpumc__smaller(a->n_kept, GPUMC__REMEASURED);
+    of.adapt = a;
+    of.from = a->n_kept - last;
+    of.n_parts = gpumc__moment_rows(a->n_units) / 2;
+    gpumc__adapt_share_long(a, 8 * last * a->dim, of.n_parts, gpumc__remeasure_part, &of);
     a->residual = a->n_residual = 0;
-    for (size_t k = a->n_kept > last ? a->n_kept - last : 0; k < a->n_kept; k++) {
+    for (size_t k = of.from; k < a->n_kept; k++) {
         if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        a->residual += gpumc__metric_residual(&a->shared, a->q + k * n, a->g + k * n, x, r);
+        a->residual += of.residual[k - of.from];
         a->n_residual++;
     }
 }
