@@ -207,7 +207,7 @@
    THREADS, SEEDS  Same program, seed and num_chains: the same draws, bit for bit, whatever the thread count.
      Another compiler or processor: the same distribution. Chains of other processes: set first_chain_id.
      Threads that no chain needs share the rows of hierarchical models where these are many, and what is
-     learned and summed up of a thousand columns and more.
+     learned and summed up of a thousand parameters and more.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
      in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
      clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
@@ -20194,8 +20194,8 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
-/* From so many parameters and outputs on, adaptation and summaries are worth more threads than chains. */
-enum { GPUMC__CROWD_COLUMNS = 1000 };
+/* From so many coordinates on, adaptation and summaries are worth more threads than there are chains. */
+enum { GPUMC__CROWD_DIM = 1000 };
 static int gpumc__start_teams(gpumc__run *r)
 {
     const gpumc_allocator *from = &r->options->allocator;
@@ -20297,11 +20297,11 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     run.begin = gpumc__seconds();
     run.n_crowd = gpumc__resolve_options(o, layout);
     run.share = run.n_crowd / o->threads;
+    if (layout->n_free < GPUMC__CROWD_DIM || !layout->model->log_density) run.n_crowd = o->threads;
     run.n_chains = (size_t)o->num_chains;
     run.n_iterations[0] = (size_t)o->num_samples * (size_t)o->thin;
     run.n_iterations[1] = o->num_warmup > 0 ? (size_t)o->num_warmup : 0;
     gpumc__place_fit(&kept, fit, layout);
-    if (fit->n_columns < GPUMC__CROWD_COLUMNS || !layout->model->log_density) run.n_crowd = o->threads;
     gpumc__place_run(&scratch, &run, fit, error);
     fit->memory = gpumc__allocate(&fit->allocator, gpumc__size_add(kept.used, 64));
     block = gpumc__allocate(&fit->allocator, gpumc__size_add(scratch.used, 64));
