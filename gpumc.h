@@ -268,7 +268,8 @@
 #elif defined(__GNUC__) && !defined(__clang__)
 #define GPUMC_FN static inline __attribute__((always_inline, unused, optimize("no-fast-math")))
 #define GPUMC__LOOP_OPTIONS "no-fast-math", "O2", "tree-vectorize", "vect-cost-model=dynamic", \
-    "no-trapping-math", "fp-contract=fast", "no-thread-jumps", "no-tree-loop-distribute-patterns"
+    "no-trapping-math", "fp-contract=fast", "no-thread-jumps", "no-tree-loop-distribute-patterns", \
+    "tree-loop-optimize", "tree-ch", "tree-pta"          /* which GPUMC__SELDOM does without */
 #define GPUMC_LOOP __attribute__((optimize(GPUMC__LOOP_OPTIONS)))
 #define GPUMC_TEAM
 #else
@@ -3040,8 +3041,9 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #endif
 
 /* Around code that runs seldom, or once a run: fewer passes of the optimiser, or in clang less inlining, as a
-   user waits for the compiler (bench/compile.sh). Loops in it keep their attributes, and with them speed. At
-   O0 gcc drops unused functions only if they are declared inline. */
+   user waits for the compiler (bench/compile.sh). gcc's loops keep their attributes in it, and with them
+   speed; for clang those that count stand outside. At O0 gcc drops unused functions only if they are
+   declared inline. */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"O1\", \"no-tree-bit-ccp\", \"no-tree-ch\", \"no-tree-copy-prop\")") \
@@ -12348,6 +12350,7 @@ static double gpumc__median_of(double *x, size_t n)
     return n % 2 ? x[n / 2] : 0.5 * (x[n / 2 - 1] + x[n / 2]);
 }
 
+GPUMC__OFTEN
 GPUMC__COPIES(, void, gpumc__welford,
               (double *GPUMC__RESTRICT mean, double *GPUMC__RESTRICT squares, const double *GPUMC__RESTRICT x,
                size_t n, double weight), (mean, squares, x, n, weight), n > 64)
@@ -12358,6 +12361,7 @@ GPUMC__COPIES(, void, gpumc__welford,
         squares[i] += d * (x[i] - mean[i]);
     }
 }
+GPUMC__SELDOM
 
 /* Mean and squares of positions, then of gradients, over the draws listed: rows of the moments. */
 typedef struct gpumc__listed { const gpumc_adapt *adapt; const size_t *draws; size_t n_draws; } gpumc__listed;
@@ -13103,6 +13107,7 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
     return pulls;
 }
 
+GPUMC__OFTEN
 /* Mean and squares of theta, mean of the pull, products of both: rows of m that lie dim apart. */
 static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *GPUMC__RESTRICT square,
                                            const double *GPUMC__RESTRICT weight,
@@ -13118,6 +13123,7 @@ static GPUMC_LOOP void gpumc__add_weighted(size_t n, size_t dim, const double *G
         m[4 * dim + i] += square[i] * pull_off * (pull[i] - m[2 * dim + i]);
     }
 }
+GPUMC__SELDOM
 
 /* A draw in the bulk, weighted by tau^2 as wide populations leave data the most to say. */
 static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
@@ -14327,11 +14333,15 @@ typedef struct gpumc__sheet {
     const gpumc_allocator *allocator;
 } gpumc__sheet;
 
+GPUMC__OFTEN
 static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
 { for (size_t i = 0; i < n; i++) y[i] = x[i] - by; }
 
-static GPUMC_LOOP void gpumc__exp_shifted(const double *x, size_t n, double by, double *y)
+GPUMC__COPIES(, void, gpumc__exp_shifted,
+              (const double *GPUMC__RESTRICT x, size_t n, double by, double *GPUMC__RESTRICT y),
+              (x, n, by, y), n > 64)
 { for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by); }
+GPUMC__SELDOM
 
 /* y becomes x minus its mean, which is returned. Differences to the first number are what is summed, so that
    a large offset costs nothing and constant numbers have themselves as mean. */
@@ -14862,11 +14872,15 @@ GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, 
 
 /* ---- importance weights -------------------------------------------------------------------------- */
 
-static GPUMC_LOOP double gpumc__mean_log1p(const double *y, size_t n, double theta, double *work)
+GPUMC__OFTEN
+GPUMC__COPIES(return, double, gpumc__mean_log1p,
+              (const double *GPUMC__RESTRICT y, size_t n, double theta, double *GPUMC__RESTRICT work),
+              (y, n, theta, work), n > 64)
 {
     for (size_t i = 0; i < n; i++) work[i] = gpumc_log1p(-theta * y[i]);
     return gpumc__sum(work, n) / (double)n;
 }
+GPUMC__SELDOM
 
 /* Generalised Pareto distribution fitted to ascending y by Zhang & Stephens (2009), a running average over
    their grid. Returns k shrunk towards 1/2 with the weight of ten observations, infinity where the fit fails.
@@ -15028,6 +15042,14 @@ static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
     return u.n_sheets ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
+/* log sum_i exp(x_i); work: n. */
+static double gpumc__log_total(const double *x, size_t n, double *work)
+{
+    const double most = gpumc__largest(x, n);
+    gpumc__exp_shifted(x, n, most, work);
+    return most + log(gpumc__sum(work, n));
+}
+
 /* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
    1 / p(y_i | draw). */
 static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *tally, double *elpds, double *ks)
@@ -15040,10 +15062,10 @@ static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *tall
     for (size_t i = 0; i < n; i++) w[i] = -s->x[i];
     const double k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &weights_ess);
     for (size_t i = 0; i < n; i++) w[i] += s->x[i];
-    const double elpd = gpumc__log_sum_exp_of(w, n);
+    const double elpd = gpumc__log_total(w, n, s->y);
     gpumc__count_in(tally, elpd);
     loo->elpd += elpd;
-    loo->p_loo += gpumc__log_sum_exp_of(s->x, n) - log((double)n) - elpd;
+    loo->p_loo += gpumc__log_total(s->x, n, s->y) - log((double)n) - elpd;
     loo->worst_k = at ? fmax(loo->worst_k, k) : k;
     loo->n_bad_k += k > loo->k_threshold;
     if (elpds) elpds[at] = elpd;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The loops that GPUMC_ROW and GPUMC_CELLS write are packed code of the full width of each instruction set: by
 # gcc at -O2 and at -O0, by clang at -O2. What is left scalar is what depends on parameters alone. A row that
-# calls libm must be noticed.
+# calls libm must be noticed. So are the sampler's own loops and the products with a design matrix.
 . ./check.sh
 
 # Lists the loops with less packed arithmetic of their own width than these rows need, with so much scalar
@@ -58,6 +58,20 @@ multiplies() {
     [ "$products" -eq 12 ] && [ -z "$left" ]
 }
 
+# Lists the copies for AVX2 of the sampler's and the summaries' loops that have no packed arithmetic of its width.
+copies() {
+    $1 -std=c99 -O2 -I"$2" -c "$scratch/products.c" -o "$scratch/copies.o" || return 1
+    left=$(objdump -d --no-show-raw-insn "$scratch/copies.o" | awk '
+        /^[0-9a-f]+ </ { name = $2; if (name ~ /^<gpumc__[a-z0-9_]*_avx2[.>]/) all[name] += 0 }
+        $2 ~ /^v?(add|sub|mul|div|cvtps2|fn?m(add|sub)[0-9]+)pd$/ && /%ymm/ { packed[name]++ }
+        END {
+            for (name in all) { n++; if (!packed[name]) print name }
+            if (n < 25) print n, "loops are not all"
+        }')
+    echo "$left"
+    [ -z "$left" ]
+}
+
 if ! have objdump || [ "$(uname -m)" != x86_64 ]; then
     skip 'no objdump, or not x86-64: packed code of rows'
     finish
@@ -68,7 +82,10 @@ for compiler in gcc clang; do
     check "$compiler -O2: packed code" vectorises $compiler -O2
     check_fails "$compiler: a row that calls libm must be noticed" vectorises $compiler '-O2 -DBROKEN'
     check "$compiler -O2: packed products" multiplies $compiler -O2
+    check "$compiler -O2: packed copies" copies $compiler ..
 done
+sed 's/"tree-vectorize"/"no-tree-vectorize"/' ../gpumc.h >"$scratch/gpumc.h"
+have gcc && check_fails 'gcc: scalar copies must be noticed' copies gcc "$scratch"
 have gcc && check 'gcc -O0: packed code' vectorises gcc -O0
 have clang && check_fails 'clang -O0: scalar code must be noticed' vectorises clang -O0
 have clang && check_fails 'clang -O0: scalar products must be noticed' multiplies clang -O0
