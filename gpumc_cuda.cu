@@ -814,8 +814,10 @@ template <class Leaf, class Column> struct hot_sums : gpu_hot {
     gpumc_status take(const gpumc_rows_data &d, const hot_sums *twin, int n_node_columns, std::size_t longest,
                       gpumc_error *error)
     {
-        if (twin) rows = twin->rows;
-        if (twin) return GPUMC_OK;
+        if (twin) {
+            rows = twin->rows;
+            return GPUMC_OK;
+        }
         rows.reset(new resident_rows<Column>);
         return rows->upload(d, Leaf::n_columns, n_node_columns, longest, error);
     }
@@ -1275,6 +1277,7 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
     tile_shape shape;
     bool wide;
 
+    // Designs have no twins.
     gpumc_status upload(const gpumc_glm_data &d, const hot_glm *, std::size_t points_at_once, gpumc_error *error)
     {
         gpumc_status status = upload_levels(d, error);
