@@ -10952,7 +10952,7 @@ GPUMC_FN double gpumc__square(double x) { return x * x; }
 /* ---- the metric -------------------------------------------------------------------------------- */
 
 /* x += U' c, by pieces that stay in the nearest cache while every row of U passes. */
-GPUMC__COPIES(, void, gpumc__add_rows,
+GPUMC__COPIES(, void, gpumc__add_directions,
               (const double *GPUMC__RESTRICT c, const double *GPUMC__RESTRICT U, size_t rank, size_t n,
                double *GPUMC__RESTRICT x), (c, U, rank, n, x), n > 64)
 {
@@ -10974,7 +10974,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_stretch(const gpumc_metric *m, i
         c[k] = ((half_power == 2 ? lambda : half_power == 1 ? root : 1 / root) - 1)
                * gpumc__dot(m->vectors + k * m->dim, x, m->dim);
     }
-    gpumc__add_rows(c, m->vectors, m->rank, m->dim, x);
+    gpumc__add_directions(c, m->vectors, m->rank, m->dim, x);
 }
 
 /* The blocks' factor, in place: x <- C x, C' x (transposed), C^-1 x (inverse) or C'^-1 x. Members are visited
@@ -12293,20 +12293,16 @@ GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t ch
    of coordinates, such that every sum is taken in one order whatever the team. */
 enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, from which on vectors are wide */
 
-static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
-                               void *user)
-{
-    if (a->team && n_parts > 1) gpumc_team_run(a->team, run, n_parts, user);
-    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
-}
-
-/* The same with the multiplications of all parts: few are done before another thread is awake. */
+/* work: the multiplications of all parts; few are done before another thread is awake. */
 static void gpumc__adapt_share_long(const gpumc_adapt *a, size_t work, size_t n_parts,
                                     void (*run)(size_t, int, void *), void *user)
 {
-    if (work >= GPUMC__SHARED) gpumc__adapt_share(a, n_parts, run, user);
+    if (a->team && n_parts > 1 && work >= GPUMC__SHARED) gpumc_team_run(a->team, run, n_parts, user);
     else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
 }
+static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
+                               void *user)
+{ gpumc__adapt_share_long(a, SIZE_MAX, n_parts, run, user); }
 
 static size_t gpumc__strips(size_t n) { return (n + GPUMC__STRIP_COLUMNS - 1) / GPUMC__STRIP_COLUMNS; }
 static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
@@ -12363,22 +12359,25 @@ GPUMC__COPIES(, void, gpumc__welford,
 }
 GPUMC__SELDOM
 
-/* Mean and squares of positions, then of gradients, over the draws listed: rows of the moments. */
+/* The count-th draw of mean and squares of positions, then of gradients: a strip of rows of the moments. */
+static void gpumc__moments_add(const gpumc_adapt *a, size_t draw, double count, size_t from, size_t n)
+{
+    const size_t dim = a->dim, at = draw * dim + from;
+    double *m = a->moments + from;
+    for (size_t row = 0; row < 4 && count == 1; row++) memset(m + row * dim, 0, n * sizeof *m);
+    gpumc__welford(m, m + dim, a->q + at, n, 1 / count);
+    gpumc__welford(m + 2 * dim, m + 3 * dim, a->g + at, n, 1 / count);
+}
+
 typedef struct gpumc__listed { const gpumc_adapt *adapt; const size_t *draws; size_t n_draws; } gpumc__listed;
 static void gpumc__listed_strip(size_t part, int member, void *listed)
 {
     const gpumc__listed *of = (const gpumc__listed *)listed;
-    const gpumc_adapt *a = of->adapt;
     size_t from;
-    const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
-    double *m = a->moments + from;
+    const size_t n = gpumc__strip_of(of->adapt->dim, part, &from);
     (void)member;
-    for (size_t row = 0; row < 4; row++) memset(m + row * dim, 0, n * sizeof *m);
-    for (size_t k = 0; k < of->n_draws; k++) {
-        const size_t at = of->draws[k] * dim + from;
-        gpumc__welford(m, m + dim, a->q + at, n, 1 / (double)(k + 1));
-        gpumc__welford(m + 2 * dim, m + 3 * dim, a->g + at, n, 1 / (double)(k + 1));
-    }
+    for (size_t k = 0; k < of->n_draws; k++)
+        gpumc__moments_add(of->adapt, of->draws[k], (double)(k + 1), from, n);
 }
 
 /* The level, a log density, and the sum of log scales, Fisher's as below, that the draws listed span;
@@ -12469,16 +12468,12 @@ static void gpumc__diagonal_strip(size_t part, int member, void *estimate)
     gpumc_metric *m = of->metric;
     size_t from;
     const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
-    double *mean_q = a->moments + from, *var_q = mean_q + dim, *mean_g = var_q + dim, *var_g = mean_g + dim;
+    const double *mean_q = a->moments + from, *var_q = mean_q + dim;
+    const double *mean_g = var_q + dim, *var_g = mean_g + dim;
     double count = 0;
     (void)member;
-    for (int k = 0; k < 4; k++) memset(mean_q + (size_t)k * dim, 0, n * sizeof(double));
-    for (size_t k = 0; k < a->n_kept; k++) {
-        if (!gpumc__adapt_uses(a, k, of->chain)) continue;
-        count++;
-        gpumc__welford(mean_q, var_q, a->q + k * dim + from, n, 1 / count);
-        gpumc__welford(mean_g, var_g, a->g + k * dim + from, n, 1 / count);
-    }
+    for (size_t k = 0; k < a->n_kept; k++)
+        if (gpumc__adapt_uses(a, k, of->chain)) gpumc__moments_add(a, k, ++count, from, n);
     for (size_t i = 0; i < n && count >= 3; i++) {
         const double scale = sqrt(sqrt(var_q[i] / var_g[i]));
         if (scale > 0 && gpumc__is_finite(scale)) m->scale[from + i] = scale;
@@ -12548,7 +12543,7 @@ static size_t gpumc__adapt_select(gpumc_adapt *a)
     return n_draws;
 }
 
-static void gpumc__add_row(size_t row, int member, void *selection)
+static void gpumc__join_row(size_t row, int member, void *selection)
 {
     const gpumc__selection *of = (const gpumc__selection *)selection;
     (void)member;
@@ -12584,7 +12579,7 @@ static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
     const size_t n = a->dim, work = n_draws * n;
     double *v = a->moments + 2 * n, *w = v + n, norm = 0;
     gpumc__selection of = { a, n_draws, n, a->x, v, w };      /* x is free once it is in the sums */
-    gpumc__adapt_share_long(a, work, n_draws, gpumc__add_row, &of);
+    gpumc__adapt_share_long(a, work, n_draws, gpumc__join_row, &of);
     memcpy(w, a->y, n * sizeof *w);
     for (int k = 0; k < 10 && (k < 2 || norm < GPUMC__MISFIT); k++) {
         norm = sqrt(gpumc__dot(w, w, n));
@@ -12832,11 +12827,13 @@ static void gpumc__gather_part(size_t part, int member, void *along)
     size_t count = 0;
     (void)member;
     for (size_t d = 0; d < a->n_kept; d++) {
-        if (!gpumc__adapt_uses(a, d, GPUMC__NONE) || count++ % of->n_parts != part) continue;
+        if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
+        const size_t row = count++;
+        if (row % of->n_parts != part) continue;
         gpumc__adapt_half_whiten(a, d, x, y);
         for (size_t j = 0; j < r; j++) {
-            a->x[(count - 1) * r + j] = gpumc__dot(x, a->basis + j * n, n);
-            a->y[(count - 1) * r + j] = gpumc__dot(y, a->basis + j * n, n);
+            a->x[row * r + j] = gpumc__dot(x, a->basis + j * n, n);
+            a->y[row * r + j] = gpumc__dot(y, a->basis + j * n, n);
         }
     }
 }
@@ -15042,7 +15039,7 @@ static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
     return u.n_sheets ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
-/* log sum_i exp(x_i); work: n. */
+/* As gpumc__log_sum_exp_of, of finite x by vector code; work: n. */
 static double gpumc__log_total(const double *x, size_t n, double *work)
 {
     const double most = gpumc__largest(x, n);
