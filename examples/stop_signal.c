@@ -48,6 +48,7 @@ static size_t study_arguments(argument *list, size_t n, study *s)
         { "deadline", REAL, &s->read.deadline, "seconds: later responses count as none (0: all count)" },
         { "step", WHOLE, &s->read.step_ms, "ms: delays must be multiples of it (0: 50)" },
         { "join", CHOICE, &s->read.join, "no|yes" },
+        { "go_only", CHOICE, &s->read.keep_go_only, "drop|keep" },
     };
     for (size_t k = 0; k < sizeof own / sizeof *own; k++) list[n++] = own[k];
     return n;
@@ -209,6 +210,12 @@ static int command_simulate(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (c.group_file && !ss_read_group(c.group_file, &c.group, &error)) return run_failed(error.text);
+    for (int k = 0; k < SS_N_PARAMETERS && !c.group.covariate; k++)
+        if (c.group.effect[k] != 0) {
+            fprintf(stderr, "effect_%s needs covariate=NAME, the column that has this effect\n",
+                    ss_parameter_get(k)->name);
+            return EXIT_USAGE;
+        }
     return simulate_files(&c, &error) ? EXIT_SUCCESS : run_failed(error.text);
 }
 

@@ -358,6 +358,7 @@ typedef struct ss_read_options {
     double deadline;          /* seconds; later responses count as none; 0: all count */
     int step_ms;              /* of the delays; 0: 50 */
     int join;                 /* a subject may be in several files */
+    int keep_go_only;         /* subjects without a stop trial stay */
 } ss_read_options;
 
 typedef enum ss_reason { SS_TOO_FAST, SS_NO_GO_RESPONSES, SS_NO_STOP_TRIALS, SS_N_REASONS } ss_reason;
@@ -367,7 +368,7 @@ static inline const char *ss_reason_text(ss_reason reason)
     static const char *const texts[SS_N_REASONS] = {
         "responses faster than the bound (anticipations)",
         "subjects without a response on a go trial (nothing says how fast they go)",
-        "subjects without a stop trial (nothing says how they stop)",
+        "subjects without a stop trial (nothing says how they stop; go_only=keep keeps them)",
     };
     return texts[reason];
 }
@@ -768,8 +769,14 @@ static inline void ss_reader_drop(ss_reader *r)
     }
     for (size_t i = 0; i < r->n_subjects; i++) {
         ss_subject *s = &r->subjects[i];
-        s->dropped = s->n_go_responses == 0 || s->n_stop == 0;
+        s->dropped = s->n_go_responses == 0 || (s->n_stop == 0 && !r->options->keep_go_only);
     }
+}
+
+/* Why a subject is dropped. */
+static inline ss_reason ss_reader_why(const ss_subject *s)
+{
+    return s->n_go_responses == 0 ? SS_NO_GO_RESPONSES : SS_NO_STOP_TRIALS;
 }
 
 /* Lists subjects and, of those that stay, trials; counts where list is NULL. */
@@ -778,8 +785,7 @@ static inline size_t ss_reader_exclusions(const ss_reader *r, ss_exclusion *list
     size_t n = 0;
     for (size_t i = 0; i < r->n_subjects; i++) {
         const ss_subject *s = &r->subjects[i];
-        const ss_reason reason = s->n_go_responses == 0 ? SS_NO_GO_RESPONSES : SS_NO_STOP_TRIALS;
-        const ss_exclusion e = { reason, r->text + s->name, s->file, s->line, s->n_trials, NAN };
+        const ss_exclusion e = { ss_reader_why(s), r->text + s->name, s->file, s->line, s->n_trials, NAN };
         if (s->dropped && list) list[n] = e;
         n += (size_t)s->dropped;
     }
@@ -807,7 +813,8 @@ static inline int ss_reader_subjects(ss_reader *r, ss_data *d)
     }
     for (size_t i = 0; i < r->n_subjects; i++) d->n_subjects += !r->subjects[i].dropped;
     if (d->n_subjects == 0)
-        return ss_fail(r->error, GPUMC_ERROR_FORMAT, "no subject is left after exclusions");
+        return ss_fail(r->error, GPUMC_ERROR_FORMAT, "no subject is left: all %.0f are left out, the last of the %s",
+                       (double)r->n_subjects, ss_reason_text(ss_reader_why(&r->subjects[r->n_subjects - 1])));
     d->n_covariates = r->n_covariates;
     d->subject_names = (char **)calloc(d->n_subjects, sizeof *d->subject_names);
     d->covariate_names = (char **)calloc(d->n_covariates + 1, sizeof *d->covariate_names);

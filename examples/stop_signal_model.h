@@ -752,6 +752,8 @@ static inline int ss_model_refuse(const ss_data *d, const ss_model_options *o, g
     }
     if (o->form == SS_FORM_LEGACY && o->kind != SS_RDEX_ABCD)
         return ss_fail(error, GPUMC_ERROR_ARGUMENT, "the legacy priors are for rdex_abcd, not for %s", name);
+    if (o->form == SS_FORM_T && o->kind == SS_WALD)
+        return ss_fail(error, GPUMC_ERROR_ARGUMENT, "the priors of form t are not for %s, which has its own", name);
     if (o->form == SS_FORM_BEESTS && ss_ex_gaussians(o->kind) == 0)
         return ss_fail(error, GPUMC_ERROR_ARGUMENT, "the priors of BEESTS are for beests, not for %s", name);
     if (o->deadline != 0 && (o->kind == SS_WALD || !(o->deadline > 0 && o->deadline < SS_NO_DEADLINE)))

@@ -182,7 +182,7 @@ static void test_refused(void)
           "line 3, column 6 (age)", "10, but 9 before", &age },
         { "subject,stimulus,response,rt,ssd,age\na,left,left,0.5,,\n", "line 2, column 6 (age)", "missing",
           &age },
-        { HEAD "a,left,left,0.5,\n", "no subject is left", "exclusions", &plain },
+        { HEAD "a,left,left,0.5,\n", "no subject is left", "go_only=keep", &plain },
     };
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
         ss_reading r;

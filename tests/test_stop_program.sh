@@ -162,6 +162,13 @@ check 'recovery of subjects' says 0 'intervals hold the truth' ./stop_signal che
 check_fails 'a population beside logarithms that is on another scale' grep -q '^m_mu_go' out
 check 'which are for its models' says 1 'the priors of BEESTS are for beests, not for rdex' \
     ./stop_signal fit data=rdex.csv model=rdex form=beests $short
+check 'the baseline has its own priors' says 1 'form t are not for wald' ./stop_signal fit data=wald.csv \
+    model=wald form=t
+./stop_signal simulate trials=go.csv subjects=3 run_trials=60 stops=0 >/dev/null
+check 'data without stops' says 1 'go_only=keep keeps them' ./stop_signal fit data=go.csv model=wald $short
+check 'which the baseline takes' says 0 'quantities' ./stop_signal fit data=go.csv model=wald go_only=keep $short \
+    output=go.zarr
+check 'their check' says 0 'statistics lie outside' ./stop_signal check fit=go.zarr data=go.csv go_only=keep draws=20
 check 'a deadline makes late responses none' says 0 'after the deadline of 0.5 s count as none' \
     ./stop_signal fit data=trials.csv deadline=0.5 $short
 check 'omissions that a model lacks' says 1 'has no go failures' ./stop_signal fit data=trials.csv \
@@ -170,6 +177,8 @@ check 'the baseline has no deadline' says 1 'wald with a deadline' ./stop_signal
     model=wald deadline=1
 check 'a covariate: simulate' sh -c 'echo effect_v0=0.3 >group.txt
     ./stop_signal simulate trials=age.csv subjects=5 run_trials=60 stops=10 group=group.txt covariate=age'
+check 'an effect of no covariate' says 2 'effect_v0 needs covariate=' ./stop_signal simulate trials=none.csv \
+    group=group.txt
 check 'a covariate: fit' says 0 'b_v0' ./stop_signal fit data=age.csv covariates=age:v0 $short
 
 check 'plan for a file' says 0 'limit        0:0' ./stop_signal plan data=trials.csv num_chains=1 threads=1
