@@ -177,7 +177,7 @@
      tools; also .npy, a tidy CSV, the metric as JSON, from which another run starts (initial_metric).
      gpumc_stream_open writes while sampling, keeps nothing in memory, and is resumed with the checkpoint.
      gpumc_merge reads stores of separate jobs into one fit, for diagnostics of all chains; it needs the file
-     gpumc.json (model, seed, chains, shapes) that every store of ours has and other readers pass over.
+     gpumc.json (model, seed, chains, shapes, warnings) that every store of ours has and others pass over.
          xarray, ArviZ 1:  xarray.open_datatree("fit.zarr", engine="zarr"); arviz.from_zarr("fit.zarr")
          ArviZ before 1:   with zarr 2 from_zarr; with zarr 3 InferenceData.from_datatree of the first
 
@@ -16959,13 +16959,22 @@ enum { GPUMC__A_CHAINS, GPUMC__A_DRAWS, GPUMC__A_OUTPUT, GPUMC__A_SHAPE };
 enum {
     GPUMC__FACT_DIGEST, GPUMC__FACT_SEED = 2, GPUMC__FACT_FIRST = 4, GPUMC__FACT_CHAINS, GPUMC__FACT_DRAWS,
     GPUMC__FACT_WARMUP, GPUMC__FACT_DEPTH, GPUMC__FACT_THIN, GPUMC__FACT_SAMPLER, GPUMC__FACT_METRIC,
-    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_TARGET, GPUMC__FACT_STEP,
-    GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
+    GPUMC__FACT_FREE, GPUMC__FACT_DIVERGENT, GPUMC__FACT_SPRING, GPUMC__FACT_WARNED, GPUMC__FACT_TARGET,
+    GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
 };
 
 /* Of several stores, of which gpumc__merge_facts leaves the options of the first. */
 static int gpumc__is_merged(const gpumc_fit *f)
 { return f->options.num_chains > 0 && (size_t)f->options.num_chains < f->n_chains; }
+
+/* A bit for each code that a run warned of: a merge, which has draws alone, cannot find all of them anew. */
+static uint32_t gpumc__warned_of(const gpumc_fit *f)
+{
+    uint32_t bits = 0;
+    for (size_t i = 0; i < f->n_warnings; i++)
+        if (!f->warnings[i].note) bits |= (uint32_t)1 << f->warnings[i].code;
+    return bits;
+}
 
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
@@ -16977,6 +16986,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
         (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
         (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent, f->metric.spring ? 1.0 : 0.0,
+        (double)gpumc__warned_of(f),
         f->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&f->metric, o->target_accept) : o->target_accept,
         f->step_size, f->sampling_seconds, f->warmup_seconds
     };
@@ -17533,6 +17543,23 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     }
 }
 
+/* What only the run could tell. */
+static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
+{
+    static const gpumc_warning_code codes[] = { GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED, GPUMC_W_IMPROPER };
+    gpumc_status status = GPUMC_OK;
+    for (size_t k = 0; k < sizeof codes / sizeof *codes && !status; k++) {
+        size_t warned = 0;
+        for (size_t i = 0; i < n; i++)
+            warned += (uint32_t)gpumc__facts(m, i)[GPUMC__FACT_WARNED] >> codes[k] & 1;
+        if (warned > 0)
+            status = gpumc__warn(m->fit, codes[k], 0, (double)warned, "%.0f of %.0f merged "
+                                 "stores are of runs that warned of this: see what they printed",
+                                 (double)warned, (double)n);
+    }
+    return status;
+}
+
 /* All but the memory for the indices and for paths. */
 static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
 {
@@ -17569,7 +17596,7 @@ static gpumc_status gpumc__merge_stores(gpumc__merge *m, size_t n)
         f->n_divergent = 0;
         for (size_t i = 0; i < f->n_chains * f->n_draws; i++) f->n_divergent += f->stats[i].divergent;
     }
-    if (!status && gpumc__collect_warnings(f) != GPUMC_OK)
+    if (!status && (gpumc__merge_warnings(m, n) != GPUMC_OK || gpumc__collect_warnings(f) != GPUMC_OK))
         status = gpumc__fail(m->error, GPUMC_ERROR_MEMORY, "out of memory for warnings");
     if (!status && longest > (double)f->n_draws)
         gpumc__fail(m->error, GPUMC_OK, "note: chains were cut to %.0f draws, the length of the shortest; "
