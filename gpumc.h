@@ -7614,6 +7614,7 @@ typedef struct gpumc__climb {
     int guided, arrived;
     gpumc_rng rng;
     uint64_t gradients;
+    double bound;                            /* on the evidence, where it has got to */
     unsigned char *waits;                    /* steps of each block before it moves; HELD: never */
     double *first, *mean, *log_sd, *step, *log_step, *away, *point, *g[2], *work;
 } gpumc__climb;
@@ -7713,21 +7714,16 @@ static double gpumc__climb_plan(gpumc__climb *c, int t)
     return gain;
 }
 
-/* From the first point, as long as the bound rises. Signs make noise in it: it may fall a little, and by more
-   where so small a step shows only noise. Without links all coordinates take the first step: one that
-   promises no more than 5 for each is not worth the others, and this returns 0. */
-static int gpumc__climb_up(gpumc__climb *c)
+/* Steps from the t-th, as long as the bound rises by so much in a stretch of them. Signs make noise in it: it
+   may fall a little, and by more where so small a step shows only noise. Without links all coordinates take the
+   first step: one that promises no more than 5 for each is not worth the others, and this returns 0. */
+static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
 {
     const size_t n = c->layout->n_free;
-    double bound = -GPUMC_INF, before = bound, part = 1;
-    memcpy(c->mean, c->first, n * sizeof(double));
-    for (size_t k = 0; k < c->layout->n_parts; k++) {
-        const gpumc__placed *p = &c->layout->parts[k];
-        for (size_t i = p->free_at; i < p->free_at + p->free_size; i++)
-            c->log_sd[i] = c->waits[k] == GPUMC__CLIMB_HELD ? -GPUMC_INF : -2.3;
-    }
-    for (int t = 0; t < GPUMC__CLIMB_MOST; t++) {
-        const double next = gpumc__climb_look(c, part), least = bound - sqrt((double)n);
+    const int first = t, end = t + GPUMC__CLIMB_MOST;
+    double before = -GPUMC_INF, part = 1;
+    for (; t < end; t++) {
+        const double next = gpumc__climb_look(c, part), least = c->bound - sqrt((double)n);
         if (!(next > least) && (part > 0.01 || !gpumc__is_finite(next))) {
             part /= 4;
         } else {
@@ -7736,15 +7732,28 @@ static int gpumc__climb_up(gpumc__climb *c)
                 c->log_sd[i] += part * c->log_step[i];
             }
             const double gain = gpumc__climb_plan(c, t);
+            c->bound = next;
             if (t == 0 && c->layout->n_linked == 0 && !(gain > 5 * (double)n)) return 0;
-            bound = next;
             part = fmin(4 * part, 1);
         }
         if ((t + 1) % GPUMC__CLIMB_STRETCH != 0) continue;
-        if (t > GPUMC__CLIMB_STRETCH && !(bound > before + (double)n)) return 1;
-        before = bound;
+        if (t > first + GPUMC__CLIMB_STRETCH && !(c->bound > before + rise)) return 1;
+        before = c->bound;
     }
     return 1;
+}
+
+/* From the first point. */
+static int gpumc__climb_up(gpumc__climb *c)
+{
+    c->bound = -GPUMC_INF;
+    memcpy(c->mean, c->first, c->layout->n_free * sizeof(double));
+    for (size_t k = 0; k < c->layout->n_parts; k++) {
+        const gpumc__placed *p = &c->layout->parts[k];
+        for (size_t i = p->free_at; i < p->free_at + p->free_size; i++)
+            c->log_sd[i] = c->waits[k] == GPUMC__CLIMB_HELD ? -GPUMC_INF : -2.3;
+    }
+    return gpumc__climb_on(c, 0, (double)c->layout->n_free);
 }
 
 /* The least log density of a start: not far below that of mean and first point. */
@@ -10754,12 +10763,48 @@ static void gpumc__hier_slots(gpumc_hier *h)
 }
 
 /* ---- start values ------------------------------------------------------------------------------ */
-enum { GPUMC__STARTS = 8 };
+enum { GPUMC__STARTS = 8, GPUMC__CLIMBS = 4 };
 
-static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *c, double *starts)
+/* Another place to climb from: what has no population lies around the origin, or nearer where the density is 0
+   there. Chains that all begin in one mode would agree, and none know of a second. Every other place lies
+   opposite to the one before. */
+static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t number)
 {
-    const double least = gpumc__climb_least(c);
-    for (size_t k = 0; k < GPUMC__STARTS && least > -GPUMC_INF; k++) {
+    const gpumc_layout *l = c->layout;
+    memcpy(c->first, origin, l->n_free * sizeof(double));
+    for (double radius = number % 2 ? 1 : -1; fabs(radius) > 0.1; radius /= 2) {
+        gpumc_rng rng = gpumc_rng_at(0, 0, 1, (number + 1) / 2);
+        for (size_t k = 0; k < l->n_parts; k++) {
+            const gpumc__placed *p = &l->parts[k];
+            if (c->waits[k] == GPUMC__CLIMB_HELD || gpumc__is_linked(p->param)) continue;
+            for (size_t i = p->free_at; i < p->free_at + p->free_size; i++)
+                c->first[i] = origin[i] + radius * (2 * gpumc_rng_uniform(&rng) - 1);
+        }
+        if (gpumc__is_finite(gpumc__climb_eval(c, c->first, c->g[0]))) return;
+    }
+    memcpy(c->first, origin, l->n_free * sizeof(double));
+}
+static void gpumc__hier_climb_part(size_t k, int member, void *climbs)
+{
+    gpumc__climb *c = (gpumc__climb *)climbs + k;
+    (void)member;
+    if (k > 0) gpumc__hier_depart(c, c[-(ptrdiff_t)k].first, (uint32_t)k);
+    gpumc__climb_up(c);
+}
+
+/* Each start is a draw of one climb's approximation, or of the highest one's in place of one so much lower that
+   what it found has next to no mass (as in gpumc__warn_of_restart). */
+static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *climbs, double *starts)
+{
+    gpumc__climb *best = climbs;
+    for (int k = 1; k < GPUMC__CLIMBS; k++) if (climbs[k].bound > best->bound) best = &climbs[k];
+    const double noise = sqrt((double)best->layout->n_free), mass = best->bound - 15 - 3 * noise;
+    for (int k = 0; k < GPUMC__CLIMBS; k++)
+        if (climbs[k].bound < mass) gpumc__climb_on(&climbs[k], GPUMC__CLIMB_MOST, 2 * noise);
+    for (size_t k = 0; k < GPUMC__STARTS; k++) {
+        gpumc__climb *c = climbs[k % GPUMC__CLIMBS].bound > mass ? &climbs[k % GPUMC__CLIMBS] : best;
+        const double least = gpumc__climb_least(c);
+        if (!(least > -GPUMC_INF)) return;
         if (!gpumc__climb_draw(c, least)) gpumc_model_natural(c->layout, c->first, c->work, c->work);
         for (size_t i = 0; i < h->model.n_params; i++) {
             const gpumc__hier_block *b = &h->blocks[i];
@@ -10771,27 +10816,38 @@ static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *c, double *star
     }
 }
 
-/* From the start point there is, which remains where the density is not finite. */
+/* From the start point there is, which remains where the density is not finite, and from around it. */
+static void gpumc__hier_climb_all(gpumc_hier *h, gpumc_layout *l, double *starts, double *memory,
+                                  size_t stride)
+{
+    gpumc__climb climbs[GPUMC__CLIMBS];
+    for (uint32_t k = 0; k < GPUMC__CLIMBS; k++) {
+        climbs[k] = gpumc__climb_place(l, 0, gpumc_rng_at(0, 0, 0, k), memory + k * stride);
+        gpumc__climb_order(&climbs[k]);
+        for (size_t i = 0; i < l->n_parts; i++)
+            if (h->blocks[i].given->init) climbs[k].waits[i] = GPUMC__CLIMB_HELD;
+    }
+    if (gpumc__start_point(l, 0, climbs->first, climbs->work, NULL) != GPUMC_OK) return;
+    gpumc__layout_centre(l, NULL);
+    gpumc_model_unconstrain(l, climbs->work, climbs->first, climbs->work, NULL);
+    gpumc_team *team = gpumc_team_start(h->n_slots < GPUMC__CLIMBS ? (int)h->n_slots : GPUMC__CLIMBS,
+                                        &h->data->allocator);
+    gpumc_team_run(team, gpumc__hier_climb_part, GPUMC__CLIMBS, climbs);
+    gpumc_team_stop(team);
+    gpumc__hier_draw_starts(h, climbs, starts);
+}
 static void gpumc__hier_climb(gpumc_hier *h)
 {
     const size_t bytes = gpumc_layout_bytes(&h->model, NULL);
     double *starts = (double *)gpumc__hier_new(h, h->n_natural, GPUMC__STARTS * sizeof(double)), *v = NULL;
     void *memory = gpumc__allocate(&h->data->allocator, bytes);
     gpumc_layout *l = memory ? gpumc_layout_init(&h->model, memory, bytes, NULL) : NULL;
-    if (starts && l) v = (double *)gpumc__allocate(&h->data->allocator, gpumc__climb_bytes(l));
+    const size_t stride = l ? gpumc__climb_bytes(l) / sizeof(double) + 1 : 0;
+    if (starts && l)
+        v = (double *)gpumc__allocate(&h->data->allocator,
+                                      gpumc__size_mul(stride, GPUMC__CLIMBS * sizeof(double)));
     h->out_of_memory |= !v;
-    if (v) {
-        gpumc__climb c = gpumc__climb_place(l, 0, gpumc_rng_at(0, 0, 0, 0), v);
-        if (gpumc__start_point(l, 0, c.first, c.work, NULL) == GPUMC_OK) {
-            gpumc__layout_centre(l, NULL);
-            gpumc_model_unconstrain(l, c.work, c.first, c.work, NULL);
-            gpumc__climb_order(&c);
-            for (size_t i = 0; i < l->n_parts; i++)
-                if (h->blocks[i].given->init) c.waits[i] = GPUMC__CLIMB_HELD;
-            gpumc__climb_up(&c);
-            gpumc__hier_draw_starts(h, &c, starts);
-        }
-    }
+    if (v) gpumc__hier_climb_all(h, l, starts, v, stride);
     gpumc__release(&h->data->allocator, v);
     gpumc__release(&h->data->allocator, memory);
 }
