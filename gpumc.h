@@ -5933,6 +5933,19 @@ GPUMC__INLINE double gpumc__link_reach(const gpumc__link *k, size_t unit, const 
     return tau >= GPUMC__SMALLEST ? tau / GPUMC__FINEST : -1;
 }
 
+/* What the scale of a unit receives, by its logarithm. */
+static void gpumc__link_to_scale(const gpumc__link *k, size_t unit, const double *x, double by_log,
+                                 double *target)
+{
+    if (unit == k->n_scales) return;
+    if (k->scale != GPUMC__NONE) target[k->scale + unit] += by_log / x[k->scale + unit];
+    if (k->diagonal != GPUMC__NONE) target[k->diagonal] += by_log / x[k->diagonal];
+}
+
+/* What the noise of the data receives: sum is over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
+static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
+{ if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
+
 /* ---- messages ----------------------------------------------------------------------------------
    In a walk, or where groups lie in groups, data know of an element also through those after it, and the less
    the wider the scale between: weights cannot follow that. Let the data of an element alone say
@@ -5967,19 +5980,13 @@ GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double 
     return m;
 }
 
-/* Values of a block in the order of its rows, and back. */
-static void gpumc__told_in_rows(const gpumc__link *k, const double *natural, double *rows)
+/* Values of a block from the order of the natural ones to that of rows, or back. */
+static void gpumc__told_turn(const gpumc__link *k, int back, const double *from, double *to)
 {
-    if (k->step == 1) memcpy(rows, natural, k->size * sizeof *rows);
-    else for (size_t t = 0; t < k->step; t++, rows += k->width)
-        for (size_t i = 0; i < k->width; i++) rows[i] = natural[i * k->step + t];
-}
-
-static void gpumc__told_from_rows(const gpumc__link *k, const double *rows, double *natural)
-{
-    if (k->step == 1) memcpy(natural, rows, k->size * sizeof *rows);
-    else for (size_t t = 0; t < k->step; t++, rows += k->width)
-        for (size_t i = 0; i < k->width; i++) natural[i * k->step + t] = rows[i];
+    const size_t m = back ? k->width : k->step, n = k->size / m;
+    if (k->step == 1) memcpy(to, from, k->size * sizeof *to);
+    else for (size_t t = 0; t < m; t++)
+        for (size_t i = 0; i < n; i++) to[t * n + i] = from[i * m + t];
 }
 
 /* The element with which the row at place at begins; the next is k->step on. */
@@ -6000,13 +6007,10 @@ GPUMC__INLINE double gpumc__link_precision(const gpumc__link *k, size_t unit, co
 static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
                                double *target)
 {
-    if (k->even) {
-        const double sum = k->width == 1 ? moment[0] : gpumc__sum(moment, k->width);
-        if (k->unit[i] < k->n_scales) target[k->scale + k->unit[i]] += sum / x[k->scale + k->unit[i]];
-        return;
-    }
-    for (size_t w = 0; w < k->width; w++, i += k->step)
-        if (k->unit[i] < k->n_scales) target[k->scale + k->unit[i]] += moment[w] / x[k->scale + k->unit[i]];
+    if (k->even && k->width > 1)
+        gpumc__link_to_scale(k, k->unit[i], x, gpumc__sum(moment, k->width), target);
+    else for (size_t w = 0; w < k->width; w++)
+        gpumc__link_to_scale(k, k->unit[i + w * k->step], x, moment[w], target);
 }
 
 GPUMC__COPIES(, void, gpumc__tell_row,
@@ -6086,7 +6090,7 @@ static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, doubl
     for (size_t i = 0; !k->single && i < k->size; i++) {
         const double rest = gpumc__link_look_up(k, i, work, GPUMC__BY_ANCHOR);
         if (k->unit[i] != unit) {
-            target[k->scale + unit] -= 2 * moment / x[k->scale + unit];
+            gpumc__link_to_scale(k, unit, x, -2 * moment, target);
             precision = gpumc__link_precision(k, unit = k->unit[i], x);
             moment = 0;
         }
@@ -6095,8 +6099,8 @@ static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, doubl
         moment += rest * moved;
         heard += (1 - rest) * moved;
     }
-    target[k->scale + unit] -= 2 * moment / x[k->scale + unit];
-    if (k->noise.halves) target[k->noise.at] += 0.5 * k->noise.halves * heard / x[k->noise.at];
+    gpumc__link_to_scale(k, unit, x, -2 * moment, target);
+    gpumc__link_hear(k, x, 2 * heard, target);
 }
 
 /* mu of the row at place at, which begins with element i. */
@@ -6130,13 +6134,13 @@ static double gpumc__told_map(const gpumc__link *k, const double *q, double *x, 
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
     uint64_t beyond = 0;
-    gpumc__told_in_rows(k, q, m.G);
+    gpumc__told_turn(k, 0, q, m.G);
     for (size_t at = 0; at < k->size; at += n) {
         const size_t e = k->at + at;
         const double *mu = gpumc__told_mu(k, at, gpumc__told_begin(k, at), x, &m), *from = m.G + at;
         beyond += gpumc__told_map_row(n, from, mu, m.b + e, m.k + e, m.r + e, m.theta + e);
     }
-    gpumc__told_from_rows(k, m.theta + k->at, x + k->at);
+    gpumc__told_turn(k, 1, m.theta + k->at, x + k->at);
     return beyond ? -GPUMC_INF : gpumc__sum_log(m.r + k->at, k->size);
 }
 
@@ -6144,14 +6148,14 @@ static double gpumc__told_inverse(const gpumc__link *k, const double *x, double 
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
-    gpumc__told_in_rows(k, x + k->at, m.theta + k->at);
+    gpumc__told_turn(k, 0, x + k->at, m.theta + k->at);
     for (size_t at = 0; at < k->size; at += n) {
         const size_t e = k->at + at;
         const double *mu = gpumc__told_mu(k, at, gpumc__told_begin(k, at), x, &m), *theta = m.theta + e;
         for (size_t w = 0; w < n; w++)
             m.G[at + w] = (theta[w] - m.k[e + w] * mu[w]) / m.r[e + w] - m.r[e + w] * m.b[e + w];
     }
-    gpumc__told_from_rows(k, m.G, q);
+    gpumc__told_turn(k, 1, m.G, q);
     return gpumc__sum_log(m.r + k->at, k->size);
 }
 
@@ -6180,8 +6184,8 @@ static void gpumc__told_pull(const gpumc__link *k, const double *x, const double
     const gpumc__messages m = gpumc__link_messages(k, work);
     const size_t n = k->width;
     double *receives = G == target ? m.G : m.target;
-    gpumc__told_in_rows(k, G + k->at, m.G);
-    if (G != target) gpumc__told_in_rows(k, target + k->at, m.target);
+    gpumc__told_turn(k, 0, G + k->at, m.G);
+    if (G != target) gpumc__told_turn(k, 0, target + k->at, m.target);
     for (size_t at = k->size; at > 0;) {
         const size_t i = gpumc__told_begin(k, at -= n), e = k->at + at;
         const int follows = gpumc__told_follows(k, i);
@@ -6194,8 +6198,8 @@ static void gpumc__told_pull(const gpumc__link *k, const double *x, const double
         for (size_t w = 0; w < n && !follows; w++)
             if (k->from[i + w * k->step] != GPUMC__NONE) target[k->from[i + w * k->step]] += to[w];
     }
-    gpumc__told_from_rows(k, m.G, dq);
-    if (G != target) gpumc__told_from_rows(k, m.target, target + k->at);
+    gpumc__told_turn(k, 1, m.G, dq);
+    if (G != target) gpumc__told_turn(k, 1, m.target, target + k->at);
 }
 
 GPUMC__COPIES(, void, gpumc__told_pull_back_row,
@@ -6312,23 +6316,29 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
 
 /* ---- links of all forms ------------------------------------------------------------------------ */
 
-/* Of a link that is single: one location, one table, and a weight for each element. */
+/* Of a link that is single: one location, one table, and a weight for each element, or for all. */
 static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
                                            const double *GPUMC__RESTRICT table,
                                            double *GPUMC__RESTRICT theta)
 {
     const unsigned char *GPUMC__RESTRICT notches = k->notches;
     const double *GPUMC__RESTRICT anchors = k->anchors;
+    const double r = table[notches[0]], by_anchor = table[GPUMC__BY_ANCHOR + notches[0]];
     double shift[GPUMC__FULL + 1], log_jacobian = 0;
     for (int p = k->first_in_use; k->in_use >> p; p++) {
         if (!(k->in_use >> p & 1)) continue;
         shift[p] = table[GPUMC__BY_MU + p] * mu;
         log_jacobian += k->count[p] * table[GPUMC__LOG_R + p];
     }
-    for (size_t i = 0; i < k->size; i++) {
-        const unsigned p = notches[i];
-        theta[i] = table[p] * q[i] + shift[p] + table[GPUMC__BY_ANCHOR + p] * anchors[i];
-    }
+    const double common = shift[notches[0]];
+    if (!k->uniform)
+        for (size_t i = 0; i < k->size; i++) {
+            const unsigned p = notches[i];
+            theta[i] = table[p] * q[i] + shift[p] + table[GPUMC__BY_ANCHOR + p] * anchors[i];
+        }
+    else if (by_anchor > 0)
+        for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i] + by_anchor * anchors[i];
+    else for (size_t i = 0; i < k->size; i++) theta[i] = common + r * q[i];
     return log_jacobian;
 }
 
@@ -6341,11 +6351,23 @@ static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GP
     const unsigned char *GPUMC__RESTRICT notches = k->notches;
     const double *GPUMC__RESTRICT by_mu = table + GPUMC__BY_MU, *GPUMC__RESTRICT slope = table + GPUMC__SLOPE;
     const double *GPUMC__RESTRICT by = table + GPUMC__BY_ANCHOR, *GPUMC__RESTRICT anchors = k->anchors;
-    const size_t n = k->size;
+    const size_t n = k->size, p = notches[0];
+    received[0] = received[1] = received[2] = 0;
+    if (k->uniform) {
+        const double r = table[p];
+        if (slope[p] > 0) {                                   /* else centred: nothing is received */
+            const double sum = gpumc__sum(g, n), moment = gpumc__dot(theta, g, n) - mu * sum;
+            const double away = by[p] > 0 ? gpumc__dot(anchors, g, n) - mu * sum : 0;
+            received[0] = by_mu[p] * sum;
+            received[1] = slope[p] * (moment + by[p] * away + (double)n);
+            received[2] = by[p] * ((1 + slope[p]) * away - moment - (double)n);
+        }
+        for (size_t i = 0; i < n; i++) dq[i] = r * g[i];
+        return;
+    }
     GPUMC__SUM(received[0], i, n, by_mu[notches[i]] * g[i]);
     GPUMC__SUM(received[1], i, n, slope[notches[i]]
                * ((theta[i] - mu + by[notches[i]] * (anchors[i] - mu)) * g[i] + 1));
-    received[2] = 0;
     if (k->noise.halves)
         GPUMC__SUM(received[2], i, n, by[notches[i]]
                    * (((1 + slope[notches[i]]) * (anchors[i] - mu) - (theta[i] - mu)) * g[i] - 1));
@@ -6363,16 +6385,6 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
     if (gpumc__link_is_told(k)) return gpumc__told_map(k, q, x, work);
     if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
     if (k->rank > 0) gpumc__kin_move(k, x, work);
-    if (k->uniform) {
-        const double mu = gpumc__link_named_mu(k, 0, x), r = gpumc__link_look_up(k, 0, work, 0);
-        const double shift = mu * gpumc__link_look_up(k, 0, work, GPUMC__BY_MU);
-        const double by_anchor = gpumc__link_look_up(k, 0, work, GPUMC__BY_ANCHOR);
-        if (by_anchor > 0)
-            for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i] + by_anchor * anchors[i];
-        else for (size_t i = 0; i < n; i++) theta[i] = shift + r * q[i];
-        if (!(fabs(mu) <= gpumc__link_reach(k, units[0], x))) return -GPUMC_INF;
-        return (double)n * gpumc__link_look_up(k, 0, work, GPUMC__LOG_R);
-    }
     if (k->single) {
         const double mu = gpumc__link_named_mu(k, 0, x);
         const double log_r = gpumc__single_map(k, q, mu, gpumc__link_table(k, 0, work), theta);
@@ -6408,19 +6420,6 @@ static double gpumc__link_inverse(const gpumc__link *k, const double *x, double 
     return log_jacobian;
 }
 
-/* What the noise of the data receives: sum is over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
-static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
-{ if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
-
-/* What the scale of a unit receives, by its logarithm. */
-static void gpumc__link_to_scale(const gpumc__link *k, size_t unit, const double *x, double by_log,
-                                 double *target)
-{
-    if (unit == k->n_scales) return;
-    if (k->scale != GPUMC__NONE) target[k->scale + unit] += by_log / x[k->scale + unit];
-    if (k->diagonal != GPUMC__NONE) target[k->diagonal] += by_log / x[k->diagonal];
-}
-
 /* Backward sweep: dq = r G from total derivatives G, and what location and scale of every element receive is
    added to target (natural offsets, like G). G and target may be one array: then a walk's contributions reach
    the elements before in time. */
@@ -6433,21 +6432,6 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     double received = 0, heard = 0;
     if (gpumc__link_is_told(k)) { gpumc__told_pull(k, x, G, target, dq, work); return; }
     if (k->rank + 1 < k->n_kin) gpumc__kin_hand_on(k, x, target, work);
-    if (k->uniform) {
-        const double *at = gpumc__link_table(k, 0, work) + notches[0], r = at[0], slope = at[GPUMC__SLOPE];
-        const double sum = slope > 0 ? gpumc__sum(g, k->size) : 0;     /* centred: nothing is received */
-        if (slope > 0) {
-            const double mu = gpumc__link_named_mu(k, 0, x), by_anchor = at[GPUMC__BY_ANCHOR];
-            const double moment = gpumc__dot(theta, g, k->size) - mu * sum;
-            const double away = by_anchor > 0 ? gpumc__dot(anchors, g, k->size) - mu * sum : 0;
-            const double n = (double)k->size;
-            if (k->from[0] != GPUMC__NONE) target[k->from[0]] += at[GPUMC__BY_MU] * sum;
-            gpumc__link_hear(k, x, by_anchor * ((1 + slope) * away - moment - n), target);
-            gpumc__link_to_scale(k, k->unit[0], x, slope * (moment + by_anchor * away + n), target);
-        }
-        for (size_t i = 0; i < k->size; i++) dq[i] = r * g[i];
-        return;
-    }
     if (k->single) {
         const double mu = gpumc__link_named_mu(k, 0, x);
         double sums[3];
@@ -13648,11 +13632,11 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         if (k->anchored) k->noise = k->found;
         if (k->anchored && k->tells) {
-            gpumc__told_in_rows(k, weight, l->evidence + k->at);
-            gpumc__told_in_rows(k, weight + a->dim, l->evidence + l->n_natural + k->at);
+            gpumc__told_turn(k, 0, weight, l->evidence + k->at);
+            gpumc__told_turn(k, 0, weight + a->dim, l->evidence + l->n_natural + k->at);
             for (size_t s = 0; s < l->n_shared; s++)
-                gpumc__told_in_rows(k, a->slopes + s * a->dim + l->parts[i].free_at,
-                                    l->slopes + s * l->n_natural + k->at);
+                gpumc__told_turn(k, 0, a->slopes + s * a->dim + l->parts[i].free_at,
+                                 l->slopes + s * l->n_natural + k->at);
         } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }
