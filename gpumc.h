@@ -11740,22 +11740,11 @@ static GPUMC_TEAM double gpumc__mams_kick(double cosine, double zeta, double *al
     return norm;
 }
 
-/* A uniform direction for the draw; returns the energy there. */
-static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
+/* The gradient there is known: whitened, into scratch, its length, the cosine of its angle with the velocity,
+   and tau, how long a whole step kicks, half of it at either end; where there is no slope, not at all. */
+GPUMC__COPIES(, void, gpumc__mams_meet, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
 {
-    double *u = s->current->p, norm;
-    gpumc__nuts_normals(s, GPUMC__STREAM_MOMENTUM);
-    norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
-    GPUMC_EACH(i, s->dim) u[i] *= norm;
-    s->kinetic = 0;
-    s->norms = 1;
-    return -s->current->lp;
-}
-
-/* The whitened gradient, into scratch, its length, and the cosine of its angle with the velocity. */
-GPUMC__COPIES(, void, gpumc__mams_angle, (gpumc_nuts *s, const gpumc__state *at), (s, at), gpumc__is_long(s))
-{
-    const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p;
+    const double *GPUMC__RESTRICT g = at->g, *GPUMC__RESTRICT u = at->p, d = (double)s->dim;
     const double *GPUMC__RESTRICT S = s->metric->scale;
     double *GPUMC__RESTRICT r = s->scratch, square, dot, cosine;
     const int diagonal = gpumc__is_diagonal(s->metric);
@@ -11767,15 +11756,20 @@ GPUMC__COPIES(, void, gpumc__mams_angle, (gpumc_nuts *s, const gpumc__state *at)
     s->slope = sqrt(square);
     cosine = dot / s->slope;
     s->cosine = !(s->slope > 1e-13) ? 0 : cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
+    s->tau = s->slope > 1e-13 ? s->step_size * sqrt(d) * s->slope / (d - 1) : 0;
 }
 
-/* The gradient there is known. tau: how long a whole step kicks, half of it at either end; where there is no
-   slope, not at all. */
-static GPUMC_TEAM void gpumc__mams_meet(gpumc_nuts *s, const gpumc__state *at)
+/* A uniform direction for the draw; returns the energy there. */
+static GPUMC_TEAM double gpumc__mams_refresh(gpumc_nuts *s)
 {
-    const double d = (double)s->dim;
-    gpumc__mams_angle(s, at);
-    s->tau = s->slope > 1e-13 ? s->step_size * sqrt(d) * s->slope / (d - 1) : 0;
+    double *u = s->current->p, norm;
+    gpumc__nuts_normals(s, GPUMC__STREAM_MOMENTUM);
+    norm = 1 / sqrt(gpumc__dot(u, u, s->dim));
+    GPUMC_EACH(i, s->dim) u[i] *= norm;
+    gpumc__mams_meet(s, s->current);
+    s->kinetic = 0;
+    s->norms = 1;
+    return -s->current->lp;
 }
 
 /* u <- along r + keep u, then q moves by eps W u. */
@@ -11801,8 +11795,9 @@ GPUMC__COPIES(, void, gpumc__mams_drift,
 
 /* Kicks for half a step, the path's first, or a whole one, which is two half kicks at one point; then drifts.
    kinetic, in units of d - 1, lacks the logarithm of norms, what kicks returned multiplied: one for many. */
-static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, int is_first)
+static GPUMC_TEAM void gpumc__mams_begin(gpumc_nuts *s)
 {
+    const int is_first = s->stats.n_leapfrog == 0;
     const double tau = (is_first ? 0.5 : 1) * s->tau, zeta = is_first ? gpumc_exp(-tau) : s->zeta;
     double along, keep;
     s->norms *= gpumc__mams_kick(s->cosine, zeta, &along, &keep);
@@ -11811,14 +11806,14 @@ static GPUMC_TEAM void gpumc__mams_step(gpumc_nuts *s, int is_first)
         s->kinetic += gpumc_log(s->norms);
         s->norms = 1;
     }
-    s->next = gpumc__state_new(s);
     gpumc__mams_drift(s, s->from, s->next, s->slope > 1e-13 ? along / s->slope : 0, keep);
 }
 
 /* Energy at the end of a step, its last half kick included; +infinity where it is not finite. Leaves zeta to
    a step that follows. */
-static GPUMC_TEAM double gpumc__mams_energy(gpumc_nuts *s, const gpumc__state *at)
+static GPUMC_TEAM double gpumc__mams_end(gpumc_nuts *s, const gpumc__state *at)
 {
+    gpumc__mams_meet(s, at);
     const double zeta = gpumc_exp(-s->tau), norm = 1 + s->cosine + (1 - s->cosine) * zeta;
     const double gained = 0.5 * s->tau - GPUMC_LOG_2;
     const double H = ((double)s->dim - 1) * (s->kinetic + gained + gpumc_log(s->norms * norm)) - at->lp;
@@ -11852,10 +11847,7 @@ static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 {
     const double *u = s->current->p;
     gpumc__nuts_normals(s, GPUMC__STREAM_MOMENTUM);
-    gpumc__metric_whiten(s->metric, s->current->q, s->x);
-    gpumc__metric_pull(s->metric, s->current->g, s->scratch);
-    GPUMC_TEAM_SYNC();
-    s->residual = gpumc__distance(s->x, s->scratch, s->dim);
+    s->residual = gpumc__metric_residual(s->metric, s->current->q, s->current->g, s->x, s->scratch);
     gpumc_sincos_2pi(s->metric->spring ? s->step / (2 * GPUMC_PI) : 0, &s->sine, &s->cosine);
     s->kicks[0] = s->kicks[1] = s->metric->spring ? gpumc__spring_kick(s->sine, s->cosine) : 0.5 * s->step;
     if (s->metric->spring && s->n_steps > 1) gpumc__spring_kicks(s->sine, s->cosine, s->kicks);
@@ -11900,12 +11892,6 @@ GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to),
     return gpumc__is_finite(energy - to->lp) ? energy - to->lp : GPUMC_INF;
 }
 
-static GPUMC_TEAM void gpumc__hmc_step(gpumc_nuts *s)
-{
-    s->next = gpumc__state_new(s);
-    gpumc__hmc_begin(s, s->from, s->next);
-}
-
 /* ---- transitions ------------------------------------------------------------------------------- */
 
 /* Number k of the Halton sequence: the digits of k mirrored at the point. */
@@ -11931,6 +11917,13 @@ static GPUMC_TEAM int32_t gpumc__path_steps(gpumc_nuts *s)
     return n_steps;
 }
 
+static GPUMC_TEAM void gpumc__path_go_on(gpumc_nuts *s)
+{
+    s->next = gpumc__state_new(s);
+    if (s->sampler == GPUMC_SAMPLER_HMC) gpumc__hmc_begin(s, s->from, s->next);
+    else gpumc__mams_begin(s);
+}
+
 static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
 {
     memset(&s->stats, 0, sizeof s->stats);
@@ -11938,14 +11931,8 @@ static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s)
     s->from = s->current;
     s->from->uses++;
     s->phase = GPUMC__PHASE_PATH;
-    if (s->sampler == GPUMC_SAMPLER_HMC) {
-        s->H0 = gpumc__hmc_refresh(s);
-        gpumc__hmc_step(s);
-        return;
-    }
-    s->H0 = gpumc__mams_refresh(s);
-    gpumc__mams_meet(s, s->from);
-    gpumc__mams_step(s, 1);
+    s->H0 = s->sampler == GPUMC_SAMPLER_HMC ? gpumc__hmc_refresh(s) : gpumc__mams_refresh(s);
+    gpumc__path_go_on(s);
 }
 
 /* Accepts or rejects the end of the path, with energy H. */
@@ -11975,23 +11962,21 @@ static GPUMC_TEAM int gpumc__path_finish(gpumc_nuts *s, double H)
 static int gpumc__path_ends(const gpumc_nuts *s)
 { return s->phase == GPUMC__PHASE_PATH && s->stats.n_leapfrog + 1 >= s->n_steps; }
 
-/* The gradient at the end of a step is known. A path that diverges is rejected where it does. */
+/* The gradient at the end of a step is known. A path that diverges is rejected where it does, by the energies
+   of the guide until it ends. */
 static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
 {
     const int is_hmc = s->sampler == GPUMC_SAMPLER_HMC;
+    const double H = is_hmc ? gpumc__hmc_end(s, s->next) : gpumc__mams_end(s, s->next);
     gpumc_draw_stats *t = &s->stats;
-    double H, w;
-    if (!is_hmc) gpumc__mams_meet(s, s->next);
-    H = is_hmc ? gpumc__hmc_end(s, s->next) : gpumc__mams_energy(s, s->next);
     t->n_leapfrog++;
-    w = s->H0 - H + (t->n_leapfrog < s->n_steps ? s->apart[0] : 0);     /* on the way, by the guide */
+    const double guided = t->n_leapfrog < s->n_steps ? s->apart[0] : 0, w = s->H0 - H + guided;
     if (fabs(w) > fabs(t->max_energy_error)) t->max_energy_error = -w;
     t->divergent = !(-w <= GPUMC__DIVERGENCE);
     if (t->divergent || t->n_leapfrog == s->n_steps) return gpumc__path_finish(s, H);
     gpumc__state_set(&s->from, NULL);
     s->from = s->next;                            /* the reference of next goes over */
-    if (is_hmc) gpumc__hmc_step(s);
-    else gpumc__mams_step(s, 0);
+    gpumc__path_go_on(s);
     return 0;
 }
 

@@ -126,12 +126,13 @@ static double flow(const target *t, const state *from, int n, state *to, int bro
     gpumc__mams_meet(s, at);
     for (int i = 0; i < n; i++) {
         s->from = at;
-        gpumc__mams_step(s, i == 0);
+        s->next = gpumc__state_new(s);
+        s->stats.n_leapfrog = i;
+        gpumc__mams_begin(s);
         at->uses = 0;
         at = s->next;
         at->lp = t->density(at->q, at->g, t->dim);
-        gpumc__mams_meet(s, at);
-        H_end = gpumc__mams_energy(s, at);
+        H_end = gpumc__mams_end(s, at);
     }
     gpumc__mams_kick(s->cosine, exp(-s->tau * (broken ? 1 : 0.5)), &along, &keep);
     for (size_t i = 0; i < t->dim; i++) {
