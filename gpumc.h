@@ -3146,6 +3146,7 @@ static int gpumc__is_replaceable(const char *path) { (void)path; return 1; }
 static int gpumc__make_folder(const char *path) { return _mkdir(path) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)_rmdir(path); }
 static int gpumc__truncate(FILE *file, size_t bytes) { return _chsize_s(_fileno(file), (int64_t)bytes) == 0; }
+static int gpumc__is_terminal(FILE *stream) { return _isatty(_fileno(stream)); }
 #else
 static int gpumc__sync(FILE *file) { return fsync(fileno(file)) == 0; }
 static int gpumc__rename(const char *from, const char *to) { return rename(from, to) == 0; }
@@ -3167,6 +3168,7 @@ static int gpumc__is_replaceable(const char *path)
 static int gpumc__make_folder(const char *path) { return mkdir(path, 0777) == 0; }
 static void gpumc__remove_folder(const char *path) { (void)rmdir(path); }
 static int gpumc__truncate(FILE *file, size_t bytes) { return ftruncate(fileno(file), (off_t)bytes) == 0; }
+static int gpumc__is_terminal(FILE *stream) { return isatty(fileno(stream)); }
 #endif /* _WIN32 */
 /* Brings thousands of files to the disk at once, where the system can; fsync of each takes milliseconds. The
    disk had better begin with each as soon as it is there. */
@@ -3209,15 +3211,6 @@ static double gpumc__seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 #else
     return (double)clock() / CLOCKS_PER_SEC;
-#endif
-}
-
-static int gpumc__is_terminal(FILE *stream)
-{
-#if defined(_WIN32)
-    return _isatty(_fileno(stream));
-#else
-    return isatty(fileno(stream));
 #endif
 }
 
@@ -4235,18 +4228,6 @@ GPUMC_FN void gpumc__philox_round(uint32_t *a, uint32_t *b, uint32_t *c, uint32_
 #define GPUMC__PHILOX_ROUNDS 10
 #define GPUMC__PHILOX_STEP_0 0x9E3779B9u
 #define GPUMC__PHILOX_STEP_1 0xBB67AE85u
-static GPUMC_TEAM void gpumc__philox(uint32_t *w, const uint32_t *key)
-{
-    for (uint32_t r = 0; r < GPUMC__PHILOX_ROUNDS; r++)
-        gpumc__philox_round(&w[0], &w[1], &w[2], &w[3],
-                            key[0] + r * GPUMC__PHILOX_STEP_0, key[1] + r * GPUMC__PHILOX_STEP_1);
-}
-/* (k + 1/2) 2^-52 from the upper 52 of 64 bits: exact, symmetric about 1/2, and never 0 or 1. */
-GPUMC_FN double gpumc__unit(uint32_t low, uint32_t high)
-{
-    const uint64_t k = ((uint64_t)high << 32 | low) >> 12;
-    return gpumc__from_bits(k | 0x3ff0000000000000ULL) - (1 - 0.5 * DBL_EPSILON);
-}
 /* -2 log u lies between 2e-16 and 74, so that x / sqrt(x) is its root without any special case. */
 GPUMC_FN void gpumc__box_muller(double u, double v, double *z_0, double *z_1)
 {
@@ -4264,18 +4245,23 @@ GPUMC_API GPUMC_TEAM gpumc_rng gpumc_rng_at(uint64_t seed, uint32_t stream, uint
 }
 GPUMC_API GPUMC_TEAM uint32_t gpumc_rng_word(gpumc_rng *rng)
 {
+    uint32_t *w = rng->words;
     if (rng->left == 0) {
-        memcpy(rng->words, rng->counter, sizeof rng->words);
-        gpumc__philox(rng->words, rng->key);
+        memcpy(w, rng->counter, sizeof rng->words);
+        for (uint32_t r = 0; r < GPUMC__PHILOX_ROUNDS; r++)
+            gpumc__philox_round(&w[0], &w[1], &w[2], &w[3], rng->key[0] + r * GPUMC__PHILOX_STEP_0,
+                                rng->key[1] + r * GPUMC__PHILOX_STEP_1);
         rng->counter[0]++;
         rng->left = 4;
     }
-    return rng->words[4 - rng->left--];
+    return w[4 - rng->left--];
 }
+/* (k + 1/2) 2^-52 from the upper 52 of 64 bits: exact, symmetric about 1/2, and never 0 or 1. */
 GPUMC_API GPUMC_TEAM double gpumc_rng_uniform(gpumc_rng *rng)
 {
     const uint32_t low = gpumc_rng_word(rng), high = gpumc_rng_word(rng);
-    return gpumc__unit(low, high);
+    const uint64_t k = ((uint64_t)high << 32 | low) >> 12;
+    return gpumc__from_bits(k | 0x3ff0000000000000ULL) - (1 - 0.5 * DBL_EPSILON);
 }
 GPUMC_API GPUMC_TEAM double gpumc_rng_normal(gpumc_rng *rng)
 {
@@ -5692,20 +5678,20 @@ static gpumc_status gpumc__check_natural(const gpumc__constraint *c, size_t at, 
 
 static gpumc_status gpumc__inverse(const gpumc__constraint *c, const double *x, double *q, gpumc_error *error)
 {
-    gpumc_status status = GPUMC_OK;
     if (!c->formula)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "kind %d is unknown; use a GPUMC_... kind",
                            (int)c->kind);
-    for (size_t v = 0; v < c->count && status == GPUMC_OK; v++, x += c->n, q += c->n_free) {
-        status = gpumc__check_natural(c, v * c->n, x, error);
-        if (status == GPUMC_OK) c->formula->inverse(c, x, q);
-        for (size_t i = 0; status == GPUMC_OK && i < c->n_free; i++)
+    for (size_t v = 0; v < c->count; v++, x += c->n, q += c->n_free) {
+        const gpumc_status status = gpumc__check_natural(c, v * c->n, x, error);
+        if (status != GPUMC_OK) return status;
+        c->formula->inverse(c, x, q);
+        for (size_t i = 0; i < c->n_free; i++)
             if (!gpumc__is_finite(q[i]))
-                status = gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f]...x[%.0f] has no finite free "
-                                     "coordinate: check bounds, multiplier and size", (double)(v * c->n),
-                                     (double)((v + 1) * c->n - 1));
+                return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f]...x[%.0f] has no finite free "
+                                   "coordinate: check bounds, multiplier and size", (double)(v * c->n),
+                                   (double)((v + 1) * c->n - 1));
     }
-    return status;
+    return GPUMC_OK;
 }
 
 GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t)
@@ -5810,8 +5796,8 @@ typedef struct gpumc__link {
     double *anchors;                 /* m, one an element */
     double *per_unit;                /* 1 / tau0, one a unit */
     double most;                     /* c of the last notch */
-    unsigned in_use;                 /* notches, a bit each */
-    int first_in_use;
+    int n_used;                      /* notches in use */
+    unsigned char used[GPUMC__FULL + 1];
     int anchored;                    /* the anchors are in force */
     gpumc__noise noise, found;       /* with them; found: to be in force next */
     size_t factor, rank, n_kin;      /* natural offset of L; our row, of how many */
@@ -5883,18 +5869,18 @@ static double gpumc__link_news(const gpumc__link *k, const double *x)
 /* To be called when weights or anchors have changed. */
 static void gpumc__link_settle(gpumc__link *k)
 {
-    k->in_use = 0;
+    k->n_used = 0;
     k->single = k->n_covariates == 0 && k->rank == 0;
     memset(k->count, 0, sizeof k->count);
     memset(k->sum, 0, sizeof k->sum);
     for (size_t i = 0; i < k->size; i++) {
-        k->in_use |= 1u << k->notches[i];
         k->count[k->notches[i]]++;
         k->sum[k->notches[i]] += k->anchors[i];
         k->single &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0];
     }
-    k->uniform = k->single && k->in_use == 1u << k->notches[0];
-    for (k->first_in_use = 0; !(k->in_use >> k->first_in_use & 1); k->first_in_use++) continue;
+    for (int p = 0; p <= GPUMC__FULL; p++)
+        if (k->count[p] > 0) k->used[k->n_used++] = (unsigned char)p;
+    k->uniform = k->single && k->n_used == 1;
 }
 
 /* The tables of every scale value, for the weights in use. */
@@ -5904,9 +5890,9 @@ static void gpumc__link_tables(const gpumc__link *k, const double *x, double *wo
     const double news = gpumc__link_news(k, x);
     for (size_t u = 0; u < k->n_units; u++, table += GPUMC__TABLE) {
         const double t = gpumc__link_scale(k, u, x) * k->per_unit[u];
-        for (int p = k->first_in_use; k->in_use >> p; p++) {
+        for (int j = 0; j < k->n_used; j++) {
+            const int p = k->used[j];
             const double c = p < GPUMC__FULL ? gpumc__notch[p] : u < k->n_scales ? k->most : 1, rest = 1 - c;
-            if (!(k->in_use >> p & 1)) continue;
             const double inv = 1 / (rest + c * (t * t * news)), rr = t * t * inv;     /* 1 / h^2, r^2 */
             const int plain = p == 0 || rest == 0;             /* h is 1 or t */
             table[p] = rest == 0 ? 1 : plain ? t : sqrt(rr);
@@ -6059,9 +6045,9 @@ static void gpumc__link_inform(const gpumc__link *k, const double *x, double *wo
     size_t to = k->places[k->from[0]], unit = k->unit[0];
     double precision = gpumc__link_precision(k, unit, x);
     gpumc__link_tables(k, x, work);
-    for (int p = k->first_in_use; k->single && k->in_use >> p; p++) {
+    for (int j = 0; k->single && j < k->n_used; j++) {
+        const int p = k->used[j];
         const double J = precision * gpumc__link_table(k, 0, work)[GPUMC__BY_ANCHOR + p];
-        if (!(k->in_use >> p & 1)) continue;
         m.J[to] += k->count[p] * J;
         m.b[to] += k->sum[p] * J;
     }
@@ -6080,9 +6066,9 @@ static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, doubl
     const gpumc__messages m = gpumc__link_messages(k, work);
     size_t from = k->places[k->from[0]], unit = k->unit[0];
     double precision = gpumc__link_precision(k, unit, x), moment = 0, heard = 0;
-    for (int p = k->first_in_use; k->single && k->in_use >> p; p++) {
+    for (int j = 0; k->single && j < k->n_used; j++) {
+        const int p = k->used[j];
         const double rest = gpumc__link_table(k, 0, work)[GPUMC__BY_ANCHOR + p];
-        if (!(k->in_use >> p & 1)) continue;
         const double moved = precision * rest * (k->count[p] * m.by_J[from] + k->sum[p] * m.by_b[from]);
         moment += rest * moved;
         heard += (1 - rest) * moved;
@@ -6325,8 +6311,8 @@ static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *G
     const double *GPUMC__RESTRICT anchors = k->anchors;
     const double r = table[notches[0]], by_anchor = table[GPUMC__BY_ANCHOR + notches[0]];
     double shift[GPUMC__FULL + 1], log_jacobian = 0;
-    for (int p = k->first_in_use; k->in_use >> p; p++) {
-        if (!(k->in_use >> p & 1)) continue;
+    for (int j = 0; j < k->n_used; j++) {
+        const int p = k->used[j];
         shift[p] = table[GPUMC__BY_MU + p] * mu;
         log_jacobian += k->count[p] * table[GPUMC__LOG_R + p];
     }
