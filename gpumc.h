@@ -3182,18 +3182,15 @@ static int gpumc__sync_all(const char *folder)
     if (file) fclose(file);
     return done;
 }
+
+/* Memory that is read over and over, in any order, had better come in pages of 2 MB. Not what is filled once:
+   a virtual machine may have to ask its host for large ones, while it has small ones to spare. */
+#define GPUMC__LARGE_PAGE ((size_t)1 << 21)
+static void gpumc__want_large_pages(void *at, size_t bytes) { (void)madvise(at, bytes, 14 /* HUGEPAGE */); }
 #else
 #define GPUMC__HAS_SYNC_ALL 0
 static void gpumc__sync_begin(FILE *file) { (void)file; }
 static int gpumc__sync_all(const char *folder) { return folder != NULL; }
-#endif
-
-/* Memory that is read over and over, in any order, had better come in pages of 2 MB. Not what is filled once:
-   a virtual machine may have to ask its host for large ones, while it has small ones to spare. */
-#if defined(__linux__)
-#define GPUMC__LARGE_PAGE ((size_t)1 << 21)
-static void gpumc__want_large_pages(void *at, size_t bytes) { (void)madvise(at, bytes, 14 /* HUGEPAGE */); }
-#else
 #define GPUMC__LARGE_PAGE SIZE_MAX
 static void gpumc__want_large_pages(void *at, size_t bytes) { (void)at, (void)bytes; }
 #endif
