@@ -12059,6 +12059,7 @@ struct gpumc_adapt {
     gpumc__dual *duals;
     double *q, *g, *lp;                      /* kept draws, oldest first */
     uint32_t *owner;                         /* their chains */
+    size_t *used, n_used;                    /* those that count, see gpumc__adapt_list */
     unsigned char *healthy;                  /* chains that do not lag; one more, 0, owns what none does */
     double *sums;  /* 3 a chain: count, mean, squared deviations of the log density in the final phase */
     gpumc__trial *trials;                    /* what is watched of every chain before that */
@@ -12214,6 +12215,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.g = gpumc__take_doubles(arena, gpumc__size_mul(plan.capacity, dim));
     plan.lp = gpumc__take_doubles(arena, plan.capacity);
     plan.owner = (uint32_t *)gpumc__take(arena, plan.capacity, sizeof(uint32_t));
+    plan.used = (size_t *)gpumc__take(arena, plan.capacity, sizeof(size_t));
     plan.levels = gpumc__take_doubles(arena, C);
     plan.masses = gpumc__take_doubles(arena, C);
     plan.healthy = (unsigned char *)gpumc__take(arena, C + 1, 1);
@@ -12337,6 +12339,20 @@ static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
+/* Whether kept draw k counts for an estimate of one chain, or of all (GPUMC__NONE). */
+static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
+{
+    if (chain != GPUMC__NONE) return a->owner[k] == chain && a->lp[k] >= a->levels[chain] - a->tolerance;
+    return a->healthy[a->owner[k]] && a->lp[k] >= a->levels[a->best] - a->tolerance;
+}
+
+/* Lists those that do: of all whenever draws have been judged or forgotten, of one chain for its metric. */
+static void gpumc__adapt_list(gpumc_adapt *a, size_t chain)
+{
+    a->n_used = 0;
+    for (size_t k = 0; k < a->n_kept; k++) if (gpumc__adapt_uses(a, k, chain)) a->used[a->n_used++] = k;
+}
+
 /* Goes on to the next window: forgets what lies before it. */
 static void gpumc__adapt_forget(gpumc_adapt *a)
 {
@@ -12346,6 +12362,7 @@ static void gpumc__adapt_forget(gpumc_adapt *a)
     memmove(a->lp, a->lp + from, kept * sizeof(double));
     memmove(a->owner, a->owner + from, kept * sizeof(uint32_t));
     a->n_kept = a->background = kept;
+    gpumc__adapt_list(a, GPUMC__NONE);
 }
 
 static double gpumc__median_of(double *x, size_t n)
@@ -12367,25 +12384,28 @@ GPUMC__COPIES(, void, gpumc__welford,
 }
 GPUMC__SELDOM
 
-/* The count-th draw of mean and squares of positions, then of gradients: a strip of rows of the moments. */
-static void gpumc__moments_add(const gpumc_adapt *a, size_t draw, double count, size_t from, size_t n)
-{
-    const size_t dim = a->dim, at = draw * dim + from;
-    double *m = a->moments + from;
-    for (size_t row = 0; row < 4 && count == 1; row++) memset(m + row * dim, 0, n * sizeof *m);
-    gpumc__welford(m, m + dim, a->q + at, n, 1 / count);
-    gpumc__welford(m + 2 * dim, m + 3 * dim, a->g + at, n, 1 / count);
-}
-
 typedef struct gpumc__listed { const gpumc_adapt *adapt; const size_t *draws; size_t n_draws; } gpumc__listed;
-static void gpumc__listed_strip(size_t part, int member, void *listed)
+static void gpumc__moments_strip(size_t part, int member, void *listed)
 {
     const gpumc__listed *of = (const gpumc__listed *)listed;
+    const gpumc_adapt *a = of->adapt;
     size_t from;
-    const size_t n = gpumc__strip_of(of->adapt->dim, part, &from);
+    const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
+    double *m = a->moments + from;
     (void)member;
-    for (size_t k = 0; k < of->n_draws; k++)
-        gpumc__moments_add(of->adapt, of->draws[k], (double)(k + 1), from, n);
+    for (size_t row = 0; row < 4; row++) memset(m + row * dim, 0, n * sizeof *m);
+    for (size_t k = 0; k < of->n_draws; k++) {
+        const size_t at = of->draws[k] * dim + from;
+        gpumc__welford(m, m + dim, a->q + at, n, 1 / (double)(k + 1));
+        gpumc__welford(m + 2 * dim, m + 3 * dim, a->g + at, n, 1 / (double)(k + 1));
+    }
+}
+
+/* Rows of the moments: mean and squared deviations of positions of such draws, then of gradients. */
+static void gpumc__adapt_moments(const gpumc_adapt *a, const size_t *draws, size_t n_draws)
+{
+    gpumc__listed of = { a, draws, n_draws };
+    gpumc__adapt_share_long(a, 8 * n_draws * a->dim, gpumc__strips(a->dim), gpumc__moments_strip, &of);
 }
 
 /* The level, a log density, and the sum of log scales, Fisher's as below, that the draws listed span;
@@ -12394,10 +12414,9 @@ static double gpumc__adapt_mass(const gpumc_adapt *a, const size_t *draws, size_
 {
     const size_t n = a->dim;
     const double *var_q = a->moments + n, *var_g = var_q + 2 * n;
-    gpumc__listed of = { a, draws, n_draws };
     double mass = level;
     if (n_draws < 3) return -GPUMC_INF;
-    gpumc__adapt_share_long(a, 8 * n_draws * n, gpumc__strips(n), gpumc__listed_strip, &of);
+    gpumc__adapt_moments(a, draws, n_draws);
     for (size_t i = 0; i < n; i++)           /* at most 3 sd: a constant gradient would count as endless */
         mass += 0.5 * gpumc__log(fmin(sqrt(var_q[i] / var_g[i]), 9 * var_q[i] / (double)(n_draws - 1)));
     return mass;
@@ -12433,66 +12452,33 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
     a->best = best;
     for (size_t c = 0; c < a->n_chains; c++)
         a->healthy[c] = !(a->masses[c] < a->masses[best] - fmax(a->tolerance, 10));
+    gpumc__adapt_list(a, GPUMC__NONE);
 }
 
-/* Whether kept draw k counts for an estimate of one chain, or of all (GPUMC__NONE). */
-static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
-{
-    if (chain != GPUMC__NONE) return a->owner[k] == chain && a->lp[k] >= a->levels[chain] - a->tolerance;
-    return a->healthy[a->owner[k]] && a->lp[k] >= a->levels[a->best] - a->tolerance;
-}
-
-/* The healthy ones. */
-static size_t gpumc__adapt_count(const gpumc_adapt *a)
-{
-    size_t count = 0;
-    for (size_t k = 0; k < a->n_kept; k++) count += (size_t)gpumc__adapt_uses(a, k, GPUMC__NONE);
-    return count;
-}
-
-/* Picks up to `most` of the kept healthy draws, evenly; returns how many. */
+/* Picks up to `most` of the draws in use, evenly; returns how many. */
 static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most, size_t *draws)
 {
-    const size_t available = gpumc__adapt_count(a);
-    size_t seen = 0, n = 0;
-    for (size_t k = 0; k < a->n_kept && n < most; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        if (available > most && seen++ * most / available < n) continue;
-        draws[n++] = k;
-    }
+    size_t n = 0;
+    for (size_t k = 0; k < a->n_used && n < most; k++)
+        if (k * most / a->n_used >= n) draws[n++] = a->used[k];
     return n;
 }
 
 /* ---- metric ------------------------------------------------------------------------------------ */
 
-typedef struct gpumc__estimate { gpumc_adapt *adapt; gpumc_metric *metric; size_t chain; } gpumc__estimate;
-
-/* Fisher diagonal of the draws of one chain, or of all healthy ones (GPUMC__NONE): scale^4 = Var x / Var g,
-   which is exact for a Gaussian with independent coordinates from its third draw on. */
-static void gpumc__diagonal_strip(size_t part, int member, void *estimate)
+/* Fisher diagonal of the draws in use: scale^4 = Var x / Var g, exact for a Gaussian with independent
+   coordinates from its third draw on. */
+static void gpumc__adapt_diagonal(const gpumc_adapt *a, gpumc_metric *m)
 {
-    const gpumc__estimate *of = (const gpumc__estimate *)estimate;
-    const gpumc_adapt *a = of->adapt;
-    gpumc_metric *m = of->metric;
-    size_t from;
-    const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
-    const double *mean_q = a->moments + from, *var_q = mean_q + dim;
-    const double *mean_g = var_q + dim, *var_g = mean_g + dim;
-    double count = 0;
-    (void)member;
-    for (size_t k = 0; k < a->n_kept; k++)
-        if (gpumc__adapt_uses(a, k, of->chain)) gpumc__moments_add(a, k, ++count, from, n);
-    for (size_t i = 0; i < n && count >= 3; i++) {
+    const size_t n = a->dim;
+    const double *mean_q = a->moments, *var_q = mean_q + n, *mean_g = var_q + n, *var_g = mean_g + n;
+    if (a->n_used < 3) return;
+    gpumc__adapt_moments(a, a->used, a->n_used);
+    for (size_t i = 0; i < n; i++) {
         const double scale = sqrt(sqrt(var_q[i] / var_g[i]));
-        if (scale > 0 && gpumc__is_finite(scale)) m->scale[from + i] = scale;
-        m->mean[from + i] = mean_q[i] + m->scale[from + i] * m->scale[from + i] * mean_g[i];
+        if (scale > 0 && gpumc__is_finite(scale)) m->scale[i] = scale;
+        m->mean[i] = mean_q[i] + m->scale[i] * m->scale[i] * mean_g[i];
     }
-}
-
-static void gpumc__adapt_diagonal(gpumc_adapt *a, gpumc_metric *m, size_t chain)
-{
-    gpumc__estimate of = { a, m, chain };
-    gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__diagonal_strip, &of);
 }
 
 /* n_draws rows of n numbers in x and in y; of sums over draws: the weight of each, the direction it goes by,
@@ -12760,7 +12746,7 @@ static GPUMC_LOOP int gpumc__fisher_dense(const double *x, const double *y, size
    norms, in the moments. */
 typedef struct gpumc__block_parts {
     gpumc_adapt *adapt;
-    size_t n_blocks, n_draws, n_parts;
+    size_t n_blocks, n_parts;
     int failed[GPUMC__BLOCK_PARTS];
 } gpumc__block_parts;
 
@@ -12770,19 +12756,15 @@ static void gpumc__adapt_gather(const gpumc_adapt *a, size_t j, double *x, doubl
     const gpumc_metric *m = &a->shared;
     const size_t K = m->block_size;
     double *mean_x = mean, *mean_y = mean + K;
-    size_t n = 0;
     memset(mean, 0, 2 * K * sizeof *mean);
-    for (size_t d = 0; d < a->n_kept; d++) {
-        if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
+    for (size_t d = 0; d < a->n_used; d++)
         for (size_t k = 0; k < K; k++) {
-            const size_t i = m->members[k] + j;
-            mean_x[k] += x[n * K + k] = a->q[d * a->dim + i] / m->scale[i];
-            mean_y[k] += y[n * K + k] = a->g[d * a->dim + i] * m->scale[i];
+            const size_t i = m->members[k] + j, at = a->used[d] * a->dim + i;
+            mean_x[k] += x[d * K + k] = a->q[at] / m->scale[i];
+            mean_y[k] += y[d * K + k] = a->g[at] * m->scale[i];
         }
-        n++;
-    }
-    for (size_t k = 0; k < 2 * K; k++) mean[k] /= (double)n;
-    for (size_t d = 0; d < n; d++)
+    for (size_t k = 0; k < 2 * K; k++) mean[k] /= (double)a->n_used;
+    for (size_t d = 0; d < a->n_used; d++)
         for (size_t k = 0; k < K; k++) { x[d * K + k] -= mean_x[k]; y[d * K + k] -= mean_y[k]; }
 }
 
@@ -12791,7 +12773,7 @@ static void gpumc__block_part(size_t part, int member, void *parts)
     gpumc__block_parts *of = (gpumc__block_parts *)parts;
     gpumc_adapt *a = of->adapt;
     gpumc_metric *m = &a->shared;
-    const size_t K = m->block_size, N = of->n_draws, n_blocks = of->n_blocks;
+    const size_t K = m->block_size, N = a->n_used, n_blocks = of->n_blocks;
     double *x = a->x + part * N * K, *y = a->y + part * N * K, *sigma = a->matrices + part * (4 * K + 5) * K;
     double *norms = a->moments, *mean = norms + a->dim + 2 * part * K;
     (void)member;
@@ -12813,11 +12795,11 @@ static void gpumc__block_part(size_t part, int member, void *parts)
 static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
 {
     gpumc_metric *m = &a->shared;
-    const size_t K = m->block_size, n_draws = gpumc__adapt_count(a);
-    const int many = n_draws * n_blocks * K * K >= GPUMC__SHARED && n_blocks >= GPUMC__BLOCK_PARTS;
+    const size_t K = m->block_size;
+    const int many = a->n_used * n_blocks * K * K >= GPUMC__SHARED && n_blocks >= GPUMC__BLOCK_PARTS;
     const size_t n_parts = many ? GPUMC__BLOCK_PARTS : 1;
-    gpumc__block_parts of = { a, n_blocks, n_draws, n_parts, { 0 } };
-    if (n_draws < 4 * K) return;
+    gpumc__block_parts of = { a, n_blocks, n_parts, { 0 } };
+    if (a->n_used < 4 * K) return;
     gpumc__adapt_share(a, n_parts, gpumc__block_part, &of);
     for (size_t part = 0; part < n_parts; part++) if (of.failed[part]) return;
     for (size_t k = 0; k < K; k++)
@@ -12825,20 +12807,16 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
     m->n_blocks = n_blocks;
 }
 
-/* Every n_parts-th healthy draw, with room of its own in the moments. */
+/* Every n_parts-th draw in use, with room of its own in the moments. */
 static void gpumc__gather_part(size_t part, int member, void *along)
 {
     const gpumc__along *of = (const gpumc__along *)along;
     gpumc_adapt *a = of->adapt;
     const size_t n = a->dim, r = of->r;
     double *x = a->moments + 2 * part * n, *y = x + n;
-    size_t count = 0;
     (void)member;
-    for (size_t d = 0; d < a->n_kept; d++) {
-        if (!gpumc__adapt_uses(a, d, GPUMC__NONE)) continue;
-        const size_t row = count++;
-        if (row % of->n_parts != part) continue;
-        gpumc__adapt_half_whiten(a, d, x, y);
+    for (size_t row = part; row < a->n_used; row += of->n_parts) {
+        gpumc__adapt_half_whiten(a, a->used[row], x, y);
         for (size_t j = 0; j < r; j++) {
             a->x[row * r + j] = gpumc__dot(x, a->basis + j * n, n);
             a->y[row * r + j] = gpumc__dot(y, a->basis + j * n, n);
@@ -12846,14 +12824,12 @@ static void gpumc__gather_part(size_t part, int member, void *along)
     }
 }
 
-/* Healthy draws, so whitened, along r rows of the basis: into x and y. Returns their number. */
-static size_t gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
+/* The draws in use, so whitened, along r rows of the basis: into x and y. */
+static void gpumc__adapt_gather_along(gpumc_adapt *a, size_t r)
 {
     gpumc__along of = { a, r, gpumc__moment_rows(a->n_units) / 2 };
-    const size_t n_draws = gpumc__adapt_count(a);
-    gpumc__adapt_share_long(a, 2 * n_draws * r * a->dim, of.n_parts, gpumc__gather_part, &of);
-    gpumc__adapt_centre(a, n_draws, r);
-    return n_draws;
+    gpumc__adapt_share_long(a, 2 * a->n_used * r * a->dim, of.n_parts, gpumc__gather_part, &of);
+    gpumc__adapt_centre(a, a->n_used, r);
 }
 
 /* One more direction of variance lambda: z, by r rows of the basis if these are fewer than coordinates. */
@@ -12998,10 +12974,10 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
         if (gpumc__fisher_dense(a->x, a->y, n_draws, n, a->matrices)) gpumc__adapt_low_rank(a, n_draws, n, 0);
         return;
     }
-    n_draws = gpumc__adapt_gather_along(a, r);
-    if (n_draws < 4 * r) gpumc__adapt_gather_along(a, r = n_draws / 4);
-    if (r > 0 && gpumc__fisher_dense(a->x, a->y, n_draws, r, a->matrices))
-        gpumc__adapt_low_rank(a, n_draws, r, outside);
+    if (a->n_used < 4 * r) r = a->n_used / 4;
+    gpumc__adapt_gather_along(a, r);
+    if (r > 0 && gpumc__fisher_dense(a->x, a->y, a->n_used, r, a->matrices))
+        gpumc__adapt_low_rank(a, a->n_used, r, outside);
 }
 
 static void gpumc__mean_strip(size_t part, int member, void *adapt)
@@ -13009,17 +12985,15 @@ static void gpumc__mean_strip(size_t part, int member, void *adapt)
     const gpumc_adapt *a = (const gpumc_adapt *)adapt;
     size_t from;
     const size_t n = gpumc__strip_of(a->dim, part, &from);
-    double *mean_q = a->moments + from, *mean_g = mean_q + a->dim, count = 0;
+    double *mean_q = a->moments + from, *mean_g = mean_q + a->dim;
     (void)member;
     memset(mean_q, 0, n * sizeof(double));
     memset(mean_g, 0, n * sizeof(double));
-    for (size_t k = 0; k < a->n_kept; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        gpumc__add_multiple(mean_q, 1, a->q + k * a->dim + from, n);
-        gpumc__add_multiple(mean_g, 1, a->g + k * a->dim + from, n);
-        count++;
+    for (size_t k = 0; k < a->n_used; k++) {
+        gpumc__add_multiple(mean_q, 1, a->q + a->used[k] * a->dim + from, n);
+        gpumc__add_multiple(mean_g, 1, a->g + a->used[k] * a->dim + from, n);
     }
-    for (size_t i = 0; i < n; i++) { mean_q[i] /= count; mean_g[i] /= count; }
+    for (size_t i = 0; i < n; i++) { mean_q[i] /= (double)a->n_used; mean_g[i] /= (double)a->n_used; }
 }
 
 /* The centre of the normal whose gradients these are at these draws, exact as the diagonal's. */
@@ -13027,7 +13001,7 @@ static void gpumc__adapt_mean(gpumc_adapt *a)
 {
     const double *mean_q = a->moments, *mean_g = mean_q + a->dim;
     gpumc_metric *m = &a->shared;
-    if (gpumc__adapt_count(a) < 3) return;
+    if (a->n_used < 3) return;
     gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__mean_strip, a);
     gpumc__metric_velocity(m, mean_g, m->mean);
     for (size_t i = 0; i < a->dim; i++) m->mean[i] += mean_q[i];
@@ -13042,11 +13016,11 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     size_t n_draws;
     if (m->kind == GPUMC_METRIC_UNIT) return;
     if (!full || (a->n_selected == 0 && m->block_size == 0)) {
-        if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m, GPUMC__NONE);
+        if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m);
         return;
     }
     m->rank = m->n_blocks = 0;
-    gpumc__adapt_diagonal(a, m, GPUMC__NONE);
+    gpumc__adapt_diagonal(a, m);
     if (m->block_size > 0) gpumc__adapt_blocks(a, blocks.n);
     if (a->options.metric == GPUMC_METRIC_DENSE) {
         n_draws = gpumc__adapt_select(a);
@@ -13639,24 +13613,21 @@ static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, d
     gpumc__adapt_share(a, n_parts, gpumc__rescore_part, &of);
 }
 
-/* The first pairs: those of coordinate i in the healthy draws, on the log scale. Returns their number; mean_x
-   gets the mean of |x - base|. */
-static size_t gpumc__score_gather(const gpumc_adapt *a, size_t i, double *mean_x)
+/* The first pairs: those of coordinate i in the draws in use, on the log scale. Returns the mean of
+   |x - base|. */
+static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
 {
-    double square = 0;
-    size_t n = 0;
-    for (size_t k = 0; k < a->n_kept; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        a->pairs[2 * n] = a->q[k * a->dim + i];
-        a->pairs[2 * n++ + 1] = a->g[k * a->dim + i];
+    double mean = 0, square = 0;
+    for (size_t k = 0; k < a->n_used; k++) {
+        a->pairs[2 * k] = a->q[a->used[k] * a->dim + i];
+        a->pairs[2 * k + 1] = a->g[a->used[k] * a->dim + i];
     }
-    gpumc__adapt_rescore(a, a->layout->typical[i], 0, a->pairs, n);
-    *mean_x = 0;
-    for (size_t k = 0; k < n; k++) {
+    gpumc__adapt_rescore(a, a->layout->typical[i], 0, a->pairs, a->n_used);
+    for (size_t k = 0; k < a->n_used; k++) {
         const double x = gpumc__exp(a->pairs[2 * k]);
-        gpumc__welford(mean_x, &square, &x, 1, 1 / (double)(k + 1));
+        gpumc__welford(&mean, &square, &x, 1, 1 / (double)(k + 1));
     }
-    return n;
+    return mean;
 }
 
 /* How far the first n pairs are from a normal's as the map of a typical size would have them: Var q Var g,
@@ -13687,9 +13658,9 @@ static double gpumc__score_trial(const gpumc_adapt *a, size_t n, double typical,
 static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
     static const double by_size[] = { -1.5, -3, -0.75 };
-    const double given = a->layout->typical[i];
-    double size, best = 0, power = 0, trial;
-    const size_t n = gpumc__score_gather(a, i, &size);
+    const double given = a->layout->typical[i], size = gpumc__score_gather(a, i);
+    const size_t n = a->n_used;
+    double best = 0, power = 0, trial;
     double least = gpumc__score_trial(a, n, 0, &power);
     if (!(least * GPUMC__SCORE_GAIN > 1)) return 0;
     const double s = given > size / 3 && given < 3 * size ? given : size;
@@ -13803,15 +13774,14 @@ static int gpumc__adapt_is_top(const gpumc_adapt *a, size_t i)
 static double gpumc__adapt_kappa(gpumc_adapt *a)
 {
     const gpumc_metric *m = &a->shared;
-    const size_t n = a->dim;
-    double *mean = a->moments, *square = mean + n, count = 0, kappa = 0;
-    memset(a->moments, 0, 2 * n * sizeof(double));
-    for (size_t k = 0; k < a->n_kept; k++)
-        if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__welford(mean, square, a->q + k * n, n, 1 / ++count);
-    for (size_t i = 0; i < n; i++)
+    const double *square = a->moments + a->dim;
+    double kappa = 0;
+    if (a->n_used < 50) return GPUMC_NAN;
+    gpumc__adapt_moments(a, a->used, a->n_used);
+    for (size_t i = 0; i < a->dim; i++)
         if (gpumc__adapt_is_top(a, i))
-            kappa = fmax(kappa, square[i] / (count - 1) / gpumc__metric_variance(m, i));
-    return count < 50 ? GPUMC_NAN : kappa;
+            kappa = fmax(kappa, square[i] / (double)(a->n_used - 1) / gpumc__metric_variance(m, i));
+    return kappa;
 }
 
 /* The last draws before the final phase; a change of centring, which moves the energies, begins anew. */
@@ -13859,24 +13829,23 @@ static void gpumc__remeasure_part(size_t part, int member, void *remeasured)
     const size_t n = a->dim;
     double *x = a->moments + 2 * part * n, *r = x + n;
     (void)member;
-    for (size_t k = of->from + part; k < a->n_kept; k += of->n_parts)
-        if (gpumc__adapt_uses(a, k, GPUMC__NONE))
-            of->residual[k - of->from] = gpumc__metric_residual(&a->shared, a->q + k * n, a->g + k * n, x, r);
+    for (size_t k = of->from + part; k < a->n_used; k += of->n_parts) {
+        const size_t at = a->used[k] * n;
+        of->residual[k - of->from] = gpumc__metric_residual(&a->shared, a->q + at, a->g + at, x, r);
+    }
 }
 static void gpumc__adapt_remeasure(gpumc_adapt *a)
 {
     gpumc__remeasured of;
-    const size_t last = gpumc__smaller(a->n_kept, GPUMC__REMEASURED);
+    size_t n = 0;
+    while (n < a->n_used && a->used[a->n_used - 1 - n] + GPUMC__REMEASURED >= a->n_kept) n++;
     of.adapt = a;
-    of.from = a->n_kept - last;
+    of.from = a->n_used - n;
     of.n_parts = gpumc__moment_rows(a->n_units) / 2;
-    gpumc__adapt_share_long(a, 8 * last * a->dim, of.n_parts, gpumc__remeasure_part, &of);
-    a->residual = a->n_residual = 0;
-    for (size_t k = of.from; k < a->n_kept; k++) {
-        if (!gpumc__adapt_uses(a, k, GPUMC__NONE)) continue;
-        a->residual += of.residual[k - of.from];
-        a->n_residual++;
-    }
+    gpumc__adapt_share_long(a, 8 * n * a->dim, of.n_parts, gpumc__remeasure_part, &of);
+    a->residual = 0;
+    a->n_residual = (double)n;
+    for (size_t k = 0; k < n; k++) a->residual += of.residual[k];
 }
 
 /* Draws that the metric was learned from flatter it; what is less than clear must have held before, too. */
@@ -14119,6 +14088,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
     double *weights = a->moments + 2 * a->dim;
     gpumc__adapt_keep(a, chains);
     for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
+    gpumc__adapt_list(a, GPUMC__NONE);
     if (gpumc__adapt_is_linked(a)) {
         gpumc__centring_moments(a, 0);
         for (size_t i = 0; i < a->dim; i++) weights[i] = l->notches[i];
@@ -14134,7 +14104,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
         a->shared.scale[i] = gpumc__exp(mean_log);
     }
     if (a->n_kept >= 3 && a->shared.kind != GPUMC_METRIC_UNIT) {
-        gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+        gpumc__adapt_diagonal(a, &a->shared);
         for (size_t c = 0; c < a->n_chains; c++)
             memcpy(a->metrics[c].scale, a->shared.scale, a->dim * sizeof(double));
     }
@@ -14224,8 +14194,10 @@ static void gpumc__adapt_learn(gpumc_adapt *a, gpumc_nuts *const *chains)
         gpumc__adapt_pooled_metric(a, switches && a->iteration >= a->early_end);
         for (size_t c = 0; c < a->n_chains; c++) a->metrics[c] = a->shared;
     } else {
-        for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++)
-            gpumc__adapt_diagonal(a, &a->metrics[c], c);
+        for (size_t c = 0; c < a->n_chains && a->shared.kind != GPUMC_METRIC_UNIT; c++) {
+            gpumc__adapt_list(a, c);
+            gpumc__adapt_diagonal(a, &a->metrics[c]);
+        }
     }
     if (switches && !a->options.keep_stuck_chains && a->iteration * 10 >= a->options.num_warmup * 4)
         gpumc__adapt_rescue(a, chains);

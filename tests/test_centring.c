@@ -906,6 +906,7 @@ static double sharing_error(double extra)
         gpumc_model_eval(m.layout, q, g, m.work);
         g[6] += extra * q[1] * q[5];
     }
+    gpumc__adapt_list(a, GPUMC__NONE);
     CHECK(gpumc__sharing_learn(a, J, b), "too few draws");
     for (size_t t = 0; t < SHARERS; t++) {
         const double sd = 0.5 + 0.1 * (double)t, known = 1 / (sd * sd);

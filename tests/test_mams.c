@@ -1015,6 +1015,7 @@ static size_t warmup_after(size_t n, double spread, double off)
     unsigned char healthy[5] = { 1, 1, 1, 1, 0 };
     double q[60], lp[60] = { 0 }, levels[4] = { 0 }, moments[4], scale = 1;
     uint32_t owner[60] = { 0 };
+    size_t used[60];
     for (size_t k = 0; k < 60; k++) q[k] = k % 2 ? spread : -spread;
     a.options.num_warmup = 200;
     a.options.early_stop = 1;
@@ -1026,8 +1027,9 @@ static size_t warmup_after(size_t n, double spread, double off)
     a.dim = 1;
     a.spring_since = 40;
     a.iteration = 90;
-    a.q = q;
+    a.q = a.g = q;
     a.lp = lp;
+    a.used = used;
     a.owner = owner;
     a.levels = levels;
     a.tolerance = 1;
@@ -1036,6 +1038,7 @@ static size_t warmup_after(size_t n, double spread, double off)
     a.off_before = off;
     a.n_residual = 10;
     a.residual = off * off * 10;
+    gpumc__adapt_list(&a, GPUMC__NONE);
     gpumc__adapt_stop_early(&a, 0);
     return a.options.num_warmup;
 }

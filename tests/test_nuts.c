@@ -653,6 +653,7 @@ static void adapt_feed(gpumc_adapt *a, const double *L, size_t n, double factor)
         }
         for (size_t i = 0; i < d; i++) g[i] *= factor;
     }
+    gpumc__adapt_list(a, GPUMC__NONE);
 }
 
 /* Three draws of independent normals suffice for the exact scales and, with gradients, the exact centre. */
@@ -665,7 +666,7 @@ static void test_fisher_diagonal(void)
         double worst = 0;
         for (size_t i = 0; i < DIM; i++) L[i * DIM + i] = pow(10, (double)i / 3 - 2);
         adapt_feed(a, L, 3, broken ? 1.01 : 1);
-        gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+        gpumc__adapt_diagonal(a, &a->shared);
         for (size_t i = 0; i < DIM; i++) {
             worst = check_worst(worst, check_distance(a->shared.scale[i], L[i * DIM + i], 0));
             worst = check_worst(worst, fabs(a->shared.mean[i] - 3) / L[i * DIM + i]);
@@ -796,7 +797,7 @@ static void test_low_rank(void)
     metric_fill(&truth, GPUMC_METRIC_LOW_RANK, DIM);
     spikes_factor(L, DIM);
     adapt_feed(a, L, N, 1);
-    gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+    gpumc__adapt_diagonal(a, &a->shared);
     CHECK(gpumc__adapt_select(a) == N, "every draw of a short window is used");
     CHECK(fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate");
     residual = fisher_residual(a, N);
@@ -839,7 +840,7 @@ static double recovery_error(int by_gains, double gradient_factor)
     of_rank.cutoff = 1;
     spikes_factor(L, DIM);
     adapt_feed(a, L, N, gradient_factor);
-    gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+    gpumc__adapt_diagonal(a, &a->shared);
     gpumc__adapt_select(a);
     CHECK(fisher_dense(a, N, DIM), "moments of a Gaussian allow an estimate without a ridge");
     gpumc__adapt_low_rank(a, by_gains ? N : 0, DIM, 0);
@@ -886,10 +887,11 @@ static double directions_error(int whole, double gradient_factor)
         }
         for (size_t i = 0; i < DIM; i++) g[i] *= i % 2 ? gradient_factor : 1;
     }
+    gpumc__adapt_list(a, GPUMC__NONE);
     of_rank.fine_ridge = 0;
     if (whole) gpumc__adapt_pooled_metric(a, 1);
     else {
-        gpumc__adapt_diagonal(a, &a->shared, GPUMC__NONE);
+        gpumc__adapt_diagonal(a, &a->shared);
         gpumc__adapt_select(a);
         CHECK(gpumc__adapt_misfit(a, N) > GPUMC__MISFIT, "no misfit is seen");
         CHECK(gpumc__adapt_products(a, N), "no eigenvalues");
@@ -950,6 +952,7 @@ static double gains_residual(size_t dim, size_t n_wide, double variance, size_t 
         }
         for (size_t i = 0; i < dim; i++) g[i] *= 1 + off * gpumc_rng_normal(&rng);
     }
+    gpumc__adapt_list(a, GPUMC__NONE);
     gpumc__adapt_pooled_metric(a, 1);
     for (size_t k = 0; k < n_draws; k++)
         residual += gpumc__metric_residual(&a->shared, a->q + k * dim, a->g + k * dim, x, y);
