@@ -12029,7 +12029,8 @@ typedef struct gpumc__restart {
 } gpumc__restart;
 #define GPUMC__MAX_RESTARTS 16
 
-typedef struct gpumc__trial { double n, span, diverged, energy, mean, squares, jumps; } gpumc__trial;
+/* Of one chain: energies and trees before the final phase, log densities in it (n, mean, squares). */
+typedef struct gpumc__trial { double n, mean, squares, span, diverged, energy, jumps; } gpumc__trial;
 
 struct gpumc_adapt {
     gpumc_adapt_options options;             /* resolved */
@@ -12061,12 +12062,11 @@ struct gpumc_adapt {
     uint32_t *owner;                         /* their chains */
     size_t *used, n_used;                    /* those that count, see gpumc__adapt_list */
     unsigned char *healthy;                  /* chains that do not lag; one more, 0, owns what none does */
-    double *sums;  /* 3 a chain: count, mean, squared deviations of the log density in the final phase */
-    gpumc__trial *trials;                    /* what is watched of every chain before that */
+    gpumc__trial *trials;                    /* one a chain */
 
     double *levels, *masses;  /* scratch of one update: recent log density and log mass of every chain */
     double *moments;                         /* means and variances: 4 dim, of parts for links 6 dim each */
-    size_t *selected, noise_draws[GPUMC__NOISE_DRAWS];       /* kept draws that are looked at */
+    size_t *selected;                        /* kept draws that are looked at */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices, *slopes;       /* as found, one a coordinate for every shared value */
     double middles[GPUMC__MOST_SHARED];
@@ -12224,7 +12224,8 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     n_rows = gpumc__size_mul(n_selected, dim);
     n_rows = gpumc__larger(n_rows, GPUMC__BLOCK_PARTS * plan.capacity * plan.shared.block_size);
     if (n_rows < plan.capacity * n_basis) n_rows = gpumc__size_mul(plan.capacity, n_basis);
-    plan.selected = (size_t *)gpumc__take(arena, n_selected, sizeof(size_t));
+    plan.selected = (size_t *)gpumc__take(arena, gpumc__larger(n_selected, GPUMC__NOISE_DRAWS),
+                                          sizeof(size_t));
     plan.x = gpumc__take_doubles(arena, n_rows);
     plan.y = gpumc__take_doubles(arena, n_rows);
     plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(n_basis, dim));
@@ -12234,12 +12235,10 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.slopes = gpumc__take_doubles(arena, gpumc__size_mul(layout ? layout->n_shared : 0, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
     plan.units = gpumc__take_doubles(arena, gpumc__size_mul(3 * GPUMC__CENTRING_PARTS, n_units));
-    plan.sums = gpumc__take_doubles(arena, gpumc__size_mul(3, C));
     plan.trials = (gpumc__trial *)gpumc__take(arena, C, sizeof(gpumc__trial));
     if (!arena->base) return NULL;
     memset(plan.healthy, 1, C);
     plan.healthy[C] = 0;
-    memset(plan.sums, 0, 3 * C * sizeof(double));
     memset(plan.trials, 0, C * sizeof(gpumc__trial));
     *a = plan;
     return a;
@@ -12320,8 +12319,6 @@ static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
 
 /* ---- kept draws -------------------------------------------------------------------------------- */
 
-static int gpumc__adapt_is_linked(const gpumc_adapt *a) { return a->layout && a->layout->n_linked > 0; }
-
 /* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
    it; start points are kept for once. */
 static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -12339,18 +12336,17 @@ static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
 }
 
-/* Whether kept draw k counts for an estimate of one chain, or of all (GPUMC__NONE). */
-static int gpumc__adapt_uses(const gpumc_adapt *a, size_t k, size_t chain)
-{
-    if (chain != GPUMC__NONE) return a->owner[k] == chain && a->lp[k] >= a->levels[chain] - a->tolerance;
-    return a->healthy[a->owner[k]] && a->lp[k] >= a->levels[a->best] - a->tolerance;
-}
-
-/* Lists those that do: of all whenever draws have been judged or forgotten, of one chain for its metric. */
+/* Lists the kept draws that count for an estimate: of one chain, or, whenever draws have been judged or
+   forgotten, of all (GPUMC__NONE). */
 static void gpumc__adapt_list(gpumc_adapt *a, size_t chain)
 {
+    const double least = a->levels[chain == GPUMC__NONE ? a->best : chain] - a->tolerance;
     a->n_used = 0;
-    for (size_t k = 0; k < a->n_kept; k++) if (gpumc__adapt_uses(a, k, chain)) a->used[a->n_used++] = k;
+    for (size_t k = 0; k < a->n_kept; k++) {
+        const size_t owner = a->owner[k];
+        const int is_theirs = chain == GPUMC__NONE ? a->healthy[owner] : owner == chain;
+        if (is_theirs && a->lp[k] >= least) a->used[a->n_used++] = k;
+    }
 }
 
 /* Goes on to the next window: forgets what lies before it. */
@@ -12455,12 +12451,12 @@ static void gpumc__adapt_judge(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_list(a, GPUMC__NONE);
 }
 
-/* Picks up to `most` of the draws in use, evenly; returns how many. */
-static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most, size_t *draws)
+/* Selects up to `most` of the draws in use, evenly; returns how many. */
+static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most)
 {
     size_t n = 0;
     for (size_t k = 0; k < a->n_used && n < most; k++)
-        if (k * most / a->n_used >= n) draws[n++] = a->used[k];
+        if (k * most / a->n_used >= n) a->selected[n++] = a->used[k];
     return n;
 }
 
@@ -12531,7 +12527,7 @@ static void gpumc__whiten_row(size_t row, int member, void *adapt)
 /* Evenly spaced healthy draws, so whitened and centred, into x and y; their number. */
 static size_t gpumc__adapt_select(gpumc_adapt *a)
 {
-    const size_t n_draws = gpumc__adapt_pick(a, a->n_selected, a->selected);
+    const size_t n_draws = gpumc__adapt_pick(a, a->n_selected);
     gpumc__adapt_share(a, n_draws, gpumc__whiten_row, a);
     gpumc__adapt_centre(a, n_draws, a->dim);
     return n_draws;
@@ -12795,12 +12791,10 @@ static void gpumc__block_part(size_t part, int member, void *parts)
 static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
 {
     gpumc_metric *m = &a->shared;
-    const size_t K = m->block_size;
-    const int many = a->n_used * n_blocks * K * K >= GPUMC__SHARED && n_blocks >= GPUMC__BLOCK_PARTS;
-    const size_t n_parts = many ? GPUMC__BLOCK_PARTS : 1;
+    const size_t K = m->block_size, n_parts = gpumc__smaller(n_blocks, GPUMC__BLOCK_PARTS);
     gpumc__block_parts of = { a, n_blocks, n_parts, { 0 } };
     if (a->n_used < 4 * K) return;
-    gpumc__adapt_share(a, n_parts, gpumc__block_part, &of);
+    gpumc__adapt_share_long(a, a->n_used * n_blocks * K * K, n_parts, gpumc__block_part, &of);
     for (size_t part = 0; part < n_parts; part++) if (of.failed[part]) return;
     for (size_t k = 0; k < K; k++)
         for (size_t i = m->members[k]; i < m->members[k] + n_blocks; i++) m->scale[i] *= a->moments[i];
@@ -13183,12 +13177,13 @@ static void gpumc__centring_part(size_t part, int member, void *sums)
 {
     gpumc__centring_sums *s = (gpumc__centring_sums *)sums + part;
     const gpumc_adapt *a = s->adapt;
-    const size_t n = a->n_kept;
+    const size_t from = a->n_kept * part / GPUMC__CENTRING_PARTS;
+    const size_t end = a->n_kept * (part + 1) / GPUMC__CENTRING_PARTS;
     s->work = a->model_work + (size_t)member * a->layout->n_work;
     memset(s->moments, 0, 5 * a->dim * sizeof(double));
     memset(s->units, 0, 3 * a->n_units * sizeof(double));
-    for (size_t k = n * part / GPUMC__CENTRING_PARTS; k < n * (part + 1) / GPUMC__CENTRING_PARTS; k++)
-        if (gpumc__adapt_uses(a, k, GPUMC__NONE)) gpumc__centring_add(s, k);
+    for (size_t k = 0; k < a->n_used; k++)
+        if (a->used[k] >= from && a->used[k] < end) gpumc__centring_add(s, a->used[k]);
 }
 
 /* Fills the units and the moments, over the healthy draws. Returns their number. */
@@ -13363,7 +13358,7 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *J, double *b)
     of.n = n;
     of.J = J;
     of.b = b;
-    of.n_draws = gpumc__adapt_pick(a, most, a->selected);
+    of.n_draws = gpumc__adapt_pick(a, most);
     if (of.n_draws < 40 + 2 * n) return 0;
     gpumc__adapt_share(a, of.n_draws, gpumc__sharing_row, &of);
     memset(of.factor, 0, sizeof of.factor);
@@ -13445,7 +13440,7 @@ static void gpumc__noise_look(size_t row, int member, void *adapt)
 {
     const gpumc_adapt *a = (const gpumc_adapt *)adapt;
     const gpumc_layout *l = a->layout;
-    const size_t draw = a->noise_draws[row];
+    const size_t draw = a->selected[row];
     double *x = a->model_work + (size_t)member * l->n_work, *log_news = a->pairs + row * l->n_parts;
     gpumc__to_natural(l, a->q + draw * a->dim, x, x);
     memset(x + l->n_natural, 0, l->n_natural * sizeof *x);
@@ -13465,15 +13460,15 @@ static void gpumc__noise_look(size_t row, int member, void *adapt)
 
 /* What the news of a link, one number a draw, go with: with the value of part c by a power, or with nothing.
    fit: least share of their variance; on return the one explained. */
-static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const size_t *draws, const double *log_news,
-                                         size_t n_draws, size_t c, double *fit)
+static gpumc__noise gpumc__noise_regress(const gpumc_adapt *a, const double *log_news, size_t n_draws,
+                                         size_t c, double *fit)
 {
     const gpumc__placed *p = &a->layout->parts[c];
     gpumc__noise noise = { p->at, 0, 1 };
     double n = 0, mean[2] = { 0, 0 }, xx = 0, xy = 0, yy = 0, slope;
     for (size_t k = 0; k < n_draws; k++) {
         double value, off[2];
-        gpumc__map(&p->constraint, a->q + draws[k] * a->dim + p->free_at, &value);
+        gpumc__map(&p->constraint, a->q + a->selected[k] * a->dim + p->free_at, &value);
         off[0] = gpumc__log(value) - mean[0];
         off[1] = log_news[k * a->layout->n_parts] - mean[1];
         if (!gpumc__is_finite(off[1])) continue;
@@ -13508,10 +13503,10 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
     const gpumc_layout *l = a->layout;
     const size_t n = l->n_parts, room = 4 * a->capacity / n;
     const size_t most = gpumc__smaller(room, GPUMC__NOISE_DRAWS);
-    size_t *draws = a->noise_draws, taken = 0, n_candidates = 0;
+    size_t taken = 0, n_candidates = 0;
     for (size_t c = 0; c < n; c++) n_candidates += (size_t)gpumc__noise_may_be(l->model, c);
     if (n_candidates > 0) gpumc__noise_expect(a, weights);
-    if (n_candidates > 0) taken = gpumc__adapt_pick(a, most, draws);
+    if (n_candidates > 0) taken = gpumc__adapt_pick(a, most);
     gpumc__adapt_share(a, taken, gpumc__noise_look, a);
     for (size_t i = 0; i < n; i++) {
         gpumc__link *k = &l->parts[i].link;
@@ -13519,7 +13514,7 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
         k->found.halves = 0;
         for (size_t c = 0; c < n && l->parts[i].linked && taken >= GPUMC__NOISE_LEAST; c++) {
             if (!gpumc__noise_may_be(l->model, c)) continue;
-            const gpumc__noise noise = gpumc__noise_regress(a, draws, a->pairs + i, taken, c, &fit);
+            const gpumc__noise noise = gpumc__noise_regress(a, a->pairs + i, taken, c, &fit);
             if (noise.halves) k->found = noise;
         }
     }
@@ -13593,24 +13588,19 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 #define GPUMC__SCORE_GAIN 0.9
 
 /* Pairs q, g of a coordinate, from one map to the logarithm or from that to another. */
-typedef struct gpumc__rescoring { double typical; int to; size_t n; double *pairs; } gpumc__rescoring;
-enum { GPUMC__RESCORED = 32 };  /* in a part of the team's */
+typedef struct gpumc__rescoring { double typical, *pairs; int to; } gpumc__rescoring;
 
-static void gpumc__rescore_part(size_t part, int member, void *rescoring)
+static void gpumc__rescore_pair(size_t k, int member, void *rescoring)
 {
     const gpumc__rescoring *of = (const gpumc__rescoring *)rescoring;
-    const size_t end = (part + 1) * GPUMC__RESCORED < of->n ? (part + 1) * GPUMC__RESCORED : of->n;
     (void)member;
-    for (size_t k = part * GPUMC__RESCORED; k < end; k++)
-        gpumc__rescore(of->typical, of->to, of->pairs + 2 * k, of->pairs + 2 * k + 1);
+    gpumc__rescore(of->typical, of->to, of->pairs + 2 * k, of->pairs + 2 * k + 1);
 }
 
-static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, double *pairs, size_t n)
+static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, double *pairs)
 {
-    gpumc__rescoring of = { typical, to, n, pairs };
-    const size_t n_parts = (n + GPUMC__RESCORED - 1) / GPUMC__RESCORED;
-    if (typical == 0) return;
-    gpumc__adapt_share(a, n_parts, gpumc__rescore_part, &of);
+    gpumc__rescoring of = { typical, pairs, to };
+    if (typical != 0) gpumc__adapt_share(a, a->n_used, gpumc__rescore_pair, &of);
 }
 
 /* The first pairs: those of coordinate i in the draws in use, on the log scale. Returns the mean of
@@ -13622,7 +13612,7 @@ static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
         a->pairs[2 * k] = a->q[a->used[k] * a->dim + i];
         a->pairs[2 * k + 1] = a->g[a->used[k] * a->dim + i];
     }
-    gpumc__adapt_rescore(a, a->layout->typical[i], 0, a->pairs, a->n_used);
+    gpumc__adapt_rescore(a, a->layout->typical[i], 0, a->pairs);
     for (size_t k = 0; k < a->n_used; k++) {
         const double x = gpumc__exp(a->pairs[2 * k]);
         gpumc__welford(&mean, &square, &x, 1, 1 / (double)(k + 1));
@@ -13630,17 +13620,18 @@ static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
     return mean;
 }
 
-/* How far the first n pairs are from a normal's as the map of a typical size would have them: Var q Var g,
+/* How far the first pairs are from a normal's as the map of a typical size would have them: Var q Var g,
    over a power of Cov(q, g)^2, which is 1 but for chance, much of it what moves the variances, too; infinite
    where gradients do not pull back. A power of 0 is set to the one that leaves least of that chance, where
    pairs are normal. */
-static double gpumc__score_trial(const gpumc_adapt *a, size_t n, double typical, double *power)
+static double gpumc__score_trial(const gpumc_adapt *a, double typical, double *power)
 {
+    const size_t n = a->n_used;
     double mean[2] = { 0, 0 }, square[2] = { 0, 0 }, product = 0, spread, *mapped = a->pairs + 2 * n;
     const double degrees = (double)n - 1;
     if (n <= 10) return GPUMC_NAN;
     memcpy(mapped, a->pairs, 2 * n * sizeof(double));
-    gpumc__adapt_rescore(a, typical, 1, mapped, n);
+    gpumc__adapt_rescore(a, typical, 1, mapped);
     for (size_t k = 0; k < n; k++) {
         const double *pair = mapped + 2 * k, d = pair[0] - mean[0];
         gpumc__welford(mean, square, pair, 2, 1 / (double)(k + 1));
@@ -13659,18 +13650,17 @@ static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
     static const double by_size[] = { -1.5, -3, -0.75 };
     const double given = a->layout->typical[i], size = gpumc__score_gather(a, i);
-    const size_t n = a->n_used;
     double best = 0, power = 0, trial;
-    double least = gpumc__score_trial(a, n, 0, &power);
+    double least = gpumc__score_trial(a, 0, &power);
     if (!(least * GPUMC__SCORE_GAIN > 1)) return 0;
     const double s = given > size / 3 && given < 3 * size ? given : size;
-    trial = gpumc__score_trial(a, n, s, &power);
+    trial = gpumc__score_trial(a, s, &power);
     if (given > 0 ? trial * GPUMC__SCORE_GAIN <= least : trial < least * GPUMC__SCORE_GAIN)
         best = s, least = trial;
-    if (given < 0 && gpumc__score_trial(a, n, given, &power) < least) return given;
+    if (given < 0 && gpumc__score_trial(a, given, &power) < least) return given;
     least *= GPUMC__SCORE_GAIN;
     for (int k = 0; k < 3 && a->iteration > a->early_end && (k == 0 || best < 0); k++) {
-        trial = gpumc__score_trial(a, n, by_size[k] * size, &power);
+        trial = gpumc__score_trial(a, by_size[k] * size, &power);
         if (trial < least) best = by_size[k] * size, least = trial;
     }
     return best;
@@ -13704,7 +13694,7 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
     const int late = a->iteration > a->early_end;
-    const double n = gpumc__adapt_is_linked(a) ? gpumc__centring_moments(a, late) : 0;
+    const double n = l && l->n_linked > 0 ? gpumc__centring_moments(a, late) : 0;
     double *weights = a->moments + 2 * a->dim;
     int changed = 0, moved = late, shares;
     if (n < 5) return 0;
@@ -14001,6 +13991,7 @@ static void gpumc__adapt_choose(gpumc_adapt *a, gpumc_nuts *const *chains, doubl
     const double asked = a->options.path_length, length = asked > 0 ? asked : GPUMC__PATH_LENGTH * stretch;
     const gpumc_sampler sampler = a->options.sampler ? gpumc__adapt_asked(a)
         : gpumc__adapt_rule(a, kappa, swings ? off : GPUMC_INF);
+    memset(a->trials, 0, a->n_chains * sizeof *a->trials);
     if (was_tree) a->tree_step = eps;
     gpumc__adapt_unguide(a, chains, sampler);
     if (sampler == GPUMC_SAMPLER_HMC && swings)
@@ -14064,7 +14055,7 @@ static void gpumc__adapt_again(gpumc_adapt *a, gpumc_nuts *const *chains, size_t
     snprintf(a->reason, sizeof a->reason, "by %s there was GPUMC_W_%s, so again by trees",
              gpumc__sampler_names[a->sampler], finding);
     gpumc__adapt_trees(a, chains);
-    memset(a->sums, 0, 3 * a->n_chains * sizeof *a->sums);
+    memset(a->trials, 0, a->n_chains * sizeof *a->trials);
     a->final_start = a->iteration;
     a->options.num_warmup = a->iteration + n_iterations;
 }
@@ -14089,7 +14080,7 @@ static void gpumc__adapt_begin(gpumc_adapt *a, gpumc_nuts *const *chains)
     gpumc__adapt_keep(a, chains);
     for (size_t c = 0; c < a->n_chains; c++) a->levels[c] = -GPUMC_INF;
     gpumc__adapt_list(a, GPUMC__NONE);
-    if (gpumc__adapt_is_linked(a)) {
+    if (l && l->n_linked > 0) {
         gpumc__centring_moments(a, 0);
         for (size_t i = 0; i < a->dim; i++) weights[i] = l->notches[i];
         gpumc__adapt_recentre(a, chains, weights, 0);
@@ -14117,17 +14108,16 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     int witnesses = 0;
     for (size_t c = 0; c < a->n_chains; c++) witnesses += a->healthy[c];
-    for (size_t c = 0; c < a->n_chains; c++) {
+    gpumc__adapt_list(a, a->best);
+    for (size_t c = 0; c < a->n_chains && a->n_used > 0; c++) {
         gpumc_rng rng = gpumc_rng_at(a->options.seed, GPUMC__STREAM_RESCUE, (uint32_t)a->iteration,
                                      a->options.first_chain_id + (uint32_t)c);
         const gpumc__restart restart = { a->iteration, c, a->best, a->levels[c], a->levels[a->best],
                                          a->masses[c] - a->masses[a->best], witnesses };
         size_t source = 0;
-        uint64_t seen = 0;
         if (a->healthy[c]) continue;
-        for (size_t k = 0; k < a->n_kept; k++)
-            if (gpumc__adapt_uses(a, k, a->best) && gpumc_rng_below(&rng, ++seen) == 0) source = k;
-        if (seen == 0) return;
+        for (size_t k = 0; k < a->n_used; k++)
+            if (gpumc_rng_below(&rng, k + 1) == 0) source = a->used[k];
         for (size_t k = 0; k < a->n_kept; k++) if (a->owner[k] == c) a->owner[k] = (uint32_t)a->n_chains;
         gpumc__nuts_move(chains[c], a->q + source * a->dim, a->lp[source], a->g + source * a->dim);
         a->restarts[gpumc__smaller(a->n_restarts++, GPUMC__MAX_RESTARTS - 1)] = restart;
@@ -14214,14 +14204,14 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     double mean = 0, between = 0, within = 0;
     const double C = (double)a->n_chains;
     for (size_t c = 0; c < a->n_chains; c++) {
-        double *sum = a->sums + 3 * c;
-        sum[0]++;
-        gpumc__welford(&sum[1], &sum[2], &gpumc_nuts_stats(chains[c])->lp, 1, 1 / sum[0]);
-        mean += sum[1] / C;
-        within += sum[2] / fmax(sum[0] - 1, 1) / C;
+        gpumc__trial *t = &a->trials[c];
+        t->n++;
+        gpumc__welford(&t->mean, &t->squares, &gpumc_nuts_stats(chains[c])->lp, 1, 1 / t->n);
+        mean += t->mean / C;
+        within += t->squares / fmax(t->n - 1, 1) / C;
     }
     for (size_t c = 0; c < a->n_chains; c++)
-        between += (a->sums[3 * c + 1] - mean) * (a->sums[3 * c + 1] - mean) / fmax(C - 1, 1);
+        between += gpumc__square(a->trials[c].mean - mean) / fmax(C - 1, 1);
     a->mixing = sqrt(1 + between / within);
 }
 
@@ -19029,7 +19019,6 @@ static void gpumc__carry_adapt(gpumc__carrier *k, gpumc_adapt *a)
     gpumc__carry(k, a->lp, a->n_kept * sizeof *a->lp);
     gpumc__carry(k, a->owner, a->n_kept * sizeof *a->owner);
     gpumc__carry(k, a->healthy, chains);
-    gpumc__carry(k, a->sums, 3 * chains * sizeof *a->sums);
     gpumc__carry(k, a->trials, chains * sizeof *a->trials);
 }
 
