@@ -13270,8 +13270,8 @@ static void gpumc__centring_told(gpumc_adapt *a, const gpumc__placed *p, double 
 enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
-    size_t n_draws, n;
-    double *J, *b, z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED]; /* z: n a draw, about middles */
+    size_t n_draws;
+    double *J, *b, z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED]; /* n_shared a draw */
     double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];
 } gpumc__sharing;
 
@@ -13285,7 +13285,7 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
     double *x = a->model_work + (size_t)member * l->n_work;
     gpumc__to_natural(l, a->q + draw * dim, x, x);
     memset(x + l->n_natural, 0, l->n_natural * sizeof *x);
-    for (size_t s = 0; s < of->n; s++) of->z[row * of->n + s] = x[l->shared[s].at];
+    for (size_t s = 0; s < l->n_shared; s++) of->z[row * l->n_shared + s] = x[l->shared[s].at];
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__placed *p = &l->parts[i];
         double *theta = a->x + row * dim + p->free_at, *pull = a->y + row * dim + p->free_at;
@@ -13305,9 +13305,9 @@ static void gpumc__sharing_strip(size_t part, int member, void *sharing)
     gpumc_adapt *a = of->adapt;
     enum { WIDTH = GPUMC__STRIP_COLUMNS };
     double sums[2 * GPUMC__MOST_SHARED + 5][WIDTH];  /* means, theta^2, theta pull, pull^2; z theta, z pull */
-    double (*by_theta)[WIDTH] = sums + 5, (*by_pull)[WIDTH] = by_theta + of->n;
     size_t from;
-    const size_t n = gpumc__strip_of(a->dim, part, &from), S = of->n;
+    const size_t n = gpumc__strip_of(a->dim, part, &from), S = a->layout->n_shared;
+    double (*by_theta)[WIDTH] = sums + 5, (*by_pull)[WIDTH] = by_theta + S;
     (void)member;
     memset(sums, 0, sizeof sums);
     for (int which = 0; which < 2; which++) {
@@ -13355,7 +13355,6 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *J, double *b)
     memset(a->slopes, 0, n * a->dim * sizeof *a->slopes);
     if (n == 0) return 0;
     of.adapt = a;
-    of.n = n;
     of.J = J;
     of.b = b;
     of.n_draws = gpumc__adapt_pick(a, most);
@@ -13912,12 +13911,12 @@ static void gpumc__adapt_paths(gpumc_adapt *a, gpumc_nuts *const *chains, gpumc_
                                double length, double window, double eps, double most)
 {
     a->shared.spring = spring;
-    for (size_t c = 0; c < a->n_chains; c++) a->metrics[c].spring = spring;
     gpumc__dual_start(&a->dual, fmin(eps, most));
     memset(a->two_steps, 0, sizeof a->two_steps);
     a->dual.mu = gpumc__log(1.5) + a->dual.x;
     a->dual.limit = gpumc__log(most);
     for (size_t c = 0; c < a->n_chains; c++) {
+        a->metrics[c].spring = spring;
         gpumc_nuts_set_path(chains[c], sampler, length, window);
         gpumc_nuts_set_step_size(chains[c], gpumc__exp(a->dual.x));
     }
@@ -14128,7 +14127,8 @@ static void gpumc__adapt_rescue(gpumc_adapt *a, gpumc_nuts *const *chains)
 /* One update with the mean over the chains: a sequence of single ones would oscillate. */
 static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    const int final = a->iteration > a->final_start, bounded = a->shared.kind != GPUMC_METRIC_UNIT;
+    const int final = a->iteration > a->final_start, is_unit = a->shared.kind == GPUMC_METRIC_UNIT;
+    const double most = is_unit ? GPUMC_INF : 1.1447298858494002;     /* log pi: stability once whitened */
     double mean = 0, n = 0;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
@@ -14139,8 +14139,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
         n += a->healthy[c];
         if (a->iteration >= a->own_end) continue;
         gpumc__dual_update(own, accept, fmin(a->options.target_accept, 0.8));  /* shorter steps can wait */
-        if (bounded)
-            own->x = fmin(own->x, 1.1447298858494002 /* log pi: stability in whitened coordinates */);
+        own->x = fmin(own->x, most);
         gpumc_nuts_set_step_size(chains[c], gpumc__exp(own->x));
     }
     if (a->own_end == 0 && a->iteration == 1) {         /* chains had no step sizes of their own before */
@@ -14149,7 +14148,7 @@ static void gpumc__adapt_step_size(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     if (a->iteration <= a->own_end) return;
     gpumc__dual_update(&a->dual, mean / n, a->options.target_accept);
-    if (bounded) a->dual.x = fmin(a->dual.x, 1.1447298858494002);
+    a->dual.x = fmin(a->dual.x, most);
     gpumc__adapt_set_step_sizes(a, chains, gpumc__exp(a->dual.x));
 }
 
