@@ -20225,49 +20225,39 @@ static void gpumc__stop_teams(gpumc__run *r)
     gpumc_team_stop(r->team);
 }
 
-/* The run proper, with all memory at hand. */
+/* The run proper, with memory and teams at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
     const gpumc__checkpoint *p = r->checkpoint;
     const double n_draws = (double)r->n_iterations[0];
-    gpumc_status status;
-    int finished, whole = 1;
-    if (!gpumc__start_teams(r)) { gpumc__stop_teams(r); return gpumc__fail_memory(error, sizeof *r->team); }
-    status = p->from.reading ? gpumc__load(r, error) : gpumc__start_chains(r, error);
+    gpumc_status status = p->from.reading ? gpumc__load(r, error) : gpumc__start_chains(r, error);
     if (status == GPUMC_OK) status = gpumc__begin_stream(r, error);
-    if (status != GPUMC_OK) { gpumc__stop_teams(r); return status; }
+    if (status != GPUMC_OK) return status;
     gpumc__time_gradient(r);
     r->chunk = (size_t)fmin(fmax(1e-3 / (8 * r->fit->gradient_seconds), 1), /* a millisecond, at most 1/20 */
                             n_draws / 20 + 1);
-    gpumc__mutex_init(&r->lock);
     r->fit->threads = gpumc_team_threads(r->team) * r->share;
-    finished = r->again || !r->warmup || gpumc__warm_up(r);
+    int finished = r->again || !r->warmup || gpumc__warm_up(r);
     status = gpumc__flat(r, error);
-    if (status == GPUMC_OK && finished) {
-        if (r->warmup && !r->again) {
-            gpumc__phase(r, 0);
-            if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
-        }
-        finished = r->again ? gpumc__sample_again(r, NULL) : gpumc__advance(r, r->n_iterations[0]);
-        if (gpumc__load_flag(&r->overran))
-            status = gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
-                                 "outputs: the size of an output is too small, or an index too large",
-                                 (double)(r->fit->n_columns - r->fit->n_params_columns));
-        if (gpumc__load_flag(&r->unstreamed))
-            status = gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "on_draw does not hand its arguments on to "
-                                 "gpumc_stream_draw, so that the stream has no draws");
-    }
-    if (status == GPUMC_OK) {
-        whole = gpumc__look_back(r);
-        const char *finding = finished && whole && !gpumc__stops(r) ? gpumc__paths_fail(r) : NULL;
-        if (finding) {
-            finished = gpumc__sample_again(r, finding);
-            whole = gpumc__look_back(r);
-        }
-    }
-    gpumc__stop_teams(r);
-    gpumc__mutex_free(&r->lock);
     if (status != GPUMC_OK) return status;
+    if (finished && r->warmup && !r->again) {
+        gpumc__phase(r, 0);
+        if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
+    }
+    if (finished) finished = r->again ? gpumc__sample_again(r, NULL) : gpumc__advance(r, r->n_iterations[0]);
+    if (gpumc__load_flag(&r->unstreamed))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "on_draw does not hand its arguments on to "
+                           "gpumc_stream_draw, so that the stream has no draws");
+    if (gpumc__load_flag(&r->overran))
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
+                           "outputs: the size of an output is too small, or an index too large",
+                           (double)(r->fit->n_columns - r->fit->n_params_columns));
+    int whole = gpumc__look_back(r);
+    const char *finding = finished && whole && !gpumc__stops(r) ? gpumc__paths_fail(r) : NULL;
+    if (finding) {
+        finished = gpumc__sample_again(r, finding);
+        whole = gpumc__look_back(r);
+    }
     if (!whole)
         gpumc__fail(error, GPUMC_OK, "memory ran out while the warnings were collected: they are incomplete");
     const char *where = !p->path ? "" : r->fit->resumable ? ", saved in " : "; NOT SAVED: ";
@@ -20280,14 +20270,18 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                        whole ? "" : "; memory ran out for warnings");
 }
 
-/* The same with the threads that chains leave idle given to the model, if it wants them. */
-static gpumc_status gpumc__run_shared(gpumc__run *r, gpumc_error *error)
+/* The same in teams, with the threads that chains leave idle given to the model, if it wants them. */
+static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
 {
     const gpumc_model *m = r->model;
     const int wanted = r->share > 1 && !r->batch && m->share;
     gpumc_status status;
     if (!wanted || !m->share(r->options->threads, r->share, m->data)) r->share = 1;
-    status = gpumc__run_phases(r, error);
+    gpumc__mutex_init(&r->lock);
+    status = gpumc__start_teams(r) ? gpumc__run_phases(r, error)
+                                   : gpumc__fail_memory(error, sizeof *r->team);
+    gpumc__stop_teams(r);
+    gpumc__mutex_free(&r->lock);
     if (r->share > 1) m->share(r->options->threads, 1, m->data);
     return status;
 }
@@ -20326,7 +20320,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
         gpumc__place_fit(&kept, fit, layout);
         status = gpumc__check_metric(o, layout, error);
         if (status == GPUMC_OK) status = gpumc__place_run(&scratch, &run, fit, error);
-        if (status == GPUMC_OK) status = gpumc__run_shared(&run, error);
+        if (status == GPUMC_OK) status = gpumc__run_in_teams(&run, error);
     } else
         status = gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes for draws, %.0f for the "
                              "run; %sfewer draws, thin or discard_draws need less", (double)kept.used,
