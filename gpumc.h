@@ -7481,7 +7481,6 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     status = gpumc__check_room(l, scratch + n, scratch + n + l->n_natural, error);
     if (status != GPUMC_OK) return status;
     all.probe.lp = gpumc_model_eval(l, q, scratch, all.scratch + 3 * n);
-    memcpy(scratch + n, all.scratch + 3 * n, l->n_natural * sizeof(double));
     if (!gpumc__is_finite(all.probe.lp))
         return gpumc__fail(error, GPUMC_ERROR_START, "the log density is not finite at the point of the "
                            "gradient check; give another point");
@@ -14922,6 +14921,64 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
 
 /* ---- columns of a fit ---------------------------------------------------------------------------- */
 
+static char *gpumc__take_text(gpumc__arena *arena, const char *text)
+{
+    const size_t length = strlen(text) + 1;
+    char *copy = (char *)gpumc__take(arena, length, 1);
+    return copy ? (char *)memcpy(copy, text, length) : NULL;
+}
+
+/* Descriptions of the columns, with names and dimensions of their own: the model may be gone later. */
+static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
+{
+    size_t offset = 0;
+    f->n_blocks = m->n_params + m->n_outputs;
+    f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
+    for (size_t i = 0; i < f->n_blocks; i++) {
+        const gpumc_output from = gpumc__nth_block(m, i);
+        const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : from.size > 0;
+        size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
+        const gpumc_block to = { gpumc__take_text(arena, from.name), dims, n_dims, offset, size,
+                                 i >= m->n_params, from.group };
+        for (size_t d = 0; arena->base && d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
+        if (arena->base) f->blocks[i] = to;
+        offset = gpumc__size_add(offset, size);
+        if (i + 1 == m->n_params) f->n_params_columns = offset;
+    }
+    f->n_columns = offset;
+}
+
+/* The block of a column, or NULL. */
+static const gpumc_block *gpumc__block_of(const gpumc_fit *fit, size_t column)
+{
+    size_t i = 0;
+    while (i < fit->n_blocks && column - fit->blocks[i].offset >= fit->blocks[i].size) i++;
+    return i < fit->n_blocks ? &fit->blocks[i] : NULL;
+}
+
+GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size)
+{
+    const gpumc_block *b = fit ? gpumc__block_of(fit, column) : NULL;
+    if (b) return gpumc__element_name(b->name, b->size, b->dims, b->n_dims, column - b->offset, text, size);
+    if (size > 0) text[0] = 0;
+    return 0;
+}
+
+GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
+{
+    char text[512];
+    for (size_t i = 0; fit && name && i < fit->n_blocks; i++) {
+        const gpumc_block *b = &fit->blocks[i];
+        const size_t n = strlen(b->name);
+        if (strncmp(name, b->name, n) != 0 || (name[n] != 0 && name[n] != '[')) continue;
+        for (size_t k = 0; k < b->size; k++) {
+            gpumc__element_name(b->name, b->size, b->dims, b->n_dims, k, text, sizeof text);
+            if (strcmp(text, name) == 0) return b->offset + k;
+        }
+    }
+    return SIZE_MAX;
+}
+
 GPUMC_API gpumc_series gpumc_fit_series(const gpumc_fit *fit, size_t column)
 {
     const gpumc_series none = { NULL, 0, 0, 0, 0 };
@@ -14969,13 +15026,6 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
     const gpumc_summary r = gpumc__summarise_sheet(&s);
     gpumc__close_sheet(&s);
     return r;
-}
-
-static const gpumc_block *gpumc__block_of(const gpumc_fit *fit, size_t column)
-{
-    const gpumc_block *b = fit->blocks;
-    while (column - b->offset >= b->size) b++;
-    return b;
 }
 
 /* Each sheet takes every n-th column. */
@@ -17146,9 +17196,7 @@ struct gpumc_stream {
     gpumc_error error;
 };
 
-static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m);    /* in >>run */
-static char *gpumc__take_text(gpumc__arena *arena, const char *text);
-static uint64_t gpumc__digest_model(const gpumc_model *m);
+static uint64_t gpumc__digest_model(const gpumc_model *m);                                   /* in >>run */
 
 /* A mebibyte of rows a chain. */
 static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model *model, size_t planned,
@@ -19596,33 +19644,6 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
-static char *gpumc__take_text(gpumc__arena *arena, const char *text)
-{
-    const size_t length = strlen(text) + 1;
-    char *copy = (char *)gpumc__take(arena, length, 1);
-    return copy ? (char *)memcpy(copy, text, length) : NULL;
-}
-
-/* Descriptions of the columns, with names and dimensions of their own: the model may be gone later. */
-static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_model *m)
-{
-    size_t offset = 0;
-    f->n_blocks = m->n_params + m->n_outputs;
-    f->blocks = (gpumc_block *)gpumc__take(arena, f->n_blocks, sizeof(gpumc_block));
-    for (size_t i = 0; i < f->n_blocks; i++) {
-        const gpumc_output from = gpumc__nth_block(m, i);
-        const size_t size = gpumc__nth_size(m, i), n_dims = from.n_dims ? from.n_dims : from.size > 0;
-        size_t *dims = (size_t *)gpumc__take(arena, n_dims, sizeof(size_t));
-        const gpumc_block to = { gpumc__take_text(arena, from.name), dims, n_dims, offset, size,
-                                 i >= m->n_params, from.group };
-        for (size_t d = 0; arena->base && d < n_dims; d++) dims[d] = from.n_dims ? from.dims[d] : size;
-        if (arena->base) f->blocks[i] = to;
-        offset = gpumc__size_add(offset, size);
-        if (i + 1 == m->n_params) f->n_params_columns = offset;
-    }
-    f->n_columns = offset;
-}
-
 /* NULL where there are no rows. */
 static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
 { return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL; }
@@ -20219,11 +20240,6 @@ static int gpumc__start_teams(gpumc__run *r)
     r->adapt->team = r->crowd;
     return r->crowd != NULL;
 }
-static void gpumc__stop_teams(gpumc__run *r)
-{
-    if (r->crowd != r->team) gpumc_team_stop(r->crowd);
-    gpumc_team_stop(r->team);
-}
 
 /* The run proper, with memory and teams at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
@@ -20280,7 +20296,8 @@ static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
     gpumc__mutex_init(&r->lock);
     status = gpumc__start_teams(r) ? gpumc__run_phases(r, error)
                                    : gpumc__fail_memory(error, sizeof *r->team);
-    gpumc__stop_teams(r);
+    if (r->crowd != r->team) gpumc_team_stop(r->crowd);
+    gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
     if (r->share > 1) m->share(r->options->threads, 1, m->data);
     return status;
@@ -20351,10 +20368,9 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     fit->allocator = given.allocator;
     status = gpumc__check_options(&fit->options, &error);
     if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
-    if (bytes && fit->options.checkpoint) {
-        if (gpumc__checkpoint_open(&checkpoint, fit, resume, &error) != GPUMC_OK
-            || gpumc__check_options(&fit->options, &error) != GPUMC_OK) bytes = 0;
-    }
+    if (bytes && fit->options.checkpoint
+        && (gpumc__checkpoint_open(&checkpoint, fit, resume, &error) != GPUMC_OK
+            || gpumc__check_options(&fit->options, &error) != GPUMC_OK)) bytes = 0;
     memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
     layout = memory ? gpumc_layout_init(model, memory, bytes, &error) : NULL;
     if (layout) status = gpumc__sample_layout(layout, fit, &checkpoint, &error);
@@ -20382,34 +20398,6 @@ GPUMC_API void gpumc_free(gpumc_fit *fit)
     gpumc__release(&fit->allocator, fit->warnings);
     gpumc__release(&fit->allocator, fit->memory);
     memset(fit, 0, sizeof *fit);
-}
-
-/* ---- columns ----------------------------------------------------------------------------------- */
-
-GPUMC_API size_t gpumc_column_name(const gpumc_fit *fit, size_t column, char *text, size_t size)
-{
-    for (size_t i = 0; fit && i < fit->n_blocks; i++) {
-        const gpumc_block *b = &fit->blocks[i];
-        if (column - b->offset < b->size && column >= b->offset)
-            return gpumc__element_name(b->name, b->size, b->dims, b->n_dims, column - b->offset, text, size);
-    }
-    if (size > 0) text[0] = 0;
-    return 0;
-}
-
-GPUMC_API size_t gpumc_column(const gpumc_fit *fit, const char *name)
-{
-    char text[512];
-    for (size_t i = 0; fit && name && i < fit->n_blocks; i++) {
-        const gpumc_block *b = &fit->blocks[i];
-        const size_t n = strlen(b->name);
-        if (strncmp(name, b->name, n) != 0 || (name[n] != 0 && name[n] != '[')) continue;
-        for (size_t k = 0; k < b->size; k++) {
-            gpumc__element_name(b->name, b->size, b->dims, b->n_dims, k, text, sizeof text);
-            if (strcmp(text, name) == 0) return b->offset + k;
-        }
-    }
-    return SIZE_MAX;
 }
 GPUMC__OFTEN
 
