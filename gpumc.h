@@ -6714,14 +6714,11 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 {
     if (!m) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "model is NULL");
-    if (!m->params || m->n_params == 0)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has no parameters; set params and n_params");
-    if (!m->log_density && !m->log_density_batch)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                           "the model has no density; set log_density or log_density_batch");
-    if (m->guide && !m->log_density)
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has a guide but no log_density for it to "
-                           "guide; log_density_batch does not do");
+    const char *wrong = !m->params || m->n_params == 0 ? "no parameters; set params and n_params"
+        : !m->log_density && !m->log_density_batch ? "no density; set log_density or log_density_batch"
+        : m->guide && !m->log_density
+            ? "a guide but no log_density for it to guide; log_density_batch does not do" : NULL;
+    if (wrong) return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has %s", wrong);
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
                            (double)m->n_outputs);
@@ -7346,11 +7343,11 @@ static double gpumc__probe_aim(gpumc__probe *p, size_t which)
     const size_t n = p->layout->n_free;
     const double size = which < n ? fmax(1, fabs(p->q[which])) : 1;
     gpumc_rng rng = gpumc_rng_at(0, 7u << 24, (uint32_t)which, 0);
-    double norm, all = 0, moved = 0;
+    double all = 0, moved = 0;
     memset(p->direction, 0, n * sizeof(double));
     if (which < n) p->direction[which] = 1;
     else gpumc_rng_normals(&rng, p->direction, n);
-    norm = sqrt(gpumc__dot(p->direction, p->direction, n));
+    const double norm = sqrt(gpumc__dot(p->direction, p->direction, n));
     for (size_t i = 0; i < n; i++) p->direction[i] /= norm;
     p->slope = 0;
     for (size_t i = 0; i < n; i++) {
@@ -7379,12 +7376,11 @@ static void gpumc__probe_one(size_t k, int member, void *user)
     gpumc__probing *all = (gpumc__probing *)user;
     gpumc__probe p = all->probe;
     const size_t n = p.layout->n_free;
-    double size;
     p.direction = all->scratch + (size_t)member * all->stride;
     p.point = p.direction + n;
     p.unused = p.point + n;
     p.work = p.unused + n;
-    size = gpumc__probe_aim(&p, gpumc__probe_which(k, n));
+    const double size = gpumc__probe_aim(&p, gpumc__probe_which(k, n));
     all->distances[k] = gpumc__probe_distance(&p, size);
     all->slopes[k] = p.slope;
     all->seen[k] = p.seen;
@@ -7468,7 +7464,6 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     size_t blamed = 0;        /* the last part that fails: what is wrong with elements shows in scales, too */
     double worst = -1;
     gpumc__probing all;
-    gpumc_status status;
     memset(report, 0, sizeof *report);
     memset(&all, 0, sizeof all);
     all.scratch = scratch + n + 3 * l->n_natural + 2 * GPUMC__GUARDS;
@@ -7478,7 +7473,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
     all.probe.g = scratch;
     all.probe.x = scratch + n;
     gpumc_model_natural(l, q, scratch + n, all.scratch + 3 * n);
-    status = gpumc__check_room(l, scratch + n, scratch + n + l->n_natural, error);
+    gpumc_status status = gpumc__check_room(l, scratch + n, scratch + n + l->n_natural, error);
     if (status != GPUMC_OK) return status;
     all.probe.lp = gpumc_model_eval(l, q, scratch, all.scratch + 3 * n);
     if (!gpumc__is_finite(all.probe.lp))
@@ -7556,9 +7551,8 @@ GPUMC_API gpumc_status gpumc_check_gradient(const gpumc_model *model, const doub
     void *memory = gpumc__allocate(NULL, bytes);
     gpumc_layout *l = memory ? gpumc_layout_init(model, memory, bytes, error) : NULL;
     double *q = l ? (double *)gpumc__allocate(NULL, gpumc__check_gradient_bytes(l, 1)) : NULL;
-    gpumc_status status;
     for (size_t i = 0; q && i < l->n_free; i++) q[i] = 0.5;
-    status = !q ? gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes)
+    gpumc_status status = !q ? gpumc__fail_memory(error, l ? gpumc__check_gradient_bytes(l, 1) : bytes)
         : x ? gpumc_model_unconstrain(l, x, q, q + l->n_free, error)
             : gpumc__start_point(l, 0, q, q + l->n_free, error);
     if (status == GPUMC_OK) status = gpumc__check_gradient_at(l, q, q + l->n_free, NULL, report, error);
@@ -19075,11 +19069,10 @@ static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
     gpumc_fit *f = r->fit;
     gpumc__chain *chain = &r->chains[c];
     const size_t row = f->n_columns * sizeof(double), stats = sizeof *f->stats, at = c * f->draw_capacity;
-    size_t n, warmup;
     gpumc__carry(k, chain, offsetof(gpumc__chain, nuts));
     gpumc__carry_nuts(k, chain->nuts);
-    n = r->warmup ? 0 : chain->done / (size_t)r->options->thin;
-    warmup = r->warmup && !r->again ? chain->done : f->n_warmup;
+    const size_t n = r->warmup ? 0 : chain->done / (size_t)r->options->thin;
+    const size_t warmup = r->warmup && !r->again ? chain->done : f->n_warmup;
     gpumc__carry_rows(k, f->warmup_draws, row, c * f->n_warmup, warmup);
     gpumc__carry_rows(k, f->warmup_stats, stats, c * f->n_warmup, warmup);
     gpumc__carry_rows(k, f->draws, row, at, n);
@@ -19275,7 +19268,7 @@ static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error
     unsigned char bytes[sizeof(uint64_t) + 4096], *const read = bytes + sizeof(uint64_t);
     uint64_t sum = GPUMC__FNV_START;
     size_t held = 0, got;                 /* held: the last bytes, which stand before what is read */
-    int is_ours = 0, failed;
+    int is_ours = 0;
     FILE *f = *file = fopen(path, "rb");
     if (!f) return gpumc__file_failed(error, path, "opened");
     while ((got = fread(read, 1, 4096, f)) > 0) {
@@ -19285,7 +19278,7 @@ static gpumc_status gpumc__open_whole(const char *path, FILE **file, gpumc_error
         memmove(read - keep, read + got - keep, keep);
         held = keep;
     }
-    failed = ferror(f) || fseek(f, 0, SEEK_SET) != 0;
+    const int failed = ferror(f) || fseek(f, 0, SEEK_SET) != 0;
     if (!failed && is_ours && held == sizeof sum && memcmp(bytes, &sum, sizeof sum) == 0) return GPUMC_OK;
     if (failed) gpumc__file_failed(error, path, "read");
     else gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s %s", path, is_ours
@@ -19330,9 +19323,6 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
 {
     const char *path = f->options.checkpoint;
     const size_t length = strlen(path), room = gpumc__size_add(length, 5);
-    gpumc_status status;
-    FILE *trial;
-    char *slash;
     if (length == 0) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the checkpoint has no file name");
     p->path = (char *)gpumc__allocate(&f->allocator, gpumc__size_mul(room, 4));
     if (!p->path) return gpumc__fail_memory(error, gpumc__size_mul(room, 4));
@@ -19340,19 +19330,19 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
     p->unfinished = strcat(strcpy(p->older + room, path), ".tmp");
     p->folder = strcpy(p->unfinished + room, path);
     strcpy(p->path, path);
-    slash = strrchr(p->folder, '/');
+    char *slash = strrchr(p->folder, '/');
     if (slash) slash[slash == p->folder] = 0;
     else strcpy(p->folder, ".");
     p->interval = f->options.checkpoint_seconds;
     p->due = gpumc__seconds() + (p->interval > 0 ? p->interval : 600);
     if (resume) return gpumc__open_newest(p, &f->options, error);
     if (!gpumc__exists(p->unfinished)) {                /* better now than when there is something to save */
-        trial = fopen(p->unfinished, "ab");
+        FILE *trial = fopen(p->unfinished, "ab");
         if (!trial) return gpumc__file_failed(error, p->unfinished, "created");
         fclose(trial);
         remove(p->unfinished);
     }
-    status = gpumc__refuse_present(p->path, error);
+    const gpumc_status status = gpumc__refuse_present(p->path, error);
     return status == GPUMC_OK ? gpumc__refuse_present(p->older, error) : status;
 }
 
@@ -19360,7 +19350,7 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
 static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
-    double probe = 0, here;
+    double probe = 0;
     if (p->seal.model != gpumc__seal_of(r->model).model)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of another model: names, kinds, sizes, "
                            "bounds or links of its blocks differ", p->path);
@@ -19369,7 +19359,7 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
         return gpumc__fail(error, GPUMC_ERROR_FORMAT, "%.160s: its parts do not fit together", p->path);
     fclose(p->from.file);                            /* Windows does not replace open files */
     p->from.file = NULL;
-    here = gpumc__density_here(r);
+    const double here = gpumc__density_here(r);
     if (here == probe || fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;   /* or infinite */
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of other data or another density: %.12g where it "
                        "was %.12g", p->path, here, probe);
@@ -19401,11 +19391,10 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
 {
     gpumc_nuts *s = chain->nuts;
     const double guide = gpumc__eval(r->layout, r->adapt->guided, q, g, chain->work);
-    double lp;
     chain->gradients++;
     if (!r->adapt->guided || !gpumc__path_ends(s)) return guide;
     chain->gradients++;
-    lp = gpumc__density_led(r->layout, q, s->scratch, chain->work, guide);
+    const double lp = gpumc__density_led(r->layout, q, s->scratch, chain->work, guide);
     s->apart[1] = lp - guide;
     return lp;
 }
@@ -19549,7 +19538,6 @@ static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o
 static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *layout)
 {
     const int threads = !GPUMC__HAS_THREADS ? 1 : o->threads ? o->threads : gpumc__cores();
-    gpumc_adapt_options a;
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1000;
     if (o->thin == 0) o->thin = 1;
@@ -19561,7 +19549,7 @@ static int gpumc__resolve_options(gpumc_sample_options *o, const gpumc_layout *l
     o->threads = threads < o->num_chains ? threads : o->num_chains;
     if (o->initial_metric && o->metric == GPUMC_METRIC_AUTO && o->num_warmup < 0)
         o->metric = o->initial_metric->kind;
-    a = gpumc__adapt_options_of(o);
+    gpumc_adapt_options a = gpumc__adapt_options_of(o);
     gpumc__adapt_resolve(&a, layout, layout->n_free);
     if (o->num_warmup == 0) o->num_warmup = (int)a.num_warmup;
     o->early_stop = a.early_stop;
@@ -19653,7 +19641,6 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
 {
     const gpumc__blocks blocks = gpumc__layout_blocks(l);
     const gpumc_sample_options *o = &f->options;
-    size_t rows, warmup;
     f->n_chains = (size_t)o->num_chains;
     f->n_free = l->n_free;
     f->draw_capacity = o->discard_draws ? 0 : (size_t)o->num_samples;
@@ -19670,8 +19657,8 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free, &blocks);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     f->typical = gpumc__take_doubles(arena, l->n_free);
-    rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
-    warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
+    const size_t rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
+    const size_t warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
     f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
     f->summaries = (gpumc_summary *)gpumc__take_rows(arena, rows ? f->n_columns : 0, 1,
                                                      sizeof(gpumc_summary));
@@ -19693,12 +19680,13 @@ static gpumc_status gpumc__place_run(gpumc__arena *arena, gpumc__run *r, const g
     const size_t nuts_bytes = gpumc_nuts_bytes(dim, o->max_treedepth);
     char *adapt = (char *)gpumc__take(arena, adapt_bytes, 1);
     const size_t n_outputs = f->n_columns - f->n_params_columns;
-    double *q = gpumc__take_doubles(arena, dim), *scratch;
+    double *q = gpumc__take_doubles(arena, dim);
     r->chains = (gpumc__chain *)gpumc__take(arena, chains, sizeof(gpumc__chain));
     r->machines = (gpumc_nuts **)gpumc__take(arena, chains, sizeof(gpumc_nuts *));
     r->batch = (double *)gpumc__take_rows(arena, r->model->log_density ? 0 : chains,
                                           2 * r->layout->n_natural + 2, sizeof(double));
-    scratch = (double *)gpumc__take_rows(arena, (size_t)r->n_crowd, r->layout->n_work, sizeof(double));
+    double *scratch = (double *)gpumc__take_rows(arena, (size_t)r->n_crowd, r->layout->n_work,
+                                                 sizeof(double));
     if (arena->base) {
         memset(r->chains, 0, chains * sizeof(gpumc__chain));
         memset(q, 0, dim * sizeof(double));
@@ -19760,10 +19748,9 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
 static int gpumc__begin_at(gpumc__run *r, size_t c, const double *q)
 {
     gpumc_nuts *s = r->chains[c].nuts;
-    double *g, lp;
     gpumc_nuts_restart(s, q);
-    g = gpumc__nuts_gradient_wanted(s);
-    lp = gpumc__chain_eval(r, &r->chains[c], gpumc_nuts_ask(s), g);
+    double *g = gpumc__nuts_gradient_wanted(s);
+    const double lp = gpumc__chain_eval(r, &r->chains[c], gpumc_nuts_ask(s), g);
     if (!gpumc_nuts_tell(s, lp, g) || !r->adapt->guided) return !gpumc_nuts_bad_start(s);
     return gpumc__is_finite(gpumc_model_eval(r->layout, q, s->scratch, r->chains[c].work));
 }
@@ -19809,10 +19796,10 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     for (size_t i = 0; i < l->n_parts; i++) if (!l->parts[i].param->init) tries = GPUMC__START_TRIES;
     for (int k = 0; k < tries; k++) {
         gpumc_rng rng = gpumc__start_rng(r, c, k);
-        gpumc_status status;
         for (size_t i = 0; i < l->n_free; i++)
             q[i] = r->options->init_radius * (2 * gpumc_rng_uniform(&rng) - 1);
-        status = gpumc__start_point(l, r->options->first_chain_id + c, q, r->chains[c].work, error);
+        const size_t chain = r->options->first_chain_id + c;
+        const gpumc_status status = gpumc__start_point(l, chain, q, r->chains[c].work, error);
         if (status != GPUMC_OK) return status;
         if (!gpumc__begin_at(r, c, q)) continue;
         if (tries > 1) gpumc__start_nearer(r, c, q);
@@ -19827,14 +19814,13 @@ static void gpumc__climb_chain(size_t chain, int member, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + chain;
     const gpumc_layout *l = c->layout;
-    double least, bar;
     (void)member;
     if (gpumc_model_unconstrain(l, c->work, c->first, c->work, NULL) != GPUMC_OK) return;
-    bar = gpumc__climb_eval(c, c->first, c->g[0]) + 10 * (double)l->n_free;
+    const double bar = gpumc__climb_eval(c, c->first, c->g[0]) + 10 * (double)l->n_free;
     gpumc__climb_order(c);
     for (size_t i = 0; i < l->n_parts; i++) if (l->parts[i].param->init) c->waits[i] = GPUMC__CLIMB_HELD;
     if (!gpumc__climb_up(c)) return;
-    least = gpumc__climb_least(c);
+    const double least = gpumc__climb_least(c);
     c->arrived = least > bar && gpumc__climb_draw(c, least);
 }
 
@@ -19846,14 +19832,12 @@ static gpumc_status gpumc__climb_chains(gpumc__run *r, gpumc_error *error)
     const size_t n = l->n_free, stride = gpumc__climb_bytes(l) / sizeof(double) + 1;
     const size_t one = gpumc__size_add(sizeof(gpumc__climb), gpumc__size_mul(stride, sizeof(double)));
     const size_t bytes = gpumc__size_add(gpumc__size_mul(r->n_chains, one), n);
-    gpumc__climb *climbs;
-    unsigned char *notches;
     int given = 1;
     for (size_t i = 0; i < l->n_parts; i++) given &= l->parts[i].param->init != NULL;
     if (given) return GPUMC_OK;
-    climbs = (gpumc__climb *)gpumc__allocate(&r->options->allocator, bytes);
+    gpumc__climb *climbs = (gpumc__climb *)gpumc__allocate(&r->options->allocator, bytes);
     if (!climbs) return gpumc__fail_memory(error, bytes);
-    notches = (unsigned char *)climbs + bytes - n;
+    unsigned char *notches = (unsigned char *)climbs + bytes - n;
     memcpy(notches, l->notches, n);
     for (size_t c = 0; c < r->n_chains; c++) {
         const gpumc_rng rng = gpumc__start_rng(r, c, GPUMC__START_TRIES);
@@ -19986,7 +19970,6 @@ static int gpumc__warm_up(gpumc__run *r)
     gpumc_adapt *a = r->adapt;
     const size_t columns = f->n_columns, planned = r->n_iterations[1];
     int more = planned > 0;
-    size_t goal;
     if (!a->started) {                               /* else resumed */
         if (more) gpumc_adapt_update(a, r->machines);
         gpumc__start_metric(r, more);
@@ -19994,7 +19977,7 @@ static int gpumc__warm_up(gpumc__run *r)
     }
     if (!r->checkpoint->from.reading) gpumc__phase(r, 1);
     while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);
-    f->n_warmup = r->n_iterations[1] = goal = a->iteration;
+    const size_t goal = f->n_warmup = r->n_iterations[1] = a->iteration;
     for (size_t c = 1; f->warmup_draws && c < r->n_chains; c++) {  /* stopped early: close the gaps */
         memmove(f->warmup_draws + c * goal * columns, f->warmup_draws + c * planned * columns,
                 goal * columns * sizeof(double));
@@ -20119,7 +20102,6 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
     int doubted = 0;
     const char *wrong = NULL;
     char name[64];
-    gpumc_warning last;
     for (size_t i = 0; i < f->n_warnings; i++) doubted |= !f->warnings[i].note;
     for (size_t c = r->n_chains; doubted && f->n_draws > 0 && c-- > 0;) {
         double *x = r->chains[c].work, *g = x + l->n_natural, *others = g + l->n_natural;
@@ -20139,7 +20121,7 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
     if (gpumc__warn(f, GPUMC_W_IMPROPER, 0, (double)loose, "nothing seems to hold %s: %s. Give it a prior, "
                     "or leave it out; until then no draw of anything means much", name, wrong) != GPUMC_OK)
         return GPUMC_ERROR_MEMORY;
-    last = f->warnings[f->n_warnings - 1];
+    const gpumc_warning last = f->warnings[f->n_warnings - 1];
     memmove(f->warnings + 1, f->warnings, (f->n_warnings - 1) * sizeof last);
     f->warnings[0] = last;
     return GPUMC_OK;
@@ -20291,11 +20273,10 @@ static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
 {
     const gpumc_model *m = r->model;
     const int wanted = r->share > 1 && !r->batch && m->share;
-    gpumc_status status;
     if (!wanted || !m->share(r->options->threads, r->share, m->data)) r->share = 1;
     gpumc__mutex_init(&r->lock);
-    status = gpumc__start_teams(r) ? gpumc__run_phases(r, error)
-                                   : gpumc__fail_memory(error, sizeof *r->team);
+    const gpumc_status status = gpumc__start_teams(r) ? gpumc__run_phases(r, error)
+                                                      : gpumc__fail_memory(error, sizeof *r->team);
     if (r->crowd != r->team) gpumc_team_stop(r->crowd);
     gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
@@ -20310,7 +20291,6 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     gpumc_sample_options *o = &fit->options;
     gpumc__run run;
     gpumc__arena kept = { NULL, 0 }, scratch = { NULL, 0 };
-    void *block;
     gpumc_status status;
     memset(&run, 0, sizeof run);
     run.model = layout->model;
@@ -20329,7 +20309,7 @@ static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, g
     gpumc__place_fit(&kept, fit, layout);
     gpumc__place_run(&scratch, &run, fit, error);
     fit->memory = gpumc__allocate(&fit->allocator, gpumc__size_add(kept.used, 64));
-    block = gpumc__allocate(&fit->allocator, gpumc__size_add(scratch.used, 64));
+    void *block = gpumc__allocate(&fit->allocator, gpumc__size_add(scratch.used, 64));
     kept.base = (char *)gpumc__aligned(fit->memory);
     scratch.base = (char *)gpumc__aligned(block);
     if (kept.base && scratch.base) {
@@ -20354,10 +20334,7 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     gpumc_sample_options given;              /* a copy first: they may be those in the fit */
     gpumc_error error = { GPUMC_OK, "" };
     gpumc__checkpoint checkpoint;
-    gpumc_status status;
     size_t bytes = 0;
-    void *memory;
-    gpumc_layout *layout;
     if (!fit) return GPUMC_ERROR_ARGUMENT;
     memset(&given, 0, sizeof given);
     if (options) given = *options;
@@ -20366,13 +20343,13 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     memset(&checkpoint, 0, sizeof checkpoint);
     fit->options = given;
     fit->allocator = given.allocator;
-    status = gpumc__check_options(&fit->options, &error);
+    gpumc_status status = gpumc__check_options(&fit->options, &error);
     if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
     if (bytes && fit->options.checkpoint
         && (gpumc__checkpoint_open(&checkpoint, fit, resume, &error) != GPUMC_OK
             || gpumc__check_options(&fit->options, &error) != GPUMC_OK)) bytes = 0;
-    memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
-    layout = memory ? gpumc_layout_init(model, memory, bytes, &error) : NULL;
+    void *memory = bytes ? gpumc__allocate(&fit->allocator, bytes) : NULL;
+    gpumc_layout *layout = memory ? gpumc_layout_init(model, memory, bytes, &error) : NULL;
     if (layout) status = gpumc__sample_layout(layout, fit, &checkpoint, &error);
     else status = bytes && !memory ? gpumc__fail_memory(&error, bytes) : error.status;
     gpumc__release(&fit->allocator, memory);
