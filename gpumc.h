@@ -9780,23 +9780,16 @@ static void gpumc__hier_pull(const gpumc__hier_point *e, const gpumc__hier_block
     for (size_t i = 0; i < b->size; i++) e->grad[b->at + i] += slope[i] * G[i];
 }
 
-/* Where the block of a source has its numbers, and their gradient. */
-static const double *gpumc__source_values(const gpumc__hier_point *e, const gpumc__hier_source *s)
-{
-    const gpumc__hier_block *b = &e->h->blocks[s->block];
-    return s->values ? e->slot->work + b->values : e->x + b->at;
-}
-static double *gpumc__source_grad(const gpumc__hier_point *e, const gpumc__hier_source *s)
-{
-    const gpumc__hier_block *b = &e->h->blocks[s->block];
-    return s->values ? e->slot->work + b->values + 2 * b->size : e->grad + b->at;
-}
-
-/* Points p at what the rows of a set take. */
+/* Points p at what the rows of a set take, and grad, where gradients are wanted, at theirs. */
 static void gpumc__set_point(const gpumc__hier_point *e, const gpumc__hier_set *s)
 {
-    for (size_t k = 0; k < s->n_p; k++)
-        e->slot->p[k] = gpumc__source_values(e, &s->sources[k]) + s->sources[k].element;
+    for (size_t k = 0; k < s->n_p; k++) {
+        const gpumc__hier_source *from = &s->sources[k];
+        const gpumc__hier_block *b = &e->h->blocks[from->block];
+        const size_t at = (from->values ? b->values : b->at) + from->element;
+        e->slot->p[k] = (from->values ? e->slot->work : e->x) + at;
+        if (e->grad) e->slot->grad[k] = (from->values ? e->slot->work + 2 * b->size : e->grad) + at;
+    }
 }
 
 /* Rows (cells: nodes of rows) times the parameters that each takes. */
@@ -9848,18 +9841,11 @@ static int gpumc__hier_share(int calls, int threads, void *data)
 static size_t gpumc__set_values(const gpumc__hier_point *e, const gpumc__hier_set *s, size_t k)
 { return k < s->n_group ? e->h->blocks[s->sources->block].size : 1; }
 
-static void gpumc__set_gradient(const gpumc__hier_point *e, const gpumc__hier_set *s)
-{
-    for (size_t k = 0; k < s->n_p; k++)
-        e->slot->grad[k] = gpumc__source_grad(e, &s->sources[k]) + s->sources[k].element;
-}
-
 static double gpumc__set_eval(const gpumc__hier_point *e, const gpumc__hier_set *s, int guided)
 {
     gpumc_team *const team = gpumc__set_work(s) < GPUMC__TEAM_WORK ? NULL : e->slot->team;
     double lp;
     gpumc__set_point(e, s);
-    gpumc__set_gradient(e, s);
     gpumc_rows_eval_batch(guided ? s->guide : s->rows, 1, e->slot->p, e->slot->grad, &lp,
                           team ? e->slot->team_work : e->rows_work, team);
     return lp;
@@ -9900,7 +9886,7 @@ static double gpumc__hier_land(const gpumc__hier_point *e, gpumc__joint *joint, 
     for (const gpumc__hier_set *s = e->h->sets; s < e->h->sets + e->h->data->n_rows; s++) {
         if (!s->hot) continue;
         if (lost) { lp += gpumc__set_eval(e, s, guided); continue; }
-        gpumc__set_gradient(e, s);
+        gpumc__set_point(e, s);
         lp += *result++;
         for (size_t k = 0; k < s->n_p; k++)
             for (size_t j = 0, n = gpumc__set_values(e, s, k); j < n; j++) e->slot->grad[k][j] += *result++;
@@ -9930,16 +9916,15 @@ static double gpumc__hier_guide(const double *x, double *grad, void *data)
 { return gpumc__hier_sum((const gpumc_hier *)data, 1, x, grad); }
 
 /* ---- what is generated --------------------------------------------------------------------------- */
+/* After gpumc__set_point. */
 static void gpumc__set_simulate(const gpumc__hier_point *e, const gpumc__hier_set *s, gpumc_rng *rng,
                                 double *y)
 {
     const gpumc_rows_data *d = &s->given->data;
     double *p = e->rows_work, *x = p + s->n_p;
     for (size_t i = 0; i < d->n_rows; i++, y += s->dims[1]) {
-        for (size_t k = 0; k < s->n_p; k++) {
-            const gpumc__hier_source *from = &s->sources[k];
-            p[k] = gpumc__source_values(e, from)[from->index ? from->index[i] : from->element];
-        }
+        for (size_t k = 0; k < s->n_p; k++)
+            p[k] = e->slot->p[k][s->sources[k].index ? s->sources[k].index[i] : 0];
         for (size_t k = 0; k < d->kind->n_columns; k++) x[k] = d->columns[k][i];
         s->given->simulate(p, x, rng, y);
     }
