@@ -15992,7 +15992,6 @@ static int gpumc__csv_line(gpumc__reader *r)
     return 1;
 }
 
-/* Passes a comment or an empty line. */
 static int gpumc__csv_skip_line(gpumc__reader *r, const char **empty)
 {
     const char *line = r->at;
@@ -16748,18 +16747,15 @@ static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
     for (size_t i = 0; data && i < data->n_variables && !s->status; i++) {
         const gpumc_variable *v = &data->variables[i];
         size_t n = 1;
-        if (!data->variables || !v->name || (v->n_dims && !v->dims) || (v->n_values && !v->values)) {
+        if (!data->variables || !v->name || (v->n_dims && !v->dims) || (v->n_values && !v->values))
             GPUMC__REFUSE(s, "variable %.0f of the data lacks name, dims or values", (double)i);
-            return;
-        }
-        for (size_t d = 0; d < v->n_dims; d++) n = gpumc__size_mul(n, v->dims[d]);
-        if (n != v->n_values) {
+        for (size_t d = 0; !s->status && d < v->n_dims; d++) n = gpumc__size_mul(n, v->dims[d]);
+        if (!s->status && n != v->n_values)
             GPUMC__REFUSE(s, "variable \"%.60s\" has %.0f values, and dims for %.0f", v->name,
                           (double)v->n_values, (double)n);
-            return;
-        }
-        gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8, v->name,
-                                  v->dims, v->n_dims, 0, v->values);
+        if (!s->status)
+            gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8,
+                                      v->name, v->dims, v->n_dims, 0, v->values);
     }
 }
 
@@ -16961,10 +16957,6 @@ enum {
     GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
 };
 
-/* Of several stores, of which gpumc__merge_facts leaves the options of the first. */
-static int gpumc__is_merged(const gpumc_fit *f)
-{ return f->options.num_chains > 0 && (size_t)f->options.num_chains < f->n_chains; }
-
 /* A bit for each code that a run warned of: a merge, which has draws alone, cannot find all of them anew. */
 static uint32_t gpumc__warned_of(const gpumc_fit *f)
 {
@@ -16978,6 +16970,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
     const gpumc_fit *f = s->fit;
     const gpumc_sample_options *o = &f->options;
+    const int merged = o->num_chains > 0 && (size_t)o->num_chains < f->n_chains;  /* see gpumc__merge_facts */
     const uint64_t digest = gpumc__digest_of(s);
     const double facts[GPUMC__N_FACTS] = {
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
@@ -16988,7 +16981,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         f->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&f->metric, o->target_accept) : o->target_accept,
         f->step_size, f->sampling_seconds, f->warmup_seconds
     };
-    gpumc__put(w, "{\"%s %s\":[", gpumc__is_merged(f) ? "merge" : "model", f->model_name);
+    gpumc__put(w, "{\"%s %s\":[", merged ? "merge" : "model", f->model_name);
     for (size_t k = 0; k < GPUMC__N_FACTS; k++)
         gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
     gpumc__put(w, "]");
@@ -17042,15 +17035,12 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     if (options) s->options = *options;
     s->allocator = fit->allocator;
     s->error = error;
-    if (s->options.n_dimensions && !s->options.dimensions) {
+    if (s->options.n_dimensions && !s->options.dimensions)
         GPUMC__REFUSE(s, "n_dimensions is %.0f, dimensions is NULL", (double)s->options.n_dimensions);
-        return;
-    }
-    if (!gpumc__is_plain(name) || (date && !gpumc__is_plain(date))) {
+    else if (!gpumc__is_plain(name) || (date && !gpumc__is_plain(date)))
         GPUMC__REFUSE(s, "name of the model \"%.80s\", created_at \"%.40s\": must be UTF-8 without quotes, "
                       "backslashes and control characters", name ? name : "", date ? date : "");
-        return;
-    }
+    if (s->status) return;
     while (length > 1 && path[length - 1] == '/') length--;
     s->room = gpumc__size_add(length, 500);
     const size_t bytes = gpumc__size_add(s->room, length + 1);
@@ -17242,7 +17232,6 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     return z;
 }
 
-/* Writes the latest draws of a chain. */
 static void gpumc__flush_stream(gpumc_stream *z, size_t chain)
 {
     const size_t from = z->written[chain], n = z->received[chain] - from;
@@ -17523,7 +17512,7 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
     f->metric.spring = facts[GPUMC__FACT_SPRING] > 0;
     f->sampler = (gpumc_sampler)fmin(facts[GPUMC__FACT_SAMPLER], GPUMC_SAMPLER_HMC);
     strcpy(f->sampler_reason, "as in the stores");
-    o->num_chains = strncmp(m->index->variables[0].name, "merge ", 6) == 0 ? 1       /* gpumc__is_merged */
+    o->num_chains = strncmp(m->index->variables[0].name, "merge ", 6) == 0 ? 1  /* so that it says so again */
         : (int)fmin(facts[GPUMC__FACT_CHAINS], INT32_MAX);
     o->num_samples = (int)fmin((double)f->n_draws, INT32_MAX);
     o->max_treedepth = (int)fmin(facts[GPUMC__FACT_DEPTH], GPUMC__MAX_DEPTH);
@@ -17681,14 +17670,11 @@ static const char *const gpumc__line_styles[] = { "l c0", "l c1", "l c2", "l c3"
 
 static inline void gpumc__put_escaped(gpumc__page *p, const char *text)
 {
-    static const char special[] = "<>&\"\n\1\2\3\4\5\6\7\10\11\13\14\15\16\17\20\21\22\23\24\25\26\27\30\31"
-                                  "\32\33\34\35\36\37\177";
-    static const char *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;", " " };
-    for (size_t n; *text; text += n) {
+    static const char special[] = "<>&\"", *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;" };
+    for (; *text; text++) {
         const char *found = strchr(special, *text);
-        n = found ? 1 : strcspn(text, special);
-        gpumc__put(p->w, "%.*s", found ? 6 : (int)n,
-                   found ? written[gpumc__smaller((size_t)(found - special), 4)] : text);
+        if (found) gpumc__put(p->w, "%s", written[found - special]);
+        else gpumc__put(p->w, "%c", (unsigned char)*text < 32 || *text == 127 ? ' ' : *text);
     }
 }
 
@@ -17778,6 +17764,13 @@ static inline void gpumc__put_words(gpumc__page *p, const char *style, double x,
     gpumc__put(p->w, "\">");
     gpumc__put_escaped(p, words);
     gpumc__put(p->w, "</text>");
+}
+
+/* Makes a range hold x, unless that is NaN. */
+static inline void gpumc__include(double *low, double *high, double x)
+{
+    *low = fmin(*low, x);
+    *high = fmax(*high, x);
 }
 
 /* An axis has two ends, also for a single value. */
@@ -18020,10 +18013,7 @@ static inline void gpumc__trace_panel(gpumc__page *p)
         for (size_t b = 0; b < bins; b++) {
             const size_t from = b * n / bins, to = (b + 1) * n / bins;
             double low = x[from], high = x[from];
-            for (size_t i = from; i < to; i++) {
-                low = fmin(low, x[i]);
-                high = fmax(high, x[i]);
-            }
+            for (size_t i = from; i < to; i++) gpumc__include(&low, &high, x[i]);
             p->u[2 * b] = p->u[2 * b + 1] = (double)(from + to + 1) / 2;
             p->v[2 * b] = b % 2 ? high : low;
             p->v[2 * b + 1] = b % 2 ? low : high;
@@ -18159,8 +18149,8 @@ static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const 
         for (int i = 0; i <= is_both; i++) {
             gpumc__take_quantiles(i ? &p->other : &p->sheet, q[k][i]);
             for (int j = 0; j < 5 && is_both; j++) q[k][i][j] = (q[k][i][j] - r->mean) / r->sd;
-            low = fmin(low, q[k][i][0]);
-            high = fmax(high, q[k][i][4]);
+            gpumc__include(&low, &high, q[k][i][0]);
+            gpumc__include(&low, &high, q[k][i][4]);
         }
         gpumc__short_name(p, columns[k], 24, name);
         longest = gpumc__larger(longest, strlen(name));
@@ -18205,11 +18195,8 @@ static inline void gpumc__steps_panel(gpumc__page *p)
 {
     const size_t n = p->fit.n_warmup, n_points = gpumc__smaller(n, GPUMC__POINTS);
     double low = GPUMC_INF, high = -GPUMC_INF;
-    for (size_t i = 0; i < p->fit.n_chains * n; i++) {
-        const double step = log10(p->fit.warmup_stats[i].step_size);
-        low = fmin(low, step);
-        high = fmax(high, step);
-    }
+    for (size_t i = 0; i < p->fit.n_chains * n; i++)
+        gpumc__include(&low, &high, log10(p->fit.warmup_stats[i].step_size));
     gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, "Step size in warm-up, log10", 1, (double)n, low, high);
     for (size_t l = 0; l < p->fit.n_chains && l < GPUMC__DRAWN; l++) {
         for (size_t k = 0; k < n_points; k++) {
@@ -18276,8 +18263,7 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
     double low = y[0], high = y[0], top = 0;
     int whole = 1;
     for (size_t i = 0; i < n; i++) {
-        low = fmin(low, y[i]);
-        high = fmax(high, y[i]);
+        gpumc__include(&low, &high, y[i]);
         whole &= floor(y[i]) >= y[i];
     }
     whole &= high - low < 1e15;                                      /* beyond, all doubles are whole */
@@ -18341,14 +18327,14 @@ static inline void gpumc__pit_panel(gpumc__page *p)
 }
 
 /* Infinite ones stand at the top. */
-static inline void gpumc__pareto_panel(gpumc__page *p, const gpumc_loo *loo)
+static inline void gpumc__pareto_panel(gpumc__page *p)
 {
+    const gpumc_loo *loo = &p->loo;
     const size_t n = loo->n_observations;
     double low = 0, high = 1.05;
     for (size_t i = 0; i < n; i++) {
         p->ks[i] = fmin(p->ks[i], 3);
-        low = fmin(low, p->ks[i]);
-        high = fmax(high, p->ks[i]);
+        gpumc__include(&low, &high, p->ks[i]);
     }
     gpumc__open_panel(p, 2, 200, GPUMC__NUMBERED, "Pareto k by observation", 1, (double)n, low, high);
     gpumc__put_rule(p, "t", 1, loo->k_threshold, (double)n, loo->k_threshold);
@@ -18399,7 +18385,7 @@ static inline void gpumc__put_predictions(gpumc__page *p)
     gpumc__put(p->w, "</p>\n<div class=\"p\">");
     if (p->predictive) gpumc__predictive_panel(p);
     if (p->has_loo && p->with_pit) gpumc__pit_panel(p);
-    if (p->has_loo) gpumc__pareto_panel(p, &p->loo);
+    if (p->has_loo) gpumc__pareto_panel(p);
     gpumc__close_panels(p);
 }
 
@@ -18590,7 +18576,6 @@ static inline void gpumc__put_quantities(gpumc__page *p)
     for (size_t k = 0; k < p->n_focus; k++) gpumc__put_quantity(p, p->focus[k]);
 }
 
-/* The sampler and blocks, then pairs. */
 static inline void gpumc__put_overview(gpumc__page *p)
 {
     size_t n_blocks = 0, columns[GPUMC__FOREST_ROWS];
@@ -18695,7 +18680,6 @@ static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *erro
     return GPUMC_OK;
 }
 
-/* The block that predicts the data. */
 static inline gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *error)
 {
     const size_t n = p->options.n_observed;
