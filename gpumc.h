@@ -2486,8 +2486,8 @@ typedef struct gpumc_hier_data {
     int team;
     /* ANYWHERE: the GPU, if it can be had, evaluates sets of 6,000 and more that have 60,000 together: rows
        (cells: nodes of rows) times the parameters that each takes. ON_GPU: all sets, or creating fails. Not
-       rows with parameters by several indices. The GPU holds the data once for each of `threads`, which are 8
-       at most then if not given. */
+       rows with parameters by several indices. The GPU holds the data once, and room to work for each of
+       `threads`, which are 8 at most then if not given. */
     gpumc_place place;
     gpumc_isa isa;
     gpumc_allocator allocator;
@@ -7675,8 +7675,8 @@ static double gpumc__climb_plan(gpumc__climb *c, int t)
 }
 
 /* Steps from the t-th, as long as the bound rises by so much in a stretch of them. Signs make noise in it: it
-   may fall a little, and by more where so small a step shows only noise. Without links all coordinates take the
-   first step: one that promises no more than 5 for each is not worth the others, and this returns 0. */
+   may fall a little, and by more where so small a step shows only noise. Without links all coordinates take
+   the first step: one that promises no more than 5 for each is not worth the others, and this returns 0. */
 static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
 {
     const size_t n = c->layout->n_free;
@@ -10710,7 +10710,7 @@ static void gpumc__hier_slots(gpumc_hier *h)
 /* ---- start values ------------------------------------------------------------------------------ */
 enum { GPUMC__STARTS = 8, GPUMC__CLIMBS = 4 };
 
-/* Another place to climb from: what has no population lies around the origin, or nearer where the density is 0
+/* Another place to climb from: what has no population lies around the origin, nearer where the density is 0
    there. Chains that all begin in one mode would agree, and none know of a second. Every other place lies
    opposite to the one before. */
 static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t number)
@@ -10737,8 +10737,8 @@ static void gpumc__hier_climb_part(size_t k, int member, void *climbs)
     gpumc__climb_up(c);
 }
 
-/* Each start is a draw of one climb's approximation, or of the highest one's in place of one so much lower that
-   what it found has next to no mass (as in gpumc__warn_of_restart). */
+/* Each start is a draw of one climb's approximation, or of the highest one's in place of one so much lower
+   that what it found has next to no mass (as in gpumc__warn_of_restart). */
 static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *climbs, double *starts)
 {
     gpumc__climb *best = climbs;
@@ -10952,13 +10952,15 @@ GPUMC_FN double gpumc__square(double x) { return x * x; }
 
 /* ---- the metric -------------------------------------------------------------------------------- */
 
-/* x += U' c, by pieces that stay in the nearest cache while every row of U passes. */
+/* x += U' c, by pieces that stay in the nearest cache while every row of U passes; whole turns of a team, so
+   that each member keeps the elements that GPUMC_EACH gives it. */
 GPUMC__COPIES(, void, gpumc__add_directions,
               (const double *GPUMC__RESTRICT c, const double *GPUMC__RESTRICT U, size_t rank, size_t n,
                double *GPUMC__RESTRICT x), (c, U, rank, n, x), n > 64)
 {
-    for (size_t from = 0; from < n; from += 1024) {
-        const size_t end = n - from < 1024 ? n : from + 1024;
+    const size_t piece = (1023 + GPUMC_TEAM_SIZE) / GPUMC_TEAM_SIZE * GPUMC_TEAM_SIZE;
+    for (size_t from = 0; from < n; from += piece) {
+        const size_t end = n - from < piece ? n : from + piece;
         for (size_t k = 0; k < rank; k++) {
             const double f = c[k], *GPUMC__RESTRICT u = U + k * n;
             for (size_t i = from + GPUMC_TEAM_RANK; i < end; i += GPUMC_TEAM_SIZE) x[i] += f * u[i];
@@ -12043,7 +12045,7 @@ struct gpumc_adapt {
     gpumc__trial *trials;                    /* one a chain */
 
     double *levels, *masses;  /* scratch of one update: recent log density and log mass of every chain */
-    double *moments;                         /* means and variances: 4 dim, of parts for links 6 dim each */
+    double *moments;                         /* means and variances: 4 dim, of parts for links 7 dim each */
     size_t *selected;                        /* kept draws that are looked at */
     double *x, *y;                           /* selected draws and gradients, scaled; basis; matrices */
     double *basis, *matrices, *slopes;       /* as found, one a coordinate for every shared value */
@@ -20220,8 +20222,14 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                            "outputs: the size of an output is too small, or an index too large",
                            (double)(r->fit->n_columns - r->fit->n_params_columns));
     int whole = gpumc__look_back(r);
-    const char *finding = finished && whole && !gpumc__stops(r) ? gpumc__paths_fail(r) : NULL;
-    if (finding) {
+    const char *finding = finished && whole ? gpumc__paths_fail(r) : NULL;
+    if (finding && gpumc__stops(r)) {
+        /* all draws are made: they are the result, unless the run can go on as if it had not stopped */
+        if (p->path) {
+            r->fit->resumable = gpumc__save(r);
+            finished = 0;
+        }
+    } else if (finding) {
         finished = gpumc__sample_again(r, finding);
         whole = gpumc__look_back(r);
     }

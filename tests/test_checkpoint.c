@@ -364,6 +364,19 @@ static void check_again(void)
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && fit.n_draws == 500, "%.0f draws: %s", (double)fit.n_draws,
           fit.message);
     gpumc_free(&fit);
+    o.progress = NULL;
+    CHECK(gpumc_sample(&m, &o, &once) == GPUMC_OK, "%s", once.message);
+    n_done = 0;
+    o.progress = stop_at_the_end;            /* but a run that can go on does as if it had not stopped */
+    o.checkpoint = path;
+    CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_STOPPED && fit.resumable && fit.n_draws == 500, "%s", fit.message);
+    gpumc_free(&fit);
+    CHECK(gpumc_resume(&m, NULL, path, &fit) == GPUMC_OK, "%s", fit.message);
+    const char *differs = difference(&once, &fit);
+    CHECK(!differs, "stopped at the end: other %s", differs);
+    gpumc_free(&fit);
+    gpumc_free(&once);
+    remove_files();
 }
 
 /* A guide knows of places where the density is 0, and chains may stand there when all is saved. */

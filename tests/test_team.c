@@ -125,7 +125,7 @@ static void member(void)
 }
 
 /* Runs the members round by round; returns 0 when they part ways. */
-static int team_run(int reversed)
+static int team_run(void (*run)(void), int reversed)
 {
     for (size_t k = 0; k < team_size; k++) {
         getcontext(&members[k]);
@@ -133,7 +133,7 @@ static int team_run(int reversed)
         members[k].uc_stack.ss_size = sizeof stacks[k];
         members[k].uc_link = &scheduler;
         round_of[k] = 0;
-        makecontext(&members[k], member, 0);
+        makecontext(&members[k], run, 0);
     }
     do {
         for (size_t k = 0; k < team_size; k++) {
@@ -174,7 +174,7 @@ static int sample(const gpumc_metric *metric, size_t size, int reversed, result 
     work.results = results;
     team_size = size;
     if (size == 1) { member(); return 1; }
-    return team_run(reversed);
+    return team_run(member, reversed);
 }
 
 /* Largest difference over the transitions, infinite when trees differ. */
@@ -252,6 +252,44 @@ static size_t check_sampler(int spring)
     return n_divergent;
 }
 
+/* Vectors longer than a piece of them, which no team's size need divide: each member keeps its elements. */
+enum { WIDE = 2500 };
+static double wide[4][WIDE];                  /* scales, a direction, p, v */
+static double wide_eigenvalue = 5;
+static void member_wide(void)
+{
+    gpumc_metric m;
+    memset(&m, 0, sizeof m);
+    m.kind = GPUMC_METRIC_LOW_RANK;
+    m.dim = WIDE;
+    m.rank = 1;
+    m.scale = wide[0];
+    m.vectors = wide[1];
+    m.lambda = &wide_eigenvalue;
+    gpumc__metric_velocity(&m, wide[2], wide[3]);
+    if (team_size > 1) team_wait(EVENT_END);
+}
+static void check_wide(void)
+{
+    static double alone[WIDE];
+    for (size_t i = 0; i < WIDE; i++) {
+        wide[0][i] = 1 + 1e-3 * (double)i;
+        wide[1][i] = 1 / sqrt((double)WIDE);
+        wide[2][i] = sin((double)i);
+    }
+    team_rank = 0;
+    team_size = 1;
+    member_wide();
+    memcpy(alone, wide[3], sizeof alone);
+    for (team_size = 2; team_size <= MAX_TEAM; team_size++)
+        for (int reversed = 0; reversed < 2; reversed++) {
+            double worst = 0;
+            CHECK(team_run(member_wide, reversed), "%d members part ways", (int)team_size);
+            for (size_t i = 0; i < WIDE; i++) worst = check_worst(worst, check_distance(wide[3][i], alone[i], 1));
+            CHECK(worst < 1e-12, "%d members, order %d: a velocity off by %g", (int)team_size, reversed, worst);
+        }
+}
+
 /* Parts that ask their own team, and callers at the same time: each gets all of its parts done. */
 typedef struct nesting { gpumc_team *team; int n_inner, n_alone; } nesting;
 static void count_inner(size_t part, int member, void *user)
@@ -282,6 +320,7 @@ static void check_nesting(void)
 int main(void)
 {
     check_nesting();
+    check_wide();
     size_t n_divergent = 0;
     for (int k = GPUMC_SAMPLER_NUTS; k <= GPUMC_SAMPLER_HMC; k++) {
         work.sampler = (gpumc_sampler)k;
