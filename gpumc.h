@@ -2469,8 +2469,8 @@ typedef struct gpumc_hier_rows {
 
 typedef struct gpumc_hier_data {
     const char *name;
-    /* init: of what is sampled; NULL: from priors and rows, by some 60 gradients, all on one way to the bulk:
-       where there may be several modes give some (n_inits) */
+    /* init: of what is sampled; NULL: from priors and rows, by four ways to the bulk of some
+       60 gradients each */
     const gpumc_param *params;
     size_t n_params;
     const gpumc_prior *priors;
@@ -10068,6 +10068,25 @@ static size_t gpumc__param_size(const gpumc_param *p)
 }
 
 /* What must hold before anything is looked up. */
+/* Whether anything of the description depends on a parameter. */
+static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
+{
+    int taken = 0;
+    for (size_t i = 0; i < d->n_params; i++) {
+        const gpumc_param *p = &d->params[i];
+        const char *const by[] = { p->location, p->scale, p->factor, p->coefficients };
+        for (size_t k = 0; k < 4; k++) taken |= by[k] && strcmp(by[k], name) == 0;
+    }
+    for (size_t i = 0; i < d->n_populations; i++) {
+        const char *const by[] = { d->populations[i].shape, d->populations[i].with };
+        for (size_t k = 0; k < 2; k++) taken |= by[k] && strcmp(by[k], name) == 0;
+    }
+    for (size_t s = 0; s < d->n_rows; s++)
+        for (size_t i = 0; i < d->rows[s].n_takes; i++)
+            taken |= d->rows[s].takes[i].name && strcmp(d->rows[s].takes[i].name, name) == 0;
+    return taken;
+}
+
 static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
 {
     const char *null = !d ? "the description" : !d->params ? "params" : d->n_priors && !d->priors ? "priors"
@@ -10105,6 +10124,10 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)
             return GPUMC__BAD_PARAM(error, p->name, "size %.0f and %.0f dims contradict each other, hold a "
                                     "zero or overflow, or dims is NULL", (double)p->size, (double)p->n_dims);
+        if (d->n_rows > 0 && p->kind != GPUMC_CHOLESKY_CORR && !gpumc__is_linked(p)
+            && !gpumc__is_taken(d, p->name))
+            return GPUMC__BAD_PARAM(error, p->name, "nothing depends on it: it is in the takes of no rows, "
+                                    "and of no block the .location, .scale, .factor or .coefficients");
     }
     return GPUMC_OK;
 }
@@ -10777,7 +10800,8 @@ static void gpumc__hier_climb_all(gpumc_hier *h, gpumc_layout *l, double *starts
     gpumc_model_unconstrain(l, climbs->work, climbs->first, climbs->work, NULL);
     gpumc_team *team = gpumc_team_start(h->n_slots < GPUMC__CLIMBS ? (int)h->n_slots : GPUMC__CLIMBS,
                                         &h->data->allocator);
-    gpumc_team_run(team, gpumc__hier_climb_part, GPUMC__CLIMBS, climbs);
+    if (team) gpumc_team_run(team, gpumc__hier_climb_part, GPUMC__CLIMBS, climbs);
+    else for (size_t k = 0; k < GPUMC__CLIMBS; k++) gpumc__hier_climb_part(k, 0, climbs);
     gpumc_team_stop(team);
     gpumc__hier_draw_starts(h, climbs, starts);
 }
@@ -15367,7 +15391,7 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         2 * v->beyond > v->divergent ? "the density is 0 or not a number there; declare bounds (kind, lower, "
         "upper), so that nothing leads beyond, and by priors keep scales from 0"
         : "estimates may be biased, a region of high curvature is missed; check priors and scales, "
-          "non-centre, then raise target_accept");
+          "declare location and scale of hierarchies, then raise target_accept");
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
@@ -15394,7 +15418,8 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
     GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
         v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
         "that is hard to leave is hard to find, and estimates may lack it; %scheck priors and scales, "
-        "non-centre, then raise target_accept", (double)v->held.which[0] + 1, v->held.value[0],
+        "declare location and scale of hierarchies, then raise target_accept",
+        (double)v->held.which[0] + 1, v->held.value[0],
         fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "");
     else
         GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the "

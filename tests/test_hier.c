@@ -100,6 +100,17 @@ GPUMC_ROW(line_row, 2, 1, 2)
     g[1] = d * x[1];
     return lp;
 }
+
+/* A mean of bend^2 / 2 + bend / 10 and the group's share: two modes, bend above 0 and below. */
+GPUMC_ROW(bent_row, 1, 2, 1)
+{
+    double d = 0;
+    const double lp = gpumc_normal_lpdf(x[0], p[0] + p[1] * p[1] / 2 + p[1] / 10, p[2], NULL, &d, &g[2]);
+    g[0] = d;
+    g[1] = d * (p[1] + 0.1);
+    return lp;
+}
+
 static void simulate_line(const double *p, const double *x, gpumc_rng *rng, double *y)
 { *y = gpumc_normal_rng(rng, p[0] + p[1] * x[1], p[2]); }
 
@@ -1020,7 +1031,7 @@ static void check_bad_factors(void)
           .kind = GPUMC_CHOLESKY_CORR, .dims = two, .n_dims = 2 } },
         { 3, "n_dims is 3", { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = cube,
           .n_dims = 3 } },
-        { 5, "\"first\": factor \"M\" is no block", { .name = "first", .size = J, .scale = "tau",
+        { 5, "\"first\": factor \"M\" is no block", { .name = "first", .size = J, .location = "mu", .scale = "tau",
           .scale_index = kin_scale, .factor = "M" } },
         { 7, "\"third\": it has 5 elements and \"first\", of the same factor, 37", { .name = "third", .size = 5,
           .factor = "L" } },
@@ -1247,6 +1258,53 @@ static large *describe_large(void)
     d->data = (gpumc_hier_data){ .params = d->params, .n_params = 4, .priors = d->priors, .n_priors = 3,
                                  .rows = &d->rows, .n_rows = 1, .threads = 2 };
     return d;
+}
+
+/* What was forgotten leaves a parameter that nothing takes. */
+static void check_forgotten(void)
+{
+    large *d = describe_large();
+    d->params[3].scale = NULL;
+    check_refused(&d->data, "\"tau\": nothing depends on it");
+    d->params[3].scale = "tau";
+    d->params[3].location = NULL;
+    check_refused(&d->data, "\"mu\": nothing depends on it");
+    d->data.n_rows = 0;                       /* priors alone may be anything */
+    gpumc_hier_free(make(&d->data).hier);
+    free(d);
+}
+
+/* Two modes of like mass (see bent_row). From one way to the bulk all chains would be in one, and agree. */
+static void check_modes(void)
+{
+    const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "bend" },
+        { .name = "sigma", .kind = GPUMC_POSITIVE }, { .name = "share", .size = 20, .scale = "tau" } };
+    const gpumc_prior priors[] = { { "tau", gpumc_prior_half_normal, 0.3, 0, 0 },
+        { "bend", gpumc_prior_normal, 0, 3, 0 }, { "sigma", gpumc_prior_half_normal, 2, 0, 0 } };
+    size_t of[200];
+    double values[200];
+    const double *column = values;
+    const gpumc_hier_take takes[] = { { "share", of }, { "bend", NULL }, { "sigma", NULL } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 3,
+                                   .data = { .kind = &bent_row, .n_rows = 200, .columns = &column } };
+    const gpumc_hier_data data = { .params = params, .n_params = 4, .priors = priors, .n_priors = 3,
+                                   .rows = &rows, .n_rows = 1 };
+    gpumc_rng rng = gpumc_rng_at(5, 0, 0, 0);
+    for (size_t i = 0; i < 200; i++) {
+        of[i] = i % 20;
+        values[i] = 4.5 + gpumc_rng_normal(&rng);
+    }
+    const object o = make(&data);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        const gpumc_sample_options options = { .num_samples = 100, .seed = seed };
+        gpumc_fit fit;
+        int warned = 0;
+        CHECK(gpumc_sample(o.model, &options, &fit) == GPUMC_OK, "%s", fit.message);
+        for (size_t i = 0; i < fit.n_warnings; i++) warned |= fit.warnings[i].code == GPUMC_W_RHAT;
+        CHECK(warned && gpumc_summarise(&fit, 1).sd > 2, "bend has sd %g", gpumc_summarise(&fit, 1).sd);
+        gpumc_free(&fit);
+    }
+    gpumc_hier_free(o.hier);
 }
 
 /* Rows shared by a team: the same bits as without. */
@@ -1606,6 +1664,8 @@ int main(void)
     make_data();
     check_starts();
     check_vague_priors();
+    check_forgotten();
+    check_modes();
     check_team();
     check_two_way();
     check_idle_threads();
