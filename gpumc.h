@@ -144,8 +144,9 @@
               missed: 7 to 15 gradients.
      Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
      posterior or mixed slowly (500 draws and more), NUTS draws all of it again, unless an on_draw has seen
-     the draws: noise of single runs falls, but as those that look well are kept, a tail may come out a little
-     too light on the average of many. fit.sampler and the summary say what was chosen and why;
+     the draws: noise of single runs falls, but runs that look well are kept, and paths seldom enter what is
+     narrow: of the last percent of a tail, as where a scale of the data nears 0, a half may be missing. Where
+     that percent counts, ask for NUTS. fit.sampler and the summary say what was chosen and why;
      options.sampler forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and
      MAMS: see guide in gpumc_model.
 
@@ -13865,13 +13866,17 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
                  "%.2f", ceil(100 * off), kappa);
         return GPUMC_SAMPLER_HMC;
     }
+    if (gpumc__is_nan(kappa)) {
+        snprintf(a->reason, sizeof a->reason, "too few draws to judge by");
+        return GPUMC_SAMPLER_NUTS;
+    }
     for (size_t c = 0; c < a->n_chains; c++) {
         n += a->trials[c].n;
         span += a->trials[c].span;
         diverged += a->trials[c].diverged;
         ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
     }
-    if (!(kappa <= 16)) kept = kappa > 16 ? "the metric fits badly" : "too few draws to judge by";
+    if (kappa > 16) kept = "the metric fits badly";
     else if (diverged > 1 + 0.01 * n || gpumc__spring_hits(a)) kept = "warm-up diverged";
     else if (!(ebfmi >= 0.6)) kept = "energies move slowly";
     else if (a->dim < 3) kept = "one or two parameters";
