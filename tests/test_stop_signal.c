@@ -770,8 +770,9 @@ static void test_models(void)
     for (int kind = 0; kind < SS_N_KINDS; kind++)
         for (int form = SS_FORM_U; form <= SS_FORM_BEESTS; form++) {
             const size_t legacy = kind == SS_RDEX_ABCD ? 21 : 0, both = 2 * locations[kind];
-            const size_t beests = ss_ex_gaussians((ss_kind)kind) > 0 ? both : 0;
-            const size_t wanted = form == SS_FORM_LEGACY ? legacy : form == SS_FORM_BEESTS ? beests : both;
+            const size_t beests = ss_ex_gaussians((ss_kind)kind) > 0 ? both : 0, t = kind == SS_WALD ? 0 : both;
+            const size_t wanted = form == SS_FORM_LEGACY ? legacy : form == SS_FORM_BEESTS ? beests
+                : form == SS_FORM_T ? t : both;
             const ss_model_options each = { .kind = (ss_kind)kind, .form = (ss_form)form };
             const size_t n = try_model(each);
             CHECK(n == wanted, "kind %d, form %d: %d hyperparameters", kind, form, (int)n);
