@@ -7580,6 +7580,10 @@ typedef struct gpumc__climb {
     double *first, *mean, *log_sd, *step, *log_step, *away, *point, *g[2], *work;
 } gpumc__climb;
 
+/* The log of a share of the mass that is next to none: less than e^-15, and this by more than the noise of
+   volumes that few draws or directions tell. */
+static double gpumc__no_mass(size_t n) { return -15 - 3 * sqrt((double)n); }
+
 static size_t gpumc__climb_bytes(const gpumc_layout *l)
 {
     const size_t doubles = gpumc__size_add(gpumc__size_mul(9, l->n_free), l->n_work);
@@ -10761,15 +10765,16 @@ static void gpumc__hier_climb_part(size_t k, int member, void *climbs)
     gpumc__climb_up(c);
 }
 
-/* Each start is a draw of one climb's approximation, or of the highest one's in place of one so much lower
-   that what it found has next to no mass (as in gpumc__warn_of_restart). */
+/* Each start is a draw of one climb's approximation. A climb so much lower than the highest that what it
+   found has next to no mass goes on once more; if it remains so, its starts are the highest one's. */
 static void gpumc__hier_draw_starts(gpumc_hier *h, gpumc__climb *climbs, double *starts)
 {
     gpumc__climb *best = climbs;
     for (int k = 1; k < GPUMC__CLIMBS; k++) if (climbs[k].bound > best->bound) best = &climbs[k];
-    const double noise = sqrt((double)best->layout->n_free), mass = best->bound - 15 - 3 * noise;
+    const double mass = best->bound + gpumc__no_mass(best->layout->n_free);
+    const double rise = 2 * sqrt((double)best->layout->n_free);
     for (int k = 0; k < GPUMC__CLIMBS; k++)
-        if (climbs[k].bound < mass) gpumc__climb_on(&climbs[k], GPUMC__CLIMB_MOST, 2 * noise);
+        if (climbs[k].bound < mass) gpumc__climb_on(&climbs[k], GPUMC__CLIMB_MOST, rise);
     for (size_t k = 0; k < GPUMC__STARTS; k++) {
         gpumc__climb *c = climbs[k % GPUMC__CLIMBS].bound > mass ? &climbs[k % GPUMC__CLIMBS] : best;
         const double least = gpumc__climb_least(c);
@@ -20050,10 +20055,10 @@ static void gpumc__finish_fit(gpumc__run *r)
 }
 
 /* No more than a note where half of the chains agree on the best and the place left has next to none of the
-   mass, less than e^-15, and this by more than the noise of volumes that 20 draws tell. */
+   mass. */
 static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r)
 {
-    const int note = r->mass < -15 - 3 * sqrt((double)f->n_free) && 2 * r->witnesses >= (int)f->n_chains;
+    const int note = r->mass < gpumc__no_mass(f->n_free) && 2 * r->witnesses >= (int)f->n_chains;
     return gpumc__warn(f, GPUMC_W_RESTARTED, note, (double)r->chain, "chain %.0f lagged at log density %.4g "
                        "in warm-up iteration %.0f and was restarted from chain %.0f at %.4g: %s",
                        (double)(r->chain + 1), r->level, (double)r->iteration, (double)(r->source + 1),
