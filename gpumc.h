@@ -14314,25 +14314,40 @@ typedef struct gpumc__sheet {
 } gpumc__sheet;
 
 GPUMC__OFTEN
-static GPUMC_LOOP void gpumc__shift(const double *x, size_t n, double by, double *y)
-{ for (size_t i = 0; i < n; i++) y[i] = x[i] - by; }
-
 GPUMC__COPIES(, void, gpumc__exp_shifted,
               (const double *GPUMC__RESTRICT x, size_t n, double by, double *GPUMC__RESTRICT y),
               (x, n, by, y), n > 64)
 { for (size_t i = 0; i < n; i++) y[i] = gpumc_exp(x[i] - by); }
-GPUMC__SELDOM
 
-/* y becomes x minus its mean, which is returned. Differences to the first number are what is summed, so that
-   a large offset costs nothing and constant numbers have themselves as mean. */
-static double gpumc__subtract_mean(const double *x, size_t n, double *y)
+GPUMC__COPIES(, void, gpumc__shift, (double *x, size_t n, double by), (x, n, by), n > 64)
+{ for (size_t i = 0; i < n; i++) x[i] -= by; }
+
+GPUMC__COPIES(return, double, gpumc__sum_above, (const double *x, size_t n, double base), (x, n, base),
+              n > 64)
 {
-    const double first = x[0];
-    gpumc__shift(x, n, first, y);
-    const double rest = gpumc__sum(y, n) / (double)n;
-    gpumc__shift(y, n, rest, y);
+    double sum;
+    GPUMC__SUM(sum, i, n, x[i] - base);
+    return sum;
+}
+
+/* Subtracts both; returns the sum of squares of what is left. */
+GPUMC__COPIES(return, double, gpumc__spread_about, (double *x, size_t n, double base, double rest),
+              (x, n, base, rest), n > 64)
+{
+    double sum;
+    GPUMC__SUM(sum, i, n, gpumc__square(x[i] = x[i] - base - rest));
+    return sum;
+}
+
+/* Subtracts the mean and returns it; squares receives the sum over what is left. Differences to the first
+   number are what is summed: a large offset costs nothing, and constant numbers have themselves as mean. */
+static double gpumc__subtract_mean(double *x, size_t n, double *squares)
+{
+    const double first = x[0], rest = gpumc__sum_above(x, n, first) / (double)n;
+    *squares = gpumc__spread_about(x, n, first, rest);
     return first + rest;
 }
+GPUMC__SELDOM
 
 /* Mean and sum of squares about it, one number at a time (Welford 1962). */
 typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
@@ -14403,7 +14418,7 @@ static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_
     s->n_halves = 2 * s->n_chains;
     s->kept = s->n_halves * s->half;
     for (s->length = 2; s->length < s->n_draws && s->length <= SIZE_MAX / 4; s->length *= 2) continue;
-    const size_t of_chain = gpumc__size_add(gpumc__size_mul(6, s->length), s->half + GPUMC__LANES);
+    const size_t of_chain = gpumc__size_add(gpumc__size_mul(6, s->length), s->half + 1);
     const size_t room = gpumc__size_add(gpumc__size_mul(9, s->total), of_chain);     /* of ranked: two each */
     s->x = (double *)gpumc__allocate(allocator, gpumc__size_mul(room, sizeof(double)));
     if (!s->x) return 0;
@@ -14411,7 +14426,7 @@ static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_
     s->scores = s->y + s->total;
     s->weights = s->scores + 2 * s->total;
     s->lags = s->weights + s->total;
-    s->wave = s->lags + s->half + GPUMC__LANES;
+    s->wave = s->lags + s->half + 1;
     s->sorted = (gpumc__ranked *)(s->wave + 6 * s->length);
     s->spare = s->sorted + s->total;
     gpumc__fill_sheet(s, series);
@@ -14423,12 +14438,49 @@ static void gpumc__close_sheet(gpumc__sheet *s) { gpumc__release(s->allocator, s
 /* Mean and standard deviation of all draws; y becomes x minus the mean. */
 static int gpumc__take_moments(gpumc__sheet *s)
 {
+    double squares;
     s->mean = s->sd = GPUMC_NAN;
     if (s->flags & GPUMC__NO_NUMBERS) return 0;
-    s->mean = gpumc__subtract_mean(s->x, s->total, s->y);
-    s->sd = sqrt(gpumc__dot(s->y, s->y, s->total) / ((double)s->total - 1));
+    memcpy(s->y, s->x, s->total * sizeof(double));
+    s->mean = gpumc__subtract_mean(s->y, s->total, &squares);
+    s->sd = sqrt(squares / ((double)s->total - 1));
     if (!gpumc__is_finite(s->mean)) s->flags |= GPUMC_FLAG_INFINITE;       /* the sum overflowed */
     return 1;
+}
+
+/* ---- sorting ------------------------------------------------------------------------------------
+   What is sorted are words: leading bits that tell nearly all values apart, and the index. */
+
+GPUMC__OFTEN
+GPUMC__COPIES(, void, gpumc__ends, (const double *x, size_t n, double *least, double *most),
+              (x, n, least, most), n > 64)
+{
+    double low[GPUMC__LANES], high[GPUMC__LANES];
+    size_t block = 0;
+    for (size_t l = 0; l < GPUMC__LANES; l++) low[l] = high[l] = x[0];
+    for (; block + GPUMC__LANES <= n; block += GPUMC__LANES)
+        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) {
+            low[l] = x[block + l] < low[l] ? x[block + l] : low[l];
+            high[l] = x[block + l] > high[l] ? x[block + l] : high[l];
+        }
+    *least = low[0];
+    *most = high[0];
+    for (size_t l = 0; l < GPUMC__LANES; l++) {
+        *least = fmin(fmin(*least, low[l]), block + l < n ? x[block + l] : *least);
+        *most = fmax(fmax(*most, high[l]), block + l < n ? x[block + l] : *most);
+    }
+}
+
+/* The place between the least and the most, of 2^bits. Where these are too close or too far apart, nothing
+   orders the words. */
+static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, size_t n, unsigned bits,
+                                            uint64_t *GPUMC__RESTRICT words)
+{
+    double least, most;
+    gpumc__ends(x, n, &least, &most);
+    const double scale = (double)(((uint64_t)1 << bits) - 1) / (most - least);
+    for (size_t i = 0; i < n; i++)                      /* 2^52 and more: the integer ends the word */
+        words[i] = gpumc__bits_of((x[i] - least) * scale + 4503599627370496.0) << (64 - bits) | i;
 }
 
 /* Integers that order as the numbers do; returns the bits in which they differ. */
@@ -14444,16 +14496,18 @@ static GPUMC_LOOP uint64_t gpumc__sort_keys(const double *GPUMC__RESTRICT x, siz
     return differ;
 }
 
-/* One pass of a radix sort: by the eleven bits from low on, the order of equal ones kept. */
-static void gpumc__sort_pass(const uint64_t *from, uint64_t *to, size_t n, unsigned low)
+/* One pass of a radix sort: by so many bits from low on, at most eleven, the order of equal ones kept. */
+static void gpumc__sort_pass(const uint64_t *from, uint64_t *to, size_t n, unsigned low, unsigned bits)
 {
-    size_t start[2048] = { 0 }, sum = 0;
-    for (size_t i = 0; i < n; i++) start[from[i] >> low & 2047]++;
-    for (int b = 0; b < 2048; b++) {
+    const size_t buckets = (size_t)1 << bits, mask = buckets - 1;
+    size_t start[2048], sum = 0;
+    memset(start, 0, buckets * sizeof *start);
+    for (size_t i = 0; i < n; i++) start[from[i] >> low & mask]++;
+    for (size_t b = 0; b < buckets; b++) {
         sum += start[b];
         start[b] = sum - start[b];
     }
-    for (size_t i = 0; i < n; i++) to[start[from[i] >> low & 2047]++] = from[i];
+    for (size_t i = 0; i < n; i++) to[start[from[i] >> low & mask]++] = from[i];
 }
 
 /* Puts right what the passes have left; gives up after so many steps. */
@@ -14475,30 +14529,45 @@ static int gpumc__compare_ranked(const void *a, const void *b)
     return by_value ? by_value : (x->index > y->index) - (x->index < y->index);
 }
 
-/* s->sorted becomes x ascending, equal values in their order. What is sorted are words: the bits of the key
-   from the first in which values differ, of which the leading 33 tell nearly all of them apart, then the
-   index. */
+/* By the leading bits of words, as many as the passes take; returns 0 where these tell too few apart. */
+static int gpumc__sort_words(gpumc__sheet *s, const double *x, unsigned index_bits, unsigned bits,
+                             unsigned n_passes)
+{
+    const size_t n = s->total;
+    uint64_t *from = (uint64_t *)s->spare, *to = from + n;
+    for (unsigned left = n_passes; left > 0; left--) {
+        uint64_t *other = from;
+        gpumc__sort_pass(from, to, n, 64 - left * bits, bits);
+        from = to;
+        to = other;
+    }
+    for (size_t k = 0; k < n; k++) {
+        s->sorted[k].index = (size_t)(from[k] & (((uint64_t)1 << index_bits) - 1));
+        s->sorted[k].value = x[s->sorted[k].index];
+    }
+    return gpumc__sort_insert(s->sorted, n, 8 * n);
+}
+
+/* s->sorted becomes x ascending, equal values in their order: by places, or where these are too few, as with
+   long tails, by bits from the first in which values differ. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
     const size_t n = s->total;
-    uint64_t *words = (uint64_t *)s->spare, *other = words + n;
+    const unsigned bits = n < 16384 ? 10 : 11;
+    uint64_t *words = (uint64_t *)s->spare;
     unsigned shift = 0, index_bits = 0;
     if (s->sorted_of == x) return;
     s->sorted_of = x;
+    while (n >> index_bits) index_bits++;
+    gpumc__words_by_place(x, n, 2 * bits, words);
+    if (gpumc__sort_words(s, x, index_bits, bits, 2)) return;
     const uint64_t differ = gpumc__sort_keys(x, n, words);
     while (shift < 63 && !(differ >> (63 - shift))) shift++;
-    while (n >> index_bits) index_bits++;
     for (size_t i = 0; i < n; i++) words[i] = words[i] << shift >> index_bits << index_bits | i;
-    gpumc__sort_pass(words, other, n, 31);
-    gpumc__sort_pass(other, words, n, 42);
-    gpumc__sort_pass(words, other, n, 53);
-    for (size_t k = 0; k < n; k++) {
-        s->sorted[k].index = (size_t)(other[k] & (((uint64_t)1 << index_bits) - 1));
-        s->sorted[k].value = x[s->sorted[k].index];
-    }
-    if (gpumc__sort_insert(s->sorted, n, 8 * n)) return;
+    if (gpumc__sort_words(s, x, index_bits, bits, 3)) return;
     qsort(s->sorted, n, sizeof *s->sorted, gpumc__compare_ranked);
 }
+GPUMC__SELDOM
 
 /* Type 7 of Hyndman & Fan (1996). */
 static double gpumc__quantile(gpumc__sheet *s, double p)
@@ -14516,16 +14585,13 @@ static double gpumc__quantile(gpumc__sheet *s, double p)
 static double *gpumc__half(const gpumc__sheet *s, size_t h)
 { return s->y + h / 2 * s->n_draws + h % 2 * (s->n_draws - s->half); }
 
-/* The next eight lags, summed one by one. */
-static void gpumc__lags_directly(gpumc__sheet *s)
+static void gpumc__next_lag(gpumc__sheet *s)
 {
-    for (size_t t = s->n_lags; t < s->n_lags + GPUMC__LANES && t < s->half; t++) {
-        double sum = 0;
-        for (size_t h = 0; h < s->n_halves; h++)
-            sum += gpumc__dot(gpumc__half(s, h), gpumc__half(s, h) + t, s->half - t);
-        s->lags[t] = sum / (double)s->kept;
-    }
-    s->n_lags += GPUMC__LANES;
+    const size_t t = s->n_lags++;
+    double sum = 0;
+    for (size_t h = 0; h < s->n_halves; h++)
+        sum += gpumc__dot(gpumc__half(s, h), gpumc__half(s, h) + t, s->half - t);
+    s->lags[t] = sum / (double)s->kept;
 }
 
 /* sum_j z_j exp(-2 pi i jk / n) for all k; turn[k] = exp(-2 pi i k / n) for k < n / 2. Stockham's passes lead
@@ -14577,7 +14643,7 @@ static void gpumc__lags_by_spectrum(gpumc__sheet *s)
 static double gpumc__lag(gpumc__sheet *s, size_t t)
 {
     while (s->n_lags <= t) {
-        if (s->n_lags < 64) gpumc__lags_directly(s);
+        if (s->n_lags < 64) gpumc__next_lag(s);
         else gpumc__lags_by_spectrum(s);
     }
     return s->lags[t];
@@ -14589,16 +14655,16 @@ static double gpumc__lag(gpumc__sheet *s, size_t t)
 static void gpumc__centre(gpumc__sheet *s)
 {
     gpumc__tally means = { 0, 0, 0 };
-    double sum = 0;
+    double sum = 0, squares;
     s->n_lags = 0;
     s->within = s->between = GPUMC_NAN;
     if (s->half < 2) s->flags |= GPUMC_FLAG_FEW_DRAWS;
     if (s->half < 2) return;
     for (size_t h = 0; h < s->n_halves; h++) {
-        double *y = gpumc__half(s, h);
-        gpumc__count_in(&means, gpumc__subtract_mean(y, s->half, y));
-        sum += gpumc__dot(y, y, s->half);
+        gpumc__count_in(&means, gpumc__subtract_mean(gpumc__half(s, h), s->half, &squares));
+        sum += squares;
     }
+    s->lags[s->n_lags++] = sum / (double)s->kept;
     s->within = sum / ((double)s->kept - (double)s->n_halves);
     s->between = gpumc__tally_variance(&means);
 }
@@ -14651,16 +14717,21 @@ static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
     for (size_t i = n; i + 1 < 2 * n; i++) scores[i] = -scores[2 * n - 2 - i];
 }
 
+static void gpumc__need_scores(gpumc__sheet *s)
+{
+    if (!s->has_scores) gpumc__fill_scores(s->scores, s->kept);
+    s->has_scores = 1;
+}
+
 static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
 { return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
-/* y becomes the normal scores of the kept values in s->spare, which stand there in ascending order. */
-static void gpumc__score(gpumc__sheet *s)
+/* y becomes the normal scores of the kept values v, which stand there in ascending order. */
+GPUMC__OFTEN
+static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
-    const gpumc__ranked *v = s->spare;
     const size_t n = s->kept;
-    if (!s->has_scores) gpumc__fill_scores(s->scores, n);
-    s->has_scores = 1;
+    gpumc__need_scores(s);
     for (size_t a = 0, b; a < n; a = b) {
         for (b = a + 1; b < n && v[b].value <= v[a].value; b++) continue;
         for (size_t k = a; k < b; k++) s->y[v[k].index] = s->scores[a + b - 1];
@@ -14671,28 +14742,49 @@ static void gpumc__score_values(gpumc__sheet *s)
 {
     size_t n = 0;
     gpumc__sort(s, s->x);
-    for (size_t k = 0; k < s->total; k++)
+    for (size_t k = 0; s->kept < s->total && k < s->total; k++)
         if (gpumc__is_kept(s, s->sorted[k].index)) s->spare[n++] = s->sorted[k];
-    gpumc__score(s);
+    gpumc__score(s, n ? s->spare : s->sorted);
 }
 
-/* Scores of the distances to the median: the largest of what is left stands at either end. Which one nobody
-   can predict, so there is no branch. */
+/* Scores of the distances to the median. The farthest value stands at either end, the nearest on either side
+   of the middle: half of the values are taken from there and half from here. On which side nobody can tell,
+   so there is no branch; and the two do not wait for each other. */
 static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
 {
-    const gpumc__ranked *v = s->sorted;
-    size_t low = 0, high = s->total - 1;
-    for (size_t n = s->kept; n > 0;) {
-        const size_t is_low = median - v[low].value > v[high].value - median;
-        const size_t at = high ^ ((high ^ low) & (0 - is_low));
-        s->spare[n - 1].value = fabs(v[at].value - median);
-        s->spare[n - 1].index = v[at].index;
-        n -= (size_t)gpumc__is_kept(s, v[at].index);
+    const gpumc__ranked *GPUMC__RESTRICT v = s->sorted;
+    gpumc__ranked *GPUMC__RESTRICT ranked = s->spare;
+    const int all = s->kept == s->total;
+    const size_t middle = s->total / 2, nowhere = s->kept;      /* where there is room unless all are kept */
+    size_t low = 0, high = s->total - 1, below = middle - 1, above = middle, first = 0, last = s->kept;
+    for (size_t k = 0; k < middle + s->total % 2; k++) {
+        const double low_is_farther = v[high].value - median - (median - v[low].value);          /* below 0 */
+        const size_t is_low = (size_t)(gpumc__bits_of(low_is_farther) >> 63);
+        const gpumc__ranked outer = v[high ^ ((high ^ low) & (0 - is_low))];
+        const size_t outer_counts = (size_t)(all || gpumc__is_kept(s, outer.index));
+        last -= outer_counts;
+        ranked[outer_counts ? last : nowhere] = outer;
         low += is_low;
         high -= 1 - is_low;
+        if (k == middle) break;
+        const double above_is_nearer = v[above].value - median - (median - v[below].value);      /* below 0 */
+        const size_t is_below = 1 - (size_t)(gpumc__bits_of(above_is_nearer) >> 63);
+        const gpumc__ranked inner = v[above ^ ((above ^ below) & (0 - is_below))];
+        const size_t inner_counts = (size_t)(all || gpumc__is_kept(s, inner.index));
+        ranked[inner_counts ? first : nowhere] = inner;
+        first += inner_counts;
+        below -= is_below;
+        above += 1 - is_below;
     }
-    gpumc__score(s);
+    for (size_t k = 0; k < s->kept; k++) ranked[k].value = fabs(ranked[k].value - median);
+    gpumc__score(s, ranked);
 }
+
+GPUMC__COPIES(, void, gpumc__mark_below,
+              (const double *GPUMC__RESTRICT x, size_t n, double limit, double *GPUMC__RESTRICT y),
+              (x, n, limit, y), n > 64)
+{ for (size_t i = 0; i < n; i++) y[i] = x[i] <= limit ? 1 : 0; }
+GPUMC__SELDOM
 
 typedef enum gpumc__view {
     GPUMC__VALUES,
@@ -14712,7 +14804,7 @@ static int gpumc__look(gpumc__sheet *s, gpumc__view view, double p)
         const double limit = gpumc__quantile(s, view == GPUMC__DISTANCES ? 0.5 : p);
         if (!gpumc__is_finite(limit)) return 0;
         if (view == GPUMC__DISTANCES) gpumc__score_distances(s, limit);
-        else for (size_t i = 0; i < s->total; i++) s->y[i] = s->x[i] <= limit;
+        else gpumc__mark_below(s->x, s->total, limit, s->y);
     }
     for (size_t i = 0; view == GPUMC__SQUARES && i < s->total; i++)
         s->y[i] = (s->y[i] / s->sd) * (s->y[i] / s->sd);
@@ -14911,13 +15003,13 @@ static double gpumc__smooth_tail(gpumc__sheet *s, double *log_ratios, size_t n_t
 static double gpumc__smooth_weights(gpumc__sheet *s, double *log_ratios, double r_eff, double *ess)
 {
     const size_t n = s->total, n_tail = (size_t)ceil(fmin(0.2 * (double)n, 3 * sqrt((double)n / r_eff)));
-    gpumc__shift(log_ratios, n, gpumc__largest(log_ratios, n), log_ratios);
+    gpumc__shift(log_ratios, n, gpumc__largest(log_ratios, n));
     if (n_tail < 5) s->flags |= GPUMC_FLAG_FEW_DRAWS;
     const double k = n_tail < 5 ? GPUMC_INF : gpumc__smooth_tail(s, log_ratios, n_tail);
     gpumc__exp_shifted(log_ratios, n, 0, s->y);
     const double total = gpumc__sum(s->y, n);
     *ess = r_eff * total * total / gpumc__dot(s->y, s->y, n);
-    gpumc__shift(log_ratios, n, log(total), log_ratios);
+    gpumc__shift(log_ratios, n, log(total));
     return k;
 }
 
@@ -15043,100 +15135,173 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
     return r;
 }
 
-/* Each sheet takes every n-th column. */
-typedef struct gpumc__summarising {
-    gpumc_fit *fit;
+/* ---- every column of a group -------------------------------------------------------------------
+   Shared by a team, each member with a sheet of its own. Draws are kept row by row, and eight numbers of a
+   row come from memory at once: as many columns are set upright together. */
+
+enum { GPUMC__ABREAST = 8 };
+typedef struct gpumc__columns {
+    const gpumc_fit *fit;
+    gpumc_group group;
+    void (*each)(gpumc__sheet *s, size_t column, void *user);
+    void *user;
     size_t n_sheets;
     gpumc__sheet *sheets;
-} gpumc__summarising;
-static void gpumc__summarise_part(size_t part, int member, void *user)
+    double *upright;                      /* eight columns for each sheet */
+} gpumc__columns;
+
+static size_t gpumc__set_upright(const gpumc_fit *f, size_t column, double *to)
 {
-    const gpumc__summarising *u = (const gpumc__summarising *)user;
-    gpumc_fit *f = u->fit;
-    (void)member;
-    for (size_t c = part; c < f->n_columns; c += u->n_sheets)
-        if (gpumc__block_of(f, c)->group == GPUMC_GENERATED)
-            f->summaries[c] = gpumc__summary_of(f, c, &u->sheets[part]);
+    const size_t n = gpumc__smaller(f->n_columns - column, GPUMC__ABREAST), total = f->n_chains * f->n_draws;
+    for (size_t c = 0; c < f->n_chains; c++)
+        for (size_t i = 0; i < f->n_draws; i++) {
+            const double *row = f->draws + (c * f->draw_capacity + i) * f->n_columns + column;
+            if (i + 16 < f->n_draws) GPUMC__FETCH(row + 16 * f->n_columns);
+            for (size_t k = 0; k < n; k++) to[k * total + c * f->n_draws + i] = row[k];
+        }
+    return n;
 }
+
+static void gpumc__columns_part(size_t part, int member, void *user)
+{
+    const gpumc__columns *u = (const gpumc__columns *)user;
+    const gpumc_fit *f = u->fit;
+    gpumc__sheet *s = &u->sheets[part];
+    double *upright = u->upright + part * GPUMC__ABREAST * s->total;
+    (void)member;
+    for (size_t c = part * GPUMC__ABREAST; c < f->n_columns; c += u->n_sheets * GPUMC__ABREAST) {
+        const size_t n = gpumc__smaller(f->n_columns - c, GPUMC__ABREAST);
+        for (size_t k = 0, set = 0; k < n; k++) {
+            const gpumc_series series = { upright + k * s->total, f->n_chains, f->n_draws, 0, 0 };
+            if (gpumc__block_of(f, c + k)->group != u->group) continue;
+            if (!set) set = gpumc__set_upright(f, c, upright);
+            gpumc__fill_sheet(s, series);
+            u->each(s, c + k, u->user);
+        }
+    }
+}
+
+/* Calls each with every column of the group on a sheet, in no order. Returns 0 without memory for one. */
+static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_group group,
+                              void (*each)(gpumc__sheet *s, size_t column, void *user), void *user)
+{
+    const size_t threads = team ? (size_t)gpumc_team_threads(team) : 1;
+    const size_t wanted = gpumc__smaller(threads, fit->n_columns / GPUMC__ABREAST + 1);
+    const size_t of_sheet = gpumc__size_mul(GPUMC__ABREAST * sizeof(double), fit->n_chains * fit->n_draws);
+    gpumc__columns u = { fit, group, each, user, 0, NULL, NULL };
+    u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, wanted * sizeof(gpumc__sheet));
+    u.upright = (double *)gpumc__allocate(&fit->allocator, gpumc__size_mul(wanted, of_sheet));
+    while (u.sheets && u.upright && u.n_sheets < wanted       /* as many sheets as there is memory for */
+           && gpumc__open_series(&u.sheets[u.n_sheets], gpumc_fit_series(fit, 0), &fit->allocator))
+        u.n_sheets++;
+    if (team) gpumc_team_run(team, gpumc__columns_part, u.n_sheets, &u);
+    else if (u.n_sheets) gpumc__columns_part(0, 0, &u);
+    for (size_t i = 0; i < u.n_sheets; i++) gpumc__close_sheet(&u.sheets[i]);
+    gpumc__release(&fit->allocator, u.upright);
+    gpumc__release(&fit->allocator, u.sheets);
+    return u.n_sheets > 0;
+}
+
+static void gpumc__summarise_column(gpumc__sheet *s, size_t column, void *fit)
+{ ((gpumc_fit *)fit)->summaries[column] = gpumc__summarise_sheet(s); }
+
 static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
 {
-    const size_t threads = (size_t)gpumc_team_threads(team), most = fit->n_columns / 8 + 1;
-    const size_t wanted = threads < most ? threads : most;
-    gpumc__summarising u = { fit, 0, NULL };      /* as many sheets as there is memory for */
-    u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, wanted * sizeof(gpumc__sheet));
-    while (u.sheets && u.n_sheets < wanted && gpumc__open_series(&u.sheets[u.n_sheets],
-                                                                 gpumc_fit_series(fit, 0), &fit->allocator))
-        u.n_sheets++;
-    gpumc_team_run(team, gpumc__summarise_part, u.n_sheets, &u);
-    for (size_t i = 0; i < u.n_sheets; i++) gpumc__close_sheet(&u.sheets[i]);
-    gpumc__release(&fit->allocator, u.sheets);
-    return u.n_sheets ? GPUMC_OK : GPUMC_ERROR_MEMORY;
+    return gpumc__each_column(fit, team, GPUMC_GENERATED, gpumc__summarise_column, fit)
+        ? GPUMC_OK : GPUMC_ERROR_MEMORY;
 }
 
-/* As gpumc__log_sum_exp_of, of finite x by vector code; work: n. */
-static double gpumc__log_total(const double *x, size_t n, double *work)
+/* As gpumc__log_sum_exp_of, of finite x by vector code; y becomes exp(x), the largest of them 1. */
+static double gpumc__log_total(const double *x, size_t n, double *y)
 {
-    const double most = gpumc__largest(x, n);
-    gpumc__exp_shifted(x, n, most, work);
-    return most + log(gpumc__sum(work, n));
+    double least, most;
+    gpumc__ends(x, n, &least, &most);
+    gpumc__exp_shifted(x, n, most, y);
+    return most + log(gpumc__sum(y, n));
 }
 
-/* Leaves out the observation whose log likelihoods are on the sheet: log p(y_i | y_-i) by smoothed weights
-   1 / p(y_i | draw). */
-static void gpumc__leave_out(gpumc__sheet *s, gpumc_loo *loo, gpumc__tally *tally, double *elpds, double *ks)
+/* What leaving out an observation says: elpd is NaN where its log likelihoods are not finite. */
+typedef struct gpumc__left_out { double elpd, p, k; } gpumc__left_out;
+typedef struct gpumc__leaving {
+    gpumc__left_out *results;                /* of every column */
+    void (*then)(void *user, size_t column, const gpumc__sheet *s);
+    void *user;
+} gpumc__leaving;
+
+/* log p(y_i | y_-i) by smoothed weights 1 / p(y_i | draw), whose logarithms plus log likelihoods s->weights
+   keeps. */
+static void gpumc__leave_out(gpumc__sheet *s, size_t column, void *user)
 {
-    const size_t n = s->total, at = loo->n_observations++;
+    const gpumc__leaving *u = (const gpumc__leaving *)user;
+    gpumc__left_out *result = &u->results[column];
+    const size_t n = s->total;
     double *w = s->weights, weights_ess;
-    gpumc__exp_shifted(s->x, n, gpumc__largest(s->x, n), s->y);
+    result->elpd = GPUMC_NAN;
+    if (s->flags & GPUMC__NO_NUMBERS) return;
+    const double lpd = gpumc__log_total(s->x, n, s->y) - log((double)n);
     gpumc__centre(s);
     const double ess = gpumc__ess(s);     /* of the likelihood; taken for n where it cannot be told */
     for (size_t i = 0; i < n; i++) w[i] = -s->x[i];
-    const double k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &weights_ess);
+    result->k = gpumc__smooth_weights(s, w, ess > 0 ? ess / (double)s->kept : 1, &weights_ess);
     for (size_t i = 0; i < n; i++) w[i] += s->x[i];
-    const double elpd = gpumc__log_total(w, n, s->y);
-    gpumc__count_in(tally, elpd);
-    loo->elpd += elpd;
-    loo->p_loo += gpumc__log_total(s->x, n, s->y) - log((double)n) - elpd;
-    loo->worst_k = at ? fmax(loo->worst_k, k) : k;
-    loo->n_bad_k += k > loo->k_threshold;
-    if (elpds) elpds[at] = elpd;
-    if (ks) ks[at] = k;
+    result->elpd = gpumc__log_total(w, n, s->y);
+    result->p = lpd - result->elpd;
+    if (u->then) u->then(u->user, column, s);
 }
 
-/* Leaves out every observation in turn, and calls then, unless it is NULL, behind each. Returns the first
-   column with log likelihoods that are not finite, SIZE_MAX where all are. */
-static size_t gpumc__leave_each_out(const gpumc_fit *fit, gpumc__sheet *s, gpumc_loo *loo, double *elpds,
-                                    double *ks, void (*then)(void *user, size_t observation), void *user)
+/* Leaves out every observation in turn, and calls then, unless it is NULL, behind each, on several threads at
+   once. bad receives the first column with log likelihoods that are not finite, SIZE_MAX where all are. */
+enum { GPUMC__WORTH_A_TEAM = 1 << 18 };                     /* numbers */
+static gpumc_status gpumc__leave_each_out(const gpumc_fit *fit, gpumc_loo *loo, double *elpds, double *ks,
+                                          size_t *bad, void (*then)(void *, size_t, const gpumc__sheet *),
+                                          void *user)
 {
+    const double total = (double)(fit->n_chains * fit->n_draws), numbers = total * (double)fit->n_columns;
+    const int threads = numbers > (double)GPUMC__WORTH_A_TEAM ? fit->options.threads : 1;
     gpumc__tally tally = { 0, 0, 0 };
+    gpumc__leaving u = { NULL, then, user };
+    gpumc_status status = GPUMC_ERROR_MEMORY;
     memset(loo, 0, sizeof *loo);
-    loo->k_threshold = fmin(1 - 1 / log10((double)s->total), 0.7);
-    for (size_t c = 0; c < fit->n_columns; c++) {
+    loo->k_threshold = fmin(1 - 1 / log10(total), 0.7);
+    *bad = SIZE_MAX;
+    u.results = (gpumc__left_out *)gpumc__allocate(&fit->allocator,
+                                                   gpumc__size_mul(fit->n_columns, sizeof(gpumc__left_out)));
+    gpumc_team *team = u.results ? gpumc_team_start(threads, &fit->allocator) : NULL;
+    if (u.results && gpumc__each_column(fit, team, GPUMC_LOG_LIKELIHOOD, gpumc__leave_out, &u))
+        status = GPUMC_OK;
+    for (size_t c = 0; status == GPUMC_OK && c < fit->n_columns && *bad == SIZE_MAX; c++) {
+        const gpumc__left_out *r = &u.results[c];
         if (gpumc__block_of(fit, c)->group != GPUMC_LOG_LIKELIHOOD) continue;
-        gpumc__fill_sheet(s, gpumc_fit_series(fit, c));
-        if (s->flags & GPUMC__NO_NUMBERS) return c;
-        gpumc__leave_out(s, loo, &tally, elpds, ks);
-        if (then) then(user, loo->n_observations - 1);
+        const size_t at = loo->n_observations++;
+        if (gpumc__is_nan(r->elpd)) *bad = c;
+        gpumc__count_in(&tally, r->elpd);
+        loo->elpd += r->elpd;
+        loo->p_loo += r->p;
+        loo->worst_k = at ? fmax(loo->worst_k, r->k) : r->k;
+        loo->n_bad_k += r->k > loo->k_threshold;
+        if (elpds) elpds[at] = r->elpd;
+        if (ks) ks[at] = r->k;
     }
+    if (team) gpumc_team_stop(team);
+    gpumc__release(&fit->allocator, u.results);
     loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
     loo->looic = -2 * loo->elpd;
-    return SIZE_MAX;
+    return status;
 }
 
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error)
 {
     gpumc_loo sums;
-    gpumc__sheet s;
+    size_t bad;
     char name[128];
     if (loo) memset(loo, 0, sizeof *loo);
     if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
-    if (!gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator))
-        return s.flags & GPUMC_FLAG_MEMORY
-             ? gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws", (double)s.total)
-             : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
-    const size_t bad = gpumc__leave_each_out(fit, &s, &sums, pointwise_elpd, pareto_k, NULL, NULL);
-    gpumc__close_sheet(&s);
+    if (!fit->draws || !fit->n_draws)
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
+    if (gpumc__leave_each_out(fit, &sums, pointwise_elpd, pareto_k, &bad, NULL, NULL) != GPUMC_OK)
+        return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws",
+                           (double)(fit->n_chains * fit->n_draws));
     if (bad != SIZE_MAX) {
         gpumc_column_name(fit, bad, name, sizeof name);
         return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "%s has draws that are not finite; leaving out needs "
@@ -18082,13 +18247,15 @@ static inline void gpumc__lags_panel(gpumc__page *p)
     const size_t n = s->n_draws, n_lags = gpumc__smaller(n / 4, 50);
     const double noise = 1.96 / sqrt((double)n), ends[] = { 0, (double)n_lags };
     const double below[] = { -noise, -noise }, above[] = { noise, noise };
+    double squares;
     gpumc__open_panel(p, 1, 140, GPUMC__NUMBERED, "Autocorrelation", 0, ends[1], -0.25, 1);
     gpumc__put_path(p, "b", 2, ends, above, below);
     for (size_t l = 0; l < p->n_drawn && l < s->n_chains; l++) {
-        gpumc__subtract_mean(s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n, n, s->y);
+        memcpy(s->y, s->x + (s->n_chains > 1 ? p->drawn[l] : 0) * n, n * sizeof(double));
+        gpumc__subtract_mean(s->y, n, &squares);
         for (size_t t = 0; t <= n_lags; t++) {
             p->u[t] = (double)t;
-            p->v[t] = gpumc__dot(s->y, s->y + t, n - t) / gpumc__dot(s->y, s->y, n);
+            p->v[t] = gpumc__dot(s->y, s->y + t, n - t) / squares;
         }
         gpumc__put_path(p, gpumc__line_styles[l], n_lags + 1, p->u, p->v, NULL);
     }
@@ -18336,10 +18503,12 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
 
 /* Notes P(replicate of observation i < observed | the others), ties broken by a number that depends on i
    alone. The weights of the draws are those that gpumc__leave_out has just left. */
-static inline void gpumc__note_pit(void *page, size_t i)
+static inline void gpumc__note_pit(void *page, size_t column, const gpumc__sheet *s)
 {
     const gpumc__page *p = (const gpumc__page *)page;
-    const gpumc__sheet *s = &p->sheet;
+    size_t i = column;
+    for (size_t b = 0; b < p->fit.n_blocks && p->fit.blocks[b].offset <= column; b++)
+        if (p->fit.blocks[b].group != GPUMC_LOG_LIKELIHOOD) i -= p->fit.blocks[b].size;
     gpumc_rng rng = gpumc_rng_at(0, 0, (uint32_t)i, 0);
     const double y = p->options.observed[i], share = gpumc_rng_uniform(&rng);
     double below = 0;
@@ -18388,17 +18557,18 @@ static inline void gpumc__pareto_panel(gpumc__page *p)
 /* Leaving out each observation, of the other fit as well if it has as many. */
 static inline void gpumc__leave_out_all(gpumc__page *p)
 {
+    const gpumc_fit *other = p->options.other;
     gpumc_loo others;
+    size_t bad, n = 0;
     p->with_pit = p->predictive && p->predictive->size == p->n_observations;
     p->has_loo = p->n_observations > 0
-        && gpumc__leave_each_out(&p->fit, &p->sheet, &p->loo, p->elpds[0], p->ks,
-                                 p->with_pit ? gpumc__note_pit : NULL, p) == SIZE_MAX;
-    size_t n = 0;
-    for (size_t i = 0; p->options.other && i < p->options.other->n_blocks; i++)
-        if (p->options.other->blocks[i].group == GPUMC_LOG_LIKELIHOOD) n += p->options.other->blocks[i].size;
+        && gpumc__leave_each_out(&p->fit, &p->loo, p->elpds[0], p->ks, &bad,
+                                 p->with_pit ? gpumc__note_pit : NULL, p) == GPUMC_OK && bad == SIZE_MAX;
+    for (size_t i = 0; other && i < other->n_blocks; i++)
+        if (other->blocks[i].group == GPUMC_LOG_LIKELIHOOD) n += other->blocks[i].size;
     p->others_loo = p->has_loo && n == p->n_observations
-        && gpumc__leave_each_out(p->options.other, &p->other, &others, p->elpds[1], NULL, NULL, NULL)
-           == SIZE_MAX;
+        && gpumc__leave_each_out(other, &others, p->elpds[1], NULL, &bad, NULL, NULL) == GPUMC_OK
+        && bad == SIZE_MAX;
 }
 
 static inline void gpumc__put_predictions(gpumc__page *p)
