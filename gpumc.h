@@ -14452,23 +14452,22 @@ static int gpumc__take_moments(gpumc__sheet *s)
    What is sorted are words: leading bits that tell nearly all values apart, and the index. */
 
 GPUMC__OFTEN
-GPUMC__COPIES(, void, gpumc__ends, (const double *x, size_t n, double *least, double *most),
-              (x, n, least, most), n > 64)
+/* Of four at a time, none of which waits for another. */
+static void gpumc__ends(const double *x, size_t n, double *least, double *most)
 {
-    double low[GPUMC__LANES], high[GPUMC__LANES];
-    size_t block = 0;
-    for (size_t l = 0; l < GPUMC__LANES; l++) low[l] = high[l] = x[0];
-    for (; block + GPUMC__LANES <= n; block += GPUMC__LANES)
-        GPUMC__UNROLL for (size_t l = 0; l < GPUMC__LANES; l++) {
-            low[l] = x[block + l] < low[l] ? x[block + l] : low[l];
-            high[l] = x[block + l] > high[l] ? x[block + l] : high[l];
+    double low[4] = { x[0], x[0], x[0], x[0] }, high[4] = { x[0], x[0], x[0], x[0] };
+    for (size_t i = 0; i + 4 <= n; i += 4)
+        for (size_t l = 0; l < 4; l++) {
+            low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
+            high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
         }
+    for (size_t l = 0; l < 4; l++) {
+        const double end = x[(n - 1) - l % n];                            /* what fours have left */
+        low[0] = fmin(low[0], fmin(low[l], end));
+        high[0] = fmax(high[0], fmax(high[l], end));
+    }
     *least = low[0];
     *most = high[0];
-    for (size_t l = 0; l < GPUMC__LANES; l++) {
-        *least = fmin(fmin(*least, low[l]), block + l < n ? x[block + l] : *least);
-        *most = fmax(fmax(*most, high[l]), block + l < n ? x[block + l] : *most);
-    }
 }
 
 /* The place between the least and the most, of 2^bits. Where these are too close or too far apart, nothing
