@@ -15149,17 +15149,21 @@ typedef struct gpumc__columns {
     double *upright;                      /* eight columns for each sheet */
 } gpumc__columns;
 
-static size_t gpumc__set_upright(const gpumc_fit *f, size_t column, double *to)
+GPUMC__OFTEN
+static void gpumc__set_upright(const gpumc_fit *f, size_t column, size_t n, double *to)
 {
-    const size_t n = gpumc__smaller(f->n_columns - column, GPUMC__ABREAST), total = f->n_chains * f->n_draws;
-    for (size_t c = 0; c < f->n_chains; c++)
-        for (size_t i = 0; i < f->n_draws; i++) {
-            const double *row = f->draws + (c * f->draw_capacity + i) * f->n_columns + column;
-            if (i + 16 < f->n_draws) GPUMC__FETCH(row + 16 * f->n_columns);
-            for (size_t k = 0; k < n; k++) to[k * total + c * f->n_draws + i] = row[k];
+    const size_t total = f->n_chains * f->n_draws, n_columns = f->n_columns, n_draws = f->n_draws;
+    for (size_t c = 0; c < f->n_chains; c++) {
+        const double *row = f->draws + c * f->draw_capacity * n_columns + column;
+        for (size_t i = 0; i < n_draws; i++, row += n_columns, to++) {
+            if (i + 16 < n_draws) GPUMC__FETCH(row + 16 * n_columns);
+            if (n == GPUMC__ABREAST)
+                GPUMC__UNROLL for (size_t k = 0; k < GPUMC__ABREAST; k++) to[k * total] = row[k];
+            else for (size_t k = 0; k < n; k++) to[k * total] = row[k];
         }
-    return n;
+    }
 }
+GPUMC__SELDOM
 
 static void gpumc__columns_part(size_t part, int member, void *user)
 {
@@ -15173,7 +15177,7 @@ static void gpumc__columns_part(size_t part, int member, void *user)
         for (size_t k = 0, set = 0; k < n; k++) {
             const gpumc_series series = { upright + k * s->total, f->n_chains, f->n_draws, 0, 0 };
             if (gpumc__block_of(f, c + k)->group != u->group) continue;
-            if (!set) set = gpumc__set_upright(f, c, upright);
+            if (!set++) gpumc__set_upright(f, c, n, upright);
             gpumc__fill_sheet(s, series);
             u->each(s, c + k, u->user);
         }
