@@ -6721,8 +6721,8 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
             ? "a guide but no log_density for it to guide; log_density_batch does not do" : NULL;
     if (wrong) return gpumc__fail(error, GPUMC_ERROR_MODEL, "the model has %s", wrong);
     if (m->n_outputs > 0 && (!m->outputs || !m->generate))
-        return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but outputs or generate is NULL",
-                           (double)m->n_outputs);
+        return gpumc__fail(error, GPUMC_ERROR_MODEL, "n_outputs is %.0f but %s is NULL", (double)m->n_outputs,
+                           m->outputs ? "generate" : "outputs");
     for (size_t i = 0; i < m->n_params + m->n_outputs; i++)
         if (gpumc__block_is_wrong(m, i, error) || (i < m->n_params && gpumc__param_is_wrong(m, i, error)))
             return GPUMC_ERROR_MODEL;
@@ -8307,7 +8307,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 {
     size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
-    char of_group[40] = "";
+    char of_group[40] = "", at_x[64];
     if (!rows || !p || !work)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_explain: rows, p or work is NULL");
     const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
@@ -8323,16 +8323,20 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
                 group = rows->groups[b * GPUMC_LANES + l];
                 what = k;
                 value = v;
+                at_x[0] = 0;
+                for (size_t c = 0; c < rows->kind.n_columns && c < 3; c++)
+                    snprintf(at_x + strlen(at_x), sizeof at_x - strlen(at_x), "%s%.5g", c ? ", " : " at x = ",
+                             a.columns[c * GPUMC_LANES + l]);
             }
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
     if (!rows->taken[0]) snprintf(of_group, sizeof of_group, ", group %.0f", (double)group);
     if (what == 0)
         return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "rows \"%.40s\": the log likelihood of row %.0f%s "
-                           "(from 0) is %g", rows->kind.name, (double)row, of_group, value);
+                           "(from 0) is %g%s", rows->kind.name, (double)row, of_group, value, at_x);
     return gpumc__fail(error, GPUMC_ERROR_NUMERIC,
-                       "rows \"%.40s\": the derivative of row %.0f%s (from 0) by p[%.0f] is %g",
-                       rows->kind.name, (double)row, of_group, (double)what - 1, value);
+                       "rows \"%.40s\": the derivative of row %.0f%s (from 0) by p[%.0f] is %g%s",
+                       rows->kind.name, (double)row, of_group, (double)what - 1, value, at_x);
 }
 
 /* ========================================================================================== >>glm
@@ -9250,7 +9254,7 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
 {
     const gpumc__prior_law *law = given->family ? given->family() : NULL;
     if (!law || p->f)
-        return GPUMC__BAD_PARAM(error, given->name, "its prior has no family, or this is a second prior");
+        return GPUMC__BAD_PARAM(error, given->name, law ? "it has two priors" : "its prior has no family");
     p->f = law->f;
     p->a[0] = given->a;
     p->a[1] = given->b;
@@ -10424,7 +10428,7 @@ static size_t gpumc__take_block(const gpumc_hier *h, const char *name, int *valu
 static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpumc_error *error)
 {
     const gpumc_hier_rows *r = set->given;
-    size_t k = 0;
+    size_t k = 0, indexed = 0;
     int misplaced = 0;
     for (size_t t = 0; t < r->n_takes; t++) {
         const size_t *index = r->takes[t].index;
@@ -10444,14 +10448,17 @@ static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpum
             misplaced |= k >= set->n_p || !index != (k >= set->n_group);
             if (!misplaced) set->sources[k] = s;
         }
+        indexed += index != NULL;
         if (index && !misplaced)
             set->gathered |= size != h->blocks[set->sources->block].size
                 || memcmp(index, set->sources->index, set->dims[0] * sizeof *index) != 0;
     }
     if (k == set->n_p && !misplaced) return GPUMC_OK;
     return gpumc__fail(error, GPUMC_ERROR_MODEL,
-                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f values without",
-                       r->name, r->data.kind->name, (double)set->n_group, (double)(set->n_p - set->n_group));
+                       "rows \"%.60s\": %.60s takes %.0f parameters with an index, then %.0f values without; "
+                       "takes has %.0f with and %.0f without%s", r->name, r->data.kind->name,
+                       (double)set->n_group, (double)(set->n_p - set->n_group), (double)indexed,
+                       (double)(k - indexed), k == set->n_p && indexed == set->n_group ? ", mixed" : "");
 }
 
 static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *error)
@@ -19902,8 +19909,9 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     char where[120] = "", name[128];
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
-        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the density is not finite at all of %d "
-                           "start points (give init): %.170s", (double)(c + 1), tries, why.text);
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f cannot start (%s): %.180s", (double)(c + 1),
+                           tries > 1 ? "are data outside their support? else give init" : "from init",
+                           why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
         snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",
@@ -19916,11 +19924,14 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
                            "the %s %g (at %s)", (double)(c + 1), by_guide ? "guide" : "density", name, g[i],
                            by_guide ? "guide" : "log density", lp, where);
     }
+    const char *what = gpumc__is_finite(lp) ? "gradient" : by_guide ? "guide" : "log density";
+    if (tries == 1)
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite where init says (%g "
+                           "at %s); are data outside their support, or init?", (double)(c + 1), what, lp,
+                           where);
     return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: the %s is not finite at all of %d start points "
                        "(last %g at %s); are data outside their support, a bound not declared? else give "
-                       "init or a smaller init_radius",
-                       (double)(c + 1), gpumc__is_finite(lp) ? "gradient" : by_guide ? "guide"
-                       : "log density", tries, lp, where);
+                       "init or a smaller init_radius", (double)(c + 1), what, tries, lp, where);
 }
 
 /* Puts a chain's machine at a point; returns 0 where it cannot start. */

@@ -151,6 +151,7 @@ static void refuse_params(int line, const gpumc_param *params, size_t n, const c
 static const size_t two_by_three[2] = { 2, 3 }, zero_dim[2] = { 2, 0 },
                     huge_dims[2] = { (size_t)1 << 40, (size_t)1 << 40 };
 static const size_t index_past[3] = { 0, 1, 2 };
+static const double twos[] = { 2, 2 };
 static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }, half[2] = { 0.5, 0.5 },
                     not_all[2] = { 1, NAN }, second_init[4] = { 0, 0, 0, NAN };
 
@@ -430,7 +431,7 @@ static void check_starts(void)
     const gpumc_param second = { .name = "beta", .size = 2, .init = second_init, .n_inits = 2 };
     const gpumc_param outside = { .name = "sigma", .kind = GPUMC_POSITIVE, .init = outside_init };
     const gpumc_param not_simplex = { .name = "w", .kind = GPUMC_SIMPLEX, .size = 2, .init = infinite_init };
-    const gpumc_param mu = { .name = "mu", .size = 2 };
+    const gpumc_param mu = { .name = "mu", .size = 2 }, told = { .name = "mu", .size = 2, .init = twos };
     int calls = 0;
     bowl b = { .n = 2, .calls = &calls };
     gpumc_model m = bowl_model(&b, &infinite, 1);
@@ -447,8 +448,12 @@ static void check_starts(void)
     b.value = -INFINITY;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "-inf", "init"));
     m.explain = say_why;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("not finite", "row 7 is no count, x given"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("cannot start", "support", "row 7 is no count, x given"));
+    m.params = &told;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("cannot start (from init)", "row 7 is no count, x given"));
     m.explain = NULL;
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("where init says", "-inf at mu[1] 2"));
+    m.params = &mu;
     b.value = NAN;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("log density", "nan", "init"));
     CHECK(calls < 2000, "%d attempts at a start", calls);
