@@ -19909,9 +19909,8 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     char where[120] = "", name[128];
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
-        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f cannot start (%s): %.180s", (double)(c + 1),
-                           tries > 1 ? "are data outside their support? else give init" : "from init",
-                           why.text);
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f cannot start (are data outside their "
+                           "support, or init?): %.180s", (double)(c + 1), why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
         snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",

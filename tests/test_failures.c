@@ -450,7 +450,7 @@ static void check_starts(void)
     m.explain = say_why;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("cannot start", "support", "row 7 is no count, x given"));
     m.params = &told;
-    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("cannot start (from init)", "row 7 is no count, x given"));
+    refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("cannot start", "or init", "row 7 is no count, x given"));
     m.explain = NULL;
     refuse(__LINE__, &m, quick, GPUMC_ERROR_START, WORDS("where init says", "-inf at mu[1] 2"));
     m.params = &mu;
