@@ -2893,9 +2893,9 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    options of the run, in which it sets discard_draws and, if there is none, on_draw and draw_user; sample;
    close it with the fit. A write that fails stops the run, and closing says why. An on_draw of your own
    passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged. Closing with
-   a NULL fit, or one that failed, leaves nothing. What options point to must stay until then; those of the
-   run name the stream, closed or not, until another is opened with them or you set stream, on_draw,
-   draw_user and discard_draws back.
+   a NULL fit, or one that failed, leaves nothing; draws that it fails to complete stay where its error says.
+   What options point to must stay until then; those of the run name the stream, closed or not, until another
+   is opened with them or you set stream, on_draw, draw_user and discard_draws back.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
    has at least the draws of the last checkpoint, whatever happens: closing with a fit that is resumable, or
    failing later, leaves it. Opened with the same options, it goes on in gpumc_resume. */
@@ -17276,7 +17276,7 @@ static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit
     gpumc__check_dimensions(s);
 }
 
-/* Releases a store; of one that failed nothing is left on the disk. */
+/* Releases a store; of one that failed nothing is left on the disk, unless it keeps. */
 static gpumc_status gpumc__close_store(gpumc__store *s)
 {
     for (size_t i = s->status && !s->keeps ? s->entries.n : 0; i-- > 0;) {
@@ -17346,14 +17346,13 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     }
     gpumc__write_part(s, gpumc__in_root(s, "gpumc.json"), "wb", 1, s, SIZE_MAX, gpumc__meta_contents);
     gpumc__write_part(s, gpumc__in_root(s, ".zmetadata"), "wb", 1, s, 2 * s->entries.n, gpumc__meta_contents);
-    if (!s->status && !gpumc__sync_all(gpumc__in_root(s, "")))
+    if (!s->status && !(gpumc__sync_all(gpumc__in_root(s, "")) && gpumc__rename(s->path, s->path + s->room)))
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
-    if (!s->status && !gpumc__rename(s->path, s->path + s->room)) {
-        s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
-        s->keeps |= received != NULL;                    /* the only copy of what was streamed */
+    if (s->status && received) {                         /* the only copy of what was streamed */
+        s->keeps = 1;
         const size_t end = s->error ? strlen(s->error->text) : 0;
-        if (s->keeps && s->error)
-            snprintf(s->error->text + end, sizeof s->error->text - end, "; it is in %.60s", s->path);
+        if (s->error)
+            snprintf(s->error->text + end, sizeof s->error->text - end, "; draws are in %.60s", s->path);
     }
     return gpumc__close_store(s);
 }
