@@ -15735,6 +15735,7 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
     const int open = gpumc__open_series(&s, gpumc_fit_series(fit, 0), &fit->allocator);
     if (open) gpumc__print_table(fit, stream, &s);
     else if (s.flags & GPUMC_FLAG_MEMORY) return GPUMC_ERROR_MEMORY;
+    else if (fit->n_draws > 0) fprintf(stream, "no table: this fit keeps no draws\n");
     gpumc__close_sheet(&s);
     for (size_t i = 0; i < fit->n_warnings; i++)
         fprintf(stream, "%s GPUMC_W_%s: %s\n", fit->warnings[i].note ? "note" : "warning",

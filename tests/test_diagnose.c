@@ -1256,15 +1256,17 @@ static void check_print(void)
 /* A run that was stopped says so, one that failed why. */
 static void check_print_status(void)
 {
-    static const struct { gpumc_status status; const char *says, *not; } cases[] = {
-        { GPUMC_OK, " s\nstep size", "stopped early" }, { GPUMC_STOPPED, " s, stopped early\nstep size", "no such" },
-        { GPUMC_ERROR_FILE, "a file could not be read or written: no such place\n", "stopped early" } };
+    static const struct { gpumc_status status; const char *says, *not; int drawless; } cases[] = {
+        { GPUMC_OK, " s\nstep size", "stopped early", 0 }, { GPUMC_OK, "no table: this fit keeps no", "q50", 1 },
+        { GPUMC_STOPPED, " s, stopped early\nstep size", "no table", 0 },
+        { GPUMC_ERROR_FILE, "a file could not be read or written: no such place\n", "stopped early", 0 } };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char page[8000] = "";
         FILE *file = tmpfile();
         if (!file) return;
         make_fit(&h);
         h.fit.status = cases[k].status;
+        if (cases[k].drawless) h.fit.draws = NULL;
         strcpy(h.fit.message, "no such place");
         CHECK(gpumc_print_summary(&h.fit, file) == GPUMC_OK, "printing failed");
         rewind(file);
