@@ -2448,7 +2448,7 @@ typedef struct gpumc_population {
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
     const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale; with: f, 6, 0, 2 */
-    int quantile_form;
+    int quantile_form;                    /* worth a try where a run with a bounded population warns */
     const char *with;                     /* the second block */
 } gpumc_population;
 
@@ -2794,7 +2794,8 @@ typedef struct gpumc_loo {                /* leave-one-out cross-validation */
     size_t n_observations, n_bad_k;       /* k above min(1 - 1 / log10 S, 0.7) */
     double k_threshold, worst_k;
 } gpumc_loo;
-/* Over every column of group GPUMC_LOG_LIKELIHOOD; pointwise_elpd and pareto_k, one each, may be NULL. */
+/* Over every column of group GPUMC_LOG_LIKELIHOOD, by as many threads as the fit had; pointwise_elpd and
+   pareto_k, one each, may be NULL. */
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error);
 
@@ -14489,17 +14490,14 @@ static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, si
         words[i] = gpumc__bits_of((x[i] - least) * scale + 4503599627370496.0) << (64 - bits) | i;
 }
 
-/* Integers that order as the numbers do; returns the bits in which they differ. */
-static GPUMC_LOOP uint64_t gpumc__sort_keys(const double *GPUMC__RESTRICT x, size_t n,
-                                            uint64_t *GPUMC__RESTRICT keys)
+/* The number's own bits, which as an integer order as the numbers do once sign and, below 0, all turn. */
+static GPUMC_LOOP void gpumc__words_by_bits(const double *GPUMC__RESTRICT x, size_t n, unsigned index_bits,
+                                            uint64_t *GPUMC__RESTRICT words)
 {
-    uint64_t differ = 0;
     for (size_t i = 0; i < n; i++) {
         const uint64_t bits = gpumc__bits_of(x[i]);
-        keys[i] = bits ^ ((0 - (bits >> 63)) | GPUMC__SIGN_BIT);
+        words[i] = (bits ^ ((0 - (bits >> 63)) | GPUMC__SIGN_BIT)) >> index_bits << index_bits | i;
     }
-    for (size_t i = 0; i < n; i++) differ |= keys[i] ^ keys[0];
-    return differ;
 }
 
 /* One pass of a radix sort: by so many bits from low on, at most eleven, the order of equal ones kept. */
@@ -14555,21 +14553,19 @@ static int gpumc__sort_words(gpumc__sheet *s, const double *x, unsigned index_bi
 }
 
 /* s->sorted becomes x ascending, equal values in their order: by places, or where these are too few, as with
-   long tails, by bits from the first in which values differ. */
+   long tails, by bits. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
     const size_t n = s->total;
     const unsigned bits = n < 16384 ? 10 : 11;
     uint64_t *words = (uint64_t *)s->spare;
-    unsigned shift = 0, index_bits = 0;
+    unsigned index_bits = 0;
     if (s->sorted_of == x) return;
     s->sorted_of = x;
     while (n >> index_bits) index_bits++;
     gpumc__words_by_place(x, n, 2 * bits, words);
     if (gpumc__sort_words(s, x, index_bits, bits, 2)) return;
-    const uint64_t differ = gpumc__sort_keys(x, n, words);
-    while (shift < 63 && !(differ >> (63 - shift))) shift++;
-    for (size_t i = 0; i < n; i++) words[i] = words[i] << shift >> index_bits << index_bits | i;
+    gpumc__words_by_bits(x, n, index_bits, words);
     if (gpumc__sort_words(s, x, index_bits, bits, 3)) return;
     qsort(s->sorted, n, sizeof *s->sorted, gpumc__compare_ranked);
 }
@@ -14716,16 +14712,13 @@ static double gpumc__ess(gpumc__sheet *s)
 }
 
 /* Normal scores of the ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
-static GPUMC_LOOP void gpumc__fill_scores(double *scores, size_t n)
+static GPUMC_LOOP void gpumc__fill_scores(gpumc__sheet *s)
 {
+    const size_t n = s->has_scores ? 0 : s->kept;
     const double scale = 1 / ((double)n + 0.25);
+    double *scores = s->scores;
     for (size_t i = 0; i < n; i++) scores[i] = gpumc_inv_Phi((0.5 * (double)i + 0.625) * scale);
     for (size_t i = n; i + 1 < 2 * n; i++) scores[i] = -scores[2 * n - 2 - i];
-}
-
-static void gpumc__need_scores(gpumc__sheet *s)
-{
-    if (!s->has_scores) gpumc__fill_scores(s->scores, s->kept);
     s->has_scores = 1;
 }
 
@@ -14737,7 +14730,7 @@ GPUMC__OFTEN
 static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
     const size_t n = s->kept;
-    gpumc__need_scores(s);
+    gpumc__fill_scores(s);
     for (size_t a = 0, b; a < n; a = b) {
         for (b = a + 1; b < n && v[b].value <= v[a].value; b++) continue;
         for (size_t k = a; k < b; k++) s->y[v[k].index] = s->scores[a + b - 1];
@@ -15196,11 +15189,12 @@ static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_grou
                               void (*each)(gpumc__sheet *s, size_t column, void *user), void *user)
 {
     const size_t threads = team ? (size_t)gpumc_team_threads(team) : 1;
-    const size_t wanted = gpumc__smaller(threads, fit->n_columns / GPUMC__ABREAST + 1);
+    size_t wanted = gpumc__smaller(threads, fit->n_columns / GPUMC__ABREAST + 1);
     const size_t of_sheet = gpumc__size_mul(GPUMC__ABREAST * sizeof(double), fit->n_chains * fit->n_draws);
     gpumc__columns u = { fit, group, each, user, 0, NULL, NULL };
     u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, wanted * sizeof(gpumc__sheet));
-    u.upright = (double *)gpumc__allocate(&fit->allocator, gpumc__size_mul(wanted, of_sheet));
+    do u.upright = (double *)gpumc__allocate(&fit->allocator, gpumc__size_mul(wanted, of_sheet));
+    while (!u.upright && (wanted /= 2) > 0);
     while (u.sheets && u.upright && u.n_sheets < wanted       /* as many sheets as there is memory for */
            && gpumc__open_series(&u.sheets[u.n_sheets], gpumc_fit_series(fit, 0), &fit->allocator))
         u.n_sheets++;
