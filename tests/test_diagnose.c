@@ -543,6 +543,34 @@ static void check_sorted(const char *what)
     gpumc__close_sheet(&sheet);
 }
 
+/* Radix passes do for numbers of one size by their places and for long tails by their bits, and tell where they
+   do not. */
+static void check_words(void)
+{
+    const gpumc_series s = { x1, 1, 3000, 0, 0 };
+    gpumc__sheet sheet;
+    for (int tails = 0; tails < 2; tails++) {
+        for (size_t i = 0; i < 3000; i++) x1[i] = tails ? exp(100 * irwin_hall()) : irwin_hall();
+        if (!gpumc__open_series(&sheet, s, NULL)) return;
+        gpumc__words_by_place(x1, 3000, 20, (uint64_t *)sheet.spare);
+        CHECK(gpumc__sort_words(&sheet, x1, 12, 10, 2) == !tails, "by places, tails %d", tails);
+        gpumc__words_by_bits(x1, 3000, 12, (uint64_t *)sheet.spare);
+        CHECK(gpumc__sort_words(&sheet, x1, 12, 10, 3), "by bits, tails %d", tails);
+        gpumc__close_sheet(&sheet);
+    }
+    for (size_t n = 1; n < 12; n++)
+        for (size_t at = 0; at < n; at++) {
+            double least, most;
+            memset(x1, 0, n * sizeof *x1);
+            x1[at] = 1;
+            gpumc__ends(x1, n, &least, &most);
+            CHECK(least == (n == 1) && most == 1, "ends of %d, the largest at %d", (int)n, (int)at);
+            x1[at] = -1;
+            gpumc__ends(x1, n, &least, &most);
+            CHECK(least == -1 && most == (n == 1 ? -1 : 0), "ends of %d, the least at %d", (int)n, (int)at);
+        }
+}
+
 static void check_sort(void)
 {
     for (size_t i = 0; i < 3000; i++)
@@ -1366,6 +1394,7 @@ int main(void)
     check_invalid();
     check_offset();
     check_strides();
+    check_words();
     check_sort();
     check_psis();
     check_tail_sizes();
