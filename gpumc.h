@@ -14549,7 +14549,7 @@ static int gpumc__sort_words(gpumc__sheet *s, const double *x, unsigned index_bi
         s->sorted[k].index = (size_t)(from[k] & (((uint64_t)1 << index_bits) - 1));
         s->sorted[k].value = x[s->sorted[k].index];
     }
-    return gpumc__sort_insert(s->sorted, n, 8 * n);
+    return gpumc__sort_insert(s->sorted, n, n);
 }
 
 /* s->sorted becomes x ascending, equal values in their order: by places, or where these are too few, as with

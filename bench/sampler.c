@@ -10,6 +10,7 @@
                                     published posteriors, from the files in $GPUMC_POSTERIORDB
        sampler compare [seeds=3] [models=...]
                                     NUTS, MAMS, HMC and the automatic choice, by gradients of the draws
+       sampler summaries            microseconds of a quantity's summary, and of leaving out an observation
    sampler=nuts, mams or hmc makes the others run with that one.
 
    An effective draw is judged on the worst parameter and on the smaller of ESS(x) and ESS((x - mean)^2):
@@ -679,6 +680,69 @@ static int bench_posteriordb(size_t n_seeds)
     return EXIT_SUCCESS;
 }
 
+/* ---- summaries ----------------------------------------------------------------------------------- */
+
+/* A quantity's 4 x 1000 draws, as of chains that mix well, of slow ones, of paths of which one in ten is
+   refused, and with long tails. */
+enum { SUMMARY_COLUMNS = 1000, SUMMARY_DRAWS = 4000 };
+static void summary_draws(double *draws, int kind)
+{
+    const double phi = kind == 1 ? 0.9 : 0;
+    gpumc_rng rng = gpumc_rng_at(1, 0, 0, (uint32_t)kind);
+    for (size_t i = 0; i < (size_t)SUMMARY_DRAWS * SUMMARY_COLUMNS; i++) {
+        const double before = i < SUMMARY_COLUMNS ? 0 : draws[i - SUMMARY_COLUMNS];
+        const double fresh = phi * before + sqrt(1 - phi * phi) * gpumc_rng_normal(&rng);
+        draws[i] = kind == 3 ? exp(3 * fresh) : kind == 2 && i / SUMMARY_COLUMNS % 10 == 9 ? before : fresh;
+    }
+}
+
+/* Wall time, least of five; leaving: the columns are log likelihoods. */
+static double summary_seconds(gpumc_fit *fit, int threads, int leaving)
+{
+    double least = HUGE_VAL;
+    gpumc_loo loo;
+    fit->options.threads = threads;
+    fit->blocks->group = leaving ? GPUMC_LOG_LIKELIHOOD : GPUMC_GENERATED;
+    for (int k = 0; k < 5; k++) {
+        const double begin = gpumc__seconds();
+        gpumc_team *team = gpumc_team_start(threads, NULL);
+        if (!team || (leaving ? gpumc_loo_psis(fit, &loo, NULL, NULL, NULL) : gpumc__summarise_all(fit, team))
+            != GPUMC_OK) return HUGE_VAL;
+        gpumc_team_stop(team);
+        least = fmin(least, gpumc__seconds() - begin);
+    }
+    return least;
+}
+
+static int bench_summaries(void)
+{
+    static const char *const kinds[] = { "mixing", "slow", "one in ten refused", "long tails" };
+    static gpumc_summary summaries[SUMMARY_COLUMNS];
+    static size_t size = SUMMARY_COLUMNS;
+    gpumc_block block = { "x", &size, 1, 0, SUMMARY_COLUMNS, 0, GPUMC_GENERATED };
+    gpumc_fit fit;
+    memset(&fit, 0, sizeof fit);
+    fit.blocks = &block;
+    fit.n_blocks = 1;
+    fit.n_columns = SUMMARY_COLUMNS;
+    fit.n_chains = 4;
+    fit.n_draws = fit.draw_capacity = SUMMARY_DRAWS / 4;
+    fit.summaries = summaries;
+    fit.draws = (double *)malloc(sizeof(double) * SUMMARY_DRAWS * SUMMARY_COLUMNS);
+    if (!fit.draws) return EXIT_FAILURE;
+    printf("1000 quantities of 4 x 1000 draws, us each, by one thread and by as many as there are cores\n"
+           "%-20s %10s %10s %12s %10s\n", "draws", "summary", "cores", "leaving out", "cores");
+    for (int kind = 0; kind < 4; kind++) {
+        printf("%-20s", kinds[kind]);
+        summary_draws(fit.draws, kind);
+        for (int k = 0; k < 4; k++) printf(k == 2 ? " %12.1f" : " %10.1f",
+                                           1e6 / SUMMARY_COLUMNS * summary_seconds(&fit, !(k % 2), k / 2));
+        printf("\n");
+    }
+    free(fit.draws);
+    return EXIT_SUCCESS;
+}
+
 /* ---- the program --------------------------------------------------------------------------------- */
 
 int main(int argc, char **argv)
@@ -693,7 +757,7 @@ int main(int argc, char **argv)
     };
     const size_t n_list = sizeof list / sizeof *list;
     if (strcmp(what, "help") == 0) {
-        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare [key=value ...]\n", argv[0]);
+        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare|summaries [key=value ...]\n", argv[0]);
         for (size_t k = 0; k < n_list; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
         return EXIT_SUCCESS;
     }
@@ -712,6 +776,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "groups") == 0) return bench_groups(seeds ? (size_t)seeds : 10, models, forms);
     if (strcmp(what, "correlated") == 0) return bench_correlated(seeds ? (size_t)seeds : 10, forms);
     if (strcmp(what, "overhead") == 0) return bench_overhead();
+    if (strcmp(what, "summaries") == 0) return bench_summaries();
     if (strcmp(what, "compare") == 0) return bench_samplers(seeds ? (size_t)seeds : 3, models);
     if (strcmp(what, "posteriordb") == 0) return bench_posteriordb(seeds ? (size_t)seeds : 3);
     fprintf(stderr, "%s: unknown; help lists what there is\n", what);

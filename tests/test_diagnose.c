@@ -6,7 +6,6 @@
 #include "../gpumc.h"
 #include "check.h"
 #include <locale.h>
-#include <time.h>
 
 /* ---- series ------------------------------------------------------------------------------------ */
 
@@ -1358,26 +1357,6 @@ static void check_memory(void)
     fclose(sink);
 }
 
-static void time_review(void)
-{
-    clock_t begin;
-    int rounds = 0;
-    autoregression(x1, 4, 1000, 0.3, 0, 42);
-    {
-        const gpumc_series s = { x1, 4, 1000, 0, 0 };
-        gpumc__sheet sheet;
-        if (!gpumc__open_series(&sheet, s, NULL)) return;
-        begin = clock();
-        for (; clock() - begin < CLOCKS_PER_SEC / 10; rounds++) {
-            gpumc__fill_sheet(&sheet, s);
-            gpumc__summarise_sheet(&sheet);
-        }
-        printf("summary of a column of 4 x 1000 draws: %.3f ms\n",
-               1e3 * (double)(clock() - begin) / CLOCKS_PER_SEC / rounds);
-        gpumc__close_sheet(&sheet);
-    }
-}
-
 int main(void)
 {
     check_e1();
@@ -1412,6 +1391,5 @@ int main(void)
     check_print();
     check_print_status();
     check_memory();
-    time_review();
     return check_end();
 }
