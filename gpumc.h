@@ -2448,7 +2448,7 @@ typedef struct gpumc_population {
     const char *shape;                    /* a block of further parameters */
     const gpumc_row_kind *density;        /* GPUMC_ROW(f, 3, size of shape, 2): instead of a family */
     const gpumc_row_kind *quantile;       /* GPUMC_ROW(f, 3, 0, 2): of z, location, scale; with: f, 6, 0, 2 */
-    int quantile_form;                    /* worth a try where a run with a bounded population warns */
+    int quantile_form;                    /* 1: sample z_NAME; try it where bounded populations warn */
     const char *with;                     /* the second block */
 } gpumc_population;
 
@@ -2794,8 +2794,8 @@ typedef struct gpumc_loo {                /* leave-one-out cross-validation */
     size_t n_observations, n_bad_k;       /* k above min(1 - 1 / log10 S, 0.7) */
     double k_threshold, worst_k;
 } gpumc_loo;
-/* Over every column of group GPUMC_LOG_LIKELIHOOD, by as many threads as the fit had; pointwise_elpd and
-   pareto_k, one each, may be NULL. */
+/* Over every column of group GPUMC_LOG_LIKELIHOOD, many of them by options.threads of the fit (0, as of a
+   merged one: one a core); pointwise_elpd and pareto_k, one each, may be NULL. */
 GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, double *pointwise_elpd,
                                       double *pareto_k, gpumc_error *error);
 
@@ -2894,7 +2894,7 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    options of the run, in which it sets discard_draws and, if there is none, on_draw and draw_user; sample;
    close it with the fit. A write that fails stops the run, and closing says why. An on_draw of your own
    passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged. Closing with
-   a NULL fit, or one that failed, leaves nothing; draws that it fails to complete stay where its error says.
+   a NULL fit, or one that failed, leaves nothing; draws stay where its error says if the disk took no more.
    What options point to must stay until then; those of the run name the stream, closed or not, until another
    is opened with them or you set stream, on_draw, draw_user and discard_draws back.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
@@ -8308,7 +8308,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
 {
     size_t tile = 0, row = GPUMC__NO_ROW, group = 0, what = 0;
     double value = 0;
-    char of_group[40] = "", at_x[64];
+    char of_group[40] = "", at_x[72];
     if (!rows || !p || !work)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_explain: rows, p or work is NULL");
     const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
@@ -8328,6 +8328,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
                 for (size_t c = 0; c < rows->kind.n_columns && c < 3; c++)
                     snprintf(at_x + strlen(at_x), sizeof at_x - strlen(at_x), "%s%.5g", c ? ", " : " at x = ",
                              a.columns[c * GPUMC_LANES + l]);
+                if (rows->kind.n_columns > 3) strcat(at_x, ", ...");
             }
         }
     if (row == GPUMC__NO_ROW) return GPUMC_OK;
@@ -14460,7 +14461,7 @@ static int gpumc__take_moments(gpumc__sheet *s)
    What is sorted are words: leading bits that tell nearly all values apart, and the index. */
 
 GPUMC__OFTEN
-/* Of four at a time, none of which waits for another. */
+/* The least and the most of n numbers, four at a time, none of which waits for another. */
 static void gpumc__ends(const double *x, size_t n, double *least, double *most)
 {
     double low[4] = { x[0], x[0], x[0], x[0] }, high[4] = { x[0], x[0], x[0], x[0] };
@@ -14490,14 +14491,17 @@ static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, si
         words[i] = gpumc__bits_of((x[i] - least) * scale + 4503599627370496.0) << (64 - bits) | i;
 }
 
-/* The number's own bits, which as an integer order as the numbers do once sign and, below 0, all turn. */
-static GPUMC_LOOP void gpumc__words_by_bits(const double *GPUMC__RESTRICT x, size_t n, unsigned index_bits,
-                                            uint64_t *GPUMC__RESTRICT words)
+/* Integers that order as the numbers do; returns the bits in which they differ. */
+static GPUMC_LOOP uint64_t gpumc__words_by_bits(const double *GPUMC__RESTRICT x, size_t n,
+                                                uint64_t *GPUMC__RESTRICT words)
 {
+    uint64_t differ = 0;
     for (size_t i = 0; i < n; i++) {
         const uint64_t bits = gpumc__bits_of(x[i]);
-        words[i] = (bits ^ ((0 - (bits >> 63)) | GPUMC__SIGN_BIT)) >> index_bits << index_bits | i;
+        words[i] = bits ^ ((0 - (bits >> 63)) | GPUMC__SIGN_BIT);
     }
+    for (size_t i = 0; i < n; i++) differ |= words[i] ^ words[0];
+    return differ;
 }
 
 /* One pass of a radix sort: by so many bits from low on, at most eleven, the order of equal ones kept. */
@@ -14553,19 +14557,21 @@ static int gpumc__sort_words(gpumc__sheet *s, const double *x, unsigned index_bi
 }
 
 /* s->sorted becomes x ascending, equal values in their order: by places, or where these are too few, as with
-   long tails, by bits. */
+   long tails, by bits from the first in which values differ. */
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
     const size_t n = s->total;
     const unsigned bits = n < 16384 ? 10 : 11;
     uint64_t *words = (uint64_t *)s->spare;
-    unsigned index_bits = 0;
+    unsigned shift = 0, index_bits = 0;
     if (s->sorted_of == x) return;
     s->sorted_of = x;
     while (n >> index_bits) index_bits++;
     gpumc__words_by_place(x, n, 2 * bits, words);
     if (gpumc__sort_words(s, x, index_bits, bits, 2)) return;
-    gpumc__words_by_bits(x, n, index_bits, words);
+    const uint64_t differ = gpumc__words_by_bits(x, n, words);
+    while (shift < 63 && !(differ >> (63 - shift))) shift++;
+    for (size_t i = 0; i < n; i++) words[i] = words[i] << shift >> index_bits << index_bits | i;
     if (gpumc__sort_words(s, x, index_bits, bits, 3)) return;
     qsort(s->sorted, n, sizeof *s->sorted, gpumc__compare_ranked);
 }
@@ -14725,7 +14731,7 @@ static GPUMC_LOOP void gpumc__fill_scores(gpumc__sheet *s)
 static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
 { return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
-/* y becomes the normal scores of the kept values v, which stand there in ascending order. */
+/* y becomes the normal scores of the kept values, which v has in ascending order. */
 GPUMC__OFTEN
 static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
@@ -14747,8 +14753,9 @@ static void gpumc__score_values(gpumc__sheet *s)
 }
 
 /* Scores of the distances to the median. The farthest value stands at either end, the nearest on either side
-   of the middle: half of the values are taken from there and half from here. On which side nobody can tell,
-   so there is no branch; and the two do not wait for each other. */
+   of the middle: half of the values are taken from the ends and half from the middle, which do not wait for
+   each other. On which side nobody can tell, so there is no branch: signs of differences do, a tie's always
+   +, whatever signs zeros have. */
 static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
 {
     const gpumc__ranked *GPUMC__RESTRICT v = s->sorted;
@@ -14757,7 +14764,7 @@ static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
     const size_t middle = s->total / 2, nowhere = s->kept;      /* where there is room unless all are kept */
     size_t low = 0, high = s->total - 1, below = middle - 1, above = middle, first = 0, last = s->kept;
     for (size_t k = 0; k < middle + s->total % 2; k++) {
-        const double low_is_farther = v[high].value - median - (median - v[low].value);          /* below 0 */
+        const double low_is_farther = v[high].value - median - (median - v[low].value) + 0.0;    /* below 0 */
         const size_t is_low = (size_t)(gpumc__bits_of(low_is_farther) >> 63);
         const gpumc__ranked outer = v[high ^ ((high ^ low) & (0 - is_low))];
         const size_t outer_counts = (size_t)(all || gpumc__is_kept(s, outer.index));
@@ -14766,7 +14773,7 @@ static GPUMC_LOOP void gpumc__score_distances(gpumc__sheet *s, double median)
         low += is_low;
         high -= 1 - is_low;
         if (k == middle) break;
-        const double above_is_nearer = v[above].value - median - (median - v[below].value);      /* below 0 */
+        const double above_is_nearer = v[above].value - median - (median - v[below].value) + 0.0;
         const size_t is_below = 1 - (size_t)(gpumc__bits_of(above_is_nearer) >> 63);
         const gpumc__ranked inner = v[above ^ ((above ^ below) & (0 - is_below))];
         const size_t inner_counts = (size_t)(all || gpumc__is_kept(s, inner.index));
@@ -15139,15 +15146,22 @@ GPUMC_API gpumc_summary gpumc_summarise(const gpumc_fit *fit, size_t column)
    row come from memory at once: as many columns are set upright together. */
 
 enum { GPUMC__ABREAST = 8 };
+typedef struct gpumc__desk { gpumc__sheet sheet; double *upright; } gpumc__desk;
 typedef struct gpumc__columns {
     const gpumc_fit *fit;
     gpumc_group group;
     void (*each)(gpumc__sheet *s, size_t column, void *user);
     void *user;
-    size_t n_sheets;
-    gpumc__sheet *sheets;
-    double *upright;                      /* eight columns for each sheet */
+    size_t n_desks;
+    gpumc__desk *desks;
 } gpumc__columns;
+
+static size_t gpumc__group_size(const gpumc_fit *f, gpumc_group group)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->n_blocks; i++) if (f->blocks[i].group == group) n += f->blocks[i].size;
+    return n;
+}
 
 GPUMC__OFTEN
 static void gpumc__set_upright(const gpumc_fit *f, size_t column, size_t n, double *to)
@@ -15169,10 +15183,10 @@ static void gpumc__columns_part(size_t part, int member, void *user)
 {
     const gpumc__columns *u = (const gpumc__columns *)user;
     const gpumc_fit *f = u->fit;
-    gpumc__sheet *s = &u->sheets[part];
-    double *upright = u->upright + part * GPUMC__ABREAST * s->total;
+    gpumc__sheet *s = &u->desks[part].sheet;
+    double *upright = u->desks[part].upright;
     (void)member;
-    for (size_t c = part * GPUMC__ABREAST; c < f->n_columns; c += u->n_sheets * GPUMC__ABREAST) {
+    for (size_t c = part * GPUMC__ABREAST; c < f->n_columns; c += u->n_desks * GPUMC__ABREAST) {
         const size_t n = gpumc__smaller(f->n_columns - c, GPUMC__ABREAST);
         for (size_t k = 0, set = 0; k < n; k++) {
             const gpumc_series series = { upright + k * s->total, f->n_chains, f->n_draws, 0, 0 };
@@ -15189,21 +15203,26 @@ static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_grou
                               void (*each)(gpumc__sheet *s, size_t column, void *user), void *user)
 {
     const size_t threads = team ? (size_t)gpumc_team_threads(team) : 1;
-    size_t wanted = gpumc__smaller(threads, fit->n_columns / GPUMC__ABREAST + 1);
-    const size_t of_sheet = gpumc__size_mul(GPUMC__ABREAST * sizeof(double), fit->n_chains * fit->n_draws);
-    gpumc__columns u = { fit, group, each, user, 0, NULL, NULL };
-    u.sheets = (gpumc__sheet *)gpumc__allocate(&fit->allocator, wanted * sizeof(gpumc__sheet));
-    do u.upright = (double *)gpumc__allocate(&fit->allocator, gpumc__size_mul(wanted, of_sheet));
-    while (!u.upright && (wanted /= 2) > 0);
-    while (u.sheets && u.upright && u.n_sheets < wanted       /* as many sheets as there is memory for */
-           && gpumc__open_series(&u.sheets[u.n_sheets], gpumc_fit_series(fit, 0), &fit->allocator))
-        u.n_sheets++;
-    if (team) gpumc_team_run(team, gpumc__columns_part, u.n_sheets, &u);
-    else if (u.n_sheets) gpumc__columns_part(0, 0, &u);
-    for (size_t i = 0; i < u.n_sheets; i++) gpumc__close_sheet(&u.sheets[i]);
-    gpumc__release(&fit->allocator, u.upright);
-    gpumc__release(&fit->allocator, u.sheets);
-    return u.n_sheets > 0;
+    const size_t wanted = gpumc__smaller(threads, gpumc__group_size(fit, group) / GPUMC__ABREAST + 1);
+    const size_t of_desk = gpumc__size_mul(GPUMC__ABREAST * sizeof(double), fit->n_chains * fit->n_draws);
+    gpumc__columns u = { fit, group, each, user, 0, NULL };
+    u.desks = (gpumc__desk *)gpumc__allocate(&fit->allocator, wanted * sizeof(gpumc__desk));
+    while (u.desks && u.n_desks < wanted) {                    /* as many as there is memory for */
+        gpumc__desk *d = &u.desks[u.n_desks];
+        d->upright = (double *)gpumc__allocate(&fit->allocator, of_desk);
+        const int open = d->upright
+            && gpumc__open_series(&d->sheet, gpumc_fit_series(fit, 0), &fit->allocator);
+        if (!open) { gpumc__release(&fit->allocator, d->upright); break; }
+        u.n_desks++;
+    }
+    if (team) gpumc_team_run(team, gpumc__columns_part, u.n_desks, &u);
+    else if (u.n_desks) gpumc__columns_part(0, 0, &u);
+    for (size_t i = 0; i < u.n_desks; i++) {
+        gpumc__close_sheet(&u.desks[i].sheet);
+        gpumc__release(&fit->allocator, u.desks[i].upright);
+    }
+    gpumc__release(&fit->allocator, u.desks);
+    return u.n_desks > 0;
 }
 
 static void gpumc__summarise_column(gpumc__sheet *s, size_t column, void *fit)
@@ -15253,14 +15272,16 @@ static void gpumc__leave_out(gpumc__sheet *s, size_t column, void *user)
     if (u->then) u->then(u->user, column, s);
 }
 
+enum { GPUMC__WORTH_A_TEAM = 1 << 18 };                                         /* log likelihoods */
+
 /* Leaves out every observation in turn, and calls then, unless it is NULL, behind each, on several threads at
    once. bad receives the first column with log likelihoods that are not finite, SIZE_MAX where all are. */
-enum { GPUMC__WORTH_A_TEAM = 1 << 18 };                     /* numbers */
 static gpumc_status gpumc__leave_each_out(const gpumc_fit *fit, gpumc_loo *loo, double *elpds, double *ks,
                                           size_t *bad, void (*then)(void *, size_t, const gpumc__sheet *),
                                           void *user)
 {
-    const double total = (double)(fit->n_chains * fit->n_draws), numbers = total * (double)fit->n_columns;
+    const double total = (double)(fit->n_chains * fit->n_draws);
+    const double numbers = total * (double)gpumc__group_size(fit, GPUMC_LOG_LIKELIHOOD);
     const int threads = numbers > (double)GPUMC__WORTH_A_TEAM ? fit->options.threads : 1;
     gpumc__tally tally = { 0, 0, 0 };
     gpumc__leaving u = { NULL, then, user };
@@ -15273,11 +15294,11 @@ static gpumc_status gpumc__leave_each_out(const gpumc_fit *fit, gpumc_loo *loo, 
     gpumc_team *team = u.results ? gpumc_team_start(threads, &fit->allocator) : NULL;
     if (u.results && gpumc__each_column(fit, team, GPUMC_LOG_LIKELIHOOD, gpumc__leave_out, &u))
         status = GPUMC_OK;
-    for (size_t c = 0; status == GPUMC_OK && c < fit->n_columns && *bad == SIZE_MAX; c++) {
+    for (size_t c = 0; status == GPUMC_OK && c < fit->n_columns; c++) {
         const gpumc__left_out *r = &u.results[c];
         if (gpumc__block_of(fit, c)->group != GPUMC_LOG_LIKELIHOOD) continue;
+        if (gpumc__is_nan(r->elpd)) { *bad = c; break; }
         const size_t at = loo->n_observations++;
-        if (gpumc__is_nan(r->elpd)) *bad = c;
         gpumc__count_in(&tally, r->elpd);
         loo->elpd += r->elpd;
         loo->p_loo += r->p;
@@ -17325,9 +17346,8 @@ static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
 
 /* The rest of a store, .zmetadata at last, and the name that makes it one. received: draws of each chain that
    are in it already; NULL: none. */
-static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
+static void gpumc__complete_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
 {
-    if (s->status) return gpumc__close_store(s);
     s->fit = fit;
     if (fit->warmup_draws && fit->n_warmup > 0) {
         gpumc__add_draws(s, 1);
@@ -17343,11 +17363,18 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
     gpumc__write_part(s, gpumc__in_root(s, ".zmetadata"), "wb", 1, s, 2 * s->entries.n, gpumc__meta_contents);
     if (!s->status && !(gpumc__sync_all(gpumc__in_root(s, "")) && gpumc__rename(s->path, s->path + s->room)))
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
-    if (s->status && received) {                         /* the only copy of what was streamed */
-        s->keeps = 1;
-        const size_t end = s->error ? strlen(s->error->text) : 0;
-        if (s->error)
-            snprintf(s->error->text + end, sizeof s->error->text - end, "; draws are in %.60s", s->path);
+}
+
+static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
+{
+    if (!s->status) gpumc__complete_store(s, fit, received);
+    const int in_vain = s->status == GPUMC_ERROR_FILE || s->status == GPUMC_ERROR_MEMORY;
+    for (size_t c = 0; in_vain && received && fit && fit->status >= 0 && c < s->fit->n_chains; c++)
+        s->keeps |= received[c] > 0;                     /* the only copy of what was streamed */
+    if (in_vain && s->keeps && s->error) {
+        const size_t end = strlen(s->error->text);
+        snprintf(s->error->text + end, sizeof s->error->text - end, "; draws stay in %s",
+                 gpumc__in_root(s, ""));
     }
     return gpumc__close_store(s);
 }
@@ -18559,20 +18586,23 @@ static inline void gpumc__pareto_panel(gpumc__page *p)
 }
 
 /* Leaving out each observation, of the other fit as well if it has as many. */
-static inline void gpumc__leave_out_all(gpumc__page *p)
+static inline gpumc_status gpumc__leave_out_all(gpumc__page *p)
 {
     const gpumc_fit *other = p->options.other;
+    gpumc_status status = GPUMC_OK;
     gpumc_loo others;
-    size_t bad, n = 0;
+    size_t bad = SIZE_MAX;
     p->with_pit = p->predictive && p->predictive->size == p->n_observations;
-    p->has_loo = p->n_observations > 0
-        && gpumc__leave_each_out(&p->fit, &p->loo, p->elpds[0], p->ks, &bad,
-                                 p->with_pit ? gpumc__note_pit : NULL, p) == GPUMC_OK && bad == SIZE_MAX;
-    for (size_t i = 0; other && i < other->n_blocks; i++)
-        if (other->blocks[i].group == GPUMC_LOG_LIKELIHOOD) n += other->blocks[i].size;
-    p->others_loo = p->has_loo && n == p->n_observations
-        && gpumc__leave_each_out(other, &others, p->elpds[1], NULL, &bad, NULL, NULL) == GPUMC_OK
-        && bad == SIZE_MAX;
+    if (p->n_observations > 0)
+        status = gpumc__leave_each_out(&p->fit, &p->loo, p->elpds[0], p->ks, &bad,
+                                       p->with_pit ? gpumc__note_pit : NULL, p);
+    p->has_loo = p->n_observations > 0 && bad == SIZE_MAX;
+    p->others_loo = p->has_loo && other
+        && gpumc__group_size(other, GPUMC_LOG_LIKELIHOOD) == p->n_observations;
+    if (p->others_loo && status == GPUMC_OK)
+        status = gpumc__leave_each_out(other, &others, p->elpds[1], NULL, &bad, NULL, NULL);
+    p->others_loo &= bad == SIZE_MAX;
+    return status;
 }
 
 static inline void gpumc__put_predictions(gpumc__page *p)
@@ -18894,10 +18924,9 @@ static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *erro
 static inline gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *error)
 {
     const size_t n = p->options.n_observed;
-    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++) {
+    for (const gpumc_block *b = p->fit.blocks; b < p->fit.blocks + p->fit.n_blocks; b++)
         if (b->group == GPUMC_POSTERIOR_PREDICTIVE && b->size == n && !p->predictive) p->predictive = b;
-        if (b->group == GPUMC_LOG_LIKELIHOOD) p->n_observations += b->size;
-    }
+    p->n_observations = gpumc__group_size(&p->fit, GPUMC_LOG_LIKELIHOOD);
     if (n > 0 && !p->predictive)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "observed: the fit has no block of group "
                            "GPUMC_POSTERIOR_PREDICTIVE with n_observed, %.0f values", (double)n);
@@ -18924,7 +18953,7 @@ static inline gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpu
     gpumc__place_page(p, *block);
     for (size_t i = 0; i < p->sheet.total; i++) p->n_divergent += (size_t)gpumc__diverged(p, i);
     gpumc__list_columns(p);
-    gpumc__leave_out_all(p);
+    if (gpumc__leave_out_all(p) != GPUMC_OK) return gpumc__fail_memory(error, bytes);
     return gpumc__choose_focus(p, error);
 }
 
@@ -19903,8 +19932,9 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     char where[120] = "", name[128];
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
-        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f cannot start (are data outside their "
-                           "support, or init?): %.180s", (double)(c + 1), why.text);
+        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: none of %d start points will do (are data "
+                           "outside their support%s): %.170s", (double)(c + 1), tries,
+                           tries > 1 ? "? else give init" : ", or is an init that you gave?", why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
         snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",

@@ -553,7 +553,9 @@ static void check_words(void)
         if (!gpumc__open_series(&sheet, s, NULL)) return;
         gpumc__words_by_place(x1, 3000, 20, (uint64_t *)sheet.spare);
         CHECK(gpumc__sort_words(&sheet, x1, 12, 10, 2) == !tails, "by places, tails %d", tails);
-        gpumc__words_by_bits(x1, 3000, 12, (uint64_t *)sheet.spare);
+        uint64_t *words = (uint64_t *)sheet.spare;
+        CHECK(gpumc__words_by_bits(x1, 3000, words) >> 52 != 0, "same exponents");
+        for (size_t i = 0; i < 3000; i++) words[i] = words[i] >> 12 << 12 | i;
         CHECK(gpumc__sort_words(&sheet, x1, 12, 10, 3), "by bits, tails %d", tails);
         gpumc__close_sheet(&sheet);
     }
@@ -568,6 +570,25 @@ static void check_words(void)
             gpumc__ends(x1, n, &least, &most);
             CHECK(least == -1 && most == (n == 1 ? -1 : 0), "ends of %d, the least at %d", (int)n, (int)at);
         }
+}
+
+/* Zeros of both signs on either side of the median: their signs order nothing. */
+static void check_signed_zeros(void)
+{
+    const double few[] = { 0, -0.0, -0.0, 0, 0, -0.0, 0, -0.0 }, five[] = { -0.0, -0.5, 0, 0, -0.0 };
+    const gpumc_series eight = { few, 1, 8, 0, 0 }, odd = { five, 1, 5, 0, 0 };
+    CHECK(isnan(gpumc_r_hat(eight).value), "zeros alone: %g", gpumc_r_hat(eight).value);
+    CHECK(!isnan(gpumc_r_hat(odd).value), "five: %g", gpumc_r_hat(odd).value);
+    for (size_t n = 200; n < 202; n++) {
+        const gpumc_series s = { x1, 4, n, 0, 0 }, plain = { x2, 4, n, 0, 0 };
+        for (size_t i = 0; i < 4 * n; i++) {
+            x1[i] = (uniform() < 0.3) * (irwin_hall() - 0.1 * (double)(i / n));
+            if (i % 3 == 0) x1[i] *= -1;
+            x2[i] = x1[i] + 0.0;
+        }
+        CHECK(gpumc_r_hat(s).value == gpumc_r_hat(plain).value, "%d draws: %g and %g", (int)n,
+              gpumc_r_hat(s).value, gpumc_r_hat(plain).value);
+    }
 }
 
 static void check_sort(void)
@@ -1137,10 +1158,12 @@ static void check_teams(void)
         }
         fit.summaries = NULL;
     }
-    CHECK(C * N * COLUMNS > GPUMC__WORTH_A_TEAM, "too little for a team");
+    CHECK(C * N * LEFT > GPUMC__WORTH_A_TEAM, "too little for a team");
     draws[(ROOM + 7) * COLUMNS + 200] = draws[COLUMNS + 300] = -INFINITY;
-    CHECK(gpumc_loo_psis(&fit, &loo[0], NULL, NULL, &error) == GPUMC_ERROR_NUMERIC
+    elpd[0][181] = k[0][181] = -77;
+    CHECK(gpumc_loo_psis(&fit, &loo[0], elpd[0], k[0], &error) == GPUMC_ERROR_NUMERIC
           && strstr(error.text, "log_lik[182]"), "%s", error.text);
+    CHECK(elpd[0][181] == -77 && k[0][181] == -77, "results of what cannot be left out");
 }
 
 /* Draws that are correlated: k is that of PSIS with the relative efficiency of the likelihood. One observation that
@@ -1374,6 +1397,7 @@ int main(void)
     check_offset();
     check_strides();
     check_words();
+    check_signed_zeros();
     check_sort();
     check_psis();
     check_tail_sizes();
