@@ -572,22 +572,28 @@ static void check_words(void)
         }
 }
 
-/* Zeros of both signs on either side of the median: their signs order nothing. */
+/* Zeros whose signs change at the median, or anywhere: signs order nothing. */
 static void check_signed_zeros(void)
 {
     const double few[] = { 0, -0.0, -0.0, 0, 0, -0.0, 0, -0.0 }, five[] = { -0.0, -0.5, 0, 0, -0.0 };
     const gpumc_series eight = { few, 1, 8, 0, 0 }, odd = { five, 1, 5, 0, 0 };
     CHECK(isnan(gpumc_r_hat(eight).value), "zeros alone: %g", gpumc_r_hat(eight).value);
     CHECK(!isnan(gpumc_r_hat(odd).value), "five: %g", gpumc_r_hat(odd).value);
-    for (size_t n = 200; n < 202; n++) {
+    for (int k = 0; k < 60; k++) {
+        const size_t n = 10 + (size_t)k % 2, first = (size_t)k % 32;     /* zeros that are positive */
         const gpumc_series s = { x1, 4, n, 0, 0 }, plain = { x2, 4, n, 0, 0 };
-        for (size_t i = 0; i < 4 * n; i++) {
-            x1[i] = (uniform() < 0.3) * (irwin_hall() - 0.1 * (double)(i / n));
-            if (i % 3 == 0) x1[i] *= -1;
-            x2[i] = x1[i] + 0.0;
+        gpumc__sheet sheet, other;
+        for (size_t i = 0, zeros = 0; i < 4 * n; i++) {
+            const int is_zero = i % 10 % 3 != 2;
+            x2[i] = is_zero ? 0 : (double)(i * 7 % 40 + 1) * (k % 3 ? 1 : i % 4 ? 1 : -1);
+            x1[i] = is_zero && zeros++ >= first ? -0.0 : x2[i];
         }
-        CHECK(gpumc_r_hat(s).value == gpumc_r_hat(plain).value, "%d draws: %g and %g", (int)n,
-              gpumc_r_hat(s).value, gpumc_r_hat(plain).value);
+        if (!gpumc__open_series(&sheet, s, NULL) || !gpumc__open_series(&other, plain, NULL)) return;
+        for (size_t i = 0; i < 4 * n; i++) sheet.y[i] = other.y[i] = NAN;
+        const double r = gpumc__r_hat_of(&sheet, GPUMC__DISTANCES), same = gpumc__r_hat_of(&other, GPUMC__DISTANCES);
+        CHECK(r == same, "zeros %d: %g and %g", k, r, same);
+        gpumc__close_sheet(&sheet);
+        gpumc__close_sheet(&other);
     }
 }
 
