@@ -757,7 +757,8 @@ int main(int argc, char **argv)
     };
     const size_t n_list = sizeof list / sizeof *list;
     if (strcmp(what, "help") == 0) {
-        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare|summaries [key=value ...]\n", argv[0]);
+        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare|summaries [key=value ...]\n",
+               argv[0]);
         for (size_t k = 0; k < n_list; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
         return EXIT_SUCCESS;
     }
