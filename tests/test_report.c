@@ -549,6 +549,28 @@ static hand regression(int kind, double *observed, size_t n)
     return h;
 }
 
+/* Without memory for leaving out there is no report; without a team it takes longer. */
+static void check_leaving_without_memory(const hand *h, const gpumc_report_options *o)
+{
+    size_t n_refused = 0;
+    int done = 0;
+    for (size_t n = 1; !done; n++) {
+        gpumc_error error;
+        memory.refuse_at = memory.calls + n;
+        const gpumc_status status = gpumc_write_report(&h->fit, o, path_of("refused"), &error);
+        done = memory.calls < memory.refuse_at;
+        memory.refuse_at = 0;
+        n_refused += status == GPUMC_ERROR_MEMORY;
+        if (status == GPUMC_ERROR_MEMORY) continue;
+        CHECK(status == GPUMC_OK, "allocation %zu: %d %s", n, status, error.text);
+        char *text = text_of(path_of("refused"));
+        CHECK(strstr(text, "Pareto k by observation"), "allocation %zu: nothing is left out", n);
+        free(text);
+        remove(path_of("refused"));
+    }
+    CHECK(n_refused >= 6, "%zu allocations", n_refused);
+}
+
 static void check_predictions(void)
 {
     static const char *const names[] = { "continuous", "counts", "binary" };
@@ -576,6 +598,7 @@ static void check_predictions(void)
         CHECK(strstr(text, "LOO-PIT") && strstr(text, kind ? "roots of counts" : "predictions, counts"),
               "%s: panels are missing", names[kind]);
         free(text);
+        if (kind == 0) check_leaving_without_memory(&h, &o);
         for (size_t k = 0; k < 4 * 501 && kind < 2; k++)
             for (size_t i = 0; i < N; i++) h.fit.draws[k * h.fit.n_columns + 2 + i] += 1;
         report_on(&h, &o, "shifted", &text);
