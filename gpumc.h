@@ -14561,7 +14561,7 @@ static int gpumc__sort_words(gpumc__sheet *s, const double *x, unsigned index_bi
 static void gpumc__sort(gpumc__sheet *s, const double *x)
 {
     const size_t n = s->total;
-    const unsigned bits = n < 16384 ? 10 : 11;
+    const unsigned bits = n < 16384 ? 10 : 11;                 /* of a pass: buckets cost as much as draws */
     uint64_t *words = (uint64_t *)s->spare;
     unsigned shift = 0, index_bits = 0;
     if (s->sorted_of == x) return;
@@ -14731,8 +14731,8 @@ static GPUMC_LOOP void gpumc__fill_scores(gpumc__sheet *s)
 static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
 { return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
-/* y becomes the normal scores of the kept values, which v has in ascending order. */
 GPUMC__OFTEN
+/* y becomes the normal scores of the kept values, which v has in ascending order. */
 static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
     const size_t n = s->kept;
@@ -15164,6 +15164,8 @@ static size_t gpumc__group_size(const gpumc_fit *f, gpumc_group group)
 }
 
 GPUMC__OFTEN
+/* n columns from the one of this number on, one behind the other. Rows lie pages apart, where no processor
+   looks ahead by itself: lines are asked for sixteen rows before they are read. */
 static void gpumc__set_upright(const gpumc_fit *f, size_t column, size_t n, double *to)
 {
     const size_t total = f->n_chains * f->n_draws, n_columns = f->n_columns, n_draws = f->n_draws;
@@ -17344,8 +17346,7 @@ static void gpumc__complete_arrays(gpumc__store *s, const size_t *received)
     }
 }
 
-/* The rest of a store, .zmetadata at last, and the name that makes it one. received: draws of each chain that
-   are in it already; NULL: none. */
+/* The rest of a store, .zmetadata at last, and the name that makes it one. */
 static void gpumc__complete_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
 {
     s->fit = fit;
@@ -17365,12 +17366,14 @@ static void gpumc__complete_store(gpumc__store *s, const gpumc_fit *fit, const s
         s->status = gpumc__file_failed(s->error, s->path + s->room, "created");
 }
 
+/* Completes and closes it. received: draws of each chain that are in it already, the only copy there is,
+   which stays where the rest cannot be written; NULL: none. */
 static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, const size_t *received)
 {
     if (!s->status) gpumc__complete_store(s, fit, received);
     const int in_vain = s->status == GPUMC_ERROR_FILE || s->status == GPUMC_ERROR_MEMORY;
     for (size_t c = 0; in_vain && received && fit && fit->status >= 0 && c < s->fit->n_chains; c++)
-        s->keeps |= received[c] > 0;                     /* the only copy of what was streamed */
+        s->keeps |= received[c] > 0;
     if (in_vain && s->keeps && s->error) {
         const size_t end = strlen(s->error->text);
         snprintf(s->error->text + end, sizeof s->error->text - end, "; draws stay in %s",
