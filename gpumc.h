@@ -3607,6 +3607,14 @@ GPUMC_API void gpumc_team_run(gpumc_team *team, void (*run)(size_t part, int mem
     gpumc__unlock(&team->mutex);
 }
 
+/* By the team, or alone where it is NULL. Inline: then the compiler sees what is run. */
+GPUMC__INLINE void gpumc__run_parts(gpumc_team *team, void (*run)(size_t part, int member, void *user),
+                                    size_t n_parts, void *user)
+{
+    if (team) gpumc_team_run(team, run, n_parts, user);
+    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
+}
+
 GPUMC_API void gpumc_team_stop(gpumc_team *team)
 {
     if (!team) return;
@@ -7418,8 +7426,7 @@ static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *tea
     const int several = team && gpumc_team_threads(team) > 1;
     const size_t n_parts = several ? gpumc__smaller(4 * (size_t)gpumc_team_threads(team), GPUMC__PROBES) : 1;
     all->met = !several;
-    if (several) gpumc_team_run(team, gpumc__probe_again, n_parts, all);
-    else gpumc__probe_again(0, 0, all);
+    gpumc__run_parts(several ? team : NULL, gpumc__probe_again, n_parts, all);
     for (size_t k = 0; k < n_parts; k++) {
         const int same = fabs(all->seen[k] - all->probe.lp) <= 1e-9 * (fabs(all->probe.lp) + 1);
         if (all->distances[k] > 1e-9)
@@ -7483,8 +7490,7 @@ static gpumc_status gpumc__check_gradient_at(const gpumc_layout *l, const double
                            "gradient check; give another point");
     status = gpumc__check_same_value(&all, team, error);
     if (status != GPUMC_OK) return status;
-    if (team) gpumc_team_run(team, gpumc__probe_one, n_probes, &all);
-    else for (size_t k = 0; k < n_probes; k++) gpumc__probe_one(k, 0, &all);
+    gpumc__run_parts(team, gpumc__probe_one, n_probes, &all);
     for (size_t k = 0; k < n_probes; k++) {
         const size_t which = gpumc__probe_which(k, n), part = which < n ? gpumc__part_of(l, which) : 0;
         const double distance = all.distances[k];
@@ -8257,8 +8263,7 @@ GPUMC_API void gpumc_rows_eval_batch(const gpumc_rows *rows, size_t n_points, co
     const size_t n_p = rows->kind.n_group + rows->kind.n_shared;
     const int waits = team && rows->taken[0];
     gpumc__rows_job job = { rows, n_points, gpumc_rows_work(rows), p, grad, work, waits };
-    if (team) gpumc_team_run(team, gpumc__rows_part, rows->n_chunks, &job);
-    else for (size_t c = 0; c < rows->n_chunks; c++) gpumc__rows_part(c, 0, &job);
+    gpumc__run_parts(team, gpumc__rows_part, rows->n_chunks, &job);
     for (size_t i = 0; i < n_points; i++)
         lp[i] = gpumc__rows_total(rows, grad + i * n_p, work + i * job.n_work, waits);
 }
@@ -8756,8 +8761,7 @@ GPUMC_API void gpumc_glm_eval_batch(const gpumc_glm *g, size_t n, const gpumc_gl
     double *sums = (double *)gpumc__aligned(work), *scratch = sums + n * g->n_chunks * g->width, a_b[2];
     gpumc__glm_pass pass = { g, n, at, sums, scratch };
     if (n == 0) return;
-    if (team) gpumc_team_run(team, gpumc__glm_chunk, g->n_chunks, &pass);
-    else for (size_t c = 0; c < g->n_chunks; c++) gpumc__glm_chunk(c, 0, &pass);
+    gpumc__run_parts(team, gpumc__glm_chunk, g->n_chunks, &pass);
     for (size_t c = 1; c < g->n_chunks; c++) gpumc__add_all(sums, sums + c * n * g->width, n * g->width);
     for (size_t p = 0; p < n; p++, sums += g->width) {
         gpumc__glm_parameters(g, &at[p], a_b);
@@ -10815,8 +10819,7 @@ static void gpumc__hier_climb_all(gpumc_hier *h, gpumc_layout *l, double *starts
     gpumc_model_unconstrain(l, climbs->work, climbs->first, climbs->work, NULL);
     gpumc_team *team = gpumc_team_start(h->n_slots < GPUMC__CLIMBS ? (int)h->n_slots : GPUMC__CLIMBS,
                                         &h->data->allocator);
-    if (team) gpumc_team_run(team, gpumc__hier_climb_part, GPUMC__CLIMBS, climbs);
-    else for (size_t k = 0; k < GPUMC__CLIMBS; k++) gpumc__hier_climb_part(k, 0, climbs);
+    gpumc__run_parts(team, gpumc__hier_climb_part, GPUMC__CLIMBS, climbs);
     gpumc_team_stop(team);
     gpumc__hier_draw_starts(h, climbs, starts);
 }
@@ -12325,8 +12328,7 @@ enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, from whic
 static void gpumc__adapt_share_long(const gpumc_adapt *a, size_t work, size_t n_parts,
                                     void (*run)(size_t, int, void *), void *user)
 {
-    if (a->team && n_parts > 1 && work >= GPUMC__SHARED) gpumc_team_run(a->team, run, n_parts, user);
-    else for (size_t k = 0; k < n_parts; k++) run(k, 0, user);
+    gpumc__run_parts(n_parts > 1 && work >= GPUMC__SHARED ? a->team : NULL, run, n_parts, user);
 }
 static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
                                void *user)
@@ -15217,8 +15219,7 @@ static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_grou
         if (!open) { gpumc__release(&fit->allocator, d->upright); break; }
         u.n_desks++;
     }
-    if (team) gpumc_team_run(team, gpumc__columns_part, u.n_desks, &u);
-    else if (u.n_desks) gpumc__columns_part(0, 0, &u);
+    gpumc__run_parts(team, gpumc__columns_part, u.n_desks, &u);
     for (size_t i = 0; i < u.n_desks; i++) {
         gpumc__close_sheet(&u.desks[i].sheet);
         gpumc__release(&fit->allocator, u.desks[i].upright);
@@ -15309,7 +15310,7 @@ static gpumc_status gpumc__leave_each_out(const gpumc_fit *fit, gpumc_loo *loo, 
         if (elpds) elpds[at] = r->elpd;
         if (ks) ks[at] = r->k;
     }
-    if (team) gpumc_team_stop(team);
+    gpumc_team_stop(team);
     gpumc__release(&fit->allocator, u.results);
     loo->se = sqrt(tally.n * gpumc__tally_variance(&tally));
     loo->looic = -2 * loo->elpd;
