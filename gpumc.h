@@ -2895,6 +2895,7 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
    close it with the fit. A write that fails stops the run, and closing says why. An on_draw of your own
    passes its arguments on to gpumc_stream_draw. Warnings by draws come when the store is merged. Closing with
    a NULL fit, or one that failed, leaves nothing; draws stay where its error says if the disk took no more.
+   The fit of another run, as far as its shape tells, is an error that leaves the stream open.
    What options point to must stay until then; those of the run name the stream, closed or not, until another
    is opened with them or you set stream, on_draw, draw_user and discard_draws back.
    With a checkpoint, its name set before, a stream grows as PATH.NUMBER.tmp, the number that of its run. This
@@ -7650,15 +7651,40 @@ static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
     return gpumc__eval(c->layout, c->guided, q, g, c->work);
 }
 
-/* The evidence bound at a part of the step, with both gradients. Held values have a log_sd of -infinity. */
+GPUMC__OFTEN
+/* Standard deviations at a part of the step. Held values have a log_sd of -infinity. */
+GPUMC__COPIES(, void, gpumc__climb_spread,
+              (const double *GPUMC__RESTRICT log_sd, const double *GPUMC__RESTRICT log_step, double part,
+               double *GPUMC__RESTRICT sd, size_t n), (log_sd, log_step, part, sd, n), n > 16)
+{ for (size_t i = 0; i < n; i++) sd[i] = gpumc_exp(log_sd[i] + part * log_step[i]); }
+
+/* The next step of log_sd, to what the curvature says, and that of the mean, Newton's, at most `most`. */
+GPUMC__COPIES(, void, gpumc__climb_steps,
+              (const double *GPUMC__RESTRICT slope, const double *GPUMC__RESTRICT bend,
+               const double *GPUMC__RESTRICT log_sd, double most, double *GPUMC__RESTRICT log_step,
+               double *GPUMC__RESTRICT step, size_t n),
+              (slope, bend, log_sd, most, log_step, step, n), n > 16)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double wanted = -0.5 * gpumc_log(fabs(bend[i])) - log_sd[i];
+        const double least = wanted > -2.3 ? wanted : -2.3, turn = least < 2.3 ? least : 2.3;
+        const double newton = 0.5 * slope[i] * gpumc_exp(2 * (log_sd[i] + turn));
+        const double move = newton > -most ? newton : -most;
+        log_step[i] = turn;
+        step[i] = move < most ? move : most;
+    }
+}
+GPUMC__SELDOM
+
+/* The evidence bound at a part of the step, with both gradients. */
 static double gpumc__climb_look(gpumc__climb *c, double part)
 {
     const size_t n = c->layout->n_free;
     double bound = 0;
+    gpumc__climb_spread(c->log_sd, c->log_step, part, c->away, n);
     for (size_t i = 0; i < n; i++) {
-        const double log_sd = c->log_sd[i] + part * c->log_step[i], sd = gpumc__exp(log_sd);
-        c->away[i] = gpumc_rng_word(&c->rng) & 1 ? sd : -sd;
-        if (sd > 0) bound += log_sd;
+        if (c->away[i] > 0) bound += c->log_sd[i] + part * c->log_step[i];
+        if (!(gpumc_rng_word(&c->rng) & 1)) c->away[i] = -c->away[i];
     }
     for (int side = 0; side < 2; side++) {
         for (size_t i = 0; i < n; i++)
@@ -7671,17 +7697,19 @@ static double gpumc__climb_look(gpumc__climb *c, double part)
 /* The next step, at most 1 on curved scales. Returns what it should gain. */
 static double gpumc__climb_plan(gpumc__climb *c, int t)
 {
-    double gain = 0;
+    double gain = 0, *slope = c->g[0], *bend = c->g[1];
+    for (size_t i = 0; i < c->layout->n_free; i++) {
+        const double below = c->g[0][i], above = c->g[1][i];
+        slope[i] = below + above;
+        bend[i] = (above - below) / (2 * c->away[i]);
+    }
     for (size_t k = 0; k < c->layout->n_parts; k++) {
         const gpumc__placed *p = &c->layout->parts[k];
         const double most = t < c->waits[k] ? 0 : p->param->kind == GPUMC_UNBOUNDED ? GPUMC_INF : 1;
-        for (size_t i = p->free_at; i < p->free_at + p->free_size && c->waits[k] != GPUMC__CLIMB_HELD; i++) {
-            const double log_curvature = gpumc__log(fabs((c->g[1][i] - c->g[0][i]) / (2 * c->away[i])));
-            c->log_step[i] = fmin(fmax(-0.5 * log_curvature - c->log_sd[i], -2.3), 2.3);
-            c->step[i] = 0.5 * (c->g[0][i] + c->g[1][i]) * gpumc__exp(2 * (c->log_sd[i] + c->log_step[i]));
-            c->step[i] = fmin(fmax(c->step[i], -most), most);
-            gain += 0.25 * c->step[i] * (c->g[0][i] + c->g[1][i]);
-        }
+        const size_t at = p->free_at, n = p->free_size;
+        if (c->waits[k] == GPUMC__CLIMB_HELD) continue;
+        gpumc__climb_steps(slope + at, bend + at, c->log_sd + at, most, c->log_step + at, c->step + at, n);
+        for (size_t i = at; i < at + n; i++) gain += 0.25 * c->step[i] * slope[i];
     }
     return gain;
 }
@@ -17541,14 +17569,15 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
     if (!stream) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "stream is NULL");
     gpumc__store *s = &stream->store;
     const gpumc_fit *f = &stream->rows;
+    if (fit && fit->status >= 0 && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
+        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit is not that of the stream: it has other "
+                           "numbers of columns or chains; the stream is still open");
     const gpumc_allocator allocator = f->allocator;
     size_t least = SIZE_MAX;
     for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
     s->n_draws = least;
     if (!s->status && (!fit || fit->resumable)) s->status = GPUMC_STOPPED;
     if (!s->status && fit->status < 0) s->status = gpumc__fail(s->error, fit->status, "%.250s", fit->message);
-    if (!s->status && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
-        GPUMC__REFUSE(s, "the fit is not that of the stream: it has other numbers of columns or chains");
     if (!s->status && least == 0)
         GPUMC__REFUSE(s, "a chain has no draws: the run was stopped too early, or its on_draw does not call "
                       "gpumc_stream_draw");
