@@ -961,6 +961,10 @@ static void check_stream(void)
         z = gpumc_stream_open(threads == 1 ? one : two, &rich, &streaming, NULL, &error);
         CHECK(z && streaming.discard_draws && streaming.on_draw == gpumc_stream_draw, "%s", error.text);
         CHECK(gpumc_sample(&rich, &streaming, &fit) == GPUMC_OK && !fit.draws, "%s", fit.message);
+        gpumc_fit other = fit;                             /* of another run: nothing is lost */
+        other.n_chains++;
+        CHECK(gpumc_stream_close(z, &other, &error) == GPUMC_ERROR_ARGUMENT
+              && strstr(error.text, "still open"), "%s", error.text);
         CHECK(gpumc_stream_close(z, &fit, &error) == GPUMC_OK, "%s", error.text);
         if (threads == 1) gpumc_free(&fit);
     }
