@@ -3,7 +3,7 @@
 
     python3 -m venv v && v/bin/pip install -r requirements.txt
     v/bin/python peers.py table MODEL [key=value ...]     every engine that has MODEL, one row each, and the ratio
-    v/bin/python peers.py anchors                         the tables that the README quotes (an hour or two)
+    v/bin/python peers.py anchors                         the tables that the README quotes (half an hour)
     v/bin/python peers.py run MODEL ENGINE [key=value ...]  one run, one JSON object on the last line
     v/bin/python peers.py data MODEL FILE.json [key=value ...]  the data of MODEL as Stan JSON, for other programs
     v/bin/python peers.py list                            models, engines and their options
@@ -589,12 +589,17 @@ def ratios(rows):
 
 
 def anchors():
+    """Each peer at its best: it gains nothing from more warm-up, nor from the other form."""
+    best = dict(engines="gpumc,nutpie,numpyro-parallel", num_warmup=300, repeats=3)
+    table("schools", dict(best, repeats=5))
     for size in (100, 500, 1000):
-        table("groups", dict(size=size, num_samples=2000, num_warmup="300,1000", repeats=3))
-    for data in ("model", "noise"):
-        table("artists", dict(data=data, target_accept="0.8,0.9", num_warmup="300,1000", repeats=3))
-    for model in ("logistic", "players", "schools", "retest", "diffusion"):
-        table(model, dict(num_warmup="300,1000", repeats=3))
+        table("groups", dict(best, size=size, form="centred", num_samples=2000))
+    table("logistic", best)
+    table("players", dict(best, form="centred"))
+    table("artists", dict(best, data="noise"))
+    table("artists", dict(best, data="model", engines="gpumc,nutpie", num_samples=4000, repeats=2))
+    table("retest", dict(best, engines="gpumc,nutpie", form="noncentred"))
+    table("diffusion", dict(best, engines="gpumc,numpyro-parallel", form="centred", repeats=1))
 
 
 def main(argv):
