@@ -14747,21 +14747,27 @@ static double gpumc__ess(gpumc__sheet *s)
     return (double)s->kept / fmax(tau, bound);
 }
 
-/* Normal scores of the ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
-static GPUMC_LOOP void gpumc__fill_scores(gpumc__sheet *s)
-{
-    const size_t n = s->has_scores ? 0 : s->kept;
-    const double scale = 1 / ((double)n + 0.25);
-    double *scores = s->scores;
-    for (size_t i = 0; i < n; i++) scores[i] = gpumc_inv_Phi((0.5 * (double)i + 0.625) * scale);
-    for (size_t i = n; i + 1 < 2 * n; i++) scores[i] = -scores[2 * n - 2 - i];
-    s->has_scores = 1;
-}
-
 static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
 { return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
 GPUMC__OFTEN
+/* Normal scores of twice as large ranks of n. */
+GPUMC__COPIES(, void, gpumc__to_scores, (double *x, size_t n), (x, n), n > 64)
+{
+    const double scale = 1 / ((double)n + 0.25);
+    for (size_t i = 0; i < n; i++) x[i] = gpumc_inv_Phi((0.5 * x[i] + 0.625) * scale);
+}
+
+/* Normal scores of the ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
+static void gpumc__fill_scores(gpumc__sheet *s)
+{
+    const size_t n = s->has_scores ? 0 : s->kept;
+    for (size_t i = 0; i < n; i++) s->scores[i] = (double)i;
+    gpumc__to_scores(s->scores, n);
+    for (size_t i = n; i + 1 < 2 * n; i++) s->scores[i] = -s->scores[2 * n - 2 - i];
+    s->has_scores = 1;
+}
+
 /* y becomes the normal scores of the kept values, which v has in ascending order. */
 static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
