@@ -1,9 +1,9 @@
 /* gpumc.h: Bayesian inference for C programs in one header                                version 0.1.0
 
-   You write a log density and its gradient. gpumc draws from the posterior (NUTS and MAMS, warm-up pooled
-   over chains, learned centring of hierarchical parameters), says how far the draws can be trusted, and
-   writes files that ArviZ, Stan's tools and R read. C99 or C++11; no dependencies beyond the C library and
-   threads. MIT-0 or public domain.
+   You write a log density and its gradient. gpumc draws from the posterior (by HMC, MAMS or NUTS, with
+   warm-up pooled over chains and learned centring of hierarchical parameters), says how far the draws can be
+   trusted, and writes files that ArviZ, Stan's tools and R read. C99 or C++11; no dependencies beyond the C
+   library and threads. MIT-0 or public domain.
 
    DO THIS  in one C or C++ file:    #define GPUMC_IMPLEMENTATION
                                      #include "gpumc.h"
@@ -119,8 +119,8 @@
 
    RUNNING  gpumc_sample(&model, &options, &fit). Options left zero are defaults: 4 chains, 200 warm-up
      iterations a chain (400 for one chain) or fewer, 1000 draws each, target acceptance 0.8 (of one or two
-     parameters 0.95), tree depth 10, seed 0. Warm-up ends after 110 (320) where HMC, see below, has nothing
-     left to learn.
+     parameters 0.95), tree depth 10, seed 0. Warm-up may end from 110 (320) on where HMC, see below, has
+     nothing left to learn.
      A draw is fit.draws[(chain * fit.draw_capacity + draw) * fit.n_columns + column]; gpumc_column finds a
      column by name, gpumc_summarise(&fit, gpumc_column(&fit, "mu")).mean is its mean, and gpumc_fit_series
      hands it to the diagnostics. In C++11 write gpumc_sample_options options = {}; and set members.

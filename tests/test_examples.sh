@@ -251,6 +251,9 @@ check 'README: the program builds' $CC -O2 -DGPUMC__IMPLEMENTED -I. "$scratch/re
 "$scratch/readme" >"$scratch/readme.out" 2>&1
 sed '$d' "$scratch/eight_schools.output" >"$scratch/readme.expected"
 check 'README: the program prints the same' compare "$scratch/readme.out" "$scratch/readme.expected"
+sed -n '/^It prints$/,/^    \.\.\./s/^    \([^.]\)/\1/p' README.md >"$scratch/readme.table"
+grep -E '^ *mean |^(mu|tau|theta\[1\]) ' "$scratch/readme.out" >"$scratch/readme.lines"
+check 'README: the table is what the program prints' compare "$scratch/readme.table" "$scratch/readme.lines"
 build=$(sed -n 's/^ *Build: *//p' examples/eight_schools.c)
 check 'README: the first command is the build line' grep -qF "$build && ./eight_schools" README.md
 check 'README: the second command runs the tests' grep -qE '^ +make -C tests$' README.md
