@@ -19971,9 +19971,11 @@ static gpumc_status gpumc__start_failed(gpumc__run *r, size_t c, int tries, gpum
     char where[120] = "", name[128];
     gpumc_error why;
     if (r->model->explain && r->model->explain(work, r->model->data, &why) != GPUMC_OK)
-        return gpumc__fail(error, GPUMC_ERROR_START, "chain %.0f: none of %d start points will do (are data "
-                           "outside their support%s): %.170s", (double)(c + 1), tries,
-                           tries > 1 ? "? else give init" : ", or is an init that you gave?", why.text);
+        return gpumc__fail(error, GPUMC_ERROR_START, tries == 1
+                               ? "chain %.0f: its start, from init, will not do (are data outside their "
+                                 "support, or is init?): %.170s"
+                               : "chain %.0f: none of its start points will do (are data outside their "
+                                 "support? else give init): %.170s", (double)(c + 1), why.text);
     for (size_t i = 0; i < r->layout->n_parts && strlen(where) < 80; i++) {
         const gpumc__placed *p = &r->layout->parts[i];
         snprintf(where + strlen(where), sizeof where - strlen(where), "%s%.30s%s %.4g", i ? ", " : "",
