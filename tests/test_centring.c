@@ -1406,6 +1406,59 @@ static double heavy_density(const double *x, double *g, void *data)
     return lp + rows_fit(d, x + 3, x[2], g + 3, &g[2]);
 }
 
+/* Steps of the climb by their formulas, in few and in many coordinates, and at their bounds. */
+enum { CLIMB_STEPS = 40 };
+static void check_climb_steps(void)
+{
+    double slope[CLIMB_STEPS], bend[CLIMB_STEPS], log_sd[CLIMB_STEPS], log_step[CLIMB_STEPS],
+           step[CLIMB_STEPS], sd[CLIMB_STEPS];
+    gpumc_rng rng = gpumc_rng_at(1, 9, 0, 0);
+    for (size_t n = 3; n <= CLIMB_STEPS; n += CLIMB_STEPS - 3) {
+        for (size_t i = 0; i < n; i++) {
+            slope[i] = gpumc_rng_normal(&rng) * exp(3 * gpumc_rng_normal(&rng));
+            bend[i] = gpumc_rng_normal(&rng) * exp(5 * gpumc_rng_normal(&rng));
+            log_sd[i] = gpumc_rng_normal(&rng);
+        }
+        bend[0] = 0;
+        slope[1] = 1e9;
+        slope[2] = -1e9;
+        gpumc__climb_steps(slope, bend, log_sd, 1, log_step, step, n);
+        gpumc__climb_spread(log_sd, log_step, 0.25, sd, n);
+        for (size_t i = 0; i < n; i++) {
+            const double turn = fmin(fmax(-0.5 * log(fabs(bend[i])) - log_sd[i], -2.3), 2.3);
+            const double move = fmin(fmax(0.5 * slope[i] * exp(2 * (log_sd[i] + turn)), -1), 1);
+            const double wide = exp(log_sd[i] + 0.25 * turn);
+            CHECK(fabs(log_step[i] - turn) < 1e-14 && fabs(step[i] - move) < 1e-13
+                  && fabs(sd[i] / wide - 1) < 1e-14, "%d of %d: step %g and %g, sd %g, not %g, %g, %g", (int)i + 1,
+                  (int)n, log_step[i], step[i], sd[i], turn, move, wide);
+        }
+    }
+}
+
+static double flat_density(const double *x, double *g, void *data) { (void)x, (void)g, (void)data; return 0; }
+
+/* Its two points lie one standard deviation about the mean, on sides that chance chooses. */
+static void check_climb_sides(void)
+{
+    const gpumc_param params[] = { { .name = "x", .size = CLIMB_STEPS } };
+    const gpumc_model model = { .params = params, .n_params = 1, .log_density = flat_density };
+    const size_t bytes = gpumc_layout_bytes(&model, NULL);
+    void *memory = malloc(bytes);
+    const gpumc_layout *l = gpumc_layout_init(&model, memory, bytes, NULL);
+    double *scratch = (double *)malloc(gpumc__climb_bytes(l));
+    gpumc__climb c = gpumc__climb_place(l, 0, gpumc_rng_at(1, 9, 0, 0), scratch);
+    size_t above = 0;
+    for (size_t i = 0; i < CLIMB_STEPS; i++) c.log_sd[i] = 1;
+    gpumc__climb_look(&c, 1);
+    for (size_t i = 0; i < CLIMB_STEPS; i++) {
+        CHECK(fabs(fabs(c.away[i]) - exp(1)) < 1e-14 && c.point[i] == c.away[i], "%g, %g", c.away[i], c.point[i]);
+        above += c.away[i] > 0;
+    }
+    CHECK(above > CLIMB_STEPS / 4 && above < 3 * CLIMB_STEPS / 4, "%d of %d above", (int)above, CLIMB_STEPS);
+    free(scratch);
+    free(memory);
+}
+
 /* Groups at 5000: chains that are left to fall there need far more gradients of warm-up, and some never get
    out of the necks. */
 static void check_climb(void)
@@ -1669,6 +1722,8 @@ int main(void)
     check_score_trial();
     check_start_share();
     check_far_starts();
+    check_climb_steps();
+    check_climb_sides();
     check_climb();
     check_climb_starts();
     check_level_starts();
