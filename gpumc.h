@@ -7694,7 +7694,8 @@ static double gpumc__climb_look(gpumc__climb *c, double part)
     return bound;
 }
 
-/* The next step, at most 1 on curved scales. Returns what it should gain. */
+/* The next step, at most 1 on curved scales; its gradients become sums and curvatures. Returns what it should
+   gain. */
 static double gpumc__climb_plan(gpumc__climb *c, int t)
 {
     double gain = 0, *slope = c->g[0], *bend = c->g[1];
@@ -14751,7 +14752,7 @@ static int gpumc__is_kept(const gpumc__sheet *s, size_t index)
 { return s->n_draws % 2 == 0 || index % s->n_draws != s->half; }
 
 GPUMC__OFTEN
-/* Normal scores of twice as large ranks of n. */
+/* x, twice ranks of n values, become normal scores. */
 GPUMC__COPIES(, void, gpumc__to_scores, (double *x, size_t n), (x, n), n > 64)
 {
     const double scale = 1 / ((double)n + 0.25);
