@@ -589,7 +589,7 @@ def ratios(rows):
 
 
 def anchors():
-    """Each peer at its best: it gains nothing from more warm-up, nor from the other form."""
+    """Each peer at its best: `table MODEL num_warmup=300,1000` without form shows what else there is."""
     best = dict(engines="gpumc,nutpie,numpyro-parallel", num_warmup=300, repeats=3)
     table("schools", dict(best, repeats=5))
     for size in (100, 500, 1000):
