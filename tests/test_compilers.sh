@@ -84,7 +84,7 @@ done
 
 # Another C library, that of Alpine, linked statically as for a machine where nothing can be installed.
 if have musl-gcc; then
-    check 'musl' musl-gcc -std=c99 -O1 -static $c_warnings "$scratch/implementation.c" -o "$scratch/program" \
+    check 'musl' musl-gcc -std=c99 -O0 -static $c_warnings "$scratch/implementation.c" -o "$scratch/program" \
         -lm -pthread
     check 'musl: the program runs' "$scratch/program"
     check 'musl: eight schools' musl-gcc -O1 -static ../examples/eight_schools.c -o "$scratch/program" \

@@ -72,8 +72,7 @@ for arch in $ends; do
     device compile gpumc_cuda "$arch" $rows
 done
 device compile team "$oldest"
-if [ -n "${LONG:-}" ]; then how=compile; else how=assemble; fi
-[ "$newest" = "$oldest" ] || device $how team "$newest"
+[ -z "${LONG:-}" ] || [ "$newest" = "$oldest" ] || device compile team "$newest"
 device compile gpumc_cuda "$newest" $rows -DGPUMC_REAL=float
 check_fails 'a source asks for the architecture' grep __CUDA_ARCH__ ../gpumc.h ../gpumc_cuda.cu leaf.cu
 for arch in $between; do
