@@ -8379,7 +8379,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
    X lies in blocks of 8 rows, column by column, so that both products with it are maps over lanes: eta += X
    b takes four columns a step, X'r four blocks, into lanes that are summed at the end of a chunk; what they
    read of X serves up to four points. Groups of blocks form tiles that stay in cache from eta to X'r, while
-   the next tile is fetched; tiles form chunks, whose sums are added in order. A row computes the terms of
+   the next tiles are fetched; tiles form chunks, whose sums are added in order. A row computes the terms of
    log p that depend on eta; the others come once an evaluation, from the total weight or, for counts, from
    that of each distinct one.
    Read first: gpumc__glm_tile. */
@@ -8387,7 +8387,9 @@ enum {
     GPUMC__GLM_LANES = 8,
     GPUMC__GLM_GROUP = 32,                   /* rows of four blocks; tiles hold whole groups */
     GPUMC__GLM_MOST = 512,                   /* rows of a tile; gpumc__sum_log1p bounds it */
-    GPUMC__GLM_TILE_BYTES = 32768,           /* of X, in the second-level cache from its fetch on */
+    GPUMC__GLM_TILE_BYTES = 16384,           /* of X in double */
+    GPUMC__GLM_AHEAD = 3,                    /* times that each line is fetched, a tile apart */
+    GPUMC__GLM_CACHED = 1 << 20,             /* bytes of X that stay in the second-level cache unasked */
     GPUMC__GLM_CHUNKS = 128,
     GPUMC__GLM_TOGETHER = 4,                 /* points that products take at once */
     GPUMC__GLM_STRIDE = GPUMC__GLM_MOST + 104, /* from array to array: in whole pages they would share sets */
@@ -8456,8 +8458,18 @@ GPUMC__GLM_ROW(student_t)
 }
 
 /* ---- loops, one copy an instruction set ------------------------------------------------------------
-   Before every 32 products a point they fetch two lines, step bytes apart, from next on; a step below the
-   length of a line spreads the same lines over more work. */
+   Before every 32 products a point they fetch two lines, step bytes apart, from next on, and those that lie
+   the bytes of a tile and of two behind them; a step below the length of a line spreads the same lines over
+   more work; with step 0 they fetch nothing. Each line is asked for as often because a processor drops what
+   it has no room for: asked for once, a gradient took a third longer. */
+GPUMC__LOOP_INLINE void gpumc__glm_fetch(const char *next, size_t step)
+{
+    if (step == 0) return;
+    GPUMC__FLAT for (size_t ahead = 0; ahead < GPUMC__GLM_AHEAD; ahead++) {
+        GPUMC__FETCH(next + ahead * GPUMC__GLM_TILE_BYTES);
+        if (step > 32) GPUMC__FETCH(next + step + ahead * GPUMC__GLM_TILE_BYTES);
+    }
+}
 
 /* eta += X b at P points: what is read of X serves all. Where columns end within four, those read beyond them
    are finite and count 0 times. */
@@ -8473,8 +8485,7 @@ GPUMC__LOOP_INLINE void gpumc__glm_predict(size_t P, const double *GPUMC__RESTRI
         for (size_t i = 0; i < n_blocks; i++, next += 2 * step) {
             const double *GPUMC__RESTRICT c = x + (i * n_columns + k) * V;
             double *GPUMC__RESTRICT e = eta + i * V;
-            GPUMC__FETCH(next);
-            GPUMC__FETCH(next + step);
+            gpumc__glm_fetch(next, step);
             GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
                 const double c_0 = c[l], c_1 = c[V + l], c_2 = c[2 * V + l], c_3 = c[3 * V + l];
                 GPUMC__FLAT for (size_t p = 0; p < P; p++)
@@ -8496,8 +8507,7 @@ GPUMC__LOOP_INLINE void gpumc__glm_push(size_t P, const double *GPUMC__RESTRICT 
         for (size_t k = 0; k < n_columns; k++, next += 2 * step) {
             const double *GPUMC__RESTRICT c = x + k * V;
             double *GPUMC__RESTRICT sum = lanes + k * P * V;
-            GPUMC__FETCH(next);
-            GPUMC__FETCH(next + step);
+            gpumc__glm_fetch(next, step);
             GPUMC__WIDE_LOOP for (size_t l = 0; l < V; l++) {
                 const double c_0 = c[l], c_1 = c[s + l], c_2 = c[2 * s + l], c_3 = c[3 * s + l];
                 GPUMC__FLAT for (size_t p = 0; p < P; p++) {
@@ -8573,7 +8583,7 @@ struct gpumc_glm {
     gpumc__glm_rows_fn *rows;
     size_t tile_rows, chunk_rows, n_chunks;
     size_t n_outputs, width;        /* outputs a row; sums a chunk and point */
-    size_t each;                    /* bytes of an element of x: of a float or a double */
+    size_t each, step;              /* bytes of an element of x, a float or a double; of fetches */
     int is_product;                 /* rows are bernoulli_logit */
     char *x;
     uint32_t *level;                /* factor after factor */
@@ -8603,18 +8613,9 @@ static const double *gpumc__glm_columns(const gpumc_glm *g, size_t first, size_t
     return wide;
 }
 
-/* What is fetched of the next tile: burst bytes before every loop over rows, the rest by the products. */
-typedef struct gpumc__glm_next { const char *at; size_t step, burst; } gpumc__glm_next;
-
-static void gpumc__glm_fetch(gpumc__glm_next *next)
-{
-    for (size_t i = 0; i < next->burst; i += 64) GPUMC__FETCH(next->at + i);
-    next->at += next->burst;
-}
-
 /* eta of n rows but for X b; those that fill up the last group get the intercept alone. */
 static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                                      double *eta, gpumc__glm_next *next)
+                                      double *eta)
 {
     const size_t filled = gpumc__round_up(n, GPUMC__GLM_GROUP);
     const double intercept = at->intercept ? *at->intercept : 0;
@@ -8623,7 +8624,6 @@ static GPUMC_LOOP void gpumc__glm_eta(const gpumc_glm *g, const gpumc_glm_point 
     for (size_t f = 0; at->effects && f < g->data.n_factors; f++) {
         const uint32_t *level = g->level + f * g->data.n_rows + first;
         const double *effect = at->effects[f];
-        gpumc__glm_fetch(next);
         for (size_t i = 0; effect && i < n; i++) eta[i] += effect[level[i]];
     }
 }
@@ -8645,17 +8645,15 @@ static GPUMC_LOOP void gpumc__glm_add_rows(const gpumc_glm *g, gpumc__glm_rows_f
 
 /* From eta of n rows to r, the derivatives by it, which follow it; adds to sums at one point. */
 static void gpumc__glm_respond(const gpumc_glm *g, const gpumc_glm_point *at, size_t first, size_t n,
-                               double *eta, double *sums, gpumc__glm_next *next)
+                               double *eta, double *sums)
 {
     const double *weights = g->data.weights ? g->data.weights + first : NULL;
     double *r = eta + GPUMC__GLM_STRIDE, a_b[2];
     gpumc__glm_parameters(g, at, a_b);
-    gpumc__glm_fetch(next);
     gpumc__glm_add_rows(g, g->rows, n, g->data.y + first, eta, weights, a_b, r, sums);
     for (size_t f = 0; f < g->data.n_factors; f++) {
         const uint32_t *level = g->level + f * g->data.n_rows + first;
         double *GPUMC__RESTRICT by_effect = sums + g->effect_at[f];
-        gpumc__glm_fetch(next);
         for (size_t i = 0; i < n; i++) by_effect[level[i]] += r[i];
     }
     memset(r + n, 0, (gpumc__round_up(n, GPUMC__GLM_GROUP) - n) * sizeof *r);
@@ -8663,7 +8661,7 @@ static void gpumc__glm_respond(const gpumc_glm *g, const gpumc_glm_point *at, si
 
 /* What rows first .. first + n add at P points: to sums of each, and X'r to lanes. */
 static void gpumc__glm_tile(const gpumc_glm *g, size_t P, const gpumc_glm_point *at, size_t first, size_t n,
-                            const double *x, gpumc__glm_next *next, double *scratch, double *sums,
+                            const double *x, const char *next, size_t step, double *scratch, double *sums,
                             double *lanes)
 {
     const size_t K = g->data.n_columns, n_blocks = gpumc__round_up(n, GPUMC__GLM_GROUP) / GPUMC__GLM_LANES;
@@ -8671,28 +8669,17 @@ static void gpumc__glm_tile(const gpumc_glm *g, size_t P, const gpumc_glm_point 
     const double *beta[GPUMC__GLM_TOGETHER];
     for (size_t p = 0; p < P; p++) {
         beta[p] = at[p].beta;
-        gpumc__glm_eta(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT, next);
+        gpumc__glm_eta(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT);
     }
-    g->loops->predict[several](x, K, n_blocks, beta, scratch, next->at, next->step);
-    next->at += n_blocks * K / 2 * next->step;
+    g->loops->predict[several](x, K, n_blocks, beta, scratch, next, step);
     for (size_t p = 0; p < P; p++)
-        gpumc__glm_respond(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT, sums + p * g->width, next);
-    g->loops->push[several](x, K, n_blocks, scratch + GPUMC__GLM_STRIDE, lanes, next->at, next->step);
-    next->at += n_blocks * K / 2 * next->step;
+        gpumc__glm_respond(g, &at[p], first, n, scratch + p * GPUMC__GLM_POINT, sums + p * g->width);
+    g->loops->push[several](x, K, n_blocks, scratch + GPUMC__GLM_STRIDE, lanes,
+                            next + n_blocks * K / 2 * step, step);
 }
 
 /* How many of n points go through a tile together. */
 static size_t gpumc__glm_together(size_t n) { return n < GPUMC__GLM_TOGETHER ? 1 : GPUMC__GLM_TOGETHER; }
-
-/* How P of n points fetch their share of a tile. */
-static gpumc__glm_next gpumc__glm_share(const gpumc_glm *g, size_t P, size_t n)
-{
-    const size_t values = g->tile_rows * g->data.n_columns, share = values * g->each * P / n;
-    const size_t bursts = P * (2 * g->data.n_factors + 1);
-    gpumc__glm_next next = { NULL, 0, gpumc__smaller(1024, share / (bursts + 1)) };
-    if (values) next.step = (share - bursts * next.burst) / (values / 8);
-    return next;
-}
 
 /* Doubles of scratch of one thread. */
 static size_t gpumc__glm_scratch(const gpumc_glm *g, size_t n_points)
@@ -8720,20 +8707,18 @@ static void gpumc__glm_chunk(size_t chunk, int member, void *user)
     double *sums = pass->sums + chunk * n * g->width;
     double *scratch = pass->scratch + (size_t)member * gpumc__glm_scratch(g, n);
     double *lanes = scratch + gpumc__glm_together(n) * GPUMC__GLM_POINT, *wide = lanes + n * K * V;
-    gpumc__glm_next alone = gpumc__glm_share(g, 1, n);
-    gpumc__glm_next many = gpumc__glm_share(g, GPUMC__GLM_TOGETHER, n);
     memset(sums, 0, n * g->width * sizeof *sums);
     memset(lanes, 0, n * K * V * sizeof *lanes);
     for (size_t first = from; first < to; first += g->tile_rows) {
         const size_t rows = gpumc__smaller(g->tile_rows, to - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(rows, GPUMC__GLM_GROUP), wide);
         const char *next = gpumc__glm_at(g, first + g->tile_rows);
-        for (size_t p = 0, P; p < n; p += P) {
-            gpumc__glm_next *share = (P = gpumc__glm_together(n - p)) > 1 ? &many : &alone;
-            share->at = next;
-            gpumc__glm_tile(g, P, &pass->at[p], first, rows, x, share, scratch, sums + p * g->width,
+        for (size_t p = 0, P; p < n; p += P) {                  /* each fetches its share of what follows */
+            P = gpumc__glm_together(n - p);
+            const size_t step = g->step * P / n;
+            gpumc__glm_tile(g, P, &pass->at[p], first, rows, x, next, step, scratch, sums + p * g->width,
                             lanes + p * K * V);
-            next = share->at;
+            next += g->tile_rows * K / 8 * step;
         }
     }
     for (size_t p = 0, P; p < n; p += P) {
@@ -8814,14 +8799,13 @@ GPUMC_API void gpumc_glm_pointwise(const gpumc_glm *g, const gpumc_glm_point *at
     const gpumc_glm_family family = g->data.family;
     double *eta = (double *)gpumc__aligned(work), *out = eta + GPUMC__GLM_STRIDE, a_b[2];
     double *wide = eta + GPUMC__GLM_POINT, *value = out + (size_t)GPUMC__GLM_VALUE * GPUMC__GLM_STRIDE;
-    gpumc__glm_next nothing = { g->x, 0, 0 };
     gpumc__glm_parameters(g, at, a_b);
     const double same = gpumc__glm_rest(family, a_b, NULL, NULL);
     for (size_t first = 0; first < g->data.n_rows; first += g->tile_rows) {
         const size_t n = gpumc__smaller(g->tile_rows, g->data.n_rows - first);
         const double *x = gpumc__glm_columns(g, first, gpumc__round_up(n, GPUMC__GLM_GROUP), wide);
         const double *y = g->data.y + first;
-        gpumc__glm_eta(g, at, first, n, eta, &nothing);
+        gpumc__glm_eta(g, at, first, n, eta);
         g->loops->predict[0](x, g->data.n_columns, gpumc__round_up(n, GPUMC__GLM_GROUP) / GPUMC__GLM_LANES,
                              &at->beta, eta, g->x, 0);
         (g->is_product ? g->loops->rows[GPUMC__GLM_N] : g->rows)(n, y, eta, a_b, out);
@@ -8909,6 +8893,7 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     g.data = *d;
     g.n_outputs = n_outputs[d->family];
     g.each = d->single_precision || d->x_float ? sizeof(float) : sizeof(double);
+    g.step = gpumc__size_mul(gpumc__size_mul(d->n_rows, K), g.each) > GPUMC__GLM_CACHED ? 8 * g.each : 0;
     g.is_product = is_bernoulli && !d->weights;
     g.loops = gpumc__glm_isa[gpumc_isa_resolve(d->isa) - 1];
     g.rows = g.loops->rows[is_bernoulli && d->weights ? GPUMC__GLM_N : d->family];
@@ -8926,11 +8911,12 @@ static gpumc_glm gpumc__glm_measure(const gpumc_glm_data *d)
     return g;
 }
 
-/* Values of x that are stored: whole groups of rows, and a tile that may be fetched beyond the end. */
+/* Values of x that are stored: whole groups of rows, and those that may be read or fetched beyond the end. */
 static size_t gpumc__glm_stored(const gpumc_glm *g)
 {
     const size_t rows = gpumc__size_add(gpumc__round_up(g->data.n_rows, GPUMC__GLM_GROUP), 2 * g->tile_rows);
-    return gpumc__size_add(gpumc__size_mul(rows, g->data.n_columns), 3 * GPUMC__GLM_LANES);
+    const size_t fetched = g->step ? GPUMC__GLM_AHEAD * GPUMC__GLM_TILE_BYTES / g->each : 0;
+    return gpumc__size_add(gpumc__size_mul(rows, g->data.n_columns), 3 * GPUMC__GLM_LANES + fetched);
 }
 
 /* A copy of n numbers in the arena, with zeros up to whole lanes; NULL of NULL. */

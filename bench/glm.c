@@ -21,7 +21,9 @@ typedef struct shape {
 static const shape shapes[] = {
     { "normal, 4 points a pass", GPUMC_GLM_NORMAL, 1000000, 20, { 0 }, 0, 4, 1, 0 },
     { "normal, 1 point", GPUMC_GLM_NORMAL, 1000000, 20, { 0 }, 0, 1, 1, 0 },
+    { "normal, 4 points, 2 threads", GPUMC_GLM_NORMAL, 1000000, 20, { 0 }, 0, 4, 2, 0 },
     { "bernoulli, 4 points a pass", GPUMC_GLM_BERNOULLI_LOGIT, 1000000, 20, { 0 }, 0, 4, 1, 0 },
+    { "bernoulli, 4 points, 2 threads", GPUMC_GLM_BERNOULLI_LOGIT, 1000000, 20, { 0 }, 0, 4, 2, 0 },
     { "poisson", GPUMC_GLM_POISSON_LOG, 1000000, 20, { 0 }, 0, 1, 1, 0 },
     { "negative binomial", GPUMC_GLM_NEG_BINOMIAL_2_LOG, 1000000, 20, { 0 }, 0, 1, 1, 0 },
     { "student t", GPUMC_GLM_STUDENT_T, 1000000, 20, { 0 }, 0, 1, 1, 0 },
@@ -65,7 +67,21 @@ static volatile uint64_t seen;
     }
 GPUMC__ISA_COPIES(READ, 0)
 static void (*const read_isa[])(const uint64_t *, size_t) = GPUMC__ISA_TABLE(read);
-static void read_once(const uint64_t *a, size_t n) { read_isa[gpumc_isa_resolve(GPUMC_ISA_AUTO) - 1](a, n); }
+typedef struct words { const uint64_t *a; size_t n; } words;
+enum { READ_PARTS = 64 };
+static void read_part(size_t part, int member, void *user)
+{
+    const words *w = user;
+    const size_t from = w->n * part / READ_PARTS, to = w->n * (part + 1) / READ_PARTS;
+    (void)member;
+    read_isa[gpumc_isa_resolve(GPUMC_ISA_AUTO) - 1](w->a + from, to - from);
+}
+static void read_once(gpumc_team *team, const void *a, size_t bytes)
+{
+    words w = { a, bytes / sizeof(uint64_t) };
+    if (team) gpumc_team_run(team, read_part, READ_PARTS, &w);
+    else for (size_t part = 0; part < READ_PARTS; part++) read_part(part, 0, &w);
+}
 
 /* ---- one gradient -------------------------------------------------------------------------------------- */
 typedef struct job {
@@ -151,7 +167,7 @@ static void measure(const shape *s, int runs)
     if (s->n_threads > 1) j.team = must(gpumc_team_start((int)s->n_threads, NULL));
     for (int r = 0; r < runs; r++) {
         double start = s->n_threads > 1 ? wall_seconds() : bench_seconds();
-        read_once((const uint64_t *)x, bytes / 8);
+        read_once(j.team, x, bytes);
         reading = fmin(reading, (s->n_threads > 1 ? wall_seconds() : bench_seconds()) - start);
         start = s->n_threads > 1 ? wall_seconds() : bench_seconds();
         evaluate(&j, lp);
