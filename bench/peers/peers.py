@@ -3,7 +3,7 @@
 
     python3 -m venv v && v/bin/pip install -r requirements.txt
     v/bin/python peers.py table MODEL [key=value ...]     every engine that has MODEL, one row each, and the ratio
-    v/bin/python peers.py anchors                         the tables that the README quotes (half an hour)
+    v/bin/python peers.py anchors                         the tables that the README quotes (40 minutes)
     v/bin/python peers.py run MODEL ENGINE [key=value ...]  one run, one JSON object on the last line
     v/bin/python peers.py data MODEL FILE.json [key=value ...]  the data of MODEL as Stan JSON, for other programs
     v/bin/python peers.py list                            models, engines and their options
@@ -589,11 +589,12 @@ def ratios(rows):
 
 
 def anchors():
-    """Each peer at its best: `table MODEL num_warmup=300,1000` without form shows what else there is."""
+    """Each peer at its best: `table MODEL num_warmup=300,1000` without form shows what else there is. Runs of
+    milliseconds are repeated most: a ratio of the medians of five of them moves by a third from day to day."""
     best = dict(engines="gpumc,nutpie,numpyro-parallel", num_warmup=300, repeats=3)
-    table("schools", dict(best, repeats=5))
-    for size in (100, 500, 1000):
-        table("groups", dict(best, size=size, form="centred", num_samples=2000))
+    table("schools", dict(best, repeats=15))
+    for size, repeats in ((100, 15), (500, 3), (1000, 3)):
+        table("groups", dict(best, size=size, form="centred", num_samples=2000, repeats=repeats))
     table("logistic", best)
     table("players", dict(best, form="centred"))
     table("artists", dict(best, data="noise"))
