@@ -38,7 +38,7 @@ for compiler in gcc clang; do
 done
 
 if have clang; then
-    for level in -O1 -Os; do
+    for level in -O1 ${LONG:+-Os}; do
         check "clang $level" clang -std=c99 $level $c_warnings -c "$scratch/implementation.c" \
             -o "$scratch/object"
     done

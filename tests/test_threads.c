@@ -152,7 +152,7 @@ static void check_sampler(void)
 
 /* ---- a thousand coordinates, for which more threads adapt than there are chains -------------------- */
 
-enum { GROUPS = 800 };
+enum { GROUPS = 520 };
 struct pairs { double mu, tau, m, s, level[GROUPS], slope[GROUPS]; };
 
 /* Groups of other precision each, levels and slopes correlated, and a direction of all levels. */
@@ -165,7 +165,7 @@ static double pairs_density(const double *x, double *grad, void *data)
               + gpumc_half_normal_lpdf(p->tau, 1, &g->tau, NULL) + gpumc_half_normal_lpdf(p->s, 1, &g->s, NULL);
     (void)data;
     for (int j = 0; j < GROUPS; j++) {
-        const double noise = 0.2 + 0.006 * j;
+        const double noise = 0.2 + 0.009 * j;
         double by = 0;
         lp += gpumc_normal_lpdf(p->level[j], p->mu, p->tau, &g->level[j], &g->mu, &g->tau)
             + gpumc_normal_lpdf(p->slope[j], p->m, p->s, &g->slope[j], &g->m, &g->s)
