@@ -2,8 +2,8 @@
 # The header in every language version it promises, with every warning as an error, by gcc and by clang; once
 # by each with the optimiser and the C library's checks (which some distributions turn on), which see what may
 # be uninitialised or overrun: gcc at -O3, which inlines further than the -O2 of the other tests, clang at -O2,
-# where it says which loops it cannot vectorise, and at -O1 and -Os, where it must not. A gpumc.h with a fault
-# in it must be refused, or these checks are blind.
+# where it says which loops it cannot vectorise, and at -O1 and, with make long, -Os, where it must not. A
+# gpumc.h with a fault in it must be refused, or these checks are blind.
 . ./check.sh
 
 warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion -Wundef
