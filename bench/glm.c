@@ -1,4 +1,4 @@
-/* What one gradient of a regression with a design matrix costs, against the time in which the same core reads
+/* What one gradient of a regression with a design matrix costs, against the time in which as many threads read
    an array of the matrix's size once, measured in turn with it: milliseconds of processor time (two threads:
    of the clock on the wall), least of many. `reading`: the share of the gradient that reading alone takes.
    target: the most it may take on one core with AVX-512.
