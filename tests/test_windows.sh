@@ -11,6 +11,8 @@ warnings='-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror'
 printf '#include <windows.h>\n#define GPUMC_IMPLEMENTATION\n#include "%s/gpumc.h"\n' "${PWD%/*}" >"$scratch/all.c"
 cp "$scratch/all.c" "$scratch/all.cc"
 check '-std=c99' $cross -std=c99 -O1 $warnings -c "$scratch/all.c" -o "$scratch/gpumc.o"
+printf '#include "gpumc.h"\nint main(void) { return gpumc_exp(0) != 1; }\n' >"$scratch/main.c"
+check 'a program' $cross -std=c99 -I.. "$scratch/main.c" "$scratch/gpumc.o" -o "$scratch/main.exe" -pthread
 check '-std=c17' $cross -std=c17 -fsyntax-only $warnings "$scratch/all.c"
 if have ${cross%gcc}g++; then
     check '-std=c++11' ${cross%gcc}g++ -std=c++11 -fsyntax-only $warnings "$scratch/all.cc"
