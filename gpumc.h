@@ -3125,8 +3125,11 @@ extern int clock_gettime(int clock, struct gpumc__timespec *now);
 #if !defined(_WIN32) && !defined(__cplusplus)
 extern int fsync(int file);
 extern int ftruncate(int file, off_t bytes);
-#if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE)
+#if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE) && !defined(fileno)
 extern int fileno(FILE *stream);
+#endif
+#if defined(__wasi__)
+extern int clock_gettime(clockid_t clock, struct timespec *now);
 #endif
 #endif
 #if defined(__linux__) && !defined(__cplusplus)
@@ -3359,8 +3362,20 @@ static void gpumc__condition_free(gpumc__condition *c) { pthread_cond_destroy(c)
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { pthread_cond_wait(c, m); }
 static void gpumc__wake(gpumc__condition *c) { pthread_cond_broadcast(c); }
 static void gpumc__give_way(void) { sched_yield(); }
+/* Densities find as much stack in every thread as they usually have in the first; musl would give 128 kB,
+   macOS 512. */
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
-{ return pthread_create(t, NULL, run, user) == 0; }
+{
+    const size_t wanted = sizeof(void *) >= 8 ? (size_t)8 << 20 : (size_t)1 << 20;
+    size_t usual;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0) return 0;
+    if (pthread_attr_getstacksize(&attributes, &usual) == 0 && usual < wanted)
+        (void)pthread_attr_setstacksize(&attributes, wanted);
+    const int started = pthread_create(t, &attributes, run, user) == 0;
+    pthread_attr_destroy(&attributes);
+    return started;
+}
 static void gpumc__thread_join(gpumc__thread t) { pthread_join(t, NULL); }
 #endif
 
@@ -9533,7 +9548,7 @@ typedef struct gpumc__hier_block {
     const gpumc_population *population;      /* what the description says of it, perhaps nothing */
     gpumc__range range;                      /* of the values */
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
-    char *name;                              /* of the coordinates */
+    const char *name;                        /* of the coordinates */
     gpumc__prior *priors;                    /* of each element; none with a population */
     size_t n_priors;                         /* 1: all alike */
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
@@ -9550,7 +9565,7 @@ typedef struct gpumc__hier_block {
 typedef struct gpumc__hier_kin {             /* correlated populations, in the order of the factor's rows */
     const gpumc__hier_block *factor, *blocks[GPUMC__MOST_KIN];
     size_t n_blocks;
-    char *name;                              /* of the matrix */
+    const char *name;                        /* of the matrix */
 } gpumc__hier_kin;
 
 /* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
@@ -10091,6 +10106,14 @@ static void *gpumc__hier_new(gpumc_hier *h, size_t count, size_t each)
     return memset(gpumc__settle((char *)block + 64, bytes), 0, bytes);
 }
 
+static const char *gpumc__hier_prefixed(gpumc_hier *h, const char *prefix, const char *name)
+{
+    const size_t room = strlen(prefix) + strlen(name) + 1;
+    char *text = (char *)gpumc__hier_new(h, room, 1);
+    if (text) snprintf(text, room, "%s%s", prefix, name);
+    return text;
+}
+
 static size_t gpumc__param_size(const gpumc_param *p)
 {
     const gpumc_model alone = { NULL, p, 1, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL, NULL };
@@ -10178,7 +10201,6 @@ static void gpumc__hier_allocate(gpumc_hier *h)
         b->locations = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
         b->scales = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
         b->priors = (gpumc__prior *)gpumc__hier_new(h, n - linked, sizeof(gpumc__prior));
-        b->name = (char *)gpumc__hier_new(h, strlen(d->params[i].name) + sizeof "probit_", 1);
         most = gpumc__larger(most, n);
     }
     for (size_t s = 0; s < d->n_rows && !h->out_of_memory; s++) {
@@ -10248,7 +10270,8 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     if (gpumc__kind_is_wrong(&h->model, i, error)) return GPUMC_ERROR_MODEL;
     const gpumc_status status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
     if (status != GPUMC_OK) return status;
-    sprintf(b->name, "%s%s", b->quantile_form ? "z_" : prefixes[b->link], p->name);
+    b->name = gpumc__hier_prefixed(h, b->quantile_form ? "z_" : prefixes[b->link], p->name);
+    if (!b->name) return GPUMC_ERROR_MEMORY;
     p->name = b->name;
     p->kind = GPUMC_UNBOUNDED;
     p->lower = p->upper = 0;
@@ -10330,9 +10353,8 @@ static gpumc_status gpumc__hier_join(gpumc_hier *h, size_t i, gpumc_error *error
     c->blocks[b->rank] = b;
     h->blocks[at].kin = b->kin = c;
     if (c->n_blocks > 1) return GPUMC_OK;
-    c->name = (char *)gpumc__hier_new(h, strlen(factor->name) + sizeof "corr_", 1);
+    c->name = gpumc__hier_prefixed(h, "corr_", factor->name);
     if (!c->name) return GPUMC_ERROR_MEMORY;
-    sprintf(c->name, "corr_%s", factor->name);
     const gpumc_output matrix = { c->name, 0, factor->dims, 2, GPUMC_GENERATED };
     h->outputs[h->model.n_outputs++] = matrix;
     return GPUMC_OK;
@@ -10895,8 +10917,9 @@ static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw
    of those values at x that single rows are at fault with, as where every subject has a bound of its own. */
 static void gpumc__hier_find(gpumc_hier *h, double *x)
 {
-    double *y = (double *)gpumc__hier_new(h, h->n_natural, 2 * sizeof(double)), *draw = y + h->n_natural;
+    double *y = (double *)gpumc__hier_new(h, h->n_natural, 2 * sizeof(double));
     if (!y || gpumc_hier_explain(h, x, NULL) == GPUMC_OK) return;
+    double *draw = y + h->n_natural;
     for (uint32_t k = 0; k < 400; k++) {
         if (k == 200) memcpy(y, x, h->n_natural * sizeof *y);
         if (!gpumc__hier_redraw(h, k, k < 200 ? y : draw)) return;

@@ -120,7 +120,7 @@ static int albums_read(struct albums *d, const char *path, gpumc_error *error)
     for (int k = 0; k < FEATURES + 2; k++) d->columns[k] = (double *)malloc((d->n + 1) * sizeof(double));
     for (size_t i = 0; v[4] && d->level && i < d->n; i++) {
         const double artist = v[0]->values[i], album = v[1]->values[i];
-        if (!(artist >= 1 && artist <= (double)d->n_artists && album >= 1 && album <= ALBUMS)) {
+        if (!(artist >= 1 && artist <= (double)d->n_artists && album >= 1 && album <= (double)ALBUMS)) {
             snprintf(error->text, sizeof error->text, "%s: row %.0f has artist %g of %.0f, album %g of %d", path,
                      (double)i + 1, artist, (double)d->n_artists, album, ALBUMS);
             v[4] = NULL;

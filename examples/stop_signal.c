@@ -1176,7 +1176,7 @@ static int command_plan(int argc, char **argv)
     else {
         const double seconds = point_seconds(&at, ss_model_get(t.model));
         const double draws = (double)o.num_samples * o.thin;
-        const double gradients = WARMUP_DRAWS * WARMUP_GRADIENTS + draws * SAMPLING_GRADIENTS;
+        const double gradients = WARMUP_DRAWS * WARMUP_GRADIENTS + draws * (double)SAMPLING_GRADIENTS;
         const double minutes = gradients * seconds * ceil((double)o.num_chains / o.threads) / 60;
         printf("memory       %.0f MB for %d draws of %d chains, %.0f values each\n",
                1e-6 * draw_bytes(ss_model_get(t.model), o.num_chains, o.num_samples), o.num_samples,

@@ -17,7 +17,7 @@ typedef struct ss_panel { FILE *file; double x0, x1, y0, y1; } ss_panel;
 
 static inline double ss_x(const ss_panel *p, double x)
 {
-    return SS_WEST + (x - p->x0) / (p->x1 - p->x0) * (SS_WIDTH - SS_WEST - SS_EAST);
+    return (double)SS_WEST + (x - p->x0) / (p->x1 - p->x0) * (SS_WIDTH - SS_WEST - SS_EAST);
 }
 static inline double ss_y(const ss_panel *p, double y)
 {

@@ -53,6 +53,15 @@ built() { MAKEFLAGS= make -s -C "$tests" "$@"; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# provide FOLDER PINS: a virtual environment with these Python packages, made once; or failure
+provide() {
+    [ "$(cat "$1/pins" 2>/dev/null)" = "$2" ] && return
+    rm -rf "$1"
+    python3 -m venv "$1" \
+        && timeout 300 "$1/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
+        && echo "$2" >"$1/pins"
+}
+
 # crossed PROCESSOR COMPILER: a cross compiler and the emulator for what it makes; ends where one is missing.
 crossed() {
     cross=${CROSS_CC:-$2} emulator=

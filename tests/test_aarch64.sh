@@ -7,7 +7,7 @@ crossed aarch64 aarch64-linux-gnu-gcc
 
 check 'the implementation' \
     $cross -std=c99 -O2 -DGPUMC_IMPLEMENTATION -x c -c ../gpumc.h -o "$scratch/gpumc.o"
-for name in test_math test_rng test_dist test_special test_transform test_rows test_threads; do
+for name in test_math test_rng test_dist test_special test_transform test_rows ${LONG:+test_threads}; do
     [ -f $name.c ] && check "$name on aarch64" emulated -O2 $name
 done
 

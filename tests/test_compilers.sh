@@ -87,6 +87,35 @@ if have musl-gcc; then
     check 'musl' musl-gcc -std=c99 -O0 -static $c_warnings "$scratch/implementation.c" -o "$scratch/program" \
         -lm -pthread
     check 'musl: the program runs' "$scratch/program"
+    # Its threads have 128 kB of stack if nothing is said.
+    mkdir "$scratch/deep"
+    cat >"$scratch/deep/deep.c" <<'C'
+#define GPUMC_STATIC
+#define GPUMC_IMPLEMENTATION
+#include "gpumc.h"
+static double log_density(const double *x, double *grad, void *data)
+{
+    volatile double work[100000];
+    (void)data;
+    for (int i = 0; i < 100000; i++) work[i] = x[0];
+    return gpumc_normal_lpdf(work[x[0] > 0 ? 99999 : 0], 0, 1, &grad[0], NULL, NULL);
+}
+int main(void)
+{
+    gpumc_param x = { .name = "x" };
+    gpumc_model model = { .params = &x, .n_params = 1, .log_density = log_density };
+    gpumc_sample_options o = { .num_warmup = 20, .num_samples = 10, .threads = 4 };
+    gpumc_fit fit;
+    return gpumc_sample(&model, &o, &fit) != GPUMC_OK;
+}
+C
+    for change in s/x/x/ ${LONG:+'s/(size_t)8 << 20/(size_t)0/'}; do
+        sed "$change" ../gpumc.h >"$scratch/deep/gpumc.h"
+        check "musl: a density with 800 kB on the stack, $change" \
+            musl-gcc -O1 -static "$scratch/deep/deep.c" -o "$scratch/deep/program" -lm -pthread
+        if [ "$change" = s/x/x/ ]; then check 'musl: it runs in every thread' "$scratch/deep/program"
+        else check_fails 'musl: it runs with the usual stack' "$scratch/deep/program"; fi
+    done
     check 'musl: eight schools' musl-gcc -O1 -static ../examples/eight_schools.c -o "$scratch/program" \
         -lm -pthread
     check 'musl: eight schools runs' "$scratch/program"

@@ -82,6 +82,15 @@ awk '$1 == "mu" { $2 += 0.3 * $4 } { print }' "$scratch/eight_schools.output" >"
 expected examples/eight_schools.c >"$scratch/expected"
 check_fails "a wrong mean passes" compare "$scratch/expected" "$scratch/wrong"
 
+# By link-time optimisation, for which gcc uses every core: the same to the last digit.
+if $CC -flto=auto -x c -E /dev/null >/dev/null 2>&1; then
+    check 'eight schools by -flto=auto' \
+        $CC -O2 -flto=auto examples/eight_schools.c -o "$scratch/linked" -lm -pthread
+    check 'its summary' "$scratch/linked" summary="$scratch/linked.csv"
+    check 'that of the program without' "$scratch/eight_schools" summary="$scratch/plain.csv"
+    check 'the same summary' cmp "$scratch/linked.csv" "$scratch/plain.csv"
+else skip 'no -flto=auto'; fi
+
 # ---- arguments ------------------------------------------------------------------------------------------
 
 # refuses STATUS TEXT COMMAND...: ends with the status and says the text on stderr, nothing on stdout.

@@ -10,16 +10,6 @@ pins2="arviz==0.20.0 xarray==2024.11.0 zarr==2.18.7 numcodecs==0.13.1 numpy==1.2
  cmdstanpy==1.2.5 $common"
 pins3="arviz==0.23.4 xarray==2025.12.0 zarr==3.1.6 numpy==2.2.6 matplotlib==3.10.7 $common"
 
-# provide GENERATION PINS: a virtual environment with these packages, or failure
-provide() {
-    place=build/readers$1
-    [ "$(cat "$place/pins" 2>/dev/null)" = "$2" ] && return
-    rm -rf "$place"
-    python3 -m venv "$place" \
-        && timeout 300 "$place/bin/pip" install -q --disable-pip-version-check --timeout 20 --retries 1 $2 \
-        && echo "$2" >"$place/pins"
-}
-
 # Writes, in the folder given: a store with every group and with labels, a streamed one of the same draws, one
 # of a stream that was stopped, a merged one, .npy, tidy CSV, Stan CSV, summary.
 cat >"$scratch/write.c" <<'C'
@@ -225,7 +215,7 @@ check_fails 'a store that exists is written over' \
     "$scratch/eight_schools" num_samples=50 output="$folder/schools.zarr"
 for generation in 2 3; do
     eval pins=\$pins$generation
-    if provide $generation "$pins" >"$scratch/pip" 2>&1; then
+    if provide build/readers$generation "$pins" >"$scratch/pip" 2>&1; then
         check "zarr $generation: read" build/readers$generation/bin/python "$scratch/read.py" "$folder"
         check_fails "zarr $generation: draws in the wrong order pass" \
             build/readers$generation/bin/python "$scratch/read.py" "$folder" wrong

@@ -653,8 +653,8 @@ static double slow_cut_mass(const cut_prior *c, double m, double s)
 
 static double slow_cut_prior(int form, int k, double m, double s)
 {
-    const cut_prior *c = &cut_priors[form == SS_FORM_BEESTS][k];
     if (k >= 6) return slow_normal(m, -2, 2) - s;
+    const cut_prior *c = &cut_priors[form == SS_FORM_BEESTS][k];
     if (form == SS_FORM_BEESTS) return -log(c->upper - c->lower) - log(c->s_upper - c->s_lower);
     return slow_normal(m, c->m_mean, c->m_sd) - log(slow_cut_mass(c, c->m_mean, c->m_sd)) - s;
 }
