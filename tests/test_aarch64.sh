@@ -1,13 +1,14 @@
 #!/bin/sh
-# The mathematics, the generator, the densities and a whole run on 64-bit ARM, by a cross compiler and
-# user-mode emulation: another instruction set, where multiply-adds are always fused.
+# The mathematics, the generator, rows and a whole run on 64-bit ARM, by a cross compiler and user-mode
+# emulation: another instruction set, where multiply-adds are always fused. Densities and threads with `make
+# long`.
 . ./check.sh
 export QUICK=1
 crossed aarch64 aarch64-linux-gnu-gcc
 
 check 'the implementation' \
     $cross -std=c99 -O2 -DGPUMC_IMPLEMENTATION -x c -c ../gpumc.h -o "$scratch/gpumc.o"
-for name in test_math test_rng test_dist test_special test_transform test_rows ${LONG:+test_threads}; do
+for name in test_math test_rng test_special test_transform test_rows ${LONG:+test_dist test_threads}; do
     [ -f $name.c ] && check "$name on aarch64" emulated -O2 $name
 done
 

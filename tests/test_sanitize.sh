@@ -5,8 +5,8 @@
 # sanitizers of gcc where clang has them too: gcc takes five times as long to compile for them.
 . ./check.sh
 CC=${CC:-cc}
-heavy='test_posteriordb test_sbc test_targets test_hier'
-slow='test_centring test_glm test_hot test_mams test_posteriors test_report test_stop_signal test_users test_zarr'
+heavy='test_posteriordb test_sbc test_targets'
+slow='test_centring test_glm test_hier test_hot test_mams test_posteriors test_report test_stop_signal test_users test_zarr'
 computing='test_centring test_diagnose test_mams test_nuts'
 [ "${LONG:-}" ] || heavy="$heavy $slow"
 export QUICK=1 UBSAN_OPTIONS=print_stacktrace=1
