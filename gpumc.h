@@ -15557,22 +15557,39 @@ static double gpumc__held_limit(const gpumc__review *v)
     return fmax(path ? 12 : 20, often > 0 ? thin * log(1e4 * v->draws) / -log(often) : 0);
 }
 
-/* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is
-   off the normal's by more than 2, and by more than others are, in few stays. Chance makes them singly, a
-   rough posterior makes many. */
-static void gpumc__review_strays(gpumc__review *v)
+/* Draws whose gradient is off the normal's by more than low and at most high, squared, and their stays. */
+static double gpumc__count_off(const gpumc_fit *f, double low, double high, double *stays)
 {
-    const gpumc_fit *f = v->fit;
-    const double limit = 4 + 3 * v->residual / v->draws;
+    double n = *stays = 0;
     for (size_t c = 0; c < f->n_chains; c++) {
-        const gpumc_draw_stats *stats = f->stats + c * f->draw_capacity;
+        int is = 0;
         for (size_t i = 0; i < f->n_draws; i++) {
-            if (!(stats[i].fisher_residual > limit)) continue;
-            v->strays++;
-            v->stays += i == 0 || !(stats[i - 1].fisher_residual > limit);
+            const double off = f->stats[c * f->draw_capacity + i].fisher_residual;
+            const int was = is;
+            is = off > low && off <= high;
+            n += is;
+            *stays += is && !was;
         }
     }
-    if (v->strays < 3 || v->strays < (v->stays > 20 ? 4 : 1.5) * v->stays) v->strays = 0;
+    return n;
+}
+
+/* HMC on its spring hardly enters a lump beside the bulk and hardly leaves it: draws where the gradient is
+   off the normal's by more than 2, and by more than others are, in few stays. Chance makes them singly, a
+   rough posterior makes many. Slow chains stay as long where it is nearly as far off: in the three times as
+   many draws, at most a tenth of all, that come next. Next to a lump comes the bulk. */
+static void gpumc__review_strays(gpumc__review *v)
+{
+    const double limit = 4 + 3 * v->residual / v->draws;
+    const double strays = gpumc__count_off(v->fit, limit, GPUMC_INF, &v->stays);
+    const double few = (v->stays > 20 ? 4 : 1.5) * v->stays, wanted = fmin(3 * strays, 0.1 * v->draws);
+    double stays;
+    uint64_t low = 0;
+    if (strays < 3 || strays < few) return;
+    for (uint64_t bit = (uint64_t)1 << 62; bit; bit >>= 1)
+        if (gpumc__count_off(v->fit, gpumc__from_bits(low | bit), limit, &stays) >= wanted) low |= bit;
+    const double next = gpumc__count_off(v->fit, gpumc__from_bits(low), limit, &stays);
+    if (strays >= few * (gpumc__from_bits(low) > 0.25 * limit ? next / stays : 1)) v->strays = strays;
 }
 
 /* |mean relative rank of the diverging draws|, ranks running from -1 to 1. Where divergences have nothing to

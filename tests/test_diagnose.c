@@ -827,6 +827,24 @@ static void expect_text(const char *phrase)
     free_warnings(&h.fit);
 }
 
+/* HMC on its spring whose squared residuals, powers of an exponential of mean 1, stay as they are for so many
+   draws. Two stays of 4 draws times lump are off by far. */
+static void slow_residuals(size_t stay, double power, size_t lump)
+{
+    double residual = 0;
+    make_fit(&h);
+    h.fit.sampler = GPUMC_SAMPLER_HMC;
+    h.fit.metric.spring = 1;
+    for (size_t c = 0; c < FIT_CHAINS; c++)
+        for (size_t i = 0; i < FIT_DRAWS; i++) {
+            if (i % stay == 0) residual = pow(-log(uniform()), power);
+            stats_of(&h, c, i)->fisher_residual = residual;
+            stats_of(&h, c, i)->accept_stat = 0.93;
+        }
+    for (size_t i = 0; i < 4 * lump; i++)
+        stats_of(&h, 1, 100 + i)->fisher_residual = stats_of(&h, 2, 200 + i)->fisher_residual = 50;
+}
+
 /* Chain 2 does not move from draw `from` on, so many draws alike. */
 static void hold(size_t from, size_t n)
 {
@@ -921,6 +939,18 @@ static void check_sampler_warnings(void)
     expect_text("too short");
     h.fit.n_warmup = 0;
     expect_warnings("", "acceptance was not adapted");
+    slow_residuals(1, 0.5, 0);
+    expect_warnings("", "residuals of independent draws");
+    slow_residuals(1, 0.5, 1);
+    expect_warnings("HELD", "a lump that was entered twice");
+    expect_text("8 draws lie where the density is far from the normal that HMC moves by, in 2 stays");
+    slow_residuals(4, 1.5, 0);
+    expect_warnings("", "chains as slow where the normal nearly fits");
+    slow_residuals(4, 1.5, 5);
+    expect_warnings("HELD", "a lump in which they stay for longer");
+    slow_residuals(1, 0.5, 1);
+    h.fit.metric.spring = 0;
+    expect_warnings("", "no spring");
     make_fit(&h);
     for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].fisher_residual = 20 * 8;
     expect_warnings("METRIC", "a metric that does not fit");
