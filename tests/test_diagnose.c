@@ -948,6 +948,7 @@ static void check_sampler_warnings(void)
     expect_warnings("", "chains as slow where the normal nearly fits");
     slow_residuals(4, 1.5, 5);
     expect_warnings("HELD", "a lump in which they stay for longer");
+    expect_text("far from the normal that HMC moves by");
     slow_residuals(1, 0.5, 1);
     h.fit.metric.spring = 0;
     expect_warnings("", "no spring");
