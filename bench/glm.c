@@ -79,8 +79,7 @@ static void read_part(size_t part, int member, void *user)
 static void read_once(gpumc_team *team, const void *a, size_t bytes)
 {
     words w = { a, bytes / sizeof(uint64_t) };
-    if (team) gpumc_team_run(team, read_part, READ_PARTS, &w);
-    else for (size_t part = 0; part < READ_PARTS; part++) read_part(part, 0, &w);
+    gpumc__run_parts(team, read_part, READ_PARTS, &w);
 }
 
 /* ---- one gradient -------------------------------------------------------------------------------------- */
