@@ -10,7 +10,8 @@
 
 Options of a run: num_chains=4 num_warmup=1000 num_samples=1000 target_accept=0.8 seed=1, and the model's own
 (size, form, ...); gpumc keeps its own num_warmup and target_accept unless gpumc_num_warmup or
-gpumc_target_accept is given. Each run is a process of its own, so import, compilation and memory are seen.
+gpumc_target_accept is given, and is built by CC and CFLAGS of the environment (cc; -O2 -flto=auto). Each run is a
+process of its own, so import, compilation and memory are seen.
 Options of a table: engines=A,B  num_warmup=300,1000 target_accept=0.8,0.9 (each is tried)  repeats=3 (seeds in turn; the
 row shows the run with the median of ess/s)  out=FILE (every run as a line of JSON).
 
