@@ -3128,7 +3128,7 @@ extern int ftruncate(int file, off_t bytes);
 #if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE) && !defined(fileno)
 extern int fileno(FILE *stream);
 #endif
-#if defined(__wasi__)
+#if defined(__wasi__)                             /* and this one, though it shows the clocks' names */
 extern int clock_gettime(clockid_t clock, struct timespec *now);
 #endif
 #endif
