@@ -382,9 +382,10 @@ public:
     gpumc_status upload(const std::vector<T> &from, gpumc_error *error)
     {
         const gpumc_status status = allocate(from.size(), error);
-        if (status != GPUMC_OK || from.empty()) return status;
-        return to_device(at, from.data(), from.size() * sizeof(T), error);
+        return status == GPUMC_OK ? upload_part(0, from, error) : status;
     }
+    gpumc_status upload_part(std::size_t first, const std::vector<T> &from, gpumc_error *error)
+    { return from.empty() ? GPUMC_OK : to_device(at + first, from.data(), from.size() * sizeof(T), error); }
 private:
     array(const array &);
     array &operator=(const array &);
@@ -776,10 +777,14 @@ template <class Column> struct resident_rows {
                         gpumc_error *error)
     {
         const sorted_rows rows(d.group, d.n_rows, d.n_groups, longest);
-        std::vector<Column> all;
+        std::vector<Column> column;
         std::vector<double> all_weights, all_nodes;
-        all.reserve((std::size_t)n_columns * d.n_rows);
-        for (int c = 0; c < n_columns; c++) rows.append(all, d.columns[c]);
+        gpumc_status status = columns.allocate((std::size_t)n_columns * d.n_rows, error);
+        for (int c = 0; c < n_columns && status == GPUMC_OK; c++) {
+            column.clear();
+            rows.append(column, d.columns[c]);
+            status = columns.upload_part((std::size_t)c * d.n_rows, column, error);
+        }
         if (d.weights) rows.append(all_weights, d.weights);
         for (int c = 0; c < n_node_columns; c++)
             all_nodes.insert(all_nodes.end(), d.nodes[c], d.nodes[c] + d.n_nodes);
@@ -789,7 +794,6 @@ template <class Column> struct resident_rows {
         n_segments = rows.segments.size();
         most_segments = sorted_rows::longest(rows.first_segment);
         one_each = rows.one_each;
-        gpumc_status status = columns.upload(all, error);
         if (status == GPUMC_OK && d.weights) status = weights.upload(all_weights, error);
         if (status == GPUMC_OK && n_node_columns > 0) status = nodes.upload(all_nodes, error);
         if (status == GPUMC_OK) status = segments.upload(rows.segments, error);
@@ -949,6 +953,7 @@ struct no_family {
 };
 
 enum { POINTS = 8, STRIDE = POINTS + 2, MOST_THREADS = 256, CHUNK = 62 };   // STRIDE: no two rows in a bank
+enum { PART = 1 << 16 };                               // numbers of X that are uploaded at once, or a few more
 
 inline std::size_t passes(std::size_t n_points) { return (n_points + POINTS - 1) / POINTS; }
 BOTH int points_of(std::size_t pass, std::size_t n_points)
@@ -1334,20 +1339,29 @@ template <class Family, class Column> struct hot_glm : gpu_hot {
         if (shape.n_blocks > shape.n_tiles) shape.n_blocks = shape.n_tiles;
         return status;
     }
-    // Rows that the last tile has too many are 0.
+    // Column after column of each tile, tile after tile of each chunk of columns; rows beyond the last are 0.
     gpumc_status upload_design(const gpumc_glm_data &d, gpumc_error *error)
     {
-        const std::size_t rows = (std::size_t)shape.rows();
-        std::vector<Column> all(shape.n_tiles * rows * n_columns);
-        for (std::size_t i = 0; i < n_rows; i++)
-            for (std::size_t c = 0; c < n_columns; c++) {
-                const std::size_t from = d.column_major ? c * n_rows + i : i * n_columns + c;
-                const std::size_t first = c / shape.chunk * shape.chunk;
-                const std::size_t width = n_columns - first < shape.chunk ? n_columns - first : shape.chunk;
-                const std::size_t to = first * shape.n_tiles + i / rows * width + (c - first);
-                all[to * rows + i % rows] = d.x ? (Column)d.x[from] : (Column)d.x_float[from];
+        const std::size_t rows = (std::size_t)shape.rows(), by_row = d.column_major ? 1 : n_columns;
+        const std::size_t by_column = d.column_major ? n_rows : 1;
+        std::vector<Column> part;
+        std::size_t sent = 0;
+        gpumc_status status = x.allocate(shape.n_tiles * rows * n_columns, error);
+        for (std::size_t chunk = 0; chunk < n_columns; chunk += shape.chunk)
+            for (std::size_t row = 0; row < n_rows && status == GPUMC_OK; row += rows) {
+                const std::size_t here = n_rows - row < rows ? n_rows - row : rows;
+                for (std::size_t c = chunk; c < n_columns && c < chunk + shape.chunk; c++) {
+                    const std::size_t first = row * by_row + c * by_column, to = part.size();
+                    part.resize(to + rows);
+                    for (std::size_t i = 0; i < here; i++)
+                        part[to + i] = d.x ? (Column)d.x[first + i * by_row] : (Column)d.x_float[first + i * by_row];
+                }
+                if (part.size() < PART) continue;
+                status = x.upload_part(sent, part, error);
+                sent += part.size();
+                part.clear();
             }
-        return x.upload(all, error);
+        return status == GPUMC_OK ? x.upload_part(sent, part, error) : status;
     }
     // Levels are counted through all factors, so that one job serves them all.
     gpumc_status upload_levels(const gpumc_glm_data &d, gpumc_error *error)

@@ -53,6 +53,7 @@ if [ -n "${LONG:-}" ]; then
     check_fails 'a column left out' \
         broken 's|width(at) \* (slice + 1) / s.slices()|(width(at) - 1) * (slice + 1) / s.slices()|'
     check_fails 'residuals of another pass' broken 's/residuals + (pass \* n_rows/residuals + (0 * n_rows/'
+    check_fails 'parts of X one upon another' broken 's/sent += part.size();/sent += 0;/'
     check_fails 'chunks of the first columns' \
         broken 's/columns_before = at.chunk \* s.chunk/columns_before = 0 * s.chunk/'
 fi
