@@ -791,6 +791,14 @@ static void draw_correlations(gpumc_rng *rng, double *r)
         }
 }
 
+/* The last L_ii^2 of three is U^(1 / eta), U uniform. */
+static void draw_log_diagonal(gpumc_rng *rng, double *x)
+{
+    double L[9];
+    gpumc_lkj_corr_cholesky_rng(rng, 3, 0.05, L);
+    *x = log(L[8]);
+}
+
 static void draw_products(gpumc_rng *rng, double *x)    /* of multi_normal: the off-diagonal covariances */
 {
     double y[3];
@@ -839,6 +847,8 @@ static void check_vector_draws(void)
     CHECK(vector_draws_error(draw_lkj, 16, m, v) <= 1, "lkj_corr_cholesky");
     for (int i = 0; i < 6; i++) m[i] = 0, v[i] = 1 / (2 * 1.75 + 3);
     CHECK(vector_draws_error(draw_correlations, 6, m, v) <= 1, "correlations of lkj_corr_cholesky");
+    m[0] = -1 / (2 * 0.05), v[0] = m[0] * m[0];
+    CHECK(vector_draws_error(draw_log_diagonal, 1, m, v) <= 1, "lkj_corr_cholesky with eta 0.05");
 }
 
 static void check_vector_edges(void)
