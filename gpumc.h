@@ -211,9 +211,8 @@
      learned and summed up of a thousand parameters and more.
    SWITCHES GPUMC_STATIC makes all functions private to the file: for programs of one file, which then compile
      in half the time, as what they do not use is left out. GPUMC_NO_THREADS builds without threads.
-     clang's -ffast-math is refused for the implementation, because rejecting a point needs NaN: put it into
-     a file of its own without that flag, or define GPUMC_ALLOW_FAST_MATH. GPUMC_MAX_JSON_DEPTH (16) and
-     GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.
+     -ffast-math and its kin do not reach what this file holds, but a density compiled by them may not return
+     NaN or infinity. GPUMC_MAX_JSON_DEPTH (16) and GPUMC_MAX_FILE_BYTES (4 GiB) bound what the readers take.
    WHAT IT DOES NOT DO  no automatic differentiation, no modelling language, no discrete parameters. */
 #ifndef GPUMC_H
 #define GPUMC_H
@@ -240,7 +239,7 @@
    GPUMC_FN marks leaf functions: scalar C without branches or libm, which compilers vectorise and nvcc
    compiles. GPUMC_LOOP marks functions whose loops over leaves must become vector code at any optimisation
    level. gcc needs no-trapping-math to turn ?: into selects, and no-fast-math keeps NaN meaningful under a
-   user's flags. GPUMC_TEAM marks what a team of GPU threads runs too: the sampler's state machine and what it
+   user's flags, as GPUMC__PRECISE does in clang. GPUMC_TEAM marks what a team of GPU threads runs too: the sampler's state machine and what it
    stands on. */
 #if defined(__GNUC__) || defined(__clang__)
 #define GPUMC__UNUSED __attribute__((unused))
@@ -278,6 +277,14 @@
 #define GPUMC_LOOP
 #define GPUMC_TEAM
 #endif
+#if defined(__clang__)
+#define GPUMC__PRECISE _Pragma("float_control(precise, on, push)")
+#define GPUMC__PRECISE_END _Pragma("float_control(pop)")
+#else
+#define GPUMC__PRECISE
+#define GPUMC__PRECISE_END
+#endif
+GPUMC__PRECISE
 
 /* Instruction sets of which one program holds a copy each of its hot loops. GPUMC__ISA_COPIES(X, ...) writes
    X(suffix, attributes, pragma, ...) once for each; GPUMC__ISA_TABLE(name) lists name_suffix in the order of
@@ -2936,6 +2943,7 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 #ifdef __cplusplus
 }
 #endif
+GPUMC__PRECISE_END
 #endif /* GPUMC_H */
 
 /* ####################################################################################################
@@ -2976,12 +2984,7 @@ GPUMC_API gpumc_status gpumc_write_report(const gpumc_fit *fit, const gpumc_repo
 #endif
 #endif
 
-#if defined(__clang__) && !defined(GPUMC_ALLOW_FAST_MATH)                                                    \
-    && (defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__))
-#error                                                                                                       \
-    "gpumc: compile the implementation without -ffast-math (put it in a file of its own); rejection needs NaN"
-#endif
-
+GPUMC__PRECISE
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -3442,7 +3445,7 @@ static GPUMC__UNUSED size_t gpumc__smaller(size_t a, size_t b) { return a < b ? 
 
 static GPUMC__UNUSED void *gpumc__allocate(const gpumc_allocator *allocator, size_t bytes)
 {
-    if (bytes == SIZE_MAX) return NULL;
+    if (bytes == SIZE_MAX || (allocator && !allocator->allocate != !allocator->release)) return NULL;
     if (bytes == 0) bytes = 1;
     if (allocator && allocator->allocate) return allocator->allocate(bytes, allocator->user);
     return malloc(bytes);
@@ -13994,7 +13997,8 @@ static double gpumc__adapt_off(const gpumc_adapt *a)
 { return sqrt(a->residual / (a->n_residual * (double)a->dim)); }
 
 /* The step that the residual lets HMC on the spring take. */
-static double gpumc__adapt_reach(const gpumc_adapt *a) { return 1 / sqrt(sqrt(a->residual / a->n_residual)); }
+static double gpumc__adapt_reach(const gpumc_adapt *a)
+{ return 1 / sqrt(sqrt(fmax(a->residual / a->n_residual, DBL_MIN))); }
 
 static void gpumc__adapt_swing(gpumc_adapt *a, gpumc_nuts *const *chains, double eps)
 {
@@ -14277,7 +14281,7 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     for (size_t c = 0; c < a->n_chains; c++)
         between += gpumc__square(a->trials[c].mean - mean) / fmax(C - 1, 1);
-    a->mixing = sqrt(1 + between / within);
+    a->mixing = between > 0 ? sqrt(1 + between / fmax(within, 1e-9 * between)) : 1;
 }
 
 /* Long trees are lost work in coordinates that are still to be learned, but bring chains in from afar, where
@@ -14529,7 +14533,7 @@ static GPUMC_LOOP void gpumc__words_by_place(const double *GPUMC__RESTRICT x, si
 {
     double least, most;
     gpumc__ends(x, n, &least, &most);
-    const double scale = (double)(((uint64_t)1 << bits) - 1) / (most - least);
+    const double range = most - least, scale = range > 0 ? (double)(((uint64_t)1 << bits) - 1) / range : 0;
     for (size_t i = 0; i < n; i++)                      /* 2^52 and more: the integer ends the word */
         words[i] = gpumc__bits_of((x[i] - least) * scale + 4503599627370496.0) << (64 - bits) | i;
 }
@@ -19638,7 +19642,7 @@ static gpumc_status gpumc__load(gpumc__run *r, gpumc_error *error)
     fclose(p->from.file);                            /* Windows does not replace open files */
     p->from.file = NULL;
     const double here = gpumc__density_here(r);
-    if (here == probe || fabs(here - probe) <= 1e-8 * (1 + fabs(probe))) return GPUMC_OK;   /* or infinite */
+    if (here == probe || fabs(here - probe) <= 1e-10 * (1 + fabs(probe))) return GPUMC_OK;   /* or infinite */
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "%.100s is of other data or another density: %.12g where it "
                        "was %.12g", p->path, here, probe);
 }
@@ -20671,4 +20675,5 @@ GPUMC__OFTEN
 #ifdef __cplusplus
 }
 #endif
+GPUMC__PRECISE_END
 #endif /* GPUMC_IMPLEMENTATION */

@@ -3,6 +3,7 @@
 #include "../gpumc.h"
 #include "check.h"
 #include "densities.h"
+#include <fenv.h>
 
 static double correlated(const double *x, double *g, void *data)
 {
@@ -723,6 +724,20 @@ static void check_uncounted(void)
     gpumc_free(&without);
 }
 
+/* Programs may have a division by zero trapped, so none is ours. */
+static void check_exceptions(void)
+{
+    const gpumc_model m = single();
+    gpumc_fit fit;
+    for (int sampler = 0; sampler < 4; sampler++) {
+        const gpumc_sample_options o = { .num_samples = 100, .threads = 1, .sampler = (gpumc_sampler)sampler };
+        feclearexcept(FE_ALL_EXCEPT);
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        CHECK(!fetestexcept(FE_DIVBYZERO), "sampler %d divides by zero", sampler);
+        gpumc_free(&fit);
+    }
+}
+
 /* A size of one that is given makes a list of one. */
 static void check_lists_of_one(void)
 {
@@ -828,6 +843,7 @@ int main(void)
         check_asked_for();
     }
     check_stop_before_trees();
+    check_exceptions();
     check_steep_starts();
     check_wall();
     check_lump();
