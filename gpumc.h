@@ -56,7 +56,8 @@
      - grad arrives zeroed; ADD the partial derivatives. Every density of the library returns its normalised
        log density and adds its derivatives to the pointers it is given; NULL means: this one is a constant.
      - NaN or -infinity rejects the point. It is called from several threads at once, with the same data:
-       memory that it writes to, as the work of gpumc_glm_eval, must be the call's own.
+       memory that it writes to, as the work of gpumc_glm_eval, must be the call's own. Like all callbacks it
+       must come back, by no C++ exception and no longjmp.
      - A struct of doubles laid over x and grad gives the values names: see examples/eight_schools.c.
      - The gradient is checked against differences at the start of every run, and a wrong one is refused by
        name; gpumc_check_gradient does the same while you develop.
@@ -145,10 +146,10 @@
      Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
      posterior or mixed slowly (500 draws and more), NUTS draws all of it again, unless an on_draw has seen
      the draws: noise of single runs falls, but runs that look well are kept, and paths seldom enter what is
-     narrow: of the last percent of a tail, as where a scale of the data nears 0, a half may be missing. Where
-     that percent counts, ask for NUTS. fit.sampler and the summary say what was chosen and why;
-     options.sampler forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and
-     MAMS: see guide in gpumc_model.
+     narrow: of the last percent of a tail, as where a scale of data or of a walk nears 0, a half may be
+     missing, and so may a distant part of the mass. Where that counts, ask for NUTS. fit.sampler and the
+     summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where
+     memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
@@ -239,8 +240,8 @@
    GPUMC_FN marks leaf functions: scalar C without branches or libm, which compilers vectorise and nvcc
    compiles. GPUMC_LOOP marks functions whose loops over leaves must become vector code at any optimisation
    level. gcc needs no-trapping-math to turn ?: into selects, and no-fast-math keeps NaN meaningful under a
-   user's flags, as GPUMC__PRECISE does in clang. GPUMC_TEAM marks what a team of GPU threads runs too: the sampler's state machine and what it
-   stands on. */
+   user's flags, as GPUMC__PRECISE does in clang. GPUMC_TEAM marks what a team of GPU threads runs too: the
+   sampler's state machine and what it stands on. */
 #if defined(__GNUC__) || defined(__clang__)
 #define GPUMC__UNUSED __attribute__((unused))
 #define GPUMC__NOINLINE __attribute__((noinline, unused))
@@ -277,9 +278,12 @@
 #define GPUMC_LOOP
 #define GPUMC_TEAM
 #endif
-#if defined(__clang__)
+#if defined(__clang__) && (defined(__x86_64__) || defined(__i386__) || defined(__aarch64__))
 #define GPUMC__PRECISE _Pragma("float_control(precise, on, push)")
 #define GPUMC__PRECISE_END _Pragma("float_control(pop)")
+#elif defined(__clang__)                    /* which does not know that one there */
+#define GPUMC__PRECISE _Pragma("clang fp reassociate(off)")
+#define GPUMC__PRECISE_END
 #else
 #define GPUMC__PRECISE
 #define GPUMC__PRECISE_END
@@ -2407,7 +2411,8 @@ extern const gpumc__device *gpumc__cuda_device(void);
                                  lower + width Phi, if asked for  sampled as probit_NAME
    Location, scale and population are then those of log_NAME and so on, and the values NAME are generated
    quantities. Rows may take both. A block between bounds with GPUMC_LINK_IDENTITY is sampled centred, which
-   wants a population on these bounds.
+   wants a population on these bounds. Other kinds, as ordered cutpoints or a simplex, have no families here:
+   models with them want a density of their own.
 
    Blocks that name a factor L are correlated, normal populations, 16 at most; the matrix L L' is a generated
    quantity, corr_L. */
@@ -17052,6 +17057,9 @@ static void gpumc__add_data(gpumc__store *s, int group, const gpumc_data *data)
         if (!s->status && n != v->n_values)
             GPUMC__REFUSE(s, "variable \"%.60s\" has %.0f values, and dims for %.0f", v->name,
                           (double)v->n_values, (double)n);
+        for (size_t k = 0; !s->status && v->is_integer && k < n; k++)
+            if (!(fabs(v->values[k]) < 9e18))
+                GPUMC__REFUSE(s, "variable \"%.60s\" has is_integer and a value %g", v->name, v->values[k]);
         if (!s->status)
             gpumc__add_variable_entry(s, group, GPUMC__IS_DATA, v->is_integer ? GPUMC__I8 : GPUMC__F8,
                                       v->name, v->dims, v->n_dims, 0, v->values);

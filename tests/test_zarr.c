@@ -1283,7 +1283,7 @@ static void check_hand_made_data(void)
 {
     double values[3] = { 1, 2, 3 };
     char name[] = "y";
-    size_t four = 4;
+    size_t three = 3, four = 4;
     gpumc_variable y = { name, &four, 1, 3, 0, values };
     const gpumc_data data = { .variables = &y, .n_variables = 1 }, hollow = { .n_variables = 1 };
     gpumc_store_options o = { .observed_data = &data };
@@ -1294,6 +1294,10 @@ static void check_hand_made_data(void)
     y.dims = NULL;
     CHECK(gpumc_write_store(&fit, in_folder("hand"), &o, &error) == GPUMC_ERROR_ARGUMENT
           && strstr(error.text, "lacks name, dims or values"), "%s", error.text);
+    double no_integer[] = { 1, NAN, 3 };
+    y = (gpumc_variable){ name, &three, 1, 3, 1, no_integer };
+    CHECK(gpumc_write_store(&fit, in_folder("hand"), &o, &error) == GPUMC_ERROR_ARGUMENT
+          && strstr(error.text, "\"y\" has is_integer and a value"), "%s", error.text);
     o.observed_data = &hollow;
     CHECK(gpumc_write_store(&fit, in_folder("hand"), &o, &error) == GPUMC_ERROR_ARGUMENT, "no variables");
     o.observed_data = NULL;
