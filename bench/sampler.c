@@ -10,6 +10,8 @@
                                     published posteriors, from the files in $GPUMC_POSTERIORDB
        sampler compare [seeds=3] [models=...]
                                     NUTS, MAMS, HMC and the automatic choice, by gradients of the draws
+       sampler tails [seeds=40]     what runs without a warning miss, where the truth is known: the sd of the log
+                                    scale of walks, and of a coordinate of two normals
        sampler summaries            microseconds of a quantity's summary, and of leaving out an observation
    sampler=nuts, mams or hmc makes the others run with that one.
 
@@ -537,6 +539,141 @@ static int bench_samplers(size_t n_seeds, const char *models)
     return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* ---- tails --------------------------------------------------------------------------------------- */
+
+/* y[t] ~ normal(w[t], 0.5) of a walk about 0 from mu, w[t] ~ normal(w[t - 1], tau), tau ~ half_normal(1). */
+enum { STEPS = 20 };
+typedef struct walk { double y[STEPS]; } walk;
+
+static double walk_density(const double *x, double *g, void *data)         /* tau, mu, w */
+{
+    const walk *d = (const walk *)data;
+    double lp = gpumc_half_normal_lpdf(x[0], 1, &g[0], NULL) + gpumc_normal_lpdf(x[1], 0, 3, &g[1], NULL, NULL);
+    for (int t = 0; t < STEPS; t++)
+        lp += gpumc_normal_lpdf(x[2 + t], x[1 + t], x[0], &g[2 + t], &g[1 + t], &g[0])
+              + gpumc_normal_lpdf(d->y[t], x[2 + t], 0.5, NULL, &g[2 + t], NULL);
+    return lp;
+}
+
+static void walk_make(walk *d, uint64_t seed)
+{
+    gpumc_rng rng = gpumc_rng_at(seed, 0, 0, 0);
+    double w = 0;
+    for (int t = 0; t < STEPS; t++) {
+        w += 0.2 * gpumc_rng_normal(&rng);
+        d->y[t] = w + 0.5 * gpumc_rng_normal(&rng);
+    }
+}
+
+/* By a Kalman filter at each log tau. */
+static double walk_truth(const walk *d)
+{
+    enum { POINTS = 20000 };
+    double weight = 0, sum = 0, squares = 0, top = -GPUMC_INF;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < POINTS; i++) {
+            const double q = -25 + 28 * (i + 0.5) / POINTS, tau = exp(q);
+            double m = 0, v = 9, lp = q - 0.5 * tau * tau;
+            for (int t = 0; t < STEPS; t++) {
+                const double all = (v += tau * tau) + 0.25, off = d->y[t] - m, gain = v / all;
+                lp -= 0.5 * (log(all) + off * off / all);
+                m += gain * off;
+                v *= 1 - gain;
+            }
+            top = pass ? top : fmax(top, lp);
+            if (!pass) continue;
+            weight += exp(lp - top);
+            sum += q * exp(lp - top);
+            squares += q * q * exp(lp - top);
+        }
+    return sqrt(squares / weight - sum * sum / (weight * weight));
+}
+
+/* (1 - share) normal(0, 1) + share normal(at, width), all coordinates of one or of the other. */
+typedef struct two { size_t n; double share, at, width; } two;
+
+static double two_density(const double *x, double *g, void *data)
+{
+    const two *d = (const two *)data;
+    double a = log(1 - d->share), b = log(d->share);
+    for (size_t i = 0; i < d->n; i++) {
+        a += gpumc_normal_lpdf(x[i], 0, 1, NULL, NULL, NULL);
+        b += gpumc_normal_lpdf(x[i], d->at, d->width, NULL, NULL, NULL);
+    }
+    const double of_b = gpumc_inv_logit(b - a);
+    for (size_t i = 0; i < d->n; i++)
+        g[i] -= (1 - of_b) * x[i] + of_b * (x[i] - d->at) / (d->width * d->width);
+    return gpumc_log_sum_exp(a, b);
+}
+static double two_truth(const two *d)
+{ return sqrt(1 - d->share + d->share * (d->width * d->width + d->at * d->at * (1 - d->share))); }
+
+/* One line a sampler: runs without a warning, their sds of the first column, or of its logarithm. */
+static int tails_rows(const gpumc_model *model, int log_scale, double truth, size_t n_seeds)
+{
+    static const gpumc_sampler samplers[] = { GPUMC_SAMPLER_AUTO, GPUMC_SAMPLER_NUTS };
+    for (size_t k = 0; k < 2; k++) {
+        double silent = 0, hmc = 0, sum = 0, squares = 0, off = 0, gradients = 0;
+        for (size_t i = 0; i < n_seeds; i++) {
+            const gpumc_sample_options o = { .seed = i + 1, .threads = 1, .sampler = samplers[k] };
+            gpumc_fit fit;
+            double values[4000];
+            size_t warnings = 0;
+            if (gpumc_sample(model, &o, &fit) != GPUMC_OK) return run_failed(fit.message) == EXIT_SUCCESS;
+            for (size_t w = 0; w < fit.n_warnings; w++) warnings += !fit.warnings[w].note;
+            for (size_t c = 0; c < 4; c++)
+                for (size_t j = 0; j < 1000; j++) {
+                    const double x = gpumc_fit_series(&fit, 0).x[c * gpumc_fit_series(&fit, 0).chain_stride
+                                                                 + j * gpumc_fit_series(&fit, 0).draw_stride];
+                    values[1000 * c + j] = log_scale ? log(x) : x;
+                }
+            const gpumc_series series = { values, 4, 1000, 0, 0 };
+            const double sd = gpumc_sd(series).value, z = (sd - truth) / gpumc_mcse_sd(series).value;
+            gradients += (double)(fit.warmup_gradients + fit.sampling_gradients) / (double)n_seeds;
+            hmc += !warnings && fit.sampler == GPUMC_SAMPLER_HMC;
+            if (!warnings) { silent++; sum += sd; squares += z * z; off += fabs(z) > 5; }
+            gpumc_free(&fit);
+        }
+        printf("%-26s %5s %7.0f %5.0f %9.3f %9.3f %7.1f %7.0f %10.0f\n", k ? "" : model->name,
+               sampler_names[samplers[k]], silent, hmc, truth, sum / silent, sqrt(squares / silent), off, gradients);
+        fflush(stdout);
+    }
+    return 1;
+}
+
+static int bench_tails(size_t n_seeds)
+{
+    static const two twos[] = { { 2, 0.05, 0, 20 }, { 10, 0.1, 0, 5 }, { 5, 0.1, 3, 1 } };
+    const gpumc_param of_walk[] = {
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" },
+        { .name = "w", .size = STEPS, .location = "mu", .scale = "tau", .walk_dim = 1 },
+    };
+    char name[80];
+    int done = 1;
+    printf("4 chains x (warm-up by model + 1000), %.0f seeds; of the runs without a warning: how many are HMC's,\n"
+           "true and mean sd, root of the mean square of z = (sd - truth) / mcse_sd (1 is right), |z| > 5\n",
+           (double)n_seeds);
+    printf("%-26s %5s %7s %5s %9s %9s %7s %7s %10s\n", "model", "", "silent", "HMC", "true", "mean", "rms z", "off",
+           "gradients");
+    for (uint64_t seed = 1; seed <= 4 && done; seed++) {
+        walk d;
+        walk_make(&d, seed);
+        snprintf(name, sizeof name, "walk, data %.0f: log tau", (double)seed);
+        const gpumc_model model = { .name = name, .params = of_walk, .n_params = 3, .log_density = walk_density,
+                                    .data = &d };
+        done = tails_rows(&model, 1, walk_truth(&d), n_seeds);
+    }
+    for (size_t k = 0; k < sizeof twos / sizeof *twos && done; k++) {
+        two d = twos[k];
+        const gpumc_param x = { .name = "x", .size = d.n };
+        snprintf(name, sizeof name, "%.0f dim, %g of N(%g, %g)", (double)d.n, d.share, d.at, d.width);
+        const gpumc_model model = { .name = name, .params = &x, .n_params = 1, .log_density = two_density,
+                                    .data = &d };
+        done = tails_rows(&model, 0, two_truth(&d), n_seeds);
+    }
+    return done ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 /* ---- overhead ------------------------------------------------------------------------------------ */
 
 /* Nanoseconds of a call of the density alone, least of several timings. */
@@ -757,7 +894,7 @@ int main(int argc, char **argv)
     };
     const size_t n_list = sizeof list / sizeof *list;
     if (strcmp(what, "help") == 0) {
-        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare|summaries [key=value ...]\n",
+        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare|tails|summaries [key=value ...]\n",
                argv[0]);
         for (size_t k = 0; k < n_list; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
         return EXIT_SUCCESS;
@@ -778,6 +915,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "correlated") == 0) return bench_correlated(seeds ? (size_t)seeds : 10, forms);
     if (strcmp(what, "overhead") == 0) return bench_overhead();
     if (strcmp(what, "summaries") == 0) return bench_summaries();
+    if (strcmp(what, "tails") == 0) return bench_tails(seeds ? (size_t)seeds : 40);
     if (strcmp(what, "compare") == 0) return bench_samplers(seeds ? (size_t)seeds : 3, models);
     if (strcmp(what, "posteriordb") == 0) return bench_posteriordb(seeds ? (size_t)seeds : 3);
     fprintf(stderr, "%s: unknown; help lists what there is\n", what);
