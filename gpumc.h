@@ -128,10 +128,10 @@
 
    LONG RUNS  options.checkpoint = "FILE" saves everything, warm-up and draws included, every ten minutes and
      on a stop (gpumc_stop, from a signal handler say); gpumc_resume goes on with the very draws of a run in
-     one go. gpumc_sample never overwrites a checkpoint (GPUMC_ERROR_EXISTS) and nothing removes one: give
-     every run a name of its own. Where the file is damaged, FILE.old is read, with a warning. on_draw, which
-     alone sees discarded draws, is called once for each after a stop, and again for those since the last
-     saving after a crash. See run_sample in examples/arguments.h.
+     one go. gpumc_sample begins at no name where a checkpoint is (GPUMC_ERROR_EXISTS), but runs at one time
+     do not see each other, and nothing removes one: give every run a name of its own. Where the file is
+     damaged, FILE.old is read, with a warning. on_draw, which alone sees discarded draws, is called once for
+     each after a stop, and again for those since the last saving after a crash. See examples/arguments.h.
 
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
      of a hierarchy, and up to 64 directions that these get wrong. At its end the sampler is chosen:
@@ -243,9 +243,9 @@
    user's flags, as GPUMC__PRECISE does in clang. GPUMC_TEAM marks what a team of GPU threads runs too: the
    sampler's state machine and what it stands on. */
 #if defined(__GNUC__) || defined(__clang__)
-#define GPUMC__UNUSED __attribute__((unused))
-#define GPUMC__NOINLINE __attribute__((noinline, unused))
-#define GPUMC__INLINE static inline __attribute__((always_inline, unused))
+#define GPUMC__UNUSED __attribute__((__unused__))
+#define GPUMC__NOINLINE __attribute__((__noinline__, __unused__))
+#define GPUMC__INLINE static inline __attribute__((__always_inline__, __unused__))
 #define GPUMC__RESTRICT __restrict__
 #define GPUMC__PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
@@ -267,7 +267,7 @@
 #define GPUMC_TEAM __host__ __device__
 #define GPUMC_LOOP
 #elif defined(__GNUC__) && !defined(__clang__)
-#define GPUMC_FN static inline __attribute__((always_inline, unused, optimize("no-fast-math")))
+#define GPUMC_FN static inline __attribute__((__always_inline__, __unused__, optimize("no-fast-math")))
 #define GPUMC__LOOP_OPTIONS "no-fast-math", "O2", "tree-vectorize", "vect-cost-model=dynamic", \
     "no-trapping-math", "fp-contract=fast", "no-thread-jumps", "no-tree-loop-distribute-patterns", \
     "tree-loop-optimize", "tree-ch", "tree-pta"          /* which GPUMC__SELDOM does without */
@@ -365,7 +365,7 @@ enum { GPUMC__N_ISA = 3 };
    gcc optimises it once before. GPUMC__FETCH asks for a line in the second-level cache: what goes to the
    first waits for one of its few open misses. */
 #if defined(__GNUC__) && !defined(__CUDACC__)
-#define GPUMC__LOOP_INLINE static inline __attribute__((always_inline, unused)) GPUMC_LOOP
+#define GPUMC__LOOP_INLINE static inline __attribute__((__always_inline__, __unused__)) GPUMC_LOOP
 #define GPUMC__FETCH(p) __builtin_prefetch(p, 0, 2)
 #else
 #define GPUMC__LOOP_INLINE static inline
@@ -3015,7 +3015,7 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__AVX2__) && !defined(__FMA__)                      \
     && !defined(__CUDACC__)
 #define GPUMC__COPIES(give, result, name, parameters, arguments, is_long) \
-    static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
+    static inline __attribute__((__always_inline__)) GPUMC_LOOP result name##_text parameters; \
     static GPUMC_LOOP result name##_any parameters { give name##_text arguments; } \
     static GPUMC_LOOP __attribute__((target("avx2"))) result name##_avx2 parameters \
     { \
@@ -3037,7 +3037,7 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__AVX2__)                    \
     && !defined(__FMA__) && !defined(__CUDACC__)
 #define GPUMC__COPY_512(give, result, name, parameters, arguments) \
-    static inline __attribute__((always_inline)) GPUMC_LOOP result name##_text parameters; \
+    static inline __attribute__((__always_inline__)) GPUMC_LOOP result name##_text parameters; \
     static __attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,avx2,prefer-vector-width=512"), \
                           optimize(GPUMC__LOOP_OPTIONS, "fp-contract=off"))) result name##_avx512 parameters \
     { \
@@ -3067,7 +3067,7 @@ static GPUMC__UNUSED int gpumc__is_nan(double x) { return gpumc__magnitude_bits(
 #define GPUMC__OFTEN _Pragma("GCC pop_options")
 #elif defined(__clang__) && !defined(__CUDACC__) && defined(__OPTIMIZE__)
 #define GPUMC__SELDOM _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)") \
-    _Pragma("clang attribute push(__attribute__((noinline)), apply_to = function)")
+    _Pragma("clang attribute push(__attribute__((__noinline__)), apply_to = function)")
 #define GPUMC__ONCE GPUMC__SELDOM
 #define GPUMC__OFTEN _Pragma("clang attribute pop") _Pragma("clang attribute pop")
 #else
@@ -7280,7 +7280,7 @@ static void gpumc__free_name(const gpumc_layout *l, size_t i, char *text, size_t
 typedef struct gpumc__probe {
     const gpumc_layout *layout;
     const double *q, *g, *x;
-    double lp, *direction, *point, *unused, *work; /* density, gradient, natural values at q; scratch */
+    double lp, *direction, *point, *spare, *work; /* density, gradient, natural values at q; scratch */
     double slope, seen;              /* derivative along the direction, and what differences say */
     double least;                    /* a step below which natural values may stay as they are */
 } gpumc__probe;
@@ -7308,7 +7308,7 @@ static gpumc__quotient gpumc__probe_quotient(gpumc__probe *p, double h)
     for (int side = 0; side < 2; side++) {
         for (size_t i = 0; i < p->layout->n_free; i++)
             p->point[i] = p->q[i] + (side ? -h : h) * p->direction[i];
-        f[side] = gpumc_model_eval(p->layout, p->point, p->unused, p->work);
+        f[side] = gpumc_model_eval(p->layout, p->point, p->spare, p->work);
     }
     d.forward = (f[0] - p->lp) / h;
     d.backward = (p->lp - f[1]) / h;
@@ -7415,8 +7415,8 @@ static void gpumc__probe_one(size_t k, int member, void *user)
     const size_t n = p.layout->n_free;
     p.direction = all->scratch + (size_t)member * all->stride;
     p.point = p.direction + n;
-    p.unused = p.point + n;
-    p.work = p.unused + n;
+    p.spare = p.point + n;
+    p.work = p.spare + n;
     const double size = gpumc__probe_aim(&p, gpumc__probe_which(k, n));
     all->distances[k] = gpumc__probe_distance(&p, size);
     all->slopes[k] = p.slope;

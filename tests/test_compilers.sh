@@ -188,6 +188,18 @@ done
 have clang && sed 's/^GPUMC__PRECISE$//; s/^GPUMC__PRECISE_END$//' ../gpumc.h >"$scratch/gpumc.h" \
     && clang -O2 -ffast-math -I"$scratch" "$scratch/leaf.c" -o "$scratch/leaf" -lm \
     && check_fails 'clang without GPUMC__PRECISE' "$scratch/leaf"
+# Macros that programs have, named as attributes are.
+cat >"$scratch/named.c" <<'C'
+#define unused __attribute__((__unused__))
+#define noinline __attribute__((__noinline__))
+#define always_inline inline __attribute__((__always_inline__))
+#define GPUMC_IMPLEMENTATION
+#include "gpumc.h"
+C
+for compiler in gcc clang; do
+    have $compiler && check "$compiler: macros unused, noinline, always_inline" \
+        $compiler -std=c99 $c_warnings -I.. -fsyntax-only "$scratch/named.c"
+done
 # A macro of one capital letter does no harm or is refused by name.
 told() { cc -std=c99 -I.. -D$1=10 -fsyntax-only "$scratch/implementation.c" 2>&1 | grep -q 'one capital letter'; }
 for letter in A B C D E G H J K L M N P Q R S U V W X Y Z; do check "a macro $letter is refused" told $letter; done
