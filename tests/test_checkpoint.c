@@ -676,6 +676,8 @@ static void check_mismatches(void)
     }
     schools_effect[3] += 0.1;
     refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
+    schools_effect[3] = 7 + 4e-6;           /* as little as one of many observations is in the density of all */
+    refused(__LINE__, &m, NULL, GPUMC_ERROR_MODEL, path, "other data");
     schools_effect[3] = 7;
     refused(__LINE__, NULL, NULL, GPUMC_ERROR_ARGUMENT, "model", "NULL");
 

@@ -73,9 +73,20 @@ static void check_isa_named(void)
     CHECK(gpumc_isa_resolve(GPUMC_ISA_AUTO) == best, "none named");
 }
 
+static void *some_memory(size_t bytes, void *user) { (void)user; return malloc(bytes); }
+/* What one could take but not give back is not taken. */
+static void check_half_allocator(void)
+{
+    const gpumc_allocator half = { .allocate = some_memory };
+    gpumc_team *team = gpumc_team_start(1, &half);
+    CHECK(!team, "memory comes from an allocator that takes none back");
+    if (team) free(team);
+}
+
 int main(void)
 {
     if (!folder_open("platform")) return 1;
+    check_half_allocator();
     check_isa_named();
     check_room();
     check_quota();
