@@ -619,12 +619,11 @@ static int tails_rows(const gpumc_model *model, int log_scale, double truth, siz
             gpumc_fit fit;
             double values[4000];
             size_t warnings = 0;
-            if (gpumc_sample(model, &o, &fit) != GPUMC_OK) return run_failed(fit.message) == EXIT_SUCCESS;
+            if (gpumc_sample(model, &o, &fit) != GPUMC_OK) { run_failed(fit.message); return 0; }
             for (size_t w = 0; w < fit.n_warnings; w++) warnings += !fit.warnings[w].note;
             for (size_t c = 0; c < 4; c++)
                 for (size_t j = 0; j < 1000; j++) {
-                    const double x = gpumc_fit_series(&fit, 0).x[c * gpumc_fit_series(&fit, 0).chain_stride
-                                                                 + j * gpumc_fit_series(&fit, 0).draw_stride];
+                    const double x = fit.draws[(c * fit.draw_capacity + j) * fit.n_columns];
                     values[1000 * c + j] = log_scale ? log(x) : x;
                 }
             const gpumc_series series = { values, 4, 1000, 0, 0 };
