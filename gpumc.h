@@ -14286,7 +14286,7 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     for (size_t c = 0; c < a->n_chains; c++)
         between += gpumc__square(a->trials[c].mean - mean) / fmax(C - 1, 1);
-    a->mixing = between > 0 ? sqrt(1 + between / fmax(within, 1e-9 * between)) : 1;
+    a->mixing = between > 0 ? sqrt(1 + between / fmax(within, 1e-9 * between)) : 1;   /* no 0 / 0 */
 }
 
 /* Long trees are lost work in coordinates that are still to be learned, but bring chains in from afar, where
