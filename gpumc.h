@@ -146,10 +146,10 @@
      Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
      posterior or mixed slowly (500 draws and more), NUTS draws all of it again, unless an on_draw has seen
      the draws: noise of single runs falls, but runs that look well are kept, and paths seldom enter what is
-     narrow: of the last percent of a tail, as where a scale of data or of a walk nears 0, a half may be
-     missing, and so may a distant part of the mass. Where that counts, ask for NUTS. fit.sampler and the
-     summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where
-     memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
+     narrow: of the last percent of a tail, as where the scale of data nears 0, a half may be missing, and so
+     may a distant part of the mass. Where that counts, ask for NUTS. fit.sampler and the summary say what was
+     chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use
+     thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
@@ -1830,15 +1830,16 @@ GPUMC_API void gpumc_lkj_corr_cholesky_variance(size_t K, double eta, double *va
    dimension of a block, the correlation factor its last two; further dimensions repeat them. */
 typedef enum gpumc_kind {
     GPUMC_UNBOUNDED = 0,      /* x = q */
-    GPUMC_POSITIVE,           /* x = exp q; where x may touch zero, with typical s and E = -log Phi(-q):
-                                 x = s E, s > 0, or x = -s E / sqrt(1 + E), s < 0, whose tail is normal */
+    GPUMC_POSITIVE,           /* x = exp q; where x may touch zero, with typical s and E = -log Phi(-v):
+                                 x = s E, s > 0, or, of normal tail, x = -s E / sqrt(1 + E), s < 0. v = q, or
+                                 of bend w < 1, v = w q - (1 - w) / 2 log(1 + exp(-2 (q + 2))) */
     GPUMC_LOWER,              /* x = lower + a value as of GPUMC_POSITIVE */
     GPUMC_UPPER,              /* x = upper - a value as of GPUMC_POSITIVE */
     GPUMC_INTERVAL,           /* x = lower + (upper - lower) logistic q */
     GPUMC_UNIT,               /* x = logistic q, a probability; what piles up within 1e-16 of 1, as 1 - x */
     GPUMC_AFFINE,             /* x = offset + multiplier q, constants */
-    GPUMC_ORDERED,            /* (vector) x[0] = q[0], x[k] = x[k-1] + exp q[k] */
-    GPUMC_POSITIVE_ORDERED,   /* (vector) x[0] = exp q[0], x[k] = x[k-1] + exp q[k] */
+    GPUMC_ORDERED,            /* (vector) x[0] = q[0], x[k] = x[k-1] + a value as of GPUMC_POSITIVE */
+    GPUMC_POSITIVE_ORDERED,   /* (vector) the same, x[0] such a value, too */
     GPUMC_SUM_TO_ZERO,        /* (vector) orthonormal basis, one free coordinate less */
     GPUMC_SIMPLEX,            /* (vector) softmax of a sum-to-zero vector, one free coordinate less */
     GPUMC_CHOLESKY_CORR       /* K x K lower factor of a correlation matrix, K (K - 1) / 2 free coordinates */
@@ -1850,7 +1851,7 @@ typedef struct gpumc_transform {
     size_t count;             /* how many vectors or factors; 0 means 1 */
     double lower, upper;      /* bounds */
     double offset, multiplier;/* GPUMC_AFFINE */
-    double typical;           /* GPUMC_POSITIVE, GPUMC_LOWER, GPUMC_UPPER; 0 means exponential */
+    double typical, bend;     /* of kinds with values as of GPUMC_POSITIVE; 0: exponential, not bent */
 } gpumc_transform;
 
 GPUMC_API size_t gpumc_transform_free_size(const gpumc_transform *t);
@@ -1879,7 +1880,7 @@ typedef struct gpumc_param {
     size_t n_dims;
     double lower, upper;      /* GPUMC_LOWER, GPUMC_UPPER, GPUMC_INTERVAL */
     double offset, multiplier;/* GPUMC_AFFINE: multiplier > 0, to be given */
-    double typical;           /* GPUMC_POSITIVE, _LOWER, _UPPER: see gpumc_kind; 0: learned */
+    double typical, bend;     /* where gpumc_kind has values as of GPUMC_POSITIVE; typical 0: learned */
     const double *init;  /* natural start values, one an element; NULL: free coordinates uniform on (-2, 2) */
     /* Hierarchy: elements spread around a location with a scale (names of earlier blocks; NULL: 0 and 1).
        Such blocks are GPUMC_UNBOUNDED, but for those of >>api-hier. The density still sees natural values;
@@ -2723,7 +2724,7 @@ typedef struct gpumc_fit {
     gpumc_sampler sampler;                /* that made the draws, and why */
     char sampler_reason[160];
     double *centring;                     /* share of data in what is known of an element; others 1 */
-    double *typical;                      /* of every free coordinate; 0: its map is another */
+    double *typical, *bend;               /* of every free coordinate; 0: its map is another, is not bent */
     struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
     gpumc_warning *warnings;
     size_t n_warnings;
@@ -2737,9 +2738,9 @@ typedef struct gpumc_fit {
     gpumc_allocator allocator;
 } gpumc_fit;
 
-/* With initial_metric, of the model's free coordinates (for what is learned those of fit->centring and
-   fit->typical: better to fix centring_weight and typical then), warm-up starts from its variances and from
-   step_size, and learns as ever.
+/* With initial_metric, of the model's free coordinates (for what is learned those of fit->centring, ->typical
+   and ->bend: better to fix centring_weight, typical and bend then), warm-up starts from its variances and
+   from step_size, and learns as ever.
    With num_warmup -1 they are what the run uses: fit->metric with fit->step_size and fit->sampler, or what a
    file has, whose step size is that of NUTS, where its metric was dense or diagonal. Chains start as ever, at
    init or at random; none is looked after, so give an init near the posterior. */
@@ -5251,6 +5252,9 @@ static const char *const gpumc__kind_names[] = {            /* in the order of g
    first values inside. */
 typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
 
+/* Which map a distance has: that of a typical size, bent or not; without one, the exponential. */
+typedef struct gpumc__shape { double typical, bend; } gpumc__shape;
+
 /* A transform made ready, once a layout and not once a gradient. */
 typedef struct gpumc__constraint {
     const struct gpumc__formula *formula;            /* NULL: the kind is unknown */
@@ -5258,8 +5262,8 @@ typedef struct gpumc__constraint {
     size_t size, n, n_free;          /* of one vector: size (K of a factor), values, free coordinates */
     size_t count;                    /* vectors; an elementwise block is one */
     gpumc__range range;              /* elementwise */
-    double typical;                  /* of all values where typicals is NULL; 0: exponential */
-    const double *typicals;
+    gpumc__shape shape;              /* of all values where shapes is NULL */
+    const gpumc__shape *shapes;
 } gpumc__constraint;
 
 typedef struct gpumc__formula {      /* for one vector; map returns log |J|, inverse gets a checked x */
@@ -5278,9 +5282,9 @@ GPUMC_FN double gpumc__within(double x, double least, double greatest)
 /* ---- positive, lower, upper; interval, unit; affine, unbounded -----------------------------------
    exponential   x = base + width e^q, width 1 or -1      log |J| = sum q      q = log |x - base|
                  dq = (x - base) dx + 1
-   scored        x = base + width s E, E = -log Phi(-q), exponential for normal q
-                 log |J| = sum log s + log h      dq = width s h dx + h - q, h = phi(q) / Phi(-q)
-                 q = -Phi^-1(e^-u), u = |x - base| / s
+   scored        x = base + width s E, E = -log Phi(-v), exponential for normal v, which is q, or q bent
+                 log |J| = sum log s + log h      dv = width s h dx + h - v, h = phi(v) / Phi(-v)
+                 v = -Phi^-1(e^-u), u = |x - base| / s
    logistic      x = lower + w p = upper - w (1 - p), p = logistic q, the sum that is nearer to its bound
                  log |J| = sum log w + log p + log(1 - p) = sum log w - |q| - 2 log(1 + e^-|q|)
                  q = log(x - lower) - log(upper - x)
@@ -5327,34 +5331,81 @@ static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
     return sum;
 }
 
-/* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-q). Where q is a
+/* Normal scores: x = |s| y, y = E or for negative s E / sqrt(1 + E), where E = -log Phi(-v). Where v is a
    standard normal, x is exponential by the first, and by the second nearly what a bound leaves of a normal,
-   half of it at |s| = twice the mean. h = dE / dq; log h by E where that cancels nothing. */
-static GPUMC__NOINLINE double gpumc__score_E(double q) { return -gpumc_log_Phi(-q); }
+   half of it at |s| = twice the mean. h = dE / dv; log h by E where that cancels nothing. */
+static GPUMC__NOINLINE double gpumc__score_E(double v) { return -gpumc_log_Phi(-v); }
 GPUMC__INLINE double gpumc__scored(double s, double E) { return s < 0 ? E / sqrt(1 + E) : E; }
 GPUMC__INLINE double gpumc__unscored(double s, double y)
 { return s < 0 ? y * (0.5 * y + sqrt(0.25 * y * y + 1)) : y; }
-GPUMC__INLINE double gpumc__score_ratio(double s, double E)             /* dy / dE */
-{ return s < 0 ? (1 + 0.5 * E) / ((1 + E) * sqrt(1 + E)) : 1; }
-static GPUMC__NOINLINE double gpumc__score_log_h(double q, double E)
-{ return q > 1 ? gpumc__log(gpumc__log_Phi_slope(-q)) : E - 0.5 * q * q - GPUMC_LOG_SQRT_2PI; }
-/* d log |dx / dq| / dq. */
-GPUMC__INLINE double gpumc__score_bend(double s, double q, double E, double h)
-{ return h + (s < 0 ? h * (1 / (2 + E) - 1.5 / (1 + E)) : 0) - q; }
+static GPUMC__NOINLINE double gpumc__score_log_h(double v, double E)
+{ return v > 1 ? gpumc__log(gpumc__log_Phi_slope(-v)) : E - 0.5 * v * v - GPUMC_LOG_SQRT_2PI; }
 /* The score of E; where e^-E is no number any more, by Newton steps. */
 static GPUMC__NOINLINE double gpumc__score_of(double E)
 {
-    double q = sqrt(2 * E);
+    double v = sqrt(2 * E);
     if (E < 0.7) return gpumc__inv_Phi(fmax(-gpumc_expm1(-E), DBL_MIN));
     if (E < 700) return -gpumc__inv_Phi(gpumc__exp(-E));
     for (int i = 0; i < 5; i++) {
-        const double reached = gpumc__score_E(q);
-        q -= (reached - E) * gpumc__exp(-gpumc__score_log_h(q, reached));
+        const double reached = gpumc__score_E(v);
+        v -= (reached - E) * gpumc__exp(-gpumc__score_log_h(v, reached));
+    }
+    return v;
+}
+
+/* A bend w < 1 is for densities that have their bulk away from the bound, scores spread by w, and yet reach
+   it: there scores spread by 1, as no normal has both. v, dv / dq, and d log |dv / dq| / dq. */
+typedef struct gpumc__bent { double v, slope, tilt; } gpumc__bent;
+static gpumc__bent gpumc__bend(double w, double q)
+{
+    gpumc__bent at = { q, 1, 0 };
+    if (!(w > 0)) return at;
+    const double t = 2 * (q + 2), e = gpumc__exp(-fabs(t)), left = (t < 0 ? 1 : e) / (1 + e);
+    at.v = w * q - 0.5 * (1 - w) * (fmax(-t, 0) + gpumc_log1p(e));
+    at.slope = w + (1 - w) * left;
+    at.tilt = 2 * (w - 1) * left * (1 - left) / at.slope;
+    return at;
+}
+/* By Newton steps from the left of where it is: the slope falls. */
+static double gpumc__unbend(double w, double v)
+{
+    double q = w > 0 ? fmax(v / w, v - 2 * (1 - w)) : v, step = w > 0;
+    for (int i = 0; i < 50 && step > 1e-8; i++) {
+        const gpumc__bent at = gpumc__bend(w, q);
+        q += step = (v - at.v) / at.slope;
     }
     return q;
 }
-GPUMC__INLINE double gpumc__typical(const gpumc__constraint *c, size_t i)
-{ return c->typicals ? c->typicals[i] : c->typical; }
+
+/* At a bent score, where E is known: y, dy / dq = h slope, and the derivative of its logarithm. */
+typedef struct gpumc__scoring { double y, h, log_h, slope, tilt; } gpumc__scoring;
+GPUMC__INLINE gpumc__scoring gpumc__score_at(double s, gpumc__bent b, double E)
+{
+    const double log_h = gpumc__score_log_h(b.v, E), h = gpumc_exp(log_h), more = 1 + E;
+    const double dy_dE = s < 0 ? (1 + 0.5 * E) / (more * sqrt(more)) : 1;
+    const double by_E = s < 0 ? 1 / (1 + more) - 1.5 / more : 0;             /* d log(dy / dE) / dE */
+    const gpumc__scoring at = { gpumc__scored(s, E), h, log_h, dy_dE * b.slope,
+                                (h + h * by_E - b.v) * b.slope + b.tilt };
+    return at;
+}
+/* A distance x from q, and log dx / dq; q from x; the chain rule of a derivative by x. */
+static double gpumc__shape_map(gpumc__shape f, double q, double *x)
+{
+    const gpumc__bent b = gpumc__bend(f.bend, q);
+    const gpumc__scoring at = gpumc__score_at(f.typical, b, gpumc__score_E(b.v));
+    *x = fabs(f.typical) * at.y;
+    return gpumc_log(fabs(f.typical) * at.slope) + at.log_h;
+}
+GPUMC__INLINE double gpumc__shape_inverse(gpumc__shape f, double x)
+{ return gpumc__unbend(f.bend, gpumc__score_of(gpumc__unscored(f.typical, x / fabs(f.typical)))); }
+static double gpumc__shape_pull(gpumc__shape f, double q, double x, double dx)
+{
+    const double s = fabs(f.typical), E = gpumc__unscored(f.typical, x / s);
+    const gpumc__scoring at = gpumc__score_at(f.typical, gpumc__bend(f.bend, q), E);
+    return s * at.h * at.slope * dx + at.tilt;
+}
+GPUMC__INLINE gpumc__shape gpumc__shape_of(const gpumc__constraint *c, size_t i)
+{ return c->shapes ? c->shapes[i] : c->shape; }
 
 /* x also holds what is summed on the way. */
 static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, const double *q, double *x)
@@ -5382,11 +5433,11 @@ static GPUMC_LOOP double gpumc__elementwise_map(const gpumc__constraint *c, cons
             x[i] = gpumc__within(r.base + r.width * gpumc_exp(q[i]), r.least, r.greatest);
         log_jacobian = n == 1 ? q[0] : gpumc__sum(q, n);
         for (size_t i = 0; i < n; i++) {
-            const double s = gpumc__typical(c, i), E = s != 0 ? gpumc__score_E(q[i]) : 0;
-            if (s == 0) continue;
-            x[i] = gpumc__within(r.base + r.width * fabs(s) * gpumc__scored(s, E), r.least, r.greatest);
-            log_jacobian += gpumc_log(fabs(s) * gpumc__score_ratio(s, E)) + gpumc__score_log_h(q[i], E)
-                - q[i];
+            const gpumc__shape f = gpumc__shape_of(c, i);
+            if (f.typical == 0) continue;
+            double gap;
+            log_jacobian += gpumc__shape_map(f, q[i], &gap) - q[i];
+            x[i] = gpumc__within(r.base + r.width * gap, r.least, r.greatest);
         }
         return log_jacobian;
     }
@@ -5398,10 +5449,11 @@ static GPUMC_LOOP void gpumc__elementwise_inverse(const gpumc__constraint *c, co
     const int plain = c->kind == GPUMC_UNBOUNDED || c->kind == GPUMC_AFFINE;
     const int logistic = c->kind == GPUMC_INTERVAL || c->kind == GPUMC_UNIT;
     for (size_t i = 0; i < c->n; i++) {
-        const double gap = x[i] - r.base, s = gpumc__typical(c, i);
+        const gpumc__shape f = gpumc__shape_of(c, i);
+        const double gap = x[i] - r.base;
         q[i] = plain ? gap / r.width : logistic ? gpumc_log(x[i] - r.lower) - gpumc_log(r.upper - x[i])
             : gpumc_log(r.width * gap);
-        if (s != 0) q[i] = gpumc__score_of(gpumc__unscored(s, r.width * gap / fabs(s)));
+        if (f.typical != 0) q[i] = gpumc__shape_inverse(f, r.width * gap);
     }
 }
 
@@ -5423,12 +5475,9 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
     default:
         for (size_t i = 0; i < n; i++) dq[i] = (x[i] - r.base) * dx[i] + 1;
         for (size_t i = 0; i < n; i++) {
-            const double s = gpumc__typical(c, i);
-            if (s == 0) continue;
-            const double E = gpumc__unscored(s, r.width * (x[i] - r.base) / fabs(s));
-            const double h = gpumc_exp(gpumc__score_log_h(q[i], E));
-            const double slope = fabs(s) * h * gpumc__score_ratio(s, E);
-            dq[i] = r.width * (slope * dx[i]) + gpumc__score_bend(s, q[i], E, h);
+            const gpumc__shape f = gpumc__shape_of(c, i);
+            if (f.typical != 0)
+                dq[i] = gpumc__shape_pull(f, q[i], r.width * (x[i] - r.base), r.width * dx[i]);
         }
     }
 }
@@ -5436,34 +5485,42 @@ static GPUMC_LOOP void gpumc__elementwise_pull(const gpumc__constraint *c, const
 /* ---- ordered, positive ordered ------------------------------------------------------------------
    x[k] = x[k-1] + e^q[k], from x[0] = q[0], or x[0] = e^q[0] (as if x[-1] were 0) where positive
    log |J| = sum of the q that are exponents      q[k] = log(x[k] - x[k-1])
-   dq[k] = (x[k] - x[k-1]) sum_{m >= k} dx[m] + 1, without gap and 1 for the first unless positive      */
+   dq[k] = (x[k] - x[k-1]) sum_{m >= k} dx[m] + 1, without gap and 1 for the first unless positive
+   Gaps may have another shape than e^q, as elements with one bound.                                    */
 static GPUMC_LOOP double gpumc__ordered_map(const gpumc__constraint *c, const double *q, double *x)
 {
     const size_t first = c->kind == GPUMC_ORDERED, n = c->n;
-    double previous = 0;
-    for (size_t k = 0; k < n; k++) x[k] = gpumc__within(gpumc_exp(q[k]), DBL_MIN, DBL_MAX);
+    double previous = 0, log_jacobian = gpumc__sum(q + first, n - first);
+    for (size_t k = 0; k < n; k++) x[k] = gpumc_exp(q[k]);
     if (first) previous = x[0] = q[0];
     for (size_t k = first; k < n; k++) {
-        const double next = previous + x[k];
+        const gpumc__shape f = gpumc__shape_of(c, k);
+        if (f.typical != 0) log_jacobian += gpumc__shape_map(f, q[k], &x[k]) - q[k];
+        const double next = previous + gpumc__within(x[k], DBL_MIN, DBL_MAX);
         x[k] = previous = next <= previous ? nextafter(previous, GPUMC_INF) : next;
     }
-    return gpumc__sum(q + first, n - first);
+    return log_jacobian;
 }
 
 static void gpumc__ordered_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t k = c->n; k-- > 1;) q[k] = gpumc_log(x[k] - x[k - 1]);
-    q[0] = c->kind == GPUMC_ORDERED ? x[0] : gpumc_log(x[0]);
+    for (size_t k = c->n; k-- > 0;) {
+        const gpumc__shape f = gpumc__shape_of(c, k);
+        const double gap = k ? x[k] - x[k - 1] : x[0];
+        q[k] = f.typical != 0 ? gpumc__shape_inverse(f, gap) : gpumc_log(gap);
+    }
+    if (c->kind == GPUMC_ORDERED) q[0] = x[0];
 }
 
 static void gpumc__ordered_pull(const gpumc__constraint *c, const double *q, const double *x,
                                 const double *dx, double *dq)
 {
     double sum = 0;
-    (void)q;
     for (size_t k = c->n; k-- > 0;) {
+        const gpumc__shape f = gpumc__shape_of(c, k);
+        const double gap = k ? x[k] - x[k - 1] : x[0];
         sum += dx[k];
-        dq[k] = (k ? x[k] - x[k - 1] : x[0]) * sum + 1;
+        dq[k] = f.typical != 0 ? gpumc__shape_pull(f, q[k], gap, sum) : gap * sum + 1;
     }
     if (c->kind == GPUMC_ORDERED) dq[0] = sum;
 }
@@ -5616,18 +5673,28 @@ static double gpumc__beside(double bound, double inner)
     return inner > 0 ? DBL_MIN : -DBL_MIN;
 }
 
+/* Whether values are made of distances, to one bound or to each other; whether free coordinate i is one. */
+static int gpumc__has_shapes(gpumc_kind kind)
+{
+    return kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER || kind == GPUMC_ORDERED
+        || kind == GPUMC_POSITIVE_ORDERED;
+}
+static int gpumc__is_distance(const gpumc__constraint *c, size_t i)
+{ return gpumc__has_shapes(c->kind) && (c->kind != GPUMC_ORDERED || i % c->n_free > 0); }
+
 static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
 {
     const size_t K = t->size, less = K ? K - 1 : 0;
     const int vectors = t->kind >= GPUMC_ORDERED, known = (int)t->kind >= 0 && t->kind <= GPUMC_CHOLESKY_CORR;
     gpumc__constraint c = { NULL, t->kind, K, K, K, t->count ? t->count : 1,
-                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 }, 0, NULL };
+                            { 0, 1, 0, -GPUMC_INF, GPUMC_INF, 0, 0 }, { 0, 0 }, NULL };
+    const gpumc__shape shape = { t->typical, t->bend };
     gpumc__range *r = &c.range;
     if (known) c.formula = &gpumc__formulas[vectors ? t->kind - GPUMC_ORDERED + 1 : 0];
     switch (t->kind) {
-    case GPUMC_POSITIVE: r->lower = 0; c.typical = t->typical; break;
-    case GPUMC_LOWER: r->base = r->lower = t->lower; c.typical = t->typical; break;
-    case GPUMC_UPPER: r->base = r->upper = t->upper; r->width = -1; c.typical = t->typical; break;
+    case GPUMC_POSITIVE: r->lower = 0; break;
+    case GPUMC_LOWER: r->base = r->lower = t->lower; break;
+    case GPUMC_UPPER: r->base = r->upper = t->upper; r->width = -1; break;
     case GPUMC_INTERVAL: r->lower = t->lower; r->upper = t->upper; r->width = t->upper - t->lower; break;
     case GPUMC_UNIT: r->lower = 0; r->upper = 1; break;
     case GPUMC_AFFINE: r->base = t->offset; r->width = t->multiplier; break;
@@ -5638,6 +5705,7 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
         break;
     default: break;
     }
+    if (gpumc__has_shapes(t->kind)) c.shape = shape;
     if (!vectors) { c.n = c.n_free = gpumc__size_mul(K, c.count); c.count = 1; }
     if (K == 0 || !known) c.count = 0;
     r->log_width = gpumc_log(gpumc_fabs(r->width));
@@ -5646,18 +5714,30 @@ static gpumc__constraint gpumc__constraint_of(const gpumc_transform *t)
     return c;
 }
 
+/* The constraint of vector v, or a copy that has its shapes. */
+static const gpumc__constraint *gpumc__vector(const gpumc__constraint *c, size_t v, gpumc__constraint *own)
+{
+    if (v == 0 || !c->shapes) return c;
+    *own = *c;
+    own->shapes += v * c->n_free;
+    return own;
+}
+
 static double gpumc__map(const gpumc__constraint *c, const double *q, double *x)
 {
     double log_jacobian = 0;
-    for (size_t v = 0; v < c->count; v++) log_jacobian += c->formula->map(c, q + v * c->n_free, x + v * c->n);
+    gpumc__constraint own;
+    for (size_t v = 0; v < c->count; v++)
+        log_jacobian += c->formula->map(gpumc__vector(c, v, &own), q + v * c->n_free, x + v * c->n);
     return log_jacobian;
 }
 
 static void gpumc__pull(const gpumc__constraint *c, const double *q, const double *x, const double *dx,
                         double *dq)
 {
+    gpumc__constraint own;
     for (size_t v = 0; v < c->count; v++, q += c->n_free, x += c->n, dx += c->n, dq += c->n_free)
-        c->formula->pull(c, q, x, dx, dq);
+        c->formula->pull(gpumc__vector(c, v, &own), q, x, dx, dq);
 }
 
 /* Why value i of a vector cannot be taken back; NULL when it can, bounds apart. */
@@ -5712,13 +5792,14 @@ static gpumc_status gpumc__check_natural(const gpumc__constraint *c, size_t at, 
 
 static gpumc_status gpumc__inverse(const gpumc__constraint *c, const double *x, double *q, gpumc_error *error)
 {
+    gpumc__constraint own;
     if (!c->formula)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "kind %d is unknown; use a GPUMC_... kind",
                            (int)c->kind);
     for (size_t v = 0; v < c->count; v++, x += c->n, q += c->n_free) {
         const gpumc_status status = gpumc__check_natural(c, v * c->n, x, error);
         if (status != GPUMC_OK) return status;
-        c->formula->inverse(c, x, q);
+        c->formula->inverse(gpumc__vector(c, v, &own), x, q);
         for (size_t i = 0; i < c->n_free; i++)
             if (!gpumc__is_finite(q[i]))
                 return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f]...x[%.0f] has no finite free "
@@ -6522,7 +6603,7 @@ struct gpumc_layout {
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
-    double *typical;                 /* of every free coordinate, 0 where its map is another */
+    gpumc__shape *shapes;            /* of every free coordinate, typical 0 where its map is another */
 };
 GPUMC__SELDOM
 
@@ -6604,10 +6685,6 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         "group %d is unknown", (int)b.group);
 }
 
-/* Whether a kind has one bound, and so the maps of a typical size. */
-static int gpumc__is_scored(gpumc_kind kind)
-{ return kind == GPUMC_POSITIVE || kind == GPUMC_LOWER || kind == GPUMC_UPPER; }
-
 static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
     const gpumc_param *p = &m->params[i];
@@ -6622,7 +6699,7 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const int stray = (p->lower != lower && p->lower > -GPUMC_INF)
         || (p->upper != upper && p->upper < GPUMC_INF);
     const int moved = p->offset != offset || (p->multiplier != multiplier && p->multiplier != 0);
-    const int scored = gpumc__is_scored(p->kind);
+    const int has_shapes = gpumc__has_shapes(p->kind);
     return GPUMC__WRONG(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
                         "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
         || GPUMC__WRONG(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
@@ -6638,14 +6715,16 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         p->upper)
         || GPUMC__WRONG(m, i, error, moved, "offset %g and multiplier %g want the kind GPUMC_AFFINE",
                         p->offset, p->multiplier)
-        || GPUMC__WRONG(m, i, error, p->typical != 0 && !scored, "typical %g wants the kind "
-                        "GPUMC_POSITIVE, GPUMC_LOWER or GPUMC_UPPER", p->typical)
+        || GPUMC__WRONG(m, i, error, p->typical != 0 && !has_shapes, "typical %g wants the kind "
+                        "GPUMC_POSITIVE, _LOWER, _UPPER, _ORDERED or _POSITIVE_ORDERED", p->typical)
         || GPUMC__WRONG(m, i, error, p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL",
                         (double)p->n_inits)
         || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
         || GPUMC__WRONG(m, i, error, !gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned",
-                        p->typical);
+                        p->typical)
+        || GPUMC__WRONG(m, i, error, !(p->bend >= 0 && p->bend < 1) || (p->bend > 0 && p->typical == 0),
+                        "bend %g must be at least 0 and below 1, and goes with a typical size", p->bend);
 }
 
 /* Index of the block a name stands for, among the first n; n when there is none. */
@@ -6771,7 +6850,7 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 {
     const size_t last = p->kind >= GPUMC_ORDERED && p->n_dims ? p->dims[p->n_dims - 1] : size;
     const gpumc_transform t = { p->kind, last, size / (p->kind == GPUMC_CHOLESKY_CORR ? last * last : last),
-                                p->lower, p->upper, p->offset, p->multiplier, p->typical };
+                                p->lower, p->upper, p->offset, p->multiplier, p->typical, p->bend };
     return gpumc__constraint_of(&t);
 }
 
@@ -6926,7 +7005,7 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
     if (l.leader == GPUMC__NONE) l.n_shared = 0;
     l.notches = (unsigned char *)gpumc__take(arena, l.n_free, 1);
     l.anchors = gpumc__take_doubles(arena, l.n_free);
-    l.typical = gpumc__take_doubles(arena, l.n_free);
+    l.shapes = (gpumc__shape *)gpumc__take(arena, l.n_free, sizeof *l.shapes);
     l.order = (size_t *)gpumc__take(arena, l.n_parts, sizeof(size_t));
     l.evidence = gpumc__take_doubles(arena, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural);
     l.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared, l.n_natural));
@@ -6944,8 +7023,9 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         p->link.messages = 3 * l.n_natural + n_tables + n_kin;
         p->link.n_all = l.n_natural;
         p->link.places = l.places;
-        p->constraint.typicals = l.typical + p->free_at;
-        for (size_t k = 0; k < p->free_size; k++) l.typical[p->free_at + k] = p->constraint.typical;
+        p->constraint.shapes = l.shapes + p->free_at;
+        for (size_t k = 0; k < p->free_size; k++)
+            if (gpumc__is_distance(&p->constraint, k)) l.shapes[p->free_at + k] = p->constraint.shape;
         if (p->linked) gpumc__link_init(&p->link, &l, p->param);
         else l.order[n_ordered++] = i;
     }
@@ -7163,17 +7243,16 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
     }
 }
 
-/* An element with one bound, x = e^u away, with gradient h, and the scored map of a typical size s; to:
-   towards the latter. Returns the change of the log density. */
-static double gpumc__rescore(double s, int to, double *q, double *g)
+/* A distance x = e^u, with gradient h, and its map of another shape; to: towards the latter. Returns the
+   change of the log density. */
+static double gpumc__rescore(gpumc__shape f, int to, double *q, double *g)
 {
-    const double score = to ? gpumc__score_of(gpumc__unscored(s, gpumc__exp(*q) / fabs(s))) : *q;
-    const double E = gpumc__score_E(score), log_h = gpumc__score_log_h(score, E), h = gpumc__exp(log_h);
-    const double y = gpumc__scored(s, E), bent = gpumc__score_ratio(s, E), ratio = h * bent / y;
-    const double log_x = to ? *q : gpumc__log(fabs(s) * y);
-    const double change = gpumc__log(fabs(s) * bent) + log_h - log_x;
-    const double bend = gpumc__score_bend(s, score, E, h);
-    *g = to ? (*g - 1) * ratio + bend : (*g - bend) / ratio + 1;
+    const double score = to ? gpumc__shape_inverse(f, gpumc__exp(*q)) : *q;
+    const gpumc__bent bent = gpumc__bend(f.bend, score);
+    const gpumc__scoring at = gpumc__score_at(f.typical, bent, gpumc__score_E(bent.v));
+    const double ratio = at.h * at.slope / at.y, log_x = to ? *q : gpumc__log(fabs(f.typical) * at.y);
+    const double change = gpumc__log(fabs(f.typical) * at.slope) + at.log_h - log_x;
+    *g = to ? (*g - 1) * ratio + at.tilt : (*g - at.tilt) / ratio + 1;
     *q = to ? score : log_x;
     return to ? change : -change;
 }
@@ -7181,7 +7260,7 @@ static double gpumc__rescore_all(const gpumc_layout *l, int to, double *q, doubl
 {
     double change = 0;
     for (size_t i = 0; i < l->n_free; i++)
-        if (l->typical[i] != 0) change += gpumc__rescore(l->typical[i], to, q + i, g + i);
+        if (l->shapes[i].typical != 0) change += gpumc__rescore(l->shapes[i], to, q + i, g + i);
     return change;
 }
 
@@ -7190,9 +7269,11 @@ static void gpumc__unscore(const gpumc_layout *l, const double *q, double *u)
 {
     memcpy(u, q, l->n_free * sizeof *u);
     for (size_t i = 0; i < l->n_parts; i++)
-        for (size_t j = l->parts[i].free_at; j < l->parts[i].free_at + l->parts[i].free_size; j++)
-            if (l->typical[j] != 0 && l->parts[i].param->typical == 0)
-                u[j] = gpumc__log(fabs(l->typical[j]) * gpumc__scored(l->typical[j], gpumc__score_E(q[j])));
+        for (size_t j = l->parts[i].free_at; j < l->parts[i].free_at + l->parts[i].free_size; j++) {
+            if (l->shapes[j].typical == 0 || l->parts[i].param->typical != 0) continue;
+            gpumc__shape_map(l->shapes[j], q[j], &u[j]);
+            u[j] = gpumc__log(u[j]);
+        }
 }
 
 /* Free coordinates and gradient in the current frame become those of the centred frame, with logarithms for
@@ -13650,26 +13731,28 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 }
 
 /* ---- scores ------------------------------------------------------------------------------------
-   A scale that the data leave near zero is no normal on the log scale: its density there falls as e^u only.
+   A scale that the data leave near zero is no normal on the log scale: its density there falls as e^u only,
+   and so it is with gaps of ordered values that may nearly meet.
    Scored maps take it to one, that of an exponential law where its tail is long, else one with the tail of a
-   normal. Which is best shows in Var q Var g, 1 for a normal and more for everything else: a map must gain a
-   tenth to be changed for. Coordinates that are normal enough as they are cost one pass. */
+   normal, bent where the bulk lies away from the bound. Which is best shows in Var q Var g, 1 for a normal
+   and more for everything else: a map must gain a tenth to be changed for. Coordinates that are normal enough
+   as they are cost one pass. */
 #define GPUMC__SCORE_GAIN 0.9
 
 /* Pairs q, g of a coordinate, from one map to the logarithm or from that to another. */
-typedef struct gpumc__rescoring { double typical, *pairs; int to; } gpumc__rescoring;
+typedef struct gpumc__rescoring { gpumc__shape shape; double *pairs; int to; } gpumc__rescoring;
 
 static void gpumc__rescore_pair(size_t k, int member, void *rescoring)
 {
     const gpumc__rescoring *of = (const gpumc__rescoring *)rescoring;
     (void)member;
-    gpumc__rescore(of->typical, of->to, of->pairs + 2 * k, of->pairs + 2 * k + 1);
+    gpumc__rescore(of->shape, of->to, of->pairs + 2 * k, of->pairs + 2 * k + 1);
 }
 
-static void gpumc__adapt_rescore(const gpumc_adapt *a, double typical, int to, double *pairs)
+static void gpumc__adapt_rescore(const gpumc_adapt *a, gpumc__shape shape, int to, double *pairs)
 {
-    gpumc__rescoring of = { typical, pairs, to };
-    if (typical != 0) gpumc__adapt_share(a, a->n_used, gpumc__rescore_pair, &of);
+    gpumc__rescoring of = { shape, pairs, to };
+    if (shape.typical != 0) gpumc__adapt_share(a, a->n_used, gpumc__rescore_pair, &of);
 }
 
 /* The first pairs: those of coordinate i in the draws in use, on the log scale. Returns the mean of
@@ -13681,7 +13764,7 @@ static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
         a->pairs[2 * k] = a->q[a->used[k] * a->dim + i];
         a->pairs[2 * k + 1] = a->g[a->used[k] * a->dim + i];
     }
-    gpumc__adapt_rescore(a, a->layout->typical[i], 0, a->pairs);
+    gpumc__adapt_rescore(a, a->layout->shapes[i], 0, a->pairs);
     for (size_t k = 0; k < a->n_used; k++) {
         const double x = gpumc__exp(a->pairs[2 * k]);
         gpumc__welford(&mean, &square, &x, 1, 1 / (double)(k + 1));
@@ -13689,18 +13772,20 @@ static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
     return mean;
 }
 
-/* How far the first pairs are from a normal's as the map of a typical size would have them: Var q Var g,
-   over a power of Cov(q, g)^2, which is 1 but for chance, much of it what moves the variances, too; infinite
-   where gradients do not pull back. A power of 0 is set to the one that leaves least of that chance, where
-   pairs are normal. */
-static double gpumc__score_trial(const gpumc_adapt *a, double typical, double *power)
+/* What the first pairs are like in another shape. excess: how far from a normal's they are: Var q Var g, over
+   a power of Cov(q, g)^2, which is 1 but for chance, much of it what moves the variances, too; infinite where
+   gradients do not pull back. A power of 0 is set to the one that leaves least of that chance, where pairs
+   are normal. */
+typedef struct gpumc__fitting { double excess, mean, scale; } gpumc__fitting;
+static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shape, double *power)
 {
     const size_t n = a->n_used;
     double mean[2] = { 0, 0 }, square[2] = { 0, 0 }, product = 0, spread, *mapped = a->pairs + 2 * n;
     const double degrees = (double)n - 1;
-    if (n <= 10) return GPUMC_NAN;
+    gpumc__fitting trial = { GPUMC_NAN, 0, 0 };
+    if (n <= 10) return trial;
     memcpy(mapped, a->pairs, 2 * n * sizeof(double));
-    gpumc__adapt_rescore(a, typical, 1, mapped);
+    gpumc__adapt_rescore(a, shape, 1, mapped);
     for (size_t k = 0; k < n; k++) {
         const double *pair = mapped + 2 * k, d = pair[0] - mean[0];
         gpumc__welford(mean, square, pair, 2, 1 / (double)(k + 1));
@@ -13708,51 +13793,75 @@ static double gpumc__score_trial(const gpumc_adapt *a, double typical, double *p
     }
     spread = square[0] * square[1];
     if (*power == 0) *power = 2 * product * product / (spread + product * product);
-    return product < 0 ? spread / (degrees * degrees)
-                         * gpumc__exp(-2 * *power * gpumc__log(-product / degrees)) : GPUMC_INF;
+    trial.excess = product < 0 ? spread / (degrees * degrees)
+                                 * gpumc__exp(-2 * *power * gpumc__log(-product / degrees)) : GPUMC_INF;
+    trial.mean = mean[0];
+    trial.scale = square[1] > 0 ? sqrt(sqrt(square[0] / square[1])) : 0;
+    return trial;
+}
+
+/* A shape with the sign of a typical size, and the pairs' excess in it. Its middle is theirs; it is bent by a
+   little less than they are spread, for that costs little in the bulk, and a tail that is too light holds
+   chains. What still does is kept, so that coordinates come to rest. */
+static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, double typical, double *power,
+                                     double *excess)
+{
+    const int same = given.typical * typical > 0;
+    gpumc__shape shape = { same ? given.typical : typical, same ? given.bend : 0 };
+    gpumc__fitting at = gpumc__score_trial(a, shape, power);
+    *excess = at.excess;
+    if (same && fabs(at.mean) < 0.5 && at.scale > 0.9 && (at.scale < 1.5 || !(given.bend > 0))) return shape;
+    shape.typical = typical;
+    shape.bend = 0;
+    for (int k = 0; k < 2; k++) {
+        at = gpumc__score_trial(a, shape, power);
+        shape.typical *= gpumc__scored(typical, gpumc__score_E(at.mean))
+                         / gpumc__scored(typical, GPUMC_LOG_2);
+    }
+    shape.bend = at.scale < 1 / 0.85 ? fmax(0.85 * at.scale, 0.1) : 0;
+    *excess = gpumc__score_trial(a, shape, power).excess;
+    return shape;
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
-   Light tails, which cost much where they are wrong, as on the way to the bulk, must pay beside long ones
-   too, and are dropped where a medium size does not. */
-static double gpumc__score_choice(const gpumc_adapt *a, size_t i)
+   Wide, the logarithm must be better, for nothing is seen of how slowly the density falls towards the bound.
+   Light tails cost much where they are wrong, as on the way to the bulk. */
+static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
-    static const double by_size[] = { -1.5, -3, -0.75 };
-    const double given = a->layout->typical[i], size = gpumc__score_gather(a, i);
-    double best = 0, power = 0, trial;
-    double least = gpumc__score_trial(a, 0, &power);
-    if (!(least * GPUMC__SCORE_GAIN > 1)) return 0;
-    const double s = given > size / 3 && given < 3 * size ? given : size;
-    trial = gpumc__score_trial(a, s, &power);
-    if (given > 0 ? trial * GPUMC__SCORE_GAIN <= least : trial < least * GPUMC__SCORE_GAIN)
-        best = s, least = trial;
-    if (given < 0 && gpumc__score_trial(a, given, &power) < least) return given;
-    least *= GPUMC__SCORE_GAIN;
-    for (int k = 0; k < 3 && a->iteration > a->early_end && (k == 0 || best < 0); k++) {
-        trial = gpumc__score_trial(a, by_size[k] * size, &power);
-        if (trial < least) best = by_size[k] * size, least = trial;
+    const gpumc__shape given = a->layout->shapes[i], none = { 0, 0 };
+    const double size = gpumc__score_gather(a, i), change = GPUMC__SCORE_GAIN;
+    double power = 0, of_heavy, of_light;
+    const gpumc__fitting plain = gpumc__score_trial(a, none, &power);
+    const int wide = plain.scale > (given.typical != 0 ? 0.2 : 0.3);
+    if (!(plain.excess * change > 1) && !wide) return none;
+    const double least = plain.excess * (given.typical != 0 || wide ? 1 / change : change);
+    const gpumc__shape heavy = gpumc__score_fit(a, given, size, &power, &of_heavy);
+    if (a->iteration > a->early_end || given.typical < 0) {
+        const gpumc__shape light = gpumc__score_fit(a, given, -1.5 * size, &power, &of_light);
+        const int pays = of_light < of_heavy - 0.03 && of_light - 1 < 0.5 * (of_heavy - 1);
+        if (of_light < least && (given.typical < 0 ? of_light < of_heavy : pays)) return light;
     }
-    return best;
+    return of_heavy < least ? heavy : none;
 }
 
-/* Chooses the maps of coordinates with one bound; returns 1 when one changed. */
+/* Chooses the maps of distances; returns 1 when one changed. */
 static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
-    double *chosen = a->moments + 2 * a->dim;
+    gpumc__shape *chosen = (gpumc__shape *)(a->moments + 2 * a->dim);
     int changed = 0;
     for (size_t i = 0; l && i < l->n_parts; i++) {
         const gpumc__placed *p = &l->parts[i];
-        const int one_bound = gpumc__is_scored(p->param->kind);
+        const int learned = !p->linked && p->param->typical == 0;
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
-            const int learned = one_bound && !p->linked && p->param->typical == 0;
-            chosen[j] = learned ? gpumc__score_choice(a, j) : l->typical[j];
-            changed |= chosen[j] != l->typical[j];
+            const int has = learned && gpumc__is_distance(&p->constraint, j - p->free_at);
+            chosen[j] = has ? gpumc__score_choice(a, j) : l->shapes[j];
+            changed |= chosen[j].typical != l->shapes[j].typical || chosen[j].bend != l->shapes[j].bend;
         }
     }
     if (!changed) return 0;
     gpumc__adapt_reframe(a, chains, 0, 0);
-    memcpy(l->typical, chosen, a->dim * sizeof *chosen);
+    memcpy(l->shapes, chosen, a->dim * sizeof *chosen);
     gpumc__adapt_reframe(a, chains, 0, 1);
     gpumc__adapt_judge(a, chains);
     return 1;
@@ -19374,7 +19483,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
 {
     gpumc__carry(k, l->notches, l->n_free);
     gpumc__carry(k, l->anchors, l->n_free * sizeof *l->anchors);
-    gpumc__carry(k, l->typical, l->n_free * sizeof *l->typical);
+    gpumc__carry(k, l->shapes, l->n_free * sizeof *l->shapes);
     if (l->leader != GPUMC__NONE) gpumc__carry(k, l->evidence, 2 * l->n_natural * sizeof *l->evidence);
     gpumc__carry(k, l->shared, sizeof l->shared);
     gpumc__carry(k, l->slopes, l->n_shared * l->n_natural * sizeof *l->slopes);
@@ -19431,8 +19540,9 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
     }
     for (const gpumc_param *p = m->params; p < m->params + m->n_params; p++) {
         const size_t n = gpumc__nth_size(m, (size_t)(p - m->params));
-        const double values[] = { p->lower, p->upper, p->offset, p->multiplier, p->typical, (double)p->kind,
-                                  (double)p->centring, p->centring_weight, (double)p->walk_dim };
+        const double values[] = { p->lower, p->upper, p->offset, p->multiplier, p->typical, p->bend,
+                                  (double)p->kind, (double)p->centring, p->centring_weight,
+                                  (double)p->walk_dim };
         sum = gpumc__checksum(sum, values, sizeof values);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->coefficients), p->factor);
@@ -19947,6 +20057,7 @@ static void gpumc__place_fit(gpumc__arena *arena, gpumc_fit *f, const gpumc_layo
     f->metric = gpumc__metric_place(arena, o->metric, l->n_free, &blocks);
     f->centring = gpumc__take_doubles(arena, l->n_free);
     f->typical = gpumc__take_doubles(arena, l->n_free);
+    f->bend = gpumc__take_doubles(arena, l->n_free);
     const size_t rows = gpumc__size_mul(f->n_chains, f->draw_capacity);
     const size_t warmup = o->save_warmup ? gpumc__size_mul(f->n_chains, f->n_warmup) : 0;
     f->draws = (double *)gpumc__take_rows(arena, rows, f->n_columns, sizeof(double));
@@ -20337,8 +20448,11 @@ static void gpumc__finish_fit(gpumc__run *r)
     f->tree_step_size = a->sampler != GPUMC_SAMPLER_NUTS ? a->tree_step : f->step_size;
     gpumc__metric_copy(&f->metric, &a->shared);
     gpumc__metric_unhear(&f->metric, r->layout, r->chains[0].work);
-    for (size_t i = 0; i < f->n_free; i++) f->centring[i] = gpumc__notch[r->layout->notches[i]];
-    memcpy(f->typical, r->layout->typical, f->n_free * sizeof *f->typical);
+    for (size_t i = 0; i < f->n_free; i++) {
+        f->centring[i] = gpumc__notch[r->layout->notches[i]];
+        f->typical[i] = r->layout->shapes[i].typical;
+        f->bend[i] = r->layout->shapes[i].bend;
+    }
     f->n_restarted = a->n_restarts;
     f->sampler = a->sampler;
     memcpy(f->sampler_reason, a->reason, sizeof f->sampler_reason);

@@ -36,12 +36,12 @@ def simplex(q, c):
 def ordered(q, c):
     x = [q[0]]
     for y in q[1:]:
-        x.append(x[-1] + mp.exp(y))
+        x.append(x[-1] + above(y, c))
     return x
 
 
 def positive_ordered(q, c):
-    return [mp.fsum(mp.exp(y) for y in q[:k + 1]) for k in range(len(q))]
+    return [mp.fsum(above(y, c) for y in q[:k + 1]) for k in range(len(q))]
 
 
 def correlation(q, c):
@@ -55,8 +55,10 @@ def correlation(q, c):
 
 
 def above(y, c):
-    """exp, or what is exponential or, typical negative, half-normal or the like for a standard normal y."""
-    E = -mp.log(mp.erfc(y / mp.sqrt(2)) / 2)
+    """exp, or what is exponential or, typical negative, half-normal or the like for a standard normal v."""
+    w = c['bend']
+    v = w * y - (1 - w) / 2 * mp.log(1 + mp.exp(-2 * (y + 2))) if w else y
+    E = -mp.log(mp.erfc(v / mp.sqrt(2)) / 2)
     return mp.exp(y) if not c['typical'] else c['typical'] * E if c['typical'] > 0 \
         else -c['typical'] * E / mp.sqrt(1 + E)
 
@@ -123,7 +125,7 @@ def listed(values):
 
 
 def case(kind, n, q, dx, **given):
-    c = dict(size=n, lower=0.0, upper=0.0, offset=0.0, multiplier=0.0, typical=0.0)
+    c = dict(size=n, lower=0.0, upper=0.0, offset=0.0, multiplier=0.0, typical=0.0, bend=0.0)
     c.update(given)
     q = [mp.mpf(y) for y in q]
     mp.mp.dps = 100 + int(2 * max([0] + [abs(y) for y in q])) * (4 if kind == 'CHOLESKY_CORR' else 1)
@@ -137,7 +139,7 @@ def case(kind, n, q, dx, **given):
     for k in range(len(q)):
         slope = (at(shift(q, k, step)) - at(shift(q, k, -step))) / (2 * step)
         dq.append(mp.fsum(J[i, k] * mp.mpf(dx[i]) for i in range(len(dx))) + slope)
-    head = [c[k] for k in ('lower', 'upper', 'offset', 'multiplier', 'typical')] + [at(q)]
+    head = [c[k] for k in ('lower', 'upper', 'offset', 'multiplier', 'typical', 'bend')] + [at(q)]
     print(f'    {{ GPUMC_{kind}, {n}, {listed(head)},')
     for values, end in ((q, ','), (dx, ','), (f(q), ','), (dq, ' },')):
         text = '{ ' + listed(values or [0]) + ' }' + end
@@ -150,7 +152,7 @@ def main():
     print('enum { KNOWN_FREE = 10, KNOWN_NATURAL = 25 };')
     print('typedef struct known_transform {')
     print('    gpumc_kind kind;\n    size_t size;')
-    print('    double lower, upper, offset, multiplier, typical, log_jacobian;')
+    print('    double lower, upper, offset, multiplier, typical, bend, log_jacobian;')
     print('    double q[KNOWN_FREE], dx[KNOWN_NATURAL], x[KNOWN_NATURAL], dq[KNOWN_FREE];')
     print('} known_transform;')
     print('static const known_transform known_transforms[] = {')
@@ -161,7 +163,9 @@ def main():
                 ('AFFINE', dict(offset=1.0, multiplier=2.5)), ('ORDERED', {}), ('POSITIVE_ORDERED', {}),
                 ('SUM_TO_ZERO', {}), ('SIMPLEX', {}), ('CHOLESKY_CORR', {}),
                 ('POSITIVE', dict(typical=-0.5)), ('LOWER', dict(lower=2.0, typical=-3.0)),
-                ('UPPER', dict(upper=2.5, typical=0.5)), ('UPPER', dict(upper=-2.0, typical=-3.0))]
+                ('UPPER', dict(upper=2.5, typical=0.5)), ('UPPER', dict(upper=-2.0, typical=-3.0)),
+                ('POSITIVE', dict(typical=0.5, bend=0.375)), ('UPPER', dict(upper=2.5, typical=-1.0, bend=0.75)),
+                ('ORDERED', dict(typical=0.5, bend=0.5)), ('POSITIVE_ORDERED', dict(typical=-2.0))]
     for kind, given in settings:
         for n in (1, 2, 5):
             free = n_free(kind, n)

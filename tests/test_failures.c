@@ -212,6 +212,8 @@ static void check_kinds(void)
     REFUSE_PARAMS(WORDS("multiplier 5", "GPUMC_AFFINE"), { .name = "p", .multiplier = 5 });
     REFUSE_PARAMS(WORDS("offset 3", "GPUMC_AFFINE"), { .name = "p", .kind = GPUMC_UNIT, .offset = 3 });
     REFUSE_PARAMS(WORDS("typical 1", "GPUMC_POSITIVE"), { .name = "p", .typical = 1 });
+    REFUSE_PARAMS(WORDS("bend 1 ", "below 1"), { .name = "p", .kind = GPUMC_POSITIVE, .typical = 2, .bend = 1 });
+    REFUSE_PARAMS(WORDS("bend 0.5", "typical"), { .name = "p", .kind = GPUMC_POSITIVE, .bend = 0.5 });
     REFUSE_PARAMS(WORDS("n_inits is 2", "init"), { .name = "p", .n_inits = 2 });
     REFUSE_PARAMS(WORDS("\"p\"", "lower -1"), { .name = "p", .lower = -1, .upper = INFINITY });
     REFUSE_PARAMS(WORDS("\"p\"", "kind 99", "GPUMC_"), { .name = "p", .kind = (gpumc_kind)99 });

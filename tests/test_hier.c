@@ -384,7 +384,7 @@ static void check_priors(void)
         for (int i = 0; i < PIECES; i++) {
             const double q = 40 * (i + 0.5) / PIECES - 20;
             const gpumc_transform t = { f->kind,  1, 1, f->kind == GPUMC_POSITIVE ? 0 : f->lower,
-                                        f->upper, 0, 1, 0 };
+                                        f->upper, 0, 1, 0, 0 };
             const double jacobian = gpumc_constrain(&t, &q, &x);
             if (x < median) mass += exp(density(&o, &x, &g) + jacobian) * 40 / PIECES;
         }
