@@ -9,21 +9,21 @@
    Run:    ./eight_schools                      (./eight_schools help lists the arguments)
    Output: (times differ from run to run, last digits between compilers)
 
-   eight_schools: 4 chains x 1000 draws after 180 of warm-up, 0.01 s
+   eight_schools: 4 chains x 1000 draws after 120 of warm-up, 0.01 s
    step size 2.04, low-rank metric, 0 divergences
-   sampler HMC: nearly normal: gradients within 6 %, variance to metric 1.17
+   sampler HMC: nearly normal: gradients within 9 %, variance to metric 1.10
                   mean       mcse         sd         q5        q50        q95  ess_bulk  ess_tail   r_hat
-   mu            4.378      0.049      3.336     -1.196      4.409      9.855      4563      3433   1.001
-   tau           3.596      0.049      3.185      0.252      2.757     10.031      4114      3099   1.001
-   theta[1]      6.220      0.089      5.723     -1.347      5.570     16.436      4247      3510   1.001
-   theta[2]      4.872      0.077      4.832     -3.012      4.884     12.638      4112      3000   1.001
-   theta[3]      3.876      0.080      5.190     -5.001      4.120     11.850      4227      3461   1.000
-   theta[4]      4.752      0.072      4.762     -2.716      4.650     12.496      4420      3468   1.002
-   theta[5]      3.593      0.076      4.773     -4.875      3.875     10.822      3987      3255   1.000
-   theta[6]      4.051      0.074      4.855     -4.181      4.290     11.651      4392      3548   1.000
-   theta[7]      6.358      0.082      4.959     -0.944      5.891     15.282      3698      3294   1.002
-   theta[8]      4.808      0.081      5.245     -3.480      4.758     12.960      4256      3512   1.001
-   gradients=6166 divergences=0 warmup_s=0.0033 sampling_s=0.0030
+   mu            4.401      0.050      3.351     -1.175      4.455      9.845      4535      3398   1.001
+   tau           3.590      0.050      3.154      0.232      2.733     10.091      4211      2673   1.001
+   theta[1]      6.274      0.091      5.730     -1.363      5.678     16.562      4283      3037   1.000
+   theta[2]      4.909      0.074      4.872     -2.956      4.966     12.753      4324      3499   1.000
+   theta[3]      3.933      0.084      5.226     -4.764      4.237     11.912      4137      3280   1.000
+   theta[4]      4.741      0.073      4.733     -2.759      4.678     12.444      4250      3333   1.001
+   theta[5]      3.622      0.082      4.786     -5.001      3.937     10.915      3488      3036   0.999
+   theta[6]      4.087      0.072      4.783     -3.904      4.312     11.607      4441      3409   1.000
+   theta[7]      6.374      0.079      4.942     -0.897      5.948     15.396      3816      3702   1.000
+   theta[8]      4.893      0.083      5.230     -3.317      4.867     13.199      4134      3357   1.001
+   gradients=5184 divergences=0 warmup_s=0.0033 sampling_s=0.0030
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */
