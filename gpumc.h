@@ -13800,9 +13800,9 @@ static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shap
     return trial;
 }
 
-/* A shape with the sign of a typical size, and the pairs' excess in it. Its middle is theirs; it is bent by a
-   little less than they are spread, for that costs little in the bulk, and a tail that is too light holds
-   chains. What still does is kept, so that coordinates come to rest. */
+/* A shape with the sign of a typical size, and the pairs' excess in it. Its middle is theirs; it is bent by
+   less than they are spread, the more so the narrower they are, for that costs little in the bulk, and a tail
+   that is too light holds chains. What still does is kept, so that coordinates come to rest. */
 static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, double typical, double *power,
                                      double *excess)
 {
@@ -13818,7 +13818,7 @@ static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, d
         shape.typical *= gpumc__scored(typical, gpumc__score_E(at.mean))
                          / gpumc__scored(typical, GPUMC_LOG_2);
     }
-    shape.bend = at.scale < 1 / 0.85 ? fmax(0.85 * at.scale, 0.1) : 0;
+    shape.bend = at.scale < 1 ? fmax(at.scale * (0.7 + 0.3 * at.scale), 0.1) : 0;
     *excess = gpumc__score_trial(a, shape, power).excess;
     return shape;
 }
