@@ -19380,7 +19380,7 @@ static void gpumc__completed(gpumc__run *r, size_t c)
    Chains may stand anywhere in a transition, between two gradients, the next of each still to be told. How
    far they are when a file is written depends on threads; what they will be told does not. */
 #define GPUMC__MAGIC "gpumc-ck"
-#define GPUMC__CHECKPOINT_FORMAT 9     /* to be raised when what is carried changes */
+#define GPUMC__CHECKPOINT_FORMAT 10    /* to be raised when what is carried changes */
 
 static void gpumc__carry(gpumc__carrier *k, void *data, size_t bytes)
 {
