@@ -5504,25 +5504,27 @@ static GPUMC_LOOP double gpumc__ordered_map(const gpumc__constraint *c, const do
 
 static void gpumc__ordered_inverse(const gpumc__constraint *c, const double *x, double *q)
 {
-    for (size_t k = c->n; k-- > 0;) {
+    const size_t first = c->kind == GPUMC_ORDERED;
+    for (size_t k = c->n; k-- > first;) {
         const gpumc__shape f = gpumc__shape_of(c, k);
         const double gap = k ? x[k] - x[k - 1] : x[0];
         q[k] = f.typical != 0 ? gpumc__shape_inverse(f, gap) : gpumc_log(gap);
     }
-    if (c->kind == GPUMC_ORDERED) q[0] = x[0];
+    if (first) q[0] = x[0];
 }
 
 static void gpumc__ordered_pull(const gpumc__constraint *c, const double *q, const double *x,
                                 const double *dx, double *dq)
 {
+    const size_t first = c->kind == GPUMC_ORDERED;
     double sum = 0;
-    for (size_t k = c->n; k-- > 0;) {
+    for (size_t k = c->n; k-- > first;) {
         const gpumc__shape f = gpumc__shape_of(c, k);
         const double gap = k ? x[k] - x[k - 1] : x[0];
         sum += dx[k];
         dq[k] = f.typical != 0 ? gpumc__shape_pull(f, q[k], gap, sum) : gap * sum + 1;
     }
-    if (c->kind == GPUMC_ORDERED) dq[0] = sum;
+    if (first) dq[0] = sum + dx[0];
 }
 
 /* ---- sum to zero, simplex -----------------------------------------------------------------------
@@ -13841,7 +13843,7 @@ static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i)
         const int pays = of_light < of_heavy - 0.03 && of_light - 1 < 0.5 * (of_heavy - 1);
         if (of_light < least && (given.typical < 0 ? of_light < of_heavy : pays)) return light;
     }
-    return of_heavy < least ? heavy : none;
+    return of_heavy < least && heavy.typical > 0 ? heavy : none;
 }
 
 /* Chooses the maps of distances; returns 1 when one changed. */
