@@ -13820,13 +13820,13 @@ static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, d
         shape.typical *= gpumc__scored(typical, gpumc__score_E(at.mean))
                          / gpumc__scored(typical, GPUMC_LOG_2);
     }
-    shape.bend = at.scale < 1 ? fmax(at.scale * (0.7 + 0.3 * at.scale), 0.1) : 0;
+    shape.bend = at.scale < 1 ? fmax(at.scale * fmax(0.7 + 0.3 * at.scale, 0.85), 0.1) : 0;
     *excess = gpumc__score_trial(a, shape, power).excess;
     return shape;
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
-   Wide, the logarithm must be better, for nothing is seen of how slowly the density falls towards the bound.
+   Wide, the logarithm must be a fifth better: nothing is seen of how slowly the density falls at the bound.
    Light tails cost much where they are wrong, as on the way to the bulk. */
 static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i)
 {
@@ -13836,7 +13836,7 @@ static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i)
     const gpumc__fitting plain = gpumc__score_trial(a, none, &power);
     const int wide = plain.scale > (given.typical != 0 ? 0.2 : 0.3);
     if (!(plain.excess * change > 1) && !wide) return none;
-    const double least = plain.excess * (given.typical != 0 || wide ? 1 / change : change);
+    const double least = plain.excess * (wide ? 1.25 : given.typical != 0 ? 1 / change : change);
     const gpumc__shape heavy = gpumc__score_fit(a, given, size, &power, &of_heavy);
     if (a->iteration > a->early_end || given.typical < 0) {
         const gpumc__shape light = gpumc__score_fit(a, given, -1.5 * size, &power, &of_light);
