@@ -13804,42 +13804,57 @@ static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shap
 
 /* A shape with the sign of a typical size, and the pairs' excess in it. Its middle is theirs; it is bent by
    less than they are spread, the more so the narrower they are, for that costs little in the bulk, and a tail
-   that is too light holds chains. What still does is kept, so that coordinates come to rest. */
-static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, double typical, double *power,
-                                     double *excess)
+   that is too light holds chains; and straight where that is so much better that the density must vanish at
+   the bound, or of many coordinates where it is as good. What still does is kept, so that coordinates come to
+   rest. */
+static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, double typical, int few,
+                                     double *power, double *excess)
 {
-    const int same = given.typical * typical > 0;
+    const int same = given.typical * typical > 0, was_straight = same && !(given.bend > 0);
     gpumc__shape shape = { same ? given.typical : typical, same ? given.bend : 0 };
     gpumc__fitting at = gpumc__score_trial(a, shape, power);
+    double straight;
     *excess = at.excess;
-    if (same && fabs(at.mean) < 0.5 && at.scale > 0.9 && (at.scale < 1.5 || !(given.bend > 0))) return shape;
-    shape.typical = typical;
-    shape.bend = 0;
-    for (int k = 0; k < 2; k++) {
-        at = gpumc__score_trial(a, shape, power);
-        shape.typical *= gpumc__scored(typical, gpumc__score_E(at.mean))
-                         / gpumc__scored(typical, GPUMC_LOG_2);
+    if (same && !was_straight && fabs(at.mean) < 0.5 && at.scale > 0.9 && at.scale < 1.5) return shape;
+    if (!was_straight || !(fabs(at.mean) < 0.5)) {
+        shape.typical = typical;
+        shape.bend = 0;
+        for (int k = 0; k < 2; k++) {
+            at = gpumc__score_trial(a, shape, power);
+            shape.typical *= gpumc__scored(typical, gpumc__score_E(at.mean))
+                             / gpumc__scored(typical, GPUMC_LOG_2);
+        }
     }
-    shape.bend = at.scale < 1 ? fmax(at.scale * fmax(0.7 + 0.3 * at.scale, 0.85), 0.1) : 0;
+    *excess = straight = at.excess;
+    if (!(at.scale < 0.9)) return shape;
+    shape.bend = fmax(at.scale * fmax(0.7 + 0.3 * at.scale, 0.85), 0.1);
     *excess = gpumc__score_trial(a, shape, power).excess;
+    const double lead = *excess - straight;
+    const int clear = lead > 0.08 && straight - 1 < 0.25 * (*excess - 1);
+    if (was_straight ? lead > 0 : few ? clear : lead > -0.03) {
+        shape.bend = 0;
+        *excess = straight;
+    }
     return shape;
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
-   Wide, the logarithm must be a fifth better: nothing is seen of how slowly the density falls at the bound.
+   Wide, the logarithm of one of few must be a fifth better than a bent shape: nothing is seen of how slowly
+   the density falls at the bound.
    Light tails cost much where they are wrong, as on the way to the bulk. */
-static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i)
+static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few)
 {
     const gpumc__shape given = a->layout->shapes[i], none = { 0, 0 };
     const double size = gpumc__score_gather(a, i), change = GPUMC__SCORE_GAIN;
     double power = 0, of_heavy, of_light;
     const gpumc__fitting plain = gpumc__score_trial(a, none, &power);
-    const int wide = plain.scale > (given.typical != 0 ? 0.2 : 0.3);
+    const int wide = few && plain.scale > (given.typical != 0 ? 0.2 : 0.3);
     if (!(plain.excess * change > 1) && !wide) return none;
-    const double least = plain.excess * (wide ? 1.25 : given.typical != 0 ? 1 / change : change);
-    const gpumc__shape heavy = gpumc__score_fit(a, given, size, &power, &of_heavy);
+    const gpumc__shape heavy = gpumc__score_fit(a, given, size, few, &power, &of_heavy);
+    const double least = plain.excess * (wide && heavy.bend > 0 ? 1.2
+                                         : given.typical != 0 ? 1 / change : change);
     if (a->iteration > a->early_end || given.typical < 0) {
-        const gpumc__shape light = gpumc__score_fit(a, given, -1.5 * size, &power, &of_light);
+        const gpumc__shape light = gpumc__score_fit(a, given, -1.5 * size, few, &power, &of_light);
         const int pays = of_light < of_heavy - 0.03 && of_light - 1 < 0.5 * (of_heavy - 1);
         if (of_light < least && (given.typical < 0 ? of_light < of_heavy : pays)) return light;
     }
@@ -13857,7 +13872,7 @@ static int gpumc__adapt_scores(gpumc_adapt *a, gpumc_nuts *const *chains)
         const int learned = !p->linked && p->param->typical == 0;
         for (size_t j = p->free_at; j < p->free_at + p->free_size; j++) {
             const int has = learned && gpumc__is_distance(&p->constraint, j - p->free_at);
-            chosen[j] = has ? gpumc__score_choice(a, j) : l->shapes[j];
+            chosen[j] = has ? gpumc__score_choice(a, j, p->free_size <= 20) : l->shapes[j];
             changed |= chosen[j].typical != l->shapes[j].typical || chosen[j].bend != l->shapes[j].bend;
         }
     }
