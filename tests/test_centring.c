@@ -1721,6 +1721,24 @@ static void check_ordered(void)
     CHECK(divergent == 0 && shaped > 18, "%zu divergences, %zu gaps", divergent, shaped);
 }
 
+/* Many distances that keep away from zero: what a bend adds to each would add up, and take HMC from its spring. */
+static double many_density(const double *x, double *g, void *shape)
+{
+    double lp = 0;
+    for (int i = 0; i < 200; i++) lp += gpumc_gamma_lpdf(x[i], *(const double *)shape, 1, &g[i], NULL, NULL);
+    return lp;
+}
+static void check_many(void)
+{
+    double shape = 8;
+    const gpumc_param x = { .name = "x", .size = 200, .kind = GPUMC_POSITIVE };
+    const gpumc_model model = { .params = &x, .n_params = 1, .log_density = many_density, .data = &shape };
+    gpumc_fit fit;
+    CHECK(gpumc_sample(&model, NULL, &fit) == GPUMC_OK, "%s", fit.message);
+    CHECK(fit.sampler == GPUMC_SAMPLER_HMC && fit.metric.spring, "%s", fit.sampler_reason);
+    gpumc_free(&fit);
+}
+
 /* Standard deviation of log trial over sets of pairs whose gradients follow positions with correlation -r, as
    those of a normal do where others move them, too. power as in gpumc__score_trial. */
 static double trial_sd(double r, double power)
@@ -1818,6 +1836,7 @@ int main(void)
     check_mirror();
     check_bend();
     check_ordered();
+    check_many();
     check_score_trial();
     check_start_share();
     check_far_starts();
