@@ -59,15 +59,17 @@ static void machine_close(machine *m)
    know goes with the first positive value, even where elements spread by it. Shared values have slopes. */
 static void set_weights(gpumc_layout *l, int kind)
 {
-    const gpumc__shape bent = { 0.4, 0.6 }, light = { -1.2, 0 }, logarithm = { 0, 0 };
     size_t positive = 0;
     while (positive + 1 < l->n_parts && l->parts[positive].param->kind != GPUMC_POSITIVE) positive++;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__noise noise = { l->parts[positive].at, i % 2 ? 3 : -4, 0.7 }, none = { 0, 0, 1 };
         gpumc__link *k = &l->parts[i].link;
-        for (size_t j = 0; j < l->parts[i].free_size; j++)
+        for (size_t j = 0; j < l->parts[i].free_size; j++) {
+            const gpumc__shape bent = { 0.4 + 0.1 * (double)j, 0.6 - 0.02 * (double)j };
+            const gpumc__shape light = { -1.2 - 0.1 * (double)j, 0 }, logarithm = { 0, 0 };
             if (gpumc__is_distance(&l->parts[i].constraint, j))
                 l->shapes[l->parts[i].free_at + j] = kind == 1 ? bent : kind == 3 && j > 0 ? light : logarithm;
+        }
         if (!l->parts[i].linked) continue;
         for (size_t j = 0; j < k->size; j++)
             k->notches[j] = (unsigned char)(kind == 0 || gpumc__link_is_start(k, j) ? GPUMC__FULL
