@@ -416,8 +416,9 @@ static void check_sizes(void)
     for (size_t k = 0; k < N_KINDS; k++) {
         const gpumc_transform t = sized(kinds[k], 5, 3), empty = sized(kinds[k], 0, 1);
         const int less = t.kind == GPUMC_SUM_TO_ZERO || t.kind == GPUMC_SIMPLEX;
-        const size_t natural = t.kind == GPUMC_CHOLESKY_CORR ? 25 : 5, free = natural == 25 ? 10 : less ? 4 : 5;
-        CHECK(gpumc_transform_free_size(&t) == 3 * free, "kind %d", (int)t.kind);
+        const size_t natural = t.kind == GPUMC_CHOLESKY_CORR ? 25 : 5;
+        const size_t n_free = natural == 25 ? 10 : less ? 4 : 5;
+        CHECK(gpumc_transform_free_size(&t) == 3 * n_free, "kind %d", (int)t.kind);
         CHECK(gpumc_transform_natural_size(&t) == 3 * natural, "kind %d", (int)t.kind);
         CHECK(gpumc_transform_free_size(&empty) == 0, "kind %d", (int)t.kind);
         CHECK(gpumc_constrain(&empty, &unused, &unused) == 0, "kind %d", (int)t.kind);
