@@ -2838,7 +2838,7 @@ GPUMC_API gpumc_status gpumc_write_tidy_csv(const gpumc_fit *fit, const char *pa
 GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, const char *path,
                                        gpumc_error *error);
 /* Step size and metric as CmdStan's save_metric has them and its metric_file takes them; of low rank and
-   blocks only the diagonal. They belong to the coordinates as learned: fit->centring, fit->typical. */
+   blocks only the diagonal. They belong to the coordinates as learned: fit->centring, ->typical, ->bend. */
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error);
 /* Reads one, for initial_metric or gpumc_nuts_init. metric is released by gpumc_metric_free; allocator may be
    NULL (malloc). */
@@ -13734,11 +13734,11 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 
 /* ---- scores ------------------------------------------------------------------------------------
    A scale that the data leave near zero is no normal on the log scale: its density there falls as e^u only,
-   and so it is with gaps of ordered values that may nearly meet.
-   Scored maps take it to one, that of an exponential law where its tail is long, else one with the tail of a
-   normal, bent where the bulk lies away from the bound. Which is best shows in Var q Var g, 1 for a normal
-   and more for everything else: a map must gain a tenth to be changed for. Coordinates that are normal enough
-   as they are cost one pass. */
+   and so does that of gaps between ordered values. Scored maps take it to one, that of an exponential law
+   where its tail is long, else one with the tail of a normal, bent where the bulk lies away from the bound.
+   Which is best shows in Var q Var g, 1 for a normal and more for everything else, its excess: but for what
+   is said below, a map must gain a tenth to be changed for. Coordinates that are narrow and normal enough as
+   they are cost one pass. Few: of a block of at most 20; of more the excess adds up and decides alone. */
 #define GPUMC__SCORE_GAIN 0.9
 
 /* Pairs q, g of a coordinate, from one map to the logarithm or from that to another. */
@@ -13839,9 +13839,9 @@ static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, d
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
-   Wide, the logarithm of one of few must be a fifth better than a bent shape: nothing is seen of how slowly
-   the density falls at the bound.
-   Light tails cost much where they are wrong, as on the way to the bulk. */
+   Where the logarithm's sd is above 0.3, of few it must be a fifth better than a bent shape, for the bulk does
+   not show how slowly the density falls at the bound. Light tails must halve the excess: they cost much where
+   they are wrong, as on the way to the bulk. */
 static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few)
 {
     const gpumc__shape given = a->layout->shapes[i], none = { 0, 0 };
