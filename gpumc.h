@@ -13839,9 +13839,9 @@ static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, d
 }
 
 /* The map for coordinate i: the logarithm where that will do, else another than that in force if it pays.
-   Where the logarithm's sd is above 0.3, of few it must be a fifth better than a bent shape: the bulk does not
-   show how slowly the density falls at the bound. Light tails must halve the excess: they cost much where they
-   are wrong, as on the way to the bulk. */
+   Where the logarithm's sd is above 0.3, of few it must be a fifth better than a bent shape: the bulk does
+   not show how slowly the density falls at the bound. Light tails must halve the excess, for they cost much
+   where they are wrong, as on the way to the bulk. */
 static gpumc__shape gpumc__score_choice(const gpumc_adapt *a, size_t i, int few)
 {
     const gpumc__shape given = a->layout->shapes[i], none = { 0, 0 };
