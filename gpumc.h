@@ -144,12 +144,13 @@
               warm-up saw slow energies, divergences or long trees, because it says so when a region is
               missed: 7 to 15 gradients.
      Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
-     posterior or mixed slowly (500 draws and more), NUTS draws all of it again, unless an on_draw has seen
-     the draws: noise of single runs falls, but runs that look well are kept, and paths seldom enter what is
-     narrow: of the last percent of a tail, as where the scale of data nears 0, a half may be missing, and so
-     may a distant part of the mass. Where that counts, ask for NUTS. fit.sampler and the summary say what was
-     chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use
-     thin. A smoother or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
+     posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS draws
+     all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that look
+     well are kept, and paths seldom enter what is narrow: of the last percent of a tail, as where the scale
+     of data nears 0, a half may be missing, and so may a lump apart. Where that counts, ask for NUTS.
+     fit.sampler and the summary say what was chosen and why; options.sampler (GPUMC_SAMPLER_NUTS, _MAMS,
+     _HMC) forces one. Where memory counts use thin. A smoother or cheaper density may lead HMC and MAMS: see
+     guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
@@ -159,6 +160,7 @@
                     reaches zero; then try a higher target_accept. More draws never mend it.
        HELD         a chain stayed at one point for long, or hardly entered a lump of the posterior: a narrow
                     region, missed elsewhere; as for DIVERGENT
+       UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
        EBFMI        energies move slowly: heavy tails, a scale that touches zero
        RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, or of
@@ -2685,7 +2687,8 @@ typedef struct gpumc_sample_options {
 typedef enum gpumc_warning_code {
     GPUMC_W_DIVERGENT = 0, GPUMC_W_TREEDEPTH, GPUMC_W_EBFMI, GPUMC_W_RHAT, GPUMC_W_ESS, GPUMC_W_FEW_CHAINS,
     GPUMC_W_FEW_DRAWS, GPUMC_W_CONSTANT, GPUMC_W_NOT_FINITE, GPUMC_W_ACCEPT, GPUMC_W_STUCK, GPUMC_W_RESTARTED,
-    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD, GPUMC_W_IMPROPER
+    GPUMC_W_NOT_MIXED, GPUMC_W_METRIC, GPUMC_W_CHECKPOINT, GPUMC_W_HELD, GPUMC_W_IMPROPER,
+    GPUMC_W_UNSEEN
 } gpumc_warning_code;
 typedef struct gpumc_warning {
     gpumc_warning_code code;
@@ -15865,7 +15868,7 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
     "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD",
-    "IMPROPER" };
+    "IMPROPER", "UNSEEN" };
 static const char *const gpumc__metric_names[] = { "automatic", "diagonal", "low-rank", "dense", "unit",
                                                    "blocks" };
 
@@ -20554,6 +20557,132 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
     return GPUMC_OK;
 }
 
+/* ---- what no draw has reached -------------------------------------------------------------------- */
+
+/* Samplers warn of what they have met. So at the end the density is asked for beyond the draws, on lines
+   through draws: along single coordinates, and from the centre outwards. The share of a line that lies where
+   no draw is, on average over draws, is the mass there: next to nothing if they miss none of it, which a few
+   points tell. */
+enum { GPUMC__LINES = 16, GPUMC__RAYS = 4, GPUMC__LINE_DRAWS = 16 };
+typedef struct gpumc__lines {
+    gpumc__run *run;
+    const gpumc_metric *metric;
+    size_t n, which[GPUMC__LINES], column[GPUMC__LINES];   /* free coordinates, a column of each */
+    double low[GPUMC__LINES], high[GPUMC__LINES];          /* a quarter of the draws' range beyond them */
+    double *q, *point, *work, lp;                          /* the draw of the line; scratch */
+    int beyond;                                            /* whether the point is where no draw is */
+    uint64_t calls;                                        /* of the density */
+} gpumc__lines;
+
+static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
+{
+    const gpumc_layout *l = r->layout;
+    all->run = r;
+    all->calls = 0;
+    all->metric = &r->adapt->shared;
+    all->n = 0;
+    all->q = r->chains[0].nuts->scratch;
+    all->point = r->chains[0].nuts->x;
+    all->work = r->chains[0].work;
+    for (size_t turn = 0; turn < GPUMC__LINES; turn++)           /* one of every block, then another */
+        for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && all->n < GPUMC__LINES; p++) {
+            const size_t n = gpumc__smaller(p->free_size, GPUMC__LINES), i = turn * p->free_size / (n + !n);
+            if (turn >= n) continue;
+            all->which[all->n] = p->free_at + i;
+            all->column[all->n++] = p->at + i;
+        }
+    for (size_t k = 0; k < all->n; k++) {
+        const gpumc_series s = gpumc_fit_series(r->fit, all->column[k]);
+        double low = GPUMC_INF, high = -GPUMC_INF;
+        for (size_t c = 0; c < s.n_chains; c++)
+            for (size_t d = 0; d < s.n_draws; d++) {
+                const double x = s.x[c * s.chain_stride + d * s.draw_stride];
+                low = fmin(low, x);
+                high = fmax(high, x);
+            }
+        all->low[k] = low - 0.25 * (high - low);
+        all->high[k] = high + 0.25 * (high - low);
+    }
+}
+
+/* Log density of line k at u, less that of its draw: so many standard deviations of a coordinate on, or on a
+   ray e^u times as far from the centre. */
+static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
+{
+    const gpumc_metric *m = all->metric;
+    const int ray = k >= all->n;
+    const double stretch = ray ? gpumc__exp(u) - 1 : 0;
+    for (size_t i = 0; i < m->dim; i++) all->point[i] = all->q[i] + stretch * (all->q[i] - m->mean[i]);
+    if (!ray) all->point[all->which[k]] += u * sqrt(gpumc__metric_variance(m, all->which[k]));
+    const double lp = gpumc_model_eval(all->run->layout, all->point, all->q + m->dim, all->work);
+    all->calls++;
+    all->beyond = 0;
+    for (size_t j = ray ? 0 : k; j < (ray ? all->n : k + 1); j++)
+        all->beyond |= all->work[all->column[j]] < all->low[j] || all->work[all->column[j]] > all->high[j];
+    return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
+}
+
+/* The share of line k that is where no draw is, through one of the draws: points far out, until two in a row
+   have shown nothing, against the normal that three points about the draw are of. */
+static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
+{
+    const gpumc_fit *f = all->run->fit;
+    const gpumc_metric *m = all->metric;
+    const int ray = k >= all->n;
+    const size_t chain = (k + turn) % f->n_chains, draw = (turn * 37 + k) % f->n_draws;
+    const double dim = (double)m->dim, h = ray ? 0.5 / sqrt(2 * dim) : 0.5;
+    const size_t place = chain * f->draw_capacity + draw;
+    double outside = 0, at = 0;
+    if (gpumc_model_unconstrain(all->run->layout, f->draws + place * f->n_columns, all->q, all->work, NULL)
+        != GPUMC_OK) return 0;
+    all->lp = f->stats[place].lp;
+    for (size_t i = 0; i < m->dim; i++) {
+        const double z = (all->q[i] - m->mean[i]) / sqrt(gpumc__metric_variance(m, i));
+        at = ray ? sqrt(at * at + z * z) : i == all->which[k] ? z : at;
+    }
+    for (int side = ray ? 1 : -1; side <= 1; side += 2) {
+        double reach = ray ? sqrt(dim) + 4 : 6, mass;
+        for (int nothing = 0, step = 0; nothing < 2 && step < 10; step++, reach *= 1.5) {
+            mass = gpumc__line_at(all, k, ray ? gpumc__log(reach / at) : side * reach - at);
+            mass = 0.4 * (ray ? 1 : reach) * gpumc__exp(fmin(mass, 700));
+            nothing = mass > 1e-4 ? 0 : nothing + 1;
+            outside += all->beyond ? mass : 0;
+        }
+    }
+    if (!(outside > 1e-3)) return 0;
+    const double ahead = gpumc__line_at(all, k, h), behind = gpumc__line_at(all, k, -h);
+    const double slope = (ahead - behind) / (2 * h), precision = -(ahead + behind) / (h * h);
+    if (!(precision > 0) || !gpumc__is_finite(precision)) return 0;
+    return outside / (outside + sqrt(2 * GPUMC_PI / precision)
+                                * gpumc__exp(fmin(slope * slope / (2 * precision), 700)));
+}
+
+/* Where one draw shows a share, the mean is taken over others: by chance it may have been a rare one. */
+static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
+{
+    gpumc_fit *f = r->fit;
+    gpumc__lines all;
+    double most = 0.01;
+    size_t found = GPUMC__NONE;
+    char name[64], number[GPUMC__CELL];
+    if (!r->adapt->shared.mean || f->n_draws * f->n_chains < 400) return GPUMC_OK;
+    gpumc__lines_begin(&all, r);
+    for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
+        const int shows = gpumc__line_share(&all, k, 0) > 0.01;
+        double mean = 0;
+        for (size_t turn = 1; shows && turn <= GPUMC__LINE_DRAWS; turn++)
+            mean += gpumc__line_share(&all, k, turn) / GPUMC__LINE_DRAWS;
+        if (mean > most) { found = k; most = mean; }
+    }
+    f->sampling_gradients += all.calls;
+    if (found == GPUMC__NONE) return GPUMC_OK;
+    gpumc_column_name(f, all.column[found % all.n], name, sizeof name);
+    return gpumc__warn(f, GPUMC_W_UNSEEN, 0, most, "no draw is where about %s %% of the mass is, far from "
+                       "all of them %s%s: estimates lack it; a longer run by the sampler NUTS may find it",
+                       gpumc__significant(100 * most, 1, number),
+                       found < all.n ? "along " : "in all directions", found < all.n ? name : "");
+}
+
 static gpumc_status gpumc__run_warnings(gpumc__run *r)
 {
     gpumc_fit *f = r->fit;
@@ -20572,8 +20701,10 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
                              "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
                              a->mixing);
-    if (status == GPUMC_OK && f->draws) status = gpumc__collect_warnings(f);
-    else if (status == GPUMC_OK && f->n_divergent > 0)
+    if (status == GPUMC_OK && f->draws) {
+        status = gpumc__collect_warnings(f);
+        if (status == GPUMC_OK) status = gpumc__warn_of_unseen(r);
+    } else if (status == GPUMC_OK && f->n_divergent > 0)
         status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "
                              "estimates may be biased; no draw is kept, so nothing else was checked",
                              (double)f->n_divergent);
@@ -20605,7 +20736,7 @@ static const char *gpumc__paths_fail(const gpumc__run *r)
         || r->n_iterations[1] == 0 || f->options.on_draw) return NULL;
     for (size_t i = 0; i < f->n_warnings; i++) {
         const gpumc_warning *w = &f->warnings[i];
-        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK) held = w;
+        if (w->code == GPUMC_W_HELD || w->code == GPUMC_W_STUCK || w->code == GPUMC_W_UNSEEN) held = w;
         if (w->code == GPUMC_W_RHAT || w->code == GPUMC_W_ESS) slow = w;
         apart |= w->code == GPUMC_W_RHAT && w->value > 1.4;
     }

@@ -611,6 +611,84 @@ static void check_lump(void)
     CHECK(by_trees >= 5 && warned >= 5, "again by trees %d times, with a word %d", by_trees, warned);
 }
 
+/* What no draw has reached. A tenth of the mass is wide, in one coordinate of eight, behind a bound or in all
+   of five: HMC on its spring moves as if it were not there, says how much it is, and left to itself hands over to
+   trees. Tails that are long everywhere, and lawful ones, are no such thing. */
+typedef struct wide { size_t n, n_wide; double share, width; } wide;
+static double wide_density(const double *x, double *g, void *data)
+{
+    const wide *d = (const wide *)data;
+    double a = log(1 - d->share), b = log(d->share), lp = 0;
+    for (size_t i = 0; i < d->n_wide; i++) {
+        a += gpumc_normal_lpdf(x[i], 0, 1, NULL, NULL, NULL);
+        b += gpumc_normal_lpdf(x[i], 0, d->width, NULL, NULL, NULL);
+    }
+    const double of_b = gpumc_inv_logit(b - a);
+    for (size_t i = 0; i < d->n_wide; i++) g[i] -= (1 - of_b + of_b / (d->width * d->width)) * x[i];
+    for (size_t i = d->n_wide; i < d->n; i++) lp += gpumc_std_normal_lpdf(x[i], &g[i]);
+    return lp + gpumc_log_sum_exp(a, b);
+}
+static double wide_log_density(const double *x, double *g, void *data)        /* the same for log x[0] */
+{
+    double q[8], of_q[8] = { 0 };
+    memcpy(q, x, sizeof q);
+    q[0] = log(x[0]);
+    const double lp = wide_density(q, of_q, data) - q[0];
+    for (size_t i = 0; i < 8; i++) g[i] += of_q[i];
+    g[0] = (of_q[0] - 1) / x[0];
+    return lp;
+}
+static double long_tails(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (size_t i = 0; i < 20; i++) lp += gpumc_student_t_lpdf(x[i], 4, 0, 1, &g[i], NULL, NULL, NULL);
+    return lp;
+}
+static void check_unseen(void)
+{
+    static const gpumc_param eight = { .name = "x", .size = 8 }, five = { .name = "x", .size = 5 };
+    static const gpumc_param twenty = { .name = "x", .size = 20 };
+    static const gpumc_param positive[] = { { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "x", .size = 7 } };
+    wide one = { 8, 1, 0.1, 20 }, all = { 5, 5, 0.1, 8 }, none = { 8, 1, 1e-3, 20 };
+    const struct { gpumc_model model; const char *where; double least, most; } cases[] = {
+        { { .params = &eight, .n_params = 1, .log_density = wide_density, .data = &one }, "along x[1]", 0.04, 0.1 },
+        { { .params = positive, .n_params = 2, .log_density = wide_log_density, .data = &one },
+          "along tau", 0.02, 0.1 },
+        { { .params = &five, .n_params = 1, .log_density = wide_density, .data = &all },
+          "in all directions", 0.05, 0.13 },
+        { { .params = &eight, .n_params = 1, .log_density = wide_density, .data = &none }, NULL, 0, 0 },
+        { { .params = &twenty, .n_params = 1, .log_density = long_tails }, NULL, 0, 0 },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        int missed = 0, unseen = 0, again = 0;
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            gpumc_sample_options o = { .seed = seed, .threads = 1, .sampler = cases[k].where ? GPUMC_SAMPLER_HMC
+                                                                          : GPUMC_SAMPLER_NUTS };
+            gpumc_fit fit;
+            CHECK(gpumc_sample(&cases[k].model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            const gpumc_warning *w = warning_of(&fit, GPUMC_W_UNSEEN);
+            const int misses = cases[k].where && (k == 1 ? gpumc_summarise(&fit, 0).q95 < 100
+                                                         : gpumc_summarise(&fit, 0).sd < 1.2);
+            missed += misses;
+            unseen += w != NULL;
+            if (w && cases[k].where && misses)
+                CHECK(strstr(w->text, cases[k].where) && w->value >= cases[k].least && w->value <= cases[k].most,
+                      "case %d: %g: %s", (int)k, w->value, w->text);
+            if (misses) CHECK(w, "case %d, seed %d: misses what is wide, and no word", (int)k, (int)seed);
+            gpumc_free(&fit);
+            if (!cases[k].where) continue;
+            o.sampler = GPUMC_SAMPLER_AUTO;
+            CHECK(gpumc_sample(&cases[k].model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+            again += strstr(fit.sampler_reason, "GPUMC_W_UNSEEN, so again by trees") != NULL;
+            gpumc_free(&fit);
+        }
+        printf("wide, case %d: %d of 20 runs miss it, %d unseen, %d again by trees\n", (int)k, missed, unseen, again);
+        if (cases[k].where) CHECK(missed >= 5 && again >= 5, "%d miss it, %d again by trees", missed, again);
+        else CHECK(unseen == 0, "%d false alarms", unseen);
+    }
+}
+
 /* A jump that gradients do not show: steps on the spring would have no end of getting shorter. */
 static double jumping(const double *x, double *g, void *data)
 {
@@ -847,6 +925,7 @@ int main(void)
     check_steep_starts();
     check_wall();
     check_lump();
+    check_unseen();
     check_jump();
     check_loose();
     check_tenth();
