@@ -20568,7 +20568,7 @@ typedef struct gpumc__lines {
     gpumc__run *run;
     const gpumc_metric *metric;
     size_t n, which[GPUMC__LINES], column[GPUMC__LINES];   /* free coordinates, a column of each */
-    double low[GPUMC__LINES], high[GPUMC__LINES];          /* a quarter of the draws' range beyond them */
+    double low[GPUMC__LINES], high[GPUMC__LINES];          /* a quarter of the draws' range beyond */
     double *q, *point, *work, lp;                          /* the draw of the line; scratch */
     int beyond;                                            /* whether the point is where no draw is */
     uint64_t calls;                                        /* of the density */
@@ -20600,7 +20600,8 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
                 low = fmin(low, x);
                 high = fmax(high, x);
             }
-        all->low[k] = low - 0.25 * (high - low);
+        const int positive = l->parts[gpumc__part_of(l, all->which[k])].param->kind == GPUMC_POSITIVE;
+        all->low[k] = positive ? low / 2 : low - 0.25 * (high - low);
         all->high[k] = high + 0.25 * (high - low);
     }
 }
