@@ -286,6 +286,9 @@
 #elif defined(__clang__)                    /* which does not know that one there */
 #define GPUMC__PRECISE _Pragma("clang fp reassociate(off)")
 #define GPUMC__PRECISE_END
+#elif defined(__GNUC__) && !defined(__CUDACC__) && defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#define GPUMC__PRECISE _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\")")
+#define GPUMC__PRECISE_END _Pragma("GCC pop_options")
 #else
 #define GPUMC__PRECISE
 #define GPUMC__PRECISE_END
@@ -12397,6 +12400,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     memset(plan.healthy, 1, C);
     plan.healthy[C] = 0;
     memset(plan.trials, 0, C * sizeof(gpumc__trial));
+    memset(plan.duals, 0, C * sizeof(gpumc__dual));           /* a checkpoint may come before they start */
     *a = plan;
     return a;
 }
@@ -17582,8 +17586,8 @@ static gpumc_status gpumc__finish_store(gpumc__store *s, const gpumc_fit *fit, c
         s->keeps |= received[c] > 0;
     if (in_vain && s->keeps && s->error) {
         const size_t end = strlen(s->error->text);
-        snprintf(s->error->text + end, sizeof s->error->text - end, "; draws stay in %s",
-                 gpumc__in_root(s, ""));
+        s->path[s->root] = 0;                    /* PATH.tmp, of which there may be no entry yet */
+        snprintf(s->error->text + end, sizeof s->error->text - end, "; draws stay in %s", s->path);
     }
     return gpumc__close_store(s);
 }
@@ -19258,20 +19262,27 @@ static int gpumc__stops(const gpumc__run *r)
 
 /* ---- progress: callers hold the lock, where there are threads -------------------------------------- */
 
+/* Where trees draw again, they tune their steps in so many iterations behind those of warm-up. */
+enum { GPUMC__AGAIN_WARMUP = 50 };
+static size_t gpumc__first_done(const gpumc__run *r)       /* what chains have done when a phase begins */
+{ return r->warmup && r->again ? r->n_iterations[1] : 0; }
+
 static void gpumc__note_progress(gpumc__run *r, size_t c)
 {
     const gpumc__chain *chain = &r->chains[c];
-    const size_t before = r->warmup ? 0 : r->n_iterations[1], total = r->n_iterations[0] + r->n_iterations[1];
+    const size_t more = r->again ? GPUMC__AGAIN_WARMUP : 0, first = gpumc__first_done(r);
+    const size_t before = r->warmup ? first : r->n_iterations[1] + more;
+    const size_t total = r->n_iterations[0] + r->n_iterations[1] + more, made = chain->done - first;
     const double now = gpumc__seconds(), due = (double)((total - before) * r->n_chains);
     double done = 0;
     gpumc_progress *p = &r->chains[c].progress;
     p->chain = c;
     p->n_chains = r->n_chains;
-    p->iteration = before + chain->done;
+    p->iteration = before + made;
     p->total = total;
     p->warmup = r->warmup;
     p->step_size = chain->nuts->step_size;
-    p->mean_leapfrog = chain->done ? (double)chain->leapfrogs / (double)chain->done : 0;
+    p->mean_leapfrog = made ? (double)chain->leapfrogs / (double)made : 0;
     p->divergences = chain->divergences;
     p->elapsed = now - r->begin;
     for (size_t k = 0; k < r->n_chains; k++) done += (double)(r->chains[k].progress.iteration - before);
@@ -20344,9 +20355,10 @@ static void gpumc__phase(gpumc__run *r, int warmup)
     r->warmup = warmup;
     r->phase_begin = gpumc__seconds();
     for (size_t c = 0; c < r->n_chains; c++) {
-        r->chains[c].done = 0;
+        r->chains[c].done = gpumc__first_done(r);
         r->chains[c].leapfrogs = 0;
-        r->chains[c].progress.iteration = warmup ? 0 : r->n_iterations[1];
+        r->chains[c].progress.iteration = r->chains[c].done
+            + (warmup ? 0 : r->n_iterations[1] + (r->again ? GPUMC__AGAIN_WARMUP : 0));
     }
     for (size_t c = 0; c < r->n_chains; c++) gpumc__note_progress(r, c);
 }
@@ -20746,19 +20758,15 @@ static const char *gpumc__paths_fail(const gpumc__run *r)
 }
 
 /* Trees draw all of it again, from where paths have come to. Returns 0 when stopped before the end. */
-enum { GPUMC__AGAIN_WARMUP = 50 };
 static int gpumc__sample_again(gpumc__run *r, const char *finding)
 {
     gpumc_adapt *a = r->adapt;
     int more = 1;
     if (!r->again) {
         gpumc__adapt_again(a, r->machines, GPUMC__AGAIN_WARMUP, finding);
-        gpumc__phase(r, 1);
-        for (size_t c = 0; c < r->n_chains; c++) {
-            r->chains[c].done = a->iteration;
-            r->chains[c].divergences = 0;
-        }
         r->again = 1;
+        gpumc__phase(r, 1);
+        for (size_t c = 0; c < r->n_chains; c++) r->chains[c].divergences = 0;
     }
     if (r->warmup) {
         while (more && gpumc__advance(r, a->iteration + 1)) more = gpumc_adapt_update(a, r->machines);

@@ -341,6 +341,14 @@ static int draw_passes(size_t chain, size_t draw, const double *values, const gp
 static int stop_at_the_end(const gpumc_progress *p, void *user)
 { return (*(size_t *)user += p->iteration == p->total) == p->n_chains; }
 
+/* Of trees, too, which tune their steps behind warm-up: never beyond the end, a gradient a draw and more. */
+static int progress_is_right(const gpumc_progress *p, void *user)
+{
+    int *wrong = (int *)user;
+    *wrong += p->iteration > p->total || p->remaining < 0 || p->mean_leapfrog < 1;
+    return 0;
+}
+
 static void check_again(void)
 {
     const gpumc_param eight = { .name = "x", .size = 8 };
@@ -348,9 +356,14 @@ static void check_again(void)
     gpumc_sample_options o = { .seed = 1, .num_samples = 500, .save_warmup = 1, .save_unconstrained = 1 };
     gpumc_fit fit, once;
     size_t n_done = 0;
+    int wrong = 0;
     arm(0);
+    o.progress = progress_is_right;
+    o.progress_user = &wrong;
     CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK && strstr(fit.sampler_reason, "again by trees"), "%s",
           fit.sampler_reason);
+    CHECK(wrong == 0, "progress is wrong %d times", wrong);
+    o.progress = NULL;
     o.on_draw = draw_passes;
     CHECK(gpumc_sample(&m, &o, &once) == GPUMC_OK && fit.n_warmup == once.n_warmup, "%s", once.message);
     CHECK(memcmp(fit.warmup_draws, once.warmup_draws, 4 * 8 * fit.n_warmup * sizeof(double)) == 0,

@@ -160,6 +160,33 @@ int main(int argc, char **argv)
     return bits != 0xfff0000000000000ULL;
 }
 C
+# What samplers and diagnostics make of a NaN: too few draws to choose by, no error of a constant's quantiles.
+cat >"$scratch/judge.c" <<'C'
+#define GPUMC_STATIC
+#define GPUMC_IMPLEMENTATION
+#include "gpumc.h"
+static double log_density(const double *x, double *grad, void *data)
+{
+    (void)data;
+    grad[0] = -x[0];
+    return -0.5 * x[0] * x[0];
+}
+int main(void)
+{
+    const gpumc_param mu = { .name = "mu" };
+    const gpumc_model model = { .params = &mu, .n_params = 1, .log_density = log_density };
+    const gpumc_sample_options options = { .num_chains = 1, .num_warmup = 20, .num_samples = 500 };
+    double constant[400], error;
+    uint64_t bits;
+    gpumc_fit fit;
+    for (int i = 0; i < 400; i++) constant[i] = 3;
+    const gpumc_series series = { constant, 4, 100, 0, 0 };
+    error = gpumc_mcse_quantile(series, 0.1).value;
+    memcpy(&bits, &error, sizeof bits);
+    return gpumc_sample(&model, &options, &fit) != GPUMC_OK || fit.sampler != GPUMC_SAMPLER_NUTS
+        || bits << 1 <= (uint64_t)0x7ff << 53;
+}
+C
 # Leaves in a file of such flags, where clang once added and took away 1.5 2^52 in one.
 cat >"$scratch/leaf.c" <<'C'
 #include "gpumc.h"
@@ -180,6 +207,9 @@ for compiler in gcc clang; do
     check "$compiler -ffast-math: implementation" \
         $compiler -std=c99 -O2 -ffast-math -I.. "$scratch/fast.c" -o "$scratch/fast" -lm -pthread
     check "$compiler -ffast-math: a NaN density rejects" "$scratch/fast"
+    check "$compiler -ffast-math: a judge" \
+        $compiler -std=c99 -O2 -ffast-math -I.. "$scratch/judge.c" -o "$scratch/judge" -lm -pthread
+    check "$compiler -ffast-math: what is not known is no reason" "$scratch/judge"
     for flags in -Ofast '-O2 -ffast-math' '-O2 -funsafe-math-optimizations -ffp-contract=fast'; do
         check "$compiler $flags: a user's file" $compiler $flags -I.. "$scratch/leaf.c" -o "$scratch/leaf" -lm
         check "$compiler $flags: values there" "$scratch/leaf"

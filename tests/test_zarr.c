@@ -1220,6 +1220,15 @@ static void check_resumed_streams(void)
     memcpy(text, rows, n);
     write_bytes(one, text, n + 1);                         /* as torn off by a kill */
     free(rows);
+    for (size_t refuse_at = 1; refuse_at <= 8; refuse_at++) {       /* a stream that is there, and no memory */
+        ledger l = { 0 };
+        l.refuse_at = refuse_at;
+        o = line_options();
+        o.allocator = ledger_allocator(&l);
+        CHECK(run_line(o, &e) == GPUMC_ERROR_MEMORY && l.live == 0
+              && (refuse_at < 3 || strstr(e.text, "; draws stay in ")),
+              "call %d: %d, %d blocks: %s", (int)refuse_at, (int)e.status, (int)l.live, e.text);
+    }
     CHECK(run_line(line_options(), &e) == GPUMC_OK, "%s", e.text);
     CHECK(same_store(reference, in_folder("line")), "another store");
     o = line_options();
