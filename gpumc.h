@@ -6667,9 +6667,9 @@ static GPUMC__PRINTF(4, 5) gpumc_status
     va_end(arguments);
     return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", what, name, text);
 }
-/* The same for block i where something is wrong: whether it was. */
-#define GPUMC__WRONG(m, i, error, wrong, ...) \
-    ((wrong) && gpumc__bad_block(error, (i) < (m)->n_params ? "parameter" : "output", \
+/* The same for block i of m, as the functions below call them, where something is wrong: whether it was. */
+#define GPUMC__WRONG(wrong, ...) \
+    ((wrong) && gpumc__bad_block(error, i < m->n_params ? "parameter" : "output", \
                                  gpumc__nth_block(m, i).name, __VA_ARGS__) < 0)
 
 static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
@@ -6681,15 +6681,14 @@ static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
     if (!b.name)
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s %.0f has no name; set .name",
                            is_param ? "parameter" : "output", (double)(is_param ? i : i - m->n_params)) < 0;
-    return GPUMC__WRONG(m, i, error, !gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
+    return GPUMC__WRONG(!gpumc__name_is_valid(b.name), "names are letters, digits and _, start "
                         "with a letter, do not end in __, and are not chain, draw, sample or pred_id")
-        || GPUMC__WRONG(m, i, error, twin < i,
-                        "the name stands twice; letter case does not tell blocks apart")
-        || GPUMC__WRONG(m, i, error, !b.n_dims != !b.dims, "n_dims is %.0f and dims is %s; give both or none",
+        || GPUMC__WRONG(twin < i, "the name stands twice; letter case does not tell blocks apart")
+        || GPUMC__WRONG(!b.n_dims != !b.dims, "n_dims is %.0f and dims is %s; give both or none",
                         (double)b.n_dims, b.dims ? "given" : "NULL")
-        || GPUMC__WRONG(m, i, error, gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
+        || GPUMC__WRONG(gpumc__nth_size(m, i) == 0, "size %.0f and dims contradict each other, "
                         "hold a zero or overflow; leave size 0 to take the product of dims", (double)b.size)
-        || GPUMC__WRONG(m, i, error, (int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
+        || GPUMC__WRONG((int)b.group < 0 || b.group > GPUMC_POSTERIOR_PREDICTIVE,
                         "group %d is unknown", (int)b.group);
 }
 
@@ -6707,31 +6706,27 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
     const int stray = (p->lower != lower && p->lower > -GPUMC_INF)
         || (p->upper != upper && p->upper < GPUMC_INF);
     const int moved = p->offset != offset || (p->multiplier != multiplier && p->multiplier != 0);
-    const int has_shapes = gpumc__has_shapes(p->kind);
-    return GPUMC__WRONG(m, i, error, (int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
+    return GPUMC__WRONG((int)p->kind < 0 || p->kind > GPUMC_CHOLESKY_CORR,
                         "kind %d is unknown; use a GPUMC_... kind", (int)p->kind)
-        || GPUMC__WRONG(m, i, error, factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
+        || GPUMC__WRONG(factor && (p->n_dims < 2 || p->dims[p->n_dims - 2] != last),
                         "a GPUMC_CHOLESKY_CORR block needs dims that end in K, K")
-        || GPUMC__WRONG(m, i, error, shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
+        || GPUMC__WRONG(shrinks && last < 2, "a simplex, sum-to-zero vector or correlation "
                         "factor needs at least 2 values a vector, not %.0f", (double)last)
-        || GPUMC__WRONG(m, i, error, !gpumc__is_finite(lower) || !gpumc__is_finite(upper),
+        || GPUMC__WRONG(!gpumc__is_finite(lower) || !gpumc__is_finite(upper),
                         "bounds %g and %g must be finite", p->lower, p->upper)
-        || GPUMC__WRONG(m, i, error, interval && !(lower < upper && gpumc__is_finite(upper - lower)),
+        || GPUMC__WRONG(interval && !(lower < upper && gpumc__is_finite(upper - lower)),
                         "lower %g must be below upper %g (set both)", lower, upper)
-        || GPUMC__WRONG(m, i, error, stray && !unit, "lower %g and upper %g do not go with its kind: "
-                        "GPUMC_LOWER has the one, GPUMC_UPPER the other, GPUMC_INTERVAL both", p->lower,
-                        p->upper)
-        || GPUMC__WRONG(m, i, error, moved, "offset %g and multiplier %g want the kind GPUMC_AFFINE",
+        || GPUMC__WRONG(stray && !unit, "lower %g and upper %g do not go with its kind: GPUMC_LOWER has the "
+                        "one, GPUMC_UPPER the other, GPUMC_INTERVAL both", p->lower, p->upper)
+        || GPUMC__WRONG(moved, "offset %g and multiplier %g want the kind GPUMC_AFFINE",
                         p->offset, p->multiplier)
-        || GPUMC__WRONG(m, i, error, p->typical != 0 && !has_shapes, "typical %g wants the kind "
+        || GPUMC__WRONG(p->typical != 0 && !gpumc__has_shapes(p->kind), "typical %g wants the kind "
                         "GPUMC_POSITIVE, _LOWER, _UPPER, _ORDERED or _POSITIVE_ORDERED", p->typical)
-        || GPUMC__WRONG(m, i, error, p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL",
-                        (double)p->n_inits)
-        || GPUMC__WRONG(m, i, error, !(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
+        || GPUMC__WRONG(p->n_inits > 0 && !p->init, "n_inits is %.0f, init NULL", (double)p->n_inits)
+        || GPUMC__WRONG(!(multiplier > 0 && gpumc__is_finite(multiplier + fabs(offset))),
                         "offset %g must be finite, multiplier %g positive and finite", offset, multiplier)
-        || GPUMC__WRONG(m, i, error, !gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned",
-                        p->typical)
-        || GPUMC__WRONG(m, i, error, !(p->bend >= 0 && p->bend < 1) || (p->bend > 0 && p->typical == 0),
+        || GPUMC__WRONG(!gpumc__is_finite(p->typical), "typical %g is not finite; 0 is learned", p->typical)
+        || GPUMC__WRONG(!(p->bend >= 0 && p->bend < 1) || (p->bend > 0 && p->typical == 0),
                         "bend %g must be at least 0 and below 1, and goes with a typical size", p->bend);
 }
 
@@ -6760,18 +6755,16 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
     size_t k = 0;
     while (index && k < size && index[k] < n) k++;
     if (!name)
-        return GPUMC__WRONG(m, i, error, index != NULL, "%s_index is given without %s; name the block", role,
-                            role);
-    return GPUMC__WRONG(m, i, error, at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
+        return GPUMC__WRONG(index != NULL, "%s_index is given without %s; name the block", role, role);
+    return GPUMC__WRONG(at == i, "%s \"%.60s\" is no parameter that stands earlier in the list; "
                         "add it or move it up (behind a link it is log_NAME or logit_NAME)", role, name)
-        || GPUMC__WRONG(m, i, error, role[0] == 's' && !gpumc__is_positive(&m->params[at]),
+        || GPUMC__WRONG(role[0] == 's' && !gpumc__is_positive(&m->params[at]),
                         "scale \"%.60s\" is not positive by declaration (GPUMC_%s); declare it "
                         "GPUMC_POSITIVE", name, gpumc__kind_names[m->params[at].kind])
-        || GPUMC__WRONG(m, i, error, !index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
+        || GPUMC__WRONG(!index && n != 1 && n != size, "%s \"%.60s\" has %.0f values where 1 or "
                         "%.0f would fit; give %s_index", role, name, (double)n, (double)size, role)
-        || GPUMC__WRONG(m, i, error, index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of "
-                        "\"%.60s\"); indices count from 0", role, (double)k, (double)index[k],
-                        (double)(n - 1), name);
+        || GPUMC__WRONG(index && k < size, "%s_index[%.0f] = %.0f is outside 0..%.0f (size of \"%.60s\"); "
+                        "indices count from 0", role, (double)k, (double)index[k], (double)(n - 1), name);
 }
 
 /* How many of the first n blocks name that factor. */
@@ -6791,13 +6784,12 @@ static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
     const size_t K = gpumc__count_kin(m, m->n_params, p->factor);
     size_t first = 0;
     while (first < i && gpumc__count_kin(m, first + 1, p->factor) == 0) first++;
-    return GPUMC__WRONG(m, i, error, at == i || m->params[at].kind != GPUMC_CHOLESKY_CORR, "factor \"%.60s\" "
+    return GPUMC__WRONG(at == i || m->params[at].kind != GPUMC_CHOLESKY_CORR, "factor \"%.60s\" "
                         "is no block of kind GPUMC_CHOLESKY_CORR that stands earlier in the list", p->factor)
-        || GPUMC__WRONG(m, i, error, n != K * K || m->params[at].n_dims != 2, "factor \"%.60s\" is named by "
-                        "%.0f block%s, but needs one for each of its rows (%.0f), and no further dims",
-                        p->factor, (double)K, K == 1 ? "" : "s",
-                        (double)m->params[at].dims[m->params[at].n_dims - 1])
-        || GPUMC__WRONG(m, i, error, gpumc__nth_size(m, i) != gpumc__nth_size(m, first), "it has %.0f "
+        || GPUMC__WRONG(n != K * K || m->params[at].n_dims != 2, "factor \"%.60s\" is named by %.0f block%s, "
+                        "but needs one for each of its rows (%.0f), and no further dims", p->factor,
+                        (double)K, K == 1 ? "" : "s", (double)m->params[at].dims[m->params[at].n_dims - 1])
+        || GPUMC__WRONG(gpumc__nth_size(m, i) != gpumc__nth_size(m, first), "it has %.0f "
                         "elements and \"%.60s\", of the same factor, %.0f", (double)gpumc__nth_size(m, i),
                         m->params[first].name, (double)gpumc__nth_size(m, first));
 }
@@ -6818,18 +6810,17 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
         || gpumc__factor_is_wrong(m, i, error)
         || gpumc__link_is_wrong(m, i, "location", p->location, p->location_index, error)
         || gpumc__link_is_wrong(m, i, "scale", p->scale, p->scale_index, error)
-        || GPUMC__WRONG(m, i, error, gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
+        || GPUMC__WRONG(gpumc__is_linked(p) && p->kind != GPUMC_UNBOUNDED, "a block with "
                         "location, scale, walk, covariates or factor must be GPUMC_UNBOUNDED, not GPUMC_%s; "
                         "model its logarithm instead", gpumc__kind_names[p->kind])
-        || GPUMC__WRONG(m, i, error, p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
+        || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
-        || GPUMC__WRONG(m, i, error, !p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
+        || GPUMC__WRONG(!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
-        || GPUMC__WRONG(m, i, error, misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
+        || GPUMC__WRONG(misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
                         "values", p->coefficients, (double)p->n_covariates)
-        || GPUMC__WRONG(m, i, error, k < n, "covariates[%.0f] = %g is not finite", (double)k,
-                        p->covariates[k])
-        || GPUMC__WRONG(m, i, error, (int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
+        || GPUMC__WRONG(k < n, "covariates[%.0f] = %g is not finite", (double)k, p->covariates[k])
+        || GPUMC__WRONG((int)p->centring < 0 || p->centring > GPUMC_CENTRING_WEIGHT
                             || !(tenths >= 0 && tenths <= 10 && fabs(tenths - floor(tenths + 0.5)) < 1e-9),
                         "centring %d must be a GPUMC_CENTRING_..., centring_weight %g 0, 0.1, ... 1",
                         (int)p->centring, p->centring_weight);
