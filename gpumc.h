@@ -19605,26 +19605,18 @@ static gpumc_status gpumc__check_seal(const gpumc__seal *s, const char *path, gp
 static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sample_options *saved,
                                          gpumc_error *error)
 {
+#define GPUMC__SAME(name) { #name, (double)o->name, (double)saved->name }
+#define GPUMC__SAME_FLAG(name) { #name, o->name ? 1. : 0., saved->name ? 1. : 0. }
     const struct { const char *name; double given, saved; } pairs[] = {
-        { "num_chains", (double)o->num_chains, (double)saved->num_chains },
-        { "num_warmup", (double)o->num_warmup, (double)saved->num_warmup },
-        { "num_samples", (double)o->num_samples, (double)saved->num_samples },
-        { "thin", (double)o->thin, (double)saved->thin }, { "step_size", o->step_size, saved->step_size },
-        { "target_accept", o->target_accept, saved->target_accept },
-        { "path_length", o->path_length, saved->path_length },
-        { "max_treedepth", (double)o->max_treedepth, (double)saved->max_treedepth },
-        { "metric", (double)o->metric, (double)saved->metric },
-        { "sampler", (double)o->sampler, (double)saved->sampler },
-        { "init_radius", o->init_radius, saved->init_radius },
-        { "seed", (double)o->seed, (double)saved->seed },
-        { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
-        { "first_chain_id", (double)o->first_chain_id, (double)saved->first_chain_id },
-        { "early_stop", o->early_stop ? 1. : 0., saved->early_stop ? 1. : 0. },
-        { "keep_stuck_chains", o->keep_stuck_chains ? 1. : 0., saved->keep_stuck_chains ? 1. : 0. },
-        { "save_warmup", o->save_warmup ? 1. : 0., saved->save_warmup ? 1. : 0. },
-        { "save_unconstrained", o->save_unconstrained ? 1. : 0., saved->save_unconstrained ? 1. : 0. },
-        { "discard_draws", o->discard_draws ? 1. : 0., saved->discard_draws ? 1. : 0. },
+        GPUMC__SAME(num_chains), GPUMC__SAME(num_warmup), GPUMC__SAME(num_samples), GPUMC__SAME(thin),
+        GPUMC__SAME(step_size), GPUMC__SAME(target_accept), GPUMC__SAME(path_length),
+        GPUMC__SAME(max_treedepth), GPUMC__SAME(metric), GPUMC__SAME(sampler), GPUMC__SAME(init_radius),
+        GPUMC__SAME(seed), { "seed modulo 2^32", (double)(uint32_t)o->seed, (double)(uint32_t)saved->seed },
+        GPUMC__SAME(first_chain_id), GPUMC__SAME_FLAG(early_stop), GPUMC__SAME_FLAG(keep_stuck_chains),
+        GPUMC__SAME_FLAG(save_warmup), GPUMC__SAME_FLAG(save_unconstrained), GPUMC__SAME_FLAG(discard_draws)
     };
+#undef GPUMC__SAME
+#undef GPUMC__SAME_FLAG
     const int threads = o->threads;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].given != 0 && pairs[i].given != pairs[i].saved)
