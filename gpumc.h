@@ -5580,13 +5580,12 @@ static void gpumc__zero_sum_inverse(const gpumc__constraint *c, const double *x,
         gpumc__project(k, c->kind == GPUMC_SIMPLEX ? gpumc_log(x[k]) : x[k], &before, q);
 }
 
-static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q, const double *x,
+static void gpumc__zero_sum_pull(const gpumc__constraint *c, const double *q GPUMC__UNUSED, const double *x,
                                  const double *dx, double *dq)
 {
     const int simplex = c->kind == GPUMC_SIMPLEX;
     const double centre = simplex ? gpumc__dot(x, dx, c->n) + (double)c->n : 0;
     double before = 0;
-    (void)q;
     for (size_t k = 0; k < c->n; k++)
         gpumc__project(k, simplex ? x[k] * (dx[k] - centre) : dx[k], &before, dq);
 }
@@ -10898,10 +10897,9 @@ static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t n
     }
     memcpy(c->first, origin, l->n_free * sizeof(double));
 }
-static void gpumc__hier_climb_part(size_t k, int member, void *climbs)
+static void gpumc__hier_climb_part(size_t k, int member GPUMC__UNUSED, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + k;
-    (void)member;
     if (k > 0) gpumc__hier_depart(c, c[-(ptrdiff_t)k].first, (uint32_t)k);
     gpumc__climb_up(c);
 }
@@ -15363,13 +15361,12 @@ static void gpumc__set_upright(const gpumc_fit *f, size_t column, size_t n, doub
 }
 GPUMC__SELDOM
 
-static void gpumc__columns_part(size_t part, int member, void *user)
+static void gpumc__columns_part(size_t part, int member GPUMC__UNUSED, void *user)
 {
     const gpumc__columns *u = (const gpumc__columns *)user;
     const gpumc_fit *f = u->fit;
     gpumc__sheet *s = &u->desks[part].sheet;
     double *upright = u->desks[part].upright;
-    (void)member;
     for (size_t c = part * GPUMC__ABREAST; c < f->n_columns; c += u->n_desks * GPUMC__ABREAST) {
         const size_t n = gpumc__smaller(f->n_columns - c, GPUMC__ABREAST);
         for (size_t k = 0, set = 0; k < n; k++) {
@@ -16533,8 +16530,8 @@ GPUMC_API void gpumc_data_free(gpumc_data *data)
 
 /* ---- files that are complete or not there ------------------------------------------------------ */
 
-/* After the first failure, whose errno `failed` is, nothing more is written. */
-typedef struct gpumc__writer { FILE *file; int failed; } gpumc__writer;
+/* After the first failure, whose errno `failed` is, nothing more is written. part: which file, of several. */
+typedef struct gpumc__writer { FILE *file; int failed; size_t part; } gpumc__writer;
 
 static int gpumc__reason(int failed) { return !failed ? 0 : errno ? errno : -1; }
 
@@ -16554,15 +16551,15 @@ static void gpumc__put_number(gpumc__writer *w, const char *before, double value
     gpumc__put(w, "%s%s", before, text);
 }
 
-typedef void (*gpumc__contents)(gpumc__writer *w, const void *of, size_t part);
+typedef void (*gpumc__contents)(gpumc__writer *w, const void *of);
 
 /* Writes a file, or with mode "ab" more of it; a complete one has reached the disk. */
 static gpumc_status gpumc__write_file(const char *path, const char *mode, int complete, const void *of,
                                       size_t part, gpumc__contents contents, gpumc_error *error)
 {
-    gpumc__writer w = { fopen(path, mode), 0 };
+    gpumc__writer w = { fopen(path, mode), 0, part };
     if (!w.file) return gpumc__file_failed(error, path, "created");
-    contents(&w, of, part);
+    contents(&w, of);
     if (!w.failed) w.failed = gpumc__reason(fflush(w.file) != 0 || (complete && !gpumc__sync(w.file)));
     if (!complete) gpumc__sync_begin(w.file);
     const int closed = fclose(w.file) == 0;
@@ -16587,7 +16584,7 @@ static gpumc_status gpumc__no_draws(const gpumc_fit *fit, gpumc_error *error)
                        fit->options.discard_draws ? ": discard_draws was set" : "");
 }
 
-static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part);
+static void gpumc__metric_contents(gpumc__writer *w, const void *of);
 
 /* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
    complete, under their own; after a failure none is left. A metric needs no draws. */
@@ -16621,11 +16618,10 @@ static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, i
     return status;
 }
 
-static void gpumc__summary_contents(gpumc__writer *w, const void *of, size_t part)
+static void gpumc__summary_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
     char name[512];
-    (void)part;
     gpumc__put(w, "variable,mean,mcse,sd,q5,q50,q95,ess_bulk,ess_tail,r_hat\n");
     for (size_t k = 0; k < fit->n_columns && !w->failed; k++) {
         const gpumc_summary s = gpumc_summarise(fit, k);
@@ -16720,10 +16716,10 @@ static void gpumc__stan_adaptation(gpumc__writer *w, const gpumc_fit *fit)
 }
 
 /* Of saved warm-up every thin-th row: readers count on ceil(num_warmup / thin) of them. */
-static void gpumc__stan_contents(gpumc__writer *w, const void *of, size_t chain)
+static void gpumc__stan_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
-    const size_t thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
+    const size_t chain = w->part, thin = fit->options.thin > 1 ? (size_t)fit->options.thin : 1;
     const size_t warmup = chain * fit->n_warmup, kept = chain * fit->draw_capacity;
     gpumc__stan_header(w, fit, chain);
     gpumc__put(w, "lp__,accept_stat__,stepsize__,treedepth__,n_leapfrog__,divergent__,energy__");
@@ -16759,11 +16755,10 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
 
 /* ---- R, NumPy, CmdStan's metric ---------------------------------------------------------------- */
 
-static void gpumc__tidy_contents(gpumc__writer *w, const void *of, size_t part)
+static void gpumc__tidy_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
     char name[512];
-    (void)part;
     gpumc__put(w, ".chain,.iteration,.draw");
     for (const gpumc_block *b = fit->blocks; b < fit->blocks + fit->n_blocks; b++)
         for (size_t j = 0; j < b->size; j++) {
@@ -16833,14 +16828,14 @@ static uint64_t gpumc__checksum(uint64_t sum, const void *data, size_t bytes)
 enum { GPUMC__MAX_DIMS = 30 };           /* NumPy takes 32 */
 
 /* The one block that the fit is given; the header fills up lines of 64 bytes. */
-static void gpumc__npy_contents(gpumc__writer *w, const void *of, size_t part)
+static void gpumc__npy_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
     const gpumc_block *b = fit->blocks;
     char header[128 + 22 * GPUMC__MAX_DIMS];
     size_t n = (size_t)snprintf(header, sizeof header, "{'descr': '<f8', 'fortran_order': False, 'shape': "
                                 "(%.0f, %.0f", (double)fit->n_chains, (double)fit->n_draws);
-    for (size_t d = part; d < b->n_dims; d++)
+    for (size_t d = 0; d < b->n_dims; d++)
         n += (size_t)snprintf(header + n, sizeof header - n, ", %.0f", (double)b->dims[d]);
     n += (size_t)snprintf(header + n, sizeof header - n, "), }");
     const size_t length = (n + 10) / 64 * 64 + 54;
@@ -16871,14 +16866,14 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
     return gpumc__write_files(&one, path, 0, gpumc__npy_contents, error);
 }
 
-static void gpumc__metric_contents(gpumc__writer *w, const void *of, size_t part)
+static void gpumc__metric_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
     const gpumc_metric *m = &fit->metric;
     const size_t n = m->dim, dense = m->kind == GPUMC_METRIC_DENSE;
     gpumc__put_number(w, "{\"stepsize\":", fit->tree_step_size > 0 ? fit->tree_step_size : fit->step_size);
     gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", gpumc__stan_metrics[m->kind]);
-    for (size_t k = part; k < (dense ? n * n : n); k++)
+    for (size_t k = 0; k < (dense ? n * n : n); k++)
         gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
                           dense ? m->covariance[k] : gpumc__metric_variance(m, k));
     gpumc__put(w, dense ? "]]}\n" : "]}\n");
@@ -17213,19 +17208,18 @@ typedef struct gpumc__slab {             /* rows of draws for one file; NULL: ze
     size_t stride, n;
 } gpumc__slab;
 
-static void gpumc__slab_contents(gpumc__writer *w, const void *of, size_t part)
+static void gpumc__slab_contents(gpumc__writer *w, const void *of)
 {
     const gpumc__slab *p = (const gpumc__slab *)of;
-    (void)part;
     gpumc__put_rows(w, p->e->type, p->rows ? p->rows + p->e->at : NULL, p->stride, p->n, p->e->count);
 }
 
 /* Data, or the numbers or labels of a dimension. */
-static void gpumc__static_contents(gpumc__writer *w, const void *of, size_t part)
+static void gpumc__static_contents(gpumc__writer *w, const void *of)
 {
     const gpumc__entry *e = (const gpumc__entry *)of;
     unsigned char bytes[8];
-    for (size_t j = part; j < e->count && !w->failed; j++) {
+    for (size_t j = 0; j < e->count && !w->failed; j++) {
         const char *label = e->labels ? e->labels[j] : "";
         const double value = e->values ? e->values[j] : (double)j;
         gpumc__put_bits(bytes, e->type == GPUMC__F8 ? gpumc__bits_of(value) : (uint64_t)(int64_t)value);
@@ -17433,10 +17427,10 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 
 /* A metadata file: which = 2 i or 2 i + 1 for the two of entry i, beyond that all of them in one, or with
    SIZE_MAX gpumc.json. */
-static void gpumc__meta_contents(gpumc__writer *w, const void *of, size_t which)
+static void gpumc__meta_contents(gpumc__writer *w, const void *of)
 {
     const gpumc__store *s = (const gpumc__store *)of;
-    const size_t all = 2 * s->entries.n;
+    const size_t which = w->part, all = 2 * s->entries.n;
     if (which == SIZE_MAX) gpumc__put_index(w, s);
     else if (which < all) gpumc__put_meta(w, s, gpumc__nth_entry(s, which / 2), (int)(which % 2));
     if (which != all) return;
@@ -19044,10 +19038,9 @@ static inline void gpumc__put_overview(gpumc__page *p)
     gpumc__put_pairs(p);
 }
 
-static inline void gpumc__report_contents(gpumc__writer *w, const void *of, size_t part)
+static inline void gpumc__report_contents(gpumc__writer *w, const void *of)
 {
     gpumc__page *p = (gpumc__page *)(uintptr_t)of;       /* whose first member is the fit */
-    (void)part;
     p->w = w;
     gpumc__put_header(p);
     gpumc__put_verdict(p);
@@ -19630,13 +19623,12 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
 
 /* ---- files ---- */
 
-static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of, size_t part)
+static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of)
 {
     gpumc__run *r = (gpumc__run *)of;                /* writing leaves it as it is */
     gpumc__seal seal = gpumc__seal_of(r->model);
     gpumc__carrier k = { w->file, 0, 0, GPUMC__FNV_START };
     double probe = gpumc__density_here(r);
-    (void)part;
     gpumc__carry(&k, &seal, sizeof seal);
     gpumc__carry(&k, r->options, offsetof(gpumc_sample_options, progress));
     gpumc__carry_run(&k, r, &probe);
@@ -19840,10 +19832,9 @@ static gpumc__chain *gpumc__behind(const gpumc__run *r, int member)
 }
 
 /* What every thread does: take such a chain by a chunk, until none is left. */
-static void gpumc__take_chains(size_t part, int member, void *run)
+static void gpumc__take_chains(size_t part GPUMC__UNUSED, int member, void *run)
 {
     gpumc__run *r = (gpumc__run *)run;
-    (void)part;
     gpumc__lock(&r->lock);
     for (;;) {
         gpumc__chain *behind = gpumc__behind(r, member);
@@ -20231,11 +20222,10 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
 
 /* From natural values in work. Arrives where that brings more than 10 a coordinate, and leaves the start's
    natural values there. */
-static void gpumc__climb_chain(size_t chain, int member, void *climbs)
+static void gpumc__climb_chain(size_t chain, int member GPUMC__UNUSED, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + chain;
     const gpumc_layout *l = c->layout;
-    (void)member;
     if (gpumc_model_unconstrain(l, c->work, c->first, c->work, NULL) != GPUMC_OK) return;
     const double bar = gpumc__climb_eval(c, c->first, c->g[0]) + 10 * (double)l->n_free;
     gpumc__climb_order(c);
