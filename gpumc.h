@@ -3439,6 +3439,8 @@ static GPUMC__PRINTF(3, 4) gpumc_status
     return status;
 }
 
+#define GPUMC__BAD_ARGUMENT(error, ...) gpumc__fail(error, GPUMC_ERROR_ARGUMENT, __VA_ARGS__)
+
 static GPUMC__UNUSED gpumc_status gpumc__fail_memory(gpumc_error *error, size_t bytes)
 { return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes); }
 
@@ -5771,10 +5773,10 @@ static gpumc_status gpumc__check_sums(const gpumc__constraint *c, size_t at, con
     for (size_t i = 0; i < c->n && c->kind >= GPUMC_SUM_TO_ZERO; i += c->size) {
         const double sum = factor ? gpumc__dot(x + i, x + i, c->size) : gpumc__sum(x + i, c->size);
         if (fabs(sum - !zero) <= (1 + factor) * gpumc__sum_tolerance * size) continue;
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] to x[%.0f]%s %.9g, not %s", (double)(at + i),
-                           (double)(at + i + c->size - 1), factor ? ", a row, have norm" : " sum to",
-                           factor ? sqrt(sum) : sum, factor ? "1; divide by the norm"
-                           : zero ? "to 0; subtract their mean" : "to 1; divide by the sum");
+        return GPUMC__BAD_ARGUMENT(error, "x[%.0f] to x[%.0f]%s %.9g, not %s", (double)(at + i),
+                                   (double)(at + i + c->size - 1), factor ? ", a row, have norm" : " sum to",
+                                   factor ? sqrt(sum) : sum, factor ? "1; divide by the norm"
+                                   : zero ? "to 0; subtract their mean" : "to 1; divide by the sum");
     }
     return GPUMC_OK;
 }
@@ -5785,14 +5787,12 @@ static gpumc_status gpumc__check_natural(const gpumc__constraint *c, size_t at, 
     for (size_t i = 0; i < c->n; i++) {
         const char *reason = gpumc__misfit(c, i, x);
         const int low = x[i] <= c->range.lower;
-        if (reason)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f] = %.9g %s", (double)(at + i), x[i],
-                               reason);
+        if (reason) return GPUMC__BAD_ARGUMENT(error, "x[%.0f] = %.9g %s", (double)(at + i), x[i], reason);
         if (low || x[i] >= c->range.upper)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                               "x[%.0f] = %.17g is not %s bound %.17g; give a value strictly inside",
-                               (double)(at + i), x[i], low ? "above the lower" : "below the upper",
-                               low ? c->range.lower : c->range.upper);
+            return GPUMC__BAD_ARGUMENT(error, "x[%.0f] = %.17g is not %s bound %.17g; give a value strictly "
+                                       "inside", (double)(at + i), x[i],
+                                       low ? "above the lower" : "below the upper",
+                                       low ? c->range.lower : c->range.upper);
     }
     return gpumc__check_sums(c, at, x, error);
 }
@@ -5801,17 +5801,16 @@ static gpumc_status gpumc__inverse(const gpumc__constraint *c, const double *x, 
 {
     gpumc__constraint own;
     if (!c->formula)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "kind %d is unknown; use a GPUMC_... kind",
-                           (int)c->kind);
+        return GPUMC__BAD_ARGUMENT(error, "kind %d is unknown; use a GPUMC_... kind", (int)c->kind);
     for (size_t v = 0; v < c->count; v++, x += c->n, q += c->n_free) {
         const gpumc_status status = gpumc__check_natural(c, v * c->n, x, error);
         if (status != GPUMC_OK) return status;
         c->formula->inverse(gpumc__vector(c, v, &own), x, q);
         for (size_t i = 0; i < c->n_free; i++)
             if (!gpumc__is_finite(q[i]))
-                return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "x[%.0f]...x[%.0f] has no finite free "
-                                   "coordinate: check bounds, multiplier and size", (double)(v * c->n),
-                                   (double)((v + 1) * c->n - 1));
+                return GPUMC__BAD_ARGUMENT(error, "x[%.0f]...x[%.0f] has no finite free coordinate: check "
+                                           "bounds, multiplier and size", (double)(v * c->n),
+                                           (double)((v + 1) * c->n - 1));
     }
     return GPUMC_OK;
 }
@@ -5838,8 +5837,7 @@ GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double 
                                          gpumc_error *error)
 {
     gpumc__constraint c;
-    if (!t || !x || !q)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_unconstrain: t, x or q is NULL");
+    if (!t || !x || !q) return GPUMC__BAD_ARGUMENT(error, "gpumc_unconstrain: t, x or q is NULL");
     c = gpumc__constraint_of(t);
     return gpumc__inverse(&c, x, q, error);
 }
@@ -6827,7 +6825,7 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
 
 static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 {
-    if (!m) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "model is NULL");
+    if (!m) return GPUMC__BAD_ARGUMENT(error, "model is NULL");
     const char *wrong = !m->params || m->n_params == 0 ? "no parameters; set params and n_params"
         : !m->log_density && !m->log_density_batch ? "no density; set log_density or log_density_batch"
         : m->guide && !m->log_density
@@ -7053,9 +7051,8 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
         memset(memory, 0, needed);
         return gpumc__layout_place(&arena, model);
     }
-    gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
-                (double)needed, memory ? (double)bytes : 0.0);
+    GPUMC__BAD_ARGUMENT(error, "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, "
+                        "not %.0f", (double)needed, memory ? (double)bytes : 0.0);
     return NULL;
 }
 
@@ -7214,14 +7211,12 @@ GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const
                                                double *work, gpumc_error *error)
 {
     if (!layout || !x || !q || !work)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "gpumc_model_unconstrain: layout, x, q or work is NULL");
+        return GPUMC__BAD_ARGUMENT(error, "gpumc_model_unconstrain: layout, x, q or work is NULL");
     for (size_t i = 0; i < layout->n_parts; i++) {
         const gpumc__placed *p = gpumc__part(layout, i);
         gpumc_error inner;
         if (gpumc__part_inverse(layout, p, x, q, work, &inner) != GPUMC_OK)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "parameter \"%.60s\": %.180s", p->param->name,
-                               inner.text);
+            return GPUMC__BAD_ARGUMENT(error, "parameter \"%.60s\": %.180s", p->param->name, inner.text);
     }
     return GPUMC_OK;
 }
@@ -10140,7 +10135,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
 {
     gpumc_status status = GPUMC_OK;
     if (!hier || !rng || !x)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_prior_draw: hier, rng or x is NULL");
+        return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_prior_draw: hier, rng or x is NULL");
     const gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
     for (size_t k = 0; k < hier->model.n_params && status == GPUMC_OK; k++) {
         const gpumc__hier_block *b = &hier->blocks[k];
@@ -10161,8 +10156,7 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
 {
     gpumc_status status = GPUMC_OK;
     gpumc_error why;
-    if (!hier || !x)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_explain: hier or x is NULL");
+    if (!hier || !x) return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_explain: hier or x is NULL");
     gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
     e.grad = e.rows_work + hier->rows_work;
     for (size_t i = 0; i < hier->model.n_params && status == GPUMC_OK; i++) {
@@ -10242,20 +10236,19 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         if (!d->populations[i].name) null = "the name of a population";
     for (size_t s = 0; !null && s < d->n_rows; s++)
         if (!d->rows[s].name) null = "the name of a set of rows";
-    if (null) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hier_create: %s is NULL", null);
+    if (null) return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_create: %s is NULL", null);
     for (size_t s = 0; s < d->n_rows; s++) {
         const gpumc_hier_rows *r = &d->rows[s];
         const char *wrong = !r->takes ? "takes is NULL" : !r->data.kind ? "data.kind is NULL"
             : r->data.n_rows == 0 ? "data.n_rows is 0; leave out a set without rows"
             : r->predictive && !r->simulate ? "predictive is given, but simulate is NULL" : NULL;
-        if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.48s\": %s", r->name, wrong);
+        if (wrong) return GPUMC__BAD_ARGUMENT(error, "rows \"%.48s\": %s", r->name, wrong);
     }
     if (!(d->team >= 0 && d->team <= 1 << 16 && d->threads >= 0 && d->threads <= 1 << 16))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "team is %d and threads %d; they must be in 0 to "
-                           "65536", d->team, d->threads);
+        return GPUMC__BAD_ARGUMENT(error, "team is %d and threads %d; they must be in 0 to 65536", d->team,
+                                   d->threads);
     if (!((int)d->place >= 0 && d->place <= GPUMC_ON_GPU))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "place is %d; it must be a gpumc_place",
-                           (int)d->place);
+        return GPUMC__BAD_ARGUMENT(error, "place is %d; it must be a gpumc_place", (int)d->place);
     for (size_t i = 0; i < d->n_params; i++) {
         const gpumc_param *p = &d->params[i];
         if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
@@ -15501,9 +15494,9 @@ GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, doub
     size_t bad;
     char name[128];
     if (loo) memset(loo, 0, sizeof *loo);
-    if (!fit || !loo) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is NULL", fit ? "loo" : "fit");
+    if (!fit || !loo) return GPUMC__BAD_ARGUMENT(error, "%s is NULL", fit ? "loo" : "fit");
     if (!fit->draws || !fit->n_draws)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "fit holds no draws; sample without discard_draws");
+        return GPUMC__BAD_ARGUMENT(error, "fit holds no draws; sample without discard_draws");
     if (gpumc__leave_each_out(fit, &sums, pointwise_elpd, pareto_k, &bad, NULL, NULL) != GPUMC_OK)
         return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory for %.0f draws",
                            (double)(fit->n_chains * fit->n_draws));
@@ -15513,8 +15506,8 @@ GPUMC_API gpumc_status gpumc_loo_psis(const gpumc_fit *fit, gpumc_loo *loo, doub
                            "finite log likelihoods", name);
     }
     if (!sums.n_observations)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the model has no output block of group "
-                           "GPUMC_LOG_LIKELIHOOD; declare one with the log likelihood of each observation");
+        return GPUMC__BAD_ARGUMENT(error, "the model has no output block of group GPUMC_LOG_LIKELIHOOD; "
+                                   "declare one with the log likelihood of each observation");
     *loo = sums;
     return GPUMC_OK;
 }
@@ -15524,8 +15517,8 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
 {
     gpumc__tally tally = { 0, 0, 0 };
     if (!elpd_a || !elpd_b || !difference || !se || n < 2)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s", n < 2 ? "n is below 2: nothing to compare"
-                           : "elpd_a, elpd_b, difference or se is NULL");
+        return GPUMC__BAD_ARGUMENT(error, "%s", n < 2 ? "n is below 2: nothing to compare"
+                                   : "elpd_a, elpd_b, difference or se is NULL");
     *difference = 0;
     for (size_t i = 0; i < n; i++) {
         *difference += elpd_a[i] - elpd_b[i];
@@ -16218,7 +16211,7 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
                                      gpumc_error *error)
 {
     const gpumc_csv_options defaults = { 0, 0, 0, 0 };
-    if (!data || (!text && length)) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "text or data is NULL");
+    if (!data || (!text && length)) return GPUMC__BAD_ARGUMENT(error, "text or data is NULL");
     const char *start = length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
     gpumc__reader r = { start, start, length ? text + length : text, path, csv ? *csv : defaults, data, 0,
                         { NULL, 0, 0 }, NULL, 0, NULL, 0, GPUMC_ERROR_MEMORY, error };
@@ -16473,7 +16466,7 @@ static gpumc_status gpumc__read_path(const char *path, gpumc_data *data, const g
 {
     gpumc__buffer all = { NULL, 0, 0 };
     gpumc_status status = GPUMC_OK;
-    if (!path || !data) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "path or data is NULL");
+    if (!path || !data) return GPUMC__BAD_ARGUMENT(error, "path or data is NULL");
     FILE *file = fopen(path, "rb");
     if (!file) return gpumc__file_failed(error, path, "opened");
     for (size_t got = 1; got > 0 && status == GPUMC_OK; all.n += got) {
@@ -16505,13 +16498,13 @@ GPUMC_API const gpumc_variable *gpumc_data_get(const gpumc_data *data, const cha
     const gpumc_variable *v = NULL;
     for (size_t i = 0; data && name && i < data->n_variables && !v; i++)
         if (strcmp(data->variables[i].name, name) == 0) v = &data->variables[i];
-    if (!v) gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no variable \"%.100s\" in the data", name ? name : "");
+    if (!v) GPUMC__BAD_ARGUMENT(error, "no variable \"%.100s\" in the data", name ? name : "");
     else if (n_values > 0 && v->n_values != n_values)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "variable \"%.100s\": %.0f values where %.0f should be",
-                    name, (double)v->n_values, (double)n_values);
+        GPUMC__BAD_ARGUMENT(error, "variable \"%.100s\": %.0f values where %.0f should be", name,
+                            (double)v->n_values, (double)n_values);
     else if (integer && !v->is_integer)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "variable \"%.100s\" must hold integers, without point or exponent, up to 2^53", name);
+        GPUMC__BAD_ARGUMENT(error, "variable \"%.100s\" must hold integers, without point or exponent, up to "
+                            "2^53", name);
     else return v;
     return NULL;
 }
@@ -16580,8 +16573,8 @@ static void gpumc__file_names(const gpumc_fit *fit, const char *base, int per_ch
 
 static gpumc_status gpumc__no_draws(const gpumc_fit *fit, gpumc_error *error)
 {
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit holds no draws%s",
-                       fit->options.discard_draws ? ": discard_draws was set" : "");
+    return GPUMC__BAD_ARGUMENT(error, "the fit holds no draws%s",
+                               fit->options.discard_draws ? ": discard_draws was set" : "");
 }
 
 static void gpumc__metric_contents(gpumc__writer *w, const void *of);
@@ -16591,7 +16584,7 @@ static void gpumc__metric_contents(gpumc__writer *w, const void *of);
 static gpumc_status gpumc__write_files(const gpumc_fit *fit, const char *base, int per_chain,
                                        gpumc__contents contents, gpumc_error *error)
 {
-    if (!fit || !base || !*base) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no file name");
+    if (!fit || !base || !*base) return GPUMC__BAD_ARGUMENT(error, "no fit, or no file name");
     if (contents != gpumc__metric_contents && (!fit->draws || fit->n_draws == 0))
         return gpumc__no_draws(fit, error);
     const size_t n = per_chain ? fit->n_chains : 1, room = gpumc__size_add(strlen(base), 40);
@@ -16857,12 +16850,11 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
     size_t i = 0;
     while (block && i < fit->n_blocks && strcmp(fit->blocks[i].name, block) != 0) i++;
     if (block && i == fit->n_blocks)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no block \"%.100s\" in the fit; NULL writes all "
-                           "columns", block);
+        return GPUMC__BAD_ARGUMENT(error, "no block \"%.100s\" in the fit; NULL writes all columns", block);
     one.blocks = block ? &fit->blocks[i] : &all;
     if (one.blocks->n_dims > GPUMC__MAX_DIMS)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "block \"%.100s\" has %.0f dimensions; at most %d "
-                           "fit beside chain and draw", block, (double)one.blocks->n_dims, GPUMC__MAX_DIMS);
+        return GPUMC__BAD_ARGUMENT(error, "block \"%.100s\" has %.0f dimensions; at most %d fit beside chain "
+                                   "and draw", block, (double)one.blocks->n_dims, GPUMC__MAX_DIMS);
     return gpumc__write_files(&one, path, 0, gpumc__npy_contents, error);
 }
 
@@ -16882,11 +16874,11 @@ static void gpumc__metric_contents(gpumc__writer *w, const void *of)
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error)
 {
     if (fit && (fit->metric.dim == 0 || !(fit->step_size > 0 && gpumc__is_finite(fit->step_size))))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit has no metric, or no step size: merged fits "
-                           "and runs stopped in warm-up have none");
+        return GPUMC__BAD_ARGUMENT(error, "the fit has no metric, or no step size: merged fits and runs "
+                                   "stopped in warm-up have none");
     if (fit && fit->sampler > GPUMC_SAMPLER_NUTS && !(fit->tree_step_size > 0))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "a run of %s without warm-up has no step size of "
-                           "NUTS, which files carry", fit->sampler == GPUMC_SAMPLER_HMC ? "HMC" : "MAMS");
+        return GPUMC__BAD_ARGUMENT(error, "a run of %s without warm-up has no step size of NUTS, which files "
+                                   "carry", fit->sampler == GPUMC_SAMPLER_HMC ? "HMC" : "MAMS");
     return gpumc__write_files(fit, path, 0, gpumc__metric_contents, error);
 }
 
@@ -16921,7 +16913,7 @@ GPUMC_API gpumc_status gpumc_read_metric_json(const char *path, const gpumc_allo
 {
     gpumc__arena arena = { NULL, 0 };
     gpumc_data data;
-    if (!metric || !step_size) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "metric or step_size is NULL");
+    if (!metric || !step_size) return GPUMC__BAD_ARGUMENT(error, "metric or step_size is NULL");
     memset(&data, 0, sizeof data);
     memset(metric, 0, sizeof *metric);
     if (allocator) data.allocator = *allocator;
@@ -17013,7 +17005,7 @@ typedef struct gpumc__store {
     gpumc_error *error;
 } gpumc__store;
 
-#define GPUMC__REFUSE(s, ...) ((s)->status = gpumc__fail((s)->error, GPUMC_ERROR_ARGUMENT, __VA_ARGS__))
+#define GPUMC__REFUSE(s, ...) ((s)->status = GPUMC__BAD_ARGUMENT((s)->error, __VA_ARGS__))
 
 static gpumc__entry *gpumc__nth_entry(const gpumc__store *s, size_t i)
 { return (gpumc__entry *)s->entries.items + i; }
@@ -17581,7 +17573,7 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
                                          const gpumc_store_options *options, gpumc_error *error)
 {
     gpumc__store s;
-    if (!fit || !path || !*path) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no fit, or no path");
+    if (!fit || !path || !*path) return GPUMC__BAD_ARGUMENT(error, "no fit, or no path");
     if (!fit->draws || fit->n_draws == 0) return gpumc__no_draws(fit, error);
     gpumc__open_store(&s, path, fit, fit->n_draws, options, 0, error);
     return gpumc__finish_store(&s, fit, NULL);
@@ -17636,8 +17628,7 @@ GPUMC_API gpumc_stream *gpumc_stream_open(const char *path, const gpumc_model *m
     gpumc_fit rows;
     memset(&rows, 0, sizeof rows);
     if (!path || !*path || !sampling || sampling->num_chains < 0 || sampling->num_samples < 0) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "no path, no sampling options, or num_chains or num_samples "
-                    "is negative");
+        GPUMC__BAD_ARGUMENT(error, "no path, no sampling options, or num_chains or num_samples is negative");
         return NULL;
     }
     if (!gpumc_layout_bytes(model, error)) return NULL;
@@ -17732,12 +17723,12 @@ GPUMC_API int gpumc_stream_draw(size_t chain, size_t draw, const double *values,
 
 GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit *fit, gpumc_error *error)
 {
-    if (!stream) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "stream is NULL");
+    if (!stream) return GPUMC__BAD_ARGUMENT(error, "stream is NULL");
     gpumc__store *s = &stream->store;
     const gpumc_fit *f = &stream->rows;
     if (fit && fit->status >= 0 && (fit->n_columns != f->n_columns || fit->n_chains != f->n_chains))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the fit is not that of the stream: it has other "
-                           "numbers of columns or chains; the stream is still open");
+        return GPUMC__BAD_ARGUMENT(error, "the fit is not that of the stream: it has other numbers of "
+                                   "columns or chains; the stream is still open");
     const gpumc_allocator allocator = f->allocator;
     size_t least = SIZE_MAX;
     for (size_t c = 0; c < f->n_chains; c++) if (stream->received[c] < least) least = stream->received[c];
@@ -18030,9 +18021,9 @@ GPUMC_API gpumc_status gpumc_merge(const char *const *paths, size_t n_paths, con
     if (!fit) return GPUMC_ERROR_ARGUMENT;
     memset(fit, 0, sizeof *fit);
     if (allocator) fit->allocator = fit->options.allocator = *allocator;
-    if (!paths || n_paths == 0) status = gpumc__fail(&error, GPUMC_ERROR_ARGUMENT, "no stores to merge");
+    if (!paths || n_paths == 0) status = GPUMC__BAD_ARGUMENT(&error, "no stores to merge");
     for (size_t i = 0; i < n_paths && !status; i++) {
-        if (!paths[i]) status = gpumc__fail(&error, GPUMC_ERROR_ARGUMENT, "path %.0f is NULL", (double)i);
+        if (!paths[i]) status = GPUMC__BAD_ARGUMENT(&error, "path %.0f is NULL", (double)i);
         else m.room = gpumc__larger(m.room, gpumc__size_add(strlen(paths[i]), 500));
     }
     const size_t bytes = gpumc__size_mul(n_paths, sizeof *m.index);
@@ -19100,14 +19091,12 @@ static inline void gpumc__list_columns(gpumc__page *p)
 static inline gpumc_status gpumc__choose_focus(gpumc__page *p, gpumc_error *error)
 {
     const size_t most = GPUMC__LOOKED_AT, n_named = p->options.n_names;
-    if (n_named > most)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "n_names: at most %.0f", (double)most);
+    if (n_named > most) return GPUMC__BAD_ARGUMENT(error, "n_names: at most %.0f", (double)most);
     for (size_t k = 0; k < n_named; k++) {
         const char *name = p->options.names[k] ? p->options.names[k] : "";
         const size_t column = p->focus[p->n_focus++] = gpumc_column(&p->fit, name);
         if (column == SIZE_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "names[%.0f]: the fit has no \"%.100s\"",
-                               (double)k, name);
+            return GPUMC__BAD_ARGUMENT(error, "names[%.0f]: the fit has no \"%.100s\"", (double)k, name);
         p->summaries[column] = gpumc__summary_of(&p->fit, column, &p->sheet);
     }
     for (int round = 0; round < 2 && n_named == 0; round++)
@@ -19126,11 +19115,11 @@ static inline gpumc_status gpumc__find_predictive(gpumc__page *p, gpumc_error *e
         if (b->group == GPUMC_POSTERIOR_PREDICTIVE && b->size == n && !p->predictive) p->predictive = b;
     p->n_observations = gpumc__group_size(&p->fit, GPUMC_LOG_LIKELIHOOD);
     if (n > 0 && !p->predictive)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "observed: the fit has no block of group "
-                           "GPUMC_POSTERIOR_PREDICTIVE with n_observed, %.0f values", (double)n);
+        return GPUMC__BAD_ARGUMENT(error, "observed: the fit has no block of group "
+                                   "GPUMC_POSTERIOR_PREDICTIVE with n_observed, %.0f values", (double)n);
     for (size_t i = 0; i < n; i++)
         if (!gpumc__is_finite(p->options.observed[i]))
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "observed[%.0f] is not finite", (double)i);
+            return GPUMC__BAD_ARGUMENT(error, "observed[%.0f] is not finite", (double)i);
     return GPUMC_OK;
 }
 
@@ -19146,7 +19135,7 @@ static inline gpumc_status gpumc__prepare_page(gpumc__page *p, void **block, gpu
         return gpumc__fail_memory(error, bytes);
     if (other && !gpumc__open_series(&p->other, gpumc_fit_series(other, 0), &p->fit.allocator))
         return p->other.flags & GPUMC_FLAG_MEMORY ? gpumc__fail_memory(error, bytes)
-             : gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "other: the fit holds no draws");
+             : GPUMC__BAD_ARGUMENT(error, "other: the fit holds no draws");
     memset(*block, 0, bytes);
     gpumc__place_page(p, *block);
     for (size_t i = 0; i < p->sheet.total; i++) p->n_divergent += (size_t)gpumc__diverged(p, i);
@@ -19613,9 +19602,9 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
     const int threads = o->threads;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].given != 0 && pairs[i].given != pairs[i].saved)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g here and %.10g in the checkpoint; "
-                               "leave it 0, or remove the file to begin anew", pairs[i].name, pairs[i].given,
-                               pairs[i].saved);
+            return GPUMC__BAD_ARGUMENT(error, "%s is %.10g here and %.10g in the checkpoint; leave it 0, or "
+                                       "remove the file to begin anew", pairs[i].name, pairs[i].given,
+                                       pairs[i].saved);
     memcpy(o, saved, offsetof(gpumc_sample_options, progress));
     o->threads = threads;
     return GPUMC_OK;
@@ -19729,7 +19718,7 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
 {
     const char *path = f->options.checkpoint;
     const size_t length = strlen(path), room = gpumc__size_add(length, 5);
-    if (length == 0) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the checkpoint has no file name");
+    if (length == 0) return GPUMC__BAD_ARGUMENT(error, "the checkpoint has no file name");
     p->path = (char *)gpumc__allocate(&f->allocator, gpumc__size_mul(room, 4));
     if (!p->path) return gpumc__fail_memory(error, gpumc__size_mul(room, 4));
     p->older = strcat(strcpy(p->path + room, path), ".old");
@@ -19778,9 +19767,9 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
     const int resumes = r->checkpoint->from.reading;
     if (!z) return GPUMC_OK;
     if (z->rows.n_chains != r->n_chains || z->rows.n_columns != r->fit->n_columns)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "the stream has %.0f chains and %.0f columns, the "
-                           "run %.0f and %.0f: open it with the options of the run", (double)z->rows.n_chains,
-                           (double)z->rows.n_columns, (double)r->n_chains, (double)r->fit->n_columns);
+        return GPUMC__BAD_ARGUMENT(error, "the stream has %.0f chains and %.0f columns, the run %.0f and "
+                                   "%.0f: open it with the options of the run", (double)z->rows.n_chains,
+                                   (double)z->rows.n_columns, (double)r->n_chains, (double)r->fit->n_columns);
     if (!resumes && gpumc__holds_draws(&z->store))
         return gpumc__fail(error, GPUMC_ERROR_EXISTS, "%.150s is a draw of an earlier run, of which there is "
                            "no checkpoint to resume; remove the folder to begin anew", z->store.path);
@@ -19923,10 +19912,10 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
             ? "discard_draws without on_draw would lose every draw; set on_draw" : NULL;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         if (!(ranges[i].value >= ranges[i].least && ranges[i].value <= ranges[i].most))
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s is %.10g; it must be in %.10g to %s%.10g (0: "
-                               "the default)", ranges[i].name, ranges[i].value, ranges[i].least,
-                               ranges[i].most < 1 ? "below " : "", ranges[i].most);
-    return reason ? gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "%s", reason) : GPUMC_OK;
+            return GPUMC__BAD_ARGUMENT(error, "%s is %.10g; it must be in %.10g to %s%.10g (0: the default)",
+                                       ranges[i].name, ranges[i].value, ranges[i].least,
+                                       ranges[i].most < 1 ? "below " : "", ranges[i].most);
+    return reason ? GPUMC__BAD_ARGUMENT(error, "%s", reason) : GPUMC_OK;
 }
 
 static gpumc_adapt_options gpumc__adapt_options_of(const gpumc_sample_options *o)
@@ -20031,8 +20020,8 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
         if (!(gpumc__metric_variance(m, i) > 0 && gpumc__is_finite(gpumc__metric_variance(m, i))))
             wrong = "has a variance that is not positive and finite";
     if (!wrong) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "initial_metric, %.0f coordinates for %.0f free ones, %s",
-                       (double)m->dim, (double)dim, wrong);
+    return GPUMC__BAD_ARGUMENT(error, "initial_metric, %.0f coordinates for %.0f free ones, %s",
+                               (double)m->dim, (double)dim, wrong);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -20784,8 +20773,8 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
     }
     if (finished) finished = r->again ? gpumc__sample_again(r, NULL) : gpumc__advance(r, r->n_iterations[0]);
     if (gpumc__load_flag(&r->unstreamed))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "on_draw does not hand its arguments on to "
-                           "gpumc_stream_draw, so that the stream has no draws");
+        return GPUMC__BAD_ARGUMENT(error, "on_draw does not hand its arguments on to gpumc_stream_draw, so "
+                                   "that the stream has no draws");
     if (gpumc__load_flag(&r->overran))
         return gpumc__fail(error, GPUMC_ERROR_MODEL, "generate writes behind the %.0f values of its "
                            "outputs: the size of an output is too small, or an index too large",
