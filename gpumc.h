@@ -6727,11 +6727,14 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "bend %g must be at least 0 and below 1, and goes with a typical size", p->bend);
 }
 
+/* Whether a name is given and is this one. */
+static int gpumc__is_named(const char *given, const char *name) { return given && strcmp(given, name) == 0; }
+
 /* Index of the block a name stands for, among the first n; n when there is none. */
 static size_t gpumc__find_param(const gpumc_model *m, size_t n, const char *name)
 {
     size_t i = 0;
-    while (i < n && !(name && strcmp(m->params[i].name, name) == 0)) i++;
+    while (i < n && !gpumc__is_named(name, m->params[i].name)) i++;
     return i;
 }
 
@@ -6768,7 +6771,7 @@ static int gpumc__link_is_wrong(const gpumc_model *m, size_t i, const char *role
 static size_t gpumc__count_kin(const gpumc_model *m, size_t n, const char *factor)
 {
     size_t count = 0;
-    for (size_t i = 0; i < n; i++) count += m->params[i].factor && strcmp(m->params[i].factor, factor) == 0;
+    for (size_t i = 0; i < n; i++) count += (size_t)gpumc__is_named(m->params[i].factor, factor);
     return count;
 }
 
@@ -6857,8 +6860,8 @@ static int gpumc__may_tell(const gpumc_param *p)
 static int gpumc__hears(const gpumc_model *m, size_t i)
 {
     size_t j = i + 1;
-    while (j < m->n_params && !(gpumc__may_tell(&m->params[j]) && m->params[j].location
-                                && strcmp(m->params[j].location, m->params[i].name) == 0)) j++;
+    while (j < m->n_params && !(gpumc__may_tell(&m->params[j])
+                                && gpumc__is_named(m->params[j].location, m->params[i].name))) j++;
     return j < m->n_params;
 }
 /* A location without one of its own: in messages, its elements are first ones. */
@@ -6924,8 +6927,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->factor = p->factor ? l->parts[gpumc__find_param(l->model, n, p->factor)].at : 0;
     k->diagonal = p->factor ? k->factor + k->rank * (k->n_kin + 1) : GPUMC__NONE;
     for (size_t i = 0; i < n && k->rank > 0; i++)
-        if (l->parts[i].param->factor && strcmp(l->parts[i].param->factor, p->factor) == 0)
-            k->elder = &l->parts[i].link;
+        if (gpumc__is_named(l->parts[i].param->factor, p->factor)) k->elder = &l->parts[i].link;
     if (k->elder) k->kin = k->elder->kin;
     k->step = gpumc__walk_step(stride, length, k->size);
     k->width = length == 1 ? k->size : k->step > 1 ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
@@ -10204,26 +10206,23 @@ static size_t gpumc__param_size(const gpumc_param *p)
     return gpumc__nth_size(&alone, 0);
 }
 
-/* What must hold before anything is looked up. */
 /* Whether anything of the description depends on a parameter. */
 static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
 {
     int taken = 0;
-    for (size_t i = 0; i < d->n_params; i++) {
-        const gpumc_param *p = &d->params[i];
-        const char *const by[] = { p->location, p->scale, p->factor, p->coefficients };
-        for (size_t k = 0; k < 4; k++) taken |= by[k] && strcmp(by[k], name) == 0;
-    }
-    for (size_t i = 0; i < d->n_populations; i++) {
-        const char *const by[] = { d->populations[i].shape, d->populations[i].with };
-        for (size_t k = 0; k < 2; k++) taken |= by[k] && strcmp(by[k], name) == 0;
-    }
+    for (const gpumc_param *p = d->params; p < d->params + d->n_params; p++)
+        taken |= gpumc__is_named(p->location, name) | gpumc__is_named(p->scale, name)
+            | gpumc__is_named(p->factor, name) | gpumc__is_named(p->coefficients, name);
+    for (size_t i = 0; i < d->n_populations; i++)
+        taken |= gpumc__is_named(d->populations[i].shape, name)
+            | gpumc__is_named(d->populations[i].with, name);
     for (size_t s = 0; s < d->n_rows; s++)
         for (size_t i = 0; i < d->rows[s].n_takes; i++)
-            taken |= d->rows[s].takes[i].name && strcmp(d->rows[s].takes[i].name, name) == 0;
+            taken |= gpumc__is_named(d->rows[s].takes[i].name, name);
     return taken;
 }
 
+/* What must hold before anything is looked up. */
 static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
 {
     const char *null = !d ? "the description" : !d->params ? "params" : d->n_priors && !d->priors ? "priors"
@@ -10251,7 +10250,8 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         return GPUMC__BAD_ARGUMENT(error, "place is %d; it must be a gpumc_place", (int)d->place);
     for (size_t i = 0; i < d->n_params; i++) {
         const gpumc_param *p = &d->params[i];
-        if (p->kind == GPUMC_CHOLESKY_CORR && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
+        const int factor = p->kind == GPUMC_CHOLESKY_CORR;
+        if (factor && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_CHOLESKY_CORR needs .dims = { K, K } and "
                                     ".n_dims = 2; n_dims is %.0f", (double)p->n_dims);
         if (p->kind >= GPUMC_ORDERED && p->kind < GPUMC_CHOLESKY_CORR)
@@ -10260,10 +10260,11 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
         if (!p->n_dims != !p->dims || gpumc__param_size(p) == 0)
             return GPUMC__BAD_PARAM(error, p->name, "size %.0f and %.0f dims contradict each other, hold a "
                                     "zero or overflow, or dims is NULL", (double)p->size, (double)p->n_dims);
-        if (d->n_rows > 0 && p->kind != GPUMC_CHOLESKY_CORR && !gpumc__is_linked(p)
-            && !gpumc__is_taken(d, p->name))
-            return GPUMC__BAD_PARAM(error, p->name, "nothing depends on it: it is in the takes of no rows, "
-                                    "and of no block the .location, .scale, .factor or .coefficients");
+        if ((d->n_rows > 0 || factor) && !gpumc__is_linked(p) && !gpumc__is_taken(d, p->name))
+            return GPUMC__BAD_PARAM(error, p->name, "%s", factor
+                                    ? "no block names it as its factor, and no rows take it"
+                                    : "nothing depends on it: it is in the takes of no rows, and of no block "
+                                      "the .location, .scale, .factor or .coefficients");
     }
     return GPUMC_OK;
 }
@@ -10613,20 +10614,6 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
 static gpumc_status gpumc__hier_why(const double *x, void *data, gpumc_error *error)
 { return gpumc_hier_explain((const gpumc_hier *)data, x, error); }
 
-/* A factor that correlates nothing, most likely forgotten in the blocks. */
-static gpumc_status gpumc__hier_idle_factor(const gpumc_hier *h, gpumc_error *error)
-{
-    for (size_t i = 0; i < h->model.n_params; i++) {
-        int used = h->params[i].kind != GPUMC_CHOLESKY_CORR || h->blocks[i].kin;
-        for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows && !used; s++)
-            for (size_t k = 0; k < s->n_p; k++) used |= s->sources[k].block == i;
-        if (!used)
-            return GPUMC__BAD_PARAM(error, h->params[i].name, "no block names it as its factor, and no rows "
-                                    "take it");
-    }
-    return GPUMC_OK;
-}
-
 static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
 {
     const size_t n = h->data->n_params;
@@ -10651,7 +10638,6 @@ static gpumc_status gpumc__hier_resolve(gpumc_hier *h, gpumc_error *error)
         if (h->blocks[i].has_population) status = gpumc__hier_finish(h, i, error);
     for (size_t s = 0; s < h->data->n_rows && status == GPUMC_OK; s++)
         status = gpumc__set_resolve(h, s, error);
-    if (status == GPUMC_OK) status = gpumc__hier_idle_factor(h, error);
     return status == GPUMC_OK ? gpumc__check_model(&h->model, error) : status;
 }
 

@@ -1059,6 +1059,7 @@ static void check_bad_factors(void)
     data = kin_description(&k, GPUMC_ISA_AUTO);
     data.params = params;
     check_refused(&data, "\"L\": no block names it as its factor");
+    data = kin_description(&k, GPUMC_ISA_AUTO);
     for (int w = 0; w < 4; w++) {
         memcpy(priors, kin_description(&k, GPUMC_ISA_AUTO).priors, 4 * sizeof *priors);
         priors[4] = priors[3];
