@@ -5256,8 +5256,7 @@ static const char *const gpumc__kind_names[] = {            /* in the order of g
     "UNBOUNDED", "POSITIVE", "LOWER", "UPPER", "INTERVAL", "UNIT", "AFFINE", "ORDERED", "POSITIVE_ORDERED",
     "SUM_TO_ZERO", "SIMPLEX", "CHOLESKY_CORR" };
 
-/* What elementwise constraints share: x = base + width h(q), lower < x < upper; least and greatest are the
-   first values inside. */
+/* Elementwise: x = base + width h(q), lower < x < upper; least and greatest are the first values inside. */
 typedef struct gpumc__range { double base, width, log_width, lower, upper, least, greatest; } gpumc__range;
 
 /* Which map a distance has: that of a typical size, bent or not; without one, the exponential. */
@@ -5956,8 +5955,7 @@ GPUMC__INLINE double *gpumc__kin_row(const gpumc__link *k, int which, size_t ran
 GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work)
 { return gpumc__kin_row(k, GPUMC__KIN_ROWS, 1, work) + 2 * k->rank * k->n_kin; }
 
-/* Elements beside each other in a walk wait for each other: where there are several walks, all of them take
-   their first step, then their second. */
+/* Neighbours in a walk wait for each other: of several walks all take their first step, then their second. */
 static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
 { return stride == 1 && size / length >= 8 ? length : 1; }
 
@@ -6480,8 +6478,7 @@ static GPUMC_LOOP void gpumc__single_pull(const gpumc__link *k, const double *GP
     for (size_t i = 0; i < n; i++) dq[i] = table[notches[i]] * g[i];
 }
 
-/* theta from q, after the blocks before it; fills the tables. Returns log |d theta / d q|, -infinity where a
-   location is beyond reach. */
+/* theta from q; fills the tables. Returns log |d theta / d q|, -infinity where a location is beyond reach. */
 static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     double *theta = x + k->at, log_jacobian = 0;
@@ -6953,8 +6950,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     gpumc__link_settle(k);
 }
 
-/* Fills a layout in zeroed memory, or with an arena that only counts, finds its size. The model has been
-   checked. */
+/* Fills a layout in zeroed memory, or finds its size if the arena only counts. The model has been checked. */
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
     gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
@@ -7225,8 +7221,7 @@ GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const
 
 /* ---- the centred frame (see the centring part of >>transform) ---------------------------------- */
 
-/* dq += sign J' delta for a block that is no link: the chain rule is affine in its argument. delta, the
-   block's, is used up. */
+/* dq += sign J' delta for a block that is no link, as the chain rule is affine; its delta is used up. */
 static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *delta,
                               double sign, double *dq, double *work)
 {
@@ -7238,8 +7233,7 @@ static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, con
     }
 }
 
-/* A distance x = e^u, with gradient h, and its map of another shape; to: towards the latter. Returns the
-   change of the log density. */
+/* Log x of a distance and its gradient become a score's (to), or back; returns the log density's change. */
 static double gpumc__rescore(gpumc__shape f, int to, double *q, double *g)
 {
     const double score = to ? gpumc__shape_inverse(f, gpumc__exp(*q)) : *q;
@@ -7320,8 +7314,7 @@ GPUMC__SELDOM
 
 /* ---- gradient check ---------------------------------------------------------------------------- */
 
-/* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]. Returns the length as snprintf
-   does. */
+/* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]; returns as snprintf does. */
 static size_t gpumc__element_name(const char *name, size_t size, const size_t *dims, size_t n_dims, size_t i,
                                   char *text, size_t room)
 {
@@ -7541,8 +7534,7 @@ static gpumc_status gpumc__check_same_value(gpumc__probing *all, gpumc_team *tea
     return GPUMC_OK;
 }
 
-/* Whether the density keeps to its arrays: what lies behind x are NaN, behind the gradient zeros. room: both
-   with that. */
+/* Whether the density keeps to its arrays. room: both, with NaN behind x and zeros behind the gradient. */
 static gpumc_status gpumc__check_room(const gpumc_layout *l, const double *x, double *room,
                                       gpumc_error *error)
 {
@@ -7715,8 +7707,7 @@ static gpumc__climb gpumc__climb_place(const gpumc_layout *l, int guided, gpumc_
     return c;
 }
 
-/* All links centred, and exactly: at .999, theta - mu of thousands, as far away, holds tau where it is. With
-   notches, back to these. */
+/* To these notches, or all centred, and exactly: at .999, theta - mu of thousands holds tau where it is. */
 static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
 {
     if (notches) memcpy(l->notches, notches, l->n_free);
@@ -7796,8 +7787,7 @@ static double gpumc__climb_look(gpumc__climb *c, double part)
     return bound;
 }
 
-/* The next step, at most 1 on curved scales; its gradients become sums and curvatures. Returns what it should
-   gain. */
+/* The next step, at most 1 on curved scales; gradients become sums and curvatures. Returns the gain. */
 static double gpumc__climb_plan(gpumc__climb *c, int t)
 {
     double gain = 0, *slope = c->g[0], *bend = c->g[1];
@@ -10332,8 +10322,7 @@ static gpumc_status gpumc__hier_form(gpumc__hier_block *b, const gpumc_populatio
     return GPUMC_OK;
 }
 
-/* Names the coordinates of block i and presents those with a population as unbounded and hierarchical, so
-   that the checks of any model apply. */
+/* Names the coordinates of block i, unbounded where it has a population: any model's checks apply to them. */
 static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error)
 {
     static const char *const prefixes[] = { "", "", "log_", "logit_", "probit_" };
@@ -10857,9 +10846,8 @@ static void gpumc__hier_slots(gpumc_hier *h)
 /* ---- start values ------------------------------------------------------------------------------ */
 enum { GPUMC__STARTS = 8, GPUMC__CLIMBS = 4 };
 
-/* Another place to climb from: what has no population lies around the origin, nearer where the density is 0
-   there. Chains that all begin in one mode would agree, and none know of a second. Every other place lies
-   opposite to the one before. */
+/* Another place to climb from, lest all begin in one mode and know of no second: what has no population lies
+   around the origin, nearer where the density is 0 there, every other place opposite to the one before. */
 static void gpumc__hier_depart(gpumc__climb *c, const double *origin, uint32_t number)
 {
     const gpumc_layout *l = c->layout;
@@ -10998,8 +10986,7 @@ static void gpumc__hier_find(gpumc_hier *h, double *x)
     }
 }
 
-/* The median of a prior; 1 above the bound where the prior is so wide that this says nothing: of gamma(0.001,
-   0.001) it is 1e-301. */
+/* The median of a prior; 1 above the bound where that says nothing: of gamma(0.001, 0.001) it is 1e-301. */
 static double gpumc__prior_start(const gpumc_param *p, const gpumc__prior *prior, const gpumc__range *range)
 {
     const double base = p->kind == GPUMC_POSITIVE ? 0 : p->kind == GPUMC_LOWER ? p->lower : GPUMC_NAN;
@@ -14565,8 +14552,7 @@ static void gpumc__fill_sheet(gpumc__sheet *s, gpumc_series series)
     s->flags |= one_varies ? GPUMC_FLAG_CONSTANT_CHAIN : GPUMC_FLAG_CONSTANT;
 }
 
-/* A sheet for series of this shape, filled with the first. On failure the flags say why and there is nothing
-   to close. */
+/* A sheet for series of this shape, filled with the first. On failure there is none, and flags say why. */
 static int gpumc__open_series(gpumc__sheet *s, gpumc_series series, const gpumc_allocator *allocator)
 {
     memset(s, 0, sizeof *s);
@@ -15119,9 +15105,8 @@ GPUMC__COPIES(return, double, gpumc__mean_log1p,
 }
 GPUMC__SELDOM
 
-/* Generalised Pareto distribution fitted to ascending y by Zhang & Stephens (2009), a running average over
-   their grid. Returns k shrunk towards 1/2 with the weight of ten observations, infinity where the fit fails.
-   work: n. */
+/* Generalised Pareto distribution fitted to ascending y by Zhang & Stephens (2009), as an average over their
+   grid. Returns k, shrunk towards 1/2 as by ten observations, or infinity where the fit fails. work: n. */
 static double gpumc__fit_pareto(const double *y, size_t n, double *work, double *sigma)
 {
     const double count = (double)n, m = 30 + floor(sqrt(count));
@@ -15410,8 +15395,7 @@ typedef struct gpumc__leaving {
     void *user;
 } gpumc__leaving;
 
-/* log p(y_i | y_-i) by smoothed weights 1 / p(y_i | draw), whose logarithms plus log likelihoods s->weights
-   keeps. */
+/* log p(y_i | y_-i) by smoothed weights 1 / p(y_i | draw). s->weights: their logs plus log likelihoods. */
 static void gpumc__leave_out(gpumc__sheet *s, size_t column, void *user)
 {
     const gpumc__leaving *u = (const gpumc__leaving *)user;
@@ -15520,8 +15504,7 @@ enum { GPUMC__CELL = 40, GPUMC__NAMES = 160, GPUMC__MAX_ROWS = 12, GPUMC__LONGES
 
 static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Puts a point where the radix of a locale, a comma or the Arabic U+066B, stands between digits, but not in
-   names like theta[1,2]. */
+/* Puts a point for a locale's radix, a comma or the Arabic U+066B, between digits, but not in theta[1,2]. */
 static void gpumc__put_points(char *text)
 {
     int in_name = 0;
@@ -16190,8 +16173,7 @@ static int gpumc__fill_variable(const gpumc__reader *r, gpumc_variable *v, const
     return 1;
 }
 
-/* Runs one of the readers on a text, behind its byte-order mark. The allocator of data is the caller's; what
-   else it held is forgotten. */
+/* Runs a reader on a text, behind its byte-order mark. Of what data held only the allocator is looked at. */
 static gpumc_status gpumc__read_text(const char *text, size_t length, const char *path, gpumc_data *data,
                                      const gpumc_csv_options *csv, int (*parse)(gpumc__reader *r),
                                      gpumc_error *error)
@@ -16648,8 +16630,7 @@ static void gpumc__stan_header(gpumc__writer *w, const gpumc_fit *fit, size_t ch
                (double)o->first_chain_id + (double)chain + 1, (unsigned long long)o->seed);
 }
 
-/* Element of a row-major block that comes at place j with the first index running fastest; with w its name is
-   written, as A.2.1. */
+/* Element of a row-major block at place j, the first index running fastest; w: writes its name, as A.2.1. */
 static size_t gpumc__stan_element(const gpumc_block *b, size_t j, gpumc__writer *w)
 {
     size_t element = 0;
@@ -17403,8 +17384,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
     gpumc__put(w, "}\n");
 }
 
-/* A metadata file: which = 2 i or 2 i + 1 for the two of entry i, beyond that all of them in one, or with
-   SIZE_MAX gpumc.json. */
+/* A metadata file, one of the two of entry i: which = 2 i, 2 i + 1; then all in one; SIZE_MAX: gpumc.json. */
 static void gpumc__meta_contents(gpumc__writer *w, const void *of)
 {
     const gpumc__store *s = (const gpumc__store *)of;
@@ -18104,8 +18084,7 @@ static inline void gpumc__short_name(const gpumc__page *p, size_t column, size_t
     if (kept < length) name[0] = name[1] = '.';
 }
 
-/* A number to so many significant digits, or decimals where these are negative; with 0 what stands before its
-   point. A dash where there is none. */
+/* A number, or a dash: significant digits, decimals where negative, or with 0 what is before its point. */
 static inline void gpumc__put_figure(gpumc__page *p, const char *before, double x, int digits,
                                      const char *after)
 {
@@ -18530,8 +18509,7 @@ static inline void gpumc__add_column(const gpumc__page *p, size_t *columns, size
     if (is_new) columns[(*n)++] = column;
 }
 
-/* The column of the second fit that stands where this one does in a block of the same name and size;
-   SIZE_MAX where there is none. */
+/* The same column of the second fit, in a block of the same name and size; SIZE_MAX where there is none. */
 static inline size_t gpumc__other_column(const gpumc__page *p, size_t column)
 {
     const gpumc_fit *other = p->options.other;
@@ -18579,8 +18557,7 @@ static inline void gpumc__forest_panel(gpumc__page *p, const char *title, const 
     }
 }
 
-/* Energies about their mean, and steps from draw to draw: much narrower steps mean a slow walk through the
-   energies (Betancourt 2016). */
+/* Energies about their mean, and their steps: much narrower ones mean a slow walk (Betancourt 2016). */
 static inline void gpumc__energy_panel(gpumc__page *p)
 {
     const size_t each = sizeof(gpumc_draw_stats) / sizeof(double);
@@ -19248,8 +19225,7 @@ static void gpumc__note_progress(gpumc__run *r, size_t c)
     p->remaining = done > 0 ? (now - r->phase_begin) * (due / done - 1) : 0;
 }
 
-/* A terminal gets one line a chain, redrawn at most four times a second; a log gets one line a chain per
-   tenth. */
+/* A line a chain: on a terminal redrawn at most four times a second, in a log one for each tenth. */
 static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
 {
     FILE *stream = r->options->progress_stream;
@@ -20195,8 +20171,7 @@ static gpumc_status gpumc__find_start(gpumc__run *r, size_t c, double *q, gpumc_
     return gpumc__start_failed(r, c, tries, error);
 }
 
-/* From natural values in work. Arrives where that brings more than 10 a coordinate, and leaves the start's
-   natural values there. */
+/* From natural values in work. Where that brings more than 10 a coordinate it arrives: work has the start. */
 static void gpumc__climb_chain(size_t chain, int member GPUMC__UNUSED, void *climbs)
 {
     gpumc__climb *c = (gpumc__climb *)climbs + chain;
@@ -20438,8 +20413,7 @@ static void gpumc__finish_fit(gpumc__run *r)
     memcpy(f->sampler_reason, a->reason, sizeof f->sampler_reason);
 }
 
-/* No more than a note where half of the chains agree on the best and the place left has next to none of the
-   mass. */
+/* A mere note where half of the chains agree on the best, and the place left has next to none of the mass. */
 static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r)
 {
     const int note = r->mass < gpumc__no_mass(f->n_free) && 2 * r->witnesses >= (int)f->n_chains;
