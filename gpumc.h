@@ -9327,10 +9327,11 @@ typedef struct gpumc__prior_law {
 } gpumc__prior_law;
 typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc__prior;
 
-#define GPUMC__PRIOR_LAW(family, parameters) \
-    GPUMC_API const gpumc__prior_law *gpumc_prior_##family(void) \
+/* A law under its public name, gpumc_prior_FAMILY or gpumc_population_FAMILY. */
+#define GPUMC__LAW(of, family, ...) \
+    GPUMC_API const gpumc__##of##_law *gpumc_##of##_##family(void) \
     { \
-        static const gpumc__prior_law law = { gpumc__prior_##family, NULL, #family, parameters }; \
+        static const gpumc__##of##_law law = { __VA_ARGS__ }; \
         return &law; \
     }
 #define GPUMC__PRIOR(family, density, cdf, quantile) \
@@ -9348,11 +9349,12 @@ typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc
 #define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2], dy, NULL, NULL, NULL), \
     (what, y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
 #define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) \
-    GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) GPUMC__PRIOR_LAW(family, parameters))
+    GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) \
+                      GPUMC__LAW(prior, family, gpumc__prior_##family, NULL, #family, parameters))
 GPUMC_FAMILIES(GPUMC__PRIOR_OF)
 static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSED, double *dy GPUMC__UNUSED)
 { return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
-GPUMC__PRIOR_LAW(flat, "")
+GPUMC__LAW(prior, flat, gpumc__prior_flat, NULL, "flat", "")
 
 /* Log probability between the bounds, from the tail that is smaller. */
 static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
@@ -9463,17 +9465,8 @@ typedef struct gpumc__population_law {
     double (*draw)(gpumc_rng *rng, const double *shape);
 } gpumc__population_law;
 static double gpumc__draw_t(gpumc_rng *rng, const double *shape) { return gpumc__t_draw(rng, *shape, 1); }
-GPUMC_API const gpumc__population_law *gpumc_population_student_t(void)
-{
-    static const gpumc__population_law law = { &gpumc__student_t_population, NULL, gpumc__draw_t };
-    return &law;
-}
-GPUMC_API const gpumc__population_law *gpumc_population_truncated_normal(void)
-{
-    static const gpumc__population_law law = { &gpumc__truncated_population, &gpumc__truncated_quantile,
-                                               NULL };
-    return &law;
-}
+GPUMC__LAW(population, student_t, &gpumc__student_t_population, NULL, gpumc__draw_t)
+GPUMC__LAW(population, truncated_normal, &gpumc__truncated_population, &gpumc__truncated_quantile, NULL)
 
 /* The common case, one location and one scale: adds the gradient of a normal density by theta; returns the
    sum of theta - mu and leaves that of its squares. */
@@ -9850,11 +9843,7 @@ static double gpumc__hier_factor(const gpumc__hier_point *e, const gpumc__hier_b
     return lp;
 }
 
-GPUMC_API const gpumc__prior_law *gpumc_prior_lkj_corr_cholesky(void)
-{
-    static const gpumc__prior_law law = { NULL, gpumc__hier_factor, "lkj_corr_cholesky", "" };
-    return &law;
-}
+GPUMC__LAW(prior, lkj_corr_cholesky, NULL, gpumc__hier_factor, "lkj_corr_cholesky", "")
 
 static double gpumc__hier_prior(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
