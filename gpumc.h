@@ -9935,8 +9935,7 @@ static int gpumc__hier_share(int calls, int threads, void *data)
     int many = 0, granted = threads > 1;
     for (size_t s = 0; s < h->data->n_rows; s++) many |= gpumc__set_work(&h->sets[s]) >= GPUMC__TEAM_WORK;
     if (threads > 1 && (!many || h->data->team != 0 || !gpumc__take_flag(&h->shared))) return 0;
-    for (size_t k = 0; k < n; k++) {
-        gpumc__hier_slot *slot = &h->slots[k];
+    for (gpumc__hier_slot *slot = h->slots; slot < h->slots + n; slot++) {
         while (!gpumc__take_flag(&slot->taken)) gpumc__give_way();
         gpumc__slot_alone(h, slot);
         granted = granted && gpumc__slot_team(h, slot, threads);
@@ -10046,8 +10045,7 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
 {
     const gpumc_hier *h = (const gpumc_hier *)data;
     const gpumc__hier_point e = gpumc__hier_enter(h, x, NULL);
-    for (size_t i = 0; i < h->model.n_params; i++) {
-        const gpumc__hier_block *b = &h->blocks[i];
+    for (const gpumc__hier_block *b = h->blocks; b < h->blocks + h->model.n_params; b++) {
         if (b->kin && b == b->kin->blocks[0]) {
             const double *L = x + b->kin->factor->at;
             const size_t K = b->kin->n_blocks;
@@ -10059,8 +10057,7 @@ static void gpumc__hier_generate(const double *x, gpumc_rng *rng, double *out, v
         memcpy(out, e.slot->work + b->values, b->size * sizeof(double));
         out += b->size;
     }
-    for (size_t k = 0; k < h->data->n_rows; k++) {
-        const gpumc__hier_set *s = &h->sets[k];
+    for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++) {
         gpumc__set_point(&e, s);
         if (s->given->log_lik) {
             gpumc_rows_pointwise(s->rows, e.slot->p, out, e.rows_work);
@@ -10118,8 +10115,7 @@ GPUMC_API gpumc_status gpumc_hier_prior_draw(const gpumc_hier *hier, gpumc_rng *
     if (!hier || !rng || !x)
         return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_prior_draw: hier, rng or x is NULL");
     const gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
-    for (size_t k = 0; k < hier->model.n_params && status == GPUMC_OK; k++) {
-        const gpumc__hier_block *b = &hier->blocks[k];
+    for (const gpumc__hier_block *b = hier->blocks; b < hier->blocks + hier->model.n_params && !status; b++) {
         if (b->has_population) status = gpumc__population_draw(&e, b, rng, x, error);
         else if (b->given->kind == GPUMC_CHOLESKY_CORR)
             gpumc_lkj_corr_cholesky_rng(rng, *b->given->dims, *b->priors->a, x + b->at);
@@ -10140,8 +10136,7 @@ GPUMC_API gpumc_status gpumc_hier_explain(const gpumc_hier *hier, const double *
     if (!hier || !x) return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_explain: hier or x is NULL");
     gpumc__hier_point e = gpumc__hier_enter(hier, x, NULL);
     e.grad = e.rows_work + hier->rows_work;
-    for (size_t i = 0; i < hier->model.n_params && status == GPUMC_OK; i++) {
-        const gpumc__hier_block *b = &hier->blocks[i];
+    for (const gpumc__hier_block *b = hier->blocks; b < hier->blocks + hier->model.n_params && !status; b++) {
         const double lp = gpumc__hier_prior(&e, b);
         gpumc__hier_values(&e, b);
         if (!gpumc__is_finite(lp))
@@ -10227,8 +10222,7 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
                                    d->threads);
     if (!((int)d->place >= 0 && d->place <= GPUMC_ON_GPU))
         return GPUMC__BAD_ARGUMENT(error, "place is %d; it must be a gpumc_place", (int)d->place);
-    for (size_t i = 0; i < d->n_params; i++) {
-        const gpumc_param *p = &d->params[i];
+    for (const gpumc_param *p = d->params; p < d->params + d->n_params; p++) {
         const int factor = p->kind == GPUMC_CHOLESKY_CORR;
         if (factor && (p->n_dims != 2 || !p->dims || p->dims[0] != p->dims[1]))
             return GPUMC__BAD_PARAM(error, p->name, "GPUMC_CHOLESKY_CORR needs .dims = { K, K } and "
@@ -10696,16 +10690,14 @@ static gpumc_rows *gpumc__hier_set_rows(gpumc_hier *h, const gpumc__hier_set *s,
 /* Row objects, and room for what populations and sets need; returns 0 on failure. */
 static int gpumc__hier_rows_all(gpumc_hier *h, gpumc_error *error)
 {
-    for (size_t i = 0; i < h->model.n_params; i++) {
-        gpumc__hier_block *b = &h->blocks[i];
+    for (gpumc__hier_block *b = h->blocks; b < h->blocks + h->model.n_params; b++) {
         const size_t n = b->kin ? gpumc__larger(b->kin->n_blocks, 2) : 2;
         const size_t room = GPUMC__POPULATION_ROOM * gpumc__round_up(b->size, GPUMC_LANES);
         h->n_room = gpumc__larger(h->n_room, n * room);
         h->n_p = gpumc__larger(h->n_p, 3 * n + b->n_shape);
         if (b->has_population && !gpumc__hier_block_rows(h, b, error)) return 0;
     }
-    for (size_t k = 0; k < h->data->n_rows; k++) {
-        gpumc__hier_set *s = &h->sets[k];
+    for (gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++) {
         s->rows = gpumc__hier_set_rows(h, s, 0, error);
         s->guide = s->rows && s->given->guide ? gpumc__hier_set_rows(h, s, 1, error) : s->rows;
         if (!s->guide) return 0;
@@ -10939,8 +10931,7 @@ static int gpumc__hier_redraw(const gpumc_hier *h, uint32_t k, double *y)
    real ones so many times as far from x. */
 static void gpumc__hier_amend(gpumc_hier *h, const double *x, const double *draw, double times, double *y)
 {
-    for (size_t k = 0; k < h->data->n_rows; k++) {
-        const gpumc__hier_set *s = &h->sets[k];
+    for (const gpumc__hier_set *s = h->sets; s < h->sets + h->data->n_rows; s++) {
         const size_t n = s->given->data.n_rows;
         double *log_lik = (double *)gpumc__allocate(&h->data->allocator, n * sizeof(double));
         const gpumc__hier_point e = gpumc__hier_enter(h, y, NULL);
@@ -17264,8 +17255,7 @@ static void gpumc__put_group(gpumc__writer *w, const gpumc__store *s, int group)
     if (s->options.created_at) gpumc__put(w, ",\"created_at\":\"%s\"", s->options.created_at);
     if (group != GPUMC__CONSTANT_DATA && group != GPUMC__OBSERVED_DATA) {
         gpumc__put(w, ",\"sample_dims\":[\"chain\",\"draw\"],\"sampled_variables\":[");
-        for (size_t i = 0; i < s->entries.n; i++) {
-            const gpumc__entry *e = gpumc__nth_entry(s, i);
+        for (const gpumc__entry *e = gpumc__nth_entry(s, 0); e < gpumc__nth_entry(s, s->entries.n); e++) {
             if (e->group != group || e->form != GPUMC__IS_SAMPLED) continue;
             gpumc__put(w, "%s\"%s\"", between, e->name);
             between = ",";
@@ -17304,8 +17294,7 @@ static uint64_t gpumc__digest_of(const gpumc__store *s)
 {
     uint64_t digest = GPUMC__FNV_START;
     unsigned char bytes[8];
-    for (size_t i = 0; i < s->entries.n; i++) {
-        const gpumc__entry *e = gpumc__nth_entry(s, i);
+    for (const gpumc__entry *e = gpumc__nth_entry(s, 0); e < gpumc__nth_entry(s, s->entries.n); e++) {
         for (size_t k = 0; e->labels && e->group < GPUMC__WARMUP && k < e->count; k++)
             digest = gpumc__checksum(digest, e->labels[k], strlen(e->labels[k]) + 1);
         if (!e->values) continue;
@@ -17359,8 +17348,7 @@ static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
         gpumc__put_number(w, k ? "," : "", gpumc__is_finite(facts[k]) ? facts[k] : 0);
     gpumc__put(w, "]");
     for (size_t b = 0; b <= f->n_blocks; b++)
-        for (size_t i = 0; i < s->entries.n; i++) {
-            const gpumc__entry *e = gpumc__nth_entry(s, i);
+        for (const gpumc__entry *e = gpumc__nth_entry(s, 0); e < gpumc__nth_entry(s, s->entries.n); e++) {
             const gpumc_block *block = b < f->n_blocks ? &f->blocks[b] : NULL;
             const int group = block ? gpumc__block_groups[block->group] : GPUMC__STATS;
             if (e->form != GPUMC__IS_SAMPLED || e->group != group
@@ -20356,8 +20344,7 @@ static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double 
     const size_t dim = m->kind == GPUMC_METRIC_DENSE ? m->dim : 0;
     if (!m->mean || m->kind == GPUMC_METRIC_UNIT) return;
     gpumc__to_natural(l, m->mean, work, work);
-    for (size_t i = 0; i < l->n_parts; i++) {
-        const gpumc__placed *p = &l->parts[i];
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
         const int hears = gpumc__link_is_told(&p->link) && !gpumc__is_linked(p->param);
         for (size_t j = 0; hears && j < p->size; j++) {
             const size_t at = p->free_at + j;
