@@ -135,9 +135,10 @@
 
    SAMPLERS  Warm-up runs NUTS and learns a metric: scales, the correlations of what belongs to one group
      of a hierarchy, and up to 64 directions that these get wrong. At its end the sampler is chosen:
-       HMC    where gradients are within a fifth of those of a normal (with fewer than 8 parameters within a
-              twentieth), as with many data or many groups. It moves exactly as that normal would and corrects
-              for what differs: one or two gradients a draw, in any number of dimensions.
+       HMC    where gradients are within a fifth of those of a normal, or three tenths if that lasts (with
+              fewer than 8 parameters a twentieth), as with many data or many groups. It moves exactly as that
+              normal would and corrects for what differs: one or two gradients a draw, in any number of
+              dimensions.
        MAMS   elsewhere: the Metropolis-adjusted microcanonical sampler, up to 5 gradients; or HMC with random
               lengths in small models whose scales move far.
        NUTS   for one or two parameters that are not so nearly normal, for up to 7 with a long tail, and where
@@ -12476,14 +12477,13 @@ GPUMC__COPIES(, void, gpumc__welford,
 GPUMC__SELDOM
 
 typedef struct gpumc__listed { const gpumc_adapt *adapt; const size_t *draws; size_t n_draws; } gpumc__listed;
-static void gpumc__moments_strip(size_t part, int member, void *listed)
+static void gpumc__moments_strip(size_t part, int member GPUMC__UNUSED, void *listed)
 {
     const gpumc__listed *of = (const gpumc__listed *)listed;
     const gpumc_adapt *a = of->adapt;
     size_t from;
     const size_t dim = a->dim, n = gpumc__strip_of(dim, part, &from);
     double *m = a->moments + from;
-    (void)member;
     for (size_t row = 0; row < 4; row++) memset(m + row * dim, 0, n * sizeof *m);
     for (size_t k = 0; k < of->n_draws; k++) {
         const size_t at = of->draws[k] * dim + from;
@@ -12580,13 +12580,12 @@ typedef struct gpumc__selection {
     double *weights, *along, *sum;
 } gpumc__selection;
 
-static void gpumc__centre_strip(size_t part, int member, void *selection)
+static void gpumc__centre_strip(size_t part, int member GPUMC__UNUSED, void *selection)
 {
     const gpumc__selection *of = (const gpumc__selection *)selection;
     size_t from;
     const size_t n = gpumc__strip_of(of->n, part, &from);
     double *mean = of->adapt->moments + from;
-    (void)member;
     for (int which = 0; which < 2; which++) {
         double *rows = (which ? of->adapt->y : of->adapt->x) + from;
         memset(mean, 0, n * sizeof(double));
@@ -12612,10 +12611,9 @@ static void gpumc__adapt_half_whiten(const gpumc_adapt *a, size_t k, double *x, 
     gpumc__metric_blocks(&a->shared, 1, 0, y);
 }
 
-static void gpumc__whiten_row(size_t row, int member, void *adapt)
+static void gpumc__whiten_row(size_t row, int member GPUMC__UNUSED, void *adapt)
 {
     const gpumc_adapt *a = (const gpumc_adapt *)adapt;
-    (void)member;
     gpumc__adapt_half_whiten(a, a->selected[row], a->x + row * a->dim, a->y + row * a->dim);
 }
 
@@ -12628,24 +12626,21 @@ static size_t gpumc__adapt_select(gpumc_adapt *a)
     return n_draws;
 }
 
-static void gpumc__join_row(size_t row, int member, void *selection)
+static void gpumc__join_row(size_t row, int member GPUMC__UNUSED, void *selection)
 {
     const gpumc__selection *of = (const gpumc__selection *)selection;
-    (void)member;
     gpumc__add_multiple(of->adapt->y + row * of->n, 1, of->adapt->x + row * of->n, of->n);
 }
-static void gpumc__weight_row(size_t row, int member, void *selection)
+static void gpumc__weight_row(size_t row, int member GPUMC__UNUSED, void *selection)
 {
     const gpumc__selection *of = (const gpumc__selection *)selection;
-    (void)member;
     of->weights[row] = gpumc__dot(of->adapt->y + row * of->n, of->along, of->n) / (double)of->n_draws;
 }
-static void gpumc__sum_strip(size_t part, int member, void *selection)
+static void gpumc__sum_strip(size_t part, int member GPUMC__UNUSED, void *selection)
 {
     const gpumc__selection *of = (const gpumc__selection *)selection;
     size_t from;
     const size_t n = gpumc__strip_of(of->n, part, &from);
-    (void)member;
     memset(of->sum + from, 0, n * sizeof(double));
     for (size_t d = 0; d < of->n_draws; d++)
         gpumc__add_multiple(of->sum + from, of->weights[d], of->adapt->y + d * of->n + from, n);
@@ -12675,13 +12670,12 @@ static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
     return sqrt(gpumc__dot(w, w, n));
 }
 
-static void gpumc__products_row(size_t i, int member, void *selection)
+static void gpumc__products_row(size_t i, int member GPUMC__UNUSED, void *selection)
 {
     const gpumc__selection *of = (const gpumc__selection *)selection;
     const size_t N = of->n_draws, n = of->n;
     double *products = of->adapt->matrices;
     const double *y = of->adapt->y;
-    (void)member;
     for (size_t j = 0; j <= i; j++)
         products[i * N + j] = products[j * N + i] = gpumc__dot(y + i * n, y + j * n, n) / (double)N;
 }
@@ -12744,12 +12738,11 @@ static GPUMC_LOOP size_t gpumc__adapt_directions(gpumc_adapt *a, size_t N, doubl
 
 /* A draw of x or y less its share along the basis. */
 typedef struct gpumc__along { gpumc_adapt *adapt; size_t r, n_parts; } gpumc__along;
-static void gpumc__deflate_row(size_t row, int member, void *along)
+static void gpumc__deflate_row(size_t row, int member GPUMC__UNUSED, void *along)
 {
     const gpumc__along *of = (const gpumc__along *)along;
     const size_t n = of->adapt->dim;
     double *x = (row % 2 ? of->adapt->y : of->adapt->x) + row / 2 * n;
-    (void)member;
     for (size_t j = 0; j < of->r; j++) {
         const double *direction = of->adapt->basis + j * n;
         gpumc__add_multiple(x, -gpumc__dot(x, direction, n), direction, n);
@@ -12859,7 +12852,7 @@ static void gpumc__adapt_gather(const gpumc_adapt *a, size_t j, double *x, doubl
         for (size_t k = 0; k < K; k++) { x[d * K + k] -= mean_x[k]; y[d * K + k] -= mean_y[k]; }
 }
 
-static void gpumc__block_part(size_t part, int member, void *parts)
+static void gpumc__block_part(size_t part, int member GPUMC__UNUSED, void *parts)
 {
     gpumc__block_parts *of = (gpumc__block_parts *)parts;
     gpumc_adapt *a = of->adapt;
@@ -12867,7 +12860,6 @@ static void gpumc__block_part(size_t part, int member, void *parts)
     const size_t K = m->block_size, N = a->n_used, n_blocks = of->n_blocks;
     double *x = a->x + part * N * K, *y = a->y + part * N * K, *sigma = a->matrices + part * (4 * K + 5) * K;
     double *norms = a->moments, *mean = norms + a->dim + 2 * part * K;
-    (void)member;
     for (size_t j = n_blocks * part / of->n_parts; j < n_blocks * (part + 1) / of->n_parts; j++) {
         gpumc__adapt_gather(a, j, x, y, mean);
         of->failed[part] = !gpumc__fisher_dense(x, y, N, K, sigma) || !gpumc__cholesky(sigma, K);
@@ -12897,13 +12889,12 @@ static void gpumc__adapt_blocks(gpumc_adapt *a, size_t n_blocks)
 }
 
 /* Every n_parts-th draw in use, with room of its own in the moments. */
-static void gpumc__gather_part(size_t part, int member, void *along)
+static void gpumc__gather_part(size_t part, int member GPUMC__UNUSED, void *along)
 {
     const gpumc__along *of = (const gpumc__along *)along;
     gpumc_adapt *a = of->adapt;
     const size_t n = a->dim, r = of->r;
     double *x = a->moments + 2 * part * n, *y = x + n;
-    (void)member;
     for (size_t row = part; row < a->n_used; row += of->n_parts) {
         gpumc__adapt_half_whiten(a, a->used[row], x, y);
         for (size_t j = 0; j < r; j++) {
@@ -13069,13 +13060,12 @@ static void gpumc__adapt_correlations(gpumc_adapt *a)
         gpumc__adapt_low_rank(a, a->n_used, r, outside);
 }
 
-static void gpumc__mean_strip(size_t part, int member, void *adapt)
+static void gpumc__mean_strip(size_t part, int member GPUMC__UNUSED, void *adapt)
 {
     const gpumc_adapt *a = (const gpumc_adapt *)adapt;
     size_t from;
     const size_t n = gpumc__strip_of(a->dim, part, &from);
     double *mean_q = a->moments + from, *mean_g = mean_q + a->dim;
-    (void)member;
     memset(mean_q, 0, n * sizeof(double));
     memset(mean_g, 0, n * sizeof(double));
     for (size_t k = 0; k < a->n_used; k++) {
@@ -13394,7 +13384,7 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
 }
 
 /* Least squares of the elements in a strip of coordinates. */
-static void gpumc__sharing_strip(size_t part, int member, void *sharing)
+static void gpumc__sharing_strip(size_t part, int member GPUMC__UNUSED, void *sharing)
 {
     gpumc__sharing *of = (gpumc__sharing *)sharing;
     gpumc_adapt *a = of->adapt;
@@ -13403,7 +13393,6 @@ static void gpumc__sharing_strip(size_t part, int member, void *sharing)
     size_t from;
     const size_t n = gpumc__strip_of(a->dim, part, &from), S = a->layout->n_shared;
     double (*by_theta)[WIDTH] = sums + 5, (*by_pull)[WIDTH] = by_theta + S;
-    (void)member;
     memset(sums, 0, sizeof sums);
     for (int which = 0; which < 2; which++) {
         double *rows = (which ? a->y : a->x) + from, *mean = sums[which];
@@ -13686,10 +13675,9 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
 /* Pairs q, g of a coordinate, from one map to the logarithm or from that to another. */
 typedef struct gpumc__rescoring { gpumc__shape shape; double *pairs; int to; } gpumc__rescoring;
 
-static void gpumc__rescore_pair(size_t k, int member, void *rescoring)
+static void gpumc__rescore_pair(size_t k, int member GPUMC__UNUSED, void *rescoring)
 {
     const gpumc__rescoring *of = (const gpumc__rescoring *)rescoring;
-    (void)member;
     gpumc__rescore(of->shape, of->to, of->pairs + 2 * k, of->pairs + 2 * k + 1);
 }
 
@@ -13949,13 +13937,12 @@ typedef struct gpumc__remeasured {
     size_t from, n_parts;
     double residual[GPUMC__REMEASURED];
 } gpumc__remeasured;
-static void gpumc__remeasure_part(size_t part, int member, void *remeasured)
+static void gpumc__remeasure_part(size_t part, int member GPUMC__UNUSED, void *remeasured)
 {
     gpumc__remeasured *of = (gpumc__remeasured *)remeasured;
     const gpumc_adapt *a = of->adapt;
     const size_t n = a->dim;
     double *x = a->moments + 2 * part * n, *r = x + n;
-    (void)member;
     for (size_t k = of->from + part; k < a->n_used; k += of->n_parts) {
         const size_t at = a->used[k] * n;
         of->residual[k - of->from] = gpumc__metric_residual(&a->shared, a->q + at, a->g + at, x, r);
@@ -15764,7 +15751,8 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the "
             "normal that HMC moves by, in %.0f stays: what is entered and left so seldom has too much or too "
             "little weight; compare with the sampler NUTS", v->strays, v->stays);
-    GPUMC__WARN(fit->n_warmup && aim > 0 && fabs(accept - aim) > 0.1, ACCEPT, accept > aim, accept,
+    GPUMC__WARN(fit->n_warmup && aim > 0 && (accept > aim + 0.1 || accept < fmin(aim, asked) - 0.1), ACCEPT,
+        accept > aim, accept,
         "mean acceptance is %.2f where %.2f was wanted: the step size came out too %s; a longer num_warmup "
         "may help", accept, aim, accept > aim ? "short, which costs speed"
         : "long, or the model's guide lies too far from it, if there is one");
@@ -20608,10 +20596,6 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(f, GPUMC_W_CHECKPOINT, 0, 0, "the last checkpoint failed: %.200s",
                              p->written.text);
     for (size_t i = 0; i < n && status == GPUMC_OK; i++) status = gpumc__warn_of_restart(f, &a->restarts[i]);
-    if (status == GPUMC_OK && r->n_chains > 1 && !r->warmup && a->mixing > 1.3)
-        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, 0, a->mixing, "the chains had not mixed at the end of "
-                             "warm-up (R-hat %.2f of the log density): a longer num_warmup may help",
-                             a->mixing);
     if (status == GPUMC_OK && f->draws) {
         status = gpumc__collect_warnings(f);
         if (status == GPUMC_OK) status = gpumc__warn_of_unseen(r);
@@ -20619,6 +20603,13 @@ static gpumc_status gpumc__run_warnings(gpumc__run *r)
         status = gpumc__warn(f, GPUMC_W_DIVERGENT, 0, (double)f->n_divergent, "%.0f draws diverged: "
                              "estimates may be biased; no draw is kept, so nothing else was checked",
                              (double)f->n_divergent);
+    int mixed = f->draws != NULL;
+    for (size_t i = 0; i < f->n_warnings; i++)
+        mixed &= f->warnings[i].code != GPUMC_W_RHAT && f->warnings[i].code != GPUMC_W_ESS;
+    if (status == GPUMC_OK && r->n_chains > 1 && !r->warmup && a->mixing > 1.3)
+        status = gpumc__warn(f, GPUMC_W_NOT_MIXED, mixed, a->mixing, "the chains had not mixed at the end of "
+                             "warm-up (R-hat %.2f of the log density)%s: a longer num_warmup may help",
+                             a->mixing, mixed ? ", but have since" : "");
     return status == GPUMC_OK ? gpumc__warn_of_improper(r) : status;
 }
 

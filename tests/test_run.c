@@ -497,7 +497,8 @@ static void check_modes(void)
         CHECK((restarted != NULL) == cases[k].moved, "%s of a restart", restarted ? "a word" : "no word");
         CHECK((unmixed != NULL) == apart, "%s of chains apart", unmixed ? "a word" : "no word");
         CHECK((right > 0) == apart, "%g draws are of the lesser mode", right);
-        if (unmixed) CHECK(unmixed->value > 5 && unmixed->value < 40, "R-hat %g", unmixed->value);
+        if (unmixed)
+            CHECK(unmixed->value > 5 && unmixed->value < 40 && !unmixed->note, "R-hat %g", unmixed->value);
         if (restarted)
             CHECK(restarted->note == cases[k].note && (!strstr(restarted->text, "a second mode would be hidden"))
                   == cases[k].note, "less by %g: %s", less, restarted->text);
@@ -611,6 +612,34 @@ static void check_lump(void)
     CHECK(by_trees >= 5 && warned >= 5, "again by trees %d times, with a word %d", by_trees, warned);
 }
 
+static double long_tails(const double *x, double *g, void *data)
+{
+    double lp = 0;
+    (void)data;
+    for (size_t i = 0; i < 20; i++) lp += gpumc_student_t_lpdf(x[i], 4, 0, 1, &g[i], NULL, NULL, NULL);
+    return lp;
+}
+/* Chains that had not met when a short warm-up ended are a reason to doubt draws only where these do not mix. */
+static void check_unmixed_warmup(void)
+{
+    static const gpumc_param twenty = { .name = "x", .size = 20 };
+    const gpumc_model m = { .name = "t", .params = &twenty, .n_params = 1, .log_density = long_tails };
+    int notes = 0;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const gpumc_sample_options o = { .seed = seed, .threads = 1, .num_warmup = 40, .init_radius = 200 };
+        gpumc_fit fit;
+        CHECK(gpumc_sample(&m, &o, &fit) == GPUMC_OK, "%s", fit.message);
+        const gpumc_warning *w = warning_of(&fit, GPUMC_W_NOT_MIXED);
+        const int doubt = warning_of(&fit, GPUMC_W_RHAT) || warning_of(&fit, GPUMC_W_ESS);
+        if (w)
+            CHECK(w->note != doubt && (strstr(w->text, "have since") != NULL) != doubt, "seed %d: %s", (int)seed,
+                  w->text);
+        notes += w && w->note;
+        gpumc_free(&fit);
+    }
+    CHECK(notes > 4, "%d notes", notes);
+}
+
 /* What no draw has reached. A tenth of the mass is wide, in one coordinate of eight, behind a bound or in all
    of five: HMC on its spring moves as if it were not there, says how much it is, and left to itself hands over to
    trees. Tails that are long everywhere, and lawful ones, are no such thing. */
@@ -636,13 +665,6 @@ static double wide_log_density(const double *x, double *g, void *data)        /*
     const double lp = wide_density(q, of_q, data) - q[0];
     for (size_t i = 0; i < 8; i++) g[i] += of_q[i];
     g[0] = (of_q[0] - 1) / x[0];
-    return lp;
-}
-static double long_tails(const double *x, double *g, void *data)
-{
-    double lp = 0;
-    (void)data;
-    for (size_t i = 0; i < 20; i++) lp += gpumc_student_t_lpdf(x[i], 4, 0, 1, &g[i], NULL, NULL, NULL);
     return lp;
 }
 static void check_unseen(void)
@@ -925,6 +947,7 @@ int main(void)
     check_steep_starts();
     check_wall();
     check_lump();
+    check_unmixed_warmup();
     check_unseen();
     check_jump();
     check_loose();
