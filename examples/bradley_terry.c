@@ -26,7 +26,7 @@
    skill[9]     -0.4343     0.0051     0.3196    -0.9816    -0.4336     0.0789      3990      3671   1.001
    skill[10]    -0.4284     0.0052     0.3360    -0.9871    -0.4170     0.1172      4129      3518   1.000
    ... 90 more, largest r_hat: skill[28] 1.002; smallest ess: skill[16] 3123
-   gradients=9547 divergences=0 warmup_s=0.0166 sampling_s=0.0473
+   gradients=9619 divergences=0 warmup_s=0.0166 sampling_s=0.0473
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION

@@ -23,7 +23,7 @@
    theta[6]      4.110      0.076      4.843     -3.953      4.319     11.642      4198      3281   1.000
    theta[7]      6.389      0.079      4.917     -0.890      5.995     15.251      3838      3775   1.000
    theta[8]      4.895      0.087      5.277     -3.356      4.832     13.271      4076      3113   1.001
-   gradients=5338 divergences=0 warmup_s=0.0033 sampling_s=0.0030
+   gradients=5386 divergences=0 warmup_s=0.0033 sampling_s=0.0030
 */
 #define GPUMC_IMPLEMENTATION
 #define GPUMC_STATIC     /* one file only: what it does not use is left out, which halves the compile time */

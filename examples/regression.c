@@ -25,7 +25,7 @@
    sigma    0.13794    0.00082    0.03896    0.08647    0.13135    0.21228      2309      2611   1.002
    predicted: 3 predicted values, not shown
    log_lik: 17 log likelihoods, not shown
-   gradients=10995 divergences=0 warmup_s=0.0032 sampling_s=0.0073
+   gradients=11025 divergences=0 warmup_s=0.0032 sampling_s=0.0073
 */
 #define GPUMC_STATIC     /* one file only: what it does not use is left out */
 #define GPUMC_IMPLEMENTATION
