@@ -17885,7 +17885,8 @@ static void gpumc__merge_facts(const gpumc__merge *m, size_t n)
 /* What only the run could tell. */
 static gpumc_status gpumc__merge_warnings(const gpumc__merge *m, size_t n)
 {
-    static const gpumc_warning_code codes[] = { GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED, GPUMC_W_IMPROPER };
+    static const gpumc_warning_code codes[] = { GPUMC_W_RESTARTED, GPUMC_W_NOT_MIXED, GPUMC_W_IMPROPER,
+                                                GPUMC_W_UNSEEN };
     gpumc_status status = GPUMC_OK;
     for (size_t k = 0; k < sizeof codes / sizeof *codes && !status; k++) {
         size_t warned = 0;

@@ -686,12 +686,12 @@ static void check_merge(void)
 static void check_merge_warnings(void)
 {
     gpumc_warning list[] = { { GPUMC_W_IMPROPER, 0, 0, "" }, { GPUMC_W_RESTARTED, 1, 0, "a note" },
-                             { GPUMC_W_METRIC, 0, 0, "which draws tell" } };
+                             { GPUMC_W_METRIC, 0, 0, "which draws tell" }, { GPUMC_W_UNSEEN, 0, 0, "" } };
     gpumc_fit one = small_fit(), two = small_fit(), merged;
     const char *paths[] = { in_folder("one"), in_folder("two") }, *again[] = { in_folder("again") };
     two.options.seed = 1;
     two.warnings = list;
-    two.n_warnings = 3;
+    two.n_warnings = 4;
     CHECK(gpumc_write_store(&one, paths[0], NULL, NULL) == GPUMC_OK
               && gpumc_write_store(&two, paths[1], NULL, NULL) == GPUMC_OK, "stores");
     for (size_t trip = 0; trip < 2; trip++) {
@@ -699,10 +699,11 @@ static void check_merge_warnings(void)
         CHECK(gpumc_merge(trip ? again : paths, trip ? 1 : 2, NULL, &merged) == GPUMC_OK, "%s", merged.message);
         for (size_t i = 0; i < merged.n_warnings; i++) {
             const gpumc_warning *w = &merged.warnings[i];
-            found += w->code == GPUMC_W_IMPROPER && !w->note && strstr(w->text, trip ? "1 of 1" : "1 of 2");
+            found += (w->code == GPUMC_W_IMPROPER || w->code == GPUMC_W_UNSEEN) && !w->note
+                     && strstr(w->text, trip ? "1 of 1" : "1 of 2");
             CHECK(w->code != GPUMC_W_RESTARTED && w->code != GPUMC_W_METRIC, "%s", w->text);
         }
-        CHECK(found == 1, "trip %d: %d", (int)trip, (int)found);
+        CHECK(found == 2, "trip %d: %d", (int)trip, (int)found);
         if (!trip) CHECK(gpumc_write_store(&merged, again[0], NULL, NULL) == GPUMC_OK, "again");
         gpumc_free(&merged);
     }
