@@ -20565,7 +20565,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
     double most = 0.01;
     size_t found = GPUMC__NONE;
     char name[64], number[GPUMC__CELL];
-    if (!r->adapt->shared.mean || f->n_draws * f->n_chains < 400) return GPUMC_OK;
+    if (!r->adapt->shared.mean || f->n_draws * f->n_chains < 400 || gpumc__stops(r)) return GPUMC_OK;
     gpumc__lines_begin(&all, r);
     for (size_t k = 0; k < all.n + GPUMC__RAYS; k++) {
         const int shows = gpumc__line_share(&all, k, 0) > 0.01;
