@@ -20571,7 +20571,7 @@ static gpumc_status gpumc__warn_of_unseen(gpumc__run *r)
         const int shows = gpumc__line_share(&all, k, 0) > 0.01;
         double mean = 0;
         for (size_t turn = 1; shows && turn <= GPUMC__LINE_DRAWS; turn++)
-            mean += gpumc__line_share(&all, k, turn) / GPUMC__LINE_DRAWS;
+            mean += gpumc__line_share(&all, k, turn) / (double)GPUMC__LINE_DRAWS;
         if (mean > most) { found = k; most = mean; }
     }
     f->sampling_gradients += all.calls;
