@@ -1048,6 +1048,10 @@ static void check_limits(void)
         for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].accept_stat = more ? 0.69 : 0.71;
         expect_warnings(more ? "ACCEPT" : "", "a tenth less than wanted");
         free_warnings(&h.fit);
+        h.fit.sampler = GPUMC_SAMPLER_HMC;                             /* whose steps aim higher */
+        h.fit.metric.spring = 1;
+        expect_warnings(more ? "ACCEPT" : "", "a tenth less than trees want, on the spring");
+        free_warnings(&h.fit);
         make_fit(&h);
         for (size_t i = 0; i < FIT_CHAINS * FIT_CAPACITY; i++) h.stats[i].fisher_residual = (more ? 10.5 : 9.5) * 8;
         expect_warnings(more ? "METRIC" : "", "a residual of ten");
