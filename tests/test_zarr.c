@@ -699,11 +699,11 @@ static void check_merge_warnings(void)
         CHECK(gpumc_merge(trip ? again : paths, trip ? 1 : 2, NULL, &merged) == GPUMC_OK, "%s", merged.message);
         for (size_t i = 0; i < merged.n_warnings; i++) {
             const gpumc_warning *w = &merged.warnings[i];
-            found += (w->code == GPUMC_W_IMPROPER || w->code == GPUMC_W_UNSEEN) && !w->note
-                     && strstr(w->text, trip ? "1 of 1" : "1 of 2");
+            if (!w->note && strstr(w->text, trip ? "1 of 1" : "1 of 2"))
+                found += w->code == GPUMC_W_IMPROPER ? 1 : w->code == GPUMC_W_UNSEEN ? 10 : 100;
             CHECK(w->code != GPUMC_W_RESTARTED && w->code != GPUMC_W_METRIC, "%s", w->text);
         }
-        CHECK(found == 2, "trip %d: %d", (int)trip, (int)found);
+        CHECK(found == 11, "trip %d: %d", (int)trip, (int)found);
         if (!trip) CHECK(gpumc_write_store(&merged, again[0], NULL, NULL) == GPUMC_OK, "again");
         gpumc_free(&merged);
     }
