@@ -20460,8 +20460,7 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
 
 /* Samplers warn of what they have met. So at the end the density is asked for beyond the draws, on lines
    through draws: along single coordinates, and from the centre outwards. The share of a line that lies where
-   no draw is, on average over draws, is the mass there: next to nothing if they miss none of it, which a few
-   points tell. */
+   no draw is, averaged over draws, is the mass there: of good draws next to nothing, as few points tell. */
 enum { GPUMC__LINES = 16, GPUMC__RAYS = 4, GPUMC__LINE_DRAWS = 16 };
 typedef struct gpumc__lines {
     gpumc__run *run;
@@ -20485,8 +20484,9 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
     all->work = r->chains[0].work;
     for (size_t turn = 0; turn < GPUMC__LINES; turn++)           /* one of every block, then another */
         for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts && all->n < GPUMC__LINES; p++) {
-            const size_t n = gpumc__smaller(p->free_size, GPUMC__LINES), i = turn * p->free_size / (n + !n);
+            const size_t n = gpumc__smaller(p->free_size, GPUMC__LINES);
             if (turn >= n) continue;
+            const size_t i = turn * p->free_size / n;
             all->which[all->n] = p->free_at + i;
             all->column[all->n++] = p->at + i;
         }
@@ -20522,8 +20522,8 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
     return gpumc__is_finite(lp) ? lp - all->lp + (ray ? u * (double)m->dim : 0) : -GPUMC_INF;
 }
 
-/* The share of line k that is where no draw is, through one of the draws: points far out, until two in a row
-   have shown nothing, against the normal that three points about the draw are of. */
+/* The share of line k, through another draw each turn, that is where no draw is: points, 1.5 times (e^0.4) as
+   far as the last, until two in a row show next to nothing, against the normal of three about the draw. */
 static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
 {
     const gpumc_fit *f = all->run->fit;

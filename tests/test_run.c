@@ -642,7 +642,7 @@ static void check_unmixed_warmup(void)
 
 /* What no draw has reached. A tenth of the mass is wide, in one coordinate of eight, behind a bound or in all
    of five: HMC on its spring moves as if it were not there, says how much it is, and left to itself hands over to
-   trees. Tails that are long everywhere, and lawful ones, are no such thing. */
+   trees. No alarm for a thousandth of the mass, nor for long tails that trees have drawn. */
 typedef struct wide { size_t n, n_wide; double share, width; } wide;
 static double wide_density(const double *x, double *g, void *data)
 {
