@@ -1897,6 +1897,11 @@ typedef struct gpumc_param {
     size_t walk_dim;  /* d > 0: along dimension d (from 1) each element's location is the one before; of the
                          first it is `location`, and without one, covariates or factor the sampler takes it
                          as it is */
+    /* A stationary series, AR(1): an earlier block of kind GPUMC_INTERVAL or _UNIT in -1..1, one value or one
+       a walk. With m the location (NULL: 0), elements are about m + phi (before - m), and the first about m
+       with the scale tau / sqrt(1 - phi^2), which is the spread of all. Wants a scale and walk_dim; goes with
+       no covariates or factor */
+    const char *walk_coefficient;
     /* size x n_covariates, row-major: adds covariates . coefficients to the location */
     const double *covariates;
     size_t n_covariates;
@@ -5908,6 +5913,7 @@ typedef struct gpumc__link {
     size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
     size_t *from, *unit; /* an element: natural index of its location or GPUMC__NONE; which scale value */
     size_t step;         /* from an element to that which is visited next */
+    size_t *phi, *mean;  /* of an element of a series: natural indices of its phi and m; NULL: no series */
     const double *covariates;
     size_t n_covariates, coefficients;
     size_t n_scales, n_units; /* scale values (1 without a scale); units: these and, for starts of walks, 1 */
@@ -5933,6 +5939,10 @@ typedef struct gpumc__link {
     int uniform; /* and one weight: the vector loops apply */
     double count[GPUMC__FULL + 1], sum[GPUMC__FULL + 1];     /* elements of every weight, their anchors */
 } gpumc__link;
+
+/* Whether the location of element i is another one of its block. */
+GPUMC_FN int gpumc__link_follows(const gpumc__link *k, size_t i)
+{ return k->from[i] >= k->at && k->from[i] != GPUMC__NONE; }
 
 /* Whether element i is the first of a walk that starts at no location: theta = q, and nothing to learn. */
 GPUMC__INLINE int gpumc__link_is_start(const gpumc__link *k, size_t i) { return k->unit[i] == k->n_scales; }
@@ -5960,9 +5970,18 @@ GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work
 static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
 { return stride == 1 && size / length >= 8 ? length : 1; }
 
+/* x[place], 0 at no place. */
+GPUMC_FN double gpumc__at_place(const double *x, size_t place) { return place == GPUMC__NONE ? 0 : x[place]; }
+
+/* Of an element of a series, whose location would be `before`. */
+GPUMC_FN double gpumc__series_mu(double phi, double mean, double before)
+{ return mean + phi * (before - mean); }
+
 GPUMC_FN double gpumc__link_named_mu(const gpumc__link *k, size_t i, const double *x)
 {
-    double mu = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
+    double mu = gpumc__at_place(x, k->from[i]);
+    if (k->phi && gpumc__link_follows(k, i))
+        mu = gpumc__series_mu(x[k->phi[i]], gpumc__at_place(x, k->mean[i]), mu);
     for (size_t j = 0; j < k->n_covariates; j++)
         mu += k->covariates[i * k->n_covariates + j] * x[k->coefficients + j];
     return mu;
@@ -6047,6 +6066,25 @@ static void gpumc__link_to_scale(const gpumc__link *k, size_t unit, const double
     if (k->diagonal != GPUMC__NONE) target[k->diagonal] += by_log / x[k->diagonal];
 }
 
+/* What mu of an element of a series receives, before: of the one before. */
+static void gpumc__series_to_mu(size_t phi, size_t mean, const double *x, double before, double received,
+                                double *by_before, double *target)
+{
+    *by_before += x[phi] * received;
+    target[phi] += (before - gpumc__at_place(x, mean)) * received;
+    if (mean != GPUMC__NONE) target[mean] += (1 - x[phi]) * received;
+}
+
+/* What mu of element i receives, by_before: of the element before. */
+static void gpumc__link_to_mu(const gpumc__link *k, size_t i, const double *x, double received,
+                              double *by_before, double *target)
+{
+    const size_t from = k->from[i];
+    if (k->phi && gpumc__link_follows(k, i))
+        gpumc__series_to_mu(k->phi[i], k->mean[i], x, x[from], received, by_before, target);
+    else if (from != GPUMC__NONE) target[from] += received;
+}
+
 /* What the noise of the data receives: sum is over (1 - k) (((1 + k) (m - mu) - (theta - mu)) G - 1). */
 static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, double *target)
 { if (k->noise.halves) target[k->noise.at] += 0.25 * k->noise.halves * sum / x[k->noise.at]; }
@@ -6059,6 +6097,9 @@ static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, 
    the information filter run backward. All that is known of theta but by its location then gives
        theta = k mu + v b + sqrt(v) q,   v = tau^2 k.
    Where data and populations are normal, every q is a standard normal of its own, whatever the scales are.
+   In a series the location is m + phi (theta - m) of the element before, which hears phi^2 k J and
+   phi (k b - (1 - phi) a k J): for m, which may be known only later, stands an anchor a, where the data have
+   the series on average. m hears nothing.
    What has no location itself, as the first element of a walk that starts at none or a parameter about which
    a block spreads, has k = 0 and v = 1 / J. Elements that none tells anything have their tables, and no
    messages but to their locations. Derivatives come back through the messages from the first element to the
@@ -6097,9 +6138,6 @@ static void gpumc__told_turn(const gpumc__link *k, int back, const double *from,
 /* The element with which the row at place at begins; the next is k->step on. */
 GPUMC__INLINE size_t gpumc__told_begin(const gpumc__link *k, size_t at)
 { return k->step == 1 ? at : at / k->width; }
-/* Whether the row's locations are the elements of one before, k->back places from it. */
-GPUMC__INLINE int gpumc__told_follows(const gpumc__link *k, size_t i)
-{ return k->from[i] >= k->at && k->from[i] != GPUMC__NONE; }
 
 /* 1 / tau^2; 0 for the first element of a walk that starts at no location, NaN where there is no density. */
 GPUMC__INLINE double gpumc__link_precision(const gpumc__link *k, size_t unit, const double *x)
@@ -6108,10 +6146,21 @@ GPUMC__INLINE double gpumc__link_precision(const gpumc__link *k, size_t unit, co
     return unit == k->n_scales ? 0 : tau >= GPUMC__SMALLEST ? 1 / (tau * tau) : GPUMC_NAN;
 }
 
-/* The scales' share of what the rows' moments are. */
+/* That of element i: the first of a series has the spread of all. */
+GPUMC__INLINE double gpumc__told_precision(const gpumc__link *k, size_t i, const double *x)
+{
+    const double phi = k->phi && !gpumc__link_follows(k, i) ? x[k->phi[i]] : 0;
+    return (1 - phi * phi) * gpumc__link_precision(k, k->unit[i], x);
+}
+
+/* The scales' share of what the rows' moments are, and the coefficients' of a series' start. */
 static void gpumc__told_moments(const gpumc__link *k, size_t i, const double *moment, const double *x,
                                double *target)
 {
+    for (size_t w = 0; k->phi && !gpumc__link_follows(k, i) && w < k->width; w++) {
+        const size_t place = k->phi[i + w * k->step];
+        target[place] += moment[w] * x[place] / (1 - x[place] * x[place]);
+    }
     if (k->even && k->width > 1)
         gpumc__link_to_scale(k, k->unit[i], x, gpumc__sum(moment, k->width), target);
     else for (size_t w = 0; w < k->width; w++)
@@ -6141,17 +6190,23 @@ static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work
     double *precision = m.moment, *spare = m.spare;
     for (size_t at = k->size; at > 0;) {
         const size_t i = gpumc__told_begin(k, at -= n), e = k->at + at;
-        const int follows = gpumc__told_follows(k, i);
-        double *J = follows ? m.J + e - k->back : spare, *b = follows ? m.b + e - k->back : spare + n;
-        const double common = gpumc__link_precision(k, k->unit[i], x);
+        const int follows = gpumc__link_follows(k, i), straight = follows && !k->phi;
+        double *J = straight ? m.J + e - k->back : spare, *b = straight ? m.b + e - k->back : spare + n;
+        const double common = gpumc__told_precision(k, i, x);
         for (size_t w = 0; w < n; w++)
-            precision[w] = k->even ? common : gpumc__link_precision(k, k->unit[i + w * k->step], x);
-        if (!follows) memset(spare, 0, 2 * n * sizeof *spare);
+            precision[w] = k->even ? common : gpumc__told_precision(k, i + w * k->step, x);
+        if (!straight) memset(spare, 0, 2 * n * sizeof *spare);
         gpumc__tell_row(n, precision, m.J + e, m.b + e, m.k + e, m.r + e, J, b);
         for (size_t w = 0; w < n && k->passes && !follows; w++) {
             const size_t to = k->places[k->from[i + w * k->step]];
             m.J[to] += J[w];
             m.b[to] += b[w];
+        }
+        for (size_t w = 0; w < n && follows && !straight; w++) {
+            const size_t j = i + w * k->step, to = e + w - k->back;
+            const double phi = x[k->phi[j]];
+            m.J[to] += phi * phi * J[w];
+            m.b[to] += phi * (b[w] - (1 - phi) * k->anchors[j] * J[w]);
         }
     }
 }
@@ -6212,9 +6267,13 @@ static void gpumc__inform_pull_back(const gpumc__link *k, const double *x, doubl
 GPUMC__INLINE const double *gpumc__told_mu(const gpumc__link *k, size_t at, size_t i, const double *x,
                                           const gpumc__messages *m)
 {
+    const int follows = gpumc__link_follows(k, i);
+    const double *before = m->theta + k->at + at - (follows ? k->back : 0);
     double *mu = m->spare + k->width;
-    if (gpumc__told_follows(k, i)) return m->theta + k->at + at - k->back;
-    for (size_t w = 0; w < k->width; w++, i += k->step) mu[w] = k->from[i] == GPUMC__NONE ? 0 : x[k->from[i]];
+    if (follows && !k->phi) return before;
+    for (size_t w = 0; w < k->width; w++, i += k->step)
+        mu[w] = follows ? gpumc__series_mu(x[k->phi[i]], gpumc__at_place(x, k->mean[i]), before[w])
+                        : gpumc__at_place(x, k->from[i]);
     return mu;
 }
 
@@ -6293,15 +6352,16 @@ static void gpumc__told_pull(const gpumc__link *k, const double *x, const double
     if (G != target) gpumc__told_turn(k, 0, target + k->at, m.target);
     for (size_t at = k->size; at > 0;) {
         const size_t i = gpumc__told_begin(k, at -= n), e = k->at + at;
-        const int follows = gpumc__told_follows(k, i);
+        const int follows = gpumc__link_follows(k, i), straight = follows && !k->phi;
         const double *theta = m.theta + e, *mu = gpumc__told_mu(k, at, i, x, &m);
-        double *to = follows ? receives + at - k->back : m.spare, *by_J = m.by_J + e, *by_b = m.by_b + e;
-        if (!follows) memset(to, 0, n * sizeof *to);
+        double *before = receives + at - (follows ? k->back : 0), *to = straight ? before : m.spare;
+        double *by_J = m.by_J + e, *by_b = m.by_b + e;
+        if (!straight) memset(to, 0, n * sizeof *to);
         gpumc__told_pull_row(n, theta, mu, m.J + e, m.b + e, m.k + e, m.r + e, m.G + at, by_J, by_b, to,
                              m.moment);
         gpumc__told_moments(k, i, m.moment, x, target);
-        for (size_t w = 0; w < n && !follows; w++)
-            if (k->from[i + w * k->step] != GPUMC__NONE) target[k->from[i + w * k->step]] += to[w];
+        for (size_t w = 0; w < n && !straight; w++)
+            gpumc__link_to_mu(k, i + w * k->step, x, to[w], before + w, target);
     }
     gpumc__told_turn(k, 1, m.G, dq);
     if (G != target) gpumc__told_turn(k, 1, m.target, target + k->at);
@@ -6322,6 +6382,17 @@ GPUMC__COPIES(, void, gpumc__told_pull_back_row,
     }
 }
 
+/* The chain rule through what element i of a series, at place e, tells the one before: of_J and of_b, the
+   derivatives by what that knows, become those by k J and k b. */
+static void gpumc__series_pull_back(const gpumc__link *k, size_t i, size_t e, const double *x,
+                                    double *of_J, double *of_b, double *target, const gpumc__messages *m)
+{
+    const double phi = x[k->phi[i]], anchor = k->anchors[i], J = m->k[e] * m->J[e];
+    target[k->phi[i]] += 2 * phi * J * *of_J + (m->k[e] * m->b[e] - (1 - 2 * phi) * anchor * J) * *of_b;
+    *of_J = phi * (phi * *of_J - (1 - phi) * anchor * *of_b);
+    *of_b *= phi;
+}
+
 /* The chain rule through what elements tell, of a block after its location. */
 static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double *target, double *work)
 {
@@ -6329,14 +6400,15 @@ static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double 
     const size_t n = k->width;
     for (size_t at = 0; at < k->size; at += n) {
         const size_t i = gpumc__told_begin(k, at), e = k->at + at;
-        const int follows = gpumc__told_follows(k, i);
-        const double *of_J = follows ? m.by_J + e - k->back : m.spare;
-        const double *of_b = follows ? m.by_b + e - k->back : m.spare + n;
+        const int follows = gpumc__link_follows(k, i), straight = follows && !k->phi;
+        const double *of_J = straight ? m.by_J + e - k->back : m.spare;
+        const double *of_b = straight ? m.by_b + e - k->back : m.spare + n;
         if (!follows && !k->passes) continue;
-        for (size_t w = 0; w < n && !follows; w++) {
-            const size_t from = k->places[k->from[i + w * k->step]];
+        for (size_t w = 0; w < n && !straight; w++) {
+            const size_t j = i + w * k->step, from = follows ? e + w - k->back : k->places[k->from[j]];
             m.spare[w] = m.by_J[from];
             m.spare[n + w] = m.by_b[from];
+            if (follows) gpumc__series_pull_back(k, j, e + w, x, m.spare + w, m.spare + n + w, target, &m);
         }
         gpumc__told_pull_back_row(n, m.J + e, m.b + e, m.k + e, m.r + e, of_J, of_b, m.by_J + e, m.by_b + e,
                                   m.moment);
@@ -6559,7 +6631,8 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
                     - at[GPUMC__BY_ANCHOR];
                 dq[i] = at[0] * g_i;
                 if (i > t && from[i - step] == place) { received += at[GPUMC__BY_MU] * g_i; continue; }
-                if (place != GPUMC__NONE) target[place] += received + at[GPUMC__BY_MU] * g_i;
+                gpumc__link_to_mu(k, i, x, received + at[GPUMC__BY_MU] * g_i,
+                                  place == GPUMC__NONE ? NULL : &target[place], target);
                 received = 0;
             } while (i > t && units[i - step] == unit);
             gpumc__link_to_scale(k, unit, x, moment, target);
@@ -6792,8 +6865,41 @@ static int gpumc__factor_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
                         m->params[first].name, (double)gpumc__nth_size(m, first));
 }
 
+/* Elements of a block that wait for one another, and how far apart these stand. */
+static size_t gpumc__walk_length(const gpumc_param *p, size_t size, size_t *stride)
+{
+    *stride = 1;
+    for (size_t d = p->walk_dim; d < p->n_dims; d++) *stride *= p->dims[d];
+    return !p->walk_dim ? 1 : p->n_dims ? p->dims[p->walk_dim - 1] : size;
+}
+
+/* Natural index of the coefficient of element i, in a block of n at place at. */
+static size_t gpumc__series_phi(size_t at, size_t n, size_t i, size_t length, size_t stride)
+{ return n == 1 ? at : at + i / (stride * length) * stride + i % stride; }
+
+/* A coefficient must stand earlier, one or one a walk, and keep within -1..1. */
+static int gpumc__series_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_param *p = &m->params[i];
+    const size_t at = gpumc__find_param(m, i, p->walk_coefficient), n = gpumc__nth_size(m, at);
+    const gpumc_param *phi = &m->params[at];
+    size_t stride;
+    const size_t walks = gpumc__nth_size(m, i) / gpumc__walk_length(p, gpumc__nth_size(m, i), &stride);
+    const int within = phi->kind == GPUMC_UNIT
+        || (phi->kind == GPUMC_INTERVAL && phi->lower >= -1 && phi->upper <= 1);
+    if (!p->walk_coefficient) return 0;
+    return GPUMC__WRONG(at == i || (n != 1 && n != walks) || !within, "walk_coefficient \"%.60s\" must be an "
+                        "earlier block of 1 or %.0f values within -1..1, GPUMC_UNIT or GPUMC_INTERVAL",
+                        p->walk_coefficient, (double)walks)
+        || GPUMC__WRONG(!p->scale || !p->walk_dim || p->covariates || p->factor, "walk_coefficient "
+                        "\"%.60s\" wants a scale and walk_dim, and no covariates or factor",
+                        p->walk_coefficient);
+}
+
 static int gpumc__is_linked(const gpumc_param *p)
-{ return p->location || p->scale || p->walk_dim > 0 || p->covariates || p->factor; }
+{
+    return p->location || p->scale || p->walk_dim > 0 || p->walk_coefficient || p->covariates || p->factor;
+}
 
 static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
@@ -6813,6 +6919,7 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         "model its logarithm instead", gpumc__kind_names[p->kind])
         || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
+        || gpumc__series_is_wrong(m, i, error)
         || GPUMC__WRONG(!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
         || GPUMC__WRONG(misfits, "coefficients \"%.60s\" must be an earlier block of %.0f "
@@ -6854,12 +6961,17 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 static int gpumc__may_tell(const gpumc_param *p)
 { return p->scale && !p->covariates && !p->factor && p->centring == GPUMC_CENTRING_LEARNED; }
 
-/* Whether a block is the location of elements that may tell. */
-static int gpumc__hears(const gpumc_model *m, size_t i)
+/* Whether a block is the location of elements that may tell; or, series 1, m or phi of a series. */
+static int gpumc__hears(const gpumc_model *m, size_t i, int series)
 {
+    const char *name = m->params[i].name;
     size_t j = i + 1;
-    while (j < m->n_params && !(gpumc__may_tell(&m->params[j])
-                                && gpumc__is_named(m->params[j].location, m->params[i].name))) j++;
+    for (; j < m->n_params; j++) {
+        const gpumc_param *p = &m->params[j];
+        const int about = gpumc__is_named(p->location, name);
+        if (!p->walk_coefficient ? !series && about && gpumc__may_tell(p)
+                                 : series && (about || gpumc__is_named(p->walk_coefficient, name))) break;
+    }
     return j < m->n_params;
 }
 /* A location without one of its own: in messages, its elements are first ones. */
@@ -6867,7 +6979,7 @@ static int gpumc__only_hears(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     return !gpumc__is_linked(p) && p->kind == GPUMC_UNBOUNDED && p->centring == GPUMC_CENTRING_LEARNED
-        && gpumc__hears(m, i);
+        && gpumc__hears(m, i, 0);
 }
 
 /* Real values that no link is about: data of many elements may share them. */
@@ -6875,7 +6987,7 @@ static int gpumc__is_shared(const gpumc_model *m, size_t i)
 {
     const gpumc_kind kind = m->params[i].kind;
     return (kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE || kind == GPUMC_INTERVAL)
-        && !gpumc__is_linked(&m->params[i]) && !gpumc__hears(m, i);
+        && !gpumc__is_linked(&m->params[i]) && !gpumc__hears(m, i, 0) && !gpumc__hears(m, i, 1);
 }
 static int gpumc__shares(const gpumc_model *m)
 {
@@ -6890,7 +7002,7 @@ static int gpumc__tells(const gpumc_model *m, size_t i, int shares)
 {
     const gpumc_param *p = &m->params[i];
     const size_t location = gpumc__find_param(m, i, p->location);
-    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i) || shares
+    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i, 0) || shares
                                   || (location < i && gpumc__may_tell(&m->params[location])));
 }
 
@@ -6898,7 +7010,8 @@ static int gpumc__tells(const gpumc_model *m, size_t i, int shares)
 static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
-    return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates && !p->factor)
+    return (p->walk_dim > 0 && p->scale && !p->location && !p->covariates && !p->factor
+            && !p->walk_coefficient)
         || gpumc__only_hears(m, i);
 }
 
@@ -6914,9 +7027,9 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     const size_t coefficients = gpumc__find_param(l->model, n, p->coefficients);
     const unsigned char forced = gpumc__nearest_notch(p->centring == GPUMC_CENTRED ? 1
         : p->centring == GPUMC_CENTRING_WEIGHT ? p->centring_weight : 0);
-    const size_t length = !p->walk_dim ? 1 : p->n_dims ? p->dims[p->walk_dim - 1] : k->size;
-    size_t stride = 1;
-    for (size_t d = p->walk_dim; d < p->n_dims; d++) stride *= p->dims[d];
+    const gpumc__placed *phi = &l->parts[gpumc__find_param(l->model, n, p->walk_coefficient)];
+    size_t stride;
+    const size_t length = gpumc__walk_length(p, k->size, &stride);
     k->scale = p->scale ? l->parts[scale].at : GPUMC__NONE;
     k->most = gpumc__most_centring(p);
     k->covariates = p->covariates;
@@ -6930,7 +7043,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->step = gpumc__walk_step(stride, length, k->size);
     k->width = length == 1 ? k->size : k->step > 1 ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
     k->back = k->step > 1 ? k->width : stride;
-    k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p);
+    k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p) && !p->walk_coefficient;
     for (size_t i = 0; i < k->size; i++) {
         k->unit[i] = p->scale_index ? p->scale_index[i] : k->n_scales > 1 ? i : 0;
         k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
@@ -6942,12 +7055,15 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
             k->unit[i] = k->n_scales;
             k->notches[i] = GPUMC__FULL;
         }
+        if (!k->phi) continue;
+        k->phi[i] = gpumc__series_phi(phi->at, phi->size, i, length, stride);
+        k->mean[i] = gpumc__link_follows(k, i) ? k->mean[i - stride] : k->from[i];
     }
     for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
     k->even = 1;
     for (size_t at = 0; at < k->size; at += k->width)
-        for (size_t i = gpumc__told_begin(k, at), w = 0; w < k->width; w++)
-            k->even &= k->unit[i + w * k->step] == k->unit[i];
+        for (size_t i = gpumc__told_begin(k, at), j = i; j < i + k->width * k->step; j += k->step)
+            k->even &= k->unit[j] == k->unit[i] && (!k->phi || k->phi[j] == k->phi[i]);
     gpumc__link_settle(k);
 }
 
@@ -6982,6 +7098,10 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
             p.link.from = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
             p.link.unit = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
             p.link.per_unit = gpumc__take_doubles(arena, p.link.n_units);
+            if (p.param->walk_coefficient) {
+                p.link.phi = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
+                p.link.mean = (size_t *)gpumc__take(arena, p.size, sizeof(size_t));
+            }
             p.link.table = n_tables;
             n_tables += p.link.n_units * GPUMC__TABLE;
             if (p.param->factor) {
@@ -9624,6 +9744,7 @@ typedef struct gpumc__hier_block {
     size_t n_priors;                         /* 1: all alike */
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
     size_t *locations, *scales;              /* of each element, where these differ */
+    size_t *phi, *means;                     /* of each element of a series, as in >>transform; or NULL */
     size_t coefficients, shape, n_shape;
     const struct gpumc__hier_block *with;    /* whose z, location and scale the quantile takes too */
     size_t step;                             /* normal by element: to that visited next; 0: another way */
@@ -9719,15 +9840,20 @@ static void gpumc__population_point(const gpumc__hier_point *e, const gpumc__hie
     const size_t room = gpumc__round_up(n, GPUMC_LANES);
     double *mu = e->room + first / 3 * GPUMC__POPULATION_ROOM * room;
     double *tau = mu + room, *gradient = tau + room;
+    const double *x = e->x;
     const double **p = e->slot->p + first;
     double **grad = e->slot->grad + first;
     for (size_t i = 0; i < n; i++) {
         const size_t from = b->locations ? b->locations[i] : b->location;
         const size_t unit = b->scales ? b->scales[i] : b->scale;
-        mu[i] = from == GPUMC__NONE ? 0 : e->x[from];
-        tau[i] = unit == GPUMC__NONE ? 1 : e->x[unit];
+        mu[i] = gpumc__at_place(x, from);
+        tau[i] = unit == GPUMC__NONE ? 1 : x[unit];
         for (size_t j = 0; j < n_covariates; j++)
-            mu[i] += b->given->covariates[i * n_covariates + j] * e->x[b->coefficients + j];
+            mu[i] += b->given->covariates[i * n_covariates + j] * x[b->coefficients + j];
+        if (!b->phi) continue;
+        const double phi = x[b->phi[i]];
+        if (from != b->means[i]) mu[i] = gpumc__series_mu(phi, gpumc__at_place(x, b->means[i]), mu[i]);
+        else tau[i] /= sqrt(1 - phi * phi);
     }
     for (size_t i = n; i < room; i++) tau[i] = 1;
     memset(gradient, 0, 3 * room * sizeof(double));
@@ -9764,11 +9890,30 @@ static void gpumc__collect(const size_t *places, size_t common, const double *d,
     if (!places && common != GPUMC__NONE) target[common] += gpumc__sum(d, n);
 }
 
+/* In a series gradients by mu are handed on where elements follow others; those by the first's scale, p[2],
+   become some by tau. */
+static void gpumc__series_push(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    double *dmu = e->slot->grad[1], *dtau = e->slot->grad[2];
+    for (size_t i = 0; i < b->size; i++) {
+        const size_t at = b->phi[i], from = b->locations ? b->locations[i] : b->location;
+        const double phi = e->x[at], spread = 1 - phi * phi;
+        if (from != b->means[i]) {
+            gpumc__series_to_mu(at, b->means[i], e->x, e->x[from], dmu[i], e->grad + from, e->grad);
+            dmu[i] = 0;
+        } else {
+            e->grad[at] += dtau[i] * e->slot->p[2][i] * phi / spread;
+            dtau[i] /= sqrt(spread);
+        }
+    }
+}
+
 /* Hands the gradients by locations and scales on to what these are made of. */
 static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier_block *b, size_t first)
 {
     const size_t n_covariates = b->given->n_covariates;
     const double *dmu = e->slot->grad[first + 1];
+    if (b->phi) gpumc__series_push(e, b);
     gpumc__collect(b->locations, b->location, dmu, b->size, e->grad);
     gpumc__collect(b->scales, b->scale, e->slot->grad[first + 2], b->size, e->grad);
     for (size_t k = 0; k < b->size * n_covariates; k++)
@@ -10088,7 +10233,8 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
                                            gpumc_rng *rng, double *x, gpumc_error *error)
 {
     const gpumc_param *g = b->given;
-    const size_t steps = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
+    size_t stride;
+    const size_t steps = gpumc__walk_length(g, b->size, &stride);
     const size_t passes = b->quantile_form ? 0 : b->quantile ? steps : 1;
     double *all = e->rows_work + e->h->rows_work, *z = all + b->at;
     if (rng && b->population && b->population->density && !b->quantile)
@@ -10103,7 +10249,8 @@ static gpumc_status gpumc__population_draw(const gpumc__hier_point *e, const gpu
         else for (size_t i = 0; i < b->size; i++) {
             const size_t from = b->locations ? b->locations[i] : b->location;
             const double before = from >= b->at && from - b->at < i ? x[from] : 0;
-            x[b->at + i] = before + e->slot->p[1][i] + e->slot->p[2][i] * gpumc__population_z(b, all, i, x);
+            const double mu = e->slot->p[1][i] + (b->phi ? x[b->phi[i]] * before : before);
+            x[b->at + i] = mu + e->slot->p[2][i] * gpumc__population_z(b, all, i, x);
         }
     }
     return GPUMC_OK;
@@ -10187,7 +10334,8 @@ static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
     int taken = 0;
     for (const gpumc_param *p = d->params; p < d->params + d->n_params; p++)
         taken |= gpumc__is_named(p->location, name) | gpumc__is_named(p->scale, name)
-            | gpumc__is_named(p->factor, name) | gpumc__is_named(p->coefficients, name);
+            | gpumc__is_named(p->factor, name) | gpumc__is_named(p->coefficients, name)
+            | gpumc__is_named(p->walk_coefficient, name);
     for (size_t i = 0; i < d->n_populations; i++)
         taken |= gpumc__is_named(d->populations[i].shape, name)
             | gpumc__is_named(d->populations[i].with, name);
@@ -10238,7 +10386,8 @@ static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *err
             return GPUMC__BAD_PARAM(error, p->name, "%s", factor
                                     ? "no block names it as its factor, and no rows take it"
                                     : "nothing depends on it: it is in the takes of no rows, and of no block "
-                                      "the .location, .scale, .factor or .coefficients");
+                                      "the .location, .scale, .factor, .coefficients or "
+                                      ".walk_coefficient");
     }
     return GPUMC_OK;
 }
@@ -10258,6 +10407,10 @@ static void gpumc__hier_allocate(gpumc_hier *h)
         gpumc__hier_block *b = &h->blocks[i];
         b->locations = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
         b->scales = (size_t *)gpumc__hier_new(h, linked, sizeof(size_t));
+        if (d->params[i].walk_coefficient) {
+            b->phi = (size_t *)gpumc__hier_new(h, n, sizeof(size_t));
+            b->means = (size_t *)gpumc__hier_new(h, n, sizeof(size_t));
+        }
         b->priors = (gpumc__prior *)gpumc__hier_new(h, n - linked, sizeof(gpumc__prior));
         most = gpumc__larger(most, n);
     }
@@ -10359,21 +10512,25 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
     const gpumc_param *g = b->given;
-    const size_t length = !g->walk_dim ? 1 : g->n_dims ? g->dims[g->walk_dim - 1] : b->size;
-    size_t stride = 1, changes = 0, step, *locations, *scales;
-    for (size_t d = g->walk_dim; d < g->n_dims; d++) stride *= g->dims[d];
-    step = gpumc__walk_step(stride, length, b->size);
+    size_t stride, changes = 0, *locations, *scales;
+    const size_t length = gpumc__walk_length(g, b->size, &stride);
+    const size_t step = gpumc__walk_step(stride, length, b->size);
+    const gpumc__hier_block *phi = &h->blocks[gpumc__find_param(&h->model, i, g->walk_coefficient)];
     for (size_t e = 0; e < b->size; e++) {
         b->locations[e] = e / stride % length > 0 ? b->at + e - stride
             : gpumc__hier_place(h, i, g->location, g->location_index, e);
+        if (b->phi) {
+            b->phi[e] = gpumc__series_phi(phi->at, phi->size, e, length, stride);
+            b->means[e] = e / stride % length > 0 ? b->means[e - stride] : b->locations[e];
+        }
         b->scales[e] = gpumc__hier_place(h, i, g->scale, g->scale_index, e);
         changes += e >= step && b->scales[e] != b->scales[e - step];
     }
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
     locations = gpumc__unlike(b->locations, b->size, &b->location);
     scales = gpumc__unlike(b->scales, b->size, &b->scale);
-    if (!b->law.density && !b->quantile_form && !b->kin && (locations || scales || g->covariates)) {
-        if (changes <= b->size / 8) { b->step = step; return; }
+    if (!b->law.density && !b->quantile_form && !b->kin && (locations || scales || g->covariates || b->phi)) {
+        if (changes <= b->size / 8 && !b->phi) { b->step = step; return; }
         b->law.density = &gpumc__normal_population;
     }
     b->locations = locations;
@@ -13153,11 +13310,13 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
             const double tau = gpumc__link_scale(k, unit = k->unit[i], x);
             precision = 1 / (tau * tau);
         }
-        const double off = (x[e] - gpumc__link_mu(k, i, x, work)) * precision;
+        const int follows = gpumc__link_follows(k, i);
+        const double phi = k->phi ? x[k->phi[i]] : 0, spread = follows ? 1 : 1 - phi * phi;
+        const double off = (x[e] - gpumc__link_mu(k, i, x, work)) * precision * spread;
         const double moved = off + gpumc__link_by_mu(k, i, work) * G;
         size_t j = k->rank;
         pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - told[e];
-        if (k->passes || (k->tells && gpumc__told_follows(k, i))) told[place] += moved;
+        if (k->passes || (k->tells && follows)) told[place] += k->phi ? phi * moved : moved;
         for (const gpumc__link *b = k->elder; b; b = b->elder)
             told[b->at + i] +=
                 moved * c[--j] * gpumc__link_tau(k, k->unit[i], x) / gpumc__link_tau(b, b->unit[i], x);
@@ -13635,6 +13794,23 @@ static void gpumc__adapt_reframe(gpumc_adapt *a, gpumc_nuts *const *chains, int 
     }
 }
 
+/* Where data that say b - J theta of every element have a series on average. */
+static void gpumc__series_anchors(gpumc__link *k, const gpumc_param *p, const double *J, const double *b)
+{
+    size_t stride;
+    const size_t length = gpumc__walk_length(p, k->size, &stride);
+    for (size_t i = 0; i < k->size; i++) {
+        double sums[2] = { 0, 0 };
+        k->anchors[i] = gpumc__link_follows(k, i) ? k->anchors[i - stride] : 0;
+        if (gpumc__link_follows(k, i)) continue;
+        for (size_t t = 0; t < length; t++) {
+            sums[0] += J[i + t * stride];
+            sums[1] += b[i + t * stride];
+        }
+        if (sums[0] > 0) k->anchors[i] = sums[1] / sums[0];
+    }
+}
+
 /* Puts weights (notches, one a coordinate), anchors if they are known, and the units' means into force. */
 static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, const double *weights, int late)
 {
@@ -13651,6 +13827,8 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = gpumc__exp(-gpumc__adapt_units(a, k)[3 * u]);
         k->anchored = late && l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
         if (k->anchored) k->noise = k->found;
+        if (k->anchored && k->tells && k->phi)
+            gpumc__series_anchors(k, l->parts[i].param, weight, weight + a->dim);
         if (k->anchored && k->tells) {
             gpumc__told_turn(k, 0, weight, l->evidence + k->at);
             gpumc__told_turn(k, 0, weight + a->dim, l->evidence + l->n_natural + k->at);
@@ -19478,6 +19656,7 @@ static uint64_t gpumc__digest_model(const gpumc_model *m)
         sum = gpumc__checksum(sum, values, sizeof values);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
         sum = gpumc__digest_text(gpumc__digest_text(sum, p->coefficients), p->factor);
+        if (p->walk_coefficient) sum = gpumc__digest_text(sum, p->walk_coefficient);
         sum = gpumc__checksum(sum, p->location_index, n * sizeof *p->location_index);
         sum = gpumc__checksum(sum, p->scale_index, n * sizeof *p->scale_index);
         sum = gpumc__checksum(sum, p->covariates, n * p->n_covariates * sizeof(double));

@@ -214,6 +214,8 @@ static void check_kinds(void)
     static const size_t six[] = { 0, 1, 1, 0, 1, 0 }, grid[] = { 3, 4 }, many[] = { 9, 3 };
     static const size_t wide[] = { 3, 9 }, album[] = { 4, 26, 1, 1, 0, 13, 25, 2, 2, 2, 9, 18 },
                         twelve[] = { 0, 1, 1, 0, 0, 0, 1, 0, 1, 1, 1, 0 };
+    static const size_t rows[] = { 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2 },
+                        backward[] = { 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0 };
     static size_t later[27], column[27], own_scale[27];
     static double trend[27];
     static const double covariates[] = { 1, .5, -1, 2, .3, -.7, 0, 1, -2, .1, .6, 1 };
@@ -287,6 +289,26 @@ static void check_kinds(void)
         { .name = "between", .size = 4, .location = "a" },
         { .name = "c", .size = 4, .location = "mu", .location_index = six, .covariates = covariates,
           .n_covariates = 1, .coefficients = "beta", .factor = "L" } };
+    const gpumc_param series[] = { { .name = "phi", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 },
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" },
+        { .name = "level", .dims = &grid[1], .n_dims = 1, .location = "mu", .scale = "tau", .walk_dim = 1,
+          .walk_coefficient = "phi" } };
+    const gpumc_param series_abreast[] = { { .name = "phi", .kind = GPUMC_UNIT, .size = 9 },
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu", .size = 9 },
+        { .name = "level", .dims = wide, .n_dims = 2, .location = "mu", .location_index = column,
+          .scale = "tau", .walk_dim = 1, .walk_coefficient = "phi" } };
+    const gpumc_param series_nested[] = { { .name = "phi", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 },
+        { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 }, { .name = "mu" }, { .name = "beta" },
+        { .name = "mean", .size = 3, .location = "mu", .scale = "tau", .scale_index = six },
+        { .name = "level", .dims = grid, .n_dims = 2, .location = "mean", .location_index = rows,
+          .scale = "tau", .scale_index = later, .walk_dim = 2, .walk_coefficient = "phi" },
+        { .name = "about", .size = 12, .location = "level", .location_index = backward, .scale = "tau",
+          .scale_index = twelve } };
+    const gpumc_param series_about_0[] = { { .name = "phi", .kind = GPUMC_UNIT, .size = 3 },
+        { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "rho", .kind = GPUMC_UNIT },
+        { .name = "level", .dims = grid, .n_dims = 2, .scale = "tau", .walk_dim = 2, .walk_coefficient = "phi" },
+        { .name = "fixed", .size = 4, .scale = "tau", .walk_dim = 1, .walk_coefficient = "rho",
+          .centring = GPUMC_CENTRING_WEIGHT, .centring_weight = 0.3 } };
     const gpumc_param correlated_walks[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
         { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = &square[2], .n_dims = 2 },
         { .name = "alone", .kind = GPUMC_CHOLESKY_CORR, .dims = &square[2], .n_dims = 2 },
@@ -320,6 +342,10 @@ static void check_kinds(void)
     check_machine("shared location and scale", shared, 4);
     check_machine("correlated", correlated, 8);
     check_machine("correlated walks", correlated_walks, 6);
+    check_machine("series", series, 4);
+    check_machine("many series side by side", series_abreast, 4);
+    check_machine("elements about those of series about others", series_nested, 7);
+    check_machine("series about 0", series_about_0, 5);
 }
 
 /* Of what is told, the last elements of walks are what their own scale, location and evidence make of them,

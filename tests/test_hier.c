@@ -753,6 +753,83 @@ static void check_correlated(void)
     }
 }
 
+/* Stationary series: 3 about means of their own, with a coefficient each, and one about 0 behind a logarithm. */
+enum { SERIES = 3, STEPS = 5, SERIES_MU = 0, SERIES_TAU = 1, SERIES_PHI = 2, SERIES_RHO = 5, SERIES_MEAN = 6,
+       SERIES_LEVEL = 9, SERIES_PULSE = SERIES_LEVEL + SERIES * STEPS, N_SERIES = SERIES_PULSE + STEPS };
+
+static double series_by_hand(const double *x, const size_t *index)
+{
+    const double tau = x[SERIES_TAU], rho = x[SERIES_RHO], *pulse = x + SERIES_PULSE;
+    double lp = gpumc_normal_lpdf(x[SERIES_MU], 0, 1, NULL, NULL, NULL)
+        + gpumc_half_normal_lpdf(tau, 1, NULL, NULL) + gpumc_beta_lpdf(rho, 4, 2, NULL, NULL, NULL);
+    for (size_t s = 0; s < SERIES; s++) {
+        const double m = x[SERIES_MEAN + s], phi = x[SERIES_PHI + s], *level = x + SERIES_LEVEL + s * STEPS;
+        lp += gpumc_normal_lpdf(m, x[SERIES_MU], tau, NULL, NULL, NULL)
+            + gpumc_normal_lpdf(phi, 0.3, 0.5, NULL, NULL, NULL)
+            - log(gpumc_Phi(0.69 / 0.5) - gpumc_Phi(-1.2 / 0.5));
+        for (size_t t = 0; t < STEPS; t++)
+            lp += t == 0 ? gpumc_normal_lpdf(level[0], m, tau / sqrt(1 - phi * phi), NULL, NULL, NULL)
+                         : gpumc_normal_lpdf(level[t], m + phi * (level[t - 1] - m), tau, NULL, NULL, NULL);
+    }
+    for (size_t t = 0; t < STEPS; t++)
+        lp += t == 0 ? gpumc_normal_lpdf(pulse[0], 0, tau / sqrt(1 - rho * rho), NULL, NULL, NULL)
+                     : gpumc_normal_lpdf(pulse[t], rho * pulse[t - 1], tau, NULL, NULL, NULL);
+    for (size_t i = 0; i < N; i++) {
+        const double a = x[SERIES_LEVEL + index[i]], b = exp(pulse[index[i] % STEPS]);
+        lp += gpumc_normal_lpdf(y[i], a * b + a, 1, NULL, NULL, NULL);
+    }
+    return lp;
+}
+
+/* Densities and gradients by hand, and of draws of the prior, that all elements have one spread and neighbours
+   the correlation phi. */
+static void check_series(void)
+{
+    enum { MANY = 4000 };
+    static const size_t grid[] = { SERIES, STEPS }, of[] = { 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2 };
+    static size_t level[N], pulse[N];
+    static const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "phi", .kind = GPUMC_INTERVAL, .size = SERIES, .lower = -0.9, .upper = 0.99 },
+        { .name = "rho", .kind = GPUMC_UNIT }, { .name = "mean", .size = SERIES, .location = "mu", .scale = "tau" },
+        { .name = "level", .dims = grid, .n_dims = 2, .location = "mean", .location_index = of, .scale = "tau",
+          .walk_dim = 2, .walk_coefficient = "phi" },
+        { .name = "pulse", .kind = GPUMC_POSITIVE, .size = STEPS, .scale = "tau", .walk_dim = 1,
+          .walk_coefficient = "rho" } };
+    static const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 0, 1, 0 },
+        { "tau", gpumc_prior_half_normal, 1, 0, 0 }, { "phi", gpumc_prior_normal, 0.3, 0.5, 0 },
+        { "rho", gpumc_prior_beta, 4, 2, 0 } };
+    const double *columns[] = { y };
+    const gpumc_hier_take takes[] = { { "level", level }, { "pulse", pulse }, { "level", level } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 3,
+                                   .data = { .kind = &kin_row, .n_rows = N, .columns = columns } };
+    const gpumc_hier_data data = { .params = params, .n_params = 7, .priors = priors, .n_priors = 4,
+                                   .rows = &rows, .n_rows = 1 };
+    double squares[2] = { 0 }, product = 0, x[N_SERIES], g[N_SERIES];
+    gpumc_rng rng = gpumc_rng_at(78, 0, 0, 0);
+    gpumc_error error = { GPUMC_OK, "" };
+    for (size_t i = 0; i < N; i++) {
+        level[i] = i % (SERIES * STEPS);
+        pulse[i] = level[i] % STEPS;
+    }
+    const object o = make(&data);
+    CHECK(o.n == N_SERIES, "%zu values", o.n);
+    for (int d = 0; d < MANY; d++) {
+        CHECK(gpumc_hier_prior_draw(o.hier, &rng, x, &error) == GPUMC_OK, "%s", error.text);
+        const double phi = x[SERIES_PHI + 1], spread = x[SERIES_TAU] / sqrt(1 - phi * phi);
+        const double *e = x + SERIES_LEVEL + STEPS, mean = x[SERIES_MEAN + 1];
+        for (size_t k = 0; k < 2; k++) squares[k] += pow((e[k ? STEPS - 1 : 0] - mean) / spread, 2) / MANY;
+        product += ((e[3] - mean) * (e[2] - mean) / (spread * spread) - phi) / MANY;
+        if (d >= 50) continue;
+        const double lp = density(&o, x, g), expected = series_by_hand(x, level);
+        CHECK(check_distance(lp, expected, 1) < 1e-13, "%.17g, by hand %.17g", lp, expected);
+        CHECK(gpumc_check_gradient(o.model, x, NULL, &error) == GPUMC_OK, "%s", error.text);
+    }
+    /* 5 standard errors of MANY squares of normal numbers, 2 MANY^-1/2 each at most */
+    CHECK(fabs(squares[0] - 1) < 0.12 && fabs(squares[1] - 1) < 0.12, "variances %g, %g", squares[0], squares[1]);
+    CHECK(fabs(product) < 0.12, "correlations are off by %g", product);
+    gpumc_hier_free(o.hier);
+}
+
 /* Groups with an outcome y and what is known of them; y is replaced by simulations. */
 typedef struct small {
     double y[24];
@@ -1678,6 +1755,7 @@ int main(void)
     check_everything();
     check_prior_draws();
     check_correlated();
+    check_series();
     check_start_of_each();
     check_start_in_support();
     check_calibration();
