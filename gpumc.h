@@ -73,9 +73,9 @@
    HIERARCHIES  Elements that spread around a location with a scale should say so. The density stays the
      natural one; the sampler's coordinates move between centred and non-centred, element by element, as
      warm-up learns how much and what the data say about each. A location may be one value, an element of
-     another block (location_index), the element before (walk_dim: random walks, and series like AR(1) whose
-     neighbours are alike; they start at the location, or without one anywhere), and may have group
-     covariates added; scales likewise (scale_index).
+     another block (location_index), the element before (walk_dim: random walks, which start at the location,
+     or without one anywhere; with .walk_coefficient = "phi" stationary series about it, AR(1)), and may have
+     group covariates added; scales likewise (scale_index).
      Location and scale stand earlier in the list, and the scale has a kind that keeps it positive; the block
      itself is real (GPUMC_UNBOUNDED): model the logarithm of what is positive. .centring forces a form, and
      GPUMC_CENTRED that of a location that belongs to no hierarchy itself.
@@ -6098,8 +6098,8 @@ static void gpumc__link_hear(const gpumc__link *k, const double *x, double sum, 
        theta = k mu + v b + sqrt(v) q,   v = tau^2 k.
    Where data and populations are normal, every q is a standard normal of its own, whatever the scales are.
    In a series the location is m + phi (theta - m) of the element before, which hears phi^2 k J and
-   phi (k b - (1 - phi) a k J): for m, which may be known only later, stands an anchor a, where the data have
-   the series on average. m hears nothing.
+   phi (k b - (1 - phi) a k J), and so does m with 1 - phi for phi: each takes the other to be at an anchor a,
+   where the data have the series on average.
    What has no location itself, as the first element of a walk that starts at none or a parameter about which
    a block spreads, has k = 0 and v = 1 / J. Elements that none tells anything have their tables, and no
    messages but to their locations. Derivatives come back through the messages from the first element to the
@@ -6182,6 +6182,21 @@ GPUMC__COPIES(, void, gpumc__tell_row,
     }
 }
 
+/* What knows of a share of a location hears of it; the rest is taken to be at the anchor. */
+static void gpumc__series_tell(double share, double anchor, double J, double b, double *to_J, double *to_b)
+{
+    *to_J += share * share * J;
+    *to_b += share * (b - (1 - share) * anchor * J);
+}
+/* The chain rule through that: returns the derivative by the share. */
+static double gpumc__series_back(double share, double anchor, double J, double b, double of_J, double of_b,
+                                 double *by_J, double *by_b)
+{
+    *by_J += share * (share * of_J - (1 - share) * anchor * of_b);
+    *by_b += share * of_b;
+    return 2 * share * J * of_J + (b - (1 - 2 * share) * anchor * J) * of_b;
+}
+
 /* What elements tell, r included; of a block after all those that tell it something. */
 static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work)
 {
@@ -6205,8 +6220,10 @@ static void gpumc__link_tell(const gpumc__link *k, const double *x, double *work
         for (size_t w = 0; w < n && follows && !straight; w++) {
             const size_t j = i + w * k->step, to = e + w - k->back;
             const double phi = x[k->phi[j]];
-            m.J[to] += phi * phi * J[w];
-            m.b[to] += phi * (b[w] - (1 - phi) * k->anchors[j] * J[w]);
+            gpumc__series_tell(phi, k->anchors[j], J[w], b[w], m.J + to, m.b + to);
+            if (!k->passes) continue;
+            const size_t mean = k->places[k->mean[j]];
+            gpumc__series_tell(1 - phi, k->anchors[j], J[w], b[w], m.J + mean, m.b + mean);
         }
     }
 }
@@ -6382,15 +6399,16 @@ GPUMC__COPIES(, void, gpumc__told_pull_back_row,
     }
 }
 
-/* The chain rule through what element i of a series, at place e, tells the one before: of_J and of_b, the
-   derivatives by what that knows, become those by k J and k b. */
-static void gpumc__series_pull_back(const gpumc__link *k, size_t i, size_t e, const double *x,
-                                    double *of_J, double *of_b, double *target, const gpumc__messages *m)
+/* The chain rule through what element i of a series, at place e, tells: derivatives by k J and k b. */
+static void gpumc__series_pull_back(const gpumc__link *k, size_t i, size_t e, const double *x, double *by_J,
+                                    double *by_b, double *target, const gpumc__messages *m)
 {
-    const double phi = x[k->phi[i]], anchor = k->anchors[i], J = m->k[e] * m->J[e];
-    target[k->phi[i]] += 2 * phi * J * *of_J + (m->k[e] * m->b[e] - (1 - 2 * phi) * anchor * J) * *of_b;
-    *of_J = phi * (phi * *of_J - (1 - phi) * anchor * *of_b);
-    *of_b *= phi;
+    const double phi = x[k->phi[i]], a = k->anchors[i], J = m->k[e] * m->J[e], b = m->k[e] * m->b[e];
+    const size_t before = e - k->back, mean = k->passes ? k->places[k->mean[i]] : 0;
+    *by_J = *by_b = 0;
+    target[k->phi[i]] += gpumc__series_back(phi, a, J, b, m->by_J[before], m->by_b[before], by_J, by_b);
+    if (k->passes)
+        target[k->phi[i]] -= gpumc__series_back(1 - phi, a, J, b, m->by_J[mean], m->by_b[mean], by_J, by_b);
 }
 
 /* The chain rule through what elements tell, of a block after its location. */
@@ -6405,7 +6423,7 @@ static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double 
         const double *of_b = straight ? m.by_b + e - k->back : m.spare + n;
         if (!follows && !k->passes) continue;
         for (size_t w = 0; w < n && !straight; w++) {
-            const size_t j = i + w * k->step, from = follows ? e + w - k->back : k->places[k->from[j]];
+            const size_t j = i + w * k->step, from = follows ? e + w : k->places[k->from[j]];
             m.spare[w] = m.by_J[from];
             m.spare[n + w] = m.by_b[from];
             if (follows) gpumc__series_pull_back(k, j, e + w, x, m.spare + w, m.spare + n + w, target, &m);
@@ -6961,17 +6979,12 @@ static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t si
 static int gpumc__may_tell(const gpumc_param *p)
 { return p->scale && !p->covariates && !p->factor && p->centring == GPUMC_CENTRING_LEARNED; }
 
-/* Whether a block is the location of elements that may tell; or, series 1, m or phi of a series. */
-static int gpumc__hears(const gpumc_model *m, size_t i, int series)
+/* Whether a block is the location of elements that may tell. */
+static int gpumc__hears(const gpumc_model *m, size_t i)
 {
-    const char *name = m->params[i].name;
     size_t j = i + 1;
-    for (; j < m->n_params; j++) {
-        const gpumc_param *p = &m->params[j];
-        const int about = gpumc__is_named(p->location, name);
-        if (!p->walk_coefficient ? !series && about && gpumc__may_tell(p)
-                                 : series && (about || gpumc__is_named(p->walk_coefficient, name))) break;
-    }
+    while (j < m->n_params && !(gpumc__may_tell(&m->params[j])
+                                && gpumc__is_named(m->params[j].location, m->params[i].name))) j++;
     return j < m->n_params;
 }
 /* A location without one of its own: in messages, its elements are first ones. */
@@ -6979,7 +6992,14 @@ static int gpumc__only_hears(const gpumc_model *m, size_t i)
 {
     const gpumc_param *p = &m->params[i];
     return !gpumc__is_linked(p) && p->kind == GPUMC_UNBOUNDED && p->centring == GPUMC_CENTRING_LEARNED
-        && gpumc__hears(m, i, 0);
+        && gpumc__hears(m, i);
+}
+
+static int gpumc__is_coefficient(const gpumc_model *m, size_t i)
+{
+    size_t j = i + 1;
+    while (j < m->n_params && !gpumc__is_named(m->params[j].walk_coefficient, m->params[i].name)) j++;
+    return j < m->n_params;
 }
 
 /* Real values that no link is about: data of many elements may share them. */
@@ -6987,7 +7007,7 @@ static int gpumc__is_shared(const gpumc_model *m, size_t i)
 {
     const gpumc_kind kind = m->params[i].kind;
     return (kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE || kind == GPUMC_INTERVAL)
-        && !gpumc__is_linked(&m->params[i]) && !gpumc__hears(m, i, 0) && !gpumc__hears(m, i, 1);
+        && !gpumc__is_linked(&m->params[i]) && !gpumc__hears(m, i) && !gpumc__is_coefficient(m, i);
 }
 static int gpumc__shares(const gpumc_model *m)
 {
@@ -7002,7 +7022,7 @@ static int gpumc__tells(const gpumc_model *m, size_t i, int shares)
 {
     const gpumc_param *p = &m->params[i];
     const size_t location = gpumc__find_param(m, i, p->location);
-    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i, 0) || shares
+    return gpumc__may_tell(p) && (p->walk_dim > 0 || gpumc__hears(m, i) || shares
                                   || (location < i && gpumc__may_tell(&m->params[location])));
 }
 
@@ -7043,7 +7063,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
     k->step = gpumc__walk_step(stride, length, k->size);
     k->width = length == 1 ? k->size : k->step > 1 ? k->size / length : stride >= GPUMC__LANES ? stride : 1;
     k->back = k->step > 1 ? k->width : stride;
-    k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p) && !p->walk_coefficient;
+    k->passes = p->location && l->parts[location].link.tells && gpumc__may_tell(p);
     for (size_t i = 0; i < k->size; i++) {
         k->unit[i] = p->scale_index ? p->scale_index[i] : k->n_scales > 1 ? i : 0;
         k->from[i] = !p->location ? GPUMC__NONE : l->parts[location].at
@@ -13316,7 +13336,8 @@ static double *gpumc__centring_pulls(const gpumc_layout *l, const gpumc__placed 
         const double moved = off + gpumc__link_by_mu(k, i, work) * G;
         size_t j = k->rank;
         pulls[i] = G + (k->tells && gpumc__link_is_start(k, i) ? 0 : off) - told[e];
-        if (k->passes || (k->tells && follows)) told[place] += k->phi ? phi * moved : moved;
+        if (k->passes || (k->tells && follows)) told[place] += k->phi && follows ? phi * moved : moved;
+        if (k->passes && k->phi && follows) told[k->mean[i]] += (1 - phi) * moved;
         for (const gpumc__link *b = k->elder; b; b = b->elder)
             told[b->at + i] +=
                 moved * c[--j] * gpumc__link_tau(k, k->unit[i], x) / gpumc__link_tau(b, b->unit[i], x);

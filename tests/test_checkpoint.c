@@ -678,6 +678,7 @@ static void check_mismatches(void)
         { .name = "theta", .offset = 1 }, { .name = "theta", .multiplier = 2 }, { .name = "theta", .walk_dim = 1 },
         { .name = "theta", .centring_weight = 0.3 }, { .name = "theta", .location_index = first },
         { .name = "theta", .scale_index = second }, { .name = "theta", .coefficients = "mu" },
+        { .name = "theta", .walk_coefficient = "mu" },
         { .name = "theta", .covariates = covariates, .n_covariates = 1 }, { .name = "theta" } };
     uint64_t digests[sizeof others / sizeof *others];
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {

@@ -152,6 +152,7 @@ static const size_t two_by_three[2] = { 2, 3 }, zero_dim[2] = { 2, 0 },
                     huge_dims[2] = { (size_t)1 << 40, (size_t)1 << 40 };
 static const size_t index_past[3] = { 0, 1, 2 };
 static const double twos[] = { 2, 2 };
+static const size_t three_walks[2] = { 3, 2 };
 static const double infinite_init[2] = { 0, INFINITY }, outside_init[1] = { -1 }, half[2] = { 0.5, 0.5 },
                     not_all[2] = { 1, NAN }, second_init[4] = { 0, 0, 0, NAN };
 
@@ -251,6 +252,23 @@ static void check_hierarchy(void)
     REFUSE_PARAMS(WORDS("\"t\"", "GPUMC_UNBOUNDED", "not GPUMC_POSITIVE", "logarithm"), { .name = "m" },
                   { .name = "t", .kind = GPUMC_POSITIVE, .location = "m" });
     REFUSE_PARAMS(WORDS("\"t\"", "walk_dim 2", "1 dim"), { .name = "t", .size = 3, .walk_dim = 2 });
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "earlier", "3 values", "-1..1"),
+                  { .name = "s", .kind = GPUMC_POSITIVE },
+                  { .name = "phi", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1.5, .size = 3 },
+                  { .name = "t", .dims = three_walks, .n_dims = 2, .scale = "s", .walk_dim = 2,
+                    .walk_coefficient = "phi" });
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "earlier", "3 values", "-1..1"),
+                  { .name = "s", .kind = GPUMC_POSITIVE }, { .name = "phi", .kind = GPUMC_UNIT, .size = 2 },
+                  { .name = "t", .dims = three_walks, .n_dims = 2, .scale = "s", .walk_dim = 2,
+                    .walk_coefficient = "phi" });
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"rho\"", "earlier"), { .name = "s", .kind = GPUMC_POSITIVE },
+                  { .name = "t", .size = 3, .scale = "s", .walk_dim = 1, .walk_coefficient = "rho" });
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "scale and walk_dim"),
+                  { .name = "phi", .kind = GPUMC_UNIT }, { .name = "t", .size = 3, .walk_coefficient = "phi" });
+    REFUSE_PARAMS(WORDS("\"t\"", "walk_coefficient \"phi\"", "no covariates"), { .name = "b" },
+                  { .name = "phi", .kind = GPUMC_UNIT }, { .name = "s", .kind = GPUMC_POSITIVE },
+                  { .name = "t", .size = 2, .scale = "s", .walk_dim = 1, .walk_coefficient = "phi",
+                    .covariates = half, .n_covariates = 1, .coefficients = "b" });
     REFUSE_PARAMS(WORDS("\"t\"", "covariates", "together"), { .name = "t", .size = 2, .covariates = half });
     REFUSE_PARAMS(WORDS("\"t\"", "coefficients \"b\"", "1 values"), { .name = "b", .size = 2 },
                   { .name = "t", .size = 2, .covariates = half, .n_covariates = 1, .coefficients = "b" });
