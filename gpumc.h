@@ -8052,7 +8052,8 @@ static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 };
 /* ---- checks ------------------------------------------------------------------------------------ */
-static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n,
+/* most: in size of a value. */
+static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n, double most,
                                         const char *what, const char *name, size_t c, gpumc_error *error)
 {
     char label[64];
@@ -8061,7 +8062,7 @@ static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *
     if (!values)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is NULL", d->kind->name, label);
     for (size_t i = 0; i < n; i++)
-        if (!gpumc__is_finite(values[i]) || (d->single_precision && fabs(values[i]) > (double)FLT_MAX))
+        if (!(fabs(values[i]) <= most))
             return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is %g in row %.0f (from 0)%s",
                                d->kind->name, label, values[i], (double)i,
                                gpumc__is_finite(values[i]) ? ", too large for single precision" : "");
@@ -8104,12 +8105,13 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
     if (k->n_node_columns ? !d->nodes || d->n_nodes == 0 : d->nodes || d->n_nodes)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them", k->name);
+    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;        /* nodes are stored as double */
     gpumc_status status = gpumc__check_groups(d, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_columns; c++)
-        status = gpumc__check_column(d, d->columns[c], d->n_rows, "column",
+        status = gpumc__check_column(d, d->columns[c], d->n_rows, most, "column",
                                      d->column_names ? d->column_names[c] : NULL, c, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_node_columns; c++)
-        status = gpumc__check_column(d, d->nodes[c], d->n_nodes, "node column", NULL, c, error);
+        status = gpumc__check_column(d, d->nodes[c], d->n_nodes, DBL_MAX, "node column", NULL, c, error);
     return status;
 }
 
@@ -8964,7 +8966,10 @@ static void gpumc__glm_chunk(size_t chunk, int member, void *user)
 }
 
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_threads)
-{ return n_points * g->n_chunks * g->width + n_threads * gpumc__glm_scratch(g, n_points) + 8; }
+{
+    const size_t sums = gpumc__size_mul(gpumc__size_mul(n_points, g->n_chunks), g->width);
+    return gpumc__size_add(sums, gpumc__size_add(gpumc__size_mul(n_threads, gpumc__glm_scratch(g, n_points)), 8));
+}
 
 /* What rows of the real families leave out, the same for all, with its derivatives by a and b. */
 static double gpumc__glm_rest(gpumc_glm_family family, const double *a_b, double *by_a, double *by_b)
@@ -9221,7 +9226,8 @@ static void gpumc__glm_store_factors(gpumc_glm *g, const gpumc_glm_data *d)
     for (size_t i = 0; i < g->data.n_rows; i++) {
         const double weight = d->weights ? d->weights[i] : 1;
         g->total_weight += weight;
-        if (d->family == GPUMC_GLM_POISSON_LOG) g->constant -= weight * gpumc__lgamma(d->y[i] + 1);
+        if (d->family == GPUMC_GLM_POISSON_LOG && weight > 0)
+            g->constant -= weight * gpumc__lgamma(d->y[i] + 1);
     }
     g->effect_at[0] = GPUMC__GLM_BY_BETA + g->data.n_columns;
     for (size_t f = 0; f < g->data.n_factors; f++) {
@@ -9411,9 +9417,9 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
     if (!bytes) return NULL;
     for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)  /* there gpumc_glm_init does */
         if (gpumc__glm_check_row(glm, i, error) != GPUMC_OK) return NULL;
-    if (!max_points) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_%s: max_points is 0; use at least 1",
-                    rows ? "rows" : "glm");
+    if (!max_points || !((int)place >= 0 && place <= GPUMC_ON_GPU)) {
+        GPUMC__BAD_ARGUMENT(error, "gpumc_hot_%s: max_points is %.0f, place %d; they must be at least 1, and a "
+                            "gpumc_place", rows ? "rows" : "glm", (double)max_points, (int)place);
         return NULL;
     }
     if (place != GPUMC_ON_CPU && gpu->describe(&info, &why) == GPUMC_OK)
@@ -9718,7 +9724,7 @@ GPUMC_FN double gpumc__link_value(int link, const gpumc__range r, double q, doub
     const double tail = link == GPUMC_LINK_PROBIT ? gpumc_Phi(-gpumc_fabs(q)) : share, step = r.width * tail;
     const double x = link == GPUMC_LINK_LOG ? r.lower + e : q < 0 ? r.lower + step : r.upper - step;
     const double bell = link == GPUMC_LINK_PROBIT ? gpumc__phi(q) : share / (1 + e);
-    *slope = link == GPUMC_LINK_LOG ? e : r.width * bell;
+    *slope = link != GPUMC_LINK_LOG ? r.width * bell : e <= DBL_MAX ? e : 0;      /* where x is clamped */
     return gpumc__within(x, r.least, r.greatest);
 }
 #define GPUMC__LINK_LANES(set, attributes, pragma, name, link) \

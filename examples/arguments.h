@@ -116,6 +116,15 @@ static inline int arguments_exists(const char *path)          /* folders, too, b
     return file != NULL;
 }
 
+/* Whether a path is that of the draws of a chain in CSV, PREFIX_1.csv. */
+static inline int arguments_is_chain(const char *path, const char *prefix)
+{
+    const size_t width = strlen(prefix);
+    if (strncmp(path, prefix, width) != 0 || path[width] != '_') return 0;
+    const size_t digits = strspn(path + width + 1, "0123456789");
+    return digits > 0 && strcmp(path + width + 1 + digits, ".csv") == 0;
+}
+
 /* Whether two arguments, of which one may be a list, name one file, which then would be read and written. */
 static inline int arguments_clash(const argument *list, size_t n)
 {
@@ -126,7 +135,8 @@ static inline int arguments_clash(const argument *list, size_t n)
             const size_t width = name ? strlen(name) : 0;
             while (i != j && width > 0 && at) {
                 const char *comma = strchr(at, ',');
-                if (strncmp(name, at, width) == 0 && (at[width] == '\0' || at[width] == ',')) {
+                if ((strncmp(name, at, width) == 0 && (at[width] == '\0' || at[width] == ','))
+                    || (strcmp(list[j].key, "csv") == 0 && arguments_is_chain(name, at))) {
                     fprintf(stderr, "error: %s is to be two files, by %s= and %s=\n", name, list[j].key, list[i].key);
                     return 1;
                 }
@@ -150,13 +160,14 @@ static inline int arguments_can_write(const run *r)
             return 0;
         }
         snprintf(trial, sizeof trial, "%.4000s.trial", paths[k]);
-        FILE *file = fopen(trial, "wb");
+        const int kept = arguments_exists(trial);
+        FILE *file = fopen(trial, "ab");
         if (!file) {
             fprintf(stderr, "error: no file can be written beside %s\n", paths[k]);
             return 0;
         }
         fclose(file);
-        remove(trial);
+        if (!kept) remove(trial);
     }
     return 1;
 }

@@ -347,12 +347,7 @@ static int machine_threads(void)
 
 /* Values that a draw of a model has. */
 static size_t model_columns(const gpumc_model *model)
-{
-    size_t n = 0;
-    for (size_t k = 0; k < model->n_params; k++) n += model->params[k].size ? model->params[k].size : 1;
-    for (size_t k = 0; k < model->n_outputs; k++) n += model->outputs[k].size ? model->outputs[k].size : 1;
-    return n;
-}
+{ return gpumc_model_n_values(model) + gpumc_model_n_outputs(model); }
 
 /* Bytes of the draws and of their statistics. */
 static double draw_bytes(const gpumc_model *model, int chains, int draws)
@@ -368,10 +363,10 @@ static void plan_threads(gpumc_sample_options *o, int *team)
     const int cores = o->threads > 0 ? o->threads : machine_threads();
     if (o->num_chains == 0) o->num_chains = 4;
     if (o->num_samples == 0) o->num_samples = 1500;
-    if (o->threads == 0) o->threads = cores < o->num_chains ? cores : o->num_chains;
+    o->threads = cores < o->num_chains ? cores : o->num_chains;
     *team = cores / (o->num_chains > 0 ? o->num_chains : 1);
     printf("plan         %d chains, %d threads of %d cores", o->num_chains, o->threads, cores);
-    if (*team > 1) printf(": %d more share the rows of each chain, where it has 10,000\n", *team - 1);
+    if (*team > 1) printf(": %d more share the rows of each chain, if these are many\n", *team - 1);
     else if (o->threads < o->num_chains)
         printf(": chains take turns, as there are fewer cores than chains\n");
     else printf(": one a chain\n");
@@ -633,7 +628,7 @@ static int read_fit(const char *paths, const ss_data *d, gpumc_fit *fit, gpumc_e
     status = at ? GPUMC_ERROR_ARGUMENT : gpumc_merge(list, n, NULL, fit);
     if (at) snprintf(fit->message, sizeof fit->message, "more than %d stores", MOST_STORES);
     if (status == GPUMC_OK && fit->message[0]) fprintf(stderr, "%s\n", fit->message);
-    if (status == GPUMC_OK && d) known = same_subjects(list[0], d, error);
+    if (status == GPUMC_OK && d && d->n_subjects > 1) known = same_subjects(list[0], d, error);
     free(text);
     return status == GPUMC_OK ? known : ss_fail(error, status, "%s", fit->message);
 }
@@ -824,12 +819,13 @@ static int command_check(int argc, char **argv)
     if (status != GO_ON) return status;
     if (!k.fit) return wanted("fit");
     if (!k.study.files) return wanted("data");
-    if (k.draws < 1 || k.task.step_ms < 0) {
-        fprintf(stderr, "draws must be 1 or more, staircase 0 or more\n");
-        return EXIT_USAGE;
-    }
     if (k.task.step_ms == 0) k.task.step_ms = k.study.read.step_ms > 0 ? k.study.read.step_ms : 50;
     k.task.deadline = k.study.read.deadline;
+    const char *wrong = k.draws < 1 ? "draws" : task_wrong(&k.task);
+    if (wrong) {
+        fprintf(stderr, "a check with these %s cannot be\n", wrong);
+        return EXIT_USAGE;
+    }
     if (!study_read(&k.study, &error)) return run_failed(error.text);
     ok = read_fit(k.fit, &k.study.reading.data, &fit, &error) && check_fit(&k, &fit, &error);
     gpumc_free(&fit);
@@ -1645,15 +1641,21 @@ static void put_bench(FILE *file, const bench_row *r, int n)
 static void put_bench_json(FILE *file, const bench_row *r, int n)
 {
     fprintf(file, "[");
-    for (int i = 0; i < n; i++, r++)
-        fprintf(file,
-                "%s\n  {\"subjects\": %d, \"minutes\": %.4g, \"gradients\": %.0f, \"us_a_gradient\": %.4g, "
-                "\"us_exact\": %.4g, \"times_plain\": %.3g, "
-                "\"least_ess\": %.0f, \"worst_r_hat\": %.4f, \"divergences\": %.0f, \"megabytes\": %.0f, "
-                "\"rows\": %.3f, \"quadrature\": %.3f, \"tree\": %.3f, \"adaptation\": %.3f}",
-                i ? "," : "", r->subjects, r->minutes, r->gradients, r->gradient_us, r->exact_us,
-                r->plain_ratio, r->least_ess, r->worst_r_hat, r->divergences, r->megabytes, r->rows,
-                r->quadrature, r->tree, r->adaptation);
+    for (int i = 0; i < n; i++, r++) {
+        const char *const names[] = { "subjects", "minutes", "gradients", "us_a_gradient", "us_exact",
+            "times_plain", "least_ess", "worst_r_hat", "divergences", "megabytes", "rows", "quadrature", "tree",
+            "adaptation" };
+        const double values[] = { r->subjects, r->minutes, r->gradients, r->gradient_us, r->exact_us,
+            r->plain_ratio, r->least_ess, r->worst_r_hat, r->divergences, r->megabytes, r->rows, r->quadrature,
+            r->tree, r->adaptation };
+        fprintf(file, "%s\n  {", i ? "," : "");
+        for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+            fprintf(file, "%s\"%s\": ", k ? ", " : "", names[k]);
+            if (isfinite(values[k])) fprintf(file, "%.6g", values[k]);
+            else fputs("null", file);                          /* not known; JSON has no NaN */
+        }
+        fputs("}", file);
+    }
     fprintf(file, "\n]\n");
 }
 

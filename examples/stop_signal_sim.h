@@ -32,15 +32,25 @@ static inline double ss_draw_wald(double b, double v, gpumc_rng *rng)
     return gpumc_rng_uniform(rng) * (mean + x) <= mean ? x : mean * mean / x;
 }
 
-/* An ex-Gaussian above a bound. */
+/* A standard normal number above u; beyond 35, where nothing is left of Phi(-u), by the tail's leading term. */
+static inline double ss_draw_tail(double u, gpumc_rng *rng)
+{
+    if (u > 35) return sqrt(u * u + 2 * gpumc_rng_exponential(rng));
+    return -gpumc_inv_Phi(gpumc_rng_uniform(rng) * gpumc_Phi(-u));
+}
+
+/* An ex-Gaussian above a bound. Where tries are in vain, by its parts: the normal one is above the bound, or
+   below, and then the exponential one, which has no memory, begins anew there. See ss_stop_mean. */
 static inline double ss_draw_ex_gaussian(double mu, double sigma, double tau, double above, gpumc_rng *rng)
 {
-    double s;
-    do {
-        s = mu + sigma * gpumc_rng_normal(rng);
-        s += tau * gpumc_rng_exponential(rng);
-    } while (s <= above);
-    return s;
+    const double u = (above - mu) / sigma, w = sigma / tau - u;
+    for (int tries = 0; tries < 100; tries++) {
+        const double normal = mu + sigma * gpumc_rng_normal(rng), s = normal + tau * gpumc_rng_exponential(rng);
+        if (s > above) return s;
+    }
+    const double below = w < -35 ? 1 : gpumc_mills(w) / (gpumc_mills(w) + gpumc_mills(u));
+    const double from = gpumc_rng_uniform(rng) < below ? above : mu + sigma * ss_draw_tail(u, rng);
+    return from + tau * gpumc_rng_exponential(rng);
 }
 
 /* Where a rate has got to from v0 at speed g when the stop signal replaces the stimulus. */

@@ -20,20 +20,34 @@ enum { ROWS = 1000000, GROUPS = 1000 };
 /* The report, on the screen and as JSON. */
 typedef struct report { FILE *json; int n, failed; } report;
 
+static void put_text(FILE *json, const char *text)
+{
+    fputc('"', json);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') fputc('\\', json);
+        fputc((unsigned char)*text < ' ' ? ' ' : *text, json);
+    }
+    fputc('"', json);
+}
+
 static void fact(report *r, const char *what, const char *value)
 {
     printf("      %-28s %s\n", what, value);
-    if (r->json)
-        fprintf(r->json, "%s\n    {\"fact\": \"%s\", \"value\": \"%s\"}", r->n++ ? "," : "", what, value);
+    if (!r->json) return;
+    fprintf(r->json, "%s\n    {\"fact\": \"%s\", \"value\": ", r->n++ ? "," : "", what);
+    put_text(r->json, value);
+    fputs("}", r->json);
 }
 
 static void check(report *r, const char *what, int passed, const char *detail)
 {
     printf("%s  %-28s %s\n", passed ? "PASS" : "FAIL", what, detail);
-    if (r->json)
-        fprintf(r->json, "%s\n    {\"check\": \"%s\", \"passed\": %s, \"detail\": \"%s\"}", r->n++ ? "," : "",
-                what, passed ? "true" : "false", detail);
     r->failed += !passed;
+    if (!r->json) return;
+    fprintf(r->json, "%s\n    {\"check\": \"%s\", \"passed\": %s, \"detail\": ", r->n++ ? "," : "", what,
+            passed ? "true" : "false");
+    put_text(r->json, detail);
+    fputs("}", r->json);
 }
 
 /* ---- sums over rows ------------------------------------------------------------------------------ */

@@ -141,6 +141,25 @@ one_processor() { taskset -c "$(taskset -cp $$ | sed 's/.*: *//; s/[-,].*//')" "
 if command -v taskset >/dev/null; then check 'verify: a thread for each processor that it may use' one_processor
 else skip 'no taskset: threads by the processors that may be used'; fi
 check 'verify: says so as JSON' grep -q '"passed": true' "$scratch/verify.json"
+cat >"$scratch/quotes.c" <<'EOF'
+#define main verify_main
+#include "examples/verify.c"
+#undef main
+int main(int argc, char **argv)
+{
+    report r = { argc == 2 ? fopen(argv[1], "w") : NULL, 0, 0 };
+    if (!r.json) return 1;
+    fputc('[', r.json);
+    fact(&r, "a", "say \"b\" \\ c");
+    check(&r, "d", 0, "\"e\"\n");
+    fputc(']', r.json);
+    return fclose(r.json);
+}
+EOF
+quotes() { "$scratch/quotes" "$scratch/quotes.json" >/dev/null && python3 -m json.tool "$scratch/quotes.json" /dev/null; }
+check 'verify: quotes build' $CC -O1 -w -DGPUMC__IMPLEMENTED -I. "$scratch/quotes.c" "$scratch/gpumc.o" -o "$scratch/quotes" \
+    -lm -pthread
+if command -v python3 >/dev/null; then check 'verify: texts with quotes as JSON' quotes; fi
 check 'verify: a file that cannot be written' refuses 1 'JSON' "$scratch/verify" json=/nowhere/v.json
 check 'verify: unknown key' refuses 2 'size' "$scratch/verify" size=3
 
@@ -241,6 +260,11 @@ check 'a folder that is not there' refuses 1 'no file can be written beside' \
     "$scratch/hierarchical" output="$scratch/none/x"
 check 'one name for two files' refuses 1 'is to be two files' \
     "$scratch/hierarchical" summary="$scratch/twice" report="$scratch/twice"
+check 'a table that draws would write over' refuses 1 'is to be two files, by csv= and summary=' \
+    "$scratch/hierarchical" csv="$scratch/twice" summary="$scratch/twice_2.csv"
+echo mine >"$scratch/mine.trial"
+check 'a file beside' "$scratch/hierarchical" num_warmup=20 num_samples=20 summary="$scratch/mine"
+check 'is left' grep -qx mine "$scratch/mine.trial"
 cp "$scratch/data.json" "$scratch/mine.json"
 check 'data that would be written over' refuses 1 'is to be two files, by data= and summary=' \
     "$scratch/hierarchical" data="$scratch/mine.json" summary="$scratch/mine.json"

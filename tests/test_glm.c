@@ -500,6 +500,17 @@ static void test_bad_input(void)
     BAD(p.row_major[8] = INFINITY, p.row_major[8] = 1, "x in column 2 is inf in row 2");
     BAD((d.single_precision = 1, p.row_major[8] = 1e300), p.row_major[8] = 1, "finite in single precision");
     BAD(p.weights[3] = -1, p.weights[3] = 1, "weight is -1 in row 3");
+    d = good;
+    d.family = GPUMC_GLM_POISSON_LOG;
+    p.weights[3] = 0;
+    p.y[3] = 1e306;                         /* whose log y! is more than a double holds */
+    const size_t bytes = gpumc_glm_bytes(&d, &error);
+    void *room = must(malloc(bytes));
+    const gpumc_glm *light = gpumc_glm_init(&d, room, bytes, &error);
+    CHECK(light && light->constant - light->constant == 0, "%s", light ? "a row of weight 0 counts" : error.text);
+    free(room);
+    p.weights[3] = p.y[3] = 1;
+    d = good;
     BAD(p.weights[3] = NAN, p.weights[3] = 1, "weight is nan in row 3");
     BAD(p.offset[4] = INFINITY, p.offset[4] = 1, "offset is inf in row 4");
     BAD(d.n_rows = SIZE_MAX / 2, (void)0, "overflow");

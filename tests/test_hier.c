@@ -781,6 +781,29 @@ static double series_by_hand(const double *x, const size_t *index)
     return lp;
 }
 
+/* A logarithm beyond those of numbers: the value stays where it is, the gradient by it is 0, not 0 times
+   infinity. */
+static void check_huge_values(void)
+{
+    static const size_t first[N] = { 0 };
+    static const gpumc_param params[] = { { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "rate", .kind = GPUMC_POSITIVE, .size = 3, .scale = "tau" } };
+    static const gpumc_prior priors[] = { { "tau", gpumc_prior_half_cauchy, 1, 0, 0 } };
+    const double *columns[] = { y };
+    const gpumc_hier_take takes[] = { { "rate", first }, { "tau", NULL } };
+    const gpumc_hier_rows rows = { .name = "y", .takes = takes, .n_takes = 2,
+                                   .data = { .kind = &normal_row, .n_rows = N, .columns = columns } };
+    const gpumc_hier_data data = { .params = params, .n_params = 2, .priors = priors, .n_priors = 1,
+                                   .rows = &rows, .n_rows = 1 };
+    const object o = make(&data);
+    const double x[4] = { 300, 0.1, 0.2, 720 };
+    double g[4];
+    gpumc_error error = { GPUMC_OK, "" };
+    CHECK(density(&o, x, g) > -1e6 && fabs(g[3] + 720 / 9e4) < 1e-15, "gradient %g of an empty group", g[3]);
+    CHECK(gpumc_check_gradient(o.model, x, NULL, &error) == GPUMC_OK, "%s", error.text);
+    gpumc_hier_free(o.hier);
+}
+
 /* Densities and gradients by hand, and of draws of the prior, that all elements have one spread and neighbours
    the correlation phi. */
 static void check_series(void)
@@ -1756,6 +1779,7 @@ int main(void)
     check_prior_draws();
     check_correlated();
     check_series();
+    check_huge_values();
     check_start_of_each();
     check_start_in_support();
     check_calibration();

@@ -511,6 +511,8 @@ static void check_refusals(void)
     gpumc_hot_release(hot);
     CHECK(gpumc_hot_rows(&q.data, 0, GPUMC_ON_CPU, &error) == NULL && strstr(error.text, "max_points"), "%s",
           error.text);
+    CHECK(gpumc_hot_rows(&q.data, 1, (gpumc_place)77, &error) == NULL && strstr(error.text, "place 77"), "%s",
+          error.text);
     q.group[3] = 1;
     CHECK(gpumc_hot_rows(&q.data, 1, GPUMC_ON_CPU, &error) == NULL && error.status == GPUMC_ERROR_ARGUMENT,
           "%s", error.text);

@@ -372,6 +372,14 @@ static void check_bad_input(void)
     column[0][41] = 1e300;
     REFUSED(bad.single_precision = 1, "too large for single precision");
     column[0][41] = 0.5;
+    d = data_of(&mixture, 100, 10);
+    node[0][1] = NAN;
+    REFUSED((void)0, "node column 0 is nan in row 1");
+    node[0][1] = 1e300;                                  /* nodes are kept in double */
+    d.single_precision = 1;
+    CHECK(gpumc_rows_bytes(&d, &error) > 0, "%s", error.text);
+    node[0][1] = -1.8;
+    d = data_of(&normal, 100, 10);
     weight[7] = -1;
     REFUSED(bad.weights = weight, "weight -1 of row 7");
     weight[7] = 1;

@@ -335,6 +335,23 @@ static void test_draws(void)
           sums[1][0] / n);
     CHECK(fabs(errors_off(sums[2][0], sums[2][1], n, ss_stop_mean(typical, 0.1))) < 4, "stop mean %g, not %g",
           sums[2][0] / n, ss_stop_mean(typical, 0.1));
+    memset(sums, 0, sizeof sums);
+    for (int k = 0; k < 3; k++)                     /* by parts: mostly the normal one, mostly the other, far out */
+        for (int i = 0; i < (int)n / 10; i++) {
+            const double tau = k == 0 ? 0.005 : 0.05, above = k == 2 ? 3 : 0.2 + 0.02 * 4.5;
+            const double s = ss_draw_ex_gaussian(0.2, k == 2 ? 0.08 : 0.02, tau, above, &rng);
+            sums[k][0] += s;
+            sums[k][1] += s * s;
+        }
+    for (int k = 0; k < 3; k++) {
+        double theta[SS_N_PARAMETERS] = { 0 };
+        theta[SS_MU] = 0.2;
+        theta[SS_SIGMA] = k == 2 ? 0.08 : 0.02;
+        theta[SS_TAU] = k == 0 ? 0.005 : 0.05;
+        const double mean = k == 2 ? 3 + 0.05 : ss_stop_mean(theta, 0.29);
+        CHECK(fabs(errors_off(sums[k][0], sums[k][1], n / 10, mean)) < 4, "far out: %g, not %g",
+              sums[k][0] / (n / 10), mean);
+    }
     CHECK(fabs(ss_stop_mean(typical, -INFINITY) - 0.23) < 1e-15, "mu + tau");
     CHECK(fabs(ss_stop_mean(typical, -1) - 0.23) < 1e-15, "nothing cut off: %g", ss_stop_mean(typical, -1));
 }

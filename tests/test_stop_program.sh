@@ -97,6 +97,11 @@ check 'one chain twice' says 1 'are also in' ./stop_signal check fit=chain_0.zar
 # ---- small and odd data --------------------------------------------------------------------------------------
 ./stop_signal simulate trials=one.csv subjects=1 run_trials=120 stops=30 >/dev/null
 check 'one subject' says 0 'm_B  ' ./stop_signal fit data=one.csv $short output=one.zarr
+check 'its check' says 0 'statistics lie outside' ./stop_signal check fit=one.zarr data=one.csv draws=20
+check 'a truncation that leaves little' says 0 '120 trials' timeout 60 ./stop_signal simulate trials=late.csv \
+    subjects=1 run_trials=60 stops=10 truncation=50
+check 'a task that cannot be' says 2 'start, step and top cannot be' ./stop_signal check fit=one.zarr data=one.csv \
+    top=-5
 awk -F, -v OFS=, 'NR > 1 && $4 == "" { $4 = 0 } NR > 1 && $6 != "" && ++n % 3 == 0 { $6 = 0 } { print }' one.csv \
     >zero.csv
 check 'a delay of 0 where 0 is no response' says 0 ', 60 stop' ./stop_signal fit data=zero.csv none=0 $short
