@@ -1,4 +1,4 @@
-/* What every benchmark says first: machine, compiler, flags, command. And a clock and medians. */
+/* What every benchmark says first: machine, compiler, flags, command. And clocks, memory and medians. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -17,6 +17,20 @@ static __attribute__((unused)) double bench_seconds(void)
     struct timespec now;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static __attribute__((unused)) double bench_wall_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static __attribute__((unused)) void *bench_memory(void *memory)
+{
+    if (memory) return memory;
+    fprintf(stderr, "out of memory\n");
+    exit(EXIT_FAILURE);
 }
 
 static void bench_header(int argc, char **argv)

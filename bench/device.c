@@ -16,34 +16,20 @@
 
 enum { MOST_POINTS = 64, GROUPS = 1000, MOST_FACTORS = 4, LEVELS = 250 };
 
-/* The GPU works while the processor waits, so that here the clock on the wall counts. */
-static double wall_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+static double *doubles(size_t n) { return (double *)bench_memory(calloc(n, sizeof(double))); }
 
-static void *checked(void *memory)
-{
-    if (memory) return memory;
-    fprintf(stderr, "out of memory\n");
-    exit(EXIT_FAILURE);
-}
-static double *doubles(size_t n) { return (double *)checked(calloc(n, sizeof(double))); }
-
-/* Least seconds of a call at n points, of 7 after the first. */
+/* Least seconds of a call at n points, of 7 after the first, by the clock on the wall: the processor waits. */
 static double seconds_at(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp)
 {
     double least = 1e30;
     gpumc_error error;
     for (int k = 0; k < 8; k++) {
-        const double begin = wall_seconds();
+        const double begin = bench_wall_seconds();
         if (gpumc_hot_eval(hot, n, p, grad, lp, &error) != GPUMC_OK) {
             fprintf(stderr, "%s\n", error.text);
             exit(EXIT_FAILURE);
         }
-        const double took = wall_seconds() - begin;
+        const double took = bench_wall_seconds() - begin;
         if (k > 0 && took < least) least = took;
     }
     return least;
@@ -85,7 +71,7 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
     const size_t n_params = kind->n_group * n_groups + kind->n_shared;
     double *y = doubles(2 * n_rows), *p = doubles(2 * n_params), *grad = p + n_params, value = 0,
            least = 1e30;
-    size_t *group = (size_t *)checked(malloc(n_rows * sizeof *group)), at = 0;
+    size_t *group = (size_t *)bench_memory(malloc(n_rows * sizeof *group)), at = 0;
     const double *columns[2] = { y, y + n_rows }, *from[4];
     double *to[4];
     for (size_t i = 0; i < n_rows; i++) {
@@ -97,8 +83,8 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
     const gpumc_rows_data d = { .kind = kind, .n_rows = n_rows, .n_groups = n_groups, .group = group,
                                 .columns = columns, .single_precision = single };
     const size_t bytes = gpumc_rows_bytes(&d, &error);
-    void *memory = checked(malloc(bytes));
-    gpumc_rows *on_cpu = (gpumc_rows *)checked(gpumc_rows_init(&d, memory, bytes, &error));
+    void *memory = bench_memory(malloc(bytes));
+    gpumc_rows *on_cpu = (gpumc_rows *)bench_memory(gpumc_rows_init(&d, memory, bytes, &error));
     double *work = doubles(gpumc_rows_work(on_cpu));
     for (size_t k = 0; k < kind->n_group + kind->n_shared; k++) {
         from[k] = p + at;
@@ -106,10 +92,10 @@ static void rows(const char *name, const gpumc_row_kind *kind, size_t n_rows, si
         at += k < kind->n_group ? n_groups : 1;
     }
     for (int k = 0; k < 5; k++) {
-        const double begin = wall_seconds();
+        const double begin = bench_wall_seconds();
         memset(grad, 0, n_params * sizeof *grad);
         value = gpumc_rows_eval(on_cpu, from, to, work);
-        least = fmin(least, wall_seconds() - begin);
+        least = fmin(least, bench_wall_seconds() - begin);
     }
     gpumc_hot *hot = gpumc_hot_rows(&d, MOST_POINTS, GPUMC_ON_GPU, &error);
     report(name, hot, error.text, n_params, p, (double)(n_rows * kind->n_columns) * (single ? 4 : 8), least,
@@ -131,7 +117,7 @@ static void logistic(const char *name, size_t n_rows, size_t n_columns, size_t n
            *grad = p + n_params, value = 0, least = 1e30;
     const double *effects[MOST_FACTORS];
     double *to_effects[MOST_FACTORS];
-    size_t *level = (size_t *)checked(malloc((n_factors * n_rows + 1) * sizeof *level));
+    size_t *level = (size_t *)bench_memory(malloc((n_factors * n_rows + 1) * sizeof *level));
     gpumc_glm_factor factors[MOST_FACTORS];
     for (size_t i = 0; i < n_rows * n_columns; i++) x[i] = gpumc_rng_uniform(&rng) - 0.5;
     for (size_t i = 0; i < n_rows; i++) y[i] = gpumc_rng_uniform(&rng) < 0.5;
@@ -147,16 +133,16 @@ static void logistic(const char *name, size_t n_rows, size_t n_columns, size_t n
                                .x = x, .y = y, .factors = factors, .n_factors = n_factors,
                                .single_precision = single };
     const size_t bytes = gpumc_glm_bytes(&d, &error);
-    void *memory = checked(malloc(bytes));
-    gpumc_glm *on_cpu = (gpumc_glm *)checked(gpumc_glm_init(&d, memory, bytes, &error));
+    void *memory = bench_memory(malloc(bytes));
+    gpumc_glm *on_cpu = (gpumc_glm *)bench_memory(gpumc_glm_init(&d, memory, bytes, &error));
     double *work = doubles(gpumc_glm_work(on_cpu, 1, 1));
     const gpumc_glm_point at = { p, p + 1, effects, NULL, NULL, NULL };
     const gpumc_glm_gradient to = { grad, grad + 1, to_effects, NULL, NULL, NULL };
     for (int k = 0; k < 5; k++) {
-        const double begin = wall_seconds();
+        const double begin = bench_wall_seconds();
         memset(grad, 0, n_params * sizeof *grad);
         value = gpumc_glm_eval(on_cpu, &at, &to, work);
-        least = fmin(least, wall_seconds() - begin);
+        least = fmin(least, bench_wall_seconds() - begin);
     }
     gpumc_hot *hot = gpumc_hot_glm(&d, MOST_POINTS, GPUMC_ON_GPU, &error);
     report(name, hot, error.text, n_params, p, (double)(n_rows * n_columns) * (single ? 4 : 8), least, value,
@@ -175,13 +161,13 @@ static void run(const gpumc_hier_data *d, double *seconds, uint64_t *gradients)
     gpumc_error error;
     gpumc_fit fit;
     const gpumc_sample_options o = { .num_chains = 4, .num_warmup = 100, .num_samples = 200, .seed = 1 };
-    const double begin = wall_seconds();
+    const double begin = bench_wall_seconds();
     gpumc_hier *hier = gpumc_hier_create(d, &error);
     if (!hier || gpumc_sample(gpumc_hier_model(hier), &o, &fit) != GPUMC_OK) {
         fprintf(stderr, "%s\n", hier ? fit.message : error.text);
         exit(EXIT_FAILURE);
     }
-    *seconds = wall_seconds() - begin;
+    *seconds = bench_wall_seconds() - begin;
     *gradients = fit.warmup_gradients + fit.sampling_gradients;
     gpumc_free(&fit);
     gpumc_hier_free(hier);
@@ -193,7 +179,7 @@ static void hierarchy(const char *name, size_t n_groups, size_t rows_each)
     const size_t n = n_groups * rows_each;
     gpumc_rng rng = gpumc_rng_at(3, 0, 0, 0);
     double *y = doubles(2 * n), *x = y + n, seconds[2];
-    size_t *group = (size_t *)checked(malloc(n * sizeof *group));
+    size_t *group = (size_t *)bench_memory(malloc(n * sizeof *group));
     const double *columns[2] = { y, x };
     uint64_t gradients[2];
     for (size_t g = 0; g < n_groups; g++) {

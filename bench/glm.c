@@ -39,20 +39,6 @@ static const shape shapes[] = {
 #define MOST_POINTS 4
 #define MOST_EFFECTS 1000
 
-static double wall_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void *must(void *memory)
-{
-    if (memory) return memory;
-    fprintf(stderr, "out of memory\n");
-    exit(1);
-}
-
 /* ---- reading ---------------------------------------------------------------------------------------- */
 static volatile uint64_t seen;
 
@@ -131,7 +117,7 @@ static gpumc_glm *make(const shape *s, double *x, double *y, size_t *levels, voi
     data.factors = factors;
     data.single_precision = s->single_precision;
     bytes = gpumc_glm_bytes(&data, &error);
-    *memory = must(malloc(bytes + 1));
+    *memory = bench_memory(malloc(bytes + 1));
     glm = bytes ? gpumc_glm_init(&data, *memory, bytes, &error) : NULL;
     if (!glm) { fprintf(stderr, "%s\n", error.text); exit(1); }
     return glm;
@@ -141,9 +127,10 @@ static void measure(const shape *s, int runs)
 {
     const size_t K = s->n_columns, each = s->single_precision ? sizeof(float) : sizeof(double);
     const size_t bytes = s->n_rows * K * each;
-    double *x = must(malloc(s->n_rows * K * sizeof *x)), *y = must(malloc(s->n_rows * sizeof *y));
-    size_t *levels = must(malloc(4 * s->n_rows * sizeof *levels));
-    double *beta = must(calloc(MOST_POINTS * K, sizeof *beta)), *by_beta = must(calloc(K, sizeof *by_beta));
+    double *x = bench_memory(malloc(s->n_rows * K * sizeof *x)), *y = bench_memory(malloc(s->n_rows * sizeof *y));
+    size_t *levels = bench_memory(malloc(4 * s->n_rows * sizeof *levels));
+    double *beta = bench_memory(calloc(MOST_POINTS * K, sizeof *beta));
+    double *by_beta = bench_memory(calloc(K, sizeof *by_beta));
     static double effects[MOST_EFFECTS], by_effects[MOST_EFFECTS], ignored, lp[MOST_POINTS];
     static const double one = 1.25, five = 5;
     const double *effect_of[4] = { effects, effects, effects, effects };
@@ -162,15 +149,15 @@ static void measure(const shape *s, int runs)
         at[p] = point;
         to[p] = gradient;
     }
-    j.work = must(malloc(gpumc_glm_work(glm, s->n_points, s->n_threads) * sizeof(double)));
-    if (s->n_threads > 1) j.team = must(gpumc_team_start((int)s->n_threads, NULL));
+    j.work = bench_memory(malloc(gpumc_glm_work(glm, s->n_points, s->n_threads) * sizeof(double)));
+    if (s->n_threads > 1) j.team = bench_memory(gpumc_team_start((int)s->n_threads, NULL));
     for (int r = 0; r < runs; r++) {
-        double start = s->n_threads > 1 ? wall_seconds() : bench_seconds();
+        double start = s->n_threads > 1 ? bench_wall_seconds() : bench_seconds();
         read_once(j.team, x, bytes);
-        reading = fmin(reading, (s->n_threads > 1 ? wall_seconds() : bench_seconds()) - start);
-        start = s->n_threads > 1 ? wall_seconds() : bench_seconds();
+        reading = fmin(reading, (s->n_threads > 1 ? bench_wall_seconds() : bench_seconds()) - start);
+        start = s->n_threads > 1 ? bench_wall_seconds() : bench_seconds();
         evaluate(&j, lp);
-        best = fmin(best, (s->n_threads > 1 ? wall_seconds() : bench_seconds()) - start);
+        best = fmin(best, (s->n_threads > 1 ? bench_wall_seconds() : bench_seconds()) - start);
     }
     printf("%-33s %7zu x %-4zu %8.3f", s->what, s->n_rows, K, best * 1e3);
     if (s->target_ms > 0) printf(" %7.1f", s->target_ms);

@@ -16,13 +16,6 @@
 
 enum { CHAINS = 4, DRAWS = 1000, COLUMNS = 1000 };
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* The pages of a file that is on the disk become free. */
 static void forget(const char *path)
 {
@@ -34,14 +27,14 @@ static void forget(const char *path)
 static double time_fwrite(const gpumc_fit *fit, const char *path)
 {
     const size_t n = (size_t)CHAINS * DRAWS * COLUMNS;
-    const double begin = seconds();
+    const double begin = bench_wall_seconds();
     FILE *file = fopen(path, "wb");
     if (!file || fwrite(fit->draws, sizeof(double), n, file) != n || fflush(file) != 0 || !gpumc__sync(file)
         || fclose(file) != 0) {
         perror(path);
         exit(1);
     }
-    const double took = seconds() - begin;
+    const double took = bench_wall_seconds() - begin;
     forget(path);
     return took;
 }
@@ -50,12 +43,12 @@ static double time_store(const gpumc_fit *fit, const char *path)
 {
     gpumc_error error;
     char file[700];
-    const double begin = seconds();
+    const double begin = bench_wall_seconds();
     if (gpumc_write_store(fit, path, NULL, &error) != GPUMC_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
-    const double took = seconds() - begin;
+    const double took = bench_wall_seconds() - begin;
     for (int c = 0; c < CHAINS && fit->n_blocks == 1; c++) {
         snprintf(file, sizeof file, "%s/posterior/theta/%d.0.0", path, c);
         forget(file);
