@@ -157,8 +157,9 @@
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
      many independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most). Then warnings
      GPUMC_W_...
-       DIVERGENT    the density is too curved somewhere: a hierarchy without location and scale, a prior that
-                    reaches zero; then try a higher target_accept. More draws never mend it.
+       DIVERGENT    the density is too curved somewhere (an energy error above 1000): a hierarchy without
+                    location and scale, covariates far from 0, a prior that reaches zero; then try a higher
+                    target_accept. More draws never mend it.
        HELD         a chain stayed at one point for long, or hardly entered a lump of the posterior: a narrow
                     region, missed elsewhere; as for DIVERGENT
        UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more
@@ -2426,8 +2427,8 @@ extern const gpumc__device *gpumc__cuda_device(void);
    wants a population on these bounds. Other kinds, as ordered cutpoints or a simplex, have no families here:
    models with them want a density of their own.
 
-   Blocks that name a factor L are correlated, normal populations, 16 at most; the matrix L L' is a generated
-   quantity, corr_L. */
+   Blocks that name a factor L are correlated, normal populations, 16 at most, behind a link or not; the
+   matrix L L' is a generated quantity, corr_L. */
 
 /* Families of priors and populations are functions, so that under GPUMC_STATIC a program holds only those it
    names: gpumc_prior_FAMILY for each continuous family of >>api-dist, and gpumc_prior_flat, of log density 0
@@ -2740,7 +2741,7 @@ typedef struct gpumc_fit {
     struct gpumc_summary *summaries;      /* of columns, for gpumc_summarise; flags -1: not worked out yet */
     gpumc_warning *warnings;
     size_t n_warnings;
-    uint64_t warmup_gradients, sampling_gradients;
+    uint64_t warmup_gradients, sampling_gradients;         /* warm-up: with the draws that were discarded */
     double warmup_seconds, sampling_seconds;
     double gradient_seconds, forecast_seconds;     /* of one, and of the run, as measured at its start */
     size_t n_divergent, n_restarted;
@@ -8105,7 +8106,7 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
     if (k->n_node_columns ? !d->nodes || d->n_nodes == 0 : d->nodes || d->n_nodes)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them", k->name);
-    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;        /* nodes are stored as double */
+    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;         /* nodes are kept in double */
     gpumc_status status = gpumc__check_groups(d, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_columns; c++)
         status = gpumc__check_column(d, d->columns[c], d->n_rows, most, "column",
@@ -8968,7 +8969,8 @@ static void gpumc__glm_chunk(size_t chunk, int member, void *user)
 GPUMC_API size_t gpumc_glm_work(const gpumc_glm *g, size_t n_points, size_t n_threads)
 {
     const size_t sums = gpumc__size_mul(gpumc__size_mul(n_points, g->n_chunks), g->width);
-    return gpumc__size_add(sums, gpumc__size_add(gpumc__size_mul(n_threads, gpumc__glm_scratch(g, n_points)), 8));
+    const size_t scratch = gpumc__size_mul(n_threads, gpumc__glm_scratch(g, n_points));
+    return gpumc__size_add(gpumc__size_add(sums, scratch), 8);
 }
 
 /* What rows of the real families leave out, the same for all, with its derivatives by a and b. */
@@ -9418,8 +9420,8 @@ static gpumc_hot *gpumc__hot_open(const gpumc_rows_data *rows, const gpumc_glm_d
     for (size_t i = 0; glm && i < glm->n_rows && place != GPUMC_ON_CPU; i++)  /* there gpumc_glm_init does */
         if (gpumc__glm_check_row(glm, i, error) != GPUMC_OK) return NULL;
     if (!max_points || !((int)place >= 0 && place <= GPUMC_ON_GPU)) {
-        GPUMC__BAD_ARGUMENT(error, "gpumc_hot_%s: max_points is %.0f, place %d; they must be at least 1, and a "
-                            "gpumc_place", rows ? "rows" : "glm", (double)max_points, (int)place);
+        GPUMC__BAD_ARGUMENT(error, "gpumc_hot_%s: max_points is %.0f, place %d; they must be at least 1, and "
+                            "a gpumc_place", rows ? "rows" : "glm", (double)max_points, (int)place);
         return NULL;
     }
     if (place != GPUMC_ON_CPU && gpu->describe(&info, &why) == GPUMC_OK)
@@ -15857,6 +15859,16 @@ static void gpumc__review_column(gpumc__review *v, const gpumc_block *block, siz
     gpumc__review_divergences(v, column);
 }
 
+/* What helps where a region is hard to enter. */
+static const char *gpumc__hard_region(const gpumc_fit *fit)
+{
+    int declared = 0;
+    for (size_t k = 0; fit->centring && k < fit->n_free; k++) declared |= fit->centring[k] < 1;
+    return declared ? "check priors and scales, centre covariates, then raise target_accept"
+        : "check priors and scales, centre covariates, declare location and scale of hierarchies, then raise "
+          "target_accept";
+}
+
 /* Appends what was found, gravest first, and returns 0 when memory was refused. As long as its list. */
 static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 {
@@ -15873,12 +15885,12 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
 #define GPUMC__WARN(found, name, note, value, ...) \
     if (found) done &= !gpumc__warn(fit, GPUMC_W_##name, note, value, __VA_ARGS__)
     GPUMC__WARN(v->draws > 0 && divergent > 0, DIVERGENT, 0, divergent / all, "%.0f of %.0f draws (%s %%) "
-        "diverged%s%s: %s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
+        "diverged%s%s: %s%s", divergent, all, gpumc__significant(100 * divergent / all, 2, number),
         v->apart.count > 0 ? ", unlike the rest in " : "", gpumc__name_worst(fit, &v->apart, 3, -1, names),
         2 * v->beyond > v->divergent ? "the density is 0 or not a number there; declare bounds (kind, lower, "
         "upper), so that nothing leads beyond, and by priors keep scales from 0"
-        : "estimates may be biased, a region of high curvature is missed; check priors and scales, "
-          "declare location and scale of hierarchies, then raise target_accept");
+        : "estimates may be biased, a region of high curvature is missed; ",
+        2 * v->beyond > v->divergent ? "" : gpumc__hard_region(fit));
     GPUMC__WARN(deep > 0, TREEDEPTH, deep <= 0.05, deep, "%.0f of %.0f draws (%s %%) reached max_treedepth "
         "%d: trajectories were cut short, which costs speed, not validity; rescale or decorrelate, then "
         "raise it", v->deep, v->draws, gpumc__significant(100 * deep, 2, number), fit->options.max_treedepth);
@@ -15904,10 +15916,9 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         gpumc__fixed(100 * v->stuck.value[0], 0, number), (double)v->stuck.which[0] + 1);
     GPUMC__WARN(v->draws > 0 && v->held.value[0] >= gpumc__held_limit(v) && !(v->stuck.count > 0), HELD, 0,
         v->held.value[0], "chain %.0f stayed at one point for %.0f transitions in a row: a narrow region "
-        "that is hard to leave is hard to find, and estimates may lack it; %scheck priors and scales, "
-        "declare location and scale of hierarchies, then raise target_accept",
+        "that is hard to leave is hard to find, and estimates may lack it; %s%s",
         (double)v->held.which[0] + 1, v->held.value[0],
-        fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "");
+        fit->sampler > GPUMC_SAMPLER_NUTS ? "compare with the sampler NUTS, " : "", gpumc__hard_region(fit));
     else
         GPUMC__WARN(v->strays > 0, HELD, 0, v->stays, "%.0f draws lie where the density is far from the "
             "normal that HMC moves by, in %.0f stays: what is entered and left so seldom has too much or too "
@@ -19884,6 +19895,18 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
     return lp;
 }
 
+/* What gpumc_nuts_tell returns. Where the density is not asked, as a scale is lost beside its location, points
+   are rejected but are no divergences: nothing is wrong with the density there. */
+static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp, const double *g)
+{
+    const double *q = gpumc_nuts_ask(chain->nuts);
+    double *work = chain->work;
+    const int ends = lp == -GPUMC_INF && gpumc__to_natural(r->layout, q, work, work) == -GPUMC_INF;
+    const int complete = gpumc_nuts_tell(chain->nuts, lp, g);
+    if (ends) chain->nuts->stats.divergent = 0;
+    return complete;
+}
+
 /* One chain to its goal or by a chunk, through the callback for single points. */
 static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
 {
@@ -19892,7 +19915,7 @@ static void gpumc__advance_chain(gpumc__run *r, size_t c, size_t n_draws)
         const double *q = gpumc_nuts_ask(chain->nuts);
         double *g = gpumc__nuts_gradient_wanted(chain->nuts);
         const double lp = gpumc__chain_eval(r, chain, q, g);
-        if (!gpumc_nuts_tell(chain->nuts, lp, g)) continue;
+        if (!gpumc__chain_tell(r, chain, lp, g)) continue;
         gpumc__completed(r, c);
         n_draws--;
     }
@@ -19954,7 +19977,7 @@ static void gpumc__advance_batch(gpumc__run *r)
             total = gpumc__eval_finish(r->layout, gpumc_nuts_ask(k->nuts), jacobian[n], lp[n], grad, k->work);
             n++;
             k->gradients++;
-            if (gpumc_nuts_tell(k->nuts, total, grad)) gpumc__completed(r, c);
+            if (gpumc__chain_tell(r, k, total, grad)) gpumc__completed(r, c);
         }
         if (gpumc__is_due(r)) return;
     }
