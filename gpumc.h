@@ -8106,7 +8106,7 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
     if (k->n_node_columns ? !d->nodes || d->n_nodes == 0 : d->nodes || d->n_nodes)
         return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                            "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them", k->name);
-    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;         /* nodes are kept in double */
+    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;          /* nodes: always double */
     gpumc_status status = gpumc__check_groups(d, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_columns; c++)
         status = gpumc__check_column(d, d->columns[c], d->n_rows, most, "column",
@@ -19895,8 +19895,8 @@ static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double
     return lp;
 }
 
-/* What gpumc_nuts_tell returns. Where the density is not asked, as a scale is lost beside its location, points
-   are rejected but are no divergences: nothing is wrong with the density there. */
+/* What gpumc_nuts_tell returns. Where the density is not asked, a scale being lost beside its location, a
+   point is rejected, but is no divergence: nothing is wrong with it there. */
 static int gpumc__chain_tell(const gpumc__run *r, gpumc__chain *chain, double lp, const double *g)
 {
     const double *q = gpumc_nuts_ask(chain->nuts);

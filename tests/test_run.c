@@ -612,6 +612,34 @@ static void check_lump(void)
     CHECK(by_trees >= 5 && warned >= 5, "again by trees %d times, with a word %d", by_trees, warned);
 }
 
+/* Elements about 5e9: where tau is below 5e-4 they are made of rounding errors, and points there are refused,
+   which trees run into. The density is as good as any. */
+static double lost_density(const double *x, double *g, void *data)
+{
+    (void)data;
+    double lp = gpumc_normal_lpdf(x[0], 5e9, 1, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(x[1], 1, &g[1], NULL);
+    for (int j = 0; j < 3; j++)
+        lp += gpumc_normal_lpdf(x[2 + j], x[0], x[1], &g[2 + j], &g[0], &g[1])
+            + gpumc_normal_lpdf(5e9 + 0.1 * j, x[2 + j], 1, NULL, &g[2 + j], NULL);
+    return lp;
+}
+static void check_lost_scale(void)
+{
+    static const double at = 5e9;
+    const gpumc_param lost[] = { { .name = "mu", .init = &at }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "theta", .size = 3, .location = "mu", .scale = "tau" } };
+    const gpumc_model model = { .name = "lost", .params = lost, .n_params = 3, .log_density = lost_density };
+    const gpumc_sample_options o = { .sampler = GPUMC_SAMPLER_NUTS, .seed = 2 };
+    gpumc_fit fit;
+    size_t refused = 0;
+    CHECK(gpumc_sample(&model, &o, &fit) == GPUMC_OK, "%s", fit.message);
+    for (size_t i = 0; i < fit.n_chains * fit.n_draws; i++)
+        refused += fit.stats[i / fit.n_draws * fit.draw_capacity + i % fit.n_draws].max_energy_error > 1e300;
+    CHECK(refused > 0 && fit.n_divergent == 0, "%d trees were refused a point, %d diverged", (int)refused,
+          (int)fit.n_divergent);
+    gpumc_free(&fit);
+}
+
 static double long_tails(const double *x, double *g, void *data)
 {
     double lp = 0;
@@ -947,6 +975,7 @@ int main(void)
     check_steep_starts();
     check_wall();
     check_lump();
+    check_lost_scale();
     check_unmixed_warmup();
     check_unseen();
     check_jump();
