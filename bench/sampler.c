@@ -6,6 +6,8 @@
                                     a hierarchical model: learned centring against both fixed forms
        sampler correlated [seeds=10] [forms=...]
                                     the same for intercepts and slopes that are correlated
+       sampler series [seeds=10]    the same for stationary series that only counts or sizes of noise tell of: as
+                                    series, as walks, and non-centred by hand
        sampler posteriordb [seeds=3]
                                     published posteriors, from the files in $GPUMC_POSTERIORDB
        sampler compare [seeds=3] [models=...]
@@ -30,7 +32,7 @@ enum { MAX_SEEDS = 100 };
 /* ---- scores -------------------------------------------------------------------------------------- */
 
 typedef struct score {
-    double bulk, tail, both, r_hat, divergences, tree, warmup, draws, seconds, sampler, ok;
+    double bulk, tail, both, r_hat, divergences, tree, warmup, draws, seconds, sampler, quiet, ok;
 } score;
 
 static const char *const sampler_names[] = { "auto", "nuts", "mams", "hmc" };
@@ -53,7 +55,7 @@ static double ess_both(const gpumc_fit *fit, size_t column, double *scratch)
 /* Samples and judges every parameter. */
 static score judge(const gpumc_model *model, const gpumc_sample_options *o)
 {
-    score s = { HUGE_VAL, HUGE_VAL, HUGE_VAL, 0, 0, 0, 0, 0, 0, 0, 0 };
+    score s = { HUGE_VAL, HUGE_VAL, HUGE_VAL, 0, 0, 0, 0, 0, 0, 0, 1, 0 };
     gpumc_fit fit;
     double *scratch;
     if (gpumc_sample(model, o, &fit) != GPUMC_OK) {
@@ -76,6 +78,7 @@ static score judge(const gpumc_model *model, const gpumc_sample_options *o)
     s.tree = s.draws / (double)(fit.n_chains * fit.n_draws);
     s.seconds = fit.warmup_seconds + fit.sampling_seconds;
     s.sampler = fit.sampler;
+    for (size_t k = 0; k < fit.n_warnings; k++) s.quiet *= fit.warnings[k].note;
     s.ok = scratch != NULL;
     gpumc_free(&fit);
     return s;
@@ -482,6 +485,142 @@ static int bench_correlated(size_t n_seeds, const char *forms)
         lines_make(&l, &lines_cases[m]);
         if (!bench_forms(lines_cases[m].name, lines_run, &l, n_seeds, forms)) return EXIT_FAILURE;
     }
+    return EXIT_SUCCESS;
+}
+
+/* ---- stationary series --------------------------------------------------------------------------- */
+
+/* Either one series of the logarithms of variances about mu, y of which are the noise; or the logarithms of
+   rates of counts y in several series, about means of their own. */
+enum { MOST_PEOPLE = 60, MOST_TIMES = 1000, MOST_STATES = 1000 };
+typedef struct series_case { const char *name; size_t people, times; double phi, tau; } series_case;
+static const series_case series_cases[] = { { "volatility, 200 days", 1, 200, 0.95, 0.2 },
+    { "volatility, 1000 days", 1, 1000, 0.97, 0.2 }, { "60 x 8 counts", 60, 8, 0.7, 0.3 },
+    { "60 x 8 counts, slow", 60, 8, 0.9, 0.6 } };
+typedef enum series_form { AS_SERIES, AS_WALKS, BY_HAND, N_FORMS } series_form;
+typedef struct states {
+    series_case of;
+    series_form form;
+    double y[MOST_STATES];
+    size_t person[MOST_STATES];
+} states;
+
+static void series_make(states *d, const series_case *c, uint64_t seed)
+{
+    gpumc_rng rng = gpumc_rng_at(seed, 0, 0, 0);
+    d->of = *c;
+    for (size_t p = 0, i = 0; p < c->people; p++) {
+        const double mean = c->people > 1 ? 1 + 0.6 * gpumc_rng_normal(&rng) : -1;
+        double h = mean + c->tau / sqrt(1 - c->phi * c->phi) * gpumc_rng_normal(&rng);
+        for (size_t t = 0; t < c->times; t++, i++) {
+            if (t > 0) h = mean + c->phi * (h - mean) + c->tau * gpumc_rng_normal(&rng);
+            d->y[i] = c->people > 1 ? (double)gpumc_poisson_rng(&rng, exp(h)) : exp(h / 2) * gpumc_rng_normal(&rng);
+            d->person[i] = p;
+        }
+    }
+}
+
+/* Of what is seen of states h; adds the derivatives. */
+static double series_seen(const states *d, const double *h, double *by_h)
+{
+    const size_t n = d->of.people * d->of.times;
+    double lp = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double sigma = exp(h[i] / 2);
+        double by_sigma = 0;
+        if (d->of.people > 1) { lp += gpumc_poisson_log_lpmf(d->y[i], h[i], &by_h[i]); continue; }
+        lp += gpumc_normal_lpdf(d->y[i], 0, sigma, NULL, NULL, &by_sigma);
+        by_h[i] += by_sigma * sigma / 2;
+    }
+    return lp;
+}
+
+/* mu, phi, tau, omega, means, states h; by hand, (h - mean) in units of the scales, each beyond its location. */
+static double series_density(const double *x, double *g, void *data)
+{
+    const states *d = (const states *)data;
+    const size_t S = d->of.people, T = d->of.times;
+    const double phi = x[1], tau = x[2], root = sqrt(1 - phi * phi), *m = x + 4, *z = m + S;
+    const int by_hand = d->form == BY_HAND;
+    double h[MOST_STATES], by_h[MOST_STATES] = { 0 }, *by_m = g + 4, *by_z = by_m + S, by_u = 0, lp;
+    lp = gpumc_normal_lpdf(x[0], 0, 2, &g[0], NULL, NULL) + gpumc_half_normal_lpdf(tau, 0.5, &g[2], NULL)
+        + gpumc_half_normal_lpdf(x[3], 1, &g[3], NULL) + gpumc_beta_lpdf((phi + 1) / 2, 20, 1.5, &by_u, NULL, NULL);
+    g[1] += by_u / 2;
+    for (size_t p = 0; p < S; p++) {
+        const double mean = S > 1 && by_hand ? x[0] + x[3] * m[p] : S > 1 ? m[p] : x[0];
+        lp += by_hand || S == 1 ? gpumc_std_normal_lpdf(m[p], &by_m[p])
+                                : gpumc_normal_lpdf(m[p], x[0], x[3], &by_m[p], &g[0], &g[3]);
+        for (size_t t = 0, i = p * T; t < T; t++, i++)
+            h[i] = !by_hand ? z[i] : t == 0 ? mean + tau / root * z[i] : mean + phi * (h[i - 1] - mean) + tau * z[i];
+    }
+    lp += series_seen(d, h, by_h);
+    for (size_t p = 0; p < S; p++) {
+        const double mean = S > 1 && by_hand ? x[0] + x[3] * m[p] : S > 1 ? m[p] : x[0];
+        double by_mean = 0;
+        for (size_t t = T, i = p * T + T; t-- > 0;) {
+            const double scale = t == 0 ? tau / root : tau, from = t == 0 ? mean : mean + phi * (h[--i - 1] - mean);
+            double by_from = 0, by_scale = 0;
+            if (t == 0) i--;
+            if (by_hand) {
+                lp += gpumc_std_normal_lpdf(z[i], &by_z[i]);
+                by_z[i] += scale * by_h[i];
+                by_scale = z[i] * by_h[i];
+                by_from = by_h[i];
+            } else lp += gpumc_normal_lpdf(h[i], from, scale, &by_h[i], &by_from, &by_scale);
+            by_mean += t == 0 ? by_from : (1 - phi) * by_from;
+            g[1] += t == 0 ? by_scale * tau * phi / (root * root * root) : by_from * (h[i - 1] - mean);
+            g[2] += t == 0 ? by_scale / root : by_scale;
+            if (t > 0) by_h[i - 1] += phi * by_from;
+            if (!by_hand) by_z[i] += by_h[i];
+        }
+        if (S == 1) g[0] += by_mean;
+        else if (!by_hand) by_m[p] += by_mean;
+        else { g[0] += by_mean; g[3] += by_mean * m[p]; by_m[p] += by_mean * x[3]; }
+    }
+    return lp;
+}
+
+static score series_run(const states *d, const gpumc_sample_options *o)
+{
+    const size_t dims[] = { d->of.people, d->of.times };
+    const int declared = d->form != BY_HAND, own = d->of.people > 1;
+    const gpumc_param params[] = { { .name = "mu" },
+        { .name = "phi", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "omega", .kind = GPUMC_POSITIVE },
+        { .name = "mean", .size = d->of.people, .location = declared && own ? "mu" : NULL,
+          .scale = declared && own ? "omega" : NULL },
+        { .name = "h", .dims = dims, .n_dims = 2, .location = !declared ? NULL : own ? "mean" : "mu",
+          .location_index = declared && own ? d->person : NULL, .scale = declared ? "tau" : NULL,
+          .walk_dim = declared ? 2 : 0, .walk_coefficient = d->form == AS_SERIES ? "phi" : NULL } };
+    const gpumc_model model = { .name = d->of.name, .params = params, .n_params = 6, .log_density = series_density,
+                                .data = (void *)d };
+    return judge(&model, o);
+}
+
+static int bench_series(size_t n_seeds)
+{
+    static const char *const names[N_FORMS] = { "series", "walks", "by hand" };
+    static states d;
+    printf("\nmedians of %zu seeds, of another data set each; effective draws per 1000 gradients, those of warm-up "
+           "included\n%-22s %-8s %8s %8s %8s %14s\n", n_seeds, "", "form", "ESS/1000", "gradients", "R-hat",
+           "no warning");
+    for (size_t c = 0; c < sizeof series_cases / sizeof *series_cases; c++)
+        for (d.form = AS_SERIES; d.form < N_FORMS; d.form = (series_form)(d.form + 1)) {
+            score all[MAX_SEEDS];
+            double least[MAX_SEEDS], total[MAX_SEEDS], quiet = 0;
+            for (size_t k = 0; k < n_seeds; k++) {
+                const gpumc_sample_options o = { .seed = k + 1, .sampler = sampler };
+                series_make(&d, &series_cases[c], k + 1);
+                all[k] = series_run(&d, &o);
+                if (!all[k].ok) return EXIT_FAILURE;
+                total[k] = all[k].warmup + all[k].draws;
+                least[k] = 1000 * fmin(fmin(all[k].bulk, all[k].tail), all[k].both) / total[k];
+                quiet += all[k].quiet;
+            }
+            printf("%-22s %-8s %8.2f %8.0f %8.4f %7.0f of %zu\n", d.of.name, names[d.form],
+                   bench_median(least, n_seeds), bench_median(total, n_seeds), MEDIAN(all, n_seeds, r_hat), quiet,
+                   n_seeds);
+        }
     return EXIT_SUCCESS;
 }
 
@@ -893,7 +1032,8 @@ int main(int argc, char **argv)
     };
     const size_t n_list = sizeof list / sizeof *list;
     if (strcmp(what, "help") == 0) {
-        printf("usage: %s targets|overhead|groups|correlated|posteriordb|compare|tails|summaries [key=value ...]\n",
+        printf("usage: %s targets|overhead|groups|correlated|series|posteriordb|compare|tails|summaries "
+               "[key=value ...]\n",
                argv[0]);
         for (size_t k = 0; k < n_list; k++) printf("  %-10s %s\n", list[k].key, list[k].meaning);
         return EXIT_SUCCESS;
@@ -912,6 +1052,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "targets") == 0) return bench_targets(seeds ? (size_t)seeds : 5);
     if (strcmp(what, "groups") == 0) return bench_groups(seeds ? (size_t)seeds : 10, models, forms);
     if (strcmp(what, "correlated") == 0) return bench_correlated(seeds ? (size_t)seeds : 10, forms);
+    if (strcmp(what, "series") == 0) return bench_series(seeds ? (size_t)seeds : 10);
     if (strcmp(what, "overhead") == 0) return bench_overhead();
     if (strcmp(what, "summaries") == 0) return bench_summaries();
     if (strcmp(what, "tails") == 0) return bench_tails(seeds ? (size_t)seeds : 40);
