@@ -3495,9 +3495,8 @@ static GPUMC__UNUSED size_t gpumc__room(size_t bytes)
 static GPUMC__UNUSED char *gpumc__settle(void *room, size_t bytes)
 {
     const size_t page = GPUMC__LARGE_PAGE, all = gpumc__room(bytes);
-    char *at;
     if (!room || all < 2 * page) return (char *)gpumc__aligned(room);
-    at = (char *)room + (page - (uintptr_t)room % page) % page;
+    char *at = (char *)room + (page - (uintptr_t)room % page) % page;
     gpumc__want_large_pages(at, all - page);
     return at;
 }
@@ -3548,11 +3547,9 @@ static void gpumc__team_look(const volatile int *n, int low, int high, double se
 static void gpumc__team_share(gpumc_team *t, int member)
 {
     for (;;) {
-        size_t from, n;
         gpumc__lock(&t->mutex);
-        from = t->next;
-        n = (t->n_parts - from) / (4 * (size_t)t->n_threads);
-        n = n ? n : from < t->n_parts;
+        const size_t from = t->next, many = (t->n_parts - from) / (4 * (size_t)t->n_threads);
+        const size_t n = many ? many : from < t->n_parts;
         t->next += n;
         gpumc__unlock(&t->mutex);
         if (n == 0) return;
@@ -3571,14 +3568,11 @@ static void *gpumc__team_member(void *user)
     gpumc__store_flag(&t->n_here, t->n_here + 1);
     gpumc__unlock(&t->mutex);
     for (;;) {
-        int stop, joins, home;
         gpumc__team_look(&t->round, seen, seen, GPUMC__TEAM_LOOK);
         gpumc__lock(&t->mutex);
         while (t->round == seen && !t->stop) gpumc__wait(&t->work, &t->mutex);
+        const int stop = t->stop, joins = t->open, home = t->home;
         seen = t->round;
-        stop = t->stop;
-        joins = t->open;
-        home = t->home;
         gpumc__store_flag(&t->n_busy, t->n_busy + joins);
         gpumc__unlock(&t->mutex);
         if (stop) return NULL;
@@ -4117,7 +4111,6 @@ static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double
         double *GPUMC__RESTRICT v = a + k * n + k + 1;    /* row k right of the diagonal: to be reflected */
         const size_t m = n - k - 1;
         const double norm = sqrt(gpumc__dot(v, v, m)), alpha = v[0] > 0 ? -norm : norm;
-        double scale;
         d[k] = a[k * n + k];
         e[k] = alpha;
         tau[k] = 0;
@@ -4125,7 +4118,7 @@ static GPUMC_LOOP void gpumc__tridiagonal(double *a, size_t n, double *d, double
         v[0] -= alpha;
         tau[k] = 2 / gpumc__dot(v, v, m);
         for (size_t i = 0; i < m; i++) w[i] = tau[k] * gpumc__dot(a + (k + 1 + i) * n + k + 1, v, m);
-        scale = 0.5 * tau[k] * gpumc__dot(w, v, m);
+        const double scale = 0.5 * tau[k] * gpumc__dot(w, v, m);
         for (size_t i = 0; i < m; i++) w[i] -= scale * v[i];
         for (size_t i = 0; i < m; i++) {                     /* A <- A - v w' - w v' */
             double *GPUMC__RESTRICT row = a + (k + 1 + i) * n + k + 1;
@@ -4419,10 +4412,9 @@ GPUMC_API double gpumc_rng_gamma(gpumc_rng *rng, double shape)
 GPUMC_API double gpumc_rng_beta(gpumc_rng *rng, double a, double b)
 {
     const double most = 1 - 0.5 * DBL_EPSILON;
-    double x;
     if (!(a > 0 && a <= DBL_MAX && b > 0 && b <= DBL_MAX)) return GPUMC_NAN;
-    x = gpumc__rng_log_gamma(rng, a);
-    x = gpumc__inv_logit(x - gpumc__rng_log_gamma(rng, b));
+    const double log_of_a = gpumc__rng_log_gamma(rng, a);
+    const double x = gpumc__inv_logit(log_of_a - gpumc__rng_log_gamma(rng, b));
     return x < DBL_MIN ? DBL_MIN : x > most ? most : x;
 }
 
@@ -5842,9 +5834,8 @@ GPUMC_API double gpumc_constrain(const gpumc_transform *t, const double *q, doub
 GPUMC_API gpumc_status gpumc_unconstrain(const gpumc_transform *t, const double *x, double *q,
                                          gpumc_error *error)
 {
-    gpumc__constraint c;
     if (!t || !x || !q) return GPUMC__BAD_ARGUMENT(error, "gpumc_unconstrain: t, x or q is NULL");
-    c = gpumc__constraint_of(t);
+    const gpumc__constraint c = gpumc__constraint_of(t);
     return gpumc__inverse(&c, x, q, error);
 }
 
@@ -5997,10 +5988,9 @@ GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x, 
 static double gpumc__link_news(const gpumc__link *k, const double *x)
 {
     const int n = k->noise.halves < 0 ? -k->noise.halves : k->noise.halves;
-    double ratio, s;
     if (n == 0) return 1;
-    ratio = x[k->noise.at] * k->noise.per_unit;
-    s = n % 2 ? sqrt(ratio) : 1;
+    const double ratio = x[k->noise.at] * k->noise.per_unit;
+    double s = n % 2 ? sqrt(ratio) : 1;
     for (int i = 0; i < n / 2; i++) s *= ratio;
     return k->noise.halves < 0 ? 1 / s : s;
 }
@@ -11522,7 +11512,6 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
         : (uintptr_t)memory % sizeof(double) ? "memory is not aligned for double"
         : needed == 0 || bytes < needed || metric->dim != dim || !(step_size >= 0)
             || metric->rank > GPUMC__MAX_RANK || !gpumc__is_finite(step_size) ? "out of range" : NULL;
-    gpumc_nuts *s;
     if (wrong) {
         gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
                     "gpumc_nuts_init: %s (dim %.0f of at least 1, the metric's dimension %.0f; max_treedepth "
@@ -11531,7 +11520,7 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
                     (double)bytes, (double)needed, step_size);
         return NULL;
     }
-    s = gpumc__nuts_place(&arena, dim, max_treedepth);
+    gpumc_nuts *s = gpumc__nuts_place(&arena, dim, max_treedepth);
     s->metric = metric;
     s->seed = seed;
     s->chain = chain;
@@ -13233,7 +13222,6 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
     const gpumc__blocks blocks = gpumc__layout_blocks(a->layout);
-    size_t n_draws;
     if (m->kind == GPUMC_METRIC_UNIT) return;
     if (!full || (a->n_selected == 0 && m->block_size == 0)) {
         if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m);
@@ -13243,7 +13231,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     gpumc__adapt_diagonal(a, m);
     if (m->block_size > 0) gpumc__adapt_blocks(a, blocks.n);
     if (a->options.metric == GPUMC_METRIC_DENSE) {
-        n_draws = gpumc__adapt_select(a);
+        const size_t n_draws = gpumc__adapt_select(a);
         if (n_draws >= 10 && gpumc__fisher_dense(a->x, a->y, n_draws, a->dim, a->matrices))
             gpumc__adapt_dense(a);
     } else gpumc__adapt_correlations(a);
@@ -13610,9 +13598,8 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
 {
     const gpumc__link *k = &p->link;
     const double *theta = a->moments + p->free_at;
-    double *units = gpumc__adapt_units(a, k), least = GPUMC_INF, most = 0, sum = 0, mean;
-    size_t size = 0, common;
-    int alike;
+    double *units = gpumc__adapt_units(a, k), least = GPUMC_INF, most = 0, sum = 0;
+    size_t size = 0;
     for (size_t j = 0; j < k->size; j++) {
         const double *unit = units + 3 * k->unit[j], odds = gpumc__exp(2 * unit[0])
             * gpumc__centring_J(theta[a->dim + j], anchors[j], theta[4 * a->dim + j], unit[2]);
@@ -13624,9 +13611,10 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
         sum += odds;
         size++;
     }
-    alike = most < 2 * least && sum <= 1e9 * (double)size;
-    mean = sum / (double)(size > 0 ? size : 1);
-    common = alike ? gpumc__smaller(gpumc__nearest_notch(mean / (1 + mean)), GPUMC__FULL - 1) : 0;
+    const int alike = most < 2 * least && sum <= 1e9 * (double)size;
+    const double mean = sum / (double)(size > 0 ? size : 1);
+    const size_t common = alike ? gpumc__smaller(gpumc__nearest_notch(mean / (1 + mean)), GPUMC__FULL - 1)
+        : 0;
     for (size_t u = 0; u < k->n_scales && common > 0; u++)
         units[3 * u] -= 0.5 * gpumc__log(mean * (1 / gpumc__notch[common] - 1));
     for (size_t j = 0; j < k->size; j++) {
