@@ -4741,18 +4741,18 @@ typedef struct gpumc__count {
     double most, mean, variance;
 } gpumc__count;
 
-static gpumc__tail gpumc__count_tail(const gpumc__count *law, double y, double side)
+static gpumc__tail gpumc__count_tail(gpumc__count law, double y, double side)
 {
     const double k = floor(y);
     if (y != y) return gpumc__certain_tail(side, y);
     if (k < 0) return gpumc__certain_tail(side, gpumc__before(side));
-    if (k >= law->most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
-    if (law->size == 0) return gpumc__tail_at(-side, gpumc__gamma_tail(k + 1, law->x, law->log_x));
-    return gpumc__tail_at(side, gpumc__beta_tail(law->size - law->falls * k, k + 1,
-                                                 law->x, law->y, law->log_x, law->log_y));
+    if (k >= law.most || k == GPUMC_INF) return gpumc__certain_tail(side, gpumc__before(-side));
+    if (law.size == 0) return gpumc__tail_at(-side, gpumc__gamma_tail(k + 1, law.x, law.log_x));
+    return gpumc__tail_at(side, gpumc__beta_tail(law.size - law.falls * k, k + 1,
+                                                 law.x, law.y, law.log_x, law.log_y));
 }
 /* Whether P(Y <= k) >= p, up to the rounding of both, so that p = P(Y <= k) as computed finds k itself. */
-static int gpumc__count_reaches(const gpumc__count *law, double k, double p)
+static int gpumc__count_reaches(gpumc__count law, double k, double p)
 {
     const double slack = 64 * DBL_EPSILON;
     if (p < 0.5) return gpumc__count_tail(law, k, GPUMC__LOWER).value >= gpumc__log(p) - slack;
@@ -4768,7 +4768,7 @@ static double gpumc__count_quantile(gpumc__count law, double p)
     if (p == 0 || p == 1) return p == 0 ? 0 : law.variance > 0 ? law.most : law.mean;
     double at = guess < 0 ? 0 : guess < law.most ? guess : law.most, below = -1, above = law.most;
     for (double step = 1 + floor(DBL_EPSILON * at); above - below > 1; step *= 2) {
-        const int reached = gpumc__count_reaches(&law, at, p);
+        const int reached = gpumc__count_reaches(law, at, p);
         if (reached) above = at;
         else below = at;
         const double way = fmin(step, floor(0.5 * (above - below)));
@@ -4796,8 +4796,7 @@ static int gpumc__is_trials(double n) { return n >= 0 && gpumc__is_whole(n); }
 static int gpumc__is_binomial(double n, double p) { return gpumc__is_trials(n) && gpumc__is_probability(p); }
 GPUMC__CDF_CALL(TRIALS_1, binomial, y, n, p)
 {
-    const gpumc__count law = gpumc__binomial_by_p(n, p);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    const gpumc__tail tail = gpumc__count_tail(gpumc__binomial_by_p(n, p), y, side);
     const double k = floor(y);
     if (p > 0 && p < 1) gpumc__add(dp, -tail.by_log / p / (1 - p));
     else if (k >= 0 && k < n && tail.value > -GPUMC_INF)           /* n P(k of n - 1) */
@@ -4810,8 +4809,7 @@ GPUMC__MEMBERS(binomial, 2, (n, p), gpumc__is_binomial(n, p),
 
 GPUMC__CDF_CALL(TRIALS_1, binomial_logit, y, n, eta)
 {
-    const gpumc__count law = gpumc__binomial_by_logit(n, eta);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    const gpumc__tail tail = gpumc__count_tail(gpumc__binomial_by_logit(n, eta), y, side);
     gpumc__add(deta, -tail.by_log);
     return gpumc__valid(gpumc__is_trials(n) && eta == eta, tail.value);
 }
@@ -4827,8 +4825,7 @@ static gpumc__count gpumc__poisson_count(double lambda, double log_lambda)
 }
 GPUMC__CDF_CALL(COUNT_1, poisson, y, lambda)
 {
-    const gpumc__count law = gpumc__poisson_count(lambda, gpumc__log(lambda));
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    const gpumc__tail tail = gpumc__count_tail(gpumc__poisson_count(lambda, gpumc__log(lambda)), y, side);
     if (lambda > 0) gpumc__add(dlambda, tail.by_log / lambda);
     else if (tail.value > -GPUMC_INF)                              /* P(Y = k) */
         gpumc__add(dlambda, -side * gpumc__exp(gpumc__poisson_log_mass(floor(y), lambda) - tail.value));
@@ -4840,8 +4837,7 @@ GPUMC__MEMBERS(poisson, 1, (lambda), lambda >= 0,
 
 GPUMC__CDF_CALL(COUNT_1, poisson_log, y, eta)
 {
-    const gpumc__count law = gpumc__poisson_count(gpumc__exp(eta), eta);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    const gpumc__tail tail = gpumc__count_tail(gpumc__poisson_count(gpumc__exp(eta), eta), y, side);
     gpumc__add(deta, tail.by_log);
     return gpumc__valid(eta == eta, tail.value);
 }
@@ -4862,8 +4858,7 @@ static gpumc__count gpumc__neg_binomial_count(double mu, double log_mu, double p
 static double gpumc__neg_binomial_cdf(double side, double y, double mu, double log_mu, double phi,
                                       double *dlog_mu, double *dphi)
 {
-    const gpumc__count law = gpumc__neg_binomial_count(mu, log_mu, phi);
-    const gpumc__tail tail = gpumc__count_tail(&law, y, side);
+    const gpumc__tail tail = gpumc__count_tail(gpumc__neg_binomial_count(mu, log_mu, phi), y, side);
     gpumc__add_2(dlog_mu, -tail.by_log, dphi, tail.by_a_fixed);
     return gpumc__valid(log_mu == log_mu && phi > 0, tail.value);
 }
