@@ -4003,13 +4003,11 @@ static double gpumc__gamma_root(double a, double p, double q)
 }
 static gpumc__pair gpumc__beta_root(double a, double b, double p, double q)
 {
-    gpumc__pair root = { GPUMC_NAN, GPUMC_NAN, GPUMC_NAN }, mirror;
-    if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return root;
+    const gpumc__pair none = { GPUMC_NAN, GPUMC_NAN, GPUMC_NAN };
+    if (!(a > 0 && b > 0 && p >= 0 && q >= 0)) return none;
     if (p < q) return gpumc__beta_solve(a, b, gpumc__log(p));
-    mirror = gpumc__beta_solve(b, a, gpumc__log(q));
-    root.x = mirror.y;
-    root.y = mirror.x;
-    root.logit = -mirror.logit;
+    const gpumc__pair mirror = gpumc__beta_solve(b, a, gpumc__log(q));
+    const gpumc__pair root = { mirror.y, mirror.x, -mirror.logit };
     return root;
 }
 GPUMC_API double gpumc_gamma_p_inverse(double a, double p) { return gpumc__gamma_root(a, p, 1 - p); }
@@ -4647,8 +4645,7 @@ static double gpumc__t_radius(double p, double q, double nu)
 }
 static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
 {
-    const double z = gpumc_rng_normal(rng);
-    const double half = 0.5 * nu;
+    const double z = gpumc_rng_normal(rng), half = 0.5 * nu;
     return sigma * z * (nu < 1 ? gpumc__exp(0.5 * (gpumc__log(half) - gpumc__rng_log_gamma(rng, half)))
                         : 1 / sqrt(gpumc_rng_gamma(rng, half) / half));
 }
