@@ -3098,8 +3098,7 @@ static gpumc_isa gpumc__isa_best(void)
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return GPUMC_ISA_BASELINE;
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
                    && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw")
-               ? GPUMC_ISA_AVX512
-               : GPUMC_ISA_AVX2;
+               ? GPUMC_ISA_AVX512 : GPUMC_ISA_AVX2;
 }
 #define GPUMC__ISA_NAMES { "SSE2", "AVX2", "AVX-512" }
 #elif defined(__aarch64__)
@@ -9433,8 +9432,7 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
     if (hot && (n == 0 || (p && grad && lp))) return hot->eval(hot, n, p, grad, lp, error);
     return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_eval: %s is NULL", !hot ? "hot" : "an array");
 }
-GPUMC_API void gpumc_hot_release(gpumc_hot *hot)
-{ if (hot) hot->release(hot); }
+GPUMC_API void gpumc_hot_release(gpumc_hot *hot) { if (hot) hot->release(hot); }
 
 /* ========================================================================================= >>hier
    A description is resolved once: names become places, priors and populations functions, rows row objects.
@@ -11892,10 +11890,8 @@ GPUMC_API GPUMC_TEAM GPUMC_LOOP int gpumc_nuts_tell(gpumc_nuts *s, double lp, co
 }
 
 GPUMC_API GPUMC_TEAM int gpumc_nuts_bad_start(const gpumc_nuts *s) { return s->phase == GPUMC__PHASE_BAD; }
-GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s)
-{ return s->current->q; }
-GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s)
-{ return s->current->g; }
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s) { return s->current->q; }
+GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s) { return s->current->g; }
 GPUMC_API GPUMC_TEAM const gpumc_draw_stats *gpumc_nuts_stats(const gpumc_nuts *s) { return &s->stats; }
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_divergence(const gpumc_nuts *s) { return s->divergence; }
 
@@ -12447,8 +12443,7 @@ static gpumc_adapt *gpumc__adapt_place(gpumc__arena *arena, gpumc_layout *layout
     plan.x = gpumc__take_doubles(arena, n_rows);
     plan.y = gpumc__take_doubles(arena, n_rows);
     plan.basis = gpumc__take_doubles(arena, gpumc__size_mul(n_basis, dim));
-    plan.matrices = gpumc__take_doubles(arena, gpumc__larger(gpumc__size_mul(4 * side + 5, side),
-                                                             of_blocks));
+    plan.matrices = gpumc__take_doubles(arena, gpumc__larger(gpumc__size_mul(4 * side + 5, side), of_blocks));
     plan.model_work = gpumc__take_doubles(arena, layout ? layout->n_work : 0);
     plan.slopes = gpumc__take_doubles(arena, gpumc__size_mul(layout ? layout->n_shared : 0, dim));
     plan.pairs = gpumc__take_doubles(arena, gpumc__size_mul(4, layout ? plan.capacity : 0));
@@ -13213,7 +13208,6 @@ static void gpumc__adapt_mean(gpumc_adapt *a)
 static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 {
     gpumc_metric *m = &a->shared;
-    const gpumc__blocks blocks = gpumc__layout_blocks(a->layout);
     if (m->kind == GPUMC_METRIC_UNIT) return;
     if (!full || (a->n_selected == 0 && m->block_size == 0)) {
         if (gpumc__is_diagonal(m)) gpumc__adapt_diagonal(a, m);
@@ -13221,7 +13215,7 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     }
     m->rank = m->n_blocks = 0;
     gpumc__adapt_diagonal(a, m);
-    if (m->block_size > 0) gpumc__adapt_blocks(a, blocks.n);
+    if (m->block_size > 0) gpumc__adapt_blocks(a, gpumc__layout_blocks(a->layout).n);
     if (a->options.metric == GPUMC_METRIC_DENSE) {
         const size_t n_draws = gpumc__adapt_select(a);
         if (n_draws >= 10 && gpumc__fisher_dense(a->x, a->y, n_draws, a->dim, a->matrices))
@@ -14497,8 +14491,7 @@ static void gpumc__adapt_limit_trees(const gpumc_adapt *a, gpumc_nuts *const *ch
     for (size_t c = 0; c < a->n_chains; c++) {
         const int is_near = a->iteration >= 20
             || gpumc_nuts_stats(chains[c])->fisher_residual < (double)a->dim;
-        const int limit = early && is_near ? 2 + a->guided
-            : learns ? 4 + a->guided : GPUMC__MAX_DEPTH;
+        const int limit = early && is_near ? 2 + a->guided : learns ? 4 + a->guided : GPUMC__MAX_DEPTH;
         chains[c]->depth_limit = chains[c]->max_treedepth < limit ? chains[c]->max_treedepth : limit;
     }
 }
