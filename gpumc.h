@@ -6724,20 +6724,21 @@ static size_t gpumc__nth_size(const gpumc_model *m, size_t i)
     return product >= SIZE_MAX / 1024 || (b.size && b.size != product) ? 0 : product;
 }
 
-/* Fails with a text that names the block first. */
-static GPUMC__PRINTF(4, 5) gpumc_status
-    gpumc__bad_block(gpumc_error *error, const char *what, const char *name, const char *format, ...)
+/* Fails with a text that names the block, or what else it is, first. */
+static GPUMC__PRINTF(5, 6) gpumc_status gpumc__bad_block(gpumc_error *error, gpumc_status status,
+                                                        const char *what, const char *name,
+                                                        const char *format, ...)
 {
     char text[200];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return gpumc__fail(error, GPUMC_ERROR_MODEL, "%s \"%.48s\": %s", what, name, text);
+    return gpumc__fail(error, status, "%s \"%.48s\": %s", what, name, text);
 }
 /* The same for block i of m, as the functions below call them, where something is wrong: whether it was. */
 #define GPUMC__WRONG(wrong, ...) \
-    ((wrong) && gpumc__bad_block(error, i < m->n_params ? "parameter" : "output", \
+    ((wrong) && gpumc__bad_block(error, GPUMC_ERROR_MODEL, i < m->n_params ? "parameter" : "output", \
                                  gpumc__nth_block(m, i).name, __VA_ARGS__) < 0)
 
 static int gpumc__block_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
@@ -8034,6 +8035,8 @@ static const double gpumc__ones_then_zeros[2 * GPUMC_LANES] = {
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1
 };
 /* ---- checks ------------------------------------------------------------------------------------ */
+#define GPUMC__BAD_ROWS(...) \
+    gpumc__bad_block(error, GPUMC_ERROR_ARGUMENT, "rows", d->kind->name, __VA_ARGS__)
 /* most: in size of a value. */
 static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *values, size_t n, double most,
                                         const char *what, const char *name, size_t c, gpumc_error *error)
@@ -8041,13 +8044,11 @@ static gpumc_status gpumc__check_column(const gpumc_rows_data *d, const double *
     char label[64];
     if (name) snprintf(label, sizeof label, "%s \"%.40s\"", what, name);
     else snprintf(label, sizeof label, "%s %.0f", what, (double)c);
-    if (!values)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is NULL", d->kind->name, label);
+    if (!values) return GPUMC__BAD_ROWS("%s is NULL", label);
     for (size_t i = 0; i < n; i++)
         if (!(fabs(values[i]) <= most))
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %s is %g in row %.0f (from 0)%s",
-                               d->kind->name, label, values[i], (double)i,
-                               gpumc__is_finite(values[i]) ? ", too large for single precision" : "");
+            return GPUMC__BAD_ROWS("%s is %g in row %.0f (from 0)%s", label, values[i], (double)i,
+                                   gpumc__is_finite(values[i]) ? ", too large for single precision" : "");
     return GPUMC_OK;
 }
 
@@ -8055,20 +8056,19 @@ static gpumc_status gpumc__check_groups(const gpumc_rows_data *d, gpumc_error *e
 {
     const size_t n = d->n_groups;
     if (d->n_rows >= GPUMC__NO_ROW || n >= GPUMC__NO_ROW)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f rows, %.0f groups; at most "
-                           "%.0f", d->kind->name, (double)d->n_rows, (double)n, (double)GPUMC__NO_ROW - 1);
+        return GPUMC__BAD_ROWS("%.0f rows, %.0f groups; at most %.0f", (double)d->n_rows, (double)n,
+                               (double)GPUMC__NO_ROW - 1);
     if (n == 0 || (!d->group && n > 1))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": n_groups is %.0f%s", d->kind->name,
-                           (double)n, n ? " but group is NULL" : "; set 1 for rows without groups");
+        return GPUMC__BAD_ROWS("n_groups is %.0f%s", (double)n,
+                               n ? " but group is NULL" : "; set 1 for rows without groups");
     for (size_t i = 0; d->group && i < d->n_rows; i++)
         if (d->group[i] >= n)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": group "
-                               "index %.0f in row %.0f (from 0) is outside 0..%.0f; groups count from 0",
-                               d->kind->name, (double)d->group[i], (double)i, (double)n - 1);
+            return GPUMC__BAD_ROWS("group index %.0f in row %.0f (from 0) is outside 0..%.0f; groups count "
+                                   "from 0", (double)d->group[i], (double)i, (double)n - 1);
     for (size_t i = 0; d->weights && i < d->n_rows; i++)
         if (!(d->weights[i] >= 0 && gpumc__is_finite(d->weights[i])))
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": weight %g of row %.0f (from "
-                               "0) must be finite and not negative", d->kind->name, d->weights[i], (double)i);
+            return GPUMC__BAD_ROWS("weight %g of row %.0f (from 0) must be finite and not negative",
+                                   d->weights[i], (double)i);
     return GPUMC_OK;
 }
 
@@ -8076,17 +8076,16 @@ static gpumc_status gpumc__check_rows(const gpumc_rows_data *d, gpumc_error *err
 {
     const gpumc_row_kind *k = d ? d->kind : NULL;
     if (!k)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows: %s", d
-                           ? "kind is NULL; point it to a GPUMC_ROW" : "data is NULL; describe rows in it");
+        return GPUMC__BAD_ARGUMENT(error, "gpumc_rows: %s", d ? "kind is NULL; point it to a GPUMC_ROW"
+                                                              : "data is NULL; describe rows in it");
     if (k->n_columns == 0 || !d->columns || (d->n_columns && d->n_columns != k->n_columns))
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": the row has %.0f columns, the data "
-                           "%.0f", k->name, (double)k->n_columns, d->columns ? (double)d->n_columns : 0.0);
+        return GPUMC__BAD_ROWS("the row has %.0f columns, the data %.0f", (double)k->n_columns,
+                               d->columns ? (double)d->n_columns : 0.0);
     if (k->n_group + k->n_shared > GPUMC__MOST_ROW_PARAMS)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "rows \"%.40s\": %.0f parameters, at most %d",
-                           k->name, (double)(k->n_group + k->n_shared), GPUMC__MOST_ROW_PARAMS);
+        return GPUMC__BAD_ROWS("%.0f parameters, at most %d", (double)(k->n_group + k->n_shared),
+                               GPUMC__MOST_ROW_PARAMS);
     if (k->n_node_columns ? !d->nodes || d->n_nodes == 0 : d->nodes || d->n_nodes)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "rows \"%.40s\": nodes belong to GPUMC_CELLS, which needs them", k->name);
+        return GPUMC__BAD_ROWS("nodes belong to GPUMC_CELLS, which needs them");
     const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;          /* nodes: always double */
     gpumc_status status = gpumc__check_groups(d, error);
     for (size_t c = 0; status == GPUMC_OK && c < k->n_columns; c++)
@@ -8334,8 +8333,8 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
     size_t needed;
     gpumc_rows *r = gpumc__rows_make(data, memory, bytes, &needed, error);
     if (!r && needed)
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_init: memory must be aligned "
-                    "for double and hold %.0f bytes, not %.0f", (double)needed, memory ? (double)bytes : 0.0);
+        GPUMC__BAD_ARGUMENT(error, "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, "
+                            "not %.0f", (double)needed, memory ? (double)bytes : 0.0);
     return r;
 }
 
@@ -8561,7 +8560,7 @@ GPUMC_API gpumc_status gpumc_rows_explain(const gpumc_rows *rows, const double *
     double value = 0;
     char of_group[40] = "", at_x[72];
     if (!rows || !p || !work)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_rows_explain: rows, p or work is NULL");
+        return GPUMC__BAD_ARGUMENT(error, "gpumc_rows_explain: rows, p or work is NULL");
     const size_t n_group = rows->kind.n_group, n = 1 + n_group + rows->kind.n_shared;
     for (size_t b = 0; b < rows->n_blocks; b++)
         for (size_t end = tile + rows->tiles[b]; tile < end; tile++) {
@@ -9049,11 +9048,11 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     else if (d->x && d->x_float) wrong = "both x and x_float are given; leave one NULL";
     else if ((d->x || d->x_float) != (d->n_columns > 0)) wrong = "x and n_columns contradict each other";
     else if (d->n_factors && !d->factors) wrong = "n_factors is set but factors is NULL";
-    if (wrong) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s", wrong);
+    if (wrong) return GPUMC__BAD_ARGUMENT(error, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
-            return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: factor %.0f: level is NULL or n_levels, "
-                               "%.0f, is not in 1..2^32 - 1", (double)f, (double)d->factors[f].n_levels);
+            return GPUMC__BAD_ARGUMENT(error, "glm: factor %.0f: level is NULL or n_levels, %.0f, is not in "
+                                       "1..2^32 - 1", (double)f, (double)d->factors[f].n_levels);
     return GPUMC_OK;
 }
 
@@ -9073,8 +9072,8 @@ static int gpumc__glm_supports(gpumc_glm_family family, double y)
 static gpumc_status gpumc__glm_bad(gpumc_error *error, size_t row, const char *what, double value,
                                    const char *wanted)
 {
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %s is %g in row %.0f (from 0); it must be %s", what,
-                       value, (double)row, wanted);
+    return GPUMC__BAD_ARGUMENT(error, "glm: %s is %g in row %.0f (from 0); it must be %s", what, value,
+                               (double)row, wanted);
 }
 
 static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpumc_error *error)
@@ -9172,7 +9171,7 @@ GPUMC_API size_t gpumc_glm_bytes(const gpumc_glm_data *data, gpumc_error *error)
     if (gpumc__glm_check_shape(data, error) != GPUMC_OK) return 0;
     gpumc__glm_place(&arena, data);
     if (arena.used < SIZE_MAX - 64) return arena.used + 64;
-    gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: the sizes overflow");
+    GPUMC__BAD_ARGUMENT(error, "glm: the sizes overflow");
     return 0;
 }
 
@@ -9227,8 +9226,8 @@ GPUMC_API gpumc_glm *gpumc_glm_init(const gpumc_glm_data *data, void *memory, si
     const size_t needed = gpumc_glm_bytes(data, error);
     if (needed == 0) return NULL;
     if (!memory || bytes < needed) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "glm: %.0f bytes of memory where gpumc_glm_bytes says %.0f",
-                    memory ? (double)bytes : 0.0, (double)needed);
+        GPUMC__BAD_ARGUMENT(error, "glm: %.0f bytes of memory where gpumc_glm_bytes says %.0f",
+                            memory ? (double)bytes : 0.0, (double)needed);
         return NULL;
     }
     for (size_t i = 0; i < data->n_rows; i++)
@@ -9256,7 +9255,7 @@ static const gpumc__device *gpumc__cuda_device(void)
 #endif
 GPUMC_API gpumc_status gpumc_device_describe(gpumc_device_info *info, gpumc_error *error)
 {
-    if (!info) return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_device_describe: info is NULL");
+    if (!info) return GPUMC__BAD_ARGUMENT(error, "gpumc_device_describe: info is NULL");
     return gpumc__cuda_device()->describe(info, error);
 }
 
@@ -9420,7 +9419,7 @@ GPUMC_API gpumc_hot *gpumc_hot_rows(const gpumc_rows_data *data, size_t max_poin
                                     gpumc_error *error)
 {
     if (data) return gpumc__hot_open(data, NULL, max_points, place, error);
-    gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_rows: data is NULL");
+    GPUMC__BAD_ARGUMENT(error, "gpumc_hot_rows: data is NULL");
     return NULL;
 }
 GPUMC_API gpumc_hot *gpumc_hot_glm(const gpumc_glm_data *data, size_t max_points, gpumc_place place,
@@ -9430,7 +9429,7 @@ GPUMC_API gpumc_status gpumc_hot_eval(gpumc_hot *hot, size_t n, const double *p,
                                       gpumc_error *error)
 {
     if (hot && (n == 0 || (p && grad && lp))) return hot->eval(hot, n, p, grad, lp, error);
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT, "gpumc_hot_eval: %s is NULL", !hot ? "hot" : "an array");
+    return GPUMC__BAD_ARGUMENT(error, "gpumc_hot_eval: %s is NULL", !hot ? "hot" : "an array");
 }
 GPUMC_API void gpumc_hot_release(gpumc_hot *hot) { if (hot) hot->release(hot); }
 
@@ -9440,7 +9439,7 @@ GPUMC_API void gpumc_hot_release(gpumc_hot *hot) { if (hot) hot->release(hot); }
    rows, and backward over the blocks (gradients by values to coordinates). Coordinates are what the model
    samples, values what the description calls by name. Read first: gpumc__hier_density, then
    gpumc__hier_resolve. */
-#define GPUMC__BAD_PARAM(error, ...) gpumc__bad_block(error, "parameter", __VA_ARGS__)
+#define GPUMC__BAD_PARAM(error, ...) gpumc__bad_block(error, GPUMC_ERROR_MODEL, "parameter", __VA_ARGS__)
 
 /* ---- priors: a function a family, with a number that says what is wanted ------------------------- */
 enum { GPUMC__DENSITY = 0, GPUMC__QUANTILE = 2 };    /* beside GPUMC__LOWER and GPUMC__UPPER: log cdfs */
@@ -11503,11 +11502,10 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
         : needed == 0 || bytes < needed || metric->dim != dim || !(step_size >= 0)
             || metric->rank > GPUMC__MAX_RANK || !gpumc__is_finite(step_size) ? "out of range" : NULL;
     if (wrong) {
-        gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                    "gpumc_nuts_init: %s (dim %.0f of at least 1, the metric's dimension %.0f; max_treedepth "
-                    "%d of 1..%d; memory of %.0f bytes of %.0f needed; step size %g of 0 or more)", wrong,
-                    (double)dim, metric ? (double)metric->dim : 0.0, max_treedepth, GPUMC__MAX_DEPTH,
-                    (double)bytes, (double)needed, step_size);
+        GPUMC__BAD_ARGUMENT(error, "gpumc_nuts_init: %s (dim %.0f of at least 1, the metric's dimension %.0f;"
+                            " max_treedepth %d of 1..%d; memory of %.0f bytes of %.0f needed; step size %g of"
+                            " 0 or more)", wrong, (double)dim, metric ? (double)metric->dim : 0.0,
+                            max_treedepth, GPUMC__MAX_DEPTH, (double)bytes, (double)needed, step_size);
         return NULL;
     }
     gpumc_nuts *s = gpumc__nuts_place(&arena, dim, max_treedepth);
@@ -12468,20 +12466,18 @@ static gpumc_status gpumc__adapt_options(const gpumc_layout *layout, size_t *dim
     if (layout) *dim = layout->n_free;
     gpumc__adapt_resolve(o, layout, *dim);
     if (*dim < 1)
-        return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                           "dim is 0; a model needs at least one free coordinate");
+        return GPUMC__BAD_ARGUMENT(error, "dim is 0; a model needs at least one free coordinate");
     if (o->target_accept < 1 && o->max_treedepth >= 1 && o->max_treedepth <= GPUMC__MAX_DEPTH
         && (int)o->metric >= 0 && o->metric <= GPUMC_METRIC_BLOCKS
         && (int)o->sampler >= 0 && o->sampler <= GPUMC_SAMPLER_HMC
         && o->path_length >= 0 && o->path_length <= 1e3
         && o->num_chains <= 1u << 20 && o->num_warmup <= 1u << 24) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                       "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric %d (0..%d), "
-                       "sampler %d (0..%d), path_length %g (at most 1000), num_chains %.0f (at most 2^20) or "
-                       "num_warmup %.0f (at most 2^24) is out of range",
-                       o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
-                       (int)GPUMC_METRIC_BLOCKS, (int)o->sampler, (int)GPUMC_SAMPLER_HMC, o->path_length,
-                       (double)o->num_chains, (double)o->num_warmup);
+    return GPUMC__BAD_ARGUMENT(error, "target_accept %g (between 0 and 1), max_treedepth %d (1..%d), metric "
+                               "%d (0..%d), sampler %d (0..%d), path_length %g (at most 1000), num_chains "
+                               "%.0f (at most 2^20) or num_warmup %.0f (at most 2^24) is out of range",
+                               o->target_accept, o->max_treedepth, GPUMC__MAX_DEPTH, (int)o->metric,
+                               (int)GPUMC_METRIC_BLOCKS, (int)o->sampler, (int)GPUMC_SAMPLER_HMC,
+                               o->path_length, (double)o->num_chains, (double)o->num_warmup);
 }
 
 GPUMC_API size_t gpumc_adapt_bytes(const gpumc_layout *layout, size_t dim, const gpumc_adapt_options *options)
@@ -12502,9 +12498,8 @@ GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout
     if (gpumc__adapt_options(layout, &dim, options, &o, error) != GPUMC_OK) return NULL;
     if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
         return gpumc__adapt_place(&arena, layout, dim, &o);
-    gpumc__fail(error, GPUMC_ERROR_ARGUMENT,
-                "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, not %.0f",
-                (double)needed, memory ? (double)bytes : 0.0);
+    GPUMC__BAD_ARGUMENT(error, "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, "
+                        "not %.0f", (double)needed, memory ? (double)bytes : 0.0);
     return NULL;
 }
 
