@@ -1437,8 +1437,7 @@ GPUMC__CDF_LEAF(REAL_2, uniform, y, a, b)
                         part <= 0 ? -GPUMC_INF : rest <= 0 ? GPUMC_R(0.0) : value);
 }
 /* ---- bernoulli: P(Y = 1) = p ----------------------------------------------------- >>bernoulli */
-/* The outcome's value from those of 0 and 1, which are their own squares; NaN stays NaN, anything else is
-   outside. */
+/* The outcome's value from those of 0 and 1, which are their own squares; NaN stays, all else is outside. */
 GPUMC_FN gpumc_real gpumc__binary(gpumc_real y, gpumc_real at_0, gpumc_real at_1)
 {
     const gpumc_real square = y * y;
@@ -2582,8 +2581,7 @@ GPUMC_API gpumc_nuts *gpumc_nuts_init(void *memory, size_t bytes, size_t dim, in
                                       uint32_t chain, const double *q, gpumc_error *error);
 /* The point at which log density and gradient are wanted. */
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_ask(gpumc_nuts *s);
-/* Tells them; returns 1 when this completed a draw, else 0. The first completed draw is the start point
-   itself. */
+/* Tells them; returns 1 when this completed a draw, else 0. The first draw is the start point. */
 GPUMC_API GPUMC_TEAM int gpumc_nuts_tell(gpumc_nuts *s, double lp, const double *grad);
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_draw(const gpumc_nuts *s);              /* the current draw */
 GPUMC_API GPUMC_TEAM const double *gpumc_nuts_gradient(const gpumc_nuts *s);          /* its gradient */
@@ -3383,8 +3381,7 @@ static void gpumc__condition_free(gpumc__condition *c) { pthread_cond_destroy(c)
 static void gpumc__wait(gpumc__condition *c, gpumc__mutex *m) { pthread_cond_wait(c, m); }
 static void gpumc__wake(gpumc__condition *c) { pthread_cond_broadcast(c); }
 static void gpumc__give_way(void) { sched_yield(); }
-/* Densities find as much stack in every thread as they usually have in the first; musl would give 128 kB,
-   macOS 512. */
+/* Densities find as much stack in every thread as mostly in the first; musl would give 128 kB, macOS 512. */
 static int gpumc__thread_start(gpumc__thread *t, void *(*run)(void *), void *user)
 {
     const size_t wanted = sizeof(void *) >= 8 ? (size_t)8 << 20 : (size_t)1 << 20;
@@ -4138,9 +4135,8 @@ static GPUMC_LOOP void gpumc__rotate_rows(double *GPUMC__RESTRICT z, double *GPU
     }
 }
 
-/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z, if it is not NULL, become the
-   eigenvectors. Zero is what is small beside the whole matrix: of many zero eigenvalues none is, beside its
-   neighbours. */
+/* Implicit QL with Wilkinson shifts on the tridiagonal d, e; rows of z, if not NULL, become eigenvectors.
+   Zero is what is small beside the whole matrix: of many zero eigenvalues none is, beside its neighbours. */
 static int gpumc__tridiagonal_ql(double *d, double *e, double *z, size_t n)
 {
     double zero = 0;
@@ -7742,8 +7738,7 @@ static size_t gpumc__check_gradient_bytes(const gpumc_layout *l, size_t n_member
     return gpumc__size_mul(gpumc__size_add(shared, scratch), sizeof(double));
 }
 
-/* Natural start values of the blocks that have them, through the links of the others; free coordinates
-   elsewhere. */
+/* Natural start values of the blocks that have them, through links of the others; else free coordinates. */
 static gpumc_status gpumc__start_point(const gpumc_layout *l, size_t chain, double *q, double *work,
                                        gpumc_error *error)
 {
@@ -11396,8 +11391,7 @@ enum {
 /* Counted references to states spare a leapfrog step every copy; a state without uses is free. */
 typedef struct gpumc__state { double *q, *p, *g, lp; int uses; } gpumc__state;
 
-/* A finished subtree on the stack: its first and last state in integration order. Levels decrease strictly
-   upwards. */
+/* A finished subtree: its first and last state in integration order. Up the stack, levels fall strictly. */
 typedef struct gpumc__node { int level; gpumc__state *begin, *end; } gpumc__node;
 
 struct gpumc_nuts {
@@ -11827,8 +11821,7 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 /* ---- search for a first step size (Stan's rule) ------------------------------------------------ */
 
 /* From step_size (0.1 at first), doubled or halved with a fresh momentum each time until the acceptance of
-   one step crosses 0.8. A step size beyond 1e7 means a density without curvature: the search ends and says so
-   by flat. */
+   one step crosses 0.8. Beyond 1e7 the density has no curvature: the search ends and says so by flat. */
 static GPUMC_TEAM void gpumc__nuts_search(gpumc_nuts *s)
 {
     if (!(s->step_size > 0)) s->step_size = 0.1;
@@ -12036,8 +12029,7 @@ static GPUMC_TEAM void gpumc__spring_kicks(double sine, double c, double *k)
     k[1] = per * (1 + c) * (1 + c * (2 + 4 * c * (1 + c)));
 }
 
-/* Velocity for the draw, its position and gradient whitened, and what one step does; returns the energy
-   there. */
+/* Velocity for the draw, its position and gradient whitened, what one step does; returns the energy there. */
 static GPUMC_TEAM double gpumc__hmc_refresh(gpumc_nuts *s)
 {
     const double *u = s->current->p;
@@ -12188,8 +12180,7 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
    may stop early, early_end is then; windows take 20 and 30 iterations, the final phase 20; more with fewer
    than four chains. Anchors of hierarchies are learned after early_end: before, they would be of the way.
    Draws are kept in the chains' own coordinates; when centring changes they are carried over to the new ones.
-   Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update at the end.
-   */
+   Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update below. */
 GPUMC__SELDOM
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
 
@@ -12861,8 +12852,7 @@ static void gpumc__deflate_row(size_t row, int member GPUMC__UNUSED, void *along
     }
 }
 
-/* The diagonal of what r such directions leave. Without this the diagonal shares what is theirs, and is wrong
-   in all others. */
+/* The diagonal of what r such directions leave; else it shares what is theirs, and is wrong in all others. */
 static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
 {
     const size_t n = a->dim, n_draws = gpumc__adapt_select(a);
@@ -12881,8 +12871,7 @@ static void gpumc__adapt_rescale(gpumc_adapt *a, size_t r)
     }
 }
 
-/* c = x'x / n + ridge I. The ridge keeps directions that few draws have seen in x but not in g from looking
-   infinitely long. */
+/* c = x'x / n + ridge I, lest directions that few draws have seen in x but not in g look infinitely long. */
 static GPUMC_LOOP void gpumc__gram(const double *x, size_t n_draws, size_t r, double *c)
 {
     const double ridge = n_draws < 2 * r ? GPUMC__RIDGE : GPUMC__FINE_RIDGE;
@@ -13819,8 +13808,7 @@ static void gpumc__adapt_rescore(const gpumc_adapt *a, gpumc__shape shape, int t
     if (shape.typical != 0) gpumc__adapt_share(a, a->n_used, gpumc__rescore_pair, &of);
 }
 
-/* The first pairs: those of coordinate i in the draws in use, on the log scale. Returns the mean of
-   |x - base|. */
+/* The first pairs: coordinate i in the draws in use, on the log scale. Returns the mean of |x - base|. */
 static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
 {
     double mean = 0, square = 0;
@@ -19694,8 +19682,7 @@ static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of)
     w->failed = gpumc__reason(k.failed);
 }
 
-/* Two generations, each complete and on the disk before it takes the name; at any moment one of them is
-   there. */
+/* Two generations, each complete and on the disk before it takes the name; one of them is always there. */
 static gpumc_status gpumc__save_as(gpumc__run *r, gpumc_error *error)
 {
     gpumc__checkpoint *p = r->checkpoint;
