@@ -1172,28 +1172,26 @@ GPUMC_API GPUMC_TEAM void gpumc_rng_normals(gpumc_rng *rng, double *z, size_t n)
     GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng); \
     GPUMC_API double gpumc_##family##_mean(void); \
     GPUMC_API double gpumc_##family##_variance(void);
-#define GPUMC__DECLARE(cdf, family, arguments, ...) \
-    GPUMC__DECLARE_CDF_##cdf(family, arguments) \
-    GPUMC_API double gpumc_##family##_quantile(double p, __VA_ARGS__); \
-    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, __VA_ARGS__); \
-    GPUMC_API double gpumc_##family##_mean(__VA_ARGS__); \
-    GPUMC_API double gpumc_##family##_variance(__VA_ARGS__);
-#define GPUMC__DECLARE_REAL_1(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_1(double, double *, y, a)), double a)
-#define GPUMC__DECLARE_REAL_2(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_2(double, double *, y, a, b)), double a, double b)
-#define GPUMC__DECLARE_REAL_3(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__REAL_3(double, double *, y, a, b, c)), double a, double b, double c)
-#define GPUMC__DECLARE_COUNT_1(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_1(double, double *, y, a)), double a)
-#define GPUMC__DECLARE_COUNT_2(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__COUNT_2(double, double *, y, a, b)), double a, double b)
-#define GPUMC__DECLARE_TRIALS_1(cdf, f) \
-    GPUMC__DECLARE(cdf, f, (GPUMC__TRIALS_1(double, double *, y, n, a)), double n, double a)
-#define GPUMC__DECLARE_CDF_LEAF(family, arguments)
-#define GPUMC__DECLARE_CDF_CALL(family, arguments) \
-    GPUMC_API double gpumc_##family##_lcdf arguments; \
-    GPUMC_API double gpumc_##family##_lccdf arguments;
+#define GPUMC__DOUBLES_1(a) double a
+#define GPUMC__DOUBLES_2(a, b) double a, double b
+#define GPUMC__DOUBLES_3(a, b, c) double a, double b, double c
+#define GPUMC__ALL(...) __VA_ARGS__
+#define GPUMC__DECLARE(cdf, family, shape, n, names) \
+    GPUMC__DECLARE_CDF_##cdf(family, shape, y, GPUMC__ALL names) \
+    GPUMC_API double gpumc_##family##_quantile(double p, GPUMC__DOUBLES_##n names); \
+    GPUMC_API double gpumc_##family##_rng(gpumc_rng *rng, GPUMC__DOUBLES_##n names); \
+    GPUMC_API double gpumc_##family##_mean(GPUMC__DOUBLES_##n names); \
+    GPUMC_API double gpumc_##family##_variance(GPUMC__DOUBLES_##n names);
+#define GPUMC__DECLARE_REAL_1(cdf, family) GPUMC__DECLARE(cdf, family, REAL_1, 1, (a))
+#define GPUMC__DECLARE_REAL_2(cdf, family) GPUMC__DECLARE(cdf, family, REAL_2, 2, (a, b))
+#define GPUMC__DECLARE_REAL_3(cdf, family) GPUMC__DECLARE(cdf, family, REAL_3, 3, (a, b, c))
+#define GPUMC__DECLARE_COUNT_1(cdf, family) GPUMC__DECLARE(cdf, family, COUNT_1, 1, (a))
+#define GPUMC__DECLARE_COUNT_2(cdf, family) GPUMC__DECLARE(cdf, family, COUNT_2, 2, (a, b))
+#define GPUMC__DECLARE_TRIALS_1(cdf, family) GPUMC__DECLARE(cdf, family, TRIALS_1, 2, (n, a))
+#define GPUMC__DECLARE_CDF_LEAF(family, ...)
+#define GPUMC__DECLARE_CDF_CALL(family, shape, ...) \
+    GPUMC_API double gpumc_##family##_lcdf(GPUMC__##shape(double, double *, __VA_ARGS__)); \
+    GPUMC_API double gpumc_##family##_lccdf(GPUMC__##shape(double, double *, __VA_ARGS__));
 #define GPUMC__DECLARE_FAMILY(shape, cdf, family, parameters, support) GPUMC__DECLARE_##shape(cdf, family)
 GPUMC_FAMILIES(GPUMC__DECLARE_FAMILY)
 /* Heads gpumc__<family>_cdf(side, ...), the one function behind _lcdf and _lccdf, which are defined here too:
@@ -4478,9 +4476,6 @@ static GPUMC__UNUSED double gpumc__rng_binomial(gpumc_rng *rng, double n, double
 /* ========================================================================================= >>dist
    Cdfs that are no leaves, quantiles, draws and moments, in the order of api-dist; then families of vectors.
    A draw is the quantile of a uniform number where no better way is at hand. */
-#define GPUMC__DOUBLES_1(a) double a
-#define GPUMC__DOUBLES_2(a, b) double a, double b
-#define GPUMC__DOUBLES_3(a, b, c) double a, double b, double c
 /* The last four members of a family with n parameters, NaN unless the condition on these holds; u is the
    probability of which the quantile is wanted. */
 #define GPUMC__MEMBERS(family, n, names, condition, quantile_value, rng_value, mean_value, variance_value) \
