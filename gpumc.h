@@ -4629,10 +4629,7 @@ GPUMC__CDF_CALL(REAL_3, student_t, y, nu, mu, sigma)
 
 /* r with P(|Z| <= r) = p, from p and q = 1 - p. */
 static double gpumc__t_radius(double p, double q, double nu)
-{
-    const gpumc__pair root = gpumc__beta_root(0.5 * nu, 0.5, q, p);
-    return sqrt(nu) * gpumc__exp(-0.5 * root.logit);
-}
+{ return sqrt(nu) * gpumc__exp(-0.5 * gpumc__beta_root(0.5 * nu, 0.5, q, p).logit); }
 static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
 {
     const double z = gpumc_rng_normal(rng), half = 0.5 * nu;
@@ -5657,10 +5654,7 @@ static const gpumc__formula gpumc__formulas[] = {    /* all elementwise kinds, t
 
 /* The first usable value on the inner side of a bound. */
 static double gpumc__beside(double bound, double inner)
-{
-    if (bound < 0 || bound > 0) return nextafter(bound, inner);
-    return inner > 0 ? DBL_MIN : -DBL_MIN;
-}
+{ return bound < 0 || bound > 0 ? nextafter(bound, inner) : inner > 0 ? DBL_MIN : -DBL_MIN; }
 
 /* Whether values are made of distances, to one bound or to each other; whether free coordinate i is one. */
 static int gpumc__has_shapes(gpumc_kind kind)
@@ -7931,9 +7925,8 @@ static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
     double before = -GPUMC_INF, part = 1;
     for (; t < end; t++) {
         const double next = gpumc__climb_look(c, part), least = c->bound - sqrt((double)n);
-        if (!(next > least) && (part > 0.01 || !gpumc__is_finite(next))) {
-            part /= 4;
-        } else {
+        if (!(next > least) && (part > 0.01 || !gpumc__is_finite(next))) part /= 4;
+        else {
             for (size_t i = 0; i < n; i++) {
                 c->mean[i] += part * c->step[i];
                 c->log_sd[i] += part * c->log_step[i];
@@ -7997,10 +7990,7 @@ enum { GPUMC__CHUNK_TILES = 128, GPUMC__CHUNK_SLICES = 32 };
 
 /* Tiles of a chunk at most, but for a slice alone: one of cells takes as long as one of rows a node. */
 static size_t gpumc__chunk_tiles(size_t n_nodes)
-{
-    const size_t each = n_nodes ? gpumc__round_up(n_nodes, GPUMC_LANES) : 1;
-    return each < GPUMC__CHUNK_TILES ? GPUMC__CHUNK_TILES / each : 1;
-}
+{ return gpumc__larger(GPUMC__CHUNK_TILES / (n_nodes ? gpumc__round_up(n_nodes, GPUMC_LANES) : 1), 1); }
 
 typedef struct gpumc__chunk {
     size_t slice, n_slices, tile, n_tiles;
@@ -8214,10 +8204,7 @@ static void gpumc__add_blocks(gpumc_rows *r, const gpumc_rows_data *d, const gpu
 
 /* Blocks of one sort, as many as fit into 16 kB of parameters and sums and into the tiles of a chunk. */
 static size_t gpumc__slices_of_chunk(const gpumc_row_kind *kind)
-{
-    const size_t n = 64 / (kind->n_group + 1), most = GPUMC__CHUNK_SLICES;
-    return n < 1 ? 1 : n > most ? most : n;
-}
+{ return gpumc__smaller(gpumc__larger(64 / (kind->n_group + 1), 1), GPUMC__CHUNK_SLICES); }
 /* Whether the groups of block b are those from `group` on, one a lane. */
 static int gpumc__is_in_row(const gpumc_rows *r, size_t b, size_t group)
 {
@@ -10627,12 +10614,11 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
 /* Looks up what a take names: coordinates, else values; n_params when there is neither. */
 static size_t gpumc__take_block(const gpumc_hier *h, const char *name, int *values)
 {
-    const size_t n = h->model.n_params, found = name ? gpumc__find_param(&h->model, n, name) : n;
-    size_t i = 0;
+    const size_t n = h->model.n_params, found = gpumc__find_param(&h->model, n, name);
+    const gpumc__hier_block *b = h->blocks;
     *values = found == n;
-    if (found < n || !name) return found;
-    while (i < n && (h->blocks[i].values == GPUMC__NONE || strcmp(h->blocks[i].given->name, name))) i++;
-    return i;
+    while (b < h->blocks + n && (b->values == GPUMC__NONE || !gpumc__is_named(name, b->given->name))) b++;
+    return *values ? (size_t)(b - h->blocks) : found;
 }
 
 static gpumc_status gpumc__set_sources(gpumc_hier *h, gpumc__hier_set *set, gpumc_error *error)
@@ -11276,9 +11262,7 @@ static GPUMC_TEAM GPUMC_LOOP void gpumc__metric_velocity(const gpumc_metric *m,
         gpumc__metric_stretch(m, 2, v);
         gpumc__metric_blocks(m, 0, 0, v);
         GPUMC_EACH(i, m->dim) v[i] *= s[i];
-    } else {
-        GPUMC_EACH(i, m->dim) v[i] = s[i] * s[i] * p[i];
-    }
+    } else GPUMC_EACH(i, m->dim) v[i] = s[i] * s[i] * p[i];
 }
 
 /* Standard normal z becomes a momentum of covariance M, in place. */
@@ -12303,8 +12287,7 @@ static gpumc__blocks gpumc__layout_blocks(const gpumc_layout *l)
 static gpumc_metric gpumc__metric_place(gpumc__arena *arena, gpumc_metric_kind kind, size_t dim,
                                         const gpumc__blocks *of)
 {
-    const size_t most = gpumc__metric_has_rank(kind) ? GPUMC__MAX_RANK : 0;
-    const size_t rank = dim < most ? dim : most;
+    const size_t rank = gpumc__metric_has_rank(kind) ? gpumc__smaller(dim, GPUMC__MAX_RANK) : 0;
     const size_t square = kind == GPUMC_METRIC_DENSE ? gpumc__size_mul(dim, dim) : 0;
     const size_t K = kind == GPUMC_METRIC_BLOCKS ? of->size : 0;
     gpumc_metric m;
@@ -12500,9 +12483,7 @@ enum { GPUMC__STRIP_COLUMNS = 96 };                   /* more than 64, from whic
 /* work: the multiplications of all parts; few are done before another thread is awake. */
 static void gpumc__adapt_share_long(const gpumc_adapt *a, size_t work, size_t n_parts,
                                     void (*run)(size_t, int, void *), void *user)
-{
-    gpumc__run_parts(n_parts > 1 && work >= GPUMC__SHARED ? a->team : NULL, run, n_parts, user);
-}
+{ gpumc__run_parts(n_parts > 1 && work >= GPUMC__SHARED ? a->team : NULL, run, n_parts, user); }
 static void gpumc__adapt_share(const gpumc_adapt *a, size_t n_parts, void (*run)(size_t, int, void *),
                                void *user)
 { gpumc__adapt_share_long(a, SIZE_MAX, n_parts, run, user); }
