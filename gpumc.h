@@ -7163,19 +7163,16 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
     return NULL;
 }
 
-static size_t gpumc__sum_sizes(const gpumc_model *m, size_t i, size_t end)
+static size_t gpumc__sum_sizes(const gpumc_model *m, size_t first, size_t n)
 {
     size_t sum = 0;
-    for (; i < end; i++) sum = gpumc__size_add(sum, gpumc__nth_size(m, i));
+    for (size_t i = first; i < first + n; i++) sum = gpumc__size_add(sum, gpumc__nth_size(m, i));
     return sum;
 }
 GPUMC_API size_t gpumc_model_n_values(const gpumc_model *model)
 { return model && model->params ? gpumc__sum_sizes(model, 0, model->n_params) : 0; }
 GPUMC_API size_t gpumc_model_n_outputs(const gpumc_model *model)
-{
-    return model && model->outputs
-        ? gpumc__sum_sizes(model, model->n_params, model->n_params + model->n_outputs) : 0;
-}
+{ return model && model->outputs ? gpumc__sum_sizes(model, model->n_params, model->n_outputs) : 0; }
 
 GPUMC_API size_t gpumc_layout_dim(const gpumc_layout *layout) { return layout->n_free; }
 GPUMC_API size_t gpumc_layout_natural(const gpumc_layout *layout) { return layout->n_natural; }
@@ -20508,10 +20505,7 @@ static gpumc_status gpumc__warn_of_restart(gpumc_fit *f, const gpumc__restart *r
 
 /* Whether values of the kind can run off to infinity. */
 static int gpumc__is_open(gpumc_kind kind)
-{
-    return kind <= GPUMC_UPPER || kind == GPUMC_AFFINE || kind == GPUMC_ORDERED
-        || kind == GPUMC_POSITIVE_ORDERED;
-}
+{ return gpumc__has_shapes(kind) || kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE; }
 
 /* What is wrong with a value that nothing holds; NULL: nothing. Of every chain the last draw, natural values
    and behind them derivatives, is in its work. Where trust is broken anyway, little is enough. */
