@@ -3962,20 +3962,15 @@ static double gpumc__gamma_solve(double a, double target, double side)
 
 typedef struct gpumc__pair { double x, y, logit; } gpumc__pair;  /* x + y = 1 */
 
-static gpumc__tail gpumc__beta_tail_at_logit(double a, double b, double s)
-{
-    const double log_x = -gpumc__log1p_exp(-s), log_y = -gpumc__log1p_exp(s);
-    const gpumc__tail tail = gpumc__beta_tail(a, b, gpumc__inv_logit(s), gpumc__inv_logit(-s), log_x, log_y);
-    return gpumc__tail_at(GPUMC__LOWER, tail);
-}
-
 /* x with log lower tail = target <= log(1/2), 0 for -infinity. P <= odds^a / (a B(a, b)) starts it. */
 static gpumc__pair gpumc__beta_solve(double a, double b, double target)
 {
     double s = (target + gpumc__lbeta(a, b) + gpumc__log(a)) / a, miss = 1;
     gpumc__tail tail;
     for (int step = 0; step < 1000 && fabs(miss) > 1e-9 && s > -750; step++) {
-        tail = gpumc__beta_tail_at_logit(a, b, s);
+        const double log_x = -gpumc__log1p_exp(-s), log_y = -gpumc__log1p_exp(s);
+        tail = gpumc__beta_tail(a, b, gpumc__inv_logit(s), gpumc__inv_logit(-s), log_x, log_y);
+        tail = gpumc__tail_at(GPUMC__LOWER, tail);
         miss = target - tail.value;
         s += miss / tail.by_log;
     }
