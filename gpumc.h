@@ -20569,7 +20569,6 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
 enum { GPUMC__LINES = 16, GPUMC__RAYS = 4, GPUMC__LINE_DRAWS = 16 };
 typedef struct gpumc__lines {
     gpumc__run *run;
-    const gpumc_metric *metric;
     size_t n, which[GPUMC__LINES], column[GPUMC__LINES];   /* free coordinates, a column of each */
     double low[GPUMC__LINES], high[GPUMC__LINES];          /* a quarter of the draws' range beyond */
     double *q, *point, *work, lp;                          /* the draw of the line; scratch */
@@ -20582,7 +20581,6 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
     const gpumc_layout *l = r->layout;
     all->run = r;
     all->calls = 0;
-    all->metric = &r->adapt->shared;
     all->n = 0;
     all->q = r->chains[0].nuts->scratch;
     all->point = r->chains[0].nuts->x;
@@ -20614,7 +20612,7 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
    ray e^u times as far from the centre. */
 static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
 {
-    const gpumc_metric *m = all->metric;
+    const gpumc_metric *m = &all->run->adapt->shared;
     const int ray = k >= all->n;
     const double stretch = ray ? gpumc__exp(u) - 1 : 0;
     for (size_t i = 0; i < m->dim; i++) all->point[i] = all->q[i] + stretch * (all->q[i] - m->mean[i]);
@@ -20632,7 +20630,7 @@ static double gpumc__line_at(gpumc__lines *all, size_t k, double u)
 static double gpumc__line_share(gpumc__lines *all, size_t k, size_t turn)
 {
     const gpumc_fit *f = all->run->fit;
-    const gpumc_metric *m = all->metric;
+    const gpumc_metric *m = &all->run->adapt->shared;
     const int ray = k >= all->n;
     const size_t chain = (k + turn) % f->n_chains, draw = (turn * 37 + k) % f->n_draws;
     const double dim = (double)m->dim, h = ray ? 0.5 / sqrt(2 * dim) : 0.5;
