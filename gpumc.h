@@ -9715,7 +9715,6 @@ typedef struct gpumc__hier_block {
     const gpumc_population *population;      /* what the description says of it, perhaps nothing */
     gpumc__range range;                      /* of the values */
     size_t at, size, values;                 /* in x; in scratch, if they differ: values, slopes, gradient */
-    const char *name;                        /* of the coordinates */
     gpumc__prior *priors;                    /* of each element; none with a population */
     size_t n_priors;                         /* 1: all alike */
     size_t location, scale;                  /* places in x; GPUMC__NONE: 0 and 1 */
@@ -9732,7 +9731,6 @@ typedef struct gpumc__hier_block {
 typedef struct gpumc__hier_kin {             /* correlated populations, in the order of the factor's rows */
     const gpumc__hier_block *factor, *blocks[GPUMC__MOST_KIN];
     size_t n_blocks;
-    const char *name;                        /* of the matrix */
 } gpumc__hier_kin;
 
 /* Where one parameter of a row comes from: an element of a block, or the one that the index says. */
@@ -10419,9 +10417,8 @@ static gpumc_status gpumc__hier_name(gpumc_hier *h, size_t i, gpumc_error *error
     if (gpumc__kind_is_wrong(&h->model, i, error)) return GPUMC_ERROR_MODEL;
     const gpumc_status status = gpumc__hier_form(b, b->population ? b->population : &normal, error);
     if (status != GPUMC_OK) return status;
-    b->name = gpumc__hier_prefixed(h, b->quantile_form ? "z_" : prefixes[b->link], p->name);
-    if (!b->name) return GPUMC_ERROR_MEMORY;
-    p->name = b->name;
+    p->name = gpumc__hier_prefixed(h, b->quantile_form ? "z_" : prefixes[b->link], p->name);
+    if (!p->name) return GPUMC_ERROR_MEMORY;
     p->kind = GPUMC_UNBOUNDED;
     p->lower = p->upper = 0;
     if (b->population && b->population->quantile_form && !b->quantile_form) p->centring = GPUMC_NONCENTRED;
@@ -10499,9 +10496,9 @@ static gpumc_status gpumc__hier_join(gpumc_hier *h, size_t i, gpumc_error *error
     c->blocks[b->rank] = b;
     h->blocks[at].kin = b->kin = c;
     if (c->n_blocks > 1) return GPUMC_OK;
-    c->name = gpumc__hier_prefixed(h, "corr_", factor->name);
-    if (!c->name) return GPUMC_ERROR_MEMORY;
-    const gpumc_output matrix = { c->name, 0, factor->dims, 2, GPUMC_GENERATED };
+    const char *name = gpumc__hier_prefixed(h, "corr_", factor->name);
+    if (!name) return GPUMC_ERROR_MEMORY;
+    const gpumc_output matrix = { name, 0, factor->dims, 2, GPUMC_GENERATED };
     h->outputs[h->model.n_outputs++] = matrix;
     return GPUMC_OK;
 }
@@ -10512,7 +10509,7 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
     gpumc__hier_block *b = &h->blocks[i];
     gpumc_param *p = &h->params[i];
     const gpumc_param *g = b->given;
-    const char *shape = b->population ? b->population->shape : NULL;
+    const char *shape = b->population ? b->population->shape : NULL, *name = p->name;
     const size_t at = shape ? gpumc__find_param(&h->model, i, shape) : i;
     gpumc_status status = g->factor ? gpumc__hier_join(h, i, error) : GPUMC_OK;
     gpumc__hier_places(h, i);
@@ -10529,7 +10526,7 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
                                 "or 6 of a pair) and 2 columns", shape ? shape : "", (double)b->n_shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
-        p->name = b->name;
+        p->name = name;
         p->size = g->size;
         p->dims = g->dims;
         p->n_dims = g->n_dims;
