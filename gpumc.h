@@ -3420,7 +3420,6 @@ GPUMC_API const char *gpumc_status_text(gpumc_status status)
     switch (status) {
 #define GPUMC__TEXT(name, value, text) case name: return text;
     GPUMC_STATUS_LIST(GPUMC__TEXT)
-#undef GPUMC__TEXT
     case GPUMC__STATUS_END: break;
     }
     return "unknown status";
@@ -15106,8 +15105,6 @@ GPUMC__STATISTIC_AT(ess_quantile, double, p, gpumc__ess_of(s, GPUMC__BELOW, p))
 GPUMC__STATISTIC(mcse_mean, gpumc__take_moments(s) ? s->sd / sqrt(gpumc__stat_ess_mean(s, 0)) : s->sd)
 GPUMC__STATISTIC(mcse_sd, gpumc__mcse_sd(s))
 GPUMC__STATISTIC_AT(mcse_quantile, double, p, gpumc__mcse_quantile(s, p))
-#undef GPUMC__STATISTIC
-#undef GPUMC__STATISTIC_AT
 
 /* Mean squared step of the energy over its variance (Betancourt 2016). */
 GPUMC_API gpumc_stat gpumc_ebfmi(const double *energy, size_t n, size_t stride)
@@ -15857,7 +15854,6 @@ static int gpumc__report_findings(gpumc_fit *fit, const gpumc__review *v)
         : ": only its halves can be compared, another mode would go unseen; run 4");
     GPUMC__WARN(draws < 100, FEW_DRAWS, 1, draws,
         "%.0f draws a chain: diagnostics and intervals are not dependable below 100", draws);
-#undef GPUMC__WARN
     return done;
 }
 
@@ -19619,8 +19615,6 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
         GPUMC__SAME(first_chain_id), GPUMC__SAME_FLAG(early_stop), GPUMC__SAME_FLAG(keep_stuck_chains),
         GPUMC__SAME_FLAG(save_warmup), GPUMC__SAME_FLAG(save_unconstrained), GPUMC__SAME_FLAG(discard_draws)
     };
-#undef GPUMC__SAME
-#undef GPUMC__SAME_FLAG
     const int threads = o->threads;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         if (pairs[i].given != 0 && pairs[i].given != pairs[i].saved)
