@@ -9430,20 +9430,17 @@ typedef struct gpumc__prior { gpumc__prior_fn *f; double a[3], log_mass; } gpumc
         static const gpumc__##of##_law law = { __VA_ARGS__ }; \
         return &law; \
     }
-#define GPUMC__PRIOR(family, density, cdf, quantile) \
+#define GPUMC__PRIOR(family, given, nulls) \
     static double gpumc__prior_##family(int what, double y, const double *a GPUMC__UNUSED, double *dy) \
     { \
-        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf density; \
-        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile quantile; \
-        return gpumc__##family##_cdf cdf; \
+        if (what == GPUMC__DENSITY) return gpumc_##family##_lpdf(GPUMC__ALL given, dy GPUMC__ALL nulls); \
+        if (what == GPUMC__QUANTILE) return gpumc_##family##_quantile given; \
+        return gpumc__##family##_cdf(what, GPUMC__ALL given, NULL GPUMC__ALL nulls); \
     }
-#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y, dy), (what, y, NULL), (y))
-#define GPUMC__PRIOR_REAL_1(family) \
-    GPUMC__PRIOR(family, (y, *a, dy, NULL), (what, y, *a, NULL, NULL), (y, *a))
-#define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1], dy, NULL, NULL), \
-    (what, y, a[0], a[1], NULL, NULL, NULL), (y, a[0], a[1]))
-#define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2], dy, NULL, NULL, NULL), \
-    (what, y, a[0], a[1], a[2], NULL, NULL, NULL, NULL), (y, a[0], a[1], a[2]))
+#define GPUMC__PRIOR_REAL_0(family) GPUMC__PRIOR(family, (y), ())
+#define GPUMC__PRIOR_REAL_1(family) GPUMC__PRIOR(family, (y, *a), (, NULL))
+#define GPUMC__PRIOR_REAL_2(family) GPUMC__PRIOR(family, (y, a[0], a[1]), (, NULL, NULL))
+#define GPUMC__PRIOR_REAL_3(family) GPUMC__PRIOR(family, (y, a[0], a[1], a[2]), (, NULL, NULL, NULL))
 #define GPUMC__PRIOR_OF(shape, cdf, family, parameters, support) \
     GPUMC__IF_##shape(GPUMC__PRIOR_##shape(family) \
                       GPUMC__LAW(prior, family, gpumc__prior_##family, NULL, #family, parameters))
