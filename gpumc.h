@@ -9585,11 +9585,11 @@ GPUMC_FN double gpumc__spread_sums(const double *GPUMC__RESTRICT theta, size_t n
     *squares = gpumc__sum_16(square);
     return gpumc__sum_16(sum);
 }
-#define GPUMC__SPREAD(set, attributes, pragma, unused) \
-    attributes static double gpumc__spread_##set(const double *theta, size_t n, double mu, double precision, \
-                                                 double *grad, double *squares) \
-    { return gpumc__spread_sums(theta, n, mu, precision, grad, squares); }
-GPUMC__ISA_COPIES(GPUMC__SPREAD, )
+#define GPUMC__SUMS_COPY(set, attributes, pragma, name, parameters, arguments) \
+    attributes static double name##_##set parameters { return name##_sums arguments; }
+GPUMC__ISA_COPIES(GPUMC__SUMS_COPY, gpumc__spread,
+                  (const double *theta, size_t n, double mu, double precision, double *grad, double *squares),
+                  (theta, n, mu, precision, grad, squares))
 
 static double gpumc__spread(gpumc_isa isa, const double *theta, size_t n, double mu, double tau, double *grad,
                             double *dmu, double *dtau)
@@ -9656,11 +9656,9 @@ GPUMC_FN double gpumc__correlated_sums(const double *GPUMC__RESTRICT L, size_t K
     }
     return -gpumc__sum_16(sum) - (double)n * log_det;
 }
-#define GPUMC__CORRELATED(set, attributes, pragma, unused) \
-    attributes static double gpumc__correlated_##set(const double *L, size_t K, size_t n, \
-        const double *const *p, double *const *grad, double *dL) \
-    { return gpumc__correlated_sums(L, K, n, p, grad, dL); }
-GPUMC__ISA_COPIES(GPUMC__CORRELATED, )
+GPUMC__ISA_COPIES(GPUMC__SUMS_COPY, gpumc__correlated,
+                  (const double *L, size_t K, size_t n, const double *const *p, double *const *grad,
+                   double *dL), (L, K, n, p, grad, dL))
 
 /* ---- links --------------------------------------------------------------------------------------- */
 /* A value and its slope; what lies near the upper bound is counted from there. */
