@@ -5305,7 +5305,7 @@ static GPUMC_LOOP double gpumc__sum_log(const double *x, size_t n)
             p[l] *= 1 + f;
         }
         sum += gpumc_log(((p[0] * p[4]) * (p[2] * p[6])) * ((p[1] * p[5]) * (p[3] * p[7])));
-        sum += GPUMC_LOG_2 * (((k[0] + k[4]) + (k[2] + k[6])) + ((k[1] + k[5]) + (k[3] + k[7])));
+        sum += GPUMC_LOG_2 * gpumc__lane_sum(k);
     }
     return sum;
 }
@@ -7811,11 +7811,10 @@ static void gpumc__layout_centre(gpumc_layout *l, const unsigned char *notches)
 {
     if (notches) memcpy(l->notches, notches, l->n_free);
     else memset(l->notches, GPUMC__FULL, l->n_free);
-    for (size_t i = 0; i < l->n_parts; i++) {
-        gpumc__link *k = &l->parts[i].link;
-        if (!l->parts[i].linked) continue;
-        k->most = notches ? gpumc__most_centring(l->parts[i].param) : 1;
-        gpumc__link_settle(k);
+    for (gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        if (!p->linked) continue;
+        p->link.most = notches ? gpumc__most_centring(p->param) : 1;
+        gpumc__link_settle(&p->link);
     }
 }
 
@@ -13299,14 +13298,13 @@ static void gpumc__centring_join(gpumc__centring_sums *to, const gpumc__centring
 {
     const gpumc_layout *l = to->adapt->layout;
     if (of->count == 0) return;
-    for (size_t i = 0; i < l->n_parts; i++) {
-        const gpumc__link *k = &l->parts[i].link;
-        const size_t at = l->parts[i].free_at;
-        if (!l->parts[i].linked) continue;
+    for (const gpumc__placed *p = l->parts; p < l->parts + l->n_parts; p++) {
+        const gpumc__link *k = &p->link;
+        if (!p->linked) continue;
         double *unit = gpumc__units_in(to, k), *more = gpumc__units_in(of, k);
         for (size_t j = 0; j < k->size; j++) {
             const size_t u = 3 * k->unit[j] + 2;
-            gpumc__join_moments(to->moments + at + j, of->moments + at + j, to->adapt->dim,
+            gpumc__join_moments(to->moments + p->free_at + j, of->moments + p->free_at + j, to->adapt->dim,
                                 to->late ? unit[u] : to->count, to->late ? more[u] : of->count);
         }
         for (size_t u = 0; u < 3 * k->n_units; u += 3) {
@@ -13565,8 +13563,7 @@ enum { GPUMC__NOISE_LEAST = 20 };
 static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
 {
     double *J = a->moments, *b = J + a->dim;
-    for (size_t i = 0; i < a->layout->n_parts; i++) {
-        const gpumc__placed *p = &a->layout->parts[i];
+    for (const gpumc__placed *p = a->layout->parts; p < a->layout->parts + a->layout->n_parts; p++) {
         const gpumc__link *k = &p->link;
         for (size_t j = 0; p->linked && j < p->size; j++) {
             const size_t at = p->free_at + j;
