@@ -3124,7 +3124,6 @@ GPUMC_API const char *gpumc_isa_name(gpumc_isa isa)
 }
 
 /* ---- files, clock, terminal, threads: POSIX, Win32, or neither --------------------------------- */
-
 /* -std=c99 hides these names of POSIX, not their functions. */
 #if !defined(_WIN32) && !defined(__cplusplus) && !defined(CLOCK_MONOTONIC) && defined(__linux__)
 struct gpumc__timespec { time_t tv_sec; long tv_nsec; };
@@ -3508,7 +3507,6 @@ static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t cou
 { return (double *)gpumc__take(arena, count, sizeof(double)); }
 
 /* ---- teams of threads -------------------------------------------------------------------------- */
-
 typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
 
 struct gpumc_team {
@@ -5636,7 +5634,6 @@ static void gpumc__correlation_pull(const gpumc__constraint *c, const double *q,
 }
 
 /* ---- a whole block ------------------------------------------------------------------------------ */
-
 static const gpumc__formula gpumc__formulas[] = {    /* all elementwise kinds, then the kinds of vectors */
     { gpumc__elementwise_map, gpumc__elementwise_inverse, gpumc__elementwise_pull },
     { gpumc__ordered_map, gpumc__ordered_inverse, gpumc__ordered_pull },
@@ -6408,7 +6405,6 @@ GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *w
 }
 
 /* ---- correlated blocks ------------------------------------------------------------------------- */
-
 /* Residues of the block before, which none has pulled at yet; how all before move the locations. */
 static void gpumc__kin_move(const gpumc__link *k, const double *x, double *work)
 {
@@ -6471,7 +6467,6 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
 }
 
 /* ---- links of all forms ------------------------------------------------------------------------ */
-
 /* Of a link that is single: one location, one table, and a weight for each element, or for all. */
 static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
                                            const double *GPUMC__RESTRICT table,
@@ -6663,7 +6658,6 @@ struct gpumc_layout {
 GPUMC__SELDOM
 
 /* ---- validation -------------------------------------------------------------------------------- */
-
 static int gpumc__is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 static int gpumc__name_is_valid(const char *name)
@@ -6867,13 +6861,11 @@ static int gpumc__series_is_wrong(const gpumc_model *m, size_t i, gpumc_error *e
     const size_t walks = gpumc__nth_size(m, i) / gpumc__walk_length(p, gpumc__nth_size(m, i), &stride);
     const int within = phi->kind == GPUMC_UNIT
         || (phi->kind == GPUMC_INTERVAL && phi->lower >= -1 && phi->upper <= 1);
-    if (!p->walk_coefficient) return 0;
-    return GPUMC__WRONG(at == i || (n != 1 && n != walks) || !within, "walk_coefficient \"%.60s\" must be an "
-                        "earlier block of 1 or %.0f values within -1..1, GPUMC_UNIT or GPUMC_INTERVAL",
-                        p->walk_coefficient, (double)walks)
-        || GPUMC__WRONG(!p->scale || !p->walk_dim || p->covariates || p->factor, "walk_coefficient "
-                        "\"%.60s\" wants a scale and walk_dim, and no covariates or factor",
-                        p->walk_coefficient);
+    const int alone = p->scale && p->walk_dim && !p->covariates && !p->factor;
+    return GPUMC__WRONG(p->walk_coefficient && (at == i || (n != 1 && n != walks) || !within || !alone),
+                        "walk_coefficient \"%.60s\" must be an earlier block of 1 or %.0f values within "
+                        "-1..1, GPUMC_UNIT or _INTERVAL; wants scale and walk_dim, no covariates or factor",
+                        p->walk_coefficient, (double)walks);
 }
 
 static int gpumc__is_linked(const gpumc_param *p)
@@ -6929,7 +6921,6 @@ static gpumc_status gpumc__check_model(const gpumc_model *m, gpumc_error *error)
 }
 
 /* ---- layout ------------------------------------------------------------------------------------ */
-
 static gpumc__constraint gpumc__param_constraint(const gpumc_param *p, size_t size)
 {
     const size_t last = p->kind >= GPUMC_ORDERED && p->n_dims ? p->dims[p->n_dims - 1] : size;
@@ -7174,7 +7165,6 @@ GPUMC_API size_t gpumc_layout_work(const gpumc_layout *layout) { return layout->
 GPUMC__OFTEN
 
 /* ---- evaluation -------------------------------------------------------------------------------- */
-
 /* Parts are visited in an order in which all scales are known before the first link. Then all messages are
    passed at once, when the first part that tells is mapped; their chain rule comes after its own. */
 static gpumc__placed *gpumc__part(const gpumc_layout *l, size_t i) { return &l->parts[l->order[i]]; }
@@ -7320,7 +7310,6 @@ GPUMC_API gpumc_status gpumc_model_unconstrain(const gpumc_layout *layout, const
 }
 
 /* ---- the centred frame (see the centring part of >>transform) ---------------------------------- */
-
 /* dq += sign J' delta for a block that is no link, as the chain rule is affine; its delta is used up. */
 static void gpumc__add_pulled(const gpumc_layout *l, const gpumc__placed *p, const double *q, double *delta,
                               double sign, double *dq, double *work)
@@ -7413,7 +7402,6 @@ static double gpumc__from_centred(const gpumc_layout *l, double *q, double *g, d
 GPUMC__SELDOM
 
 /* ---- gradient check ---------------------------------------------------------------------------- */
-
 /* Name of element i of a block, indices from 1: theta, theta[3], L[2,1]; returns as snprintf does. */
 static size_t gpumc__element_name(const char *name, size_t size, const size_t *dims, size_t n_dims, size_t i,
                                   char *text, size_t room)
@@ -11145,7 +11133,6 @@ GPUMC__OFTEN
 GPUMC_FN double gpumc__square(double x) { return x * x; }
 
 /* ---- the metric -------------------------------------------------------------------------------- */
-
 /* x += U' c, by pieces that stay in the nearest cache while every row of U passes; whole turns of a team, so
    that each member keeps the elements that GPUMC_EACH gives it. */
 GPUMC__COPIES(, void, gpumc__add_directions,
@@ -11343,7 +11330,6 @@ static GPUMC_TEAM GPUMC_LOOP double gpumc__metric_residual(const gpumc_metric *m
 }
 
 /* ---- the machine's state ----------------------------------------------------------------------- */
-
 enum {
     GPUMC__PHASE_START, GPUMC__PHASE_BAD, GPUMC__PHASE_READY, GPUMC__PHASE_SEARCH, GPUMC__PHASE_TREE,
     GPUMC__PHASE_PATH
@@ -11498,7 +11484,6 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_step_size(gpumc_nuts *s, double step_si
 }
 
 /* ---- integrator -------------------------------------------------------------------------------- */
-
 static GPUMC_TEAM double gpumc__kinetic(gpumc_nuts *s, const gpumc__state *at)
 {
     gpumc__metric_velocity(s->metric, at->p, s->scratch);
@@ -11573,7 +11558,6 @@ static GPUMC_TEAM void gpumc__nuts_step(gpumc_nuts *s, int direction)
 }
 
 /* ---- turning ----------------------------------------------------------------------------------- */
-
 /* No-U-turn condition over two adjacent spans A (older) and B in integration order: the position difference
    must point along the momenta at both ends of the joined span, and of the two spans that reach from one part
    into the other (samplers that leave the latter out miss turns: Stan pull request 2800), which single leaves
@@ -11594,7 +11578,6 @@ GPUMC__COPIES(return, int, gpumc__turns, (const gpumc_nuts *s, const gpumc__node
 }
 
 /* ---- transitions ------------------------------------------------------------------------------- */
-
 static GPUMC_TEAM void gpumc__nuts_double(gpumc_nuts *s)
 {
     const int forward = gpumc_rng_uniform(&s->uniforms) > 0.5;
@@ -11780,7 +11763,6 @@ static GPUMC_TEAM int gpumc__nuts_leaf(gpumc_nuts *s)
 }
 
 /* ---- search for a first step size (Stan's rule) ------------------------------------------------ */
-
 /* From step_size (0.1 at first), doubled or halved with a fresh momentum each time until the acceptance of
    one step crosses 0.8. Beyond 1e7 the density has no curvature: the search ends and says so by flat. */
 static GPUMC_TEAM void gpumc__nuts_search(gpumc_nuts *s)
@@ -11806,7 +11788,6 @@ static GPUMC_TEAM void gpumc__nuts_searched(gpumc_nuts *s)
 }
 
 /* ---- public ------------------------------------------------------------------------------------ */
-
 static GPUMC_TEAM void gpumc__path_begin(gpumc_nuts *s);          /* both in >>mams */
 static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s);
 
@@ -11877,7 +11858,6 @@ GPUMC_API GPUMC_TEAM void gpumc_nuts_set_path(gpumc_nuts *s, gpumc_sampler sampl
 }
 
 /* ---- the microcanonical step -------------------------------------------------------------------- */
-
 /* Turns a unit velocity u towards the unit vector e for a while tau, zeta = e^-tau, with cosine = u.e:
    u <- along e + keep u, again of length one. The kinetic energy gained is, in units of d - 1,
    tau - log 2 + log of what this returns. */
@@ -11971,7 +11951,6 @@ static GPUMC_TEAM double gpumc__mams_end(gpumc_nuts *s, const gpumc__state *at)
 }
 
 /* ---- the spring --------------------------------------------------------------------------------- */
-
 /* Half a kick for a turn by h. Along the orbit, what the spring leaves of the log density is made of
    harmonics m: linear terms of the first, quadratic ones of the second, cubic ones of the first and, a third
    as much, of the third. Two half kicks of k balance all but sin(m h / 2) - k m cos(m h / 2) of each. This k
@@ -12041,7 +12020,6 @@ GPUMC__COPIES(return, double, gpumc__hmc_end, (gpumc_nuts *s, gpumc__state *to),
 }
 
 /* ---- transitions ------------------------------------------------------------------------------- */
-
 /* Number k of the Halton sequence: the digits of k mirrored at the point. */
 static GPUMC_TEAM double gpumc__halton(uint32_t k, uint32_t base)
 {
@@ -12144,7 +12122,6 @@ static GPUMC_TEAM int gpumc__path_step(gpumc_nuts *s)
    Read first: Seyboldt, Carlson & Carpenter (2026) for the Fisher metric; then gpumc_adapt_update below. */
 GPUMC__SELDOM
 /* ---- dual averaging (Hoffman & Gelman 2014, section 3.2) --------------------------------------- */
-
 typedef struct gpumc__dual { double mu, x, x_mean, h, limit; int t; } gpumc__dual; /* limit: of x */
 
 static void gpumc__dual_start(gpumc__dual *a, double step_size)
@@ -12178,7 +12155,6 @@ static void gpumc__dual_update(gpumc__dual *a, double accept, double target)
 #define GPUMC__SPRING_PAYS 0.2     /* see the choice of the sampler */
 
 /* ---- state ------------------------------------------------------------------------------------- */
-
 /* Parts of the draws over which moments of links are summed, and of blocks; draws in which the noise is
    sought; multiplications that are worth it to wake threads for. */
 enum {
@@ -12475,7 +12451,6 @@ static size_t gpumc__strip_of(size_t n, size_t part, size_t *from)
 { *from = part * GPUMC__STRIP_COLUMNS; return gpumc__smaller(n - *from, GPUMC__STRIP_COLUMNS); }
 
 /* ---- kept draws -------------------------------------------------------------------------------- */
-
 /* Draws that did not move carry no news, and those next to the start of a divergent step are biased towards
    it; start points are kept for once. */
 static void gpumc__adapt_keep(gpumc_adapt *a, gpumc_nuts *const *chains)
@@ -12617,7 +12592,6 @@ static size_t gpumc__adapt_pick(const gpumc_adapt *a, size_t most)
 }
 
 /* ---- metric ------------------------------------------------------------------------------------ */
-
 /* Fisher diagonal of the draws in use: scale^4 = Var x / Var g, exact for a Gaussian with independent
    coordinates from its third draw on. */
 static void gpumc__adapt_diagonal(const gpumc_adapt *a, gpumc_metric *m)
@@ -13167,7 +13141,6 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
 }
 
 /* ---- centring ---------------------------------------------------------------------------------- */
-
 /* Of every unit of a link: mean and squared deviations of log tau, and the sum of tau^2. */
 static double *gpumc__adapt_units(const gpumc_adapt *a, const gpumc__link *k)
 { return a->units + 3 * ((k->table - 3 * a->layout->n_natural) / GPUMC__TABLE); }
@@ -13932,7 +13905,6 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 }
 
 /* ---- choice of the sampler --------------------------------------------------------------------- */
-
 /* Paths of a fixed length beat trees where the metric makes the target nearly round. How far it is from that
    shows in kappa, the largest variance of a coordinate in units of the metric; elements of a hierarchy are
    left out, their scales tell. Where gradients are the metric's normal's but for 0.2 of their length, or for
@@ -14272,7 +14244,6 @@ GPUMC_API gpumc_sampler gpumc_adapt_sampler(const gpumc_adapt *a, const char **r
 }
 
 /* ---- the update -------------------------------------------------------------------------------- */
-
 static void gpumc__adapt_set_step_sizes(const gpumc_adapt *a, gpumc_nuts *const *chains, double step_size)
 { for (size_t c = 0; c < a->n_chains; c++) gpumc_nuts_set_step_size(chains[c], step_size); }
 
@@ -14555,7 +14526,6 @@ static void gpumc__count_in(gpumc__tally *t, double x)
 static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
 
 /* ---- the sheet ----------------------------------------------------------------------------------- */
-
 static int gpumc__flags_of_value(double x)
 { return gpumc__is_finite(x) ? 0 : gpumc__is_nan(x) ? GPUMC_FLAG_NAN : GPUMC_FLAG_INFINITE; }
 
@@ -14770,7 +14740,6 @@ static double gpumc__quantile(gpumc__sheet *s, double p)
 }
 
 /* ---- autocovariance ------------------------------------------------------------------------------ */
-
 static double *gpumc__half(const gpumc__sheet *s, size_t h)
 { return s->y + h / 2 * s->n_draws + h % 2 * (s->n_draws - s->half); }
 
@@ -14839,7 +14808,6 @@ static double gpumc__lag(gpumc__sheet *s, size_t t)
 }
 
 /* ---- R-hat and effective sample size of y -------------------------------------------------------- */
-
 /* Centres each half of y, exactly for constant ones, and compares the halves. */
 static void gpumc__centre(gpumc__sheet *s)
 {
@@ -15013,7 +14981,6 @@ static double gpumc__ess_of(gpumc__sheet *s, gpumc__view view, double p)
 { return gpumc__look(s, view, p == 1 ? 1 - 0.5 / (double)s->total : p) ? gpumc__ess(s) : GPUMC_NAN; }
 
 /* ---- statistics ---------------------------------------------------------------------------------- */
-
 /* Margossian et al. (2024): superchains are compared by their means; the variance within one is the mean
    variance of its chains plus the variance of their means. */
 static double gpumc__r_hat_nested(gpumc__sheet *s, size_t n_super)
@@ -15134,7 +15101,6 @@ GPUMC_API gpumc_stat gpumc_hdi(gpumc_series series, double mass, double *lower, 
 }
 
 /* ---- importance weights -------------------------------------------------------------------------- */
-
 GPUMC__OFTEN
 GPUMC__COPIES(return, double, gpumc__mean_log1p,
               (const double *GPUMC__RESTRICT y, size_t n, double theta, double *GPUMC__RESTRICT work),
@@ -15217,7 +15183,6 @@ GPUMC_API gpumc_stat gpumc_psis(double *log_ratios, size_t n, double r_eff, doub
 }
 
 /* ---- columns of a fit ---------------------------------------------------------------------------- */
-
 static char *gpumc__take_text(gpumc__arena *arena, const char *text)
 {
     const size_t length = strlen(text) + 1;
@@ -15539,7 +15504,6 @@ GPUMC_API gpumc_status gpumc_loo_compare(const double *elpd_a, const double *elp
 }
 
 /* ---- numbers in print, whatever the locale ------------------------------------------------------- */
-
 enum { GPUMC__CELL = 40, GPUMC__NAMES = 160, GPUMC__MAX_ROWS = 12, GPUMC__LONGEST_NAME = 32 };
 
 static int gpumc__is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -15591,7 +15555,6 @@ static const char *gpumc__significant(double x, int digits, char *text)
 { return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text); }
 
 /* ---- warnings ------------------------------------------------------------------------------------ */
-
 /* Appends a warning to the fit, or a note. */
 static GPUMC__PRINTF(5, 6) gpumc_status
     gpumc__warn(gpumc_fit *fit, gpumc_warning_code code, int note, double value, const char *format, ...)
@@ -15867,7 +15830,6 @@ static gpumc_status gpumc__collect_warnings(gpumc_fit *fit)
 }
 
 /* ---- the printed summary ------------------------------------------------------------------------- */
-
 static const char *const gpumc__warning_names[] = {
     "DIVERGENT", "TREEDEPTH", "EBFMI", "RHAT", "ESS", "FEW_CHAINS", "FEW_DRAWS", "CONSTANT", "NOT_FINITE",
     "ACCEPT", "STUCK", "RESTARTED", "NOT_MIXED", "METRIC", "CHECKPOINT", "HELD",
@@ -15973,7 +15935,6 @@ GPUMC_API gpumc_status gpumc_print_summary(const gpumc_fit *fit, FILE *stream)
    which every file goes out. */
 
 /* ---- numbers as text --------------------------------------------------------------------------- */
-
 /* What a text turns out to be. An integer is written as one and, as a double, exact. */
 enum { GPUMC__NO_NUMBER = 0, GPUMC__REAL, GPUMC__INTEGER };
 
@@ -16083,7 +16044,6 @@ GPUMC_API size_t gpumc_format_number(double value, char *text)
 }
 
 /* ---- what the readers share -------------------------------------------------------------------- */
-
 /* Limits of the readers; a program may set its own before the implementation. */
 #ifndef GPUMC_MAX_JSON_DEPTH
 #define GPUMC_MAX_JSON_DEPTH 16
@@ -16241,7 +16201,6 @@ static gpumc_status gpumc__read_text(const char *text, size_t length, const char
 }
 
 /* ---- JSON as Stan writes it -------------------------------------------------------------------- */
-
 /* The next character that is not blank, 0 at the end. */
 static char gpumc__peek(gpumc__reader *r)
 {
@@ -16358,7 +16317,6 @@ GPUMC_API gpumc_status gpumc_parse_json(const char *text, size_t length, gpumc_d
 { return gpumc__read_text(text, length, NULL, data, NULL, gpumc__json_object, error); }
 
 /* ---- CSV --------------------------------------------------------------------------------------- */
-
 static int gpumc__csv_line_ends(const gpumc__reader *r) { return r->at == r->end || *r->at == '\n'; }
 
 /* Blanks around a field do not count, unless they separate fields; nor does the return before a new line. */
@@ -16461,7 +16419,6 @@ GPUMC_API gpumc_status gpumc_parse_csv(const char *text, size_t length, const gp
 { return gpumc__read_text(text, length, NULL, data, options, gpumc__csv_table, error); }
 
 /* ---- data files -------------------------------------------------------------------------------- */
-
 static gpumc_status gpumc__file_failed(gpumc_error *error, const char *path, const char *what)
 {
     const int reason = errno;
@@ -16539,7 +16496,6 @@ GPUMC_API void gpumc_data_free(gpumc_data *data)
 }
 
 /* ---- files that are complete or not there ------------------------------------------------------ */
-
 /* After the first failure, whose errno `failed` is, nothing more is written. part: which file, of several. */
 typedef struct gpumc__writer { FILE *file; int failed; size_t part; } gpumc__writer;
 
@@ -16763,7 +16719,6 @@ GPUMC_API gpumc_status gpumc_write_stan_csv(const gpumc_fit *fit, const char *pr
 }
 
 /* ---- R, NumPy, CmdStan's metric ---------------------------------------------------------------- */
-
 static void gpumc__tidy_contents(gpumc__writer *w, const void *of)
 {
     const gpumc_fit *fit = (const gpumc_fit *)of;
@@ -17209,7 +17164,6 @@ static void gpumc__check_dimensions(gpumc__store *s)
 }
 
 /* ---- stores: bytes ----------------------------------------------------------------------------- */
-
 typedef struct gpumc__slab {             /* rows of draws for one file; NULL: zeros */
     const gpumc__entry *e;
     const char *rows;
@@ -17285,7 +17239,6 @@ static const char *gpumc__rows_of(const gpumc_fit *f, int group, size_t chain, s
 }
 
 /* ---- stores: metadata -------------------------------------------------------------------------- */
-
 static size_t gpumc__draws_in(const gpumc__store *s, int group)
 { return group >= GPUMC__WARMUP ? s->fit->n_warmup : s->n_draws; }
 
@@ -17449,7 +17402,6 @@ static void gpumc__meta_contents(gpumc__writer *w, const void *of)
 }
 
 /* ---- stores: from beginning to end ------------------------------------------------------------- */
-
 /* Checks what is to be written and makes the folders for it. run: of a stream that is resumed, else 0. */
 static void gpumc__open_store(gpumc__store *s, const char *path, const gpumc_fit *fit, size_t planned,
                               const gpumc_store_options *options, uint64_t run, gpumc_error *error)
@@ -17592,7 +17544,6 @@ GPUMC_API gpumc_status gpumc_write_store(const gpumc_fit *fit, const char *path,
 }
 
 /* ---- streams: stores that grow while sampling -------------------------------------------------- */
-
 struct gpumc_stream {
     gpumc__store store;
     gpumc_fit rows;                      /* as a fit: the latest draws, draw_capacity a chain */
@@ -17758,7 +17709,6 @@ GPUMC_API gpumc_status gpumc_stream_close(gpumc_stream *stream, const gpumc_fit 
 }
 
 /* ---- stores read back -------------------------------------------------------------------------- */
-
 typedef struct gpumc__merge {
     gpumc_fit *fit;
     const char *const *paths;
@@ -18103,7 +18053,6 @@ static const char *const gpumc__line_styles[] = { "l c0", "l c1", "l c2", "l c3"
                                                   "l c4", "l c5", "l c6", "l c7" };
 
 /* ---- the plotting core --------------------------------------------------------------------------- */
-
 static inline void gpumc__put_escaped(gpumc__page *p, const char *text)
 {
     static const char special[] = "<>&\"", *const written[] = { "&lt;", "&gt;", "&amp;", "&quot;" };
@@ -18286,7 +18235,6 @@ static inline void gpumc__take_quantiles(gpumc__sheet *s, double *q)
 }
 
 /* ---- curves -------------------------------------------------------------------------------------- */
-
 /* The ends of the draws, but no further beyond the outer half percents than a third of what lies between. */
 static inline void gpumc__fence(gpumc__sheet *s, double *low, double *high)
 {
@@ -18366,7 +18314,6 @@ static inline void gpumc__gap_panel(gpumc__page *p, int columns, double height, 
 }
 
 /* ---- one quantity -------------------------------------------------------------------------------- */
-
 /* ECDF of each group minus that of all, at most GPUMC__RANKS times and never within ties. Leaves p->reach,
    z = p->u and the differences of the groups that are drawn; returns how many. */
 static inline size_t gpumc__rank_gaps(gpumc__page *p, double (*gaps)[GPUMC__RANKS])
@@ -18546,7 +18493,6 @@ static inline void gpumc__put_quantity(gpumc__page *p, size_t column)
 }
 
 /* ---- several quantities -------------------------------------------------------------------------- */
-
 /* Appends a column that can be drawn and is not among them yet. */
 static inline void gpumc__add_column(const gpumc__page *p, size_t *columns, size_t *n, size_t most,
                                      size_t column)
@@ -18685,7 +18631,6 @@ static inline void gpumc__put_pairs(gpumc__page *p)
 }
 
 /* ---- predictions --------------------------------------------------------------------------------- */
-
 static inline const double *gpumc__replicate(const gpumc__page *p, size_t draw)
 { return p->fit.draws + gpumc__row_of(p, draw) * p->fit.n_columns + p->predictive->offset; }
 
@@ -18831,7 +18776,6 @@ static inline void gpumc__put_predictions(gpumc__page *p)
 }
 
 /* ---- the page ------------------------------------------------------------------------------------ */
-
 /* Colours after Okabe & Ito (2008), for the colour-blind; the second four are dashed in small panels. */
 static const char gpumc__report_style[] =
     ":root{color-scheme:light dark;--bg:#fff;--ink:#1b2430;--soft:#566272;--line:#e3e7ec;--band:#eceff3;"
@@ -19054,7 +18998,6 @@ static inline void gpumc__report_contents(gpumc__writer *w, const void *of)
 }
 
 /* ---- what the page will show --------------------------------------------------------------------- */
-
 /* Returns the bytes wanted; NULL: only these. */
 static inline size_t gpumc__place_page(gpumc__page *p, void *base)
 {
@@ -19244,7 +19187,6 @@ static int gpumc__stops(const gpumc__run *r)
 }
 
 /* ---- progress: callers hold the lock, where there are threads -------------------------------------- */
-
 /* Where trees draw again, they tune their steps in so many iterations behind those of warm-up. */
 enum { GPUMC__AGAIN_WARMUP = 50 };
 static size_t gpumc__first_done(const gpumc__run *r)       /* what chains have done when a phase begins */
@@ -19309,7 +19251,6 @@ static void gpumc__report(gpumc__run *r, size_t c)
 }
 
 /* ---- draws ------------------------------------------------------------------------------------- */
-
 /* Natural values of the draw. A path that was accepted ends where the density was last called. */
 static void gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row)
 {
@@ -19537,7 +19478,6 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
 }
 
 /* ---- what must agree: format, build, model, options ---- */
-
 static uint64_t gpumc__digest_text(uint64_t sum, const char *text)
 { return gpumc__checksum(sum, text ? text : "", text ? strlen(text) + 1 : 1); }
 
@@ -19619,7 +19559,6 @@ static gpumc_status gpumc__merge_options(gpumc_sample_options *o, const gpumc_sa
 }
 
 /* ---- files ---- */
-
 static void gpumc__checkpoint_contents(gpumc__writer *w, const void *of)
 {
     gpumc__run *r = (gpumc__run *)of;                /* writing leaves it as it is */
@@ -19714,13 +19653,6 @@ static gpumc_status gpumc__open_newest(gpumc__checkpoint *p, gpumc_sample_option
 }
 
 /* A new run must not overwrite what an old one left. */
-static gpumc_status gpumc__refuse_present(const char *path, gpumc_error *error)
-{
-    if (!gpumc__exists(path)) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_EXISTS, "%.160s is there already: gpumc_resume goes on with it, or "
-                       "remove it", path);
-}
-
 static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, int resume, gpumc_error *error)
 {
     const char *path = f->options.checkpoint;
@@ -19744,8 +19676,10 @@ static gpumc_status gpumc__checkpoint_open(gpumc__checkpoint *p, gpumc_fit *f, i
         fclose(trial);
         remove(p->unfinished);
     }
-    const gpumc_status status = gpumc__refuse_present(p->path, error);
-    return status == GPUMC_OK ? gpumc__refuse_present(p->older, error) : status;
+    const char *there = gpumc__exists(p->path) ? p->path : gpumc__exists(p->older) ? p->older : NULL;
+    return !there ? GPUMC_OK
+        : gpumc__fail(error, GPUMC_ERROR_EXISTS, "%.160s is there already: gpumc_resume goes on with it, or "
+                      "remove it", there);
 }
 
 /* Fills what was placed with the state in the file, which has been found whole. */
@@ -19787,7 +19721,6 @@ static gpumc_status gpumc__begin_stream(gpumc__run *r, gpumc_error *error)
 }
 
 /* ---- drivers ----------------------------------------------------------------------------------- */
-
 /* Log density and gradient where a chain asks: the guide's, but for the log density where a path ends. */
 static double gpumc__chain_eval(gpumc__run *r, gpumc__chain *chain, const double *q, double *g)
 {
@@ -19906,7 +19839,6 @@ static int gpumc__advance(gpumc__run *r, size_t goal)
 }
 
 /* ---- options ----------------------------------------------------------------------------------- */
-
 static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_error *error)
 {
     const struct { const char *name; double value, least, most; } ranges[] = {
@@ -20044,7 +19976,6 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
-
 /* NULL where there are no rows. */
 static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
 { return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL; }
@@ -20329,7 +20260,6 @@ static void gpumc__time_gradient(gpumc__run *r)
 }
 
 /* ---- phases ------------------------------------------------------------------------------------ */
-
 static void gpumc__phase(gpumc__run *r, int warmup)
 {
     r->warmup = warmup;
@@ -20545,7 +20475,6 @@ static gpumc_status gpumc__warn_of_improper(gpumc__run *r)
 }
 
 /* ---- what no draw has reached -------------------------------------------------------------------- */
-
 /* Samplers warn of what they have met. So at the end the density is asked for beyond the draws, on lines
    through draws: along single coordinates, and from the centre outwards. The share of a line that lies where
    no draw is, averaged over draws, is the mass there: of good draws next to nothing, as few points tell. */
