@@ -147,9 +147,9 @@
      Where the draws of HMC or MAMS show chains that were held at a point, hardly entered a lump of the
      posterior or mixed slowly (500 draws and more), or the density has mass far from all of them, NUTS draws
      all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that look
-     well are kept, and paths seldom enter what is narrow: of the last percent of a tail, as where the scale
-     of data nears 0, more than half may be missing, and so may a lump apart. Where that counts, ask for NUTS
-     and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why; options.sampler
+     well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last percent of
+     its tail may be missing, and with it a tenth of its sd; and so may a lump apart. Where that counts, ask
+     for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why; options.sampler
      (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother or cheaper
      density may lead HMC and MAMS: see guide in gpumc_model.
 
@@ -10560,8 +10560,8 @@ static gpumc_status gpumc__hier_priors(gpumc_hier *h, gpumc_error *error)
         size_t element, i = gpumc__prior_block(h, prior->name, &element);
         gpumc__hier_block *b = &h->blocks[i];
         if (i == h->model.n_params || b->has_population)
-            return GPUMC__BAD_PARAM(error, prior->name, "a prior is given, but there is no such parameter, "
-                                    "or it has a population");
+            return GPUMC__BAD_PARAM(error, prior->name, "a prior is given, but %s", i == h->model.n_params
+                                    ? "there is no such parameter or element" : "it has a population");
         if (b->given->kind == GPUMC_CHOLESKY_CORR || (prior->family && prior->family()->whole)) {
             status = gpumc__hier_factor_prior(b, prior, error);
             continue;
