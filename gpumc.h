@@ -149,9 +149,9 @@
      all of it again, unless an on_draw has seen the draws: noise of single runs falls, but runs that look
      well are kept, and paths seldom enter what is narrow: where the scale of data nears 0 the last percent of
      its tail may be missing, and with it a tenth of its sd; and so may a lump apart. Where that counts, ask
-     for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why; options.sampler
-     (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother or cheaper
-     density may lead HMC and MAMS: see guide in gpumc_model.
+     for NUTS and a target_accept of 0.99. fit.sampler and the summary say what was chosen and why;
+     options.sampler (GPUMC_SAMPLER_NUTS, _MAMS, _HMC) forces one. Where memory counts use thin. A smoother
+     or cheaper density may lead HMC and MAMS: see guide in gpumc_model.
 
    READING THE SUMMARY
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
