@@ -888,6 +888,27 @@ static gpumc_hier_data small_description(small *s, gpumc_hier_rows *rows)
     return data;
 }
 
+/* The same rows, of two stationary series of four. */
+static gpumc_hier_data series_description(small *s, gpumc_hier_rows *rows)
+{
+    static const size_t dims[] = { 2, 4 };
+    static const gpumc_param params[] = { { .name = "mu" }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "sigma", .kind = GPUMC_POSITIVE },
+        { .name = "phi", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 },
+        { .name = "theta", .dims = dims, .n_dims = 2, .location = "mu", .scale = "tau", .walk_dim = 2,
+          .walk_coefficient = "phi" } };
+    static const gpumc_prior priors[] = { { "mu", gpumc_prior_normal, 1, 2, 0 },
+        { "tau", gpumc_prior_half_normal, 1, 0, 0 }, { "sigma", gpumc_prior_lognormal, 0, 0.3, 0 },
+        { "phi", gpumc_prior_uniform, -1, 1, 0 } };
+    gpumc_hier_data data = small_description(s, rows);
+    data.name = "series";
+    data.params = params;
+    data.n_params = 5;
+    data.priors = priors;
+    data.n_priors = 4;
+    return data;
+}
+
 static const size_t lines_first[8] = { 0 }, lines_second[8] = { 1, 1, 1, 1, 1, 1, 1, 1 };
 
 /* Intercepts and slopes that are correlated, in groups that hardly tell the correlation. */
@@ -977,12 +998,15 @@ static void calibrate(const gpumc_hier_data *data, double *data_y, size_t n, con
 static void check_calibration(void)
 {
     static const size_t of_small[] = { 0, 1, 2 }, of_lines[] = { 0, 1, 2, 3, 4, 7, 9, 17 };
+    static const size_t of_series[] = { 0, 1, 2, 3, 4, 7, 11 };
     small s;
     lines l;
-    gpumc_hier_rows rows;
+    gpumc_hier_rows rows, more;
     const gpumc_hier_data groups = small_description(&s, &rows), sloped = lines_description(&l);
+    const gpumc_hier_data series = series_description(&s, &more);
     memset(s.y, 0, sizeof s.y);
     calibrate(&groups, s.y, 24, of_small, 3);
+    calibrate(&series, s.y, 24, of_series, 7);
     calibrate(&sloped, l.y, 40, of_lines, 8);
 }
 
