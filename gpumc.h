@@ -157,12 +157,12 @@
      mean, mcse (its Monte Carlo standard error), sd, q5, q50, q95 (quantiles), ess_bulk and ess_tail (how
      many independent draws these are worth: want 100 a chain), r_hat (want 1.01 at most). Then warnings
      GPUMC_W_...
-       DIVERGENT    the density is too curved somewhere (an energy error above 1000): a hierarchy without
-                    location and scale, covariates far from 0, a prior that reaches zero; then try a higher
-                    target_accept. More draws never mend it.
+       DIVERGENT    the density is too curved: a hierarchy without location and scale, covariates far from 0,
+                    a prior that reaches zero; then try a higher target_accept. More draws never mend it.
        HELD         a chain stayed at one point for long, or hardly entered a lump of the posterior: a narrow
                     region, missed elsewhere; as for DIVERGENT
-       UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more
+       UNSEEN       the density, asked at some points far from all draws, has mass there: 1 % or more. It is
+                    not asked where a run was stopped, draws were discarded or below 400
        TREEDEPTH    trajectories are cut short: correlated or badly scaled parameters; costs time only
        EBFMI        energies move slowly: heavy tails, a scale that touches zero
        RHAT, ESS    chains disagree or move slowly: a longer run first, then think of several modes, or of
@@ -2567,7 +2567,7 @@ typedef struct gpumc_draw_stats {
     double step_size, fisher_residual;  /* |x + g|^2 in whitened coordinates; 0: the metric fits */
     int32_t tree_depth, n_leapfrog, selected; /* depth: doublings that were kept; selected: signed leaf index,
                                                  0 = did not move */
-    uint8_t divergent, hit_max_treedepth;
+    uint8_t divergent, hit_max_treedepth;               /* divergent: the energy error was above 1000 */
 } gpumc_draw_stats;
 
 typedef struct gpumc_nuts gpumc_nuts;
