@@ -9703,6 +9703,7 @@ typedef struct gpumc__hier_block {
     size_t *phi, *means;                     /* of each element of a series, as in >>transform; or NULL */
     size_t coefficients, shape, n_shape;
     const struct gpumc__hier_block *with;    /* whose z, location and scale the quantile takes too */
+    size_t step;                             /* normal by element: to that visited next; 0: another way */
     gpumc_hier_link link;
     int has_population, quantile_form;
     gpumc__population_law law;               /* the family's, or the leaves given */
@@ -9874,11 +9875,47 @@ static void gpumc__population_push(const gpumc__hier_point *e, const gpumc__hier
         e->grad[b->coefficients + k % n_covariates] += b->given->covariates[k] * dmu[k / n_covariates];
 }
 
+/* Normal elements that differ in location or scale. They are visited as in >>transform, so that neighbours in
+   time seldom differ in scale and do not wait for each other. */
+static GPUMC_LOOP double gpumc__normal_elements(const gpumc__hier_point *e, const gpumc__hier_block *b)
+{
+    const size_t n = b->size, step = b->step, n_covariates = b->given->n_covariates, *from = b->locations,
+                 *scales = b->scales;
+    const double *x = e->x, *theta = x + b->at;
+    double *all = e->grad, *grad = all + b->at, *pulls = e->room, received = 0, lp = 0;
+    for (size_t t = 0; t < step; t++)
+        for (size_t i = t; i < n;) {
+            const size_t scale = scales[i];
+            const double tau = scale == GPUMC__NONE ? 1 : x[scale], precision = 1 / (tau * tau);
+            double squares = 0, count = 0;
+            do {
+                const size_t place = from[i];
+                double away = theta[i] - (place == GPUMC__NONE ? 0 : x[place]);
+                for (size_t j = 0; j < n_covariates; j++)
+                    away -= b->given->covariates[i * n_covariates + j] * x[b->coefficients + j];
+                pulls[i] = away * precision;
+                grad[i] -= pulls[i];
+                received += pulls[i];
+                squares += away * away;
+                count++;
+                if ((i += step) < n && from[i] == place) continue;
+                if (place != GPUMC__NONE) all[place] += received;
+                received = 0;
+            } while (i < n && scales[i] == scale);
+            lp -= 0.5 * squares * precision + count * (gpumc__log(tau) + GPUMC_LOG_SQRT_2PI);
+            if (scale != GPUMC__NONE) all[scale] += (squares * precision - count) / tau;
+        }
+    for (size_t k = 0; k < n * n_covariates; k++)
+        all[b->coefficients + k % n_covariates] += b->given->covariates[k] * pulls[k / n_covariates];
+    return lp;
+}
+
 static double gpumc__population(const gpumc__hier_point *e, const gpumc__hier_block *b)
 {
     double *grad = e->grad + b->at, lp;
     const int moved = !b->quantile_form && b->location != GPUMC__NONE;
     const int scaled = !b->quantile_form && b->scale != GPUMC__NONE;
+    if (b->step) return gpumc__normal_elements(e, b);
     if (!b->density)
         return gpumc__spread(e->h->isa, e->x + b->at, b->size, moved ? e->x[b->location] : 0,
                              scaled ? e->x[b->scale] : 1, grad, moved ? e->grad + b->location : NULL,
@@ -10423,13 +10460,15 @@ static size_t *gpumc__unlike(size_t *places, size_t n, size_t *common)
     return NULL;
 }
 
-/* Places, and the way of a normal block: simple, or, where elements differ in location or scale, as rows. */
+/* Places, and the way of a normal block: simple, by element, or, where scales change often, as rows, which
+   take logarithms in vectors. */
 static void gpumc__hier_places(gpumc_hier *h, size_t i)
 {
     gpumc__hier_block *b = &h->blocks[i];
     const gpumc_param *g = b->given;
-    size_t stride;
+    size_t stride, changes = 0, *locations, *scales;
     const size_t length = gpumc__walk_length(g, b->size, &stride);
+    const size_t step = gpumc__walk_step(stride, length, b->size);
     const gpumc__hier_block *phi = &h->blocks[gpumc__find_param(&h->model, i, g->walk_coefficient)];
     for (size_t e = 0; e < b->size; e++) {
         b->locations[e] = e / stride % length > 0 ? b->at + e - stride
@@ -10439,12 +10478,17 @@ static void gpumc__hier_places(gpumc_hier *h, size_t i)
             b->means[e] = e / stride % length > 0 ? b->means[e - stride] : b->locations[e];
         }
         b->scales[e] = gpumc__hier_place(h, i, g->scale, g->scale_index, e);
+        changes += e >= step && b->scales[e] != b->scales[e - step];
     }
     b->coefficients = gpumc__hier_place(h, i, g->coefficients, NULL, 0);
-    b->locations = gpumc__unlike(b->locations, b->size, &b->location);
-    b->scales = gpumc__unlike(b->scales, b->size, &b->scale);
-    if (!b->law.density && !b->quantile_form && !b->kin
-        && (b->locations || b->scales || g->covariates || b->phi)) b->law.density = &gpumc__normal_population;
+    locations = gpumc__unlike(b->locations, b->size, &b->location);
+    scales = gpumc__unlike(b->scales, b->size, &b->scale);
+    if (!b->law.density && !b->quantile_form && !b->kin && (locations || scales || g->covariates || b->phi)) {
+        if (changes <= b->size / 8 && !b->phi) { b->step = step; return; }
+        b->law.density = &gpumc__normal_population;
+    }
+    b->locations = locations;
+    b->scales = scales;
 }
 
 /* The block that the quantile takes with its own. */
