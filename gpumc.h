@@ -9890,7 +9890,7 @@ static GPUMC_LOOP double gpumc__normal_elements(const gpumc__hier_point *e, cons
             double squares = 0, count = 0;
             do {
                 const size_t place = from[i];
-                double away = theta[i] - (place == GPUMC__NONE ? 0 : x[place]);
+                double away = theta[i] - gpumc__at_place(x, place);
                 for (size_t j = 0; j < n_covariates; j++)
                     away -= b->given->covariates[i * n_covariates + j] * x[b->coefficients + j];
                 pulls[i] = away * precision;
