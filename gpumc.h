@@ -5839,10 +5839,10 @@ GPUMC_API void gpumc_constrain_gradient(const gpumc_transform *t, const double *
    Blocks that name a factor L are correlated. Given those before, with r = (theta - mu) / tau of these, block
    k has the location mu + tau c r, where c = L_k L_<k^-1 are the coefficients of the regression on them, and
    the scale tau L_kk. These are mu and tau in all of the above.
-   mu may be one value, an element of another block by index, the element before (walk), or have a linear
-   predictor added. The first element of a walk that starts at no location is no deviation from anything: all
-   that follow hang on it, and tied to tau it would make a funnel of them. Elements are visited in order of
-   dependence, forward for values, backward for derivatives.
+   mu may be one value, an element of another block by index, the element before (walk), a mixture of these
+   (series, see messages), or have a linear predictor added. The first element of a walk that starts at no
+   location is no deviation from anything: all that follow hang on it, and tied to tau it would make a funnel
+   of them. Elements are visited in order of dependence, forward for values, backward for derivatives.
 
    r = 1 everywhere is the centred frame: there the gradient of every other block is free of these terms,
    which makes it the frame in which warm-up keeps its draws while weights change. */
@@ -6140,7 +6140,7 @@ GPUMC__COPIES(, void, gpumc__tell_row,
     }
 }
 
-/* What knows of a share of a location hears of it; the rest is taken to be at the anchor. */
+/* Tells a value of which mu is made by a share, phi or 1 - phi; the other is taken to be at the anchor. */
 static void gpumc__series_tell(double share, double anchor, double J, double b, double *to_J, double *to_b)
 {
     *to_J += share * share * J;
