@@ -5867,6 +5867,10 @@ static unsigned char gpumc__nearest_notch(double c)
 /* What data know of the elements goes with (x[at] per_unit)^(halves / 2); halves 0: with nothing. */
 typedef struct gpumc__noise { size_t at; int halves; double per_unit; } gpumc__noise;
 
+/* Values that data of all elements share, as a slope or an intercept: b of an element goes with them. */
+enum { GPUMC__MOST_SHARED = 16 };
+typedef struct gpumc__shared { size_t at; double middle; } gpumc__shared;
+
 typedef struct gpumc__link {
     size_t at, size;                 /* natural offset and number of elements */
     size_t scale;                    /* natural offset of that block, or GPUMC__NONE */
@@ -5889,6 +5893,8 @@ typedef struct gpumc__link {
     size_t diagonal;                 /* that of L_kk, or GPUMC__NONE */
     const struct gpumc__link *elder; /* that of the row before */
     size_t kin;                      /* where all of them have gpumc__kin_row in work */
+    struct gpumc__bundle *bundle;      /* that it may belong to, or NULL; which of its members it is */
+    size_t seat;
     int tells, passes;               /* has messages; its locations in other blocks have some too */
     size_t messages, n_all;          /* where they lie in work, of how many natural values */
     const size_t *places;            /* of every natural value among them */
@@ -5898,6 +5904,19 @@ typedef struct gpumc__link {
     int uniform; /* and one weight: the vector loops apply */
     double count[GPUMC__FULL + 1], sum[GPUMC__FULL + 1];     /* elements of every weight, their anchors */
 } gpumc__link;
+
+/* Blocks of n elements each that data may know together. J: of every pair of members, pair by pair, what data
+   know of them; b, and how it goes with shared values: a row for each member. */
+enum { GPUMC__MOST_BUNDLED = 16 };
+typedef struct gpumc__bundle {
+    size_t n, most;                  /* elements; blocks that may belong to it */
+    size_t K, wanted;                /* members in force, 0: none; to be in force next */
+    gpumc__link *members[GPUMC__MOST_BUNDLED];
+    double *J, *b, *slopes;
+    gpumc__noise noise;
+    const gpumc__shared *shared;
+    size_t n_shared, work;           /* where its rows lie in work */
+} gpumc__bundle;
 
 /* Whether the location of element i is another one of its block. */
 GPUMC_FN int gpumc__link_follows(const gpumc__link *k, size_t i)
@@ -5952,14 +5971,14 @@ GPUMC_FN double gpumc__link_mu(const gpumc__link *k, size_t i, const double *x, 
 }
 
 /* How much the data know at x, in units of what they know at the usual noise. */
-static double gpumc__link_news(const gpumc__link *k, const double *x)
+static double gpumc__news(const gpumc__noise *noise, const double *x)
 {
-    const int n = k->noise.halves < 0 ? -k->noise.halves : k->noise.halves;
+    const int n = noise->halves < 0 ? -noise->halves : noise->halves;
     if (n == 0) return 1;
-    const double ratio = x[k->noise.at] * k->noise.per_unit;
+    const double ratio = x[noise->at] * noise->per_unit;
     double s = n % 2 ? sqrt(ratio) : 1;
     for (int i = 0; i < n / 2; i++) s *= ratio;
-    return k->noise.halves < 0 ? 1 / s : s;
+    return noise->halves < 0 ? 1 / s : s;
 }
 
 /* To be called when weights or anchors have changed. */
@@ -5983,7 +6002,7 @@ static void gpumc__link_settle(gpumc__link *k)
 static void gpumc__link_tables(const gpumc__link *k, const double *x, double *work)
 {
     double *table = work + k->table;
-    const double news = gpumc__link_news(k, x);
+    const double news = gpumc__news(&k->noise, x);
     for (size_t u = 0; u < k->n_units; u++, table += GPUMC__TABLE) {
         const double t = gpumc__link_scale(k, u, x) * k->per_unit[u];
         for (int j = 0; j < k->n_used; j++) {
@@ -6071,8 +6090,11 @@ typedef struct gpumc__messages {
 } gpumc__messages;
 enum { GPUMC__MESSAGES = 1 + sizeof(gpumc__messages) / sizeof(double *) };
 
-GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k) { return k->tells && k->anchored; }
-GPUMC__INLINE int gpumc__link_informs(const gpumc__link *k) { return k->passes && !k->tells && k->anchored; }
+GPUMC__INLINE int gpumc__link_is_bundled(const gpumc__link *k) { return k->bundle && k->seat < k->bundle->K; }
+GPUMC__INLINE int gpumc__link_is_told(const gpumc__link *k)
+{ return k->tells && k->anchored && !gpumc__link_is_bundled(k); }
+GPUMC__INLINE int gpumc__link_informs(const gpumc__link *k)
+{ return k->passes && !k->tells && k->anchored && !gpumc__link_is_bundled(k); }
 
 /* In work: what is known, k, r = sqrt(v), the log density's derivatives; and room of a block's size. */
 GPUMC__INLINE gpumc__messages gpumc__link_messages(const gpumc__link *k, double *work)
@@ -6392,10 +6414,17 @@ static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double 
     }
 }
 
-/* r and d theta / d mu of element i, in all forms. */
+/* Rows of n numbers for every member: 1 / tau, mu, theta - mu, sqrt(v), w = v r, derivatives by r and by mu. */
+enum { GPUMC__INV_TAU, GPUMC__MEAN, GPUMC__OFF, GPUMC__SPREAD, GPUMC__TOLD, GPUMC__BY_TOLD, GPUMC__BY_MEAN,
+       GPUMC__BUNDLE_ROWS };
+GPUMC__INLINE double *gpumc__bundle_row(const gpumc__bundle *j, int which, size_t c, double *work)
+{ return work + j->work + ((size_t)which * j->most + c) * j->n; }
+
+/* r and d theta / d mu of element i, in all forms; of what is bundled r alone. */
 GPUMC__INLINE double gpumc__link_r(const gpumc__link *k, size_t i, double *work)
 {
-    return gpumc__link_is_told(k) ? gpumc__link_messages(k, work).r[k->places[k->at + i]]
+    return gpumc__link_is_bundled(k) ? gpumc__bundle_row(k->bundle, GPUMC__SPREAD, k->seat, work)[i]
+        : gpumc__link_is_told(k) ? gpumc__link_messages(k, work).r[k->places[k->at + i]]
                                   : gpumc__link_look_up(k, i, work, 0);
 }
 GPUMC__INLINE double gpumc__link_by_mu(const gpumc__link *k, size_t i, double *work)
@@ -6466,6 +6495,308 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
     }
 }
 
+/* ---- blocks that data know together --------------------------------------------------------------
+   Data of a group may know a combination of its K values better than each, as of an intercept and a slope far
+   from 0. Let them say b' theta - theta' J theta / 2 of these, and let the populations have the precision
+   P = T F^-T F^-1 T, with T = diag(1 / tau) and F the factors L of correlated blocks, 1 elsewhere. With
+   Q = P + J and r = b - J mu, elimination from the last block to the first leaves of every value, given those
+   before it,
+       theta_c = mu_c + w_c - sum f_bc (theta_b - mu_b) + sqrt(v_c) q_c,   v_c = 1 / Q_cc,  f_bc = v_c Q_bc,
+   where w = v r. Where data and populations are normal, every q is a standard normal of its own. Rows of n
+   numbers hold the elements; those of pairs become f, and v on the diagonal. Derivatives by Q, r and mu go the
+   way back when the first member has been pulled. */
+GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
+
+/* The row of a pair b <= c, or of derivatives by it; behind them are two matrices. */
+static double *gpumc__bundle_pair(const gpumc__bundle *j, int by, size_t b, size_t c, double *work)
+{
+    const size_t row = (by ? gpumc__triangle(0, j->most) : 0) + gpumc__triangle(b, c);
+    return gpumc__bundle_row(j, GPUMC__BUNDLE_ROWS, 0, work) + row * j->n;
+}
+static double *gpumc__bundle_matrix(const gpumc__bundle *j, size_t which, double *work)
+{ return gpumc__bundle_pair(j, 1, 0, j->most, work) + which * j->most * j->most; }
+static size_t gpumc__bundle_doubles(size_t n, size_t most)
+{
+    const size_t rows = most * (GPUMC__BUNDLE_ROWS + most + 1);
+    return gpumc__size_add(gpumc__size_mul(rows, n), 2 * most * most);
+}
+
+GPUMC__COPIES(, void, gpumc__add_product,
+              (size_t n, double f, const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b,
+               double *GPUMC__RESTRICT to), (n, f, a, b, to), n >= 32)
+{ for (size_t i = 0; i < n; i++) to[i] += f * a[i] * b[i]; }
+
+/* Where F_cb lies among natural values, or GPUMC__NONE. */
+static size_t gpumc__bundle_place(const gpumc__bundle *j, size_t c, size_t b)
+{
+    const gpumc__link *k = j->members[c], *e = j->members[b];
+    const int same = k->diagonal != GPUMC__NONE && e->diagonal != GPUMC__NONE && k->factor == e->factor;
+    return same ? k->factor + k->rank * k->n_kin + e->rank : GPUMC__NONE;
+}
+
+/* The matrices: F^-1, and F^-T F^-1. */
+static void gpumc__bundle_populations(const gpumc__bundle *j, const double *x, double *work)
+{
+    const size_t K = j->K;
+    double *inv = gpumc__bundle_matrix(j, 0, work), *W = gpumc__bundle_matrix(j, 1, work);
+    memset(inv, 0, K * K * sizeof *inv);
+    memset(W, 0, K * K * sizeof *W);
+    for (size_t c = 0; c < K; c++) {
+        const size_t diagonal = gpumc__bundle_place(j, c, c);
+        for (size_t b = 0; b <= c; b++) {
+            double sum = b == c;
+            for (size_t m = b; m < c; m++)
+                sum -= gpumc__at_place(x, gpumc__bundle_place(j, c, m)) * inv[m * K + b];
+            inv[c * K + b] = diagonal == GPUMC__NONE ? sum : sum / x[diagonal];
+        }
+    }
+    for (size_t m = 0; m < K; m++)
+        for (size_t c = 0; c <= m; c++) gpumc__add_multiple(W + c * K, inv[m * K + c], inv + m * K, m + 1);
+}
+
+/* Q and r, from what the values before them are. */
+static void gpumc__bundle_fill(const gpumc__bundle *j, const double *x, double *work)
+{
+    const size_t n = j->n, K = j->K;
+    const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
+    for (size_t c = 0; c < K; c++) {
+        const gpumc__link *k = j->members[c];
+        double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
+        double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work), *r = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        for (size_t i = 0; i < n; i++) {
+            inv_tau[i] = 1 / gpumc__link_tau(k, k->unit[i], x);
+            mu[i] = gpumc__link_named_mu(k, i, x);
+        }
+        gpumc__scaled(n, news, j->b + c * n, r);
+        for (size_t s = 0; s < j->n_shared; s++)
+            gpumc__add_multiple(r, news * (x[j->shared[s].at] - j->shared[s].middle),
+                                j->slopes + (s * j->most + c) * n, n);
+        for (size_t b = 0; b <= c; b++) {
+            const double *J = j->J + gpumc__triangle(b, c) * n, *inv_b = gpumc__bundle_row(j, GPUMC__INV_TAU, b, work);
+            double *Q = gpumc__bundle_pair(j, 0, b, c, work);
+            gpumc__scaled(n, news, J, Q);
+            gpumc__add_product(n, W[b * K + c], inv_b, inv_tau, Q);
+            gpumc__add_product(n, -news, J, gpumc__bundle_row(j, GPUMC__MEAN, b, work), r);
+            if (b < c) gpumc__add_product(n, -news, J, mu, gpumc__bundle_row(j, GPUMC__TOLD, b, work));
+        }
+    }
+}
+
+GPUMC__COPIES(, void, gpumc__bundle_invert,
+              (size_t n, double *GPUMC__RESTRICT Q, double *GPUMC__RESTRICT spread,
+               double *GPUMC__RESTRICT r), (n, Q, spread, r), n >= GPUMC__LANES)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double v = 1 / Q[i];
+        Q[i] = v;
+        spread[i] = sqrt(v);
+        r[i] *= v;
+    }
+}
+GPUMC__COPIES(, void, gpumc__bundle_divide,
+              (size_t n, const double *GPUMC__RESTRICT Q_cc, double *GPUMC__RESTRICT f,
+               double *GPUMC__RESTRICT Q_bb), (n, Q_cc, f, Q_bb), n >= GPUMC__LANES)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double share = f[i] / Q_cc[i];
+        Q_bb[i] -= f[i] * share;
+        f[i] = share;
+    }
+}
+
+static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double *work)
+{
+    const size_t n = j->n;
+    gpumc__bundle_populations(j, x, work);
+    gpumc__bundle_fill(j, x, work);
+    for (size_t c = j->K; c-- > 0;) {
+        double *Q = gpumc__bundle_pair(j, 0, c, c, work), *r = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        for (size_t b = 0; b < c; b++) {
+            double *f = gpumc__bundle_pair(j, 0, b, c, work);
+            gpumc__bundle_divide(n, Q, f, gpumc__bundle_pair(j, 0, b, b, work));
+            for (size_t a = b + 1; a < c; a++)
+                gpumc__add_product(n, -1, f, gpumc__bundle_pair(j, 0, a, c, work),
+                                   gpumc__bundle_pair(j, 0, b, a, work));
+            gpumc__add_product(n, -1, f, r, gpumc__bundle_row(j, GPUMC__TOLD, b, work));
+        }
+        gpumc__bundle_invert(n, Q, gpumc__bundle_row(j, GPUMC__SPREAD, c, work), r);
+    }
+}
+
+/* Where member c would lie at q = 0, less mu. */
+static void gpumc__bundle_middle(const gpumc__bundle *j, size_t c, double *middle, double *work)
+{
+    memcpy(middle, gpumc__bundle_row(j, GPUMC__TOLD, c, work), j->n * sizeof *middle);
+    for (size_t b = 0; b < c; b++)
+        gpumc__add_product(j->n, -1, gpumc__bundle_pair(j, 0, b, c, work),
+                           gpumc__bundle_row(j, GPUMC__OFF, b, work), middle);
+}
+
+static double gpumc__bundle_map(const gpumc__link *k, const double *q, double *x, double *work)
+{
+    const gpumc__bundle *j = k->bundle;
+    const size_t c = k->seat;
+    if (c == 0) gpumc__bundle_solve(j, x, work);
+    const double left = k->diagonal == GPUMC__NONE ? 1 : x[k->diagonal];
+    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
+    const double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
+    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, c, work);
+    double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work);
+    size_t beyond = 0;
+    gpumc__bundle_middle(j, c, off, work);
+    for (size_t i = 0; i < j->n; i++) {
+        off[i] += spread[i] * q[i];
+        x[k->at + i] = mu[i] + off[i];
+        beyond += !(inv_tau[i] * GPUMC__SMALLEST <= left && fabs(mu[i]) * inv_tau[i] * GPUMC__FINEST <= left
+                    && spread[i] > 0 && spread[i] * GPUMC__SMALLEST <= 1);
+    }
+    return beyond ? -GPUMC_INF : gpumc__sum_log(spread, j->n);
+}
+
+static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, double *q, double *work)
+{
+    const gpumc__bundle *j = k->bundle;
+    const size_t c = k->seat;
+    if (c == 0) gpumc__bundle_solve(j, x, work);
+    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
+    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, c, work);
+    double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work);
+    gpumc__bundle_middle(j, c, q, work);
+    for (size_t i = 0; i < j->n; i++) {
+        off[i] = x[k->at + i] - mu[i];
+        q[i] = (off[i] - q[i]) / spread[i];
+    }
+    return gpumc__sum_log(spread, j->n);
+}
+
+/* Derivatives by r and f become those by Q and r as they were before the elimination. */
+static void gpumc__bundle_eliminate_back(const gpumc__bundle *j, double *work)
+{
+    const size_t n = j->n;
+    for (size_t c = 1; c < j->K; c++) {
+        const double *w = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        double *by_cc = gpumc__bundle_pair(j, 1, c, c, work), *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        for (size_t b = 0; b < c; b++) {
+            const double *f = gpumc__bundle_pair(j, 0, b, c, work);
+            const double *by = gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work);
+            double *by_bc = gpumc__bundle_pair(j, 1, b, c, work);
+            for (size_t i = 0; i < n; i++) by_cc[i] += f[i] * w[i] * by[i];
+            gpumc__add_product(n, -1, f, by, by_r);
+            gpumc__add_product(n, -1, w, by, by_bc);
+            for (size_t a = 0; a <= b; a++) {
+                const double *f_a = gpumc__bundle_pair(j, 0, a, c, work);
+                const double *by_ab = gpumc__bundle_pair(j, 1, a, b, work);
+                for (size_t i = 0; i < n; i++) by_cc[i] += by_ab[i] * f[i] * f_a[i];
+                gpumc__add_product(n, -1, by_ab, f_a, by_bc);
+                gpumc__add_product(n, -1, by_ab, f, gpumc__bundle_pair(j, 1, a, c, work));
+            }
+        }
+    }
+}
+
+/* What J and b receive goes to locations, shared values and the noise. */
+static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, double *target, double *work)
+{
+    const size_t n = j->n;
+    const double news = gpumc__news(&j->noise, x);
+    double sum = 0;
+    for (size_t c = 0; c < j->K; c++) {
+        const gpumc__link *k = j->members[c];
+        const double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        double *moved = gpumc__bundle_row(j, GPUMC__OFF, c, work), *mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, c, work);
+        memset(moved, 0, n * sizeof *moved);
+        for (size_t b = 0; b < j->K; b++) {
+            const double *J = j->J + (b < c ? gpumc__triangle(b, c) : gpumc__triangle(c, b)) * n;
+            gpumc__add_product(n, -1, J, gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work), moved);
+            if (b <= c && j->noise.halves) sum += gpumc__dot(J, gpumc__bundle_pair(j, 1, b, c, work), n);
+        }
+        if (j->noise.halves)
+            sum += gpumc__dot(by_r, j->b + c * n, n)
+                + gpumc__dot(moved, gpumc__bundle_row(j, GPUMC__MEAN, c, work), n);
+        for (size_t s = 0; s < j->n_shared; s++) {
+            const double by = gpumc__dot(by_r, j->slopes + (s * j->most + c) * n, n);
+            target[j->shared[s].at] += news * by;
+            sum += by * (x[j->shared[s].at] - j->shared[s].middle);
+        }
+        gpumc__add_multiple(mu, news, moved, n);
+        for (size_t i = 0; i < n; i++) {
+            if (k->from[i] != GPUMC__NONE) target[k->from[i]] += mu[i];
+            for (size_t m = 0; m < k->n_covariates; m++)
+                target[k->coefficients + m] += k->covariates[i * k->n_covariates + m] * mu[i];
+        }
+    }
+    if (j->noise.halves) target[j->noise.at] += 0.5 * j->noise.halves * news * sum / x[j->noise.at];
+}
+
+/* What Q receives goes to scales, and with S the derivatives by F^-T F^-1, symmetric, -2 F^-T F^-1 S F^-T to
+   the factors. */
+static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target, double *work)
+{
+    const size_t n = j->n, K = j->K;
+    const double *inv = gpumc__bundle_matrix(j, 0, work), *W = gpumc__bundle_matrix(j, 1, work);
+    double S[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
+    memset(gpumc__bundle_row(j, GPUMC__BY_TOLD, 0, work), 0, K * n * sizeof(double));      /* by log tau */
+    for (size_t c = 0; c < K; c++)
+        for (size_t b = 0; b <= c; b++) {
+            double *by = gpumc__bundle_pair(j, 1, b, c, work);
+            const double *inv_b = gpumc__bundle_row(j, GPUMC__INV_TAU, b, work);
+            const double *inv_c = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
+            for (size_t i = 0; i < n; i++) by[i] *= inv_b[i] * inv_c[i];
+            S[b * K + c] = S[c * K + b] = gpumc__sum(by, n) / (b < c ? 2 : 1);
+            gpumc__add_multiple(gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work), -W[b * K + c], by, n);
+            gpumc__add_multiple(gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work), -W[b * K + c], by, n);
+        }
+    for (size_t c = 0; c < K; c++) {
+        const gpumc__link *k = j->members[c];
+        const double *by_log = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        const double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
+        double by_F[GPUMC__MOST_BUNDLED] = { 0 };
+        for (size_t i = 0; i < n && k->scale != GPUMC__NONE; i++)
+            target[k->scale + k->unit[i]] += by_log[i] * inv_tau[i];
+        if (k->diagonal == GPUMC__NONE) continue;
+        for (size_t m = 0; m < K; m++)
+            for (size_t a = 0; a < K; a++) by_F[a] += W[c * K + m] * S[m * K + a];
+        for (size_t b = 0; b <= c; b++) {
+            const size_t place = gpumc__bundle_place(j, c, b);
+            if (place != GPUMC__NONE) target[place] -= 2 * gpumc__dot(by_F, inv + b * K, b + 1);
+        }
+    }
+}
+
+/* As gpumc__link_pull. */
+static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const double *G, double *target,
+                              double *dq, double *work)
+{
+    const gpumc__bundle *j = k->bundle;
+    const size_t n = j->n, c = k->seat;
+    const double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work), *v = gpumc__bundle_pair(j, 0, c, c, work);
+    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, c, work), *g = G + k->at;
+    double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+    double *by_mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, c, work), *by_v = gpumc__bundle_pair(j, 1, c, c, work);
+    if (c + 1 == j->K) memset(gpumc__bundle_row(j, GPUMC__BY_MEAN, 0, work), 0, j->K * n * sizeof *by_mu);
+    gpumc__bundle_middle(j, c, by_v, work);
+    for (size_t i = 0; i < n; i++) {
+        by_v[i] = -0.5 * v[i] * (g[i] * (by_v[i] + off[i]) + 1);
+        by_r[i] = v[i] * g[i];
+        by_mu[i] += g[i];
+        dq[i] = spread[i] * g[i];
+    }
+    for (size_t b = 0; b < c; b++) {
+        const double *f = gpumc__bundle_pair(j, 0, b, c, work), *off_b = gpumc__bundle_row(j, GPUMC__OFF, b, work);
+        double *by = gpumc__bundle_pair(j, 1, b, c, work), *mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, b, work);
+        double *to = target + j->members[b]->at;
+        for (size_t i = 0; i < n; i++) {
+            to[i] -= f[i] * g[i];
+            mu[i] += f[i] * g[i];
+            by[i] = -by_r[i] * off_b[i];
+        }
+    }
+    if (c > 0) return;
+    gpumc__bundle_eliminate_back(j, work);
+    gpumc__bundle_to_data(j, x, target, work);
+    gpumc__bundle_to_populations(j, target, work);
+}
+
 /* ---- links of all forms ------------------------------------------------------------------------ */
 /* Of a link that is single: one location, one table, and a weight for each element, or for all. */
 static GPUMC_LOOP double gpumc__single_map(const gpumc__link *k, const double *GPUMC__RESTRICT q, double mu,
@@ -6532,6 +6863,7 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
     const double *anchors = k->anchors;
     const size_t n = k->size, step = k->step, *units = k->unit;
     const unsigned char *notches = k->notches;
+    if (gpumc__link_is_bundled(k)) return gpumc__bundle_map(k, q, x, work);
     if (gpumc__link_is_told(k)) return gpumc__told_map(k, q, x, work);
     if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
     if (k->rank > 0) gpumc__kin_move(k, x, work);
@@ -6558,6 +6890,7 @@ static GPUMC_LOOP double gpumc__link_map(const gpumc__link *k, const double *q, 
 static double gpumc__link_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     double log_jacobian = 0;
+    if (gpumc__link_is_bundled(k)) return gpumc__bundle_inverse(k, x, q, work);
     if (gpumc__link_is_told(k)) return gpumc__told_inverse(k, x, q, work);
     if (!gpumc__link_informs(k)) gpumc__link_tables(k, x, work);
     if (k->rank > 0) gpumc__kin_move(k, x, work);
@@ -6580,6 +6913,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
     const size_t step = k->step, *from = k->from, *units = k->unit;
     const unsigned char *notches = k->notches;
     double received = 0, heard = 0;
+    if (gpumc__link_is_bundled(k)) { gpumc__bundle_pull(k, x, G, target, dq, work); return; }
     if (gpumc__link_is_told(k)) { gpumc__told_pull(k, x, G, target, dq, work); return; }
     if (k->rank + 1 < k->n_kin) gpumc__kin_hand_on(k, x, target, work);
     if (k->single) {
@@ -6633,23 +6967,21 @@ typedef struct gpumc__placed {
     gpumc__link link;
 } gpumc__placed;
 
-/* Values that data of all elements share, as a slope or an intercept: b of an element goes with them. */
-enum { GPUMC__MOST_SHARED = 16 };
-typedef struct gpumc__shared { size_t at; double middle; } gpumc__shared;
-
 /* Doubles behind what callbacks fill: writing there harms nothing before it is found out. */
 enum { GPUMC__GUARDS = 64 };
 
 struct gpumc_layout {
     const gpumc_model *model;
     gpumc__placed *parts;
-    size_t *order;                   /* of the parts: those without link first */
-    size_t leader;                   /* the first part that passes messages on, or GPUMC__NONE */
+    size_t *order;                   /* of the parts: those without link first, then those that only hear */
+    size_t leader;                   /* the first in it that passes messages on, or GPUMC__NONE */
     double *evidence;                /* J, then b, of the data alone for every natural value, by places */
     size_t *places;                  /* where in messages a natural value of a link stands */
     gpumc__shared shared[GPUMC__MOST_SHARED];
     size_t n_shared;
     double *slopes;                  /* of every b in every shared value from its middle on, as evidence */
+    gpumc__bundle *bundles;
+    size_t n_bundles;
     size_t n_parts, n_free, n_natural, n_work, n_linked;
     unsigned char *notches;          /* of every free coordinate; GPUMC__FULL where centring has no meaning */
     double *anchors;                 /* of every free coordinate of a link */
@@ -6988,6 +7320,41 @@ static size_t gpumc__starts_freely(const gpumc_model *m, size_t i)
         || gpumc__only_hears(m, i);
 }
 
+/* Whether a block's elements may be known together with those of others: they hang on no other elements, none
+   hang on them, and the same is true of all that name their factor. */
+static int gpumc__stands_alone(const gpumc_model *m, size_t i)
+{
+    const gpumc_param *p = &m->params[i];
+    const size_t on[] = { gpumc__find_param(m, i, p->location), gpumc__find_param(m, i, p->coefficients) };
+    int alone = (p->scale || p->factor) && p->walk_dim == 0 && p->centring == GPUMC_CENTRING_LEARNED
+        && gpumc__nth_size(m, i) > 1;
+    for (size_t k = 0; k < 2; k++) alone &= on[k] == i || !gpumc__is_linked(&m->params[on[k]]);
+    for (size_t j = i + 1; j < m->n_params && alone; j++)
+        alone = !gpumc__is_named(m->params[j].location, p->name)
+            && !gpumc__is_named(m->params[j].coefficients, p->name);
+    return alone;
+}
+static int gpumc__may_be_bundled(const gpumc_model *m, size_t i)
+{
+    const char *factor = m->params[i].factor;
+    for (size_t j = 0; j < m->n_params; j++)
+        if ((j == i || (factor && gpumc__is_named(m->params[j].factor, factor)))
+            && !gpumc__stands_alone(m, j)) return 0;
+    return 1;
+}
+
+/* How many blocks, of which i is the first, may be known together; 0 where it is not the first. */
+static size_t gpumc__count_bundled(const gpumc_model *m, size_t i)
+{
+    const size_t n = gpumc__nth_size(m, i);
+    size_t first = GPUMC__NONE, count = 0;
+    for (size_t j = 0; j < m->n_params; j++) {
+        if (gpumc__nth_size(m, j) != n || !gpumc__may_be_bundled(m, j)) continue;
+        if (count++ == 0) first = j;
+    }
+    return first == i && count > 1 && count <= GPUMC__MOST_BUNDLED ? count : 0;
+}
+
 /* What the last notch stands for: a learned 1 is kept off the pole, see the centring part of >>transform. */
 static double gpumc__most_centring(const gpumc_param *p)
 { return (p->scale || p->factor) && p->centring == GPUMC_CENTRING_LEARNED ? 0.999 : 1; }
@@ -7033,6 +7400,7 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
         k->mean[i] = gpumc__link_follows(k, i) ? k->mean[i - stride] : k->from[i];
     }
     for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = 1;
+    k->seat = GPUMC__NONE;
     k->even = 1;
     for (size_t at = 0; at < k->size; at += k->width)
         for (size_t i = gpumc__told_begin(k, at), j = i; j < i + k->width * k->step; j += k->step)
@@ -7044,12 +7412,13 @@ static void gpumc__link_init(gpumc__link *k, const gpumc_layout *l, const gpumc_
 static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model *m)
 {
     gpumc_layout *placed = (gpumc_layout *)gpumc__take(arena, 1, sizeof(gpumc_layout)), l;
-    size_t n_tables = 0, n_kin = 0, n_ordered = 0;
+    size_t n_tables = 0, n_kin = 0, n_ordered = 0, n_told = 0, n_work;
     const int shares = gpumc__shares(m);
     memset(&l, 0, sizeof l);
     l.model = m;
     l.n_parts = m->n_params;
     l.leader = GPUMC__NONE;
+    for (size_t i = 0; i < m->n_params; i++) l.n_bundles += gpumc__count_bundled(m, i) > 0;
     l.parts = (gpumc__placed *)gpumc__take(arena, m->n_params, sizeof(gpumc__placed));
     for (size_t i = 0; i < m->n_params; i++) {
         gpumc__placed p;
@@ -7084,22 +7453,38 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
                 n_kin += p.link.rank ? 0 : (GPUMC__KIN_ROWS * K + 1) * p.size + 2 * K * K;
             }
             p.link.tells = gpumc__tells(m, i, shares) || gpumc__only_hears(m, i);
-            if (p.link.tells && l.leader == GPUMC__NONE) l.leader = i;
+            n_told += (size_t)p.link.tells;
         }
         for (size_t j = 0; shares && gpumc__is_shared(m, i) && j < p.size; j++)
             l.shared[l.n_shared++].at = p.at + j;
         if (arena->base) l.parts[i] = p;
     }
-    if (l.leader == GPUMC__NONE) l.n_shared = 0;
+    if (n_told + l.n_bundles == 0) l.n_shared = 0;
     l.notches = (unsigned char *)gpumc__take(arena, l.n_free, 1);
     l.anchors = gpumc__take_doubles(arena, l.n_free);
     l.shapes = (gpumc__shape *)gpumc__take(arena, l.n_free, sizeof *l.shapes);
     l.order = (size_t *)gpumc__take(arena, l.n_parts, sizeof(size_t));
-    l.evidence = gpumc__take_doubles(arena, l.leader == GPUMC__NONE ? 0 : 2 * l.n_natural);
+    l.evidence = gpumc__take_doubles(arena, n_told ? 2 * l.n_natural : 0);
     l.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared, l.n_natural));
-    l.n_work = 3 * l.n_natural + GPUMC__GUARDS + n_tables + n_kin
-        + (l.leader == GPUMC__NONE ? 0 : GPUMC__MESSAGES * l.n_natural);
     l.places = (size_t *)gpumc__take(arena, l.n_natural, sizeof(size_t));
+    l.bundles = (gpumc__bundle *)gpumc__take(arena, l.n_bundles, sizeof *l.bundles);
+    n_work = 3 * l.n_natural + n_tables + n_kin + (n_told ? GPUMC__MESSAGES * l.n_natural : 0);
+    for (size_t i = 0, k = 0; i < m->n_params; i++) {
+        gpumc__bundle j;
+        memset(&j, 0, sizeof j);
+        j.n = gpumc__nth_size(m, i);
+        j.most = gpumc__count_bundled(m, i);
+        if (j.most == 0) continue;
+        j.J = gpumc__take_doubles(arena, gpumc__size_mul(gpumc__triangle(0, j.most), j.n));
+        j.b = gpumc__take_doubles(arena, gpumc__size_mul(j.most, j.n));
+        j.slopes = gpumc__take_doubles(arena, gpumc__size_mul(l.n_shared * j.most, j.n));
+        j.shared = arena->base ? placed->shared : NULL;
+        j.n_shared = l.n_shared;
+        j.work = n_work;
+        n_work = gpumc__size_add(n_work, gpumc__bundle_doubles(j.n, j.most));
+        if (arena->base) l.bundles[k++] = j;
+    }
+    l.n_work = gpumc__size_add(n_work, GPUMC__GUARDS);
     if (!arena->base) return NULL;
     memset(l.notches, GPUMC__FULL, l.n_free);
     for (size_t i = 0; i < l.n_parts; i++) {
@@ -7115,10 +7500,14 @@ static gpumc_layout *gpumc__layout_place(gpumc__arena *arena, const gpumc_model 
         for (size_t k = 0; k < p->free_size; k++)
             if (gpumc__is_distance(&p->constraint, k)) l.shapes[p->free_at + k] = p->constraint.shape;
         if (p->linked) gpumc__link_init(&p->link, &l, p->param);
-        else l.order[n_ordered++] = i;
+        for (size_t j = 0; j < l.n_bundles && gpumc__may_be_bundled(m, i); j++)
+            if (l.bundles[j].n == p->size) p->link.bundle = &l.bundles[j];
     }
-    for (size_t i = 0; i < l.n_parts; i++)
-        if (l.parts[i].linked) l.order[n_ordered++] = i;
+    for (int links = 0; links < 3; links++)
+        for (size_t i = 0; i < l.n_parts; i++)
+            if (l.parts[i].linked + gpumc__is_linked(l.parts[i].param) == links) l.order[n_ordered++] = i;
+    for (size_t i = l.n_parts; i-- > 0;)
+        if (l.parts[l.order[i]].link.tells) l.leader = l.order[i];
     *placed = l;
     return placed;
 }
@@ -7176,8 +7565,8 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const gpumc__messages m = gpumc__link_messages(&p->link, work);
-        if (!k->tells) continue;
-        const double news = gpumc__link_news(k, x), *own = l->evidence + k->at;
+        if (!gpumc__link_is_told(k)) continue;
+        const double news = gpumc__news(&k->noise, x), *own = l->evidence + k->at;
         gpumc__scaled(k->size, news, own, m.J + k->at);
         gpumc__scaled(k->size, news, own + n, m.b + k->at);
         for (size_t s = 0; s < l->n_shared; s++)
@@ -7186,7 +7575,7 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     }
     for (size_t i = l->n_parts; i-- > 0;) {
         const gpumc__link *k = &l->parts[i].link;
-        if (k->tells) gpumc__link_tell(k, x, work);
+        if (gpumc__link_is_told(k)) gpumc__link_tell(k, x, work);
         else if (gpumc__link_informs(k)) gpumc__link_inform(k, x, work);
     }
 }
@@ -7197,7 +7586,7 @@ static void gpumc__told_own(const gpumc_layout *l, const gpumc__link *k, const d
                             double *work)
 {
     const gpumc__messages m = gpumc__link_messages(k, work);
-    const double news = gpumc__link_news(k, x), *J = l->evidence + k->at, *by_b = m.by_b + k->at;
+    const double news = gpumc__news(&k->noise, x), *J = l->evidence + k->at, *by_b = m.by_b + k->at;
     double sum = k->noise.halves == 0 ? 0 : gpumc__dot(m.by_J + k->at, J, k->size)
         + gpumc__dot(by_b, J + l->n_natural, k->size);
     for (size_t s = 0; s < l->n_shared; s++) {
@@ -7218,7 +7607,7 @@ static void gpumc__part_pull(const gpumc_layout *l, const gpumc__placed *p, cons
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         if (gpumc__link_informs(k)) gpumc__inform_pull_back(k, x, target, work);
-        if (!k->tells) continue;
+        if (!gpumc__link_is_told(k)) continue;
         gpumc__told_pull_back(k, x, target, work);
         gpumc__told_own(l, k, x, target, work);
     }
@@ -13265,7 +13654,7 @@ static void gpumc__centring_add_late(const gpumc__centring_sums *s, const gpumc_
 {
     const gpumc__link *k = &p->link;
     const size_t dim = s->adapt->dim;
-    const double *x = s->work, *units = gpumc__units_in(s, k), inv_news = 1 / gpumc__link_news(k, x);
+    const double *x = s->work, *units = gpumc__units_in(s, k), inv_news = 1 / gpumc__news(&k->noise, x);
     double *pulls = gpumc__centring_pulls(s->adapt->layout, p, g, s->work);
     double *square = s->moments + 5 * dim, *weight = square + dim;
     for (size_t i = 0; i < k->size; i++) {
@@ -13432,7 +13821,8 @@ enum { GPUMC__SHARING_DRAWS = 128 };
 typedef struct gpumc__sharing {
     gpumc_adapt *adapt;
     size_t n_draws;
-    double *J, *b, z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED]; /* n_shared a draw */
+    double *J, *b, *theta, *pull;            /* the last two: means */
+    double z[(size_t)GPUMC__SHARING_DRAWS * GPUMC__MOST_SHARED];         /* n_shared a draw */
     double factor[GPUMC__MOST_SHARED * GPUMC__MOST_SHARED];
 } gpumc__sharing;
 
@@ -13453,7 +13843,7 @@ static void gpumc__sharing_row(size_t row, int member, void *sharing)
         memset(theta, 0, p->free_size * sizeof *theta);
         memset(pull, 0, p->free_size * sizeof *pull);
         if (!p->linked) continue;
-        gpumc__scaled(p->size, 1 / gpumc__link_news(&p->link, x),
+        gpumc__scaled(p->size, 1 / gpumc__news(&p->link.noise, x),
                       gpumc__centring_pulls(l, p, a->g + draw * dim + p->free_at, x), pull);
         memcpy(theta, x + p->at, p->size * sizeof *x);
     }
@@ -13502,21 +13892,199 @@ static void gpumc__sharing_strip(size_t part, int member GPUMC__UNUSED, void *sh
         gpumc__cholesky_solve(of->factor, S, v);
         of->J[from + i] = J;
         of->b[from + i] = sums[1][i] + J * sums[0][i];
+        of->theta[from + i] = sums[0][i];
+        of->pull[from + i] = sums[1][i];
         for (size_t s = 0; s < S; s++) a->slopes[s * a->dim + from + i] = v[s];
     }
 }
 
-/* J, b and slopes of all coordinates, of which those of links that tell count. Returns 0 where nothing is
-   shared or too few draws tell. */
-static int gpumc__sharing_learn(gpumc_adapt *a, double *J, double *b)
+/* ---- blocks that data know together, see >>transform ----
+   What data know of the values of one element in several blocks, pulls = b - J theta of vectors, is found by
+   least squares in the directions in which theta has a variance of 1 and no correlations: errors are a share
+   of what is known in every direction, the narrow ones too. Blocks are put together where draws of their
+   elements have a mean squared correlation of CORRELATED at least, not counting what goes with shared
+   values. */
+static const double gpumc__bundle_correlated = 0.1;
+
+/* Sums over draws of products of element i's values in blocks at such coordinates, x of theta and y of pulls,
+   z of shared values; of x and y less what goes with z. */
+typedef struct gpumc__products {
+    double xx[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], yx[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
+    double yy[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
+    double zx[GPUMC__MOST_BUNDLED][GPUMC__MOST_SHARED], zy[GPUMC__MOST_BUNDLED][GPUMC__MOST_SHARED];
+} gpumc__products;
+
+static void gpumc__bundle_products(const gpumc__sharing *of, size_t K, const size_t *at, size_t i,
+                                   gpumc__products *p)
+{
+    const gpumc_adapt *a = of->adapt;
+    const size_t S = a->layout->n_shared;
+    double x[GPUMC__MOST_BUNDLED], y[GPUMC__MOST_BUNDLED], v[GPUMC__MOST_SHARED];
+    memset(p, 0, sizeof *p);
+    for (size_t d = 0; d < of->n_draws; d++) {
+        for (size_t c = 0; c < K; c++) {
+            x[c] = a->x[d * a->dim + at[c] + i];
+            y[c] = a->y[d * a->dim + at[c] + i];
+        }
+        for (size_t c = 0; c < K; c++) {
+            gpumc__add_multiple(p->xx + c * K, x[c], x, K);
+            gpumc__add_multiple(p->yx + c * K, y[c], x, K);
+            gpumc__add_multiple(p->yy + c * K, y[c], y, K);
+            gpumc__add_multiple(p->zx[c], x[c], of->z + d * S, S);
+            gpumc__add_multiple(p->zy[c], y[c], of->z + d * S, S);
+        }
+    }
+    for (size_t c = 0; c < K; c++) {
+        memcpy(v, p->zx[c], S * sizeof *v);
+        gpumc__cholesky_solve(of->factor, S, v);
+        for (size_t b = 0; b < K; b++) {
+            p->xx[b * K + c] -= gpumc__dot(p->zx[b], v, S);
+            p->yx[b * K + c] -= gpumc__dot(p->zy[b], v, S);
+        }
+        memcpy(v, p->zy[c], S * sizeof *v);
+        gpumc__cholesky_solve(of->factor, S, v);
+        for (size_t b = 0; b < K; b++) p->yy[b * K + c] -= gpumc__dot(p->zy[b], v, S);
+    }
+}
+
+/* J of K values from such sums over n draws; used up are those of theta. As with single values, see
+   gpumc__centring_J, a direction in which J explains less than half has the variance of the pull if that is
+   more. Returns 0 where draws lie in fewer than K directions. */
+static int gpumc__bundle_J(gpumc__products *p, size_t K, double n, double *J)
+{
+    enum { MOST = GPUMC__MOST_BUNDLED };
+    double A[MOST * MOST], z[MOST * MOST], d[MOST], work[3 * MOST], u[MOST], *L = p->xx;
+    memset(J, 0, K * K * sizeof *J);
+    for (size_t k = 0; k < K * K; k++) L[k] /= n;
+    if (!gpumc__cholesky(L, K)) return 0;
+    for (size_t c = 0; c < K; c++)                          /* rows of yx become those of yx L^-T / n */
+        for (size_t b = 0; b < K; b++)
+            p->yx[c * K + b] = (p->yx[c * K + b] / n - gpumc__dot(p->yx + c * K, L + b * K, b)) / L[b * K + b];
+    memset(A, 0, K * K * sizeof *A);
+    for (size_t m = 0; m < K; m++)
+        for (size_t c = 0; c < K; c++)
+            for (size_t b = 0; b < K; b++) {
+                A[c * K + b] -= 0.5 * L[m * K + c] * p->yx[m * K + b];
+                A[b * K + c] -= 0.5 * L[m * K + c] * p->yx[m * K + b];
+            }
+    if (!gpumc__eigen(A, K, d, z, work)) return 0;
+    for (size_t e = 0; e < K; e++) {
+        double of_pull = 0, known = fmax(d[e], 0);
+        memset(u, 0, K * sizeof *u);
+        for (size_t m = 0; m < K; m++)
+            for (size_t c = 0; c <= m; c++) u[m] += L[m * K + c] * z[e * K + c];
+        for (size_t m = 0; m < K; m++) of_pull += u[m] * gpumc__dot(p->yy + m * K, u, K) / n;
+        if (!(known * known > 0.5 * of_pull)) known = fmax(known, of_pull);
+        memcpy(u, z + e * K, K * sizeof *u);
+        for (size_t m = K; m-- > 0;) {
+            u[m] /= L[m * K + m];
+            gpumc__add_multiple(u, -u[m], L + m * K, m);
+        }
+        for (size_t c = 0; c < K; c++) gpumc__add_multiple(J + c * K, fmax(known, 1e-6) * u[c], u, K);
+    }
+    return 1;
+}
+
+/* Some members of a bundle, which data know together; where their coordinates begin. */
+typedef struct gpumc__bundling {
+    const gpumc__sharing *of;
+    gpumc__bundle *bundle;
+    size_t K, seats[GPUMC__MOST_BUNDLED], at[GPUMC__MOST_BUNDLED];
+} gpumc__bundling;
+
+static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bundling)
+{
+    const gpumc__bundling *g = (const gpumc__bundling *)bundling;
+    const gpumc__sharing *of = g->of;
+    const size_t n = g->bundle->n, K = g->K, S = of->adapt->layout->n_shared;
+    double J[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], v[GPUMC__MOST_SHARED];
+    gpumc__products p;
+    gpumc__bundle_products(of, K, g->at, i, &p);
+    gpumc__bundle_J(&p, K, (double)of->n_draws, J);
+    for (size_t c = 0; c < K; c++) {
+        const size_t seat = g->seats[c];
+        double *b = &g->bundle->b[seat * n + i];
+        *b = of->pull[g->at[c] + i];
+        memcpy(v, p.zy[c], S * sizeof *v);
+        for (size_t m = 0; m < K; m++) {
+            *b += J[c * K + m] * of->theta[g->at[m] + i];
+            gpumc__add_multiple(v, J[c * K + m], p.zx[m], S);
+            if (m <= c) g->bundle->J[gpumc__triangle(g->seats[m], seat) * n + i] = J[c * K + m];
+        }
+        gpumc__cholesky_solve(of->factor, S, v);
+        for (size_t s = 0; s < S; s++) g->bundle->slopes[(s * g->bundle->most + seat) * n + i] = v[s];
+    }
+}
+
+/* Whether draws of two of the blocks are correlated enough; those in force are held on to. */
+static void gpumc__bundle_correlations(const gpumc__bundling *all, double *related)
+{
+    const size_t K = all->K, n = all->bundle->n;
+    gpumc__products p;
+    memset(related, 0, K * K * sizeof *related);
+    for (size_t i = 0; i < n; i++) {
+        gpumc__bundle_products(all->of, K, all->at, i, &p);
+        for (size_t k = 0; k < K * K; k++) {
+            const double square = p.xx[k] * p.xx[k], both = p.xx[k / K * (K + 1)] * p.xx[k % K * (K + 1)];
+            related[k] += both > 0 ? square / both / (double)n : 0;
+        }
+    }
+}
+
+/* Which blocks are bundled, and what data know of them. */
+static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
+{
+    const gpumc_layout *l = of->adapt->layout;
+    gpumc__bundling all = { of, j, 0, { 0 }, { 0 } };
+    gpumc__link *links[GPUMC__MOST_BUNDLED];
+    double related[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
+    size_t of_group[GPUMC__MOST_BUNDLED], size[GPUMC__MOST_BUNDLED] = { 0 };
+    for (size_t i = 0; i < l->n_parts; i++)
+        if (l->parts[i].link.bundle == j) {
+            of_group[all.K] = all.K;
+            all.at[all.K] = l->parts[i].free_at;
+            links[all.K++] = &l->parts[i].link;
+        }
+    gpumc__bundle_correlations(&all, related);
+    for (size_t c = 0; c < all.K; c++)
+        for (size_t b = 0; b < c; b++) {
+            const int kin = links[b]->n_kin > 0 && links[c]->n_kin > 0 && links[b]->factor == links[c]->factor;
+            const size_t from = of_group[c], to = of_group[b];
+            for (size_t m = 0; m < all.K && (kin || related[c * all.K + b] > gpumc__bundle_correlated); m++)
+                if (of_group[m] == from) of_group[m] = to;
+        }
+    for (size_t c = 0; c < all.K; c++) size[of_group[c]]++;
+    for (size_t c = 0; c < all.K; c++) {
+        const int kept = size[of_group[c]] > 1;
+        links[c]->seat = kept ? j->wanted : GPUMC__NONE;
+        if (kept) j->members[j->wanted++] = links[c];
+    }
+    memset(j->J, 0, gpumc__triangle(0, j->most) * j->n * sizeof *j->J);
+    for (size_t g = 0; g < all.K; g++) {
+        gpumc__bundling some = { of, j, 0, { 0 }, { 0 } };
+        for (size_t c = 0; c < all.K && size[g] > 1; c++) {
+            if (of_group[c] != g) continue;
+            some.seats[some.K] = links[c]->seat;
+            some.at[some.K++] = all.at[c];
+        }
+        if (some.K > 0) gpumc__adapt_share(of->adapt, j->n, gpumc__bundle_element, &some);
+    }
+}
+
+/* J, b and slopes of all coordinates, of which those of links that tell count, and of all bundles. Returns 0
+   where nothing is shared or too few draws tell. rows: four of the coordinates, J and b first. */
+static int gpumc__sharing_learn(gpumc_adapt *a, double *rows)
 {
     const size_t n = a->layout->n_shared, most = gpumc__smaller(a->n_selected, GPUMC__SHARING_DRAWS);
     gpumc__sharing of;
     memset(a->slopes, 0, n * a->dim * sizeof *a->slopes);
-    if (n == 0) return 0;
+    for (size_t k = 0; k < a->layout->n_bundles; k++) a->layout->bundles[k].wanted = 0;
+    if (n + a->layout->n_bundles == 0) return 0;
     of.adapt = a;
-    of.J = J;
-    of.b = b;
+    of.J = rows;
+    of.b = rows + a->dim;
+    of.theta = rows + 2 * a->dim;
+    of.pull = rows + 3 * a->dim;
     of.n_draws = gpumc__adapt_pick(a, most);
     if (of.n_draws < 40 + 2 * n) return 0;
     gpumc__adapt_share(a, of.n_draws, gpumc__sharing_row, &of);
@@ -13532,7 +14100,8 @@ static int gpumc__sharing_learn(gpumc_adapt *a, double *J, double *b)
             gpumc__add_multiple(of.factor + s * n, of.z[k * n + s], of.z + k * n, n);
     if (!gpumc__cholesky(of.factor, n)) return 0;
     gpumc__adapt_share(a, gpumc__strips(a->dim), gpumc__sharing_strip, &of);
-    return 1;
+    for (size_t k = 0; k < a->layout->n_bundles; k++) gpumc__bundle_learn(&of, &a->layout->bundles[k]);
+    return n > 0;
 }
 
 /* The same as weights (notches) and anchors b / J, from far fewer draws than variances need. Weights that are
@@ -13593,6 +14162,20 @@ static void gpumc__noise_expect(gpumc_adapt *a, const double *weights)
     }
 }
 
+static int gpumc__is_to_be_bundled(const gpumc__link *k) { return k->bundle && k->seat < k->bundle->wanted; }
+
+/* How data would pull at element i. */
+static double gpumc__bundle_expects(const gpumc__link *k, size_t i, const double *x)
+{
+    const gpumc__bundle *j = k->bundle;
+    double pull = j->b[k->seat * j->n + i];
+    for (size_t c = 0; c < j->wanted; c++) {
+        const size_t pair = c < k->seat ? gpumc__triangle(c, k->seat) : gpumc__triangle(k->seat, c);
+        pull -= j->J[pair * j->n + i] * x[j->members[c]->at + i];
+    }
+    return pull;
+}
+
 /* The logarithm of the news in one of the selected draws, of every link. */
 static void gpumc__noise_look(size_t row, int member, void *adapt)
 {
@@ -13608,7 +14191,8 @@ static void gpumc__noise_look(size_t row, int member, void *adapt)
         const double *pulls = p->linked ? gpumc__centring_pulls(l, p, g, x) : NULL;
         double product = 0, square = 0;
         for (size_t j = 0; p->linked && j < p->size; j++) {
-            const double expected = b[j] - J[j] * x[p->at + j];
+            const double expected = gpumc__is_to_be_bundled(&p->link) ? gpumc__bundle_expects(&p->link, j, x)
+                                                                      : b[j] - J[j] * x[p->at + j];
             product += expected * pulls[j];
             square += expected * expected;
         }
@@ -13676,6 +14260,8 @@ static void gpumc__centring_noise(gpumc_adapt *a, const double *weights)
             if (noise.halves) k->found = noise;
         }
     }
+    for (const gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++)
+        for (size_t c = 1; c < j->wanted; c++) j->members[c]->found = j->members[0]->found;
 }
 
 /* Coordinates to the centred frame or back; or, without the links, scores alone to logarithms or back. */
@@ -13754,7 +14340,25 @@ static void gpumc__adapt_recentre(gpumc_adapt *a, gpumc_nuts *const *chains, con
         } else if (k->anchored) memcpy(k->anchors, weight + a->dim, k->size * sizeof *weight);
         gpumc__link_settle(k);
     }
+    for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) {
+        j->K = late ? j->wanted : 0;
+        if (j->K > 0) j->noise = j->members[0]->noise;
+    }
     gpumc__adapt_reframe(a, chains, 1, 1);
+}
+
+/* Takes bundles apart: what elements know is learned where each has a weight of its own. Returns how many
+   blocks were in any. */
+static size_t gpumc__adapt_unbundle(gpumc_adapt *a, gpumc_nuts *const *chains)
+{
+    const gpumc_layout *l = a->layout;
+    size_t n = 0;
+    for (size_t k = 0; k < l->n_bundles; k++) n += l->bundles[k].K;
+    if (n == 0) return 0;
+    gpumc__adapt_reframe(a, chains, 1, 0);
+    for (size_t k = 0; k < l->n_bundles; k++) l->bundles[k].K = 0;
+    gpumc__adapt_reframe(a, chains, 1, 1);
+    return n;
 }
 
 /* ---- scores ------------------------------------------------------------------------------------
@@ -13912,11 +14516,14 @@ static int gpumc__adapt_centring(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
     const gpumc_layout *l = a->layout;
     const int late = a->iteration > a->early_end;
-    const double n = l && l->n_linked > 0 ? gpumc__centring_moments(a, late) : 0;
-    double *weights = a->moments + 2 * a->dim;
+    double *weights = a->moments + 2 * a->dim, n;
     int changed = 0, moved = late, shares;
-    if (n < 5) return 0;
-    shares = late && gpumc__sharing_learn(a, a->moments + 7 * a->dim, a->moments + 8 * a->dim);
+    if (!l || l->n_linked == 0 || a->n_used < 5) return 0;
+    size_t bundled = gpumc__adapt_unbundle(a, chains);
+    n = gpumc__centring_moments(a, late);
+    shares = late && gpumc__sharing_learn(a, a->moments + 7 * a->dim);
+    for (size_t k = 0; k < l->n_bundles && late; k++) bundled -= l->bundles[k].wanted;
+    changed = bundled != 0;
     for (size_t i = 0; i < l->n_parts; i++) {
         const gpumc__link *k = &l->parts[i].link;
         const int learned = l->parts[i].param->centring == GPUMC_CENTRING_LEARNED;
@@ -19477,6 +20084,21 @@ static void gpumc__carry_chain(gpumc__carrier *k, gpumc__run *r, size_t c)
     gpumc__carry_rows(k, f->unconstrained, f->n_free * sizeof(double), at, n);
 }
 
+static void gpumc__carry_bundle(gpumc__carrier *k, gpumc_layout *l, gpumc__bundle *j)
+{
+    gpumc__carry(k, &j->K, sizeof j->K);
+    gpumc__carry(k, &j->noise, sizeof j->noise);
+    gpumc__carry(k, j->J, gpumc__triangle(0, j->most) * j->n * sizeof *j->J);
+    gpumc__carry(k, j->b, j->most * j->n * sizeof *j->b);
+    gpumc__carry(k, j->slopes, j->n_shared * j->most * j->n * sizeof *j->slopes);
+    for (size_t i = 0; i < l->n_parts; i++) {
+        gpumc__link *link = &l->parts[i].link;
+        if (link->bundle != j) continue;
+        gpumc__carry(k, &link->seat, sizeof link->seat);
+        if (link->seat < j->most) j->members[link->seat] = link;
+    }
+}
+
 static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
 {
     gpumc__carry(k, l->notches, l->n_free);
@@ -19485,6 +20107,7 @@ static void gpumc__carry_layout(gpumc__carrier *k, gpumc_layout *l)
     if (l->leader != GPUMC__NONE) gpumc__carry(k, l->evidence, 2 * l->n_natural * sizeof *l->evidence);
     gpumc__carry(k, l->shared, sizeof l->shared);
     gpumc__carry(k, l->slopes, l->n_shared * l->n_natural * sizeof *l->slopes);
+    for (gpumc__bundle *j = l->bundles; j < l->bundles + l->n_bundles; j++) gpumc__carry_bundle(k, l, j);
     for (size_t i = 0; i < l->n_parts; i++) {
         gpumc__link *link = &l->parts[i].link;
         if (!l->parts[i].linked) continue;

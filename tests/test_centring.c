@@ -87,6 +87,28 @@ static void set_weights(gpumc_layout *l, int kind)
         for (size_t u = 0; u < k->n_units; u++) k->per_unit[u] = exp(0.2 * (double)u - 0.3 * kind);
         gpumc__link_settle(k);
     }
+    for (size_t b = 0; b < l->n_bundles; b++) {
+        const gpumc__noise noise = { l->parts[positive].at, -3, 1.3 }, none = { 0, 0, 1 };
+        gpumc__bundle *j = &l->bundles[b];
+        const size_t n = j->n, K = j->most;
+        j->K = 0;
+        for (size_t i = 0; i < l->n_parts; i++)
+            if (l->parts[i].link.bundle == j) {
+                l->parts[i].link.seat = j->K;
+                j->members[j->K++] = &l->parts[i].link;
+            }
+        for (size_t i = 0; i < n; i++)                              /* of rank 2, and so of less than K */
+            for (size_t c = 0; c < K; c++) {
+                const double y = (double)(i + c) + kind;
+                for (size_t a = 0; a <= c; a++)
+                    j->J[gpumc__triangle(a, c) * n + i] = sin(1 + 3.1 * y) * sin(1 + 3.1 * ((double)(i + a) + kind))
+                        + 4 * cos(2.3 * y) * cos(2.3 * ((double)(i + a) + kind));
+                j->b[c * n + i] = 2 * sin(1.9 * y);
+                for (size_t s = 0; s < l->n_shared; s++) j->slopes[(s * K + c) * n + i] = cos(1.3 * y + (double)s);
+            }
+        j->noise = kind == 4 ? noise : none;
+        if (kind < 3) j->K = 0;
+    }
     for (size_t s = 0; s < l->n_shared; s++) {
         l->shared[s].middle = 0.4;
         for (size_t e = 0; e < l->n_natural; e++)
@@ -289,6 +311,23 @@ static void check_kinds(void)
         { .name = "between", .size = 4, .location = "a" },
         { .name = "c", .size = 4, .location = "mu", .location_index = six, .covariates = covariates,
           .n_covariates = 1, .coefficients = "beta", .factor = "L" } };
+    const gpumc_param pair[] = { { .name = "mu", .size = 2 }, { .name = "tau", .kind = GPUMC_POSITIVE },
+        { .name = "a", .size = 9, .location = "mu", .location_index = later, .scale = "tau" },
+        { .name = "m" }, { .name = "s", .kind = GPUMC_POSITIVE, .size = 9 },
+        { .name = "b", .size = 9, .location = "m", .scale = "s" } };
+    const gpumc_param bundled[] = { { .name = "m" }, { .name = "s", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = &square[2], .n_dims = 2 },
+        { .name = "plain", .size = 4, .location = "m", .scale = "s", .scale_index = six },
+        { .name = "a", .size = 4, .scale = "s", .scale_index = four, .factor = "L" },
+        { .name = "beta", .size = 2 }, { .name = "slope" },
+        { .name = "t", .size = 4, .scale = "s", .scale_index = four, .covariates = covariates,
+          .n_covariates = 2, .coefficients = "beta" },
+        { .name = "b", .size = 4, .location = "m", .factor = "L" } };
+    const gpumc_param trio[] = { { .name = "tau", .kind = GPUMC_POSITIVE, .size = 2 },
+        { .name = "L", .kind = GPUMC_CHOLESKY_CORR, .dims = square, .n_dims = 2 }, { .name = "x" },
+        { .name = "a", .size = 9, .scale = "tau", .scale_index = later, .factor = "L" },
+        { .name = "b", .size = 9, .scale = "tau", .scale_index = later, .factor = "L" },
+        { .name = "c", .size = 9, .location = "x", .scale = "tau", .scale_index = later, .factor = "L" } };
     const gpumc_param series[] = { { .name = "phi", .kind = GPUMC_INTERVAL, .lower = -1, .upper = 1 },
         { .name = "tau", .kind = GPUMC_POSITIVE }, { .name = "mu" },
         { .name = "level", .dims = &grid[1], .n_dims = 1, .location = "mu", .scale = "tau", .walk_dim = 1,
@@ -321,6 +360,9 @@ static void check_kinds(void)
         own_scale[i] = i / 3;
         trend[i] = sin((double)i);
     }
+    check_machine("two blocks that data know together", pair, 6);
+    check_machine("four such blocks, two correlated", bundled, 9);
+    check_machine("three correlated blocks that data know together", trio, 6);
     check_machine("scalar", scalar, 3);
     check_machine("no scale", no_scale, 3);
     check_machine("no location", no_location, 3);
