@@ -5900,7 +5900,8 @@ typedef struct gpumc__link {
     const size_t *places;            /* of every natural value among them */
     size_t width, back;              /* elements of a row of them, places to the row before */
     int even;                        /* every row has one scale value */
-    int single;  /* one location and scale for all, nothing else */
+    int alike;   /* one location and scale for all */
+    int single;  /* and nothing else */
     int uniform; /* and one weight: the vector loops apply */
     double count[GPUMC__FULL + 1], sum[GPUMC__FULL + 1];     /* elements of every weight, their anchors */
 } gpumc__link;
@@ -5985,14 +5986,15 @@ static double gpumc__news(const gpumc__noise *noise, const double *x)
 static void gpumc__link_settle(gpumc__link *k)
 {
     k->n_used = 0;
-    k->single = k->n_covariates == 0 && k->rank == 0;
+    k->alike = 1;
     memset(k->count, 0, sizeof k->count);
     memset(k->sum, 0, sizeof k->sum);
     for (size_t i = 0; i < k->size; i++) {
         k->count[k->notches[i]]++;
         k->sum[k->notches[i]] += k->anchors[i];
-        k->single &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0];
+        k->alike &= k->from[i] == k->from[0] && k->unit[i] == k->unit[0];
     }
+    k->single = k->alike && k->n_covariates == 0 && k->rank == 0;
     for (int p = 0; p <= GPUMC__FULL; p++)
         if (k->count[p] > 0) k->used[k->n_used++] = (unsigned char)p;
     k->uniform = k->single && k->n_used == 1;
@@ -6414,7 +6416,7 @@ static void gpumc__told_pull_back(const gpumc__link *k, const double *x, double 
     }
 }
 
-/* Rows of n numbers for every member: 1 / tau, mu, theta - mu, sqrt(v), w = v r, derivatives by r and by mu. */
+/* Rows of n numbers for every member: 1 / tau, mu, theta - mu, sqrt(v), w = v r, derivatives by r and mu. */
 enum { GPUMC__INV_TAU, GPUMC__MEAN, GPUMC__OFF, GPUMC__SPREAD, GPUMC__TOLD, GPUMC__BY_TOLD, GPUMC__BY_MEAN,
        GPUMC__BUNDLE_ROWS };
 GPUMC__INLINE double *gpumc__bundle_row(const gpumc__bundle *j, int which, size_t c, double *work)
@@ -6503,7 +6505,7 @@ static void gpumc__kin_pull(const gpumc__link *k, const double *x, const double 
    before it,
        theta_c = mu_c + w_c - sum f_bc (theta_b - mu_b) + sqrt(v_c) q_c,   v_c = 1 / Q_cc,  f_bc = v_c Q_bc,
    where w = v r. Where data and populations are normal, every q is a standard normal of its own. Rows of n
-   numbers hold the elements; those of pairs become f, and v on the diagonal. Derivatives by Q, r and mu go the
+   numbers hold the elements; those of Q become f, and v on the diagonal. Derivatives by Q, r and mu go the
    way back when the first member has been pulled. */
 GPUMC__INLINE size_t gpumc__triangle(size_t b, size_t c) { return c * (c + 1) / 2 + b; }
 
@@ -6521,10 +6523,9 @@ static size_t gpumc__bundle_doubles(size_t n, size_t most)
     return gpumc__size_add(gpumc__size_mul(rows, n), 2 * most * most);
 }
 
-GPUMC__COPIES(, void, gpumc__add_product,
-              (size_t n, double f, const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b,
-               double *GPUMC__RESTRICT to), (n, f, a, b, to), n >= 32)
-{ for (size_t i = 0; i < n; i++) to[i] += f * a[i] * b[i]; }
+/* What data know of a pair, in either order. */
+static const double *gpumc__bundle_J(const gpumc__bundle *j, size_t b, size_t c)
+{ return j->J + (b < c ? gpumc__triangle(b, c) : gpumc__triangle(c, b)) * j->n; }
 
 /* Where F_cb lies among natural values, or GPUMC__NONE. */
 static size_t gpumc__bundle_place(const gpumc__bundle *j, size_t c, size_t b)
@@ -6534,7 +6535,7 @@ static size_t gpumc__bundle_place(const gpumc__bundle *j, size_t c, size_t b)
     return same ? k->factor + k->rank * k->n_kin + e->rank : GPUMC__NONE;
 }
 
-/* The matrices: F^-1, and F^-T F^-1. */
+/* The matrices: F^-1, and W = F^-T F^-1. */
 static void gpumc__bundle_populations(const gpumc__bundle *j, const double *x, double *work)
 {
     const size_t K = j->K;
@@ -6549,56 +6550,62 @@ static void gpumc__bundle_populations(const gpumc__bundle *j, const double *x, d
                 sum -= gpumc__at_place(x, gpumc__bundle_place(j, c, m)) * inv[m * K + b];
             inv[c * K + b] = diagonal == GPUMC__NONE ? sum : sum / x[diagonal];
         }
+        for (size_t b = 0; b <= c; b++) gpumc__add_multiple(W + b * K, inv[c * K + b], inv + c * K, c + 1);
     }
-    for (size_t m = 0; m < K; m++)
-        for (size_t c = 0; c <= m; c++) gpumc__add_multiple(W + c * K, inv[m * K + c], inv + m * K, m + 1);
 }
 
-/* Q and r, from what the values before them are. */
+GPUMC__COPIES(, void, gpumc__add_product,
+              (size_t n, double f, const double *GPUMC__RESTRICT a, const double *GPUMC__RESTRICT b,
+               double *GPUMC__RESTRICT to), (n, f, a, b, to), n >= GPUMC__LANES)
+{ for (size_t i = 0; i < n; i++) to[i] += f * a[i] * b[i]; }
+
+/* Q and r as they are before the elimination. */
 static void gpumc__bundle_fill(const gpumc__bundle *j, const double *x, double *work)
 {
-    const size_t n = j->n, K = j->K;
+    const size_t n = j->n;
     const double news = gpumc__news(&j->noise, x), *W = gpumc__bundle_matrix(j, 1, work);
-    for (size_t c = 0; c < K; c++) {
+    for (size_t c = 0; c < j->K; c++) {
         const gpumc__link *k = j->members[c];
         double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
-        double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work), *r = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
+        double *r = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
         for (size_t i = 0; i < n; i++) {
-            inv_tau[i] = 1 / gpumc__link_tau(k, k->unit[i], x);
-            mu[i] = gpumc__link_named_mu(k, i, x);
+            const int known = i > 0 && k->alike;
+            inv_tau[i] = known ? inv_tau[0] : 1 / gpumc__link_tau(k, k->unit[i], x);
+            mu[i] = known && k->n_covariates == 0 ? mu[0] : gpumc__link_named_mu(k, i, x);
         }
         gpumc__scaled(n, news, j->b + c * n, r);
         for (size_t s = 0; s < j->n_shared; s++)
             gpumc__add_multiple(r, news * (x[j->shared[s].at] - j->shared[s].middle),
                                 j->slopes + (s * j->most + c) * n, n);
         for (size_t b = 0; b <= c; b++) {
-            const double *J = j->J + gpumc__triangle(b, c) * n, *inv_b = gpumc__bundle_row(j, GPUMC__INV_TAU, b, work);
+            const double *J = gpumc__bundle_J(j, b, c), w = W[b * j->K + c];
             double *Q = gpumc__bundle_pair(j, 0, b, c, work);
             gpumc__scaled(n, news, J, Q);
-            gpumc__add_product(n, W[b * K + c], inv_b, inv_tau, Q);
+            if (w != 0) gpumc__add_product(n, w, gpumc__bundle_row(j, GPUMC__INV_TAU, b, work), inv_tau, Q);
             gpumc__add_product(n, -news, J, gpumc__bundle_row(j, GPUMC__MEAN, b, work), r);
             if (b < c) gpumc__add_product(n, -news, J, mu, gpumc__bundle_row(j, GPUMC__TOLD, b, work));
         }
     }
 }
 
+/* One step of the elimination: v, its root and w; and, for a pair, f and what it takes off Q_bb. */
 GPUMC__COPIES(, void, gpumc__bundle_invert,
               (size_t n, double *GPUMC__RESTRICT Q, double *GPUMC__RESTRICT spread,
                double *GPUMC__RESTRICT r), (n, Q, spread, r), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
-        const double v = 1 / Q[i];
-        Q[i] = v;
-        spread[i] = sqrt(v);
-        r[i] *= v;
+        spread[i] = gpumc__rsqrt_normal(Q[i] >= 1e-290 ? Q[i] : 1);
+        Q[i] = Q[i] >= 1e-290 ? spread[i] * spread[i] : GPUMC_NAN;
+        r[i] *= Q[i];
     }
 }
 GPUMC__COPIES(, void, gpumc__bundle_divide,
-              (size_t n, const double *GPUMC__RESTRICT Q_cc, double *GPUMC__RESTRICT f,
-               double *GPUMC__RESTRICT Q_bb), (n, Q_cc, f, Q_bb), n >= GPUMC__LANES)
+              (size_t n, const double *GPUMC__RESTRICT v, double *GPUMC__RESTRICT f,
+               double *GPUMC__RESTRICT Q_bb), (n, v, f, Q_bb), n >= GPUMC__LANES)
 {
     for (size_t i = 0; i < n; i++) {
-        const double share = f[i] / Q_cc[i];
+        const double share = f[i] * v[i];
         Q_bb[i] -= f[i] * share;
         f[i] = share;
     }
@@ -6606,20 +6613,19 @@ GPUMC__COPIES(, void, gpumc__bundle_divide,
 
 static void gpumc__bundle_solve(const gpumc__bundle *j, const double *x, double *work)
 {
-    const size_t n = j->n;
     gpumc__bundle_populations(j, x, work);
     gpumc__bundle_fill(j, x, work);
     for (size_t c = j->K; c-- > 0;) {
-        double *Q = gpumc__bundle_pair(j, 0, c, c, work), *r = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        double *v = gpumc__bundle_pair(j, 0, c, c, work), *w = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
+        gpumc__bundle_invert(j->n, v, gpumc__bundle_row(j, GPUMC__SPREAD, c, work), w);
         for (size_t b = 0; b < c; b++) {
-            double *f = gpumc__bundle_pair(j, 0, b, c, work);
-            gpumc__bundle_divide(n, Q, f, gpumc__bundle_pair(j, 0, b, b, work));
+            double *f = gpumc__bundle_pair(j, 0, b, c, work), *r = gpumc__bundle_row(j, GPUMC__TOLD, b, work);
+            gpumc__add_product(j->n, -1, f, w, r);
+            gpumc__bundle_divide(j->n, v, f, gpumc__bundle_pair(j, 0, b, b, work));
             for (size_t a = b + 1; a < c; a++)
-                gpumc__add_product(n, -1, f, gpumc__bundle_pair(j, 0, a, c, work),
+                gpumc__add_product(j->n, -1, f, gpumc__bundle_pair(j, 0, a, c, work),
                                    gpumc__bundle_pair(j, 0, b, a, work));
-            gpumc__add_product(n, -1, f, r, gpumc__bundle_row(j, GPUMC__TOLD, b, work));
         }
-        gpumc__bundle_invert(n, Q, gpumc__bundle_row(j, GPUMC__SPREAD, c, work), r);
     }
 }
 
@@ -6632,36 +6638,45 @@ static void gpumc__bundle_middle(const gpumc__bundle *j, size_t c, double *middl
                            gpumc__bundle_row(j, GPUMC__OFF, b, work), middle);
 }
 
+/* Returns how many values have no density: |mu| tau^-1 beyond the most, or v not known. */
+GPUMC__COPIES(return, uint64_t, gpumc__bundle_map_row,
+              (size_t n, double most, const double *GPUMC__RESTRICT q, const double *GPUMC__RESTRICT mu,
+               const double *GPUMC__RESTRICT inv_tau, const double *GPUMC__RESTRICT spread,
+               const double *GPUMC__RESTRICT v, double *GPUMC__RESTRICT off, double *GPUMC__RESTRICT theta),
+              (n, most, q, mu, inv_tau, spread, v, off, theta), n >= GPUMC__LANES)
+{
+    uint64_t beyond = 0;
+    for (size_t i = 0; i < n; i++) {
+        off[i] += spread[i] * q[i];
+        theta[i] = mu[i] + off[i];
+        beyond += fabs(mu[i]) * inv_tau[i] <= most && v[i] > 0 ? 0 : 1;
+    }
+    return beyond;
+}
+
 static double gpumc__bundle_map(const gpumc__link *k, const double *q, double *x, double *work)
 {
     const gpumc__bundle *j = k->bundle;
     const size_t c = k->seat;
-    if (c == 0) gpumc__bundle_solve(j, x, work);
     const double left = k->diagonal == GPUMC__NONE ? 1 : x[k->diagonal];
-    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
-    const double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
+    if (c == 0) gpumc__bundle_solve(j, x, work);
     const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, c, work);
     double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work);
-    size_t beyond = 0;
     gpumc__bundle_middle(j, c, off, work);
-    for (size_t i = 0; i < j->n; i++) {
-        off[i] += spread[i] * q[i];
-        x[k->at + i] = mu[i] + off[i];
-        beyond += !(inv_tau[i] * GPUMC__SMALLEST <= left && fabs(mu[i]) * inv_tau[i] * GPUMC__FINEST <= left
-                    && spread[i] > 0 && spread[i] * GPUMC__SMALLEST <= 1);
-    }
-    return beyond ? -GPUMC_INF : gpumc__sum_log(spread, j->n);
+    return gpumc__bundle_map_row(j->n, left / GPUMC__FINEST, q, gpumc__bundle_row(j, GPUMC__MEAN, c, work),
+                                 gpumc__bundle_row(j, GPUMC__INV_TAU, c, work), spread,
+                                 gpumc__bundle_pair(j, 0, c, c, work), off, x + k->at)
+        ? -GPUMC_INF : gpumc__sum_log(spread, j->n);
 }
 
 static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, double *q, double *work)
 {
     const gpumc__bundle *j = k->bundle;
-    const size_t c = k->seat;
-    if (c == 0) gpumc__bundle_solve(j, x, work);
-    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, c, work);
-    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, c, work);
-    double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work);
-    gpumc__bundle_middle(j, c, q, work);
+    if (k->seat == 0) gpumc__bundle_solve(j, x, work);
+    const double *mu = gpumc__bundle_row(j, GPUMC__MEAN, k->seat, work);
+    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, k->seat, work);
+    double *off = gpumc__bundle_row(j, GPUMC__OFF, k->seat, work);
+    gpumc__bundle_middle(j, k->seat, q, work);
     for (size_t i = 0; i < j->n; i++) {
         off[i] = x[k->at + i] - mu[i];
         q[i] = (off[i] - q[i]) / spread[i];
@@ -6669,29 +6684,60 @@ static double gpumc__bundle_inverse(const gpumc__link *k, const double *x, doubl
     return gpumc__sum_log(spread, j->n);
 }
 
-/* Derivatives by r and f become those by Q and r as they were before the elimination. */
-static void gpumc__bundle_eliminate_back(const gpumc__bundle *j, double *work)
+/* The chain rule through f_bc: by r_b, Q_bb and w_c; and, of a third value before b, by Q_ab. */
+GPUMC__COPIES(, void, gpumc__bundle_divide_back,
+              (size_t n, const double *GPUMC__RESTRICT f, const double *GPUMC__RESTRICT w,
+               const double *GPUMC__RESTRICT by_r, const double *GPUMC__RESTRICT by_bb,
+               double *GPUMC__RESTRICT by_cc, double *GPUMC__RESTRICT by_w, double *GPUMC__RESTRICT by_bc),
+              (n, f, w, by_r, by_bb, by_cc, by_w, by_bc), n >= GPUMC__LANES)
 {
-    const size_t n = j->n;
+    for (size_t i = 0; i < n; i++) {
+        const double pulled = w[i] * by_r[i] + by_bb[i] * f[i];
+        by_cc[i] += f[i] * pulled;
+        by_bc[i] -= pulled + by_bb[i] * f[i];
+        by_w[i] -= f[i] * by_r[i];
+    }
+}
+GPUMC__COPIES(, void, gpumc__bundle_third_back,
+              (size_t n, const double *GPUMC__RESTRICT f_a, const double *GPUMC__RESTRICT f_b,
+               const double *GPUMC__RESTRICT by_ab, double *GPUMC__RESTRICT by_cc,
+               double *GPUMC__RESTRICT by_ac, double *GPUMC__RESTRICT by_bc),
+              (n, f_a, f_b, by_ab, by_cc, by_ac, by_bc), n >= GPUMC__LANES)
+{
+    for (size_t i = 0; i < n; i++) {
+        by_cc[i] += by_ab[i] * f_a[i] * f_b[i];
+        by_ac[i] -= by_ab[i] * f_b[i];
+        by_bc[i] -= by_ab[i] * f_a[i];
+    }
+}
+
+static void gpumc__bundle_solve_back(const gpumc__bundle *j, double *work)
+{
     for (size_t c = 1; c < j->K; c++) {
         const double *w = gpumc__bundle_row(j, GPUMC__TOLD, c, work);
-        double *by_cc = gpumc__bundle_pair(j, 1, c, c, work), *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+        double *by_cc = gpumc__bundle_pair(j, 1, c, c, work);
+        double *by_w = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
         for (size_t b = 0; b < c; b++) {
             const double *f = gpumc__bundle_pair(j, 0, b, c, work);
-            const double *by = gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work);
             double *by_bc = gpumc__bundle_pair(j, 1, b, c, work);
-            for (size_t i = 0; i < n; i++) by_cc[i] += f[i] * w[i] * by[i];
-            gpumc__add_product(n, -1, f, by, by_r);
-            gpumc__add_product(n, -1, w, by, by_bc);
-            for (size_t a = 0; a <= b; a++) {
-                const double *f_a = gpumc__bundle_pair(j, 0, a, c, work);
-                const double *by_ab = gpumc__bundle_pair(j, 1, a, b, work);
-                for (size_t i = 0; i < n; i++) by_cc[i] += by_ab[i] * f[i] * f_a[i];
-                gpumc__add_product(n, -1, by_ab, f_a, by_bc);
-                gpumc__add_product(n, -1, by_ab, f, gpumc__bundle_pair(j, 1, a, c, work));
-            }
+            gpumc__bundle_divide_back(j->n, f, w, gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work),
+                                      gpumc__bundle_pair(j, 1, b, b, work), by_cc, by_w, by_bc);
+            for (size_t a = 0; a < b; a++)
+                gpumc__bundle_third_back(j->n, gpumc__bundle_pair(j, 0, a, c, work), f,
+                                         gpumc__bundle_pair(j, 1, a, b, work), by_cc,
+                                         gpumc__bundle_pair(j, 1, a, c, work), by_bc);
         }
     }
+}
+
+/* What locations of a member receive, mu: of each element. */
+static void gpumc__bundle_to_mu(const gpumc__link *k, const double *mu, double *target)
+{
+    if (k->alike && k->from[0] != GPUMC__NONE) target[k->from[0]] += gpumc__sum(mu, k->size);
+    for (size_t i = 0; i < k->size && !k->alike; i++)
+        if (k->from[i] != GPUMC__NONE) target[k->from[i]] += mu[i];
+    for (size_t i = 0; i < k->size * k->n_covariates; i++)
+        target[k->coefficients + i % k->n_covariates] += k->covariates[i] * mu[i / k->n_covariates];
 }
 
 /* What J and b receive goes to locations, shared values and the noise. */
@@ -6701,12 +6747,12 @@ static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, doubl
     const double news = gpumc__news(&j->noise, x);
     double sum = 0;
     for (size_t c = 0; c < j->K; c++) {
-        const gpumc__link *k = j->members[c];
         const double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
-        double *moved = gpumc__bundle_row(j, GPUMC__OFF, c, work), *mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, c, work);
+        double *moved = gpumc__bundle_row(j, GPUMC__OFF, c, work);
+        double *mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, c, work);
         memset(moved, 0, n * sizeof *moved);
         for (size_t b = 0; b < j->K; b++) {
-            const double *J = j->J + (b < c ? gpumc__triangle(b, c) : gpumc__triangle(c, b)) * n;
+            const double *J = gpumc__bundle_J(j, b, c);
             gpumc__add_product(n, -1, J, gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work), moved);
             if (b <= c && j->noise.halves) sum += gpumc__dot(J, gpumc__bundle_pair(j, 1, b, c, work), n);
         }
@@ -6719,43 +6765,41 @@ static void gpumc__bundle_to_data(const gpumc__bundle *j, const double *x, doubl
             sum += by * (x[j->shared[s].at] - j->shared[s].middle);
         }
         gpumc__add_multiple(mu, news, moved, n);
-        for (size_t i = 0; i < n; i++) {
-            if (k->from[i] != GPUMC__NONE) target[k->from[i]] += mu[i];
-            for (size_t m = 0; m < k->n_covariates; m++)
-                target[k->coefficients + m] += k->covariates[i * k->n_covariates + m] * mu[i];
-        }
+        gpumc__bundle_to_mu(j->members[c], mu, target);
     }
     if (j->noise.halves) target[j->noise.at] += 0.5 * j->noise.halves * news * sum / x[j->noise.at];
 }
 
-/* What Q receives goes to scales, and with S the derivatives by F^-T F^-1, symmetric, -2 F^-T F^-1 S F^-T to
-   the factors. */
+/* What Q receives goes to scales, and with S the derivatives by W, symmetric, -2 W S F^-T to the factors. */
 static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target, double *work)
 {
     const size_t n = j->n, K = j->K;
     const double *inv = gpumc__bundle_matrix(j, 0, work), *W = gpumc__bundle_matrix(j, 1, work);
     double S[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED];
-    memset(gpumc__bundle_row(j, GPUMC__BY_TOLD, 0, work), 0, K * n * sizeof(double));      /* by log tau */
+    double *by_log_tau = gpumc__bundle_row(j, GPUMC__OFF, 0, work);
+    double *by = gpumc__bundle_row(j, GPUMC__BY_TOLD, 0, work);
+    memset(by_log_tau, 0, K * n * sizeof *by_log_tau);
     for (size_t c = 0; c < K; c++)
         for (size_t b = 0; b <= c; b++) {
-            double *by = gpumc__bundle_pair(j, 1, b, c, work);
-            const double *inv_b = gpumc__bundle_row(j, GPUMC__INV_TAU, b, work);
-            const double *inv_c = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
-            for (size_t i = 0; i < n; i++) by[i] *= inv_b[i] * inv_c[i];
-            S[b * K + c] = S[c * K + b] = gpumc__sum(by, n) / (b < c ? 2 : 1);
-            gpumc__add_multiple(gpumc__bundle_row(j, GPUMC__BY_TOLD, b, work), -W[b * K + c], by, n);
-            gpumc__add_multiple(gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work), -W[b * K + c], by, n);
+            const double *inv_c = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work), w = W[b * K + c];
+            memset(by, 0, n * sizeof *by);
+            gpumc__add_product(n, b < c ? 0.5 : 1, gpumc__bundle_row(j, GPUMC__INV_TAU, b, work),
+                               gpumc__bundle_pair(j, 1, b, c, work), by);
+            S[b * K + c] = S[c * K + b] = gpumc__dot(by, inv_c, n);
+            if (w == 0) continue;
+            gpumc__add_product(n, b < c ? -2 * w : -w, by, inv_c, by_log_tau + b * n);
+            gpumc__add_product(n, b < c ? -2 * w : -w, by, inv_c, by_log_tau + c * n);
         }
     for (size_t c = 0; c < K; c++) {
         const gpumc__link *k = j->members[c];
-        const double *by_log = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
         const double *inv_tau = gpumc__bundle_row(j, GPUMC__INV_TAU, c, work);
         double by_F[GPUMC__MOST_BUNDLED] = { 0 };
-        for (size_t i = 0; i < n && k->scale != GPUMC__NONE; i++)
-            target[k->scale + k->unit[i]] += by_log[i] * inv_tau[i];
+        if (k->scale != GPUMC__NONE && k->alike)
+            target[k->scale + k->unit[0]] += inv_tau[0] * gpumc__sum(by_log_tau + c * n, n);
+        else for (size_t i = 0; i < n && k->scale != GPUMC__NONE; i++)
+            target[k->scale + k->unit[i]] += inv_tau[i] * by_log_tau[c * n + i];
         if (k->diagonal == GPUMC__NONE) continue;
-        for (size_t m = 0; m < K; m++)
-            for (size_t a = 0; a < K; a++) by_F[a] += W[c * K + m] * S[m * K + a];
+        for (size_t m = 0; m < K; m++) gpumc__add_multiple(by_F, W[c * K + m], S + m * K, K);
         for (size_t b = 0; b <= c; b++) {
             const size_t place = gpumc__bundle_place(j, c, b);
             if (place != GPUMC__NONE) target[place] -= 2 * gpumc__dot(by_F, inv + b * K, b + 1);
@@ -6763,36 +6807,54 @@ static void gpumc__bundle_to_populations(const gpumc__bundle *j, double *target,
     }
 }
 
-/* As gpumc__link_pull. */
-static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const double *G, double *target,
-                              double *dq, double *work)
+/* by_v holds the middle on entry. */
+GPUMC__COPIES(, void, gpumc__bundle_pull_row,
+              (size_t n, const double *GPUMC__RESTRICT g, const double *GPUMC__RESTRICT off,
+               const double *GPUMC__RESTRICT v, const double *GPUMC__RESTRICT spread,
+               double *GPUMC__RESTRICT by_v, double *GPUMC__RESTRICT by_r, double *GPUMC__RESTRICT by_mu,
+               double *GPUMC__RESTRICT dq), (n, g, off, v, spread, by_v, by_r, by_mu, dq), n >= GPUMC__LANES)
 {
-    const gpumc__bundle *j = k->bundle;
-    const size_t n = j->n, c = k->seat;
-    const double *off = gpumc__bundle_row(j, GPUMC__OFF, c, work), *v = gpumc__bundle_pair(j, 0, c, c, work);
-    const double *spread = gpumc__bundle_row(j, GPUMC__SPREAD, c, work), *g = G + k->at;
-    double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
-    double *by_mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, c, work), *by_v = gpumc__bundle_pair(j, 1, c, c, work);
-    if (c + 1 == j->K) memset(gpumc__bundle_row(j, GPUMC__BY_MEAN, 0, work), 0, j->K * n * sizeof *by_mu);
-    gpumc__bundle_middle(j, c, by_v, work);
     for (size_t i = 0; i < n; i++) {
         by_v[i] = -0.5 * v[i] * (g[i] * (by_v[i] + off[i]) + 1);
         by_r[i] = v[i] * g[i];
         by_mu[i] += g[i];
         dq[i] = spread[i] * g[i];
     }
-    for (size_t b = 0; b < c; b++) {
-        const double *f = gpumc__bundle_pair(j, 0, b, c, work), *off_b = gpumc__bundle_row(j, GPUMC__OFF, b, work);
-        double *by = gpumc__bundle_pair(j, 1, b, c, work), *mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, b, work);
-        double *to = target + j->members[b]->at;
-        for (size_t i = 0; i < n; i++) {
-            to[i] -= f[i] * g[i];
-            mu[i] += f[i] * g[i];
-            by[i] = -by_r[i] * off_b[i];
-        }
+}
+GPUMC__COPIES(, void, gpumc__bundle_pull_pair,
+              (size_t n, const double *GPUMC__RESTRICT g, const double *GPUMC__RESTRICT f,
+               const double *GPUMC__RESTRICT off, const double *GPUMC__RESTRICT by_r,
+               double *GPUMC__RESTRICT to, double *GPUMC__RESTRICT by_mu, double *GPUMC__RESTRICT by),
+              (n, g, f, off, by_r, to, by_mu, by), n >= GPUMC__LANES)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double moved = f[i] * g[i];
+        to[i] -= moved;
+        by_mu[i] += moved;
+        by[i] = -by_r[i] * off[i];
     }
+}
+
+/* As gpumc__link_pull. */
+static void gpumc__bundle_pull(const gpumc__link *k, const double *x, const double *G, double *target,
+                               double *dq, double *work)
+{
+    const gpumc__bundle *j = k->bundle;
+    const size_t n = j->n, c = k->seat;
+    double *by_mu = gpumc__bundle_row(j, GPUMC__BY_MEAN, 0, work);
+    double *by_v = gpumc__bundle_pair(j, 1, c, c, work);
+    double *by_r = gpumc__bundle_row(j, GPUMC__BY_TOLD, c, work);
+    if (c + 1 == j->K) memset(by_mu, 0, j->K * n * sizeof *by_mu);
+    gpumc__bundle_middle(j, c, by_v, work);
+    gpumc__bundle_pull_row(n, G + k->at, gpumc__bundle_row(j, GPUMC__OFF, c, work),
+                           gpumc__bundle_pair(j, 0, c, c, work), gpumc__bundle_row(j, GPUMC__SPREAD, c, work),
+                           by_v, by_r, by_mu + c * n, dq);
+    for (size_t b = 0; b < c; b++)
+        gpumc__bundle_pull_pair(n, G + k->at, gpumc__bundle_pair(j, 0, b, c, work),
+                                gpumc__bundle_row(j, GPUMC__OFF, b, work), by_r, target + j->members[b]->at,
+                                by_mu + b * n, gpumc__bundle_pair(j, 1, b, c, work));
     if (c > 0) return;
-    gpumc__bundle_eliminate_back(j, work);
+    gpumc__bundle_solve_back(j, work);
     gpumc__bundle_to_data(j, x, target, work);
     gpumc__bundle_to_populations(j, target, work);
 }
@@ -13914,58 +13976,58 @@ typedef struct gpumc__products {
     double zx[GPUMC__MOST_BUNDLED][GPUMC__MOST_SHARED], zy[GPUMC__MOST_BUNDLED][GPUMC__MOST_SHARED];
 } gpumc__products;
 
-static void gpumc__bundle_products(const gpumc__sharing *of, size_t K, const size_t *at, size_t i,
-                                   gpumc__products *p)
+static GPUMC_LOOP void gpumc__bundle_products(const gpumc__sharing *of, size_t K, const size_t *at, size_t i,
+                                              gpumc__products *p)
 {
     const gpumc_adapt *a = of->adapt;
     const size_t S = a->layout->n_shared;
-    double x[GPUMC__MOST_BUNDLED], y[GPUMC__MOST_BUNDLED], v[GPUMC__MOST_SHARED];
+    double v[GPUMC__MOST_SHARED];
     memset(p, 0, sizeof *p);
     for (size_t d = 0; d < of->n_draws; d++) {
+        const double *x = a->x + d * a->dim + i, *y = a->y + d * a->dim + i, *z = of->z + d * S;
         for (size_t c = 0; c < K; c++) {
-            x[c] = a->x[d * a->dim + at[c] + i];
-            y[c] = a->y[d * a->dim + at[c] + i];
-        }
-        for (size_t c = 0; c < K; c++) {
-            gpumc__add_multiple(p->xx + c * K, x[c], x, K);
-            gpumc__add_multiple(p->yx + c * K, y[c], x, K);
-            gpumc__add_multiple(p->yy + c * K, y[c], y, K);
-            gpumc__add_multiple(p->zx[c], x[c], of->z + d * S, S);
-            gpumc__add_multiple(p->zy[c], y[c], of->z + d * S, S);
+            for (size_t b = 0; b < K; b++) {
+                p->xx[c * K + b] += x[at[c]] * x[at[b]];
+                p->yx[c * K + b] += y[at[c]] * x[at[b]];
+                p->yy[c * K + b] += y[at[c]] * y[at[b]];
+            }
+            for (size_t s = 0; s < S; s++) {
+                p->zx[c][s] += x[at[c]] * z[s];
+                p->zy[c][s] += y[at[c]] * z[s];
+            }
         }
     }
-    for (size_t c = 0; c < K; c++) {
-        memcpy(v, p->zx[c], S * sizeof *v);
-        gpumc__cholesky_solve(of->factor, S, v);
+    for (size_t c = 0; c < K; c++)
         for (size_t b = 0; b < K; b++) {
+            memcpy(v, p->zx[c], S * sizeof *v);
+            gpumc__cholesky_solve(of->factor, S, v);
             p->xx[b * K + c] -= gpumc__dot(p->zx[b], v, S);
             p->yx[b * K + c] -= gpumc__dot(p->zy[b], v, S);
+            memcpy(v, p->zy[c], S * sizeof *v);
+            gpumc__cholesky_solve(of->factor, S, v);
+            p->yy[b * K + c] -= gpumc__dot(p->zy[b], v, S);
         }
-        memcpy(v, p->zy[c], S * sizeof *v);
-        gpumc__cholesky_solve(of->factor, S, v);
-        for (size_t b = 0; b < K; b++) p->yy[b * K + c] -= gpumc__dot(p->zy[b], v, S);
-    }
 }
 
 /* J of K values from such sums over n draws; used up are those of theta. As with single values, see
    gpumc__centring_J, a direction in which J explains less than half has the variance of the pull if that is
    more. Returns 0 where draws lie in fewer than K directions. */
-static int gpumc__bundle_J(gpumc__products *p, size_t K, double n, double *J)
+static int gpumc__bundle_estimate(gpumc__products *p, size_t K, double n, double *J)
 {
     enum { MOST = GPUMC__MOST_BUNDLED };
-    double A[MOST * MOST], z[MOST * MOST], d[MOST], work[3 * MOST], u[MOST], *L = p->xx;
+    double A[MOST * MOST], z[MOST * MOST], d[MOST], work[3 * MOST], u[MOST], *L = p->xx, *M = p->yx;
     memset(J, 0, K * K * sizeof *J);
     for (size_t k = 0; k < K * K; k++) L[k] /= n;
     if (!gpumc__cholesky(L, K)) return 0;
     for (size_t c = 0; c < K; c++)                          /* rows of yx become those of yx L^-T / n */
         for (size_t b = 0; b < K; b++)
-            p->yx[c * K + b] = (p->yx[c * K + b] / n - gpumc__dot(p->yx + c * K, L + b * K, b)) / L[b * K + b];
+            M[c * K + b] = (M[c * K + b] / n - gpumc__dot(M + c * K, L + b * K, b)) / L[b * K + b];
     memset(A, 0, K * K * sizeof *A);
     for (size_t m = 0; m < K; m++)
         for (size_t c = 0; c < K; c++)
             for (size_t b = 0; b < K; b++) {
-                A[c * K + b] -= 0.5 * L[m * K + c] * p->yx[m * K + b];
-                A[b * K + c] -= 0.5 * L[m * K + c] * p->yx[m * K + b];
+                A[c * K + b] -= 0.5 * L[m * K + c] * M[m * K + b];
+                A[b * K + c] -= 0.5 * L[m * K + c] * M[m * K + b];
             }
     if (!gpumc__eigen(A, K, d, z, work)) return 0;
     for (size_t e = 0; e < K; e++) {
@@ -14000,7 +14062,7 @@ static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bund
     double J[GPUMC__MOST_BUNDLED * GPUMC__MOST_BUNDLED], v[GPUMC__MOST_SHARED];
     gpumc__products p;
     gpumc__bundle_products(of, K, g->at, i, &p);
-    gpumc__bundle_J(&p, K, (double)of->n_draws, J);
+    gpumc__bundle_estimate(&p, K, (double)of->n_draws, J);
     for (size_t c = 0; c < K; c++) {
         const size_t seat = g->seats[c];
         double *b = &g->bundle->b[seat * n + i];
@@ -14048,7 +14110,8 @@ static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
     gpumc__bundle_correlations(&all, related);
     for (size_t c = 0; c < all.K; c++)
         for (size_t b = 0; b < c; b++) {
-            const int kin = links[b]->n_kin > 0 && links[c]->n_kin > 0 && links[b]->factor == links[c]->factor;
+            const int kin = links[b]->n_kin > 0 && links[c]->n_kin > 0
+                && links[b]->factor == links[c]->factor;
             const size_t from = of_group[c], to = of_group[b];
             for (size_t m = 0; m < all.K && (kin || related[c * all.K + b] > gpumc__bundle_correlated); m++)
                 if (of_group[m] == from) of_group[m] = to;

@@ -964,7 +964,7 @@ static double sharing_error(double extra)
     const gpumc_adapt_options o = { .num_chains = 4 };
     const gpumc__noise noise = { 3, -4, 1 };
     gpumc_rng rng = gpumc_rng_at(6, 0, 0, 0);
-    double J[SHARING], b[SHARING], worst = 0;
+    double rows[4 * SHARING], *J = rows, *b = rows + SHARING, worst = 0;
     gpumc_error error;
     machine m;
     machine_open(&m, params, 4);
@@ -983,7 +983,7 @@ static double sharing_error(double extra)
         g[6] += extra * q[1] * q[5];
     }
     gpumc__adapt_list(a, GPUMC__NONE);
-    CHECK(gpumc__sharing_learn(a, J, b), "too few draws");
+    CHECK(gpumc__sharing_learn(a, rows), "too few draws");
     for (size_t t = 0; t < SHARERS; t++) {
         const double sd = 0.5 + 0.1 * (double)t, known = 1 / (sd * sd);
         const double w[] = { cos((double)t), sin(2.0 * (double)t) };
