@@ -13963,10 +13963,10 @@ static void gpumc__sharing_strip(size_t part, int member GPUMC__UNUSED, void *sh
 /* ---- blocks that data know together, see >>transform ----
    What data know of the values of one element in several blocks, pulls = b - J theta of vectors, is found by
    least squares in the directions in which theta has a variance of 1 and no correlations: errors are a share
-   of what is known in every direction, the narrow ones too. Blocks are put together where draws of their
-   elements have a mean squared correlation of CORRELATED at least, not counting what goes with shared
-   values. */
-static const double gpumc__bundle_correlated = 0.1;
+   of what is known in every direction, the narrow ones too. Put together are correlated blocks, and those
+   whose elements' draws have a mean squared correlation of 0.1 at least, not counting what goes with shared
+   values; of few elements more, as their locations, which hear of the data no longer, have more to lose. */
+static double gpumc__bundle_least(size_t n) { return 0.1 + 1.5 / (double)n; }
 
 /* Sums over draws of products of element i's values in blocks at such coordinates, x of theta and y of pulls,
    z of shared values; of x and y less what goes with z. */
@@ -14078,7 +14078,7 @@ static void gpumc__bundle_element(size_t i, int member GPUMC__UNUSED, void *bund
     }
 }
 
-/* Whether draws of two of the blocks are correlated enough; those in force are held on to. */
+/* Of every two blocks, the mean squared correlation of an element's draws. */
 static void gpumc__bundle_correlations(const gpumc__bundling *all, double *related)
 {
     const size_t K = all->K, n = all->bundle->n;
@@ -14107,13 +14107,14 @@ static void gpumc__bundle_learn(const gpumc__sharing *of, gpumc__bundle *j)
             all.at[all.K] = l->parts[i].free_at;
             links[all.K++] = &l->parts[i].link;
         }
+    const double least = gpumc__bundle_least(j->n);
     gpumc__bundle_correlations(&all, related);
     for (size_t c = 0; c < all.K; c++)
         for (size_t b = 0; b < c; b++) {
             const int kin = links[b]->n_kin > 0 && links[c]->n_kin > 0
                 && links[b]->factor == links[c]->factor;
             const size_t from = of_group[c], to = of_group[b];
-            for (size_t m = 0; m < all.K && (kin || related[c * all.K + b] > gpumc__bundle_correlated); m++)
+            for (size_t m = 0; m < all.K && (kin || related[c * all.K + b] > least); m++)
                 if (of_group[m] == from) of_group[m] = to;
         }
     for (size_t c = 0; c < all.K; c++) size[of_group[c]]++;
