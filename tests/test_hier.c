@@ -998,7 +998,7 @@ static void calibrate(const gpumc_hier_data *data, double *data_y, size_t n, con
 static void check_calibration(void)
 {
     static const size_t of_small[] = { 0, 1, 2 }, of_lines[] = { 0, 1, 2, 3, 4, 7, 9, 17 };
-    static const size_t of_series[] = { 0, 1, 2, 3, 4, 7, 11 };
+    static const size_t of_series[] = { 0, 1, 2, 3, 4, 7, 11 }, of_raw[] = { 0, 1, 2, 3, 4, 7, 15 };
     small s;
     lines l;
     gpumc_hier_rows rows, more;
@@ -1008,6 +1008,17 @@ static void check_calibration(void)
     calibrate(&groups, s.y, 24, of_small, 3);
     calibrate(&series, s.y, 24, of_series, 7);
     calibrate(&sloped, l.y, 40, of_lines, 8);
+    gpumc_param apart[5];                                  /* not correlated, and a covariate far from 0 */
+    gpumc_hier_data raw = lines_description(&l);
+    memcpy(apart, raw.params, 3 * sizeof *apart);
+    memcpy(apart + 3, raw.params + 4, 2 * sizeof *apart);
+    apart[3].factor = apart[4].factor = NULL;
+    raw.name = "raw lines";
+    raw.params = apart;
+    raw.n_params = 5;
+    raw.n_priors = 3;
+    for (size_t i = 0; i < 40; i++) l.z[i] += 10;
+    calibrate(&raw, l.y, 40, of_raw, 7);
 }
 
 /* Generated quantities of a fit: pointwise log likelihood and predictions with the right moments. */
