@@ -1893,8 +1893,8 @@ typedef struct gpumc_param {
     /* element of that block for each of ours; NULL: its only, or the same */
     const size_t *location_index, *scale_index;
     size_t walk_dim;  /* d > 0: along dimension d (from 1) each element's location is the one before; of the
-                         first it is `location`, and without one, covariates or factor the sampler takes it
-                         as it is */
+                         first it is `location`, one a walk, and without one, covariates or factor the
+                         sampler takes it as it is */
     /* A stationary series, AR(1): an earlier block of kind GPUMC_INTERVAL or _UNIT in -1..1, one value or one
        a walk. With m the location (NULL: 0), elements are about m + phi (before - m), and the first about m
        with the scale tau / sqrt(1 - phi^2), which is the spread of all. Wants a scale and walk_dim; goes with
@@ -4625,6 +4625,7 @@ static double gpumc__t_radius(double p, double q, double nu)
 static double gpumc__t_draw(gpumc_rng *rng, double nu, double sigma)
 {
     const double z = gpumc_rng_normal(rng), half = 0.5 * nu;
+    if (!(nu > 0)) return GPUMC_NAN;
     return sigma * z * (nu < 1 ? gpumc__exp(0.5 * (gpumc__log(half) - gpumc__rng_log_gamma(rng, half)))
                         : 1 / sqrt(gpumc_rng_gamma(rng, half) / half));
 }
@@ -7245,6 +7246,20 @@ static size_t gpumc__walk_length(const gpumc_param *p, size_t size, size_t *stri
 static size_t gpumc__series_phi(size_t at, size_t n, size_t i, size_t length, size_t stride)
 { return n == 1 ? at : at + i / (stride * length) * stride + i % stride; }
 
+/* Only of a walk's first element the location counts: another one behind it would be lost. */
+static int gpumc__walk_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
+{
+    const gpumc_param *p = &m->params[i];
+    const size_t size = gpumc__nth_size(m, i), *index = p->location_index;
+    const size_t n = gpumc__nth_size(m, gpumc__find_param(m, i, p->location));
+    size_t stride, k = 0;
+    const size_t length = gpumc__walk_length(p, size, &stride);
+    while (k < size && (k / stride % length == 0 || (index ? index[k] == index[k - stride] : n == 1))) k++;
+    return GPUMC__WRONG(p->location && k < size, "elements %.0f and %.0f, of one walk, have two locations, "
+                        "and only that of its first element counts; give location_index one value a walk",
+                        (double)k - (double)stride, (double)k);
+}
+
 /* A coefficient must stand earlier, one or one a walk, and keep within -1..1. */
 static int gpumc__series_is_wrong(const gpumc_model *m, size_t i, gpumc_error *error)
 {
@@ -7285,6 +7300,7 @@ static int gpumc__param_is_wrong(const gpumc_model *m, size_t i, gpumc_error *er
                         "model its logarithm instead", gpumc__kind_names[p->kind])
         || GPUMC__WRONG(p->walk_dim > n_dims, "walk_dim %.0f is more than its %.0f dimensions",
                         (double)p->walk_dim, (double)n_dims)
+        || gpumc__walk_is_wrong(m, i, error)
         || gpumc__series_is_wrong(m, i, error)
         || GPUMC__WRONG(!p->covariates != !p->n_covariates || !p->covariates != !p->coefficients,
                         "covariates, n_covariates and coefficients belong together; give all or none")
@@ -8282,11 +8298,11 @@ static double gpumc__climb_eval(gpumc__climb *c, const double *q, double *g)
 }
 
 GPUMC__OFTEN
-/* Standard deviations at a part of the step. Held values have a log_sd of -infinity. */
+/* Standard deviations after the step. Held values have a log_sd of -infinity. */
 GPUMC__COPIES(, void, gpumc__climb_spread,
-              (const double *GPUMC__RESTRICT log_sd, const double *GPUMC__RESTRICT log_step, double part,
-               double *GPUMC__RESTRICT sd, size_t n), (log_sd, log_step, part, sd, n), n > 16)
-{ for (size_t i = 0; i < n; i++) sd[i] = gpumc_exp(log_sd[i] + part * log_step[i]); }
+              (const double *GPUMC__RESTRICT log_sd, const double *GPUMC__RESTRICT log_step,
+               double *GPUMC__RESTRICT sd, size_t n), (log_sd, log_step, sd, n), n > 16)
+{ for (size_t i = 0; i < n; i++) sd[i] = gpumc_exp(log_sd[i] + log_step[i]); }
 
 /* The next step of log_sd, to what the curvature says, and that of the mean, Newton's, at most `most`. */
 GPUMC__COPIES(, void, gpumc__climb_steps,
@@ -8306,19 +8322,36 @@ GPUMC__COPIES(, void, gpumc__climb_steps,
 }
 GPUMC__SELDOM
 
-/* The evidence bound at a part of the step, with both gradients. */
-static double gpumc__climb_look(gpumc__climb *c, double part)
+/* Cuts the steps to a part. Where those on correlated coordinates are far too long, a scale of the data has to
+   grow first: if there is one such positive value alone, its steps, at most 1, are cut by less. */
+static void gpumc__climb_cut(gpumc__climb *c, double part)
+{
+    size_t n_scales = 0;
+    for (const gpumc__placed *p = c->layout->parts; p < c->layout->parts + c->layout->n_parts; p++)
+        n_scales += p->param->kind == GPUMC_POSITIVE ? p->size : 0;
+    for (const gpumc__placed *p = c->layout->parts; p < c->layout->parts + c->layout->n_parts; p++) {
+        const int alone = n_scales == 1 && p->param->kind == GPUMC_POSITIVE;
+        const double share = alone ? sqrt(sqrt(part)) : part;
+        for (size_t i = p->free_at; i < p->free_at + p->free_size; i++) {
+            c->step[i] *= share;
+            c->log_step[i] *= share;
+        }
+    }
+}
+
+/* The evidence bound after the step, with both gradients. */
+static double gpumc__climb_look(gpumc__climb *c)
 {
     const size_t n = c->layout->n_free;
     double bound = 0;
-    gpumc__climb_spread(c->log_sd, c->log_step, part, c->away, n);
+    gpumc__climb_spread(c->log_sd, c->log_step, c->away, n);
     for (size_t i = 0; i < n; i++) {
-        if (c->away[i] > 0) bound += c->log_sd[i] + part * c->log_step[i];
+        if (c->away[i] > 0) bound += c->log_sd[i] + c->log_step[i];
         if (!(gpumc_rng_word(&c->rng) & 1)) c->away[i] = -c->away[i];
     }
     for (int side = 0; side < 2; side++) {
         for (size_t i = 0; i < n; i++)
-            c->point[i] = c->mean[i] + part * c->step[i] + (side ? c->away[i] : -c->away[i]);
+            c->point[i] = c->mean[i] + c->step[i] + (side ? c->away[i] : -c->away[i]);
         bound += 0.5 * gpumc__climb_eval(c, c->point, c->g[side]);
     }
     return bound;
@@ -8353,17 +8386,20 @@ static int gpumc__climb_on(gpumc__climb *c, int t, double rise)
     const int first = t, end = t + GPUMC__CLIMB_MOST;
     double before = -GPUMC_INF, part = 1;
     for (; t < end; t++) {
-        const double next = gpumc__climb_look(c, part), least = c->bound - sqrt((double)n);
-        if (!(next > least) && (part > 0.01 || !gpumc__is_finite(next))) part /= 4;
-        else {
+        const double next = gpumc__climb_look(c), least = c->bound - sqrt((double)n);
+        if (!(next > least) && (part > 0.01 || !gpumc__is_finite(next))) {
+            gpumc__climb_cut(c, 0.25);
+            part /= 4;
+        } else {
             for (size_t i = 0; i < n; i++) {
-                c->mean[i] += part * c->step[i];
-                c->log_sd[i] += part * c->log_step[i];
+                c->mean[i] += c->step[i];
+                c->log_sd[i] += c->log_step[i];
             }
             const double gain = gpumc__climb_plan(c, t);
             c->bound = next;
             if (t == 0 && c->layout->n_linked == 0 && !(gain > 5 * (double)n)) return 0;
             part = fmin(4 * part, 1);
+            gpumc__climb_cut(c, part);
         }
         if ((t + 1) % GPUMC__CLIMB_STRETCH != 0) continue;
         if (t > first + GPUMC__CLIMB_STRETCH && !(c->bound > before + rise)) return 1;
@@ -9453,7 +9489,7 @@ static gpumc_status gpumc__glm_check_shape(const gpumc_glm_data *d, gpumc_error 
     else if (d->n_rows == 0 || !d->y) wrong = "there are no rows; set n_rows and y";
     else if (d->x && d->x_float) wrong = "both x and x_float are given; leave one NULL";
     else if ((d->x || d->x_float) != (d->n_columns > 0)) wrong = "x and n_columns contradict each other";
-    else if (d->n_factors && !d->factors) wrong = "n_factors is set but factors is NULL";
+    else if (!d->factors != !d->n_factors) wrong = "factors and n_factors belong together; give both or none";
     if (wrong) return GPUMC__BAD_ARGUMENT(error, "glm: %s", wrong);
     for (size_t f = 0; f < d->n_factors; f++)
         if (!d->factors[f].level || d->factors[f].n_levels == 0 || d->factors[f].n_levels > UINT32_MAX)
@@ -10754,8 +10790,12 @@ static int gpumc__is_taken(const gpumc_hier_data *d, const char *name)
 /* What must hold before anything is looked up. */
 static gpumc_status gpumc__hier_check(const gpumc_hier_data *d, gpumc_error *error)
 {
-    const char *null = !d ? "the description" : !d->params ? "params" : d->n_priors && !d->priors ? "priors"
-        : d->n_populations && !d->populations ? "populations" : d->n_rows && !d->rows ? "rows" : NULL;
+    const char *null = !d ? "the description" : !d->params ? "params" : NULL;
+    const char *part = null ? NULL : !d->priors != !d->n_priors ? "priors"
+        : !d->populations != !d->n_populations ? "populations" : !d->rows != !d->n_rows ? "rows" : NULL;
+    if (part)
+        return GPUMC__BAD_ARGUMENT(error, "gpumc_hier_create: %s and n_%s belong together; give both or none",
+                                   part, part);
     for (size_t i = 0; !null && i < d->n_params; i++)
         if (!d->params[i].name) null = "the name of a parameter";
     for (size_t i = 0; !null && i < d->n_priors; i++)
@@ -11000,6 +11040,9 @@ static gpumc_status gpumc__hier_finish(gpumc_hier *h, size_t i, gpumc_error *err
         return GPUMC__BAD_PARAM(error, g->name, "shape \"%.48s\" is no earlier block or there is no density "
                                 "for it, or a leaf is not of 3 parameters, shape (%.0f; a quantile: none, "
                                 "or 6 of a pair) and 2 columns", shape ? shape : "", (double)b->n_shape);
+    if (shape && b->law.draw && !gpumc__is_positive(&h->model.params[at]))
+        return GPUMC__BAD_PARAM(error, g->name, "shape \"%.60s\" is not positive by declaration; declare it "
+                                "GPUMC_POSITIVE", shape);
     if (b->quantile_form || (b->link == GPUMC_LINK_IDENTITY && g->kind != GPUMC_UNBOUNDED)) {
         memset(p, 0, sizeof *p);
         p->name = name;
@@ -20590,6 +20633,8 @@ static gpumc_status gpumc__check_options(const gpumc_sample_options *o, gpumc_er
             ? "allocator: give both allocate and release, or neither"
         : (double)o->num_warmup + (double)o->num_samples * fmax(o->thin, 1) >= 4e9
             ? "num_warmup and num_samples times thin come to more than 4e9 draws a chain"
+        : (double)o->first_chain_id + (o->num_chains ? o->num_chains : 4) > 4294967296.0
+            ? "first_chain_id and num_chains come to more than 2^32 together, where numbers begin again"
         : o->discard_draws && !o->on_draw
             ? "discard_draws without on_draw would lose every draw; set on_draw" : NULL;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
@@ -21554,6 +21599,11 @@ static gpumc_status gpumc__sample(const gpumc_model *model, const gpumc_sample_o
     fit->allocator = given.allocator;
     gpumc_status status = gpumc__check_options(&fit->options, &error);
     if (status == GPUMC_OK) bytes = gpumc_layout_bytes(model, &error);
+    if (bytes && model->name && !gpumc__is_plain(model->name)) {
+        gpumc__fail(&error, GPUMC_ERROR_MODEL, "the name of the model, \"%.80s\", must be UTF-8 without "
+                    "quotes, backslashes and control characters", model->name);
+        bytes = 0;
+    }
     if (bytes && fit->options.checkpoint
         && (gpumc__checkpoint_open(&checkpoint, fit, resume, &error) != GPUMC_OK
             || gpumc__check_options(&fit->options, &error) != GPUMC_OK)) bytes = 0;

@@ -1213,9 +1213,12 @@ static void check_bad_input(void)
     far_out[7] = J;
     check_refused(NULL, "the description is NULL");
     REFUSED(e->data.params = NULL, "params is NULL");
-    REFUSED(e->data.priors = NULL, "priors is NULL");
-    REFUSED(e->data.populations = NULL, "populations is NULL");
-    REFUSED(e->data.rows = NULL, "rows is NULL");
+    REFUSED(e->data.priors = NULL, "priors and n_priors belong together");
+    REFUSED(e->data.populations = NULL, "populations and n_populations belong together");
+    REFUSED(e->data.n_populations = 0, "populations and n_populations belong together");
+    REFUSED(e->data.rows = NULL, "rows and n_rows belong together");
+    REFUSED(e->data.n_rows = 0, "rows and n_rows belong together");
+    REFUSED(e->populations[0].shape = "mu", "shape \"mu\" is not positive");
     REFUSED(e->params[0].name = NULL, "the name of a parameter is NULL");
     REFUSED(e->priors[0].name = NULL, "the name of a prior is NULL");
     REFUSED(e->populations[0].name = NULL, "the name of a population is NULL");
@@ -1406,7 +1409,8 @@ static void check_forgotten(void)
     d->params[3].scale = "tau";
     d->params[3].location = NULL;
     check_refused(&d->data, "\"mu\": nothing depends on it");
-    d->data.n_rows = 0;                       /* priors alone may be anything */
+    d->data.rows = NULL;                      /* priors alone may be anything */
+    d->data.n_rows = 0;
     gpumc_hier_free(make(&d->data).hier);
     free(d);
 }
