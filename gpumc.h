@@ -12707,8 +12707,22 @@ typedef struct gpumc__restart {
 } gpumc__restart;
 #define GPUMC__MAX_RESTARTS 16
 
-/* Of one chain: energies and trees before the final phase, log densities in it (n, mean, squares). */
-typedef struct gpumc__trial { double n, mean, squares, span, diverged, energy, jumps; } gpumc__trial;
+/* Mean and sum of squares about it, one number at a time (Welford 1962). */
+typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
+
+static void gpumc__count_in(gpumc__tally *t, double x)
+{
+    const double step = x - t->mean;
+    t->n += 1;
+    t->mean += step / t->n;
+    t->scatter += step * (x - t->mean);
+}
+
+/* Variance, 0 for a single number. */
+static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
+
+/* Of one chain: energies and trees before the final phase, log densities in it. */
+typedef struct gpumc__trial { gpumc__tally tally; double span, diverged, energy, jumps; } gpumc__trial;
 
 struct gpumc_adapt {
     gpumc_adapt_options options;             /* resolved */
@@ -14705,31 +14719,25 @@ static double gpumc__adapt_kappa(gpumc_adapt *a)
     return kappa;
 }
 
-/* The last draws before the final phase; a change of centring, which moves the energies, begins anew. */
+/* How normal the target is: see the choice. Trials are of the last draws before the final phase; a change of
+   centring, which moves the energies, begins them anew. */
 static void gpumc__adapt_watch(gpumc_adapt *a, gpumc_nuts *const *chains)
 {
-    if (a->iteration + a->options.num_warmup / 5 <= a->final_start || a->iteration > a->final_start) return;
+    const int tries = a->iteration + a->options.num_warmup / 5 > a->final_start
+                      && a->iteration <= a->final_start;
     for (size_t c = 0; c < a->n_chains; c++) {
         const gpumc_draw_stats *t = gpumc_nuts_stats(chains[c]);
         gpumc__trial *trial = &a->trials[c];
-        const double n = ++trial->n, d = t->energy - trial->mean;
-        if (n > 1) trial->jumps += (t->energy - trial->energy) * (t->energy - trial->energy);
-        trial->energy = t->energy;
-        trial->mean += d / n;
-        trial->squares += d * (t->energy - trial->mean);
-        trial->span += t->n_leapfrog * t->step_size;
-        trial->diverged += t->divergent;
-    }
-}
-
-/* How normal the target is: see the choice. */
-static void gpumc__adapt_measure(gpumc_adapt *a, gpumc_nuts *const *chains)
-{
-    for (size_t c = 0; c < a->n_chains; c++) {
-        a->residual += gpumc_nuts_stats(chains[c])->fisher_residual;
+        a->residual += t->fisher_residual;
         a->n_residual++;
         a->swung[0] += a->shared.spring != 0;
-        a->swung[1] += a->shared.spring && gpumc_nuts_stats(chains[c])->divergent;
+        a->swung[1] += a->shared.spring && t->divergent;
+        if (!tries) continue;
+        if (trial->tally.n > 0) trial->jumps += gpumc__square(t->energy - trial->energy);
+        trial->energy = t->energy;
+        gpumc__count_in(&trial->tally, t->energy);
+        trial->span += t->n_leapfrog * t->step_size;
+        trial->diverged += t->divergent;
     }
 }
 
@@ -14797,10 +14805,10 @@ static gpumc_sampler gpumc__adapt_rule(gpumc_adapt *a, double kappa, double off)
         return GPUMC_SAMPLER_NUTS;
     }
     for (size_t c = 0; c < a->n_chains; c++) {
-        n += a->trials[c].n;
+        n += a->trials[c].tally.n;
         span += a->trials[c].span;
         diverged += a->trials[c].diverged;
-        ebfmi += a->trials[c].jumps / a->trials[c].squares / (double)a->n_chains;
+        ebfmi += a->trials[c].jumps / a->trials[c].tally.scatter / (double)a->n_chains;
     }
     if (kappa > 16) kept = "the metric fits badly";
     else if (diverged > 1 + 0.01 * n || gpumc__spring_hits(a)) kept = "warm-up diverged";
@@ -15138,14 +15146,14 @@ static void gpumc__adapt_mixing(gpumc_adapt *a, gpumc_nuts *const *chains)
     double mean = 0, between = 0, within = 0;
     const double C = (double)a->n_chains;
     for (size_t c = 0; c < a->n_chains; c++) {
-        gpumc__trial *t = &a->trials[c];
+        gpumc__tally *t = &a->trials[c].tally;
         t->n++;
-        gpumc__welford(&t->mean, &t->squares, &gpumc_nuts_stats(chains[c])->lp, 1, 1 / t->n);
+        gpumc__welford(&t->mean, &t->scatter, &gpumc_nuts_stats(chains[c])->lp, 1, 1 / t->n);
         mean += t->mean / C;
-        within += t->squares / fmax(t->n - 1, 1) / C;
+        within += t->scatter / fmax(t->n - 1, 1) / C;
     }
     for (size_t c = 0; c < a->n_chains; c++)
-        between += gpumc__square(a->trials[c].mean - mean) / fmax(C - 1, 1);
+        between += gpumc__square(a->trials[c].tally.mean - mean) / fmax(C - 1, 1);
     a->mixing = between > 0 ? sqrt(1 + between / fmax(within, 1e-9 * between)) : 1;   /* no 0 / 0 */
 }
 
@@ -15178,7 +15186,6 @@ GPUMC_API int gpumc_adapt_update(gpumc_adapt *a, gpumc_nuts *const *chains)
     }
     gpumc__adapt_keep(a, chains);
     gpumc__adapt_watch(a, chains);
-    gpumc__adapt_measure(a, chains);
     if (a->sampler == GPUMC_SAMPLER_NUTS) gpumc__adapt_step_size(a, chains);
     else gpumc__path_tune(a, chains);
     if (a->iteration <= a->final_start && (a->iteration % 10 == 0 || a->iteration == a->next_switch)) {
@@ -15268,20 +15275,6 @@ static double gpumc__subtract_mean(double *x, size_t n, double *squares)
     return first + rest;
 }
 GPUMC__SELDOM
-
-/* Mean and sum of squares about it, one number at a time (Welford 1962). */
-typedef struct gpumc__tally { double n, mean, scatter; } gpumc__tally;
-
-static void gpumc__count_in(gpumc__tally *t, double x)
-{
-    const double step = x - t->mean;
-    t->n += 1;
-    t->mean += step / t->n;
-    t->scatter += step * (x - t->mean);
-}
-
-/* Variance, 0 for a single number. */
-static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
 
 /* ---- the sheet ----------------------------------------------------------------------------------- */
 static int gpumc__flags_of_value(double x)
