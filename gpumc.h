@@ -16128,12 +16128,6 @@ static int gpumc__each_column(const gpumc_fit *fit, gpumc_team *team, gpumc_grou
 static void gpumc__summarise_column(gpumc__sheet *s, size_t column, void *fit)
 { ((gpumc_fit *)fit)->summaries[column] = gpumc__summarise_sheet(s); }
 
-static gpumc_status gpumc__summarise_all(gpumc_fit *fit, gpumc_team *team)
-{
-    return gpumc__each_column(fit, team, GPUMC_GENERATED, gpumc__summarise_column, fit)
-        ? GPUMC_OK : GPUMC_ERROR_MEMORY;
-}
-
 /* As gpumc__log_sum_exp_of, of finite x by vector code; y becomes exp(x), the largest of them 1. */
 static double gpumc__log_total(const double *x, size_t n, double *y)
 {
@@ -21106,16 +21100,6 @@ static int gpumc__warm_up(gpumc__run *r)
     return !more;
 }
 
-static gpumc_status gpumc__flat(const gpumc__run *r, gpumc_error *error)
-{
-    size_t c = 0;
-    while (c < r->n_chains && !r->machines[c]->flat) c++;
-    if (c == r->n_chains) return GPUMC_OK;
-    return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "chain %.0f: the search for a step size ended at %.3g: "
-                       "the density looks %s there; check that priors make it proper", (double)(c + 1),
-                       r->machines[c]->step_size, r->machines[c]->step_size > 1 ? "flat" : "broken");
-}
-
 /* A location that hears from its elements has a coordinate of this run; the metric that is handed on has it
    in natural units, as it is about the metric's mean. */
 static void gpumc__metric_unhear(gpumc_metric *m, const gpumc_layout *l, double *work)
@@ -21407,7 +21391,8 @@ static int gpumc__look_back(gpumc__run *r)
     gpumc__release(&f->allocator, f->warnings);
     f->warnings = NULL;
     f->n_warnings = 0;
-    if (f->draws && f->n_draws) whole = gpumc__summarise_all(f, r->crowd) == GPUMC_OK;
+    if (f->draws && f->n_draws)
+        whole = gpumc__each_column(f, r->crowd, GPUMC_GENERATED, gpumc__summarise_column, f);
     return (gpumc__run_warnings(r) == GPUMC_OK) & whole;
 }
 
@@ -21452,18 +21437,6 @@ static int gpumc__sample_again(gpumc__run *r, const char *finding)
     return gpumc__advance(r, r->n_iterations[0]);
 }
 
-/* From so many coordinates on, adaptation and summaries are worth more threads than there are chains. */
-enum { GPUMC__CROWD_DIM = 1000 };
-static int gpumc__start_teams(gpumc__run *r)
-{
-    const gpumc_allocator *from = &r->options->allocator;
-    const int threads = r->batch ? 1 : r->options->threads;
-    r->team = gpumc_team_start(threads, from);
-    r->crowd = r->team && r->n_crowd > threads ? gpumc_team_start(r->n_crowd, from) : r->team;
-    r->adapt->team = r->crowd;
-    return r->crowd != NULL;
-}
-
 /* The run proper, with memory and teams at hand. */
 static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 {
@@ -21477,8 +21450,12 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
                             n_draws / 20 + 1);
     r->fit->threads = gpumc_team_threads(r->team) * r->share;
     int finished = r->again || !r->warmup || gpumc__warm_up(r);
-    status = gpumc__flat(r, error);
-    if (status != GPUMC_OK) return status;
+    for (size_t c = 0; c < r->n_chains; c++)
+        if (r->machines[c]->flat)
+            return gpumc__fail(error, GPUMC_ERROR_NUMERIC, "chain %.0f: the search for a step size ended at "
+                               "%.3g: the density looks %s there; check that priors make it proper",
+                               (double)(c + 1), r->machines[c]->step_size,
+                               r->machines[c]->step_size > 1 ? "flat" : "broken");
     if (finished && r->warmup && !r->again) {
         gpumc__phase(r, 0);
         if (r->options->stream) (void)gpumc__save(r);        /* no draws on the disk without one */
@@ -21519,17 +21496,24 @@ static gpumc_status gpumc__run_phases(gpumc__run *r, gpumc_error *error)
 static gpumc_status gpumc__run_in_teams(gpumc__run *r, gpumc_error *error)
 {
     const gpumc_model *m = r->model;
-    const int wanted = r->share > 1 && !r->batch && m->share;
+    const gpumc_allocator *from = &r->options->allocator;
+    const int wanted = r->share > 1 && !r->batch && m->share, threads = r->batch ? 1 : r->options->threads;
     if (!wanted || !m->share(r->options->threads, r->share, m->data)) r->share = 1;
     gpumc__mutex_init(&r->lock);
-    const gpumc_status status = gpumc__start_teams(r) ? gpumc__run_phases(r, error)
-                                                      : gpumc__fail_memory(error, sizeof *r->team);
+    r->team = gpumc_team_start(threads, from);
+    r->crowd = r->team && r->n_crowd > threads ? gpumc_team_start(r->n_crowd, from) : r->team;
+    r->adapt->team = r->crowd;
+    const gpumc_status status = r->crowd ? gpumc__run_phases(r, error)
+                                         : gpumc__fail_memory(error, sizeof *r->team);
     if (r->crowd != r->team) gpumc_team_stop(r->crowd);
     gpumc_team_stop(r->team);
     gpumc__mutex_free(&r->lock);
     if (r->share > 1) m->share(r->options->threads, 1, m->data);
     return status;
 }
+
+/* From so many coordinates on, adaptation and summaries are worth more threads than there are chains. */
+enum { GPUMC__CROWD_DIM = 1000 };
 
 /* Allocates what a checked model needs, then runs. */
 static gpumc_status gpumc__sample_layout(gpumc_layout *layout, gpumc_fit *fit, gpumc__checkpoint *checkpoint,

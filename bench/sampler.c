@@ -981,8 +981,9 @@ static double summary_seconds(gpumc_fit *fit, int threads, int leaving)
     for (int k = 0; k < 5; k++) {
         const double begin = gpumc__seconds();
         gpumc_team *team = gpumc_team_start(threads, NULL);
-        if (!team || (leaving ? gpumc_loo_psis(fit, &loo, NULL, NULL, NULL) : gpumc__summarise_all(fit, team))
-            != GPUMC_OK) return HUGE_VAL;
+        if (!team || !(leaving ? gpumc_loo_psis(fit, &loo, NULL, NULL, NULL) == GPUMC_OK
+                       : gpumc__each_column(fit, team, GPUMC_GENERATED, gpumc__summarise_column, fit)))
+            return HUGE_VAL;
         gpumc_team_stop(team);
         least = fmin(least, gpumc__seconds() - begin);
     }

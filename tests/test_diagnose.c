@@ -1190,7 +1190,7 @@ static void check_teams(void)
         for (size_t i = 0; i < COLUMNS; i++) summaries[i].flags = -1;
         gpumc_team *team = gpumc_team_start(t + 1, NULL);
         if (!team) return;
-        CHECK(gpumc__summarise_all(&fit, team) == GPUMC_OK, "no memory");
+        CHECK(gpumc__each_column(&fit, team, GPUMC_GENERATED, gpumc__summarise_column, &fit), "no memory");
         gpumc_team_stop(team);
         for (size_t i = 0; i < COLUMNS; i++) {
             const gpumc_summary r = gpumc_summarise(&alone, i);
