@@ -18086,27 +18086,21 @@ enum {
     GPUMC__FACT_STEP, GPUMC__FACT_SECONDS, GPUMC__FACT_WARMUP_SECONDS, GPUMC__N_FACTS
 };
 
-/* A bit for each code that a run warned of: a merge, which has draws alone, cannot find all of them anew. */
-static uint32_t gpumc__warned_of(const gpumc_fit *f)
-{
-    uint32_t bits = 0;
-    for (size_t i = 0; i < f->n_warnings; i++)
-        if (!f->warnings[i].note) bits |= (uint32_t)1 << f->warnings[i].code;
-    return bits;
-}
-
 static void gpumc__put_index(gpumc__writer *w, const gpumc__store *s)
 {
     const gpumc_fit *f = s->fit;
     const gpumc_sample_options *o = &f->options;
     const int merged = o->num_chains > 0 && (size_t)o->num_chains < f->n_chains;  /* see gpumc__merge_facts */
     const uint64_t digest = gpumc__digest_of(s);
+    uint32_t warned = 0;             /* a bit for each code: from draws alone a merge cannot find all anew */
+    for (size_t i = 0; i < f->n_warnings; i++)
+        if (!f->warnings[i].note) warned |= (uint32_t)1 << f->warnings[i].code;
     const double facts[GPUMC__N_FACTS] = {
         (double)(digest >> 32), (double)(digest & 0xffffffff), (double)(o->seed >> 32),
         (double)(o->seed & 0xffffffff), (double)o->first_chain_id, (double)f->n_chains, (double)s->n_draws,
         (double)f->n_warmup, (double)o->max_treedepth, (double)o->thin, (double)f->sampler,
         (double)f->metric.kind, (double)f->n_free, (double)f->n_divergent, f->metric.spring ? 1.0 : 0.0,
-        (double)gpumc__warned_of(f),
+        (double)warned,
         f->sampler > GPUMC_SAMPLER_NUTS ? gpumc__path_aim(&f->metric, o->target_accept) : o->target_accept,
         f->step_size, f->sampling_seconds, f->warmup_seconds
     };
