@@ -7358,19 +7358,15 @@ static int gpumc__only_hears(const gpumc_model *m, size_t i)
         && gpumc__hears(m, i);
 }
 
-static int gpumc__is_coefficient(const gpumc_model *m, size_t i)
-{
-    size_t j = i + 1;
-    while (j < m->n_params && !gpumc__is_named(m->params[j].walk_coefficient, m->params[i].name)) j++;
-    return j < m->n_params;
-}
-
 /* Real values that no link is about: data of many elements may share them. */
 static int gpumc__is_shared(const gpumc_model *m, size_t i)
 {
     const gpumc_kind kind = m->params[i].kind;
-    return (kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE || kind == GPUMC_INTERVAL)
-        && !gpumc__is_linked(&m->params[i]) && !gpumc__hears(m, i) && !gpumc__is_coefficient(m, i);
+    int shared = (kind == GPUMC_UNBOUNDED || kind == GPUMC_AFFINE || kind == GPUMC_INTERVAL)
+        && !gpumc__is_linked(&m->params[i]) && !gpumc__hears(m, i);
+    for (size_t j = i + 1; j < m->n_params; j++)
+        shared &= !gpumc__is_named(m->params[j].walk_coefficient, m->params[i].name);
+    return shared;
 }
 static int gpumc__shares(const gpumc_model *m)
 {
