@@ -15624,21 +15624,15 @@ GPUMC__COPIES(, void, gpumc__to_scores, (double *x, size_t n), (x, n), n > 64)
     for (size_t i = 0; i < n; i++) x[i] = gpumc_inv_Phi((0.5 * x[i] + 0.625) * scale);
 }
 
-/* Normal scores of the ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
-static void gpumc__fill_scores(gpumc__sheet *s)
-{
-    const size_t n = s->has_scores ? 0 : s->kept;
-    for (size_t i = 0; i < n; i++) s->scores[i] = (double)i;
-    gpumc__to_scores(s->scores, n);
-    for (size_t i = n; i + 1 < 2 * n; i++) s->scores[i] = -s->scores[2 * n - 2 - i];
-    s->has_scores = 1;
-}
-
-/* y becomes the normal scores of the kept values, which v has in ascending order. */
+/* y becomes the normal scores of the kept values, which v has in ascending order. Scores are those of the
+   ranks 0, 1/2, 1, ... n - 1: ties share the score of their mean rank. */
 static void gpumc__score(gpumc__sheet *s, const gpumc__ranked *v)
 {
-    const size_t n = s->kept;
-    gpumc__fill_scores(s);
+    const size_t n = s->kept, wanted = s->has_scores ? 0 : n;
+    for (size_t i = 0; i < wanted; i++) s->scores[i] = (double)i;
+    gpumc__to_scores(s->scores, wanted);
+    for (size_t i = n; i + 1 < 2 * wanted; i++) s->scores[i] = -s->scores[2 * n - 2 - i];
+    s->has_scores = 1;
     for (size_t a = 0, b; a < n; a = b) {
         for (b = a + 1; b < n && v[b].value <= v[a].value; b++) continue;
         for (size_t k = a; k < b; k++) s->y[v[k].index] = s->scores[a + b - 1];
