@@ -3506,6 +3506,16 @@ static GPUMC__UNUSED void *gpumc__take(gpumc__arena *arena, size_t count, size_t
 static GPUMC__UNUSED double *gpumc__take_doubles(gpumc__arena *arena, size_t count)
 { return (double *)gpumc__take(arena, count, sizeof(double)); }
 
+/* Whether an init function can place what it needs in memory; error says why not. */
+static GPUMC__UNUSED int gpumc__memory_fits(const char *init, const void *memory, size_t bytes, size_t needed,
+                                            gpumc_error *error)
+{
+    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0) return 1;
+    GPUMC__BAD_ARGUMENT(error, "%s: memory must be aligned for double and hold %.0f bytes, not %.0f", init,
+                        (double)needed, memory ? (double)bytes : 0.0);
+    return 0;
+}
+
 /* ---- teams of threads -------------------------------------------------------------------------- */
 typedef struct gpumc__member { gpumc_team *team; gpumc__thread thread; int rank; } gpumc__member;
 
@@ -7601,14 +7611,9 @@ GPUMC_API gpumc_layout *gpumc_layout_init(const gpumc_model *model, void *memory
 {
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_layout_bytes(model, error);
-    if (needed == 0) return NULL;
-    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0) {
-        memset(memory, 0, needed);
-        return gpumc__layout_place(&arena, model);
-    }
-    GPUMC__BAD_ARGUMENT(error, "gpumc_layout_init: memory must be aligned for double and hold %.0f bytes, "
-                        "not %.0f", (double)needed, memory ? (double)bytes : 0.0);
-    return NULL;
+    if (needed == 0 || !gpumc__memory_fits("gpumc_layout_init", memory, bytes, needed, error)) return NULL;
+    memset(memory, 0, needed);
+    return gpumc__layout_place(&arena, model);
 }
 
 static size_t gpumc__sum_sizes(const gpumc_model *m, size_t first, size_t n)
@@ -8735,30 +8740,30 @@ static gpumc_rows *gpumc__rows_place(gpumc__arena *arena, const gpumc_rows_data 
     return r;
 }
 
-/* Both public calls: bytes gets what is needed; memory NULL counts only. */
-static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size_t given, size_t *bytes,
+/* Both public calls: needed gets the bytes that are, which is all where it is not NULL. */
+static gpumc_rows *gpumc__rows_make(const gpumc_rows_data *d, void *memory, size_t bytes, size_t *needed,
                                     gpumc_error *error)
 {
     gpumc__arena arena = { NULL, 0 };
     gpumc__rows_plan plan;
     gpumc_rows *r = NULL;
-    *bytes = 0;
     if (gpumc__check_rows(d, error) != GPUMC_OK) return NULL;
     void *block = gpumc__plan_rows(&plan, d, error);
     if (!block) return NULL;
     gpumc__rows_place(&arena, d, &plan);
-    *bytes = arena.used;
-    arena.base = (char *)memory;
-    arena.used = 0;
-    if (memory && given >= *bytes && (uintptr_t)memory % sizeof(double) == 0)
+    if (needed) *needed = arena.used;
+    else if (gpumc__memory_fits("gpumc_rows_init", memory, bytes, arena.used, error)) {
+        arena.base = (char *)memory;
+        arena.used = 0;
         r = gpumc__rows_place(&arena, d, &plan);
+    }
     gpumc__release(d->allocator, block);
     return r;
 }
 
 GPUMC_API size_t gpumc_rows_bytes(const gpumc_rows_data *data, gpumc_error *error)
 {
-    size_t bytes;
+    size_t bytes = 0;
     gpumc__rows_make(data, NULL, 0, &bytes, error);
     if (bytes != SIZE_MAX) return bytes;
     gpumc__fail(error, GPUMC_ERROR_MEMORY, "rows \"%.40s\": the sizes overflow", data->kind->name);
@@ -8767,14 +8772,7 @@ GPUMC_API size_t gpumc_rows_bytes(const gpumc_rows_data *data, gpumc_error *erro
 
 GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory, size_t bytes,
                                       gpumc_error *error)
-{
-    size_t needed;
-    gpumc_rows *r = gpumc__rows_make(data, memory, bytes, &needed, error);
-    if (!r && needed)
-        GPUMC__BAD_ARGUMENT(error, "gpumc_rows_init: memory must be aligned for double and hold %.0f bytes, "
-                            "not %.0f", (double)needed, memory ? (double)bytes : 0.0);
-    return r;
-}
+{ return gpumc__rows_make(data, memory, bytes, NULL, error); }
 
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
 
@@ -12970,12 +12968,9 @@ GPUMC_API gpumc_adapt *gpumc_adapt_init(void *memory, size_t bytes, gpumc_layout
     gpumc__arena arena = { (char *)memory, 0 };
     const size_t needed = gpumc_adapt_bytes(layout, dim, options);
     gpumc_adapt_options o;
-    if (gpumc__adapt_options(layout, &dim, options, &o, error) != GPUMC_OK) return NULL;
-    if (memory && bytes >= needed && (uintptr_t)memory % sizeof(double) == 0)
-        return gpumc__adapt_place(&arena, layout, dim, &o);
-    GPUMC__BAD_ARGUMENT(error, "gpumc_adapt_init: memory must be aligned for double and hold %.0f bytes, "
-                        "not %.0f", (double)needed, memory ? (double)bytes : 0.0);
-    return NULL;
+    if (gpumc__adapt_options(layout, &dim, options, &o, error) != GPUMC_OK
+        || !gpumc__memory_fits("gpumc_adapt_init", memory, bytes, needed, error)) return NULL;
+    return gpumc__adapt_place(&arena, layout, dim, &o);
 }
 
 GPUMC_API const gpumc_metric *gpumc_adapt_metric(const gpumc_adapt *a, size_t chain)
