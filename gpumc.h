@@ -12715,6 +12715,13 @@ static void gpumc__count_in(gpumc__tally *t, double x)
 /* Variance, 0 for a single number. */
 static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
 
+/* Makes a range hold x, unless that is NaN. */
+static void gpumc__include(double *low, double *high, double x)
+{
+    *low = fmin(*low, x);
+    *high = fmax(*high, x);
+}
+
 /* Of one chain: energies and trees before the final phase, log densities in it. */
 typedef struct gpumc__trial { gpumc__tally tally; double span, diverged, energy, jumps; } gpumc__trial;
 
@@ -13520,8 +13527,7 @@ static void gpumc__adapt_keep_wide(gpumc_adapt *a, size_t r, const double *z, do
         for (size_t i = 0; i < r; i++) {
             if (!(d[i] > 0)) continue;                            /* taken already */
             if (k == r || fabs(gpumc__log(d[i])) > fabs(gpumc__log(d[k]))) k = i;
-            low = fmin(low, d[i]);
-            high = fmax(high, d[i]);
+            gpumc__include(&low, &high, d[i]);
         }
         cost = sqrt(high > low ? high / low : 1) * (1 + (double)m->rank * direction);
         if (cost <= least) { least = cost; best = m->rank; }
@@ -14231,8 +14237,7 @@ static void gpumc__centring_late(gpumc_adapt *a, const gpumc__placed *p, double 
         anchors[j] = weights[j];                       /* the mean pull, until the weight is known */
         weights[j] = odds / (1 + odds);
         if (gpumc__link_is_start(k, j)) continue;
-        least = fmin(least, odds);
-        most = fmax(most, odds);
+        gpumc__include(&least, &most, odds);
         sum += odds;
         size++;
     }
@@ -18874,13 +18879,6 @@ static inline void gpumc__put_words(gpumc__page *p, const char *style, double x,
     gpumc__put(p->w, "</text>");
 }
 
-/* Makes a range hold x, unless that is NaN. */
-static inline void gpumc__include(double *low, double *high, double x)
-{
-    *low = fmin(*low, x);
-    *high = fmax(*high, x);
-}
-
 /* An axis has two ends, also for a single value. */
 static inline void gpumc__set_range(gpumc__axis *a, double low, double high)
 {
@@ -21241,11 +21239,8 @@ static void gpumc__lines_begin(gpumc__lines *all, gpumc__run *r)
         const gpumc_series s = gpumc_fit_series(r->fit, all->column[k]);
         double low = GPUMC_INF, high = -GPUMC_INF;
         for (size_t c = 0; c < s.n_chains; c++)
-            for (size_t d = 0; d < s.n_draws; d++) {
-                const double x = s.x[c * s.chain_stride + d * s.draw_stride];
-                low = fmin(low, x);
-                high = fmax(high, x);
-            }
+            for (size_t d = 0; d < s.n_draws; d++)
+                gpumc__include(&low, &high, s.x[c * s.chain_stride + d * s.draw_stride]);
         const int positive = l->parts[gpumc__part_of(l, all->which[k])].param->kind == GPUMC_POSITIVE;
         all->low[k] = positive ? low / 2 : low - 0.25 * (high - low);
         all->high[k] = high + 0.25 * (high - low);
