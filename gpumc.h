@@ -19916,24 +19916,18 @@ static size_t gpumc__first_done(const gpumc__run *r)       /* what chains have d
 
 static void gpumc__note_progress(gpumc__run *r, size_t c)
 {
-    const gpumc__chain *chain = &r->chains[c];
+    gpumc__chain *chain = &r->chains[c];
     const size_t more = r->again ? GPUMC__AGAIN_WARMUP : 0, first = gpumc__first_done(r);
     const size_t before = r->warmup ? first : r->n_iterations[1] + more;
     const size_t total = r->n_iterations[0] + r->n_iterations[1] + more, made = chain->done - first;
     const double now = gpumc__seconds(), due = (double)((total - before) * r->n_chains);
+    const double leapfrogs = made ? (double)chain->leapfrogs / (double)made : 0;
+    const gpumc_progress progress = { c, r->n_chains, before + made, total, r->warmup, chain->nuts->step_size,
+                                      leapfrogs, chain->divergences, now - r->begin, 0 };
     double done = 0;
-    gpumc_progress *p = &r->chains[c].progress;
-    p->chain = c;
-    p->n_chains = r->n_chains;
-    p->iteration = before + made;
-    p->total = total;
-    p->warmup = r->warmup;
-    p->step_size = chain->nuts->step_size;
-    p->mean_leapfrog = made ? (double)chain->leapfrogs / (double)made : 0;
-    p->divergences = chain->divergences;
-    p->elapsed = now - r->begin;
+    chain->progress = progress;
     for (size_t k = 0; k < r->n_chains; k++) done += (double)(r->chains[k].progress.iteration - before);
-    p->remaining = done > 0 ? (now - r->phase_begin) * (due / done - 1) : 0;
+    if (done > 0) chain->progress.remaining = (now - r->phase_begin) * (due / done - 1);
 }
 
 /* A line a chain: on a terminal redrawn at most four times a second, in a log one for each tenth. */
