@@ -19955,17 +19955,6 @@ static void gpumc__print_progress(gpumc__run *r, size_t c, size_t before)
     fflush(stream);
 }
 
-static void gpumc__report(gpumc__run *r, size_t c)
-{
-    const gpumc_sample_options *o = r->options;
-    const size_t phase = r->n_iterations[r->warmup], done = r->chains[c].done;
-    const size_t before = r->chains[c].progress.iteration;
-    if (done % (phase < 200 ? 1 : phase / 100) != 0 && done != phase) return;
-    gpumc__note_progress(r, c);
-    if (!o->progress) gpumc__print_progress(r, c, before);
-    else if (o->progress(&r->chains[c].progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
-}
-
 /* ---- draws ------------------------------------------------------------------------------------- */
 /* Natural values of the draw. A path that was accepted ends where the density was last called. */
 static void gpumc__natural_draw(gpumc__run *r, gpumc__chain *chain, double *row)
@@ -20031,13 +20020,18 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
 static void gpumc__completed(gpumc__run *r, size_t c)
 {
     gpumc__chain *chain = &r->chains[c];
+    const gpumc_sample_options *o = r->options;
+    const size_t phase = r->n_iterations[r->warmup], each = phase < 200 ? 1 : phase / 100;
+    const size_t before = chain->progress.iteration;
     chain->leapfrogs += (uint64_t)gpumc_nuts_stats(chain->nuts)->n_leapfrog;
     if (!r->warmup) gpumc__keep_draw(r, c);
     else if (r->fit->warmup_draws && !r->again) gpumc__keep_warmup(r, c);
     chain->done++;
-    if (!r->options->progress && !r->options->progress_stream) return;
+    if ((!o->progress && !o->progress_stream) || (chain->done % each != 0 && chain->done != phase)) return;
     gpumc__lock(&r->lock);
-    gpumc__report(r, c);
+    gpumc__note_progress(r, c);
+    if (!o->progress) gpumc__print_progress(r, c, before);
+    else if (o->progress(&chain->progress, o->progress_user)) gpumc__store_flag(&r->stopped, 1);
     gpumc__unlock(&r->lock);
 }
 
