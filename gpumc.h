@@ -9917,14 +9917,6 @@ static double gpumc__prior_flat(int what, double y, const double *a GPUMC__UNUSE
 { return what == GPUMC__DENSITY ? 0 * y : GPUMC_NAN; }
 GPUMC__LAW(prior, flat, gpumc__prior_flat, NULL, "flat", "")
 
-/* Log probability between the bounds, from the tail that is smaller. */
-static double gpumc__prior_log_mass(const gpumc__prior *p, double lower, double upper)
-{
-    const int side = p->f(GPUMC__LOWER, lower, p->a, NULL) < -GPUMC_LOG_2 ? GPUMC__LOWER : GPUMC__UPPER;
-    const double all = p->f(side, side == GPUMC__LOWER ? upper : lower, p->a, NULL);
-    return all + gpumc__log1m_exp(all - p->f(side, side == GPUMC__LOWER ? lower : upper, p->a, NULL));
-}
-
 static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given, const gpumc__range *r,
                                       gpumc_error *error)
 {
@@ -9940,7 +9932,10 @@ static gpumc_status gpumc__prior_init(gpumc__prior *p, const gpumc_prior *given,
     if (gpumc__is_nan(p->f(GPUMC__QUANTILE, 0.5, p->a, NULL)))
         return GPUMC__BAD_PARAM(error, given->name, "prior %s(%g, %g, %g) needs %s", law->name, given->a,
                                 given->b, given->c, law->parameters);
-    p->log_mass = gpumc__prior_log_mass(p, r->lower, r->upper);
+    const int below = p->f(GPUMC__LOWER, r->lower, p->a, NULL) < -GPUMC_LOG_2;
+    const int side = below ? GPUMC__LOWER : GPUMC__UPPER;                     /* where the tail is smaller */
+    const double all = p->f(side, below ? r->upper : r->lower, p->a, NULL);
+    p->log_mass = all + gpumc__log1m_exp(all - p->f(side, below ? r->lower : r->upper, p->a, NULL));
     if (r->lower < least || r->upper > most || !(p->log_mass > -18))
         return GPUMC__BAD_PARAM(error, given->name,
                                 "prior %s lives on %g..%g, the block on %g..%g: set a kind and bounds inside "
