@@ -8777,16 +8777,8 @@ GPUMC_API gpumc_rows *gpumc_rows_init(const gpumc_rows_data *data, void *memory,
 GPUMC_API gpumc_rows_info gpumc_rows_describe(const gpumc_rows *rows) { return rows->info; }
 
 /* ---- rows that take elements ------------------------------------------------------------------- */
-/* Each group parameter may come from an element of its own choice. Every row is a group then, numbered so
-   that the lanes of a tile are rows far apart: neighbours often take the same element, and to add to that
-   again at once would wait for the last store. */
-static size_t gpumc__apart_group(size_t row, size_t n_rows)
-{
-    const size_t each = gpumc__round_up(n_rows, GPUMC_LANES) / GPUMC_LANES;
-    return row % each * GPUMC_LANES + row / each;
-}
-
-/* index: of each group parameter and row; taken: room for a number of each parameter and lane. */
+/* Each group parameter may come from an element of its own choice; every row is a group then. index: of each
+   group parameter and row; taken: room for a number of each parameter and lane. */
 static size_t gpumc__taken_size(const gpumc_rows *r) { return r->n_blocks * r->kind.n_group * GPUMC_LANES; }
 static void gpumc__rows_take(gpumc_rows *r, const size_t *const *index, uint32_t *taken)
 {
@@ -11238,17 +11230,18 @@ static int gpumc__hier_block_rows(gpumc_hier *h, gpumc__hier_block *b, gpumc_err
     return !data.kind || (b->quantile = gpumc__hier_rows_new(h, &data, error)) != NULL;
 }
 
-/* Rows whose parameters come by indices that differ. */
+/* Rows whose parameters come by indices that differ, numbered so that the lanes of a tile are rows far apart:
+   neighbours often take the same element, and to add to that again at once would wait for the last store. */
 static gpumc_rows *gpumc__hier_rows_gathered(gpumc_hier *h, const gpumc__hier_set *s, gpumc_rows_data *data,
                                              gpumc_error *error)
 {
     const size_t *index[GPUMC__MOST_ROW_PARAMS];
-    const size_t n = data->n_rows;
+    const size_t n = data->n_rows, each = gpumc__round_up(n, GPUMC_LANES) / GPUMC_LANES;
     size_t *apart = (size_t *)gpumc__allocate(&h->data->allocator, gpumc__size_mul(n, sizeof *apart));
     gpumc_rows *rows = NULL;
     uint32_t *taken = NULL;
-    for (size_t i = 0; apart && i < n; i++) apart[i] = gpumc__apart_group(i, n);
-    data->n_groups = gpumc__round_up(n, GPUMC_LANES);
+    for (size_t i = 0; apart && i < n; i++) apart[i] = i % each * GPUMC_LANES + i / each;
+    data->n_groups = each * GPUMC_LANES;
     data->group = apart;
     if (apart) rows = gpumc__hier_rows_new(h, data, error);
     if (rows) taken = (uint32_t *)gpumc__hier_new(h, gpumc__taken_size(rows), sizeof *taken);
