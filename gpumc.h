@@ -9709,26 +9709,18 @@ static void gpumc__cpu_release(gpumc_hot *hot)
     gpumc__release(NULL, h);
 }
 
-static gpumc_status gpumc__cpu_rows_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
-                                         gpumc_error *error)
+/* Points at what point i has. */
+static void gpumc__cpu_rows_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad)
 {
-    gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
     const gpumc_rows *r = h->rows;
-    (void)error;
-    for (size_t done = 0, some; done < n; done += some) {
-        size_t k = 0;
-        some = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
-        for (size_t i = 0, at = done * hot->n_params; i < some; i++)
-            for (size_t j = 0; j < h->n_pointers; at += j++ < r->kind.n_group ? r->info.n_groups : 1) {
-                h->p[k] = p + at;
-                h->grad[k++] = grad + at;
-            }
-        gpumc_rows_eval_batch(h->rows, some, h->p, h->grad, lp + done, h->work, h->team);
+    for (size_t j = 0, k = i * h->n_pointers, at = 0; j < h->n_pointers; j++, k++) {
+        h->p[k] = p + at;
+        h->grad[k] = grad + at;
+        at += j < r->kind.n_group ? r->info.n_groups : 1;
     }
-    return GPUMC_OK;
 }
 
-/* Behind the effects stand sigma or phi, and nu, of the families that have them. */
+/* The same; behind the effects stand sigma or phi, and nu, of the families that have them. */
 static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, double *grad,
                                  gpumc_glm_point *at, gpumc_glm_gradient *to)
 {
@@ -9747,18 +9739,20 @@ static void gpumc__cpu_glm_point(gpumc__cpu_hot *h, size_t i, const double *p, d
     *to = into;
 }
 
-static gpumc_status gpumc__cpu_glm_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
-                                        gpumc_error *error)
+static gpumc_status gpumc__cpu_eval(gpumc_hot *hot, size_t n, const double *p, double *grad, double *lp,
+                                    gpumc_error *error)
 {
     gpumc__cpu_hot *h = (gpumc__cpu_hot *)hot;
     gpumc_glm_point at[GPUMC__HOT_POINTS];
     gpumc_glm_gradient to[GPUMC__HOT_POINTS];
     (void)error;
-    for (size_t done = 0, some; done < n; done += some) {
-        some = gpumc__smaller(n - done, GPUMC__HOT_POINTS);
-        for (size_t i = 0, from = done * hot->n_params; i < some; i++, from += hot->n_params)
-            gpumc__cpu_glm_point(h, i, p + from, grad + from, &at[i], &to[i]);
-        gpumc_glm_eval_batch(h->glm, some, at, to, lp + done, h->work, h->team);
+    for (size_t some; n > 0; n -= some, lp += some) {
+        some = gpumc__smaller(n, GPUMC__HOT_POINTS);
+        for (size_t i = 0; i < some; i++, p += hot->n_params, grad += hot->n_params)
+            if (h->rows) gpumc__cpu_rows_point(h, i, p, grad);
+            else gpumc__cpu_glm_point(h, i, p, grad, &at[i], &to[i]);
+        if (h->rows) gpumc_rows_eval_batch(h->rows, some, h->p, h->grad, lp, h->work, h->team);
+        else gpumc_glm_eval_batch(h->glm, some, at, to, lp, h->work, h->team);
     }
     return GPUMC_OK;
 }
@@ -9770,7 +9764,6 @@ static size_t gpumc__cpu_take_rows(gpumc__cpu_hot *h, const gpumc_rows_data *dat
     h->rows = gpumc_rows_init(data, h->memory, bytes, error);
     if (!h->rows) return 0;
     h->hot.n_params = data->kind->n_group * data->n_groups + data->kind->n_shared;
-    h->hot.eval = gpumc__cpu_rows_eval;
     return gpumc__size_mul(gpumc_rows_work(h->rows),
                            gpumc__larger((size_t)gpumc_team_threads(h->team), GPUMC__HOT_POINTS));
 }
@@ -9781,7 +9774,6 @@ static size_t gpumc__cpu_take_glm(gpumc__cpu_hot *h, const gpumc_glm_data *data,
     if (!h->glm) return 0;
     h->hot.n_params = 1 + h->glm->effect_at[data->n_factors] - GPUMC__GLM_BY_BETA + h->glm->n_outputs
         - GPUMC__GLM_BY_A;
-    h->hot.eval = gpumc__cpu_glm_eval;
     return gpumc_glm_work(h->glm, GPUMC__HOT_POINTS, (size_t)gpumc_team_threads(h->team));
 }
 
@@ -9796,6 +9788,7 @@ static gpumc_hot *gpumc__cpu_open(const gpumc_rows_data *rows, const gpumc_glm_d
     if (h) {
         memset(h, 0, sizeof *h);
         h->hot.where = "CPU";
+        h->hot.eval = gpumc__cpu_eval;
         h->hot.release = gpumc__cpu_release;
         h->n_pointers = n_pointers;
         h->p = (const double **)(h + 1);
