@@ -17266,7 +17266,20 @@ static gpumc_status gpumc__no_draws(const gpumc_fit *fit, gpumc_error *error)
                                fit->options.discard_draws ? ": discard_draws was set" : "");
 }
 
-static void gpumc__metric_contents(gpumc__writer *w, const void *of);
+static const char *const gpumc__stan_metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e",
+                                                  "diag_e" };
+static void gpumc__metric_contents(gpumc__writer *w, const void *of)
+{
+    const gpumc_fit *fit = (const gpumc_fit *)of;
+    const gpumc_metric *m = &fit->metric;
+    const size_t n = m->dim, dense = m->kind == GPUMC_METRIC_DENSE;
+    gpumc__put_number(w, "{\"stepsize\":", fit->tree_step_size > 0 ? fit->tree_step_size : fit->step_size);
+    gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", gpumc__stan_metrics[m->kind]);
+    for (size_t k = 0; k < (dense ? n * n : n); k++)
+        gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
+                          dense ? m->covariance[k] : gpumc__metric_variance(m, k));
+    gpumc__put(w, dense ? "]]}\n" : "]}\n");
+}
 
 /* The file base, or base_1.csv and so on for every chain: first all under temporary names, then, once all are
    complete, under their own; after a failure none is left. A metric needs no draws. */
@@ -17323,9 +17336,6 @@ GPUMC_API gpumc_status gpumc_write_summary_csv(const gpumc_fit *fit, const char 
    The dialect of CmdStan 2.36. Readers hold files to details that no specification names: matrices go first
    index fastest (cmdstanpy ignores the indices in the names), the adaptation block is these lines and no
    other, integers bear no point, and the elapsed times begin in column 18. */
-
-static const char *const gpumc__stan_metrics[] = { "diag_e", "diag_e", "diag_e", "dense_e", "unit_e",
-                                                  "diag_e" };
 
 /* num_samples counts draws before thinning, as Stan has it. The settings of Stan's step-size adaptation and
    windows are left out: ours has none of them, and no reader needs them. */
@@ -17543,19 +17553,6 @@ GPUMC_API gpumc_status gpumc_write_npy(const gpumc_fit *fit, const char *block, 
         return GPUMC__BAD_ARGUMENT(error, "block \"%.100s\" has %.0f dimensions; at most %d fit beside chain "
                                    "and draw", block, (double)one.blocks->n_dims, GPUMC__MAX_DIMS);
     return gpumc__write_files(&one, path, 0, gpumc__npy_contents, error);
-}
-
-static void gpumc__metric_contents(gpumc__writer *w, const void *of)
-{
-    const gpumc_fit *fit = (const gpumc_fit *)of;
-    const gpumc_metric *m = &fit->metric;
-    const size_t n = m->dim, dense = m->kind == GPUMC_METRIC_DENSE;
-    gpumc__put_number(w, "{\"stepsize\":", fit->tree_step_size > 0 ? fit->tree_step_size : fit->step_size);
-    gpumc__put(w, ",\"metric_type\":\"%s\",\"inv_metric\":[", gpumc__stan_metrics[m->kind]);
-    for (size_t k = 0; k < (dense ? n * n : n); k++)
-        gpumc__put_number(w, dense && k % n == 0 ? k ? "],[" : "[" : k ? "," : "",
-                          dense ? m->covariance[k] : gpumc__metric_variance(m, k));
-    gpumc__put(w, dense ? "]]}\n" : "]}\n");
 }
 
 GPUMC_API gpumc_status gpumc_write_metric_json(const gpumc_fit *fit, const char *path, gpumc_error *error)
@@ -18261,7 +18258,34 @@ struct gpumc_stream {
     gpumc_error error;
 };
 
-static uint64_t gpumc__digest_model(const gpumc_model *m);                                   /* in >>run */
+static uint64_t gpumc__digest_text(uint64_t sum, const char *text)
+{ return gpumc__checksum(sum, text ? text : "", text ? strlen(text) + 1 : 1); }
+
+static uint64_t gpumc__digest_model(const gpumc_model *m)
+{
+    uint64_t sum = gpumc__digest_text(GPUMC__FNV_START, m->name);
+    if (m->guide) sum = gpumc__digest_text(sum, "guide");
+    for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
+        const gpumc_output b = gpumc__nth_block(m, i);
+        const size_t sizes[] = { gpumc__nth_size(m, i), b.n_dims, (size_t)b.group, i < m->n_params };
+        sum = gpumc__checksum(gpumc__digest_text(sum, b.name), sizes, sizeof sizes);
+        sum = gpumc__checksum(sum, b.dims, b.n_dims * sizeof *b.dims);
+    }
+    for (const gpumc_param *p = m->params; p < m->params + m->n_params; p++) {
+        const size_t n = gpumc__nth_size(m, (size_t)(p - m->params));
+        const double values[] = { p->lower, p->upper, p->offset, p->multiplier, p->typical, p->bend,
+                                  (double)p->kind, (double)p->centring, p->centring_weight,
+                                  (double)p->walk_dim };
+        sum = gpumc__checksum(sum, values, sizeof values);
+        sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
+        sum = gpumc__digest_text(gpumc__digest_text(sum, p->coefficients), p->factor);
+        if (p->walk_coefficient) sum = gpumc__digest_text(sum, p->walk_coefficient);
+        sum = gpumc__checksum(sum, p->location_index, n * sizeof *p->location_index);
+        sum = gpumc__checksum(sum, p->scale_index, n * sizeof *p->scale_index);
+        sum = gpumc__checksum(sum, p->covariates, n * p->n_covariates * sizeof(double));
+    }
+    return sum;
+}
 
 /* A mebibyte of rows a chain. */
 static gpumc_stream *gpumc__place_stream(gpumc__arena *arena, const gpumc_model *model, size_t planned,
@@ -20185,35 +20209,6 @@ static void gpumc__carry_run(gpumc__carrier *k, gpumc__run *r, double *probe)
 }
 
 /* ---- what must agree: format, build, model, options ---- */
-static uint64_t gpumc__digest_text(uint64_t sum, const char *text)
-{ return gpumc__checksum(sum, text ? text : "", text ? strlen(text) + 1 : 1); }
-
-static uint64_t gpumc__digest_model(const gpumc_model *m)
-{
-    uint64_t sum = gpumc__digest_text(GPUMC__FNV_START, m->name);
-    if (m->guide) sum = gpumc__digest_text(sum, "guide");
-    for (size_t i = 0; i < m->n_params + m->n_outputs; i++) {
-        const gpumc_output b = gpumc__nth_block(m, i);
-        const size_t sizes[] = { gpumc__nth_size(m, i), b.n_dims, (size_t)b.group, i < m->n_params };
-        sum = gpumc__checksum(gpumc__digest_text(sum, b.name), sizes, sizeof sizes);
-        sum = gpumc__checksum(sum, b.dims, b.n_dims * sizeof *b.dims);
-    }
-    for (const gpumc_param *p = m->params; p < m->params + m->n_params; p++) {
-        const size_t n = gpumc__nth_size(m, (size_t)(p - m->params));
-        const double values[] = { p->lower, p->upper, p->offset, p->multiplier, p->typical, p->bend,
-                                  (double)p->kind, (double)p->centring, p->centring_weight,
-                                  (double)p->walk_dim };
-        sum = gpumc__checksum(sum, values, sizeof values);
-        sum = gpumc__digest_text(gpumc__digest_text(sum, p->location), p->scale);
-        sum = gpumc__digest_text(gpumc__digest_text(sum, p->coefficients), p->factor);
-        if (p->walk_coefficient) sum = gpumc__digest_text(sum, p->walk_coefficient);
-        sum = gpumc__checksum(sum, p->location_index, n * sizeof *p->location_index);
-        sum = gpumc__checksum(sum, p->scale_index, n * sizeof *p->scale_index);
-        sum = gpumc__checksum(sum, p->covariates, n * p->n_covariates * sizeof(double));
-    }
-    return sum;
-}
-
 static gpumc__seal gpumc__seal_of(const gpumc_model *m)
 {
     const size_t sizes[] = { sizeof(void *), sizeof(gpumc_nuts), sizeof(gpumc_adapt), sizeof(gpumc__chain),
