@@ -3444,8 +3444,7 @@ static GPUMC__UNUSED gpumc_status gpumc__fail_memory(gpumc_error *error, size_t 
 { return gpumc__fail(error, GPUMC_ERROR_MEMORY, "out of memory: %.0f bytes were refused", (double)bytes); }
 
 /* ======================================================================================= >>memory
-   Sizes are added and multiplied with saturation: a sum that overflowed is SIZE_MAX, which no allocation
-   grants. */
+   Sizes are added and multiplied with saturation: one that overflowed is SIZE_MAX, which is never granted. */
 static GPUMC__UNUSED size_t gpumc__size_add(size_t a, size_t b)
 { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 static GPUMC__UNUSED size_t gpumc__size_mul(size_t a, size_t b)
@@ -3777,8 +3776,7 @@ static gpumc__point gpumc__beta_point(const gpumc__law *law, double v)
 
 static gpumc__point gpumc__law_point(const gpumc__law *law, double v)
 { return law->sign < 0 || law->sign > 0 ? gpumc__gamma_point(law, v) : gpumc__beta_point(law, v); }
-/* Where h has fallen to about -40, by Newton's method: as h is concave, all steps but the first come from
-   beyond. */
+/* Where h has fallen to about -40, by Newton's method: as h is concave, from beyond but for the first. */
 static double gpumc__reach(const gpumc__law *law)
 {
     const double sharp = law->sign < 0 || law->sign > 0 ? law->x : (law->a + law->b) * law->x * law->y;
@@ -7030,8 +7028,7 @@ static GPUMC_LOOP void gpumc__link_pull(const gpumc__link *k, const double *x, c
 /* ======================================================================================== >>model
    From a list of parameter blocks to one function of free coordinates. The layout is the model compiled once:
    where every block lies in the free and the natural vector, its constraint, its links to other blocks. Read
-   first: gpumc_model_eval, the only caller of a log density; then gpumc__layout_place, which fills the
-   layout. */
+   first: gpumc_model_eval, the only caller of a log density; then gpumc__layout_place, which fills it. */
 typedef struct gpumc__placed {
     const gpumc_param *param;
     gpumc__constraint constraint;
@@ -7659,8 +7656,7 @@ static void gpumc__tell(const gpumc_layout *l, const gpumc__placed *p, const dou
     }
 }
 
-/* The chain rule through J and b of a link's elements, once by_J and by_b are known: shared values move b,
-   the noise both. */
+/* The chain rule through J and b of a link's elements by by_J and by_b: shared values move b, noise both. */
 static void gpumc__told_own(const gpumc_layout *l, const gpumc__link *k, const double *x, double *target,
                             double *work)
 {
@@ -13066,8 +13062,7 @@ static void gpumc__adapt_moments(const gpumc_adapt *a, const size_t *draws, size
     gpumc__adapt_share_long(a, 8 * n_draws * a->dim, gpumc__strips(a->dim), gpumc__moments_strip, &of);
 }
 
-/* The level, a log density, and the sum of log scales, Fisher's as below, that the draws listed span;
-   -infinity when there are too few. */
+/* The level plus the log scales, Fisher's as below, that the draws listed span; of too few -infinity. */
 static double gpumc__adapt_mass(const gpumc_adapt *a, const size_t *draws, size_t n_draws, double level)
 {
     const size_t n = a->dim;
@@ -13218,8 +13213,7 @@ static void gpumc__adapt_sum(gpumc__selection *of)
 
 /* The largest second moment of x + y in any direction, by power iteration. What the metric takes for a
    standard normal has x + y = 0; a direction of variance v and precision 1 / v adds v (1 - 1/v)^2, at least
-   1/2 beyond a factor 2: well below that there is none to be found. Stops at the first that is enough. Leaves
-   the sums in y. */
+   1/2 beyond a factor 2: well below that there is none. Stops where it is enough. Leaves the sums in y. */
 static GPUMC_LOOP double gpumc__adapt_misfit(gpumc_adapt *a, size_t n_draws)
 {
     const size_t n = a->dim, work = n_draws * n;
@@ -13685,8 +13679,7 @@ typedef struct gpumc__centring_sums {
 static double *gpumc__units_in(const gpumc__centring_sums *s, const gpumc__link *k)
 { return s->units + (gpumc__adapt_units(s->adapt, k) - s->adapt->units); }
 
-/* A draw of a link, g the gradient there, on the way to the bulk: mean and squares of tau G, where G is the
-   total derivative by theta. */
+/* A draw of a link, g the gradient there, on the way to the bulk: mean and squares of tau G, G as below. */
 static void gpumc__centring_add_early(const gpumc__centring_sums *s, const gpumc__placed *p, const double *g)
 {
     const gpumc__link *k = &p->link;
@@ -13865,8 +13858,7 @@ static void gpumc__centring_shares(const gpumc__link *k, double *v, double n)
     for (size_t i = 0; i < k->size; i++) v[i] = fmin(fmax(mean + w * (v[i] - mean), 0), 0.999);
 }
 
-/* On the way to the bulk: weights from how much gradients vary, Var(tau G) = 1 / (1 - share). Leans to
-   non-centred where the scale is uncertain. */
+/* On the way to the bulk: weights by Var(tau G) = 1 / (1 - share), less where the scale is uncertain. */
 static void gpumc__centring_early(gpumc_adapt *a, const gpumc__placed *p, double n, double *weights)
 {
     const gpumc__link *k = &p->link;
@@ -13892,8 +13884,7 @@ static unsigned char gpumc__centring_notch(const gpumc_adapt *a, const gpumc__li
    and pull^2 of so many draws. What hangs on another population as well moves with that along a ridge where
    pulls stay as they are, which leaves the slope to chance. Where it explains less than half, J is the
    variance of the pull if that is more: with the data's precision L, the populations' P and the posterior's
-   covariance S = (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 is no less than
-   0. */
+   covariance S = (L + P)^-1 pulls have the covariance L S L, and L - L S L = (L^-1 + P^-1)^-1 >= 0. */
 static double gpumc__centring_J(double square, double product, double pull_square, double n)
 {
     const double J = product < 0 ? -product / square : 0;
@@ -14501,8 +14492,7 @@ static double gpumc__score_gather(const gpumc_adapt *a, size_t i)
 
 /* What the first pairs are like in another shape. excess: how far from a normal's they are: Var q Var g, over
    a power of Cov(q, g)^2, which is 1 but for chance, much of it what moves the variances, too; infinite where
-   gradients do not pull back. A power of 0 is set to the one that leaves least of that chance, where pairs
-   are normal. */
+   gradients do not pull back. A power of 0 is set to the one that leaves least of that in normal pairs. */
 typedef struct gpumc__fitting { double excess, mean, scale; } gpumc__fitting;
 static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shape, double *power)
 {
@@ -14530,8 +14520,7 @@ static gpumc__fitting gpumc__score_trial(const gpumc_adapt *a, gpumc__shape shap
 /* A shape with the sign of a typical size, and the pairs' excess in it. Its middle is theirs; it is bent by
    less than they are spread, the more so the narrower they are, for that costs little in the bulk, and a tail
    that is too light holds chains; and straight where that is so much better that the density must vanish at
-   the bound, or of many coordinates where it is as good. What still does is kept, so that coordinates come to
-   rest. */
+   the bound, or of many coordinates where it is as good. What still does is kept, so coordinates rest. */
 static gpumc__shape gpumc__score_fit(const gpumc_adapt *a, gpumc__shape given, double typical, int few,
                                      double *power, double *excess)
 {
