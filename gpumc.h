@@ -18968,12 +18968,11 @@ static inline double gpumc__kernel_width(gpumc__sheet *s)
     return 0.9 * spread * pow((double)s->total, -0.2);
 }
 
-/* Whole numbers, few of them: they are to keep apart. */
-static inline int gpumc__are_steps(const gpumc__sheet *s, double range)
+static inline int gpumc__are_whole(const double *x, size_t n)
 {
-    int whole = range <= 40;
-    for (size_t i = 0; i < s->total && whole; i++) whole = floor(s->x[i]) >= s->x[i];
-    return whole;
+    size_t i = 0;
+    while (i < n && floor(x[i]) >= x[i]) i++;
+    return i == n;
 }
 
 /* A density at GPUMC__POINTS points u from low to high: a normal kernel, mirrored at both ends, beyond which
@@ -19127,7 +19126,7 @@ static inline void gpumc__density_panel(gpumc__page *p)
     double q[5], low, high;
     gpumc__take_quantiles(s, q);
     gpumc__fence(s, &low, &high);
-    const int steps = gpumc__are_steps(s, high - low);
+    const int steps = high - low <= 40 && gpumc__are_whole(s->x, s->total);           /* are to keep apart */
     const double width = steps ? 0.15 : gpumc__kernel_width(s), beyond = steps ? 0.5 : 0;
     low -= beyond;
     high += beyond;
@@ -19357,12 +19356,8 @@ static inline void gpumc__predictive_panel(gpumc__page *p)
     const size_t n = p->options.n_observed, total = p->sheet.total;
     const double *y = p->options.observed;
     double low = y[0], high = y[0], top = 0;
-    int whole = 1;
-    for (size_t i = 0; i < n; i++) {
-        gpumc__include(&low, &high, y[i]);
-        whole &= floor(y[i]) >= y[i];
-    }
-    whole &= high - low < 1e15;                                      /* beyond, all doubles are whole */
+    for (size_t i = 0; i < n; i++) gpumc__include(&low, &high, y[i]);
+    const int whole = high - low < 1e15 && gpumc__are_whole(y, n);   /* beyond, all doubles are whole */
     if (whole) low--, high++;                                        /* for what is predicted outside */
     const double margin = whole ? 0.5 : high > low ? 0.15 * (high - low) : 1, from = low - margin;
     const double most = (double)GPUMC__BINS;
