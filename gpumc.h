@@ -19893,7 +19893,7 @@ typedef struct gpumc__run {
 
 static int gpumc__stops(const gpumc__run *r)
 {
-    return gpumc__load_flag(&r->stopped)
+    return gpumc__load_flag(&r->stopped) || gpumc__load_flag(&r->overran) || gpumc__load_flag(&r->unstreamed)
            || (r->options->stop && gpumc__load_flag(&r->options->stop->requested));
 }
 
@@ -19972,9 +19972,7 @@ static void gpumc__generate(gpumc__run *r, gpumc__chain *chain, double *row, gpu
     r->model->generate(row, rng, chain->outputs, r->model->data);
     memcpy(row + n_params, chain->outputs, n * sizeof *row);
     for (size_t i = 0; i < GPUMC__GUARDS; i++) kept &= chain->outputs[n + i] == 0;
-    if (kept) return;
-    gpumc__store_flag(&r->overran, 1);
-    gpumc__store_flag(&r->stopped, 1);
+    if (!kept) gpumc__store_flag(&r->overran, 1);
 }
 
 static void gpumc__keep_draw(gpumc__run *r, size_t c)
@@ -19999,10 +19997,7 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     if (!o->on_draw) return;
     gpumc__lock(&r->lock);
     if (o->on_draw(c, draw, row, stats, o->draw_user)) gpumc__store_flag(&r->stopped, 1);
-    else if (o->stream && o->stream->received[c] <= draw) {
-        gpumc__store_flag(&r->unstreamed, 1);
-        gpumc__store_flag(&r->stopped, 1);
-    }
+    else if (o->stream && o->stream->received[c] <= draw) gpumc__store_flag(&r->unstreamed, 1);
     gpumc__unlock(&r->lock);
 }
 
