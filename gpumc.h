@@ -4062,7 +4062,6 @@ static int gpumc__compare_doubles(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* y += f x and y = f x. */
 GPUMC__COPIES(, void, gpumc__add_multiple,
               (double *GPUMC__RESTRICT y, double f, const double *GPUMC__RESTRICT x, size_t n), (y, f, x, n),
               n >= 32)
@@ -5958,7 +5957,6 @@ GPUMC__INLINE double *gpumc__kin_coefficients(const gpumc__link *k, double *work
 static size_t gpumc__walk_step(size_t stride, size_t length, size_t size)
 { return stride == 1 && size / length >= 8 ? length : 1; }
 
-/* x[place], 0 at no place. */
 GPUMC_FN double gpumc__at_place(const double *x, size_t place) { return place == GPUMC__NONE ? 0 : x[place]; }
 
 /* Of an element of a series, whose location would be `before`. */
@@ -7174,7 +7172,6 @@ static int gpumc__kind_is_wrong(const gpumc_model *m, size_t i, gpumc_error *err
                         "bend %g must be at least 0 and below 1, and goes with a typical size", p->bend);
 }
 
-/* Whether a name is given and is this one. */
 static int gpumc__is_named(const char *given, const char *name) { return given && strcmp(given, name) == 0; }
 
 /* Index of the block a name stands for, among the first n; n when there is none. */
@@ -7842,7 +7839,6 @@ static double gpumc__to_centred(const gpumc_layout *l, double *q, double *g, dou
     return change + gpumc__rescore_all(l, 0, q, g);
 }
 
-/* The way back. */
 static double gpumc__from_centred(const gpumc_layout *l, double *q, double *g, double *work)
 {
     double *x = work, *delta = work + 2 * l->n_natural, change = gpumc__rescore_all(l, 1, q, g);
@@ -11157,7 +11153,6 @@ static gpumc_status gpumc__set_resolve(gpumc_hier *h, size_t k, gpumc_error *err
     return gpumc__set_sources(h, s, error);
 }
 
-/* gpumc_hier_explain as the model's own explain. */
 static gpumc_status gpumc__hier_why(const double *x, void *data, gpumc_error *error)
 { return gpumc_hier_explain((const gpumc_hier *)data, x, error); }
 
@@ -12689,7 +12684,6 @@ static void gpumc__count_in(gpumc__tally *t, double x)
     t->scatter += step * (x - t->mean);
 }
 
-/* Variance, 0 for a single number. */
 static double gpumc__tally_variance(const gpumc__tally *t) { return t->n > 1 ? t->scatter / (t->n - 1) : 0; }
 
 /* Makes a range hold x, unless that is NaN. */
@@ -15543,7 +15537,6 @@ static void gpumc__centre(gpumc__sheet *s)
     s->between = gpumc__tally_variance(&means);
 }
 
-/* sqrt(B / (n W) + (n - 1) / n) */
 static double gpumc__r_hat(const gpumc__sheet *s)
 {
     const double n = (double)s->half;
@@ -15571,7 +15564,6 @@ static size_t gpumc__geyer_sequence(gpumc__sheet *s)
     return t;
 }
 
-/* kept / tau, with tau at least 1 / log10 kept */
 static double gpumc__ess(gpumc__sheet *s)
 {
     const double bound = 1 / log10((double)s->kept), all = s->within + s->between;
@@ -15921,7 +15913,6 @@ static void gpumc__place_blocks(gpumc__arena *arena, gpumc_fit *f, const gpumc_m
     f->n_columns = offset;
 }
 
-/* The block of a column, or NULL. */
 static const gpumc_block *gpumc__block_of(const gpumc_fit *fit, size_t column)
 {
     size_t i = 0;
@@ -16255,7 +16246,6 @@ static const char *gpumc__decimal(double x, int decimals, char *text)
     return text;
 }
 
-/* x with so many significant digits. */
 static const char *gpumc__significant(double x, int digits, char *text)
 { return gpumc__decimal(x, digits - 1 - gpumc__leading_exponent(x, digits), text); }
 
@@ -20659,7 +20649,6 @@ static gpumc_status gpumc__check_metric(const gpumc_sample_options *o, const gpu
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
-/* NULL where there are no rows. */
 static void *gpumc__take_rows(gpumc__arena *arena, size_t rows, size_t columns, size_t each)
 { return rows ? gpumc__take(arena, gpumc__size_mul(rows, columns), each) : NULL; }
 
