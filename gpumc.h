@@ -9482,13 +9482,6 @@ static double gpumc__glm_x(const gpumc_glm_data *d, size_t row, size_t column)
     return d->x ? d->x[at] : (double)d->x_float[at];
 }
 
-static int gpumc__glm_supports(gpumc_glm_family family, double y)
-{
-    if (!gpumc__is_finite(y)) return 0;
-    if (family == GPUMC_GLM_NORMAL || family == GPUMC_GLM_STUDENT_T) return 1;
-    return y >= 0 && gpumc_floor(y) == y && (y <= 1 || family != GPUMC_GLM_BERNOULLI_LOGIT);
-}
-
 static gpumc_status gpumc__glm_bad(gpumc_error *error, size_t row, const char *what, double value,
                                    const char *wanted)
 {
@@ -9500,10 +9493,12 @@ static gpumc_status gpumc__glm_check_row(const gpumc_glm_data *d, size_t i, gpum
 {
 #define GPUMC__GLM_SUPPORT(NAME, name, support) support,
     static const char *const supports[] = { GPUMC_GLM_FAMILIES(GPUMC__GLM_SUPPORT) };
-    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX;
+    const double most = d->single_precision ? (double)FLT_MAX : DBL_MAX, y = d->y[i];
+    const int is_real = d->family == GPUMC_GLM_NORMAL || d->family == GPUMC_GLM_STUDENT_T;
     char what[64];
-    if (!gpumc__glm_supports(d->family, d->y[i]))
-        return gpumc__glm_bad(error, i, "y", d->y[i], supports[d->family]);
+    if (!gpumc__is_finite(y) || (!is_real && (y < 0 || gpumc_floor(y) < y))
+        || (d->family == GPUMC_GLM_BERNOULLI_LOGIT && y > 1))
+        return gpumc__glm_bad(error, i, "y", y, supports[d->family]);
     if (d->offset && !gpumc__is_finite(d->offset[i]))
         return gpumc__glm_bad(error, i, "offset", d->offset[i], "finite");
     if (d->weights && !(gpumc__is_finite(d->weights[i]) && d->weights[i] >= 0))
