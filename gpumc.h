@@ -7184,11 +7184,9 @@ static size_t gpumc__find_param(const gpumc_model *m, size_t n, const char *name
 
 static int gpumc__is_positive(const gpumc_param *p)
 {
-    switch (p->kind) {
-    case GPUMC_POSITIVE: case GPUMC_UNIT: case GPUMC_POSITIVE_ORDERED: case GPUMC_SIMPLEX: return 1;
-    case GPUMC_LOWER: case GPUMC_INTERVAL: return p->lower >= 0;
-    default: return 0;
-    }
+    return p->kind == GPUMC_POSITIVE || p->kind == GPUMC_UNIT || p->kind == GPUMC_POSITIVE_ORDERED
+        || p->kind == GPUMC_SIMPLEX
+        || ((p->kind == GPUMC_LOWER || p->kind == GPUMC_INTERVAL) && p->lower >= 0);
 }
 
 /* A location or scale must stand earlier, have a fitting size and, as a scale, be positive. */
