@@ -13560,7 +13560,8 @@ static GPUMC_LOOP void gpumc__adapt_low_rank(gpumc_adapt *a, size_t n_draws, siz
 static void gpumc__adapt_dense(gpumc_adapt *a)
 {
     gpumc_metric *m = &a->shared;
-    const size_t n = a->dim;
+    const size_t n = a->dim, n_draws = gpumc__adapt_select(a);
+    if (n_draws < 10 || !gpumc__fisher_dense(a->x, a->y, n_draws, n, a->matrices)) return;
     for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
             m->factor[i * n + j] = m->covariance[i * n + j] = m->scale[i] * a->matrices[i * n + j]
@@ -13643,11 +13644,8 @@ static void gpumc__adapt_pooled_metric(gpumc_adapt *a, int full)
     m->rank = m->n_blocks = 0;
     gpumc__adapt_diagonal(a, m);
     if (m->block_size > 0) gpumc__adapt_blocks(a, gpumc__layout_blocks(a->layout).n);
-    if (a->options.metric == GPUMC_METRIC_DENSE) {
-        const size_t n_draws = gpumc__adapt_select(a);
-        if (n_draws >= 10 && gpumc__fisher_dense(a->x, a->y, n_draws, a->dim, a->matrices))
-            gpumc__adapt_dense(a);
-    } else gpumc__adapt_correlations(a);
+    if (a->options.metric == GPUMC_METRIC_DENSE) gpumc__adapt_dense(a);
+    else gpumc__adapt_correlations(a);
     gpumc__adapt_mean(a);
 }
 
