@@ -19946,11 +19946,14 @@ static void gpumc__keep_warmup(gpumc__run *r, size_t c)
     f->warmup_stats[at] = *gpumc_nuts_stats(chain->nuts);
 }
 
-static void gpumc__generate(gpumc__run *r, gpumc__chain *chain, double *row, gpumc_rng *rng)
+static void gpumc__generate(gpumc__run *r, size_t c, double *row)
 {
+    const gpumc__chain *chain = &r->chains[c];
     const size_t n_params = r->fit->n_params_columns, n = r->fit->n_columns - n_params;
+    gpumc_rng rng = gpumc_rng_at(r->options->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
+                                 r->options->first_chain_id + (uint32_t)c);
     int kept = 1;
-    r->model->generate(row, rng, chain->outputs, r->model->data);
+    r->model->generate(row, &rng, chain->outputs, r->model->data);
     memcpy(row + n_params, chain->outputs, n * sizeof *row);
     for (size_t i = 0; i < GPUMC__GUARDS; i++) kept &= chain->outputs[n + i] == 0;
     if (!kept) gpumc__store_flag(&r->overran, 1);
@@ -19967,11 +19970,7 @@ static void gpumc__keep_draw(gpumc__run *r, size_t c)
     chain->divergences += stats->divergent;
     if ((chain->done + 1) % thin != 0) return;
     gpumc__natural_draw(r, chain, row);
-    if (r->model->n_outputs > 0) {
-        gpumc_rng rng = gpumc_rng_at(o->seed, GPUMC__STREAM_GENERATE, chain->nuts->draw,
-                                     o->first_chain_id + (uint32_t)c);
-        gpumc__generate(r, chain, row, &rng);
-    }
+    if (r->model->n_outputs > 0) gpumc__generate(r, c, row);
     if (f->stats) f->stats[at] = *stats;
     if (f->unconstrained)
         gpumc__unscore(r->layout, gpumc_nuts_draw(chain->nuts), f->unconstrained + at * f->n_free);
