@@ -8313,8 +8313,8 @@ GPUMC__COPIES(, void, gpumc__climb_steps,
 }
 GPUMC__SELDOM
 
-/* Cuts the steps to a part. Where those on correlated coordinates are far too long, a scale of the data has to
-   grow first: if there is one such positive value alone, its steps, at most 1, are cut by less. */
+/* Cuts the steps to a part. Where those on correlated coordinates are far too long, a scale of the data has
+   to grow first: if there is one such positive value alone, its steps, at most 1, are cut by less. */
 static void gpumc__climb_cut(gpumc__climb *c, double part)
 {
     size_t n_scales = 0;
